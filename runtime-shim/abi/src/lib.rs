@@ -1,0 +1,114 @@
+//! What the compiler pass inserts into a program and what `libeager.so` exports: one list for both sides.
+//!
+//! The pass builds its declarations from these names and layouts, and the shim implements them, so that the two cannot
+//! differ. Trap: every change here is a change of the binary interface. Raise [`ABI_VERSION`] and the name in
+//! [`VERSION_SYMBOL`] with it: each instrumented object refers to that symbol, so an object and a shim of different
+//! versions fail at link (or load) time with a name that says so, not at run time.
+#![forbid(unsafe_code)]
+
+use core::ffi::{c_char, c_void};
+
+/// Version of everything in this file.
+pub const ABI_VERSION: u32 = 1;
+/// Symbol that each instrumented object refers to and the shim defines.
+pub const VERSION_SYMBOL: &str = "eager_abi_v1";
+
+/// `void eager_module_register(const EagerModule *)`: from a constructor of each instrumented object.
+pub const MODULE_REGISTER: &str = "eager_module_register";
+/// `void eager_task_begin(uint64_t site, uint64_t bytes)`: a *static* task starts here and will allocate `bytes` in
+/// all. Returns when the scheduler has answered (or there is none). Dominates every device use of the task.
+pub const TASK_BEGIN: &str = "eager_task_begin";
+/// `void eager_all_launched(uint64_t site)`: after the last launch of the task on every path.
+pub const ALL_LAUNCHED: &str = "eager_all_launched";
+/// `void eager_task_end(uint64_t site)`: nothing of the task remains on the device.
+pub const TASK_END: &str = "eager_task_end";
+
+/// Prefix that the pass puts before the name of a CUDA runtime call that the shim owns: `cudaMalloc` becomes
+/// `eager_cudaMalloc`, with the same signature. Renaming covers programs linked with the static runtime too.
+pub const RENAME_PREFIX: &str = "eager_";
+
+/// The CUDA runtime calls that the pass renames and the shim implements. Everything else goes straight to the runtime.
+/// Sorted; `cudaMalloc`-like C++ templates in CUDA's headers end in these C names and are covered through them.
+pub const RENAMED_CALLS: &[&str] = &[
+    "cudaDeviceReset",
+    "cudaDeviceSynchronize",
+    "cudaEventSynchronize",
+    "cudaFree",
+    "cudaGetDevice",
+    "cudaLaunchKernel",
+    "cudaMalloc",
+    "cudaMallocManaged",
+    "cudaMemGetInfo",
+    "cudaMemcpy",
+    "cudaMemcpyAsync",
+    "cudaMemset",
+    "cudaMemsetAsync",
+    "cudaSetDevice",
+    "cudaStreamCreate",
+    "cudaStreamCreateWithFlags",
+    "cudaStreamCreateWithPriority",
+    "cudaStreamDestroy",
+    "cudaStreamSynchronize",
+];
+
+/// One translation unit's tables. Emitted as a constant by the pass; lives as long as the object is loaded.
+#[repr(C)]
+#[derive(Debug)]
+pub struct EagerModule {
+    /// [`ABI_VERSION`] of the pass.
+    pub abi_version: u32,
+    pub kernel_count: u32,
+    pub task_count: u32,
+    pub reserved: u32,
+    /// NUL-terminated path of the source file.
+    pub source: *const c_char,
+    pub kernels: *const EagerKernel,
+    pub tasks: *const EagerTask,
+}
+
+/// One kernel launched (or defined) in the translation unit.
+#[repr(C)]
+#[derive(Debug)]
+pub struct EagerKernel {
+    /// Address given to `cudaLaunchKernel` (clang's host stub).
+    pub stub: *const c_void,
+    /// NUL-terminated mangled device name, as given to `__cudaRegisterFunction`.
+    pub name: *const c_char,
+    pub arg_count: u32,
+    pub reserved: u32,
+    /// Size and kind of each argument, in the order of `cudaLaunchKernel`'s `args`.
+    pub args: *const EagerKernelArg,
+}
+
+/// One kernel argument.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EagerKernelArg {
+    /// Bytes at `args[i]`.
+    pub size: u32,
+    /// [`ARG_POINTER`] or 0.
+    pub flags: u32,
+}
+
+/// The argument itself is a pointer. Without it the shim still looks for device addresses in its 8-byte words.
+pub const ARG_POINTER: u32 = 1;
+
+/// One static task of the translation unit.
+#[repr(C)]
+#[derive(Debug)]
+pub struct EagerTask {
+    /// Id given to `eager_task_begin`: a hash of source path, function and ordinal; unique in a program with high
+    /// probability, the same from build to build.
+    pub site: u64,
+    /// NUL-terminated name of the function that holds the task.
+    pub function: *const c_char,
+    /// Source line of its first allocation, 0 if unknown.
+    pub line: u32,
+    /// How many launch sites the task has.
+    pub launch_sites: u32,
+}
+
+// Layouts are fixed by the emitted constants: these asserts are the test.
+const _: () = assert!(size_of::<EagerModule>() == 40 && align_of::<EagerModule>() == 8);
+const _: () = assert!(size_of::<EagerKernel>() == 32 && size_of::<EagerKernelArg>() == 8);
+const _: () = assert!(size_of::<EagerTask>() == 24);

@@ -1,0 +1,82 @@
+//! What can happen. The journal stores these; the simulator makes them; the daemon decodes requests into them.
+
+use crate::units::{Bytes, ClientId, DeviceId, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// How a buffer set is used; decides what over-subscription costs (specs: eager launch §9.6, um-model §4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessClass {
+    #[default]
+    Unknown,
+    /// Each byte once.
+    OnePass,
+    /// The same bytes again by later launches: over-subscribed, it misses everything each time.
+    Cyclic,
+    /// Few bytes of a large buffer.
+    Sparse,
+}
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    DeviceAdded { device: DeviceId, profile: DeviceProfile },
+    ClientConnected { client: ClientId, uid: u32, label: String },
+    /// The process is gone (or its connection is invalid): everything it holds is free.
+    ClientGone { client: ClientId },
+    /// A task asks for `requirement`.
+    TaskBegin { task: TaskId, client: ClientId, request: TaskRequest },
+    /// A bound task wants more than it said.
+    TaskExtend { task: TaskId, bytes: Bytes },
+    /// A bound task gave some back for good.
+    TaskShrink { task: TaskId, bytes: Bytes },
+    /// Its last kernel was launched.
+    AllLaunched { task: TaskId },
+    TaskEnd { task: TaskId },
+    /// An eager task's next kernel found its gate closed.
+    KernelHeld { task: TaskId, kernel: KernelRequest },
+    /// A task's launch counters: work on the device, or none.
+    Busy { task: TaskId },
+    Idle { task: TaskId },
+    /// A promoted task has moved its data and switched to high priority.
+    Promoted { task: TaskId },
+    /// The deadline the core asked for.
+    Tick,
+}
+
+/// What a task says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRequest {
+    /// `M`: sum of the sizes of the task's device memory objects.
+    pub requirement: Bytes,
+    /// Launch geometry, 0 if unknown; CASE's placement counts warps with it.
+    pub blocks: u64,
+    pub threads_per_block: u32,
+    /// Asked at its first launch; may extend.
+    pub lazy: bool,
+    /// Its memory is managed already, whatever class it gets.
+    pub managed: bool,
+    pub function: String,
+}
+
+/// A kernel that asks to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelRequest {
+    pub name: String,
+    /// Measured footprint, or the static size where none was measured.
+    pub footprint: Bytes,
+    pub static_size: Bytes,
+    pub access: AccessClass,
+}
+
+/// What the core must know of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceProfile {
+    pub name: String,
+    /// What may be granted in sum.
+    pub capacity: Bytes,
+    pub sms: u32,
+    pub warps_per_sm: u32,
+    pub blocks_per_sm: u32,
+}

@@ -1,0 +1,95 @@
+//! Daemon-written page: one cell per task slot. The client maps it read-only (`F_SEAL_FUTURE_WRITE`).
+//!
+//! A cell is a seqlock: the daemon makes `sequence` odd, writes, makes it even, then wakes the futex on it. The client
+//! reads again when `sequence` was odd or changed. State, not messages: a cell always says what holds now, so a lost
+//! wake-up or a restarted daemon cannot leave the two out of step. `gate` alone may also be read on its own, without
+//! the seqlock: it is one word, and a launch costs one load.
+
+use crate::TASK_SLOTS;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// One task slot's answer.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct TaskCell {
+    /// Seqlock and futex word.
+    pub sequence: u32,
+    /// [`STATE_FREE`] …
+    pub state: u32,
+    /// `sequence` of the last request of this slot that was answered.
+    pub answered: u32,
+    /// Index of the device the task is bound to.
+    pub device: u32,
+    /// [`CLASS_NORMAL`] …
+    pub class: u32,
+    /// [`FLAG_MANAGED`] | …
+    pub flags: u32,
+    /// Bytes the ledger reserves for the task (`G`).
+    pub grant: u64,
+    /// Bytes it asked for in all (`M`).
+    pub requirement: u64,
+    /// See [`gate`].
+    pub gate: u64,
+    /// Why it waits or was refused: number of the core's reason; text by `eager explain`/`eager ps`.
+    pub reason: u32,
+    pub reserved: u32,
+    pub padding: [u8; 8],
+}
+
+/// Layout of the page; accessed through atomics by eager-shm.
+#[repr(C)]
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct ReplyPage {
+    pub magic: u32,
+    pub major: u16,
+    pub minor: u16,
+    pub bytes: u32,
+    /// Records the daemon has consumed (wraps); pairs with the client's acquire load before it re-uses a ring slot.
+    pub tail: u32,
+    pub reserved: [u8; 48],
+    pub cells: [TaskCell; TASK_SLOTS],
+}
+
+pub const STATE_FREE: u32 = 0;
+pub const STATE_WAITING: u32 = 1;
+pub const STATE_BOUND: u32 = 2;
+pub const STATE_REFUSED: u32 = 3;
+
+pub const CLASS_NONE: u32 = 0;
+/// `G = M`.
+pub const CLASS_NORMAL: u32 = 1;
+/// `G < M`: runs over-subscribed.
+pub const CLASS_EAGER: u32 = 2;
+/// Was eager, now `G = M`.
+pub const CLASS_PROMOTED: u32 = 3;
+
+/// Allocate managed memory (preferred location: the device) instead of plain device memory.
+pub const FLAG_MANAGED: u32 = 1;
+/// Report idle→busy and busy→idle of the launch counters: somebody waits for this task's kernels.
+pub const FLAG_WATCH: u32 = 2;
+/// Launch on a stream of the highest priority (else: the lowest).
+pub const FLAG_HIGH_PRIORITY: u32 = 4;
+/// Launches must look at the gate (else they never hold).
+pub const FLAG_GATED: u32 = 8;
+
+/// The gate word: bit 63 go, bits 62–48 epoch, bits 47–0 the largest footprint allowed, in KiB.
+pub mod gate {
+    const GO: u64 = 1 << 63;
+    const EPOCH_SHIFT: u32 = 48;
+    const KIB_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
+
+    /// `allowed` is rounded down to KiB; `u64::MAX` means any footprint.
+    pub fn pack(go: bool, epoch: u16, allowed: u64) -> u64 {
+        let kib = (allowed / 1024).min(KIB_MASK);
+        (if go { GO } else { 0 }) | (u64::from(epoch & 0x7fff) << EPOCH_SHIFT) | kib
+    }
+
+    /// May a kernel that touches `footprint` bytes start? (Rounded up to KiB; the largest allowance admits any.)
+    pub fn admits(word: u64, footprint: u64) -> bool {
+        let kib = word & KIB_MASK;
+        word & GO != 0 && (kib == KIB_MASK || footprint.div_ceil(1024) <= kib)
+    }
+}
+
+const _: () = assert!(size_of::<TaskCell>() == 64);
+const _: () = assert!(size_of::<ReplyPage>() == 64 + 64 * TASK_SLOTS);

@@ -1,0 +1,104 @@
+//! The binary interface between CPU kernels (made by eager-kernels, linked into the program) and their executor.
+//!
+//! A compiled object holds one [`KernelTable`] and a constructor that calls [`REGISTER_SYMBOL`] if somebody defines it:
+//! the symbol is weak, so that the same executable also runs on NVIDIA's runtime, which does not. Trap: eager-kernels
+//! writes these layouts as LLVM IR; a change here is a change there, and raises [`KERNEL_ABI_VERSION`].
+
+use core::ffi::{c_char, c_void};
+
+pub const KERNEL_ABI_VERSION: u32 = 1;
+/// `void eager_vgpu_register(const KernelTable *)`, defined by the stand-in runtime, weak in every object.
+pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
+
+/// Runs all threads of one block.
+pub type BlockFn = unsafe extern "C" fn(ctx: *mut BlockContext, args: *const *const c_void);
+
+/// One translation unit's kernels and device variables.
+#[repr(C)]
+#[derive(Debug)]
+pub struct KernelTable {
+    pub abi_version: u32,
+    pub kernel_count: u32,
+    pub variable_count: u32,
+    pub reserved: u32,
+    pub kernels: *const KernelEntry,
+    pub variables: *const VariableEntry,
+}
+
+#[repr(C)]
+#[derive(Debug)]
+pub struct KernelEntry {
+    /// NUL-terminated mangled device name (as given to `__cudaRegisterFunction`).
+    pub name: *const c_char,
+    pub run_block: BlockFn,
+    pub params: *const ParamDesc,
+    pub param_count: u32,
+    /// 0 loop (no barrier), 1 coroutine, 2 fission.
+    pub mode: u32,
+    /// Bytes of static `__shared__` memory, placed at the start of [`BlockContext::shared`].
+    pub static_shared_bytes: u32,
+    /// Bit 0: memory accesses are recorded in the touch map; bit 1: cost counters are kept.
+    pub flags: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ParamDesc {
+    pub size: u32,
+    pub align: u32,
+}
+
+/// A `__device__` or `__constant__` variable.
+#[repr(C)]
+#[derive(Debug)]
+pub struct VariableEntry {
+    /// NUL-terminated device name (as given to `__cudaRegisterVar`).
+    pub name: *const c_char,
+    pub address: *mut c_void,
+    pub bytes: u64,
+}
+
+/// What one block sees. The executor fills it before each block.
+#[repr(C)]
+#[derive(Debug)]
+pub struct BlockContext {
+    pub block_idx: [u32; 3],
+    pub block_dim: [u32; 3],
+    pub grid_dim: [u32; 3],
+    /// Bytes at `shared` (static + dynamic).
+    pub shared_bytes: u32,
+    /// Aligned to 128; static variables first, then the dynamic part (aligned to 16).
+    pub shared: *mut u8,
+    /// Where coroutine frames may lie; `scratch_bytes` large. See [`Helpers::grow_scratch`].
+    pub scratch: *mut u8,
+    pub scratch_bytes: u64,
+    /// Start of the device address range that the touch map covers.
+    pub touch_base: u64,
+    /// Last valid index of `touch_map`; addresses outside the range land there.
+    pub touch_limit: u64,
+    /// One byte per `1 << touch_shift` bytes: bit 0 read, bit 1 written. Null: not wanted.
+    pub touch_map: *mut u8,
+    pub touch_shift: u32,
+    pub reserved: u32,
+    /// Added to by instrumented kernels: bytes of global loads and stores asked for, floating-point operations
+    /// (an FMA counts two) in single and in double precision.
+    pub global_bytes: u64,
+    pub flops32: u64,
+    pub flops64: u64,
+    pub helpers: *const Helpers,
+}
+
+/// Functions that kernels may call back. No undefined symbols in the objects but libm's.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Helpers {
+    /// Makes `scratch` at least `bytes` large (contents lost); returns it (aligned to 64), never null.
+    pub grow_scratch: unsafe extern "C" fn(ctx: *mut BlockContext, bytes: u64) -> *mut u8,
+    /// Device-side `printf`: format and the packed argument buffer that clang makes for `vprintf`.
+    pub vprintf: unsafe extern "C" fn(format: *const c_char, args: *const c_void) -> i32,
+    /// `__trap`, `assert`: ends the launch with a sticky error; does not return to the kernel.
+    pub trap: unsafe extern "C-unwind" fn(ctx: *mut BlockContext) -> !,
+}
+
+const _: () = assert!(size_of::<BlockContext>() == 128 && size_of::<KernelEntry>() == 40);
+const _: () = assert!(size_of::<KernelTable>() == 32 && size_of::<VariableEntry>() == 24);

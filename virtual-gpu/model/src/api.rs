@@ -1,0 +1,143 @@
+//! Types at the edge of the model: what can be submitted, what comes back.
+
+use serde::{Deserialize, Serialize};
+
+/// Nanoseconds of modelled time since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// One process's context on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ContextId(pub u64);
+
+/// One allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AllocId(pub u64);
+
+/// One submitted operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OpId(pub u64);
+
+/// Kind of an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AllocKind {
+    /// `cudaMalloc`: resident from the start, never evicted; may evict managed memory, fails when there is no room.
+    Device,
+    /// `cudaMallocManaged`: takes device memory only while resident.
+    Managed,
+}
+
+/// Where managed bytes are or should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Location {
+    Host,
+    /// The device of the context that submits.
+    Device,
+}
+
+/// A byte range inside an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// How a kernel walks through a buffer (um-model §4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    Stream,
+    Window,
+    Diagonal,
+    Random,
+}
+
+/// One buffer (or part of one) that a kernel touches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Access {
+    pub alloc: AllocId,
+    /// Touched ranges, ascending and disjoint.
+    pub ranges: Vec<Range>,
+    pub pattern: Pattern,
+    /// Bytes used per 2 MiB block touched, 0–1.
+    pub density: f64,
+    pub write: bool,
+}
+
+/// A kernel launch (or `launches` equal ones back to back).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// CUDA convention: lower is more urgent; 0 is the default.
+    pub priority: i32,
+    pub launches: u32,
+    pub blocks: u64,
+    pub threads_per_block: u32,
+    pub shared_bytes_per_block: u32,
+    /// 0: unknown.
+    pub registers_per_thread: u32,
+    /// Of one launch.
+    pub dram_bytes: u64,
+    pub flops32: u64,
+    pub flops64: u64,
+    pub accesses: Vec<Access>,
+}
+
+/// What a context can ask a device to do. Order within a stream is the caller's business: an operation starts when it
+/// is submitted and the engine it needs is free.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Op {
+    Kernel(Kernel),
+    CopyToDevice { alloc: AllocId, range: Range, pinned: bool },
+    CopyToHost { alloc: AllocId, range: Range, pinned: bool },
+    CopyOnDevice { from: AllocId, from_range: Range, to: AllocId, to_offset: u64 },
+    Fill { alloc: AllocId, range: Range },
+    Prefetch { alloc: AllocId, range: Range, to: Location },
+    /// The host reads or writes managed memory: resident pages fault back.
+    HostAccess { alloc: AllocId, range: Range },
+}
+
+/// An operation ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Completion {
+    pub op: OpId,
+    pub context: ContextId,
+    pub at: Nanos,
+    pub stats: OpStats,
+}
+
+/// What an operation did to memory and how long it held its engine.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct OpStats {
+    /// Bytes migrated to and from the device because of it (evictions included).
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub faulted_blocks: u64,
+    pub evicted_blocks: u64,
+    /// Time it would have taken alone, without paging.
+    pub work: Nanos,
+    /// Time lost to paging.
+    pub paging: Nanos,
+}
+
+/// What `cudaMemGetInfo` and the ledger's observer see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MemoryInfo {
+    pub total: u64,
+    /// Not taken by contexts, device allocations or resident managed blocks.
+    pub free: u64,
+    pub device_bytes: u64,
+    pub managed_resident: u64,
+    pub context_bytes: u64,
+}
+
+/// Why the model refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum ModelError {
+    #[error("out of device memory: {wanted} bytes wanted, {free} free and evictable")]
+    OutOfMemory { wanted: u64, free: u64 },
+    #[error("no such {0}")]
+    Unknown(String),
+    #[error("range outside the allocation")]
+    OutOfRange,
+}

@@ -1,0 +1,9 @@
+//! Pure timing and memory model of GPUs under Unified Memory: no clock, no I/O; time comes in, completions come out.
+//!
+//! One model, two users: the simulator steps it in virtual time, the virtual GPU server in (scaled) real time. All sizes
+//! are bytes of the modelled (full-size) GPU. Sources of formulas and constants: the cards (`cards/*.toml`) and the
+//! comments at each formula.
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub use api::*;
