@@ -1,0 +1,29 @@
+# The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint bench clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## install LLVM 22 (apt) and the CUDA 13.0 toolkit (.toolchain/)
+	@./setup.sh
+
+build: setup ## build everything, optimised
+	cargo build --locked --release --workspace
+
+demo: build ## seven CUDA programs on four virtual GPUs, Eager against CASE; report in target/demo/
+	target/release/eager-eval demo --out target/demo
+
+test: setup ## every test (about ten minutes on two cores)
+	cargo build --locked --workspace
+	cargo test --locked --workspace
+
+lint: setup ## formatting and lints
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+bench: build ## micro-benchmarks: every sample kept in target/criterion/
+	cargo bench --locked --workspace
+
+clean: ## remove what was built (keeps .toolchain/)
+	cargo clean
