@@ -1,5 +1,8 @@
 //! The first two packets. Fixed size, little endian, no padding; anything else on the socket closes the connection.
 
+use crate::reply::ReplyPage;
+use crate::request::RequestPage;
+use crate::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, text};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Client to daemon.
@@ -41,5 +44,104 @@ pub const WELCOME_VERSION: u32 = 1;
 pub const WELCOME_QUOTA: u32 = 2;
 pub const WELCOME_MALFORMED: u32 = 3;
 pub const WELCOME_RESOURCES: u32 = 4;
+
+/// Size of the request page, as it is announced. The page is a constant size far below 4 GiB.
+pub const REQUEST_PAGE_BYTES: u32 = size_of::<RequestPage>() as u32;
+/// Size of the reply page, as it is announced.
+pub const REPLY_PAGE_BYTES: u32 = size_of::<ReplyPage>() as u32;
+
+/// Why a first packet is refused; [`Refusal::status`] is what goes on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("the first packet has {bytes} bytes, not the {expected} of a hello", expected = size_of::<Hello>())]
+    Length { bytes: usize },
+    #[error("the first packet does not begin with the magic word (not an Eager client?)")]
+    Magic,
+    #[error("the program speaks protocol {major}.{minor}, this daemon {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}")]
+    Version { major: u16, minor: u16 },
+    #[error(
+        "pages of {request} and {reply} bytes expected, this daemon has {REQUEST_PAGE_BYTES} and {REPLY_PAGE_BYTES}"
+    )]
+    Pages { request: u32, reply: u32 },
+    #[error("the daemon serves its limit of {limit} clients")]
+    Quota { limit: usize },
+    #[error("the daemon could not make the shared pages")]
+    Resources,
+}
+
+impl Refusal {
+    pub fn status(&self) -> u32 {
+        match self {
+            Refusal::Length { .. } | Refusal::Magic => WELCOME_MALFORMED,
+            Refusal::Version { .. } | Refusal::Pages { .. } => WELCOME_VERSION,
+            Refusal::Quota { .. } => WELCOME_QUOTA,
+            Refusal::Resources => WELCOME_RESOURCES,
+        }
+    }
+}
+
+impl Hello {
+    /// What a client of this build says.
+    pub fn new(label: &str) -> Hello {
+        Hello {
+            magic: MAGIC,
+            major: PROTOCOL_MAJOR,
+            minor: PROTOCOL_MINOR,
+            features: 0,
+            request_page_bytes: REQUEST_PAGE_BYTES,
+            reply_page_bytes: REPLY_PAGE_BYTES,
+            label: text::pack(label),
+        }
+    }
+
+    /// Checks a first packet. A higher minor is served: it may use features only when the answer grants them.
+    pub fn decode(packet: &[u8]) -> Result<Hello, Refusal> {
+        let hello = Hello::read_from_bytes(packet).map_err(|_| Refusal::Length { bytes: packet.len() })?;
+        if hello.magic != MAGIC {
+            return Err(Refusal::Magic);
+        }
+        if hello.major != PROTOCOL_MAJOR {
+            return Err(Refusal::Version { major: hello.major, minor: hello.minor });
+        }
+        let (request, reply) = (hello.request_page_bytes, hello.reply_page_bytes);
+        if request != REQUEST_PAGE_BYTES || reply != REPLY_PAGE_BYTES {
+            return Err(Refusal::Pages { request, reply });
+        }
+        Ok(hello)
+    }
+
+    /// The label, safe to print.
+    pub fn label(&self) -> String {
+        text::unpack(&self.label)
+    }
+}
+
+impl Welcome {
+    pub fn accepted(client: u64) -> Welcome {
+        Welcome { client, ..Welcome::with(WELCOME_OK, "") }
+    }
+
+    pub fn refused(refusal: &Refusal) -> Welcome {
+        Welcome::with(refusal.status(), &refusal.to_string())
+    }
+
+    fn with(status: u32, reason: &str) -> Welcome {
+        Welcome {
+            magic: MAGIC,
+            major: PROTOCOL_MAJOR,
+            minor: PROTOCOL_MINOR,
+            features: 0,
+            client: 0,
+            status,
+            reserved: 0,
+            reason: text::pack(reason),
+        }
+    }
+
+    /// The daemon's sentence for the user, safe to print.
+    pub fn reason(&self) -> String {
+        text::unpack(&self.reason)
+    }
+}
 
 const _: () = assert!(size_of::<Hello>() == 88 && size_of::<Welcome>() == 160);

@@ -17,6 +17,7 @@ pub mod admin;
 pub mod hello;
 pub mod reply;
 pub mod request;
+pub mod text;
 
 /// `"EAGR"`, first word of every packet and page.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"EAGR");
@@ -40,6 +41,12 @@ pub const ENV_PROFILE: &str = "EAGER_PROFILE";
 /// `1`: the shim forwards everything and never connects.
 pub const ENV_DISABLE: &str = "EAGER_DISABLE";
 
-/// Names of the two sockets inside the daemon's run directory.
+/// Socket of the virtual GPU server; read by the stand-in runtime, set by `eager run`.
+pub const ENV_VGPU_SOCKET: &str = "EAGER_VGPU_SOCKET";
+
+/// Names of the sockets inside the daemon's run directory.
 pub const CLIENT_SOCKET_NAME: &str = "client.sock";
 pub const ADMIN_SOCKET_NAME: &str = "admin.sock";
+pub const VGPU_SOCKET_NAME: &str = "vgpu.sock";
+/// Locked by the daemon while it lives; holds nothing.
+pub const LOCK_FILE_NAME: &str = "eagerd.lock";

@@ -84,6 +84,11 @@ pub mod gate {
         (if go { GO } else { 0 }) | (u64::from(epoch & 0x7fff) << EPOCH_SHIFT) | kib
     }
 
+    /// The go bit of a gate word.
+    pub fn is_open(word: u64) -> bool {
+        word & GO != 0
+    }
+
     /// May a kernel that touches `footprint` bytes start? (Rounded up to KiB; the largest allowance admits any.)
     pub fn admits(word: u64, footprint: u64) -> bool {
         let kib = word & KIB_MASK;

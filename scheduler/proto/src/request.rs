@@ -4,7 +4,7 @@
 //! moment. `head` counts records ever published; the index is `head % RING_SLOTS`; the daemon's own count (`tail`) is
 //! in the reply page, so that a client cannot move it.
 
-use crate::{RING_SLOTS, TASK_SLOTS};
+use crate::{RING_SLOTS, TASK_SLOTS, text};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// As it lies in the ring.
@@ -45,11 +45,30 @@ pub struct RequestPage {
     pub ring: [RequestRecord; RING_SLOTS],
 }
 
+/// One of a client's [`TASK_SLOTS`] task slots: always in range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(u8);
+
+impl Slot {
+    /// `None` when there is no such slot.
+    pub fn new(index: usize) -> Option<Slot> {
+        u8::try_from(index).ok().filter(|_| index < TASK_SLOTS).map(Slot)
+    }
+
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    pub fn all() -> impl Iterator<Item = Slot> {
+        (0..TASK_SLOTS).filter_map(Slot::new)
+    }
+}
+
 /// A validated request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub sequence: u32,
-    pub slot: u8,
+    pub slot: Slot,
     pub body: RequestBody,
 }
 
@@ -71,16 +90,25 @@ pub enum RequestBody {
         function: String,
     },
     /// Kind 2. \[0\] more bytes wanted by a bound task. Answered like TaskBegin.
-    TaskExtend { bytes: u64 },
+    TaskExtend {
+        bytes: u64,
+    },
     /// Kind 3. \[0\] bytes that the task freed for good.
-    TaskShrink { bytes: u64 },
+    TaskShrink {
+        bytes: u64,
+    },
     /// Kind 4. No further launch will come from this task.
     AllLaunched,
     /// Kind 5. Nothing of the task remains on the device. The slot may be used again once answered.
     TaskEnd,
     /// Kind 6. An eager task's next kernel is held by the gate. \[0\] footprint, \[1\] static size, \[2\] access class
     /// (0 unknown, 1 one pass, 2 cyclic re-use, 3 sparse); `text`: kernel name.
-    KernelHeld { footprint: u64, static_size: u64, access: u8, kernel: String },
+    KernelHeld {
+        footprint: u64,
+        static_size: u64,
+        access: u8,
+        kernel: String,
+    },
     /// Kind 7 / 8. A watched task's launch counters went from idle to busy / busy to idle.
     Busy,
     Idle,
@@ -92,6 +120,117 @@ pub enum RequestBody {
 /// TaskBegin flag bits.
 pub const BEGIN_LAZY: u64 = 1;
 pub const BEGIN_MANAGED: u64 = 2;
+
+/// KernelHeld access classes.
+pub const ACCESS_UNKNOWN: u8 = 0;
+pub const ACCESS_ONE_PASS: u8 = 1;
+pub const ACCESS_CYCLIC: u8 = 2;
+pub const ACCESS_SPARSE: u8 = 3;
+
+const KIND_TASK_BEGIN: u16 = 1;
+const KIND_TASK_EXTEND: u16 = 2;
+const KIND_TASK_SHRINK: u16 = 3;
+const KIND_ALL_LAUNCHED: u16 = 4;
+const KIND_TASK_END: u16 = 5;
+const KIND_KERNEL_HELD: u16 = 6;
+const KIND_BUSY: u16 = 7;
+const KIND_IDLE: u16 = 8;
+const KIND_PROMOTED: u16 = 9;
+
+/// A record that no honest client writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    #[error("task slot {slot} (there are {TASK_SLOTS})")]
+    Slot { slot: u16 },
+    #[error("unknown request kind {kind}")]
+    Kind { kind: u16 },
+    #[error("unknown flag bits {flags:#x} in request kind {kind}")]
+    Flags { kind: u16, flags: u64 },
+    #[error("unknown access class {access}")]
+    Access { access: u64 },
+    #[error("word or text that request kind {kind} does not use is not zero")]
+    NotZero { kind: u16 },
+}
+
+/// Checks a *copy* of a record. Every field that the kind does not use must be zero, so that a later minor version can
+/// give it a meaning.
+pub fn decode(record: &RequestRecord) -> Result<Request, Malformed> {
+    let RequestRecord { sequence, kind, slot, words, text } = record;
+    let slot = Slot::new(usize::from(*slot)).ok_or(Malformed::Slot { slot: *slot })?;
+    let body = decode_body(*kind, words, text)?;
+    Ok(Request { sequence: *sequence, slot, body })
+}
+
+fn decode_body(kind: u16, words: &[u64; 6], text: &[u8; 72]) -> Result<RequestBody, Malformed> {
+    let (body, words_used, text_used) = match kind {
+        KIND_TASK_BEGIN => (decode_begin(words, text)?, 5, true),
+        KIND_TASK_EXTEND => (RequestBody::TaskExtend { bytes: words[0] }, 1, false),
+        KIND_TASK_SHRINK => (RequestBody::TaskShrink { bytes: words[0] }, 1, false),
+        KIND_ALL_LAUNCHED => (RequestBody::AllLaunched, 0, false),
+        KIND_TASK_END => (RequestBody::TaskEnd, 0, false),
+        KIND_KERNEL_HELD => (decode_held(words, text)?, 3, true),
+        KIND_BUSY => (RequestBody::Busy, 0, false),
+        KIND_IDLE => (RequestBody::Idle, 0, false),
+        KIND_PROMOTED => (RequestBody::Promoted, 0, false),
+        _ => return Err(Malformed::Kind { kind }),
+    };
+    let text_is_zero = text.iter().all(|&byte| byte == 0);
+    if words[words_used..].iter().any(|&word| word != 0) || (!text_used && !text_is_zero) {
+        return Err(Malformed::NotZero { kind });
+    }
+    Ok(body)
+}
+
+fn decode_begin(words: &[u64; 6], text: &[u8; 72]) -> Result<RequestBody, Malformed> {
+    let [requirement, site, blocks, threads_per_block, flags, _] = *words;
+    if flags & !(BEGIN_LAZY | BEGIN_MANAGED) != 0 {
+        return Err(Malformed::Flags { kind: KIND_TASK_BEGIN, flags });
+    }
+    let function = text::unpack(text);
+    Ok(RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function })
+}
+
+fn decode_held(words: &[u64; 6], text: &[u8; 72]) -> Result<RequestBody, Malformed> {
+    let [footprint, static_size, access, ..] = *words;
+    let access = u8::try_from(access)
+        .ok()
+        .filter(|&class| class <= ACCESS_SPARSE)
+        .ok_or(Malformed::Access { access })?;
+    Ok(RequestBody::KernelHeld { footprint, static_size, access, kernel: text::unpack(text) })
+}
+
+/// The record for a request; names that are too long are cut.
+pub fn encode(request: &Request) -> RequestRecord {
+    let mut words = [0; 6];
+    let mut name = "";
+    let kind = match &request.body {
+        RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function } => {
+            words[..5].copy_from_slice(&[*requirement, *site, *blocks, *threads_per_block, *flags]);
+            name = function;
+            KIND_TASK_BEGIN
+        }
+        RequestBody::TaskExtend { bytes } => {
+            words[0] = *bytes;
+            KIND_TASK_EXTEND
+        }
+        RequestBody::TaskShrink { bytes } => {
+            words[0] = *bytes;
+            KIND_TASK_SHRINK
+        }
+        RequestBody::AllLaunched => KIND_ALL_LAUNCHED,
+        RequestBody::TaskEnd => KIND_TASK_END,
+        RequestBody::KernelHeld { footprint, static_size, access, kernel } => {
+            words[..3].copy_from_slice(&[*footprint, *static_size, u64::from(*access)]);
+            name = kernel;
+            KIND_KERNEL_HELD
+        }
+        RequestBody::Busy => KIND_BUSY,
+        RequestBody::Idle => KIND_IDLE,
+        RequestBody::Promoted => KIND_PROMOTED,
+    };
+    let slot = u16::from(request.slot.0);
+    RequestRecord { sequence: request.sequence, kind, slot, words, text: text::pack(name) }
+}
 
 const _: () = assert!(size_of::<RequestRecord>() == 128);
 const _: () = assert!(size_of::<RequestPage>() == 64 + 16 * TASK_SLOTS + 128 * RING_SLOTS);

@@ -1,0 +1,177 @@
+//! What a peer of another build relies on: the bytes of every layout, and that no bytes can break a reader.
+//!
+//! Trap: a failure of `layouts_are_pinned` means that the wire changed. Raise the protocol version; do not just edit
+//! the numbers.
+
+use eager_proto::hello::{Hello, Refusal, Welcome};
+use eager_proto::reply::{ReplyPage, TaskCell, gate};
+use eager_proto::request::{
+    BEGIN_LAZY, BEGIN_MANAGED, Malformed, Request, RequestBody, RequestPage, RequestRecord, Slot,
+    TaskCounters, decode, encode,
+};
+use eager_proto::{RING_SLOTS, TASK_SLOTS};
+use proptest::prelude::*;
+use std::mem::offset_of;
+use zerocopy::{FromBytes, IntoBytes};
+
+#[test]
+fn layouts_are_pinned() {
+    assert_eq!((size_of::<RequestPage>(), align_of::<RequestPage>()), (8512, 8));
+    assert_eq!(offset_of!(RequestPage, head), 12);
+    assert_eq!(offset_of!(RequestPage, counters), 64);
+    assert_eq!(offset_of!(RequestPage, ring), 320);
+    assert_eq!(
+        (offset_of!(RequestRecord, kind), offset_of!(RequestRecord, slot), offset_of!(RequestRecord, words)),
+        (4, 6, 8)
+    );
+    assert_eq!(offset_of!(RequestRecord, text), 56);
+    assert_eq!(offset_of!(TaskCounters, retired), 8);
+    assert_eq!((size_of::<ReplyPage>(), align_of::<ReplyPage>()), (1088, 8));
+    assert_eq!((offset_of!(ReplyPage, tail), offset_of!(ReplyPage, cells)), (12, 64));
+    assert_eq!(
+        [
+            offset_of!(TaskCell, sequence),
+            offset_of!(TaskCell, state),
+            offset_of!(TaskCell, answered),
+            offset_of!(TaskCell, device),
+            offset_of!(TaskCell, class),
+            offset_of!(TaskCell, flags),
+            offset_of!(TaskCell, grant),
+            offset_of!(TaskCell, requirement),
+            offset_of!(TaskCell, gate),
+            offset_of!(TaskCell, reason),
+        ],
+        [0, 4, 8, 12, 16, 20, 24, 32, 40, 48]
+    );
+    assert_eq!((offset_of!(Hello, features), offset_of!(Hello, label)), (8, 24));
+    assert_eq!(
+        (offset_of!(Welcome, client), offset_of!(Welcome, status), offset_of!(Welcome, reason)),
+        (16, 24, 32)
+    );
+    assert_eq!((TASK_SLOTS, RING_SLOTS), (16, 64));
+}
+
+#[test]
+fn a_begin_is_these_bytes() {
+    let request = Request {
+        sequence: 7,
+        slot: Slot::new(3).expect("slot 3"),
+        body: RequestBody::TaskBegin {
+            requirement: 0x0102,
+            site: 0,
+            blocks: 5,
+            threads_per_block: 256,
+            flags: BEGIN_LAZY,
+            function: "main".into(),
+        },
+    };
+    let mut expected = vec![7, 0, 0, 0, 1, 0, 3, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+    for word in [0u64, 5, 256, 1, 0] {
+        expected.extend(word.to_le_bytes());
+    }
+    expected.extend(b"main");
+    expected.resize(128, 0);
+    assert_eq!(encode(&request).as_bytes(), expected);
+}
+
+#[test]
+fn what_no_honest_client_writes_is_named() {
+    let good = encode(&Request { sequence: 1, slot: Slot::new(0).expect("slot 0"), body: RequestBody::Busy });
+    let broken = |change: fn(&mut RequestRecord)| {
+        let mut record = good;
+        change(&mut record);
+        decode(&record).expect_err("must be malformed")
+    };
+    assert_eq!(broken(|r| r.slot = 16), Malformed::Slot { slot: 16 });
+    assert_eq!(broken(|r| r.kind = 0), Malformed::Kind { kind: 0 });
+    assert_eq!(broken(|r| r.kind = 10), Malformed::Kind { kind: 10 });
+    assert_eq!(broken(|r| r.words[5] = 1), Malformed::NotZero { kind: 7 });
+    assert_eq!(broken(|r| r.text[71] = 1), Malformed::NotZero { kind: 7 });
+    assert_eq!(
+        broken(|r| {
+            r.kind = 1;
+            r.words[4] = 4;
+        }),
+        Malformed::Flags { kind: 1, flags: 4 }
+    );
+    assert_eq!(
+        broken(|r| {
+            r.kind = 6;
+            r.words[2] = 256;
+        }),
+        Malformed::Access { access: 256 }
+    );
+}
+
+#[test]
+fn a_hello_of_another_build_is_refused_with_the_reason() {
+    let good = Hello::new("vecadd");
+    assert_eq!(Hello::decode(good.as_bytes()), Ok(good));
+    assert_eq!(good.label(), "vecadd");
+    let refusal = |hello: Hello| Hello::decode(hello.as_bytes()).expect_err("must be refused");
+    assert_eq!(refusal(Hello { magic: 0, ..good }), Refusal::Magic);
+    assert_eq!(refusal(Hello { major: 9, ..good }), Refusal::Version { major: 9, minor: 0 });
+    assert_eq!(refusal(Hello { reply_page_bytes: 1, ..good }), Refusal::Pages { request: 8512, reply: 1 });
+    assert_eq!(Hello::decode(&good.as_bytes()[1..]), Err(Refusal::Length { bytes: 87 }));
+    let welcome = Welcome::refused(&Refusal::Version { major: 9, minor: 0 });
+    assert_eq!(welcome.reason(), "the program speaks protocol 9.0, this daemon 1.0");
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-zA-Z0-9_:<>é ]{0,30}"
+}
+
+fn body() -> impl Strategy<Value = RequestBody> {
+    let begin =
+        (any::<[u64; 4]>(), 0..=(BEGIN_LAZY | BEGIN_MANAGED), name()).prop_map(|(words, flags, function)| {
+            let [requirement, site, blocks, threads_per_block] = words;
+            RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function }
+        });
+    let held = (any::<[u64; 2]>(), 0u8..=3, name()).prop_map(|([footprint, static_size], access, kernel)| {
+        RequestBody::KernelHeld { footprint, static_size, access, kernel }
+    });
+    prop_oneof![
+        begin,
+        held,
+        any::<u64>().prop_map(|bytes| RequestBody::TaskExtend { bytes }),
+        any::<u64>().prop_map(|bytes| RequestBody::TaskShrink { bytes }),
+        Just(RequestBody::AllLaunched),
+        Just(RequestBody::TaskEnd),
+        Just(RequestBody::Busy),
+        Just(RequestBody::Idle),
+        Just(RequestBody::Promoted),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_request_comes_back_as_it_went(sequence: u32, slot in 0usize..TASK_SLOTS, body in body()) {
+        let request = Request { sequence, slot: Slot::new(slot).expect("in range"), body };
+        prop_assert_eq!(decode(&encode(&request)), Ok(request));
+    }
+
+    /// Kinds and slots are kept small so that the interesting arms are reached; the rest is any bytes.
+    #[test]
+    fn any_bytes_decode_or_are_malformed(bytes: [[u8; 32]; 4], kind in 0u16..12, slot in 0u16..20, plain: bool) {
+        let mut record = RequestRecord::read_from_bytes(bytes.as_flattened()).expect("128 bytes");
+        if plain {
+            (record.kind, record.slot) = (kind, slot);
+        }
+        if let Ok(request) = decode(&record) {
+            prop_assert_eq!(decode(&encode(&request)).map(|again| again.slot), Ok(request.slot));
+        }
+    }
+
+    #[test]
+    fn any_first_packet_is_a_hello_or_refused(packet in proptest::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(Hello::decode(&packet).is_err(), "random bytes do not begin with the magic word");
+    }
+
+    #[test]
+    fn a_gate_admits_what_it_was_packed_for(epoch: u16, allowed in 0u64..1 << 57, footprint in 0u64..1 << 57) {
+        let word = gate::pack(true, epoch, allowed);
+        prop_assert!(!gate::admits(gate::pack(false, epoch, allowed), footprint));
+        prop_assert_eq!(gate::admits(word, footprint), footprint.div_ceil(1024) <= allowed / 1024);
+        prop_assert!(gate::admits(gate::pack(true, epoch, u64::MAX), footprint));
+    }
+}
