@@ -1,0 +1,172 @@
+//! One schema for every back end: a record is one workload run once under one policy, written as one JSON line at once.
+//!
+//! Trap: a virtual record's times show that everything works, not how fast a GPU would be: its kernels run on the CPU.
+//! Every record names its back end, and whoever prints one must too.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::Path;
+
+/// Raised when a field changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Where the jobs ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// Discrete events, full-size descriptors, modelled time.
+    Sim,
+    /// Real processes on virtual GPUs, scaled memory, CPU kernels.
+    Virtual,
+}
+
+/// One workload, one policy, one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub schema: u32,
+    pub backend: Backend,
+    pub experiment: String,
+    pub workload: WorkloadStamp,
+    pub policy: String,
+    /// As given to `eagerd --virtual`.
+    pub cards: String,
+    /// Modelled bytes per program byte (1 in the simulator).
+    pub memory_scale: u64,
+    pub repetition: u32,
+    pub stamp: Stamp,
+    /// From the first submission to the last end, seconds (modelled in the simulator, wall clock elsewhere).
+    pub makespan_s: f64,
+    pub jobs: Vec<JobRecord>,
+    /// Per device, seconds with a kernel on it, and bytes moved by paging (simulator only; empty elsewhere).
+    pub devices: Vec<DeviceRecord>,
+}
+
+/// Which jobs, and how to draw them again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadStamp {
+    pub name: String,
+    pub seed: u64,
+    pub jobs: Vec<String>,
+}
+
+/// What produced the record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stamp {
+    pub version: String,
+    pub commit: String,
+    pub cpu: String,
+    pub cores: usize,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    /// Seconds since 1970.
+    pub unix_time_s: u64,
+}
+
+/// How one job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", content = "detail", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Ended well; on real processes its output was verified too.
+    Ok,
+    WrongOutput(String),
+    OutOfMemory(String),
+    Failed(String),
+    /// Refused by the scheduler with this reason.
+    Refused(String),
+}
+
+/// One job. Times are seconds since the first submission.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobRecord {
+    pub index: usize,
+    /// Id of the configuration, e.g. `needle-32768`.
+    pub configuration: String,
+    /// `L` or `S`.
+    pub size_class: String,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    pub verified: bool,
+    pub submitted_s: f64,
+    /// When its task asked, was bound, and when the program ended.
+    pub asked_s: Option<f64>,
+    pub bound_s: Option<f64>,
+    pub ended_s: f64,
+    pub device: Option<u32>,
+    /// `normal`, `eager`, or `eager` then `promoted`.
+    pub classes: Vec<String>,
+    pub requirement_bytes: u64,
+    /// Granted at first.
+    pub grant_bytes: u64,
+    /// Time from asking to bound.
+    pub wait_s: f64,
+    /// The scheduler's sentence for the binding.
+    pub reason: String,
+    /// Device time (kernels) relative to running alone; 0 where not known.
+    pub slowdown: f64,
+    pub paged_in_bytes: u64,
+    pub paged_out_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceRecord {
+    pub device: u32,
+    pub busy_s: f64,
+    pub paged_bytes: u64,
+}
+
+impl JobRecord {
+    pub fn was_eager(&self) -> bool {
+        self.classes.iter().any(|class| class == "eager")
+    }
+
+    pub fn was_promoted(&self) -> bool {
+        self.classes.iter().any(|class| class == "promoted")
+    }
+}
+
+impl Record {
+    pub fn paged_bytes(&self) -> u64 {
+        self.jobs.iter().map(|job| job.paged_in_bytes + job.paged_out_bytes).sum()
+    }
+
+    /// Mean and largest wait, seconds.
+    pub fn waits_s(&self) -> (f64, f64) {
+        let count = self.jobs.len().max(1) as f64;
+        let sum: f64 = self.jobs.iter().map(|job| job.wait_s).sum();
+        let max = self.jobs.iter().map(|job| job.wait_s).fold(0.0, f64::max);
+        (sum / count, max)
+    }
+
+    /// 95th percentile (nearest rank) of the device-time slowdown of tasks that were Normal from the start.
+    pub fn normal_slowdown_p95(&self) -> Option<f64> {
+        let mut slow: Vec<f64> =
+            self.jobs.iter().filter(|j| !j.was_eager() && j.slowdown > 0.0).map(|j| j.slowdown).collect();
+        slow.sort_by(f64::total_cmp);
+        let rank = (slow.len() as f64 * 0.95).ceil() as usize;
+        slow.get(rank.saturating_sub(1)).copied()
+    }
+}
+
+/// Appends one record as one line; whatever fails later, this one is kept.
+pub fn append(path: &Path, record: &Record) -> Result<()> {
+    let mut line = serde_json::to_string(record).context("record as JSON")?;
+    line.push('\n');
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    file.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Reads what [`append`] wrote. An error names the line.
+pub fn read(path: &Path) -> Result<Vec<Record>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    text.lines()
+        .enumerate()
+        .map(|(number, line)| {
+            serde_json::from_str(line).with_context(|| format!("{}:{}: not a record", path.display(), number + 1))
+        })
+        .collect()
+}

@@ -1,0 +1,81 @@
+//! `summary.json`: the few numbers of an experiment that another program wants, and the comparison behind them.
+
+use crate::record::{Backend, Outcome, Record};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Part `real`: real processes on virtual GPUs. Part `sim`: the same jobs at full size in the simulator.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub real: BTreeMap<String, RealSummary>,
+    pub sim: BTreeMap<String, SimSummary>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RealSummary {
+    pub jobs: usize,
+    pub jobs_verified: usize,
+    pub eager_launches: usize,
+    pub promotions: usize,
+    pub oom_errors: usize,
+    pub makespan_s: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimSummary {
+    pub jobs: usize,
+    pub jobs_ended: usize,
+    pub makespan_s: f64,
+    /// Makespan of the baseline over this makespan; absent when the baseline was not run.
+    pub throughput_vs_case: Option<f64>,
+    pub throughput_vs_case_fifo: Option<f64>,
+    pub wait_mean_s: f64,
+    pub wait_max_s: f64,
+    pub normal_slowdown_p95: Option<f64>,
+    pub bytes_paged: u64,
+    pub eager_launches: usize,
+    pub promotions: usize,
+}
+
+/// Summarises records of one workload.
+pub fn summarize(records: &[Record]) -> Summary {
+    let of = |backend| records.iter().filter(move |r| r.backend == backend);
+    let baseline = |policy: &str| of(Backend::Sim).find(|r| r.policy == policy).map(|r| r.makespan_s);
+    let (case, fifo) = (baseline("case"), baseline("case-fifo"));
+    let mut summary = Summary::default();
+    for record in of(Backend::Virtual) {
+        summary.real.insert(record.policy.clone(), real(record));
+    }
+    for record in of(Backend::Sim) {
+        summary.sim.insert(record.policy.clone(), sim(record, case, fifo));
+    }
+    summary
+}
+
+fn real(record: &Record) -> RealSummary {
+    RealSummary {
+        jobs: record.jobs.len(),
+        jobs_verified: record.jobs.iter().filter(|j| j.verified && j.outcome == Outcome::Ok).count(),
+        eager_launches: record.jobs.iter().filter(|j| j.was_eager()).count(),
+        promotions: record.jobs.iter().filter(|j| j.was_promoted()).count(),
+        oom_errors: record.jobs.iter().filter(|j| matches!(j.outcome, Outcome::OutOfMemory(_))).count(),
+        makespan_s: record.makespan_s,
+    }
+}
+
+fn sim(record: &Record, case: Option<f64>, fifo: Option<f64>) -> SimSummary {
+    let (wait_mean_s, wait_max_s) = record.waits_s();
+    SimSummary {
+        jobs: record.jobs.len(),
+        jobs_ended: record.jobs.iter().filter(|j| j.outcome == Outcome::Ok).count(),
+        makespan_s: record.makespan_s,
+        throughput_vs_case: case.map(|baseline| baseline / record.makespan_s),
+        throughput_vs_case_fifo: fifo.map(|baseline| baseline / record.makespan_s),
+        wait_mean_s,
+        wait_max_s,
+        normal_slowdown_p95: record.normal_slowdown_p95(),
+        bytes_paged: record.paged_bytes(),
+        eager_launches: record.jobs.iter().filter(|j| j.was_eager()).count(),
+        promotions: record.jobs.iter().filter(|j| j.was_promoted()).count(),
+    }
+}

@@ -1,0 +1,76 @@
+//! An `eagerd` for one test: own run directory, virtual devices, killed on drop.
+
+use crate::{run_ok, tool};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A running daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    dir: TempDir,
+}
+
+impl Daemon {
+    /// Starts `eagerd` with `args` and waits for its line that says it is ready.
+    pub fn start(args: &[&str]) -> Daemon {
+        let dir = tempfile::tempdir().expect("run directory");
+        let mut child = Command::new(tool("eagerd"))
+            .arg("--run-dir")
+            .arg(dir.path())
+            .arg("--journal")
+            .arg(dir.path().join("journal.jsonl"))
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start eagerd");
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut ready).expect("eagerd's first line");
+        assert!(ready.contains("ready"), "eagerd said {ready:?}");
+        Daemon { child, dir }
+    }
+
+    pub fn run_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn journal(&self) -> PathBuf {
+        self.dir.path().join("journal.jsonl")
+    }
+
+    /// `eager run PROGRAM …` under this daemon.
+    pub fn run(&self, program: &Path) -> Command {
+        let mut command = Command::new(tool("eager"));
+        command.arg("run").arg("--run-dir").arg(self.dir.path()).arg("--").arg(program);
+        command
+    }
+
+    /// `eager ps|info --json` as a value.
+    pub fn ask(&self, verb: &str) -> serde_json::Value {
+        let out =
+            run_ok(Command::new(tool("eager")).arg(verb).arg("--run-dir").arg(self.dir.path()).arg("--json"));
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("eager {verb} --json printed {out:?}: {e}"))
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // SIGTERM first: it takes the virtual GPU server with it; SIGKILL if it does not listen.
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        for _ in 0..200 {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

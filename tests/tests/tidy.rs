@@ -1,0 +1,131 @@
+//! Rules of the style sheet that a machine can check. Each failure lists every place.
+
+use std::path::{Path, PathBuf};
+
+/// Crates whose library or binary may hold `unsafe`; all others forbid it.
+const UNSAFE_CRATES: &[&str] = &[
+    "compiler-pass/pass",
+    "runtime-shim/shim",
+    "scheduler/shm",
+    "virtual-gpu/cudart",
+    "virtual-gpu/exec",
+    "virtual-gpu/kernels",
+];
+const FILE_LINES_MAX: usize = 650;
+const FUNCTION_LINES_MAX: usize = 80;
+
+#[test]
+fn every_rust_file_starts_with_its_purpose() {
+    report(rust_files().into_iter().filter_map(|path| {
+        let text = read(&path);
+        (!text.starts_with("//!")).then(|| format!("{}: no `//!` header", path.display()))
+    }));
+}
+
+#[test]
+fn files_stay_short() {
+    report(rust_files().into_iter().filter_map(|path| {
+        let lines = read(&path).lines().count();
+        (lines > FILE_LINES_MAX).then(|| format!("{}: {lines} lines, at most {FILE_LINES_MAX}", path.display()))
+    }));
+}
+
+#[test]
+fn functions_stay_short() {
+    report(rust_files().into_iter().flat_map(|path| {
+        let text = read(&path);
+        long_functions(&text)
+            .into_iter()
+            .map(|(line, lines)| {
+                format!("{}:{line}: function of {lines} lines, at most {FUNCTION_LINES_MAX}", path.display())
+            })
+            .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn unsafe_is_forbidden_outside_the_named_crates() {
+    report(crates().into_iter().filter(|c| !UNSAFE_CRATES.contains(&c.as_str())).filter_map(|name| {
+        let roots = ["src/lib.rs", "src/main.rs"].map(|file| root().join(&name).join(file));
+        let forbids = roots.iter().filter(|p| p.exists()).all(|p| read(p).contains("#![forbid(unsafe_code)]"));
+        (!forbids).then(|| format!("{name}: a crate root without #![forbid(unsafe_code)]"))
+    }));
+}
+
+#[test]
+fn nothing_names_a_developers_machine() {
+    // Spelled in two parts, so that this file does not find itself.
+    let banned = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("TO", "DO"), concat!("FIX", "ME")];
+    report(source_files().into_iter().flat_map(|path| {
+        let text = read(&path);
+        let mut found = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            if let Some(word) = banned.iter().find(|word| line.contains(**word)) {
+                found.push(format!("{}:{}: {word:?}", path.display(), number + 1));
+            }
+        }
+        found
+    }));
+}
+
+/// Functions longer than the limit, as (line, lines), by indentation: rustfmt closes a function at its own column.
+fn long_functions(text: &str) -> Vec<(usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let trimmed = line.trim_start();
+        let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "unsafe fn ", "pub unsafe fn "]
+            .iter()
+            .any(|head| trimmed.starts_with(head));
+        if !is_function || trimmed.ends_with(';') {
+            continue;
+        }
+        let close = format!("{}}}", &line[..line.len() - trimmed.len()]);
+        if let Some(length) = lines[start..].iter().position(|l| *l == close) {
+            if length + 1 > FUNCTION_LINES_MAX {
+                found.push((start + 1, length + 1));
+            }
+        }
+    }
+    found
+}
+
+fn root() -> PathBuf {
+    eager_tests::root()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Paths of the workspace members, as written in Cargo.toml.
+fn crates() -> Vec<String> {
+    let manifest = read(&root().join("Cargo.toml"));
+    let list = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next()).expect("members");
+    list.split(',').map(|m| m.trim().trim_matches('"').to_string()).filter(|m| !m.is_empty()).collect()
+}
+
+fn rust_files() -> Vec<PathBuf> {
+    source_files().into_iter().filter(|p| p.extension().is_some_and(|e| e == "rs")).collect()
+}
+
+/// What git would commit, so that built files and scratch folders do not count.
+fn source_files() -> Vec<PathBuf> {
+    let output = std::process::Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git ls-files");
+    assert!(output.status.success(), "git ls-files failed");
+    let known = ["rs", "toml", "md", "sh", "cu", "c", "cpp", "h", "cuh", "ll", "txt", "html"];
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| root().join(line))
+        .filter(|path| path.exists() && path.extension().is_some_and(|e| known.iter().any(|k| e == *k)))
+        .collect()
+}
+
+fn report(problems: impl Iterator<Item = String>) {
+    let problems: Vec<String> = problems.collect();
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
