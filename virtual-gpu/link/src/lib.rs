@@ -1,1 +1,21 @@
-//! (to be written)
+//! Messages and connection between a user of virtual GPUs (the stand-in runtime, the daemon) and whoever serves them.
+//!
+//! A user holds a [`Backend`] and does not know whether the service runs in its own process or behind a socket. Trap:
+//! all sizes that cross this boundary are *program* bytes; the server multiplies them by its memory scale, nobody else.
+#![forbid(unsafe_code)]
+
+mod backend;
+mod error;
+mod frame;
+mod message;
+mod query;
+mod socket;
+
+pub use backend::Backend;
+pub use error::LinkError;
+pub use frame::{FRAME_BYTES_MAX, FrameBuffer, encode_frame};
+pub use message::{
+    ClientFrame, DeviceInfo, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport, ServerFrame,
+};
+pub use query::query_devices;
+pub use socket::Socket;

@@ -1,0 +1,28 @@
+//! Why talking to the virtual GPU server failed.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::Refusal;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error("no virtual GPU server at {path}: {source}; start one with `eager-vgpud --socket {path}`", path = path.display())]
+    Connect { path: PathBuf, source: io::Error },
+    #[error("the virtual GPU server went away: {0}")]
+    Lost(String),
+    #[error("the virtual GPU server refused: {0}")]
+    Refused(#[from] Refusal),
+    #[error("the virtual GPU server sent something that is no message of protocol version {version}: {what}", version = crate::PROTOCOL_VERSION)]
+    Malformed { what: String },
+}
+
+impl LinkError {
+    /// The refusal, when the connection itself is fine.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            LinkError::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The messages: what a client asks, what the server answers.
+//!
+//! Every request gets exactly one reply with the same id; replies may come in any order, because the reply to
+//! [`Request::Run`] comes when the operation ends. The first request of a connection is [`Request::Hello`]. Trap: the
+//! encoding (postcard) carries no names, so a change of any type here, or of the model's types used here, raises
+//! [`PROTOCOL_VERSION`]; `Hello` stays the first variant forever so that a stranger can be told apart.
+
+use eager_gpu_model::{AllocId, AllocKind, MemoryInfo, Op, OpStats};
+use serde::{Deserialize, Serialize};
+
+/// Raised with every change of a message.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Pairs a reply with its request; chosen by the client, unique among its open requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestId(pub u64);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientFrame {
+    pub id: RequestId,
+    pub request: Request,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerFrame {
+    pub id: RequestId,
+    pub reply: Result<Reply, Refusal>,
+}
+
+/// What a client asks. Bytes and offsets are program bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    Hello {
+        version: u32,
+        pid: u32,
+    },
+    Devices,
+    /// Makes the process's context on the device; nothing happens if it is there already.
+    OpenContext {
+        device: u32,
+    },
+    /// Ends the process's context on the device with everything in it; nothing happens if there is none.
+    CloseContext {
+        device: u32,
+    },
+    Allocate {
+        device: u32,
+        bytes: u64,
+        kind: AllocKind,
+    },
+    Free {
+        alloc: AllocId,
+    },
+    MemoryInfo {
+        device: u32,
+    },
+    /// Runs an operation; the reply comes at its modelled end. Every allocation in it must be the process's own and of
+    /// that device.
+    Run {
+        device: u32,
+        op: Op,
+    },
+}
+
+/// What the server answers when it does what was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// To `Hello`.
+    Welcome {
+        version: u32,
+    },
+    Devices(Vec<DeviceInfo>),
+    Done,
+    Allocated(AllocId),
+    MemoryInfo(MemoryInfo),
+    /// To `Run`.
+    Ran(RunReport),
+}
+
+/// How an operation went, in modelled (full-size) time and bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunReport {
+    /// From submission to end, waiting for engines included.
+    pub duration_ns: u64,
+    pub stats: OpStats,
+}
+
+/// Why the server did not do what was asked. The connection stays usable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum Refusal {
+    #[error("protocol version {client} is not the server's {server}; use programs of one build")]
+    Version { client: u32, server: u32 },
+    #[error("the first message must be a hello")]
+    NoHello,
+    #[error("no device {device}; there are {count}")]
+    NoDevice { device: u32, count: u32 },
+    #[error("the process has no context on device {device}")]
+    NoContext { device: u32 },
+    #[error("out of device memory: {wanted_bytes} bytes wanted, {free_bytes} free or evictable")]
+    OutOfMemory { wanted_bytes: u64, free_bytes: u64 },
+    #[error("allocation {0} is not the process's own")]
+    NotOwned(u64),
+    #[error("invalid: {0}")]
+    Invalid(String),
+}
+
+/// One virtual device as programs see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    pub index: u32,
+    /// Name of the card, e.g. `V100-16GB`.
+    pub name: String,
+    /// Program bytes: the card's memory divided by the memory scale.
+    pub capacity_bytes: u64,
+    /// Program bytes not taken by contexts, device allocations or resident managed memory.
+    pub free_bytes: u64,
+    pub sms: u32,
+    pub threads_per_sm: u32,
+    pub blocks_per_sm: u32,
+    pub shared_bytes_per_sm: u32,
+    pub registers_per_sm: u32,
+    pub compute_capability: (u32, u32),
+    /// Program bytes times this are modelled bytes.
+    pub memory_scale: u64,
+    /// Real nanoseconds waited per modelled nanosecond; 0: nobody waits.
+    pub time_scale: f64,
+}

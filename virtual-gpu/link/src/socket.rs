@@ -1,0 +1,126 @@
+//! The client's end of a connection to a server behind a Unix socket.
+//!
+//! One thread reads replies and wakes whoever waits for them, so that many streams of one process can have an operation
+//! under way at once. Trap: the reader holds the stream too; only shutting the socket down (on drop) ends it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::{
+    Backend, ClientFrame, FrameBuffer, LinkError, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId,
+    ServerFrame, encode_frame,
+};
+
+/// A connection to a virtual GPU server. The server frees everything of the process when it ends.
+#[derive(Debug)]
+pub struct Socket {
+    writer: Mutex<UnixStream>,
+    inbox: Arc<Inbox>,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    state: Mutex<InboxState>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct InboxState {
+    next_id: u64,
+    replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
+    /// Why no more replies will come.
+    lost: Option<String>,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
+        // No code that holds the lock can leave the state half changed, so poison carries no news.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for(&self, id: RequestId) -> Result<Reply, LinkError> {
+        let mut state = self.lock();
+        loop {
+            if let Some(reply) = state.replies.remove(&id) {
+                return Ok(reply?);
+            }
+            if let Some(why) = &state.lost {
+                return Err(LinkError::Lost(why.clone()));
+            }
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Socket {
+    /// Connects to the server at `path` and agrees on the protocol.
+    ///
+    /// # Errors
+    /// [`LinkError::Connect`] when nobody listens, [`LinkError::Refused`] when the versions differ.
+    pub fn connect(path: &Path) -> Result<Socket, LinkError> {
+        let connect_error = |source| LinkError::Connect { path: path.to_owned(), source };
+        let writer = UnixStream::connect(path).map_err(connect_error)?;
+        let reader = writer.try_clone().map_err(connect_error)?;
+        let inbox = Arc::new(Inbox::default());
+        let readers_inbox = Arc::clone(&inbox);
+        std::thread::Builder::new()
+            .name("vgpu-link".to_owned())
+            .spawn(move || read_replies(reader, &readers_inbox))
+            .map_err(connect_error)?;
+        let socket = Socket { writer: Mutex::new(writer), inbox };
+        socket.call(Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() })?;
+        Ok(socket)
+    }
+}
+
+impl Backend for Socket {
+    fn call(&self, request: Request) -> Result<Reply, LinkError> {
+        let id = {
+            let mut state = self.inbox.lock();
+            state.next_id += 1;
+            RequestId(state.next_id)
+        };
+        let frame = encode_frame(&ClientFrame { id, request })?;
+        let written = self.writer.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame);
+        written.map_err(|e| LinkError::Lost(e.to_string()))?;
+        self.inbox.wait_for(id)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // An error means the server ended the connection first.
+        let _ = writer.shutdown(Shutdown::Both);
+    }
+}
+
+fn read_replies(mut stream: UnixStream, inbox: &Inbox) {
+    let mut frames = FrameBuffer::default();
+    let mut chunk = vec![0; 64 << 10];
+    let why = loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => break "connection closed".to_owned(),
+            Ok(bytes) => frames.push(&chunk[..bytes]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(e) => break e.to_string(),
+        }
+        if let Err(e) = deliver(&mut frames, inbox) {
+            break e.to_string();
+        }
+    };
+    inbox.lock().lost = Some(why);
+    inbox.arrived.notify_all();
+}
+
+fn deliver(frames: &mut FrameBuffer, inbox: &Inbox) -> Result<(), LinkError> {
+    while let Some(frame) = frames.next_message::<ServerFrame>()? {
+        inbox.lock().replies.insert(frame.id, frame.reply);
+        inbox.arrived.notify_all();
+    }
+    Ok(())
+}
