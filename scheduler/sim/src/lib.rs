@@ -1,1 +1,7 @@
-//! (to be written)
+//! Discrete-event simulator around the scheduler core and the GPU model, in virtual time.
+//!
+//! Trap: the simulator decides nothing about scheduling. Whatever it seems to decide is either the core's (an action),
+//! the model's (a completion) or a fixed behaviour of the runtime shim that it imitates.
+#![forbid(unsafe_code)]
+
+pub mod job;

@@ -88,13 +88,36 @@ pub struct Kernel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Op {
     Kernel(Kernel),
-    CopyToDevice { alloc: AllocId, range: Range, pinned: bool },
-    CopyToHost { alloc: AllocId, range: Range, pinned: bool },
-    CopyOnDevice { from: AllocId, from_range: Range, to: AllocId, to_offset: u64 },
-    Fill { alloc: AllocId, range: Range },
-    Prefetch { alloc: AllocId, range: Range, to: Location },
+    CopyToDevice {
+        alloc: AllocId,
+        range: Range,
+        pinned: bool,
+    },
+    CopyToHost {
+        alloc: AllocId,
+        range: Range,
+        pinned: bool,
+    },
+    CopyOnDevice {
+        from: AllocId,
+        from_range: Range,
+        to: AllocId,
+        to_offset: u64,
+    },
+    Fill {
+        alloc: AllocId,
+        range: Range,
+    },
+    Prefetch {
+        alloc: AllocId,
+        range: Range,
+        to: Location,
+    },
     /// The host reads or writes managed memory: resident pages fault back.
-    HostAccess { alloc: AllocId, range: Range },
+    HostAccess {
+        alloc: AllocId,
+        range: Range,
+    },
 }
 
 /// An operation ended.

@@ -6,4 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod card;
+mod options;
+
 pub use api::*;
+pub use card::{Card, CardsError, Link, Sourced, card, card_names, parse_cards};
+pub use options::Options;
