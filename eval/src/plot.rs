@@ -1,0 +1,134 @@
+//! Figures as SVG text: throughput bars per policy, and a timeline per device.
+//!
+//! Trap: colours mean one thing everywhere: normal blue, eager orange, promoted green, waiting grey.
+
+use crate::record::{JobRecord, Record};
+use anyhow::{Result, anyhow};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const NORMAL: RGBColor = RGBColor(66, 114, 178);
+const EAGER: RGBColor = RGBColor(221, 132, 52);
+const PROMOTED: RGBColor = RGBColor(85, 150, 85);
+const WAITING: RGBColor = RGBColor(215, 215, 215);
+const INK: RGBColor = RGBColor(40, 40, 40);
+
+/// Legend of [`timeline`], for the page that shows it.
+pub const LEGEND: &[(&str, &str)] =
+    &[("waiting", "#d7d7d7"), ("normal", "#4272b2"), ("eager", "#dd8434"), ("promoted", "#559655")];
+
+/// One bar per (label, value), with the value above it and a line at 1.
+pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (900, 340)).into_drawing_area();
+        area.fill(&WHITE).map_err(drawing)?;
+        let top = values.iter().map(|(_, v)| *v).fold(1.0, f64::max) * 1.15;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 18).into_font().color(&INK))
+            .margin(12)
+            .x_label_area_size(34)
+            .y_label_area_size(52)
+            .build_cartesian_2d((0..values.len().max(1)).into_segmented(), 0.0..top)
+            .map_err(drawing)?;
+        let name = |x: &SegmentValue<usize>| match x {
+            SegmentValue::CenterOf(i) => values.get(*i).map_or(String::new(), |(label, _)| label.clone()),
+            _ => String::new(),
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(WHITE)
+            .x_labels(values.len() + 1)
+            .x_label_formatter(&name)
+            .y_desc(axis)
+            .label_style(("sans-serif", 14).into_font().color(&INK))
+            .draw()
+            .map_err(drawing)?;
+        for (i, (label, value)) in values.iter().enumerate() {
+            let colour = if label.starts_with("case") { WAITING } else { NORMAL };
+            let mut bar = Rectangle::new(
+                [(SegmentValue::Exact(i), 0.0), (SegmentValue::Exact(i + 1), *value)],
+                colour.filled(),
+            );
+            bar.set_margin(0, 0, 18, 18);
+            chart.draw_series([bar]).map_err(drawing)?;
+            let style = ("sans-serif", 14).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Bottom));
+            chart
+                .draw_series([Text::new(format!("{value:.2}"), (SegmentValue::CenterOf(i), value + top * 0.01), style)])
+                .map_err(drawing)?;
+        }
+        let one = [(SegmentValue::Exact(0), 1.0), (SegmentValue::Exact(values.len()), 1.0)];
+        chart.draw_series([PathElement::new(one, INK.stroke_width(1))]).map_err(drawing)?;
+        area.present().map_err(drawing)?;
+    }
+    Ok(svg)
+}
+
+/// Jobs as horizontal bars over time, grouped by device: from asking (grey) to bound (class colour) to the end.
+pub fn timeline(record: &Record) -> Result<String> {
+    let mut jobs: Vec<&JobRecord> = record.jobs.iter().collect();
+    jobs.sort_by(|a, b| {
+        let key = |j: &JobRecord| (j.device.unwrap_or(u32::MAX), j.bound_s.unwrap_or(j.ended_s));
+        let ((da, ta), (db, tb)) = (key(a), key(b));
+        da.cmp(&db).then(ta.total_cmp(&tb)).then(a.index.cmp(&b.index))
+    });
+    let row = 16;
+    let height = 70 + row * jobs.len().max(1) as u32;
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (900, height)).into_drawing_area();
+        area.fill(&WHITE).map_err(drawing)?;
+        let end = record.makespan_s.max(1e-9);
+        let mut chart = ChartBuilder::on(&area)
+            .caption(&record.policy, ("sans-serif", 16).into_font().color(&INK))
+            .margin(8)
+            .x_label_area_size(28)
+            .y_label_area_size(170)
+            .build_cartesian_2d(0.0..end, 0.0..jobs.len().max(1) as f64)
+            .map_err(drawing)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .light_line_style(WHITE)
+            .x_desc("seconds")
+            .label_style(("sans-serif", 12).into_font().color(&INK))
+            .draw()
+            .map_err(drawing)?;
+        let count = jobs.len() as f64;
+        for (i, job) in jobs.iter().enumerate() {
+            let (low, high) = (count - i as f64 - 0.9, count - i as f64 - 0.1);
+            for (from, to, colour) in segments(job) {
+                chart
+                    .draw_series([Rectangle::new([(from, low), (to, high)], colour.filled())])
+                    .map_err(drawing)?;
+            }
+        }
+        let style = ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+        for (i, job) in jobs.iter().enumerate() {
+            let gpu = job.device.map_or("none".to_string(), |d| format!("GPU {d}"));
+            let label = format!("{gpu}  {}", job.configuration);
+            let (x, y) = chart.backend_coord(&(0.0, count - i as f64 - 0.5));
+            area.draw(&Text::new(label, (x - 6, y), style.clone())).map_err(drawing)?;
+        }
+        area.present().map_err(drawing)?;
+    }
+    Ok(svg)
+}
+
+/// Pieces of a job's bar: (from, to, colour).
+fn segments(job: &JobRecord) -> Vec<(f64, f64, RGBColor)> {
+    let Some(bound) = job.bound_s else { return vec![(job.submitted_s, job.ended_s, WAITING)] };
+    let waiting = job.asked_s.map(|asked| (asked, bound, WAITING));
+    let colour = match () {
+        () if job.was_promoted() => PROMOTED,
+        () if job.was_eager() => EAGER,
+        () => NORMAL,
+    };
+    waiting.into_iter().chain([(bound, job.ended_s, colour)]).collect()
+}
+
+fn drawing<E: std::fmt::Display>(error: E) -> anyhow::Error {
+    anyhow!("drawing a figure: {error}")
+}

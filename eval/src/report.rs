@@ -1,0 +1,185 @@
+//! `report.html`: one self-contained page (no network, no script) with the tables and figures of an experiment.
+//!
+//! Trap: the page says on top of each part what its numbers are: modelled time, or real processes whose kernels ran on
+//! a CPU. A reader must not be able to take one for the other.
+
+use crate::record::{Backend, JobRecord, Outcome, Record};
+use crate::summary::Summary;
+use crate::{plot, table};
+use anyhow::{Context, Result};
+use std::fmt::Write as _;
+use std::path::Path;
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#282828}\
+h1{font-size:1.5em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid #ddd}\
+table{border-collapse:collapse;margin:1em 0;font-size:13px}td,th{padding:3px 9px;text-align:right;\
+border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}td.text{text-align:left;color:#555}\
+.note{background:#fff6e5;border-left:4px solid #dd8434;padding:.5em 1em}.key{display:inline-block;width:1em;\
+height:1em;vertical-align:-2px;margin:0 .3em 0 1em}svg{max-width:100%;height:auto}.bad{color:#b00020;font-weight:600}";
+
+/// Writes the page.
+pub fn write(path: &Path, records: &[Record], summary: &Summary) -> Result<()> {
+    let mut page = String::new();
+    page += "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Eager: report</title><style>";
+    page += STYLE;
+    page += "</style></head><body><h1>Eager against CASE</h1>";
+    page += &stamp(records);
+    let sim: Vec<&Record> = records.iter().filter(|r| r.backend == Backend::Sim).collect();
+    let real: Vec<&Record> = records.iter().filter(|r| r.backend == Backend::Virtual).collect();
+    if !real.is_empty() {
+        page += &real_part(&real, summary);
+    }
+    if !sim.is_empty() {
+        page += &sim_part(&sim, summary)?;
+    }
+    page += "</body></html>\n";
+    std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn stamp(records: &[Record]) -> String {
+    let Some(first) = records.first() else { return "<p>No record.</p>".to_string() };
+    let stamp = &first.stamp;
+    let jobs = first.workload.jobs.len();
+    format!(
+        "<p>Workload <b>{}</b> (seed {}), {jobs} jobs on {}. Eager {} at commit {}, {} ({} cores, {}), Linux {}.</p>",
+        escape(&first.workload.name),
+        first.workload.seed,
+        escape(&first.cards),
+        escape(&stamp.version),
+        escape(&stamp.commit),
+        escape(&stamp.cpu),
+        stamp.cores,
+        table::size(stamp.memory_bytes),
+        escape(&stamp.kernel),
+    )
+}
+
+fn real_part(records: &[&Record], summary: &Summary) -> String {
+    let scale = records[0].memory_scale;
+    let mut part = format!(
+        "<h2>Real processes on virtual GPUs</h2><p class=\"note\">Every job is a real process compiled by eagercc, with \
+         its memory at 1/{scale} of full size, and its output verified. Kernels ran on the CPU: this part shows that \
+         everything works and what was decided, not how fast a GPU would be.</p>"
+    );
+    let header = ["policy", "jobs", "verified", "eager", "promoted", "out of memory", "wall clock"];
+    let rows = summary.real.iter().map(|(policy, real)| {
+        let makespan = table::seconds(real.makespan_s);
+        let counts = [real.jobs, real.jobs_verified, real.eager_launches, real.promotions, real.oom_errors];
+        [policy.clone()].into_iter().chain(counts.map(|c| c.to_string())).chain([makespan]).collect()
+    });
+    part += &html_table(&header, &rows.collect::<Vec<Vec<String>>>());
+    for record in records {
+        let _ = write!(part, "<h3>{}: each job</h3>{}", escape(&record.policy), jobs_table(record));
+    }
+    part
+}
+
+fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
+    let mut part = String::from(
+        "<h2>The same jobs at full size, simulated</h2><p class=\"note\">Modelled, not measured: the daemon's own \
+         decision core over the GPU model, in virtual time. Throughput is the baseline's makespan over the policy's. \
+         <b>case</b> retries every waiter at each release (the strong baseline); <b>case-fifo</b> lets the head of the \
+         queue block (the weak one).</p>",
+    );
+    let bars = |of: fn(&crate::summary::SimSummary) -> Option<f64>| -> Vec<(String, f64)> {
+        records.iter().filter_map(|r| Some((r.policy.clone(), of(summary.sim.get(&r.policy)?)?))).collect()
+    };
+    part += &plot::bars("Throughput relative to case (backfilling)", "ratio", &bars(|s| s.throughput_vs_case))?;
+    part += &plot::bars("Throughput relative to case-fifo", "ratio", &bars(|s| s.throughput_vs_case_fifo))?;
+    let policies: Vec<&str> = records.iter().map(|r| r.policy.as_str()).collect();
+    part += &html_table(&SIM_HEADER, &sim_rows(&policies, summary));
+    part += "<h3>Timelines</h3><p>";
+    for (name, colour) in plot::LEGEND {
+        let _ = write!(part, "<span class=\"key\" style=\"background:{colour}\"></span>{name}");
+    }
+    part += "</p>";
+    for record in records {
+        part += &plot::timeline(record)?;
+    }
+    Ok(part)
+}
+
+/// Columns of the simulator's table, here and in the terminal.
+pub const SIM_HEADER: [&str; 9] = [
+    "policy",
+    "vs case",
+    "vs case-fifo",
+    "makespan",
+    "mean wait",
+    "longest wait",
+    "Normal slowdown p95",
+    "paged",
+    "eager/promoted",
+];
+
+/// Rows for [`SIM_HEADER`], in the order given.
+pub fn sim_rows(policies: &[&str], summary: &Summary) -> Vec<Vec<String>> {
+    let row = |policy: &&str| {
+        let sim = summary.sim.get(*policy)?;
+        Some(vec![
+            policy.to_string(),
+            table::ratio(sim.throughput_vs_case),
+            table::ratio(sim.throughput_vs_case_fifo),
+            table::seconds(sim.makespan_s),
+            table::seconds(sim.wait_mean_s),
+            table::seconds(sim.wait_max_s),
+            table::ratio(sim.normal_slowdown_p95),
+            table::size(sim.bytes_paged),
+            format!("{}/{}", sim.eager_launches, sim.promotions),
+        ])
+    };
+    policies.iter().filter_map(row).collect()
+}
+
+/// One row per job: what was decided and whether its output was right.
+fn jobs_table(record: &Record) -> String {
+    let mut html = String::from(
+        "<table><tr><th>job</th><th>size</th><th>GPU</th><th>class</th><th>requirement</th><th>grant</th>\
+         <th>wait</th><th>output</th><th>why</th></tr>",
+    );
+    for job in &record.jobs {
+        let _ = write!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}<td class=\"text\">{}\
+             </td></tr>",
+            escape(&job.configuration),
+            job.size_class,
+            job.device.map_or("-".to_string(), |d| d.to_string()),
+            job.classes.join(" → "),
+            table::size(job.requirement_bytes),
+            table::size(job.grant_bytes),
+            table::seconds(job.wait_s),
+            outcome_cell(job),
+            escape(&job.reason),
+        );
+    }
+    html + "</table>"
+}
+
+fn outcome_cell(job: &JobRecord) -> String {
+    let (class, text) = match &job.outcome {
+        Outcome::Ok if job.verified => ("", "verified".to_string()),
+        Outcome::Ok => ("", "ended".to_string()),
+        Outcome::WrongOutput(detail) => ("bad", format!("wrong: {detail}")),
+        Outcome::OutOfMemory(detail) => ("bad", format!("out of memory: {detail}")),
+        Outcome::Failed(detail) => ("bad", format!("failed: {detail}")),
+        Outcome::Refused(detail) => ("bad", format!("refused: {detail}")),
+    };
+    format!("<td class=\"{class}\">{}</td>", escape(&text))
+}
+
+fn html_table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
+        cells.map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
+    };
+    let head = cells("th", &mut header.iter().copied());
+    let body: String = rows
+        .iter()
+        .map(|row| format!("<tr>{}</tr>", cells("td", &mut row.iter().map(String::as_str))))
+        .collect();
+    format!("<table><tr>{head}</tr>{body}</table>")
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
