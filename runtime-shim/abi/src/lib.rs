@@ -10,7 +10,8 @@ use core::ffi::{c_char, c_void};
 
 /// Version of everything in this file.
 pub const ABI_VERSION: u32 = 1;
-/// Symbol that each instrumented object refers to and the shim defines.
+/// Symbol that each instrumented object refers to and the shim defines: a `uint32_t` that holds [`ABI_VERSION`]. Only
+/// its address is used.
 pub const VERSION_SYMBOL: &str = "eager_abi_v1";
 
 /// `void eager_module_register(const EagerModule *)`: from a constructor of each instrumented object.
@@ -29,9 +30,14 @@ pub const RENAME_PREFIX: &str = "eager_";
 
 /// The CUDA runtime calls that the pass renames and the shim implements. Everything else goes straight to the runtime.
 /// Sorted; `cudaMalloc`-like C++ templates in CUDA's headers end in these C names and are covered through them.
+///
+/// Events and `cudaMemcpyToSymbol` are here because they belong to one device: what is made before a lazy task is bound
+/// would lie on another device than the task's kernels (wrong constants, invalid handles), so the shim binds first.
 pub const RENAMED_CALLS: &[&str] = &[
     "cudaDeviceReset",
     "cudaDeviceSynchronize",
+    "cudaEventCreate",
+    "cudaEventCreateWithFlags",
     "cudaEventSynchronize",
     "cudaFree",
     "cudaGetDevice",
@@ -41,6 +47,8 @@ pub const RENAMED_CALLS: &[&str] = &[
     "cudaMemGetInfo",
     "cudaMemcpy",
     "cudaMemcpyAsync",
+    "cudaMemcpyToSymbol",
+    "cudaMemcpyToSymbolAsync",
     "cudaMemset",
     "cudaMemsetAsync",
     "cudaSetDevice",
