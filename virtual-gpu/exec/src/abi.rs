@@ -1,7 +1,10 @@
 //! The binary interface between CPU kernels (made by eager-kernels, linked into the program) and their executor.
 //!
 //! A compiled object holds one [`KernelTable`] and a constructor that calls [`REGISTER_SYMBOL`] if somebody defines it:
-//! the symbol is weak, so that the same executable also runs on NVIDIA's runtime, which does not. Trap: eager-kernels
+//! the symbol is weak, so that the same executable also runs on NVIDIA's runtime, which does not. The constructor has
+//! priority 101 and so runs before clang's, which registers the kernels with CUDA (65535). Two translation units may
+//! hold static kernels of one name; both kinds of constructors run in link order, so the n-th registration of a name
+//! with CUDA belongs to the n-th table that has it. Trap: eager-kernels
 //! writes these layouts as LLVM IR; a change here is a change there, and raises [`KERNEL_ABI_VERSION`].
 
 use core::ffi::{c_char, c_void};
@@ -10,8 +13,8 @@ pub const KERNEL_ABI_VERSION: u32 = 1;
 /// `void eager_vgpu_register(const KernelTable *)`, defined by the stand-in runtime, weak in every object.
 pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 
-/// Runs all threads of one block.
-pub type BlockFn = unsafe extern "C" fn(ctx: *mut BlockContext, args: *const *const c_void);
+/// Runs all threads of one block. It may unwind: [`Helpers::trap`] leaves a kernel that way.
+pub type BlockFn = unsafe extern "C-unwind" fn(ctx: *mut BlockContext, args: *const *const c_void);
 
 /// One translation unit's kernels and device variables.
 #[repr(C)]
@@ -35,7 +38,8 @@ pub struct KernelEntry {
     pub param_count: u32,
     /// 0 loop (no barrier), 1 coroutine, 2 fission.
     pub mode: u32,
-    /// Bytes of static `__shared__` memory, placed at the start of [`BlockContext::shared`].
+    /// Bytes of static `__shared__` memory, placed at the start of [`BlockContext::shared`]; the dynamic part starts
+    /// at the next multiple of 16 ([`dynamic_shared_offset`]).
     pub static_shared_bytes: u32,
     /// Bit 0: memory accesses are recorded in the touch map; bit 1: cost counters are kept.
     pub flags: u32,
@@ -74,9 +78,12 @@ pub struct BlockContext {
     pub scratch_bytes: u64,
     /// Start of the device address range that the touch map covers.
     pub touch_base: u64,
-    /// Last valid index of `touch_map`; addresses outside the range land there.
+    /// Last valid entry of `touch_map`; addresses outside the range land there.
     pub touch_limit: u64,
-    /// One byte per `1 << touch_shift` bytes: bit 0 read, bit 1 written. Null: not wanted.
+    /// Two bytes for each `1 << touch_shift` bytes of memory, first "read", then "written". Kernels only ever store
+    /// the value 1: no read-modify-write, so no store-to-load dependence from one access to the next. Never null:
+    /// where no map is wanted the executor points it at one dummy entry with `touch_limit` 0, which costs less than
+    /// a test before every access.
     pub touch_map: *mut u8,
     pub touch_shift: u32,
     pub reserved: u32,
@@ -98,6 +105,11 @@ pub struct Helpers {
     pub vprintf: unsafe extern "C" fn(format: *const c_char, args: *const c_void) -> i32,
     /// `__trap`, `assert`: ends the launch with a sticky error; does not return to the kernel.
     pub trap: unsafe extern "C-unwind" fn(ctx: *mut BlockContext) -> !,
+}
+
+/// Where the dynamic part of shared memory starts, in bytes from [`BlockContext::shared`].
+pub const fn dynamic_shared_offset(static_shared_bytes: u32) -> u32 {
+    static_shared_bytes.next_multiple_of(16)
 }
 
 const _: () = assert!(size_of::<BlockContext>() == 128 && size_of::<KernelEntry>() == 40);

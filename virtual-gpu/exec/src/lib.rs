@@ -1,4 +1,14 @@
-//! Runs CPU kernels: registry of kernel tables, block contexts, persistent worker pool, touch map, cost counters.
-//! (executor to be written; [`abi`] is the boundary)
+//! Runs CPU kernels: block contexts, persistent worker pool, touch map, cost counters.
+//!
+//! [`abi`] is the boundary to the code that eager-kernels makes; [`Executor::launch`] runs one grid to its end. Trap:
+//! a launch reads the argument values while it runs, so a caller that queues launches must copy them when the program
+//! calls, not when the launch starts.
 
 pub mod abi;
+mod executor;
+mod printf;
+mod touch;
+mod worker;
+
+pub use executor::{Executor, Launch, LaunchCost, LaunchFailure};
+pub use touch::{Touch, TouchMap};

@@ -1,1 +1,128 @@
-//! (to be written)
+//! Turns the device side of a CUDA program (NVPTX bitcode from clang, not optimised) into code for this CPU.
+//!
+//! [`convert`] is the whole interface: bitcode in, an x86-64 module and a report out. Trap: it runs inside clang, in the
+//! pass plugin, so it uses a context of its own, keeps no global state and never aborts; what it cannot translate comes
+//! back as [`ConvertError::Unsupported`], all of it at once.
+
+use serde::{Deserialize, Serialize};
+
+/// How a kernel's threads are run on one CPU thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Loops for kernels without a barrier, coroutines for the others.
+    #[default]
+    Auto,
+    /// Coroutines for all kernels: the oracle that tests compare the loops with.
+    Coroutine,
+}
+
+/// What to make of a device module.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// LLVM's name of the CPU to generate code for.
+    pub cpu: String,
+    /// Record accesses to global memory in the executor's touch map.
+    pub touch: bool,
+    /// Count bytes of global memory asked for and floating-point operations.
+    pub counters: bool,
+    pub mode: Mode,
+    /// Named in messages; the source file as the user wrote it.
+    pub module_name: String,
+}
+
+impl Default for Options {
+    /// All instrumentation on. `x86-64-v2` has no fused multiply-add: results do not depend on what the optimiser fuses,
+    /// and the code runs on every x86-64 server of the last fifteen years.
+    fn default() -> Self {
+        Options {
+            cpu: "x86-64-v2".to_owned(),
+            touch: true,
+            counters: true,
+            mode: Mode::Auto,
+            module_name: "device code".to_owned(),
+        }
+    }
+}
+
+/// How one kernel was translated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelReport {
+    /// Mangled name.
+    pub name: String,
+    pub mode: KernelMode,
+    pub params: Vec<ParamReport>,
+    pub static_shared_bytes: u32,
+}
+
+/// How a kernel's threads were laid out; the numbers are those of the binary interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelMode {
+    Loop = 0,
+    Coroutine = 1,
+}
+
+/// Size and alignment of a parameter in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParamReport {
+    pub size: u32,
+    pub align: u32,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    pub kernels: Vec<KernelReport>,
+    /// Names of the `__device__` and `__constant__` variables.
+    pub variables: Vec<String>,
+}
+
+/// A translated module.
+#[derive(Debug, Clone)]
+pub struct Converted {
+    /// x86-64 bitcode, optimised; link it into the host module of the same source file.
+    pub bitcode: Vec<u8>,
+    pub report: Report,
+}
+
+/// A construct of a kernel that has no translation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsupported {
+    /// Mangled name of the kernel.
+    pub kernel: String,
+    /// What it is, in the user's terms where possible.
+    pub construct: String,
+    /// `file:line` if the device code was compiled with line tables, else the function it is in.
+    pub place: String,
+}
+
+impl std::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: kernel {}: {} cannot run on the virtual GPU", self.place, self.kernel, self.construct)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConvertError {
+    #[error("{module}: not NVPTX bitcode that this LLVM can read: {reason}")]
+    Malformed { module: String, reason: String },
+    /// Every construct found, in order of kernels; one line each.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Unsupported(Vec<Unsupported>),
+    #[error("{module}: no code for CPU `{cpu}`: {reason}")]
+    Target { module: String, cpu: String, reason: String },
+    #[error("{module}: translation to CPU code failed, a defect of eager-kernels: {reason}")]
+    Defect { module: String, reason: String },
+}
+
+/// Translates one translation unit's device module.
+///
+/// # Errors
+/// See [`ConvertError`].
+pub fn convert(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError> {
+    let _ = bitcode;
+    Err(ConvertError::Defect {
+        module: options.module_name.clone(),
+        reason: "not implemented yet".to_owned(),
+    })
+}

@@ -1,0 +1,284 @@
+//! Runs one grid at a time over a pool of persistent threads.
+//!
+//! Trap: blocks of a grid run in any order and some at the same time, so a kernel in which one block waits for another
+//! may never end; real GPUs promise it no more.
+
+use core::ffi::c_void;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::abi::{KernelEntry, dynamic_shared_offset};
+use crate::touch::TouchMap;
+use crate::worker::{Grid, TrapUnwind, Worker};
+
+/// Stack of a pool thread in bytes: local arrays of a kernel lie there.
+const STACK_BYTES: usize = 16 << 20;
+/// A grid of fewer threads than this runs in the caller's thread: waking the pool takes longer.
+const INLINE_THREADS_MAX: u64 = 4096;
+/// A worker takes blocks in portions of about one such part of its share, so that the ends of a grid are balanced.
+const PORTIONS_PER_WORKER: u64 = 8;
+
+/// One kernel launch. Limits of the device (threads per block, shared memory) are the caller's to check.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    pub entry: &'a KernelEntry,
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y, z.
+    pub block: [u32; 3],
+    pub dynamic_shared_bytes: u32,
+    /// One pointer to the value of each parameter.
+    pub args: &'a [*const c_void],
+    /// Where to record the memory blocks accessed.
+    pub touch: Option<&'a TouchMap>,
+}
+
+/// What the kernel asked of the device, summed over its threads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LaunchCost {
+    /// Bytes of global loads and stores asked for.
+    pub global_bytes: u64,
+    /// Operations in single precision; an FMA counts two.
+    pub flops32: u64,
+    /// Operations in double precision.
+    pub flops64: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchFailure {
+    /// Some thread executed `__trap()` or failed an `assert`; blocks that had not started were not run.
+    #[error("a kernel thread executed a trap or failed an assertion")]
+    Trap,
+}
+
+/// A grid being run; shared by the workers that take blocks from it.
+struct Job {
+    grid: Grid,
+    blocks: u64,
+    portion: u64,
+    args: Vec<*const c_void>,
+    touch: Option<*const TouchMap>,
+    next_block: AtomicU64,
+    trapped: AtomicBool,
+    cost: [AtomicU64; 3],
+}
+
+// SAFETY: the pointers of a job (arguments, touch map) are only read, and `Executor::launch` returns, ending its borrow of
+// them, after every worker has finished with the job.
+unsafe impl Send for Job {}
+// SAFETY: as for `Send`; everything that changes is atomic.
+unsafe impl Sync for Job {}
+
+impl Job {
+    fn new(launch: &Launch, workers: usize) -> Self {
+        let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
+        let shared_bytes = dynamic_shared_offset(launch.entry.static_shared_bytes)
+            .saturating_add(launch.dynamic_shared_bytes);
+        Job {
+            grid: Grid {
+                run_block: launch.entry.run_block,
+                grid: launch.grid,
+                block: launch.block,
+                shared_bytes,
+            },
+            blocks,
+            portion: (blocks / (workers as u64 * PORTIONS_PER_WORKER)).max(1),
+            args: launch.args.to_vec(),
+            touch: launch.touch.map(std::ptr::from_ref),
+            next_block: AtomicU64::new(0),
+            trapped: AtomicBool::new(false),
+            cost: Default::default(),
+        }
+    }
+
+    /// Runs blocks until none is left.
+    fn work(&self, worker: &mut Worker) {
+        // SAFETY: the map outlives the launch, which waits for this call (see `Send`).
+        let touch = self.touch.map(|touch| unsafe { &*touch });
+        worker.prepare(&self.grid, touch);
+        let run = catch_unwind(AssertUnwindSafe(|| self.run_portions(worker)));
+        if let Err(payload) = run {
+            if !payload.is::<TrapUnwind>() {
+                resume_unwind(payload);
+            }
+            self.trapped.store(true, Relaxed);
+        }
+        for (sum, counted) in self.cost.iter().zip(worker.counters()) {
+            sum.fetch_add(counted, Relaxed);
+        }
+        if let Some(touch) = touch {
+            worker.merge_touches(touch);
+        }
+    }
+
+    fn run_portions(&self, worker: &mut Worker) {
+        while !self.trapped.load(Relaxed) {
+            let first = self.next_block.fetch_add(self.portion, Relaxed);
+            if first >= self.blocks {
+                break;
+            }
+            for index in first..self.blocks.min(first + self.portion) {
+                // SAFETY: `work` prepared the worker for this grid; the arguments are the launch's, which is still waiting.
+                unsafe { worker.run(&self.grid, index, &self.args) };
+            }
+        }
+    }
+
+    fn outcome(&self) -> Result<LaunchCost, LaunchFailure> {
+        if self.trapped.load(Relaxed) {
+            return Err(LaunchFailure::Trap);
+        }
+        let [global_bytes, flops32, flops64] = [0, 1, 2].map(|i| self.cost[i].load(Relaxed));
+        Ok(LaunchCost { global_bytes, flops32, flops64 })
+    }
+}
+
+#[derive(Default)]
+struct Board {
+    job: Option<Arc<Job>>,
+    /// Rises with every job, so that a thread takes part in each at most once.
+    generation: u64,
+    /// Pool threads that have not finished the current job.
+    busy: usize,
+    closing: bool,
+}
+
+#[derive(Default)]
+struct Pool {
+    board: Mutex<Board>,
+    posted: Condvar,
+    finished: Condvar,
+}
+
+/// Runs launches. May be shared between threads: a grid that needs the pool waits for the one before it.
+pub struct Executor {
+    workers: usize,
+    pool: Arc<Pool>,
+    threads: Vec<JoinHandle<()>>,
+    /// Held by the launch that uses the pool.
+    turn: Mutex<()>,
+    /// Workers for calling threads, kept for their buffers.
+    idle: Mutex<Vec<Worker>>,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
+
+impl Executor {
+    /// `workers` threads run blocks, the caller's included; 1 starts no thread at all.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn new(workers: NonZeroUsize) -> std::io::Result<Self> {
+        let mut executor = Executor {
+            workers: workers.get(),
+            pool: Arc::default(),
+            threads: Vec::new(),
+            turn: Mutex::new(()),
+            idle: Mutex::default(),
+        };
+        for index in 1..workers.get() {
+            let pool = executor.pool.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("vgpu-{index}"))
+                .stack_size(STACK_BYTES)
+                .spawn(move || serve(&pool))?;
+            executor.threads.push(thread);
+        }
+        Ok(executor)
+    }
+
+    /// Runs all blocks of `launch` and returns when the last has ended.
+    ///
+    /// # Errors
+    /// [`LaunchFailure::Trap`] if the kernel gave up; memory it wrote until then stays written.
+    ///
+    /// # Safety
+    /// `entry` comes from a kernel table of this ABI version; `args` holds one pointer for each of its parameters, to a
+    /// value of that parameter's type; device pointers among them are what the kernel may access.
+    pub unsafe fn launch(&self, launch: &Launch) -> Result<LaunchCost, LaunchFailure> {
+        let job = Arc::new(Job::new(launch, self.workers));
+        let threads_per_block: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
+        let alone =
+            self.workers == 1 || job.blocks == 1 || job.blocks * threads_per_block < INLINE_THREADS_MAX;
+        if alone {
+            self.work_here(&job);
+        } else {
+            let _turn = self.turn.lock();
+            self.pool.post(&job, self.threads.len());
+            self.work_here(&job);
+            self.pool.wait();
+        }
+        job.outcome()
+    }
+
+    fn work_here(&self, job: &Job) {
+        let mut worker = self.idle.lock().pop().unwrap_or_else(Worker::new);
+        job.work(&mut worker);
+        self.idle.lock().push(worker);
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.pool.board.lock().closing = true;
+        self.pool.posted.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread ends abnormally only by a defect in a kernel that it already reported on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Pool {
+    fn post(&self, job: &Arc<Job>, threads: usize) {
+        let mut board = self.board.lock();
+        board.job = Some(job.clone());
+        board.generation += 1;
+        board.busy = threads;
+        self.posted.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut board = self.board.lock();
+        self.finished.wait_while(&mut board, |board| board.busy > 0);
+        board.job = None;
+    }
+
+    /// The next job after `seen`, or nothing if the executor is going away.
+    fn next(&self, seen: u64) -> Option<(Arc<Job>, u64)> {
+        let mut board = self.board.lock();
+        self.posted.wait_while(&mut board, |board| board.generation == seen && !board.closing);
+        if board.closing {
+            return None;
+        }
+        board.job.clone().map(|job| (job, board.generation))
+    }
+
+    fn finish(&self) {
+        let mut board = self.board.lock();
+        board.busy -= 1;
+        if board.busy == 0 {
+            self.finished.notify_one();
+        }
+    }
+}
+
+fn serve(pool: &Pool) {
+    let mut worker = Worker::new();
+    let mut seen = 0;
+    while let Some((job, generation)) = pool.next(seen) {
+        seen = generation;
+        job.work(&mut worker);
+        drop(job);
+        pool.finish();
+    }
+}

@@ -1,0 +1,110 @@
+//! Which blocks of device memory the kernels of one or more launches read and wrote.
+//!
+//! Trap: kernels do not store here. Each worker marks a private map (two workers marking one map would fight over its
+//! few cache lines) and merges it into this one when its share of the grid is done.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+/// How one memory block was accessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touch {
+    pub read: bool,
+    pub written: bool,
+}
+
+/// One entry per `1 << shift` bytes of the device address range that starts at `base`, and one for everything outside.
+/// Marks accumulate over launches until [`TouchMap::reset`].
+#[derive(Debug)]
+pub struct TouchMap {
+    base: u64,
+    shift: u32,
+    /// Two bytes per block (read, written); the last pair is "outside the range".
+    marks: Vec<AtomicU8>,
+}
+
+impl TouchMap {
+    /// A map of `bytes` of memory from address `base`, in blocks of `1 << shift` bytes (the last one may be partial).
+    pub fn new(base: u64, bytes: u64, shift: u32) -> Self {
+        let blocks = usize::try_from(bytes.div_ceil(1 << shift)).expect("a touch map fits the address space");
+        let marks = std::iter::repeat_with(|| AtomicU8::new(0)).take(2 * (blocks + 1)).collect();
+        TouchMap { base, shift, marks }
+    }
+
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// log2 of the block size in bytes.
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// Number of blocks in the range.
+    pub fn block_count(&self) -> usize {
+        self.marks.len() / 2 - 1
+    }
+
+    pub fn reset(&self) {
+        self.marks.iter().for_each(|mark| mark.store(0, Relaxed));
+    }
+
+    /// The blocks touched, by rising index.
+    pub fn touched(&self) -> impl Iterator<Item = (usize, Touch)> + '_ {
+        (0..self.block_count()).map(|block| (block, self.entry(block))).filter(|(_, t)| t.read || t.written)
+    }
+
+    /// Accesses that fell outside the range: device variables of the program, wild pointers.
+    pub fn outside(&self) -> Touch {
+        self.entry(self.block_count())
+    }
+
+    fn entry(&self, block: usize) -> Touch {
+        Touch {
+            read: self.marks[2 * block].load(Relaxed) != 0,
+            written: self.marks[2 * block + 1].load(Relaxed) != 0,
+        }
+    }
+
+    /// Length in bytes of the private map a worker needs.
+    pub(crate) fn mark_count(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Adds a worker's marks and clears them.
+    pub(crate) fn merge(&self, private: &mut [u8]) {
+        const CHUNK: usize = 64;
+        for (shared, private) in self.marks.chunks(CHUNK).zip(private.chunks_mut(CHUNK)) {
+            if private.iter().all(|&mark| mark == 0) {
+                continue;
+            }
+            for (shared, private) in shared.iter().zip(private) {
+                if std::mem::take(private) != 0 {
+                    shared.store(1, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_accumulates_and_reset_forgets() {
+        let map = TouchMap::new(0x1000, 3 * 4096 + 1, 12);
+        assert_eq!(map.block_count(), 4);
+        let mut private = vec![0; map.mark_count()];
+        private[2 * 3] = 1;
+        map.merge(&mut private);
+        assert!(private.iter().all(|&m| m == 0), "a worker's map is clean for its next launch");
+        private[2 * 3 + 1] = 1;
+        private[2 * 4] = 1;
+        map.merge(&mut private);
+        assert_eq!(map.touched().collect::<Vec<_>>(), [(3, Touch { read: true, written: true })]);
+        assert_eq!(map.outside(), Touch { read: true, written: false });
+        map.reset();
+        assert_eq!(map.touched().count(), 0);
+        assert_eq!(map.outside(), Touch { read: false, written: false });
+    }
+}
