@@ -36,6 +36,13 @@ pub struct TaskCell {
     pub padding: [u8; 8],
 }
 
+impl TaskCell {
+    /// Does the cell answer the request with this sequence (or a later one)? Sequences wrap.
+    pub fn answers(&self, sequence: u32) -> bool {
+        self.answered.wrapping_sub(sequence) < 1 << 31
+    }
+}
+
 /// Layout of the page; accessed through atomics by eager-shm.
 #[repr(C)]
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

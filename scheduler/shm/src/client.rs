@@ -1,0 +1,256 @@
+//! The shim's half: connect, ask, read answers, sleep until one changes.
+//!
+//! Trap: the daemon may die or be stopped at any moment, so nothing here waits without a bound: a sleeper looks at the
+//! socket every [`LIVENESS_INTERVAL`]. After `fork` the child must make its own connection; [`ClientConnection::send`]
+//! refuses to speak for the parent.
+
+use crate::pages::{Mapping, PageError, Replies, Requests};
+use crate::{futex, packet};
+use eager_proto::RING_SLOTS;
+use eager_proto::hello::{Hello, WELCOME_OK, Welcome};
+use eager_proto::reply::TaskCell;
+use eager_proto::request::{Request, RequestBody, Slot, encode};
+use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Uid;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// How late a sleeper may notice that the daemon died without a word.
+pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Tries to read a cell that is being written; each waits up to a millisecond for the writer.
+const SNAPSHOT_TRIES: u32 = 100;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error("no daemon listens at {}", path.display())]
+    NoDaemon { path: PathBuf },
+    #[error("the daemon at {} did not answer in time", path.display())]
+    TimedOut { path: PathBuf },
+    #[error("the daemon refused: {reason}")]
+    Refused { status: u32, reason: String },
+    #[error("the process at {} belongs to uid {uid}, which is neither root nor you", path.display())]
+    Untrusted { path: PathBuf, uid: u32 },
+    #[error(
+        "the daemon at {} speaks protocol {major}.{minor}, this program {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}",
+        path.display()
+    )]
+    Version { path: PathBuf, major: u16, minor: u16 },
+    #[error("what listens at {} is no Eager daemon", path.display())]
+    NotADaemon { path: PathBuf },
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error("{}: {errno}", path.display())]
+    System { path: PathBuf, errno: Errno },
+}
+
+/// Why a request was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    #[error("the daemon has not taken the last {RING_SLOTS} requests yet")]
+    RingFull,
+    #[error("the daemon is gone")]
+    DaemonGone,
+    #[error("the connection belongs to the parent process")]
+    Forked,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    Changed,
+    TimedOut,
+    DaemonGone,
+}
+
+/// A connection to the daemon; shared freely between threads.
+#[derive(Debug)]
+pub struct ClientConnection {
+    socket: OwnedFd,
+    requests: Mapping<Requests>,
+    replies: Mapping<Replies>,
+    client: u64,
+    process: u32,
+    /// Sequence of the last request; also makes filling and publishing one step.
+    last_sequence: Mutex<u32>,
+}
+
+impl ClientConnection {
+    /// Connects to the daemon whose client socket is at `path`. `timeout` bounds each of the three steps (connect,
+    /// hello, answer).
+    ///
+    /// Only a daemon of root or of the caller's own uid is trusted: its pages are read as they are.
+    pub fn connect(path: &Path, hello: &Hello, timeout: Duration) -> Result<ClientConnection, ConnectError> {
+        let failed = |errno| connect_error(path, errno);
+        let socket = packet::connect_seqpacket(path, timeout).map_err(failed)?;
+        let uid = getsockopt(&socket, sockopt::PeerCredentials).map_err(failed)?.uid();
+        if uid != 0 && uid != Uid::effective().as_raw() {
+            return Err(ConnectError::Untrusted { path: path.into(), uid });
+        }
+        packet::send(socket.as_fd(), hello.as_bytes(), &[]).map_err(failed)?;
+        let mut answer = [0; size_of::<Welcome>()];
+        let (bytes, descriptors) =
+            packet::receive_with_descriptors(socket.as_fd(), &mut answer).map_err(failed)?;
+        let welcome = read_welcome(path, &answer[..bytes])?;
+        let (requests, replies) = open(path, &descriptors)?;
+        Ok(ClientConnection {
+            socket,
+            requests,
+            replies,
+            client: welcome.client,
+            process: std::process::id(),
+            last_sequence: Mutex::new(0),
+        })
+    }
+
+    /// The daemon's id of this client, as in `eager ps` and the journal.
+    pub fn client(&self) -> u64 {
+        self.client
+    }
+
+    /// Publishes a request and rings the daemon. Returns its sequence, which the slot's cell shows in `answered` once
+    /// the daemon has answered. Never blocks on the daemon.
+    pub fn send(&self, body: RequestBody, slot: Slot) -> Result<u32, SendError> {
+        if std::process::id() != self.process {
+            return Err(SendError::Forked);
+        }
+        let mut last = self.last_sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        let head = self.requests.header.cursor.load(Ordering::Relaxed);
+        // Acquire: pairs with the release store of `tail` in `ClientPages::pop`: the place was read before it is
+        // filled again.
+        let tail = self.replies.header.cursor.load(Ordering::Acquire);
+        if head.wrapping_sub(tail) as usize >= RING_SLOTS {
+            return if self.daemon_gone() { Err(SendError::DaemonGone) } else { Err(SendError::RingFull) };
+        }
+        let sequence = last.wrapping_add(1);
+        self.requests.fill(head, &encode(&Request { sequence, slot, body }));
+        // Release: pairs with the acquire load of `head` in `ClientPages::pop`.
+        self.requests.header.cursor.store(head.wrapping_add(1), Ordering::Release);
+        *last = sequence;
+        match packet::send(self.socket.as_fd(), &[1], &[]) {
+            // A full socket holds doorbells enough.
+            Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => Ok(sequence),
+            Err(_) => Err(SendError::DaemonGone),
+        }
+    }
+
+    /// What holds for a slot now. `None` when the daemon stopped in the middle of writing it: treat it as gone.
+    pub fn cell(&self, slot: Slot) -> Option<TaskCell> {
+        let cell = &self.replies.cells[slot.index()];
+        for _ in 0..SNAPSHOT_TRIES {
+            match cell.read() {
+                Ok(value) => return Some(value),
+                Err(sequence) if sequence & 1 == 1 => {
+                    // The writer wakes sleepers when it is done; an error only makes this try shorter.
+                    let _ = futex::sleep_while(&cell.sequence, sequence, Duration::from_millis(1));
+                }
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
+    /// Sleeps until the slot's cell is no longer the one with `seen_sequence` ([`TaskCell::sequence`]), the deadline
+    /// passes, or the daemon is gone (noticed within [`LIVENESS_INTERVAL`]).
+    pub fn wait_cell(&self, slot: Slot, seen_sequence: u32, deadline: Instant) -> Wait {
+        let word = &self.replies.cells[slot.index()].sequence;
+        loop {
+            // Acquire: pairs with the release store of `sequence` in `Cell::write`.
+            let sequence = word.load(Ordering::Acquire);
+            if sequence != seen_sequence && sequence & 1 == 0 {
+                return Wait::Changed;
+            }
+            if self.daemon_gone() {
+                return Wait::DaemonGone;
+            }
+            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            else {
+                return Wait::TimedOut;
+            };
+            let slice = left.min(LIVENESS_INTERVAL);
+            if futex::sleep_while(word, sequence, slice).is_err() {
+                // No futex here (a sandbox): look again a little later.
+                std::thread::sleep(slice.min(Duration::from_millis(1)));
+            }
+        }
+    }
+
+    /// The slot's gate word, for [`eager_proto::reply::gate::admits`]: one load, no system call.
+    pub fn gate(&self, slot: Slot) -> u64 {
+        self.replies.cells[slot.index()].gate()
+    }
+
+    /// Counts launches of the slot's task; returns how many there are now.
+    pub fn add_launched(&self, slot: Slot, launches: u64) -> u64 {
+        let counter = &self.requests.counters[slot.index()].launched;
+        counter.fetch_add(launches, Ordering::Relaxed).wrapping_add(launches)
+    }
+
+    /// Counts launches known to have ended; returns how many there are now.
+    pub fn add_retired(&self, slot: Slot, launches: u64) -> u64 {
+        let counter = &self.requests.counters[slot.index()].retired;
+        counter.fetch_add(launches, Ordering::Relaxed).wrapping_add(launches)
+    }
+
+    /// Launches of the slot's task so far.
+    pub fn launched(&self, slot: Slot) -> u64 {
+        self.requests.counters[slot.index()].launched.load(Ordering::Relaxed)
+    }
+
+    /// Launches known to have ended so far.
+    pub fn retired(&self, slot: Slot) -> u64 {
+        self.requests.counters[slot.index()].retired.load(Ordering::Relaxed)
+    }
+
+    /// Has the daemon closed the connection (or died)? One `poll` without waiting.
+    pub fn daemon_gone(&self) -> bool {
+        let mut socket = [PollFd::new(self.socket.as_fd(), PollFlags::empty())];
+        let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+        poll(&mut socket, PollTimeout::ZERO).is_ok()
+            && socket[0].revents().is_some_and(|seen| seen.intersects(gone))
+    }
+}
+
+fn connect_error(path: &Path, errno: Errno) -> ConnectError {
+    let path = path.to_path_buf();
+    match errno {
+        Errno::ENOENT | Errno::ECONNREFUSED | Errno::ENOTDIR => ConnectError::NoDaemon { path },
+        Errno::EAGAIN | Errno::ETIMEDOUT => ConnectError::TimedOut { path },
+        Errno::EMSGSIZE | Errno::EPROTOTYPE => ConnectError::NotADaemon { path },
+        errno => ConnectError::System { path, errno },
+    }
+}
+
+fn read_welcome(path: &Path, packet: &[u8]) -> Result<Welcome, ConnectError> {
+    let welcome = Welcome::read_from_bytes(packet)
+        .ok()
+        .filter(|welcome| welcome.magic == MAGIC)
+        .ok_or_else(|| ConnectError::NotADaemon { path: path.into() })?;
+    if welcome.status != WELCOME_OK {
+        return Err(ConnectError::Refused { status: welcome.status, reason: welcome.reason() });
+    }
+    if welcome.major != PROTOCOL_MAJOR {
+        let Welcome { major, minor, .. } = welcome;
+        return Err(ConnectError::Version { path: path.into(), major, minor });
+    }
+    Ok(welcome)
+}
+
+/// Maps and checks the two pages: requests writable, replies read-only.
+fn open(path: &Path, descriptors: &[OwnedFd]) -> Result<(Mapping<Requests>, Mapping<Replies>), ConnectError> {
+    let [requests, replies] = descriptors else {
+        return Err(ConnectError::NotADaemon { path: path.into() });
+    };
+    let requests = Mapping::<Requests>::new(requests.as_fd(), true)?;
+    requests.check_header()?;
+    let replies = Mapping::<Replies>::new(replies.as_fd(), false)?;
+    replies.check_header()?;
+    Ok((requests, replies))
+}

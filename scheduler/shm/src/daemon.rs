@@ -1,0 +1,162 @@
+//! The daemon's half: make and seal a client's pages, take its requests, write its answers, know when it dies.
+//!
+//! Trap: the client may do anything to the request page at any time. `tail` is therefore kept here and only copied to
+//! the reply page; `head` is read once per pop and bounded; and nothing here ever waits for the client.
+
+use crate::pages::{Mapping, PageError, Replies, Requests};
+use crate::{futex, packet};
+use eager_proto::RING_SLOTS;
+use eager_proto::hello::Welcome;
+use eager_proto::reply::TaskCell;
+use eager_proto::request::{RequestRecord, Slot};
+use nix::errno::Errno;
+use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use zerocopy::IntoBytes;
+
+/// The client's ring counter says what no honest client can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the ring's head is {ahead} records ahead of its tail (the ring has {RING_SLOTS})")]
+pub struct Hostile {
+    pub ahead: u32,
+}
+
+/// Why pages could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    #[error("shared memory: {0}")]
+    System(#[from] rustix::io::Errno),
+    #[error(transparent)]
+    Page(#[from] PageError),
+}
+
+/// The descriptors that go to the client; the daemon keeps none of them.
+#[derive(Debug)]
+pub struct PageDescriptors {
+    pub requests: OwnedFd,
+    pub replies: OwnedFd,
+}
+
+/// One client's pages.
+#[derive(Debug)]
+pub struct ClientPages {
+    requests: Mapping<Requests>,
+    replies: Mapping<Replies>,
+    /// Records taken so far; the client sees a copy.
+    tail: u32,
+}
+
+impl ClientPages {
+    /// Makes both pages: memory reserved at once (no SIGBUS later), size sealed, and the reply page closed to every
+    /// later writer once the daemon has mapped it.
+    pub fn create() -> Result<(ClientPages, PageDescriptors), CreateError> {
+        let fixed = SealFlags::SHRINK | SealFlags::GROW;
+        let request_file = memory_file("eager-requests", size_of::<Requests>())?;
+        let reply_file = memory_file("eager-replies", size_of::<Replies>())?;
+        let requests = Mapping::<Requests>::new(request_file.as_fd(), true)?;
+        let replies = Mapping::<Replies>::new(reply_file.as_fd(), true)?;
+        requests.publish_header();
+        replies.publish_header();
+        fcntl_add_seals(&request_file, fixed | SealFlags::SEAL)?;
+        fcntl_add_seals(&reply_file, fixed | SealFlags::FUTURE_WRITE | SealFlags::SEAL)?;
+        let pages = ClientPages { requests, replies, tail: 0 };
+        Ok((pages, PageDescriptors { requests: request_file, replies: reply_file }))
+    }
+
+    /// Takes the next record, copied once; check it with [`eager_proto::request::decode`].
+    pub fn pop(&mut self) -> Result<Option<RequestRecord>, Hostile> {
+        // Acquire: pairs with the release store of `head` in `ClientConnection::send`.
+        let head = self.requests.header.cursor.load(Ordering::Acquire);
+        let ahead = head.wrapping_sub(self.tail);
+        if ahead == 0 {
+            return Ok(None);
+        }
+        if ahead as usize > RING_SLOTS {
+            return Err(Hostile { ahead });
+        }
+        let record = self.requests.copy(self.tail);
+        self.tail = self.tail.wrapping_add(1);
+        // Release: pairs with the acquire load of `tail` in `ClientConnection::send`.
+        self.replies.header.cursor.store(self.tail, Ordering::Release);
+        Ok(Some(record))
+    }
+
+    /// Replaces a slot's answer and wakes whoever sleeps on it (`value.sequence` is ignored).
+    pub fn publish_cell(&self, slot: Slot, value: &TaskCell) {
+        let cell = &self.replies.cells[slot.index()];
+        cell.write(value);
+        futex::wake_all(&cell.sequence);
+    }
+
+    /// Launches and ended launches that the client claims for a slot: a hint, never truth.
+    pub fn counters(&self, slot: Slot) -> (u64, u64) {
+        let counters = &self.requests.counters[slot.index()];
+        (counters.launched.load(Ordering::Relaxed), counters.retired.load(Ordering::Relaxed))
+    }
+}
+
+/// A memfd of `bytes` bytes with its memory allocated.
+fn memory_file(name: &str, bytes: usize) -> rustix::io::Result<OwnedFd> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)?;
+    Ok(file)
+}
+
+/// Who connected, as the kernel says.
+#[derive(Debug)]
+pub struct Peer {
+    pub pid: i32,
+    pub uid: u32,
+    /// Readable once the process has ended, also as a zombie; never another process with the same number.
+    pub pidfd: OwnedFd,
+}
+
+/// Takes one waiting connection, not blocking and closed on exec; `EAGAIN` when there is none.
+pub fn accept(listener: BorrowedFd<'_>) -> nix::Result<OwnedFd> {
+    let raw = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)?;
+    // SAFETY: the kernel has just opened this descriptor for this process, and nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// The process that connected. `SO_PEERPIDFD` (Linux 6.5) names it without a race; on an older kernel the pidfd is
+/// opened by number, which a process that dies within the microseconds between can fool.
+pub fn peer(socket: BorrowedFd<'_>) -> nix::Result<Peer> {
+    let credentials = getsockopt(&socket, sockopt::PeerCredentials)?;
+    let pidfd = match getsockopt(&socket, sockopt::PeerPidfd) {
+        Ok(pidfd) => pidfd,
+        Err(Errno::ENOPROTOOPT) => open_pidfd(credentials.pid())?,
+        Err(other) => return Err(other),
+    };
+    Ok(Peer { pid: credentials.pid(), uid: credentials.uid(), pidfd })
+}
+
+fn open_pidfd(pid: i32) -> nix::Result<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+        .map_err(|error| Errno::from_raw(error.raw_os_error()))
+}
+
+/// Receives one packet without blocking, dropping descriptors that came with it. Returns its real length, which may be
+/// more than fitted; 0 at the end of the connection.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> nix::Result<usize> {
+    packet::receive(socket, buffer)
+}
+
+/// Sends the answer to a hello, with the pages when it was accepted. Never blocks.
+///
+/// Read the hello first also when it is refused: closing a socket with an unread packet throws the answer away.
+pub fn send_welcome(
+    socket: BorrowedFd<'_>,
+    welcome: &Welcome,
+    descriptors: Option<&PageDescriptors>,
+) -> nix::Result<()> {
+    match descriptors {
+        None => packet::send(socket, welcome.as_bytes(), &[]),
+        Some(pages) => {
+            let both = [pages.requests.as_raw_fd(), pages.replies.as_raw_fd()];
+            packet::send(socket, welcome.as_bytes(), &both)
+        }
+    }
+}
