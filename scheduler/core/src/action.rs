@@ -1,5 +1,6 @@
 //! What the core may ask for. Every action, and every wait, carries a [`Reason`] a person can read.
 
+pub use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,9 @@ pub enum Gate {
     /// Never looks.
     Ungated,
     /// Kernels with at most this footprint may start (`None`: any).
-    Go { allowed: Option<Bytes> },
+    Go {
+        allowed: Option<Bytes>,
+    },
     Hold,
 }
 
@@ -32,24 +35,17 @@ pub enum Gate {
 pub enum Action {
     /// Start the task on a device. `managed`: allocate through Unified Memory.
     Bind { task: TaskId, device: DeviceId, class: Class, grant: Bytes, managed: bool, reason: Reason },
-    /// It can never run here.
+    /// A waiting task: it can never run here and is forgotten. A bound task: its last `TaskExtend` is refused, and it
+    /// keeps the device and the grant it had.
     Refuse { task: TaskId, reason: Reason },
-    /// Nothing now; said again whenever the reason changes.
+    /// Nothing now. Said again when the *kind* of the reason changes; its numbers of this moment are in the task's view.
     Wait { task: TaskId, reason: Reason },
-    /// The grant changed to `grant` in all; `class` says whether that promoted it.
+    /// The grant changed to `grant` in all; `class` says whether that promoted it. It also answers `TaskExtend`: with
+    /// [`Class::Eager`] the task is over-subscribed from now on, and what it allocates next must be managed memory.
     Regrant { task: TaskId, grant: Bytes, class: Class, reason: Reason },
     /// The gate of a bound task changed.
     SetGate { task: TaskId, gate: Gate, reason: Reason },
-    /// Somebody must know when this task's kernels run (or nobody any more).
+    /// Somebody must know when this task's kernels run (or nobody any more). Whoever switches it on says at once, by
+    /// `Busy` or `Idle`, how the counters stand now: until then the core takes the task for busy.
     Watch { task: TaskId, on: bool },
-}
-
-/// Why. `Display` is the sentence for people; the number of the variant is what goes on the wire.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[serde(tag = "why", rename_all = "kebab-case")]
-pub enum Reason {
-    #[error("{device:?} has {free} bytes free for {wanted}", device = device.0, free = free.0, wanted = wanted.0)]
-    Fits { device: DeviceId, wanted: Bytes, free: Bytes },
-    #[error("no device has {wanted} bytes free; the most is {most}", wanted = wanted.0, most = most.0)]
-    NoRoom { wanted: Bytes, most: Bytes },
 }

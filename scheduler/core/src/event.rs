@@ -21,26 +21,58 @@ pub enum AccessClass {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    DeviceAdded { device: DeviceId, profile: DeviceProfile },
-    ClientConnected { client: ClientId, uid: u32, label: String },
+    DeviceAdded {
+        device: DeviceId,
+        profile: DeviceProfile,
+    },
+    ClientConnected {
+        client: ClientId,
+        uid: u32,
+        label: String,
+    },
     /// The process is gone (or its connection is invalid): everything it holds is free.
-    ClientGone { client: ClientId },
+    ClientGone {
+        client: ClientId,
+    },
     /// A task asks for `requirement`.
-    TaskBegin { task: TaskId, client: ClientId, request: TaskRequest },
+    TaskBegin {
+        task: TaskId,
+        client: ClientId,
+        request: TaskRequest,
+    },
     /// A bound task wants more than it said.
-    TaskExtend { task: TaskId, bytes: Bytes },
+    TaskExtend {
+        task: TaskId,
+        bytes: Bytes,
+    },
     /// A bound task gave some back for good.
-    TaskShrink { task: TaskId, bytes: Bytes },
+    TaskShrink {
+        task: TaskId,
+        bytes: Bytes,
+    },
     /// Its last kernel was launched.
-    AllLaunched { task: TaskId },
-    TaskEnd { task: TaskId },
+    AllLaunched {
+        task: TaskId,
+    },
+    TaskEnd {
+        task: TaskId,
+    },
     /// An eager task's next kernel found its gate closed.
-    KernelHeld { task: TaskId, kernel: KernelRequest },
+    KernelHeld {
+        task: TaskId,
+        kernel: KernelRequest,
+    },
     /// A task's launch counters: work on the device, or none.
-    Busy { task: TaskId },
-    Idle { task: TaskId },
+    Busy {
+        task: TaskId,
+    },
+    Idle {
+        task: TaskId,
+    },
     /// A promoted task has moved its data and switched to high priority.
-    Promoted { task: TaskId },
+    Promoted {
+        task: TaskId,
+    },
     /// The deadline the core asked for.
     Tick,
 }

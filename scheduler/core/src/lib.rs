@@ -1,6 +1,22 @@
 //! The pure decision core: the same events in the same order give the same actions. No clock, no I/O, no randomness.
+//!
+//! Trap: the actions of one [`Scheduler::step`] belong together. Carry out all of them before telling any task, or a
+//! task may see its binding before its gate.
 #![forbid(unsafe_code)]
 
 pub mod action;
 pub mod event;
+mod gate;
+pub mod invariants;
+pub mod journal;
+mod ledger;
+pub mod model;
+pub mod options;
+pub mod policy;
+pub mod reason;
+pub mod scheduler;
 pub mod units;
+
+pub use options::Options;
+pub use policy::PolicyName;
+pub use scheduler::Scheduler;

@@ -1,0 +1,167 @@
+//! May the next kernel of an eager task start? Barrier (eager launch specification §6) and per-kernel rule (§7).
+//!
+//! Trap: waiting for a Normal task whose own program stands at a closed gate, or in the queue, can be waiting for
+//! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for.
+
+use crate::action::{Class, Gate};
+use crate::event::{AccessClass, KernelRequest};
+use crate::model::{Activity, Bound, Task, View};
+use crate::options::Options;
+use crate::policy::GateRule;
+use crate::reason::Reason;
+use crate::units::{Bytes, ClientId};
+
+/// What is said of one task's gate.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Verdict {
+    pub gate: Gate,
+    pub reason: Reason,
+}
+
+impl Verdict {
+    fn go(allowed: Option<Bytes>, reason: Reason) -> Verdict {
+        Verdict { gate: Gate::Go { allowed }, reason }
+    }
+
+    fn hold(reason: Reason) -> Verdict {
+        Verdict { gate: Gate::Hold, reason }
+    }
+}
+
+/// Judges a bound task as things stand.
+pub(crate) fn judge(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Verdict {
+    if rule == GateRule::None {
+        return Verdict { gate: Gate::Ungated, reason: Reason::NoGate };
+    }
+    if bound.class != Class::Eager {
+        return Verdict { gate: Gate::Ungated, reason: Reason::NoLongerEager };
+    }
+    if bound.waived_until.is_some_and(|until| view.now < until) {
+        let held = view.options.hold_ns_max.unwrap_or_default();
+        return Verdict::go(None, Reason::HeldLongEnough { held });
+    }
+    match rule {
+        GateRule::Barrier => barrier(view, task, bound),
+        GateRule::PerKernel | GateRule::None => per_kernel(view, task, bound),
+    }
+}
+
+fn barrier(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
+    if bound.barrier_passed {
+        return Verdict::go(None, Reason::BarrierPassed);
+    }
+    let device = bound.device;
+    let mut tasks = 0;
+    let mut behind = Vec::new();
+    for (other, state) in normal_tasks(view, task, bound) {
+        if other.client == task.client || client_is_stopped(view, other.client) {
+            continue;
+        }
+        tasks += 1;
+        if !state.all_launched {
+            behind.push(other.id);
+        }
+    }
+    match behind.first() {
+        Some(&first) => {
+            Verdict::hold(Reason::NotAllLaunched { device, task: first, tasks: behind.len() as u32 })
+        }
+        None if tasks == 0 => Verdict::go(None, Reason::NobodyToProtect { device }),
+        None => Verdict::go(None, Reason::AllHaveLaunched { device, tasks }),
+    }
+}
+
+/// The document gives two conditions and not how they join. Here (as in the study behind the specification, §9): go when
+/// all Normal tasks have launched their last kernel; else only while none of their kernels runs, and then only within
+/// the OS-ratio. Memory that cannot be evicted keeps counting when its task has launched everything: a kernel let loose
+/// on it would fault without end.
+fn per_kernel(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
+    let device = bound.device;
+    let (mut tasks, mut unfinished, mut busy) = (0, 0, None);
+    let (mut live, mut pinned) = (Bytes::ZERO, Bytes::ZERO);
+    for (other, state) in normal_tasks(view, task, bound) {
+        let not_evictable = if state.managed { Bytes::ZERO } else { state.grant };
+        pinned = pinned.saturating_add(not_evictable);
+        let stopped = state.activity == Activity::Idle && client_is_stopped(view, other.client);
+        if other.client == task.client || stopped {
+            live = live.saturating_add(not_evictable);
+            continue;
+        }
+        tasks += 1;
+        let done = state.all_launched && state.activity == Activity::Idle;
+        live = live.saturating_add(if done { not_evictable } else { state.grant });
+        if !state.all_launched {
+            unfinished += 1;
+            if state.activity != Activity::Idle {
+                busy = busy.or(Some(other.id));
+            }
+        }
+    }
+    if unfinished == 0 {
+        return match (pinned, tasks) {
+            (Bytes::ZERO, 0) => Verdict::go(None, Reason::NobodyToProtect { device }),
+            (Bytes::ZERO, _) => Verdict::go(None, Reason::AllHaveLaunched { device, tasks }),
+            _ => within_ratio(view, bound, pinned),
+        };
+    }
+    match busy {
+        Some(task) => Verdict::hold(Reason::NormalBusy { device, task }),
+        None => within_ratio(view, bound, live),
+    }
+}
+
+/// Judges the kernel that stands at the gate; with none there, says what could start without asking.
+fn within_ratio(view: View<'_>, bound: &Bound, live: Bytes) -> Verdict {
+    let device = bound.device;
+    let capacity = view.state.devices.get(&device).map_or(Bytes::ZERO, |device| device.capacity);
+    let percent = view.options.os_ratio_percent_cyclic.min(view.options.os_ratio_percent_other);
+    let unasked = capacity.percent(percent).saturating_sub(live);
+    let stays = |kernel: &KernelRequest| {
+        live.saturating_add(kernel.footprint) <= capacity.percent(percent_for(view.options, kernel.access))
+    };
+    if let Some((kernel, _)) = &bound.held {
+        let percent = percent_for(view.options, kernel.access);
+        let ratio = live.saturating_add(kernel.footprint).percent_of(capacity);
+        let (name, footprint) = (kernel.name.clone(), kernel.footprint);
+        return if stays(kernel) {
+            let allowed = unasked.max(whole_kib(footprint));
+            let reason = Reason::WithinRatio { kernel: name, footprint, live, ratio, percent, capacity };
+            Verdict::go(Some(allowed), reason)
+        } else {
+            Verdict::hold(Reason::OverRatio { kernel: name, footprint, live, ratio, percent, capacity })
+        };
+    }
+    let admitted = bound.admitted.as_ref().filter(|kernel| stays(kernel));
+    let allowed = admitted.map_or(unasked, |kernel| unasked.max(whole_kib(kernel.footprint)));
+    if allowed == Bytes::ZERO {
+        return Verdict::hold(Reason::NoneAllowed { device, live, percent, capacity });
+    }
+    Verdict::go(Some(allowed), Reason::Idle { device, live, allowed, percent, capacity })
+}
+
+fn percent_for(options: &Options, access: AccessClass) -> u32 {
+    match access {
+        AccessClass::Unknown | AccessClass::Cyclic => options.os_ratio_percent_cyclic,
+        AccessClass::OnePass | AccessClass::Sparse => options.os_ratio_percent_other,
+    }
+}
+
+/// The gate word counts KiB, allowance rounded down and footprint rounded up; a kernel let through must get through.
+fn whole_kib(bytes: Bytes) -> Bytes {
+    Bytes(bytes.0.div_ceil(1024).saturating_mul(1024))
+}
+
+/// Tasks on the same device that have their whole requirement.
+fn normal_tasks<'a>(
+    view: View<'a>,
+    task: &Task,
+    bound: &Bound,
+) -> impl Iterator<Item = (&'a Task, &'a Bound)> + use<'a> {
+    let own = task.id;
+    view.tasks_on(bound.device).filter(move |(other, state)| other.id != own && state.class != Class::Eager)
+}
+
+fn client_is_stopped(view: View<'_>, client: ClientId) -> bool {
+    let tasks = view.state.clients.get(&client).map(|client| &client.tasks);
+    tasks.into_iter().flatten().filter_map(|id| view.state.tasks.get(id)).any(Task::is_stopped)
+}

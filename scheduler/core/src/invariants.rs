@@ -1,0 +1,140 @@
+//! What must hold after every step, computed afresh from the tasks and not from the ledger's running sums.
+//!
+//! Trap: this is a judge, not a mechanism; nothing may call it to decide what to do.
+
+use crate::action::{Class, Gate};
+use crate::model::{Bound, Device, Task, TaskState};
+use crate::policy::GateRule;
+use crate::scheduler::Scheduler;
+use crate::units::{Bytes, DeviceId, TaskId};
+
+/// A broken invariant: always a defect of this crate, whatever the events were.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    #[error("{device}: {granted} granted and {contexts} for contexts exceed its {capacity}")]
+    OverCommitted { device: DeviceId, granted: Bytes, contexts: Bytes, capacity: Bytes },
+    #[error("{device}: the ledger says {ledger}, its tasks hold {held}")]
+    SumDiffers { device: DeviceId, ledger: Bytes, held: Bytes },
+    #[error("{device}: contexts in the ledger are {ledger}, its clients need {needed}")]
+    ContextsDiffer { device: DeviceId, ledger: Bytes, needed: Bytes },
+    #[error("{device}: lists tasks that are not bound to it, or misses one that is")]
+    TaskListDiffers { device: DeviceId },
+    #[error("{device}: the ledger counts {ledger} warps, its tasks have {held}")]
+    WarpsDiffer { device: DeviceId, ledger: u64, held: u64 },
+    #[error("{task} belongs to no live client")]
+    Orphan { task: TaskId },
+    #[error("{task} waits without a reason")]
+    SilentWait { task: TaskId },
+    #[error("{task} waits and is not in the queue, or is in the queue and does not wait")]
+    QueueDiffers { task: TaskId },
+    #[error("{task} is {class:?} with {grant} of {requirement}")]
+    WrongClass { task: TaskId, class: Class, grant: Bytes, requirement: Bytes },
+    #[error("{task} runs eagerly in memory that is not managed")]
+    EagerUnmanaged { task: TaskId },
+    #[error("{device}: {free} free while eager {task} still misses memory")]
+    PromotionMissed { device: DeviceId, free: Bytes, task: TaskId },
+    #[error("{device}: {eager} eager tasks, {allowed} allowed")]
+    TooManyEager { device: DeviceId, eager: u32, allowed: u32 },
+    #[error("{task}: its gate is {gate:?}, which its class and the policy do not allow")]
+    WrongGate { task: TaskId, gate: Gate },
+    #[error("{task}: a kernel stands at an open gate")]
+    HeldAtOpenGate { task: TaskId },
+    #[error("{task}: watched is {watched}, and should not be")]
+    WrongWatch { task: TaskId, watched: bool },
+}
+
+/// Checks everything; the first violation found, if any.
+pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
+    for device in scheduler.state().devices.values() {
+        check_sums(scheduler, device)?;
+        check_eager(scheduler, device)?;
+    }
+    for task in scheduler.state().tasks.values() {
+        let owner = scheduler.state().clients.get(&task.client);
+        if !owner.is_some_and(|client| client.tasks.contains(&task.id)) {
+            return Err(Violation::Orphan { task: task.id });
+        }
+        if scheduler.is_queued(task) != task.bound().is_none() {
+            return Err(Violation::QueueDiffers { task: task.id });
+        }
+        match &task.state {
+            TaskState::Waiting { reason: None } => return Err(Violation::SilentWait { task: task.id }),
+            TaskState::Waiting { .. } => {}
+            TaskState::Bound(bound) => check_bound(scheduler, task, bound)?,
+        }
+    }
+    Ok(())
+}
+
+fn bound_on(scheduler: &Scheduler, device: DeviceId) -> impl Iterator<Item = (&Task, &Bound)> {
+    let tasks = scheduler.state().tasks.values();
+    tasks.filter_map(|task| Some((task, task.bound()?))).filter(move |(_, bound)| bound.device == device)
+}
+
+fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
+    let (granted, contexts, capacity) = (device.granted, device.contexts, device.capacity);
+    let id = device.id;
+    let used = granted.0.checked_add(contexts.0);
+    if used.is_none_or(|used| used > capacity.0) {
+        return Err(Violation::OverCommitted { device: id, granted, contexts, capacity });
+    }
+    let held: Bytes = bound_on(scheduler, id).map(|(_, bound)| bound.grant).sum();
+    if held != granted {
+        return Err(Violation::SumDiffers { device: id, ledger: granted, held });
+    }
+    let clients = scheduler.state().clients.values().filter(|client| client.contexts.contains(&id)).count();
+    let needed = Bytes(scheduler.options().context_bytes.0.saturating_mul(clients as u64));
+    if needed != contexts {
+        return Err(Violation::ContextsDiffer { device: id, ledger: contexts, needed });
+    }
+    let warps = bound_on(scheduler, id).map(|(task, _)| task.warps()).fold(0, u64::saturating_add);
+    if warps != device.warps {
+        return Err(Violation::WarpsDiffer { device: id, ledger: device.warps, held: warps });
+    }
+    if !bound_on(scheduler, id).map(|(task, _)| task.id).eq(device.tasks.iter().copied()) {
+        return Err(Violation::TaskListDiffers { device: id });
+    }
+    Ok(())
+}
+
+fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
+    let eager = || bound_on(scheduler, device.id).filter(|(_, bound)| bound.class == Class::Eager);
+    if let Some((task, _)) = eager().next()
+        && device.free() > Bytes::ZERO
+    {
+        return Err(Violation::PromotionMissed { device: device.id, free: device.free(), task: task.id });
+    }
+    // Extensions make tasks eager without asking; only those that started eagerly are limited.
+    let started = eager().filter(|(_, bound)| bound.started_eager).count() as u32;
+    let allowed = if scheduler.traits().eager { scheduler.options().eager_per_device } else { 0 };
+    if started > allowed {
+        return Err(Violation::TooManyEager { device: device.id, eager: started, allowed });
+    }
+    Ok(())
+}
+
+fn check_bound(scheduler: &Scheduler, task: &Task, bound: &Bound) -> Result<(), Violation> {
+    let id = task.id;
+    let whole = bound.grant == task.requirement;
+    if bound.grant > task.requirement || whole == (bound.class == Class::Eager) {
+        let (class, grant, requirement) = (bound.class, bound.grant, task.requirement);
+        return Err(Violation::WrongClass { task: id, class, grant, requirement });
+    }
+    if bound.started_eager && !bound.managed {
+        return Err(Violation::EagerUnmanaged { task: id });
+    }
+    let gated = bound.class == Class::Eager && scheduler.traits().gate != GateRule::None;
+    if gated == (bound.gate == Gate::Ungated) {
+        return Err(Violation::WrongGate { task: id, gate: bound.gate });
+    }
+    if bound.held.is_some() && bound.gate != Gate::Hold {
+        return Err(Violation::HeldAtOpenGate { task: id });
+    }
+    let eager_beside = bound_on(scheduler, bound.device).any(|(_, other)| other.class == Class::Eager);
+    let should_watch =
+        scheduler.traits().gate == GateRule::PerKernel && bound.class != Class::Eager && eager_beside;
+    if bound.watched != should_watch {
+        return Err(Violation::WrongWatch { task: id, watched: bound.watched });
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! The only code that changes grants. A policy's decision that does not fit the books is turned down here.
+//!
+//! Trap: a client's context is paid for once per device and stays until the client is gone, because the process keeps
+//! its context after its tasks ended.
+
+use crate::action::{Class, Gate};
+use crate::model::{Activity, Bound, Device, State, Task, TaskState};
+use crate::reason::Reason;
+use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+
+/// A binding as decided by a policy.
+pub(crate) struct Binding {
+    pub task: TaskId,
+    pub device: DeviceId,
+    pub grant: Bytes,
+    pub managed: bool,
+    pub reason: Reason,
+}
+
+impl State {
+    /// What a first task of this client on this device costs besides its grant.
+    pub fn context_cost(&self, device: DeviceId, client: ClientId, context_bytes: Bytes) -> Bytes {
+        match self.clients.get(&client) {
+            Some(client) if client.contexts.contains(&device) => Bytes::ZERO,
+            _ => context_bytes,
+        }
+    }
+
+    /// Reserves. None, and nothing changed, if the books do not allow it.
+    pub(crate) fn bind(&mut self, binding: Binding, context_bytes: Bytes, now: Nanos) -> Option<Class> {
+        let task = self.tasks.get(&binding.task)?;
+        let context = self.context_cost(binding.device, task.client, context_bytes);
+        let device = self.devices.get_mut(&binding.device)?;
+        let wanted = binding.grant.0.checked_add(context.0)?;
+        if task.bound().is_some() || binding.grant > task.requirement || wanted > device.free().0 {
+            return None;
+        }
+        device.granted = device.granted.saturating_add(binding.grant);
+        device.contexts = device.contexts.saturating_add(context);
+        device.warps = device.warps.saturating_add(task.warps());
+        device.tasks.insert(binding.task);
+        self.clients.get_mut(&task.client)?.contexts.insert(binding.device);
+        let task = self.tasks.get_mut(&binding.task)?;
+        let class = if binding.grant < task.requirement { Class::Eager } else { Class::Normal };
+        task.state = TaskState::Bound(Box::new(Bound {
+            device: binding.device,
+            class,
+            grant: binding.grant,
+            managed: binding.managed,
+            started_eager: class == Class::Eager,
+            bound_at: now,
+            reason: binding.reason,
+            gate: Gate::Ungated,
+            gate_reason: Reason::NoGate,
+            held: None,
+            admitted: None,
+            waived_until: None,
+            barrier_passed: false,
+            all_launched: false,
+            // A task that was bound this moment has launched nothing yet; once unwatched time passes, nobody knows.
+            activity: Activity::Idle,
+            watched: false,
+            promotion_done: false,
+        }));
+        Some(class)
+    }
+
+    /// Moves up to `bytes` of the device's free memory to a bound task; says how much.
+    pub(crate) fn grow(&mut self, task: TaskId, bytes: Bytes) -> Bytes {
+        let Some((device, _, bound)) = self.bound_parts(task) else { return Bytes::ZERO };
+        let added = bytes.min(device.free());
+        device.granted = device.granted.saturating_add(added);
+        bound.grant = bound.grant.saturating_add(added);
+        added
+    }
+
+    /// Lowers requirement, and the grant as far as it is above it. None, and nothing changed, if it never had so much.
+    pub(crate) fn shrink(&mut self, task: TaskId, bytes: Bytes) -> Option<()> {
+        let (device, requirement, bound) = self.bound_parts(task)?;
+        let left = Bytes(requirement.0.checked_sub(bytes.0)?);
+        *requirement = left;
+        let returned = bound.grant.saturating_sub(left);
+        bound.grant = bound.grant.saturating_sub(returned);
+        device.granted = device.granted.saturating_sub(returned);
+        Some(())
+    }
+
+    /// Forgets a task and frees what it holds.
+    pub(crate) fn remove_task(&mut self, id: TaskId) -> Option<Task> {
+        let task = self.tasks.remove(&id)?;
+        if let Some(client) = self.clients.get_mut(&task.client) {
+            client.tasks.remove(&id);
+        }
+        if let Some(bound) = task.bound()
+            && let Some(device) = self.devices.get_mut(&bound.device)
+        {
+            device.tasks.remove(&id);
+            device.granted = device.granted.saturating_sub(bound.grant);
+            // The sum may have stuck at the top; it is made again from those who are left.
+            let left = device.tasks.iter().filter_map(|id| self.tasks.get(id));
+            device.warps = left.map(Task::warps).fold(0, u64::saturating_add);
+        }
+        Some(task)
+    }
+
+    /// Forgets a client with its tasks and contexts.
+    pub(crate) fn remove_client(&mut self, id: ClientId, context_bytes: Bytes) -> Option<Vec<Task>> {
+        let tasks = self.clients.get(&id)?.tasks.clone();
+        let removed = tasks.into_iter().filter_map(|task| self.remove_task(task)).collect();
+        for device in self.clients.remove(&id)?.contexts {
+            if let Some(device) = self.devices.get_mut(&device) {
+                device.contexts = device.contexts.saturating_sub(context_bytes);
+            }
+        }
+        Some(removed)
+    }
+
+    fn bound_parts(&mut self, task: TaskId) -> Option<(&mut Device, &mut Bytes, &mut Bound)> {
+        let Task { requirement, state, .. } = self.tasks.get_mut(&task)?;
+        let TaskState::Bound(bound) = state else { return None };
+        Some((self.devices.get_mut(&bound.device)?, requirement, bound))
+    }
+}

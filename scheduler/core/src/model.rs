@@ -1,0 +1,174 @@
+//! What the core knows: devices, clients, tasks. Anyone may read it; only the ledger changes what is granted.
+//!
+//! Trap: `Device::granted` is a running sum kept by the ledger; the truth is the grants of the bound tasks, and
+//! [`crate::invariants::check`] compares the two.
+
+use crate::action::{Class, Gate};
+use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
+use crate::options::Options;
+use crate::reason::Reason;
+use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A device and what is reserved on it.
+#[derive(Debug, Clone)]
+pub struct Device {
+    pub id: DeviceId,
+    pub profile: DeviceProfile,
+    /// What the ledger may give away: the profile's, or without end under the policy `infinite`.
+    pub capacity: Bytes,
+    /// Sum of the grants of the tasks bound here.
+    pub granted: Bytes,
+    /// Set aside for the contexts of clients that are or were bound here.
+    pub contexts: Bytes,
+    /// Warps of the tasks bound here, by their launch geometry.
+    pub warps: u64,
+    pub tasks: BTreeSet<TaskId>,
+}
+
+impl Device {
+    pub fn free(&self) -> Bytes {
+        self.capacity.saturating_sub(self.granted).saturating_sub(self.contexts)
+    }
+}
+
+/// A connected program.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub id: ClientId,
+    pub uid: u32,
+    pub label: String,
+    pub tasks: BTreeSet<TaskId>,
+    /// Devices on which its context is paid for.
+    pub contexts: BTreeSet<DeviceId>,
+}
+
+/// Are there kernels of a task on its device?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// Nobody watched since it was bound; it counts as busy.
+    Unknown,
+    Busy,
+    Idle,
+}
+
+/// A task of a live client.
+#[derive(Debug, Clone)]
+pub struct Task {
+    pub id: TaskId,
+    pub client: ClientId,
+    pub request: TaskRequest,
+    /// `M` as it stands now: the request, what it was extended by, less what was given back.
+    pub requirement: Bytes,
+    pub asked_at: Nanos,
+    /// Position in order of arrival.
+    pub arrival: u64,
+    pub state: TaskState,
+}
+
+#[derive(Debug, Clone)]
+pub enum TaskState {
+    /// `reason` is None only inside the step that brought the task.
+    Waiting {
+        reason: Option<Reason>,
+    },
+    Bound(Box<Bound>),
+}
+
+/// What is known of a task that has a device.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    pub device: DeviceId,
+    pub class: Class,
+    /// `G`.
+    pub grant: Bytes,
+    pub managed: bool,
+    /// It was bound with less than it asked for.
+    pub started_eager: bool,
+    pub bound_at: Nanos,
+    /// Why it was bound there, or why its grant is what it is now.
+    pub reason: Reason,
+    pub gate: Gate,
+    pub gate_reason: Reason,
+    /// The kernel that stands at the closed gate, and since when.
+    pub held: Option<(KernelRequest, Nanos)>,
+    /// The kernel last let through by name; it stays allowed while its own ratio holds, since the gate word cannot say
+    /// when it has started.
+    pub admitted: Option<KernelRequest>,
+    /// Every kernel goes until then: one was held for the longest time allowed.
+    pub waived_until: Option<Nanos>,
+    /// The barrier of this task was open once.
+    pub barrier_passed: bool,
+    pub all_launched: bool,
+    pub activity: Activity,
+    pub watched: bool,
+    /// A promoted task has moved its data in and switched to high priority.
+    pub promotion_done: bool,
+}
+
+impl Task {
+    pub fn bound(&self) -> Option<&Bound> {
+        match &self.state {
+            TaskState::Bound(bound) => Some(bound),
+            TaskState::Waiting { .. } => None,
+        }
+    }
+
+    pub(crate) fn bound_mut(&mut self) -> Option<&mut Bound> {
+        match &mut self.state {
+            TaskState::Bound(bound) => Some(bound),
+            TaskState::Waiting { .. } => None,
+        }
+    }
+
+    /// Warps of its largest launch: `blocks × ceil(threads / 32)`; 0 if the geometry is unknown.
+    pub fn warps(&self) -> u64 {
+        self.request.blocks.saturating_mul(u64::from(self.request.threads_per_block.div_ceil(32)))
+    }
+
+    /// Waiting for a device, or with a kernel at a closed gate.
+    pub fn is_stopped(&self) -> bool {
+        self.bound().is_none_or(|bound| bound.held.is_some())
+    }
+}
+
+/// Everything the core knows.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub devices: BTreeMap<DeviceId, Device>,
+    pub clients: BTreeMap<ClientId, Client>,
+    pub tasks: BTreeMap<TaskId, Task>,
+}
+
+/// What a policy and the gate may look at; they cannot change it.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub state: &'a State,
+    pub options: &'a Options,
+    pub now: Nanos,
+}
+
+impl<'a> View<'a> {
+    /// Bytes that a task of this client could be granted on the device, after its context is paid for.
+    pub fn free_for(&self, device: &Device, client: ClientId) -> Bytes {
+        device.free().saturating_sub(self.state.context_cost(device.id, client, self.options.context_bytes))
+    }
+
+    /// The tasks bound to a device, in order of their ids.
+    pub fn tasks_on(&self, device: DeviceId) -> impl Iterator<Item = (&'a Task, &'a Bound)> + use<'a> {
+        let state = self.state;
+        let ids = state.devices.get(&device).map(|device| &device.tasks);
+        ids.into_iter()
+            .flatten()
+            .filter_map(|id| state.tasks.get(id))
+            .filter_map(|task| Some((task, task.bound()?)))
+    }
+
+    pub fn eager_tasks_on(&self, device: DeviceId) -> u32 {
+        self.tasks_on(device).filter(|(_, bound)| bound.class == Class::Eager).count() as u32
+    }
+
+    pub fn largest_capacity(&self) -> Option<Bytes> {
+        self.state.devices.values().map(|device| device.capacity).max()
+    }
+}

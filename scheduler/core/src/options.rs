@@ -1,0 +1,72 @@
+//! What can be set about a policy, with the defaults and where each comes from.
+//!
+//! Trap: all ratios are whole percents, not floats: a journal must replay to the same decision on any machine.
+
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// In what order waiting tasks are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueOrder {
+    /// In order of arrival; while the first cannot start, nobody behind it does.
+    Fifo,
+    /// In order of arrival; whoever can start does.
+    Backfill,
+    /// Largest requirement first (then arrival); whoever can start does.
+    LargestFirst,
+}
+
+/// Settings of a scheduler; every field has a default, so a file names only what differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Queue order in place of the policy's own.
+    pub queue: Option<QueueOrder>,
+    /// Eager tasks that one device may hold at once. 1, as in the published prototype.
+    pub eager_per_device: u32,
+    /// A task starts eagerly only if at least this share of its requirement is free, in percent. 0: the document sets no
+    /// minimum.
+    pub grant_percent_min: u32,
+    /// Under eager policies Normal tasks too allocate managed memory, so that what the device is done with can be
+    /// evicted (eager launch specification §3). Off: they keep plain memory, and their dead memory counts in the gate.
+    /// Policies without eager launch always use plain memory.
+    pub managed_normal_tasks: bool,
+    /// Largest requirement accepted by eager policies, in percent of the largest device. 100: what can never be promoted
+    /// is refused, like under CASE, because it would run over-subscribed to its end.
+    pub oversize_percent: u32,
+    /// OS-ratio allowed to a kernel that reads the same bytes again, or whose access is unknown, in percent: above 100 a
+    /// cyclic kernel misses on every page (UM model §4.5).
+    pub os_ratio_percent_cyclic: u32,
+    /// OS-ratio allowed to one-pass and sparse kernels, in percent. 150: the prototype's `1.5 × capacity`.
+    pub os_ratio_percent_other: u32,
+    /// Memory the ledger sets aside for each client's context on a device it is bound to, until the client is gone. 0:
+    /// the capacity given for a device already leaves room for contexts.
+    pub context_bytes: Bytes,
+    /// A held kernel goes after this long whatever else runs. None: it waits as long as the rule says, like in the
+    /// document.
+    pub hold_ns_max: Option<Nanos>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            queue: None,
+            eager_per_device: 1,
+            grant_percent_min: 0,
+            managed_normal_tasks: true,
+            oversize_percent: 100,
+            os_ratio_percent_cyclic: 100,
+            os_ratio_percent_other: 150,
+            context_bytes: Bytes::ZERO,
+            hold_ns_max: None,
+        }
+    }
+}
+
+impl Options {
+    /// The limit that holds: only eager policies can start what is larger than its device.
+    pub fn oversize_percent_under(&self, eager_policy: bool) -> u32 {
+        if eager_policy { self.oversize_percent } else { 100 }
+    }
+}

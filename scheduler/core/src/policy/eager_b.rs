@@ -1,0 +1,25 @@
+//! `EL_b` (eager launch specification §6): `EL` with a barrier before the first kernel of an eager task, open once every
+//! Normal task there has launched its last. A Normal task with long host work keeps the device idle behind it.
+
+use super::{GateRule, Placement, Policy, Traits, placement};
+use crate::model::{Task, View};
+use crate::options::QueueOrder;
+
+#[derive(Debug)]
+pub(super) struct EagerB;
+
+impl Policy for EagerB {
+    fn traits(&self) -> Traits {
+        Traits {
+            queue: QueueOrder::Fifo,
+            eager: true,
+            priorities: false,
+            gate: GateRule::Barrier,
+            endless_memory: false,
+        }
+    }
+
+    fn place(&self, view: View<'_>, task: &Task) -> Placement {
+        placement::whole_or_eager(view, task)
+    }
+}

@@ -1,0 +1,75 @@
+//! The policies: each one says where a task may go; the scheduler keeps queue, ledger, promotion and gates.
+//!
+//! Trap: a policy only proposes. It cannot touch the ledger, and a proposal that does not fit is dropped and counted.
+
+mod case;
+mod case_fifo;
+mod eager;
+mod eager_b;
+mod eager_opt;
+mod eager_p;
+mod eager_pb;
+mod infinite;
+mod name;
+mod placement;
+mod sa;
+
+pub use name::{PolicyName, UnknownPolicy};
+
+use crate::model::{Task, View};
+use crate::options::QueueOrder;
+use crate::reason::Reason;
+use crate::units::{Bytes, DeviceId};
+use std::fmt::Debug;
+
+/// What a policy says about one waiting task.
+#[derive(Debug)]
+pub(crate) enum Placement {
+    Bind { device: DeviceId, grant: Bytes, reason: Reason },
+    Wait(Reason),
+}
+
+/// When an eager task's kernels may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateRule {
+    /// Always.
+    None,
+    /// The first one waits until every Normal task there has launched all its kernels (eager launch specification §6).
+    Barrier,
+    /// Each one is judged (eager launch specification §7).
+    PerKernel,
+}
+
+/// How a policy differs from the others outside of placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traits {
+    pub queue: QueueOrder,
+    /// Starts tasks whose requirement does not fit.
+    pub eager: bool,
+    /// Normal and promoted tasks launch on high-priority streams, eager ones on low (eager launch specification §5).
+    /// Without it all tasks use the same priority.
+    pub priorities: bool,
+    pub gate: GateRule,
+    /// Devices count as endless; for bounds in simulation only.
+    pub endless_memory: bool,
+}
+
+pub(crate) trait Policy: Debug + Send {
+    fn traits(&self) -> Traits;
+    /// Where the task goes, if anywhere. Called with at least one device present.
+    fn place(&self, view: View<'_>, task: &Task) -> Placement;
+}
+
+pub(crate) fn of(name: PolicyName) -> Box<dyn Policy> {
+    match name {
+        PolicyName::Case => Box::new(case::Case),
+        PolicyName::CaseFifo => Box::new(case_fifo::CaseFifo),
+        PolicyName::Eager => Box::new(eager::Eager),
+        PolicyName::EagerP => Box::new(eager_p::EagerP),
+        PolicyName::EagerB => Box::new(eager_b::EagerB),
+        PolicyName::EagerPb => Box::new(eager_pb::EagerPb),
+        PolicyName::EagerOpt => Box::new(eager_opt::EagerOpt),
+        PolicyName::Sa => Box::new(sa::Sa),
+        PolicyName::Infinite => Box::new(infinite::Infinite),
+    }
+}

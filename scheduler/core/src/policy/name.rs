@@ -1,0 +1,92 @@
+//! Names of the policies, as users write them.
+//!
+//! Trap: names are stored in journals and records; renaming one makes old ones unreadable.
+
+use super::Traits;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// CASE, backfilling: every waiter is retried at each release, largest first.
+    Case,
+    /// CASE with a queue whose head blocks all behind it.
+    CaseFifo,
+    /// `EL`.
+    Eager,
+    /// `EL_p`: with stream priorities.
+    EagerP,
+    /// `EL_b`: with a barrier before the first kernel.
+    EagerB,
+    /// `EL_p_b`: both.
+    EagerPb,
+    /// `EL_opt`: priorities, and each kernel judged by OS-ratio and idleness.
+    EagerOpt,
+    /// One task per device.
+    Sa,
+    /// As if memory had no end.
+    Infinite,
+}
+
+/// Not the name of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown policy `{name}`: known are {}", PolicyName::names().join(", "))]
+pub struct UnknownPolicy {
+    pub name: String,
+}
+
+impl PolicyName {
+    /// Baselines first.
+    pub const ALL: [PolicyName; 9] = [
+        PolicyName::Case,
+        PolicyName::CaseFifo,
+        PolicyName::Sa,
+        PolicyName::Eager,
+        PolicyName::EagerP,
+        PolicyName::EagerB,
+        PolicyName::EagerPb,
+        PolicyName::EagerOpt,
+        PolicyName::Infinite,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            PolicyName::Case => "case",
+            PolicyName::CaseFifo => "case-fifo",
+            PolicyName::Eager => "eager",
+            PolicyName::EagerP => "eager-p",
+            PolicyName::EagerB => "eager-b",
+            PolicyName::EagerPb => "eager-pb",
+            PolicyName::EagerOpt => "eager-opt",
+            PolicyName::Sa => "sa",
+            PolicyName::Infinite => "infinite",
+        }
+    }
+
+    pub fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|policy| policy.as_str()).collect()
+    }
+
+    /// What besides placement the policy does; shim and simulator need to know about priorities and gates.
+    pub fn traits(self) -> Traits {
+        super::of(self).traits()
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        let found = Self::ALL.into_iter().find(|policy| policy.as_str() == name);
+        found.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+    }
+}

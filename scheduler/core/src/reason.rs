@@ -1,0 +1,121 @@
+//! Why the core did something, or did not: one variant for each decision and each wait, with the numbers it rested on.
+//!
+//! Trap: [`Reason::code`] goes over the wire to shims of other versions, so a code is never re-used or renumbered.
+
+use crate::units::{Bytes, DeviceId, Nanos, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// Why. `Display` is the sentence for people; [`Reason::code`] is the number for the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(tag = "why", rename_all = "kebab-case")]
+pub enum Reason {
+    // Placement.
+    #[error("fits: {device} has {free} free, {wanted} wanted")]
+    Fits { device: DeviceId, wanted: Bytes, free: Bytes },
+    #[error("waits: largest free memory is {most} on {device}; {wanted} wanted")]
+    NoRoom { wanted: Bytes, most: Bytes, device: DeviceId },
+    #[error("waits: there is no device yet")]
+    NoDevice,
+    #[error(
+        "refused: {wanted} wanted is larger than every device; the largest has {largest}, and {limit} is the limit"
+    )]
+    TooLarge { wanted: Bytes, largest: Bytes, limit: Bytes },
+    #[error("waits: {head} is first in the queue and waits itself")]
+    Behind { head: TaskId },
+    #[error("starts eagerly: {device} has {granted} free of the {wanted} wanted, the most of all devices")]
+    StartsEagerly { device: DeviceId, wanted: Bytes, granted: Bytes },
+    #[error(
+        "waits: {wanted} fits nowhere (largest free memory is {most}) and no device can take another eager task \
+         (at most {eager_per_device} each)"
+    )]
+    NoEagerPlace { wanted: Bytes, most: Bytes, eager_per_device: u32 },
+    #[error("waits: every device has its task already, and this policy runs one at a time")]
+    DevicesTaken,
+    #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
+    ProposalDropped,
+
+    // The grant changes later.
+    #[error("gets {added} that became free; {missing} still missing")]
+    Grows { added: Bytes, missing: Bytes },
+    #[error("promoted: gets the last {added}; its whole {requirement} is reserved")]
+    Promoted { added: Bytes, requirement: Bytes },
+    #[error("gave back {bytes}")]
+    Shrinks { bytes: Bytes },
+    #[error("promoted: gave back {bytes} and needs no more than its grant")]
+    PromotedByShrinking { bytes: Bytes },
+    #[error("{bytes} more fit: {device} had {free} free")]
+    Extends { bytes: Bytes, device: DeviceId, free: Bytes },
+    #[error("{bytes} more do not fit on {device} ({free} free): runs over-subscribed by {missing}")]
+    ExtendsOver { bytes: Bytes, device: DeviceId, free: Bytes, missing: Bytes },
+    #[error("refused: {bytes} more would make {wanted}; {device} has {capacity}, and {limit} is the limit")]
+    ExtendTooLarge { bytes: Bytes, wanted: Bytes, device: DeviceId, capacity: Bytes, limit: Bytes },
+
+    // The gate of an eager task.
+    #[error("goes: no task on {device} has to be protected")]
+    NobodyToProtect { device: DeviceId },
+    #[error("goes: all {tasks} normal tasks on {device} have launched their last kernel")]
+    AllHaveLaunched { device: DeviceId, tasks: u32 },
+    #[error("holds: {task} on {device} has not launched its last kernel ({tasks} such tasks)")]
+    NotAllLaunched { device: DeviceId, task: TaskId, tasks: u32 },
+    #[error("holds: {task} has kernels on {device}")]
+    NormalBusy { device: DeviceId, task: TaskId },
+    #[error(
+        "goes: {device} is idle; {live} live and kernels of at most {allowed} stay within {percent} % of {capacity}"
+    )]
+    Idle { device: DeviceId, live: Bytes, allowed: Bytes, percent: u32, capacity: Bytes },
+    #[error(
+        "goes: kernel {kernel} touches {footprint}; with {live} live that is {ratio} % of {capacity}, {percent} % allowed"
+    )]
+    WithinRatio { kernel: String, footprint: Bytes, live: Bytes, ratio: u64, percent: u32, capacity: Bytes },
+    #[error(
+        "holds: kernel {kernel} touches {footprint}; with {live} live that is {ratio} % of {capacity}, \
+         {percent} % allowed"
+    )]
+    OverRatio { kernel: String, footprint: Bytes, live: Bytes, ratio: u64, percent: u32, capacity: Bytes },
+    #[error("holds: {live} live on {device} leave no room within {percent} % of {capacity}")]
+    NoneAllowed { device: DeviceId, live: Bytes, percent: u32, capacity: Bytes },
+    #[error("goes: its kernel was held for {held}, the longest allowed")]
+    HeldLongEnough { held: Nanos },
+    #[error("goes: its whole requirement is reserved")]
+    NoLongerEager,
+    #[error("goes: this policy has no gate")]
+    NoGate,
+    #[error("goes: the barrier was opened before")]
+    BarrierPassed,
+}
+
+impl Reason {
+    /// The number on the wire; 0 there means "none".
+    pub const fn code(&self) -> u32 {
+        match self {
+            Reason::Fits { .. } => 1,
+            Reason::NoRoom { .. } => 2,
+            Reason::NoDevice => 3,
+            Reason::TooLarge { .. } => 4,
+            Reason::Behind { .. } => 5,
+            Reason::StartsEagerly { .. } => 6,
+            Reason::NoEagerPlace { .. } => 7,
+            Reason::DevicesTaken => 8,
+            Reason::ProposalDropped => 9,
+            Reason::Grows { .. } => 20,
+            Reason::Promoted { .. } => 21,
+            Reason::Shrinks { .. } => 22,
+            Reason::PromotedByShrinking { .. } => 23,
+            Reason::Extends { .. } => 24,
+            Reason::ExtendsOver { .. } => 25,
+            Reason::ExtendTooLarge { .. } => 26,
+            Reason::NobodyToProtect { .. } => 40,
+            Reason::AllHaveLaunched { .. } => 41,
+            Reason::NotAllLaunched { .. } => 42,
+            Reason::NormalBusy { .. } => 43,
+            Reason::Idle { .. } => 44,
+            Reason::WithinRatio { .. } => 45,
+            Reason::OverRatio { .. } => 46,
+            Reason::NoneAllowed { .. } => 47,
+            Reason::HeldLongEnough { .. } => 48,
+            Reason::NoLongerEager => 49,
+            Reason::NoGate => 50,
+            Reason::BarrierPassed => 51,
+        }
+    }
+}

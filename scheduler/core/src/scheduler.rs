@@ -1,0 +1,285 @@
+//! The scheduler: takes an event, settles everything that follows from it, and says what to do and why.
+//!
+//! Trap: events come from untrusted programs. An event that makes no sense changes nothing and is counted
+//! ([`Scheduler::anomalies`]); it never panics and is never an error for the caller to handle.
+
+mod settle;
+mod view;
+
+pub use view::{DeviceView, Stage, TaskView};
+
+use crate::action::{Action, Class};
+use crate::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
+use crate::model::{Activity, Bound, Client, Device, State, Task, TaskState, View};
+use crate::options::Options;
+use crate::policy::{self, Policy, PolicyName, Traits};
+use crate::reason::Reason;
+use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Capacity of a device whose memory is endless: large, and far from overflow.
+const ENDLESS: Bytes = Bytes(1 << 60);
+
+/// Kinds of events that make no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Anomaly {
+    TimeWentBack,
+    DuplicateDevice,
+    DuplicateClient,
+    DuplicateTask,
+    UnknownClient,
+    /// Never begun, ended before, refused, or of a client that is gone.
+    UnknownTask,
+    /// It has no device yet.
+    NotBound,
+    /// More was given back than the task ever had.
+    ShrankTooMuch,
+    RepeatedAllLaunched,
+    /// It was not promoted.
+    NotPromoted,
+    /// A policy proposed what the ledger does not allow: a defect of the policy.
+    DroppedProposal,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Scheduler {
+    name: PolicyName,
+    policy: Box<dyn Policy>,
+    traits: Traits,
+    options: Options,
+    state: State,
+    anomalies: BTreeMap<Anomaly, u64>,
+    /// Time of the last step.
+    now: Nanos,
+    arrivals: u64,
+    /// Waiting tasks in order of arrival.
+    queue: BTreeSet<(u64, TaskId)>,
+    /// Something was freed or somebody arrived since the queue was last tried.
+    queue_is_stale: bool,
+}
+
+impl Scheduler {
+    pub fn new(name: PolicyName, options: Options) -> Scheduler {
+        let policy = policy::of(name);
+        Scheduler {
+            name,
+            traits: policy.traits(),
+            policy,
+            options,
+            state: State::default(),
+            anomalies: BTreeMap::new(),
+            now: Nanos::default(),
+            arrivals: 0,
+            queue: BTreeSet::new(),
+            queue_is_stale: false,
+        }
+    }
+
+    /// Takes in one event and appends what to do, in order. `now` must not go back; if it does, the last time is used.
+    pub fn step(&mut self, now: Nanos, event: Event, out: &mut Vec<Action>) {
+        if now < self.now {
+            self.count(Anomaly::TimeWentBack);
+        }
+        self.now = self.now.max(now);
+        if let Err(anomaly) = self.take_in(event, out) {
+            self.count(anomaly);
+        }
+        self.settle(out);
+    }
+
+    /// When to send [`Event::Tick`] if nothing else happens before.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        let bound = self.state.tasks.values().filter_map(Task::bound);
+        let held_until = |bound: &Bound| {
+            let (_, since) = bound.held.as_ref()?;
+            Some(Nanos(since.0.saturating_add(self.options.hold_ns_max?.0)))
+        };
+        bound.flat_map(|bound| [held_until(bound), bound.waived_until]).flatten().min()
+    }
+
+    fn take_in(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        match event {
+            Event::DeviceAdded { device, profile } => self.add_device(device, profile),
+            Event::ClientConnected { client, uid, label } => self.add_client(client, uid, label),
+            Event::ClientGone { client } => self.drop_client(client),
+            Event::TaskBegin { task, client, request } => self.begin(task, client, request),
+            Event::TaskExtend { task, bytes } => self.extend(task, bytes, out),
+            Event::TaskShrink { task, bytes } => self.shrink(task, bytes, out),
+            Event::AllLaunched { task } => self.all_launched(task),
+            Event::TaskEnd { task } => self.end(task),
+            Event::KernelHeld { task, kernel } => self.kernel_held(task, kernel),
+            Event::Busy { task } => self.bound(task).map(|bound| bound.activity = Activity::Busy),
+            Event::Idle { task } => self.bound(task).map(|bound| bound.activity = Activity::Idle),
+            Event::Promoted { task } => self.promotion_done(task),
+            Event::Tick => Ok(()),
+        }
+    }
+
+    fn add_device(&mut self, id: DeviceId, profile: DeviceProfile) -> Result<(), Anomaly> {
+        if self.state.devices.contains_key(&id) {
+            return Err(Anomaly::DuplicateDevice);
+        }
+        let device = Device {
+            id,
+            capacity: if self.traits.endless_memory { ENDLESS } else { profile.capacity },
+            profile,
+            granted: Bytes::ZERO,
+            contexts: Bytes::ZERO,
+            warps: 0,
+            tasks: BTreeSet::new(),
+        };
+        self.state.devices.insert(id, device);
+        self.queue_is_stale = true;
+        Ok(())
+    }
+
+    fn add_client(&mut self, id: ClientId, uid: u32, label: String) -> Result<(), Anomaly> {
+        if self.state.clients.contains_key(&id) {
+            return Err(Anomaly::DuplicateClient);
+        }
+        let client = Client { id, uid, label, tasks: BTreeSet::new(), contexts: BTreeSet::new() };
+        self.state.clients.insert(id, client);
+        Ok(())
+    }
+
+    fn drop_client(&mut self, id: ClientId) -> Result<(), Anomaly> {
+        let context_bytes = self.options.context_bytes;
+        let removed = self.state.remove_client(id, context_bytes).ok_or(Anomaly::UnknownClient)?;
+        for task in removed {
+            self.queue.remove(&(task.arrival, task.id));
+        }
+        self.queue_is_stale = true;
+        Ok(())
+    }
+
+    fn begin(&mut self, id: TaskId, client: ClientId, request: TaskRequest) -> Result<(), Anomaly> {
+        if self.state.tasks.contains_key(&id) {
+            return Err(Anomaly::DuplicateTask);
+        }
+        let owner = self.state.clients.get_mut(&client).ok_or(Anomaly::UnknownClient)?;
+        owner.tasks.insert(id);
+        self.arrivals += 1;
+        let task = Task {
+            id,
+            client,
+            requirement: request.requirement,
+            request,
+            asked_at: self.now,
+            arrival: self.arrivals,
+            state: TaskState::Waiting { reason: None },
+        };
+        self.queue.insert((task.arrival, id));
+        self.state.tasks.insert(id, task);
+        self.queue_is_stale = true;
+        Ok(())
+    }
+
+    /// An extension never waits: a task that waits for more while it holds memory can wait for another that does the
+    /// same. What does not fit is granted over-subscribed instead (CASE assumes that requirements are known, and has no
+    /// rule for this). What is beyond any limit is refused, as `cudaMalloc` would.
+    fn extend(&mut self, id: TaskId, bytes: Bytes, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        let device = self.bound(id)?.device;
+        let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
+        let wanted = task.requirement.saturating_add(bytes);
+        let device = self.state.devices.get(&device).ok_or(Anomaly::NotBound)?;
+        let (device, capacity, free) = (device.id, device.capacity, device.free());
+        let limit = capacity.percent(self.options.oversize_percent_under(self.traits.eager));
+        if wanted > limit {
+            let reason = Reason::ExtendTooLarge { bytes, wanted, device, capacity, limit };
+            out.push(Action::Refuse { task: id, reason });
+            return Ok(());
+        }
+        task.requirement = wanted;
+        // If it misses memory already, its device has none free (promotion gives all away): then this grows by nothing.
+        self.state.grow(id, bytes);
+        let bound = self.bound(id)?;
+        let missing = wanted.saturating_sub(bound.grant);
+        if missing == Bytes::ZERO {
+            bound.reason = Reason::Extends { bytes, device, free };
+        } else {
+            bound.started_eager &= bound.class == Class::Eager;
+            bound.class = Class::Eager;
+            bound.promotion_done = false;
+            bound.reason = Reason::ExtendsOver { bytes, device, free, missing };
+        }
+        out.push(regrant(id, bound));
+        Ok(())
+    }
+
+    fn shrink(&mut self, id: TaskId, bytes: Bytes, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        let grant = self.bound(id)?.grant;
+        self.state.shrink(id, bytes).ok_or(Anomaly::ShrankTooMuch)?;
+        let requirement = self.state.tasks.get(&id).map_or(Bytes::ZERO, |task| task.requirement);
+        let bound = self.bound(id)?;
+        let promoted = bound.class == Class::Eager && bound.grant == requirement;
+        if promoted {
+            bound.class = Class::Promoted;
+            bound.reason = Reason::PromotedByShrinking { bytes };
+            out.push(regrant(id, bound));
+        } else if bound.grant != grant {
+            bound.reason = Reason::Shrinks { bytes };
+            out.push(regrant(id, bound));
+        }
+        self.queue_is_stale = true;
+        Ok(())
+    }
+
+    fn all_launched(&mut self, id: TaskId) -> Result<(), Anomaly> {
+        let bound = self.bound(id)?;
+        if bound.all_launched {
+            return Err(Anomaly::RepeatedAllLaunched);
+        }
+        bound.all_launched = true;
+        Ok(())
+    }
+
+    /// A waiting task may end too: it no longer wants a device.
+    fn end(&mut self, id: TaskId) -> Result<(), Anomaly> {
+        let task = self.state.remove_task(id).ok_or(Anomaly::UnknownTask)?;
+        self.queue.remove(&(task.arrival, id));
+        self.queue_is_stale = true;
+        Ok(())
+    }
+
+    /// Ungated tasks may say this too: their gate opened while the message was under way. Then nothing waits.
+    fn kernel_held(&mut self, id: TaskId, kernel: KernelRequest) -> Result<(), Anomaly> {
+        let now = self.now;
+        let bound = self.bound(id)?;
+        let since = bound.held.as_ref().map_or(now, |(_, since)| *since);
+        bound.held = Some((kernel, since));
+        Ok(())
+    }
+
+    fn promotion_done(&mut self, id: TaskId) -> Result<(), Anomaly> {
+        let bound = self.bound(id)?;
+        if bound.class != Class::Promoted {
+            return Err(Anomaly::NotPromoted);
+        }
+        bound.promotion_done = true;
+        Ok(())
+    }
+
+    fn bound(&mut self, id: TaskId) -> Result<&mut Bound, Anomaly> {
+        let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
+        task.bound_mut().ok_or(Anomaly::NotBound)
+    }
+
+    fn count(&mut self, anomaly: Anomaly) {
+        *self.anomalies.entry(anomaly).or_insert(0) += 1;
+    }
+
+    pub(crate) fn is_queued(&self, task: &Task) -> bool {
+        self.queue.contains(&(task.arrival, task.id))
+    }
+
+    fn read(&self) -> View<'_> {
+        View { state: &self.state, options: &self.options, now: self.now }
+    }
+}
+
+fn regrant(task: TaskId, bound: &Bound) -> Action {
+    Action::Regrant { task, grant: bound.grant, class: bound.class, reason: bound.reason.clone() }
+}

@@ -1,0 +1,210 @@
+//! What follows from an event, always in the same order: promotion, queue, gates, watches.
+//!
+//! Trap: promotion must come before the queue, or a small waiting task takes what the eager task needs to stop paging
+//! (eager launch specification §4.3).
+
+use super::{Anomaly, Scheduler, regrant};
+use crate::action::{Action, Class, Gate};
+use crate::gate;
+use crate::ledger::Binding;
+use crate::model::{Activity, Bound, Task, TaskState};
+use crate::options::QueueOrder;
+use crate::policy::{GateRule, Placement};
+use crate::reason::Reason;
+use crate::units::{Bytes, DeviceId, Nanos, TaskId};
+use std::cmp::Reverse;
+
+/// How long the gate stays open after a kernel was held for the longest time allowed: enough to be seen.
+const WAIVER: Nanos = Nanos::from_secs(1);
+
+impl Scheduler {
+    pub(super) fn settle(&mut self, out: &mut Vec<Action>) {
+        if self.queue_is_stale {
+            self.queue_is_stale = false;
+            self.promote(out);
+            self.try_queue(out);
+        }
+        self.settle_gates(out);
+        self.settle_watches(out);
+    }
+
+    /// Free memory goes to the eager tasks of its device, the longest bound first.
+    fn promote(&mut self, out: &mut Vec<Action>) {
+        let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
+        for device in devices {
+            let mut eager: Vec<(Nanos, u64, TaskId)> = self
+                .read()
+                .tasks_on(device)
+                .filter(|(_, bound)| bound.class == Class::Eager)
+                .map(|(task, bound)| (bound.bound_at, task.arrival, task.id))
+                .collect();
+            eager.sort();
+            for (_, _, task) in eager {
+                self.grow(task, out);
+            }
+        }
+    }
+
+    fn grow(&mut self, id: TaskId, out: &mut Vec<Action>) {
+        let Some(requirement) = self.state.tasks.get(&id).map(|task| task.requirement) else { return };
+        let grant = self.state.tasks.get(&id).and_then(Task::bound).map_or(Bytes::ZERO, |bound| bound.grant);
+        let added = self.state.grow(id, requirement.saturating_sub(grant));
+        if added == Bytes::ZERO {
+            return;
+        }
+        let Ok(bound) = self.bound(id) else { return };
+        let missing = requirement.saturating_sub(bound.grant);
+        if missing == Bytes::ZERO {
+            bound.class = Class::Promoted;
+            bound.reason = Reason::Promoted { added, requirement };
+        } else {
+            bound.reason = Reason::Grows { added, missing };
+        }
+        out.push(regrant(id, bound));
+    }
+
+    fn queue_order(&self) -> QueueOrder {
+        self.options.queue.unwrap_or(self.traits.queue)
+    }
+
+    fn try_queue(&mut self, out: &mut Vec<Action>) {
+        let order = self.queue_order();
+        let mut waiting: Vec<TaskId> = self.queue.iter().map(|&(_, id)| id).collect();
+        if order == QueueOrder::LargestFirst {
+            waiting.sort_by_key(|id| Reverse(self.state.tasks.get(id).map(|task| task.requirement)));
+        }
+        let mut head = None;
+        for id in waiting {
+            if let Some(reason) = self.too_large(id) {
+                self.forget(id);
+                out.push(Action::Refuse { task: id, reason });
+            } else if let (QueueOrder::Fifo, Some(head)) = (order, head) {
+                self.wait(id, Reason::Behind { head }, out);
+            } else if !self.try_one(id, out) {
+                head = head.or(Some(id));
+            }
+        }
+    }
+
+    /// True if it was bound.
+    fn try_one(&mut self, id: TaskId, out: &mut Vec<Action>) -> bool {
+        let Some(task) = self.state.tasks.get(&id) else { return false };
+        if self.state.devices.is_empty() {
+            self.wait(id, Reason::NoDevice, out);
+            return false;
+        }
+        let (device, grant, reason) = match self.policy.place(self.read(), task) {
+            Placement::Wait(reason) => {
+                self.wait(id, reason, out);
+                return false;
+            }
+            Placement::Bind { device, grant, reason } => (device, grant, reason),
+        };
+        let managed = task.request.managed
+            || grant < task.requirement
+            || (self.traits.eager && self.options.managed_normal_tasks);
+        let (arrival, said) = (task.arrival, reason.clone());
+        let binding = Binding { task: id, device, grant, managed, reason };
+        match self.state.bind(binding, self.options.context_bytes, self.now) {
+            Some(class) => {
+                self.queue.remove(&(arrival, id));
+                out.push(Action::Bind { task: id, device, class, grant, managed, reason: said });
+                true
+            }
+            None => {
+                self.count(Anomaly::DroppedProposal);
+                self.wait(id, Reason::ProposalDropped, out);
+                false
+            }
+        }
+    }
+
+    /// Requirements that no device can ever hold are refused at once, wherever they stand in the queue.
+    fn too_large(&self, id: TaskId) -> Option<Reason> {
+        let wanted = self.state.tasks.get(&id)?.requirement;
+        let largest = self.read().largest_capacity()?.saturating_sub(self.options.context_bytes);
+        let limit = largest.percent(self.options.oversize_percent_under(self.traits.eager));
+        (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })
+    }
+
+    fn forget(&mut self, id: TaskId) {
+        if let Some(task) = self.state.remove_task(id) {
+            self.queue.remove(&(task.arrival, id));
+        }
+    }
+
+    /// Says it only when the kind of the reason is new: in a long queue the numbers change at every release.
+    fn wait(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Action>) {
+        let Some(Task { state: TaskState::Waiting { reason: known }, .. }) = self.state.tasks.get_mut(&id)
+        else {
+            return;
+        };
+        if known.as_ref().map(Reason::code) != Some(reason.code()) {
+            out.push(Action::Wait { task: id, reason: reason.clone() });
+        }
+        *known = Some(reason);
+    }
+
+    fn settle_gates(&mut self, out: &mut Vec<Action>) {
+        let ids: Vec<TaskId> = self.state.tasks.keys().copied().collect();
+        for id in ids {
+            self.settle_gate(id, out);
+        }
+    }
+
+    fn settle_gate(&mut self, id: TaskId, out: &mut Vec<Action>) {
+        self.waive(id);
+        let Some(task) = self.state.tasks.get(&id) else { return };
+        let Some(bound) = task.bound() else { return };
+        let verdict = gate::judge(self.read(), self.traits.gate, task, bound);
+        let Ok(bound) = self.bound(id) else { return };
+        if verdict.gate != Gate::Hold {
+            let_through(bound);
+        }
+        if verdict.gate != bound.gate {
+            out.push(Action::SetGate { task: id, gate: verdict.gate, reason: verdict.reason.clone() });
+            bound.gate = verdict.gate;
+        }
+        bound.gate_reason = verdict.reason;
+    }
+
+    /// Opens the gate for a while when its kernel was held for the longest time allowed.
+    fn waive(&mut self, id: TaskId) {
+        let (now, hold_ns_max) = (self.now, self.options.hold_ns_max);
+        let Ok(bound) = self.bound(id) else { return };
+        if bound.waived_until.is_some_and(|until| until <= now) {
+            bound.waived_until = None;
+        }
+        if let (Some((_, since)), Some(longest)) = (&bound.held, hold_ns_max)
+            && now.saturating_sub(*since) >= longest
+        {
+            bound.waived_until = Some(Nanos(now.0.saturating_add(WAIVER.0)));
+        }
+    }
+
+    /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and no others.
+    fn settle_watches(&mut self, out: &mut Vec<Action>) {
+        let judged = self.traits.gate == GateRule::PerKernel;
+        let ids: Vec<TaskId> = self.state.tasks.keys().copied().collect();
+        for id in ids {
+            let Some(bound) = self.state.tasks.get(&id).and_then(Task::bound) else { continue };
+            let on = judged && bound.class != Class::Eager && self.read().eager_tasks_on(bound.device) > 0;
+            let Ok(bound) = self.bound(id) else { continue };
+            if bound.watched != on {
+                bound.watched = on;
+                out.push(Action::Watch { task: id, on });
+            }
+            if !on {
+                bound.activity = Activity::Unknown;
+            }
+        }
+    }
+}
+
+/// The kernel at the gate, if any, may start.
+fn let_through(bound: &mut Bound) {
+    bound.barrier_passed = true;
+    if let Some((kernel, _)) = bound.held.take() {
+        bound.admitted = Some(kernel);
+    }
+}

@@ -1,0 +1,163 @@
+//! Read-only tables of tasks and devices, for people and for metrics.
+//!
+//! Trap: the numbers in a waiting task's reason are those of the last time the queue was tried, not of the last event.
+
+use super::{Anomaly, Scheduler};
+use crate::action::{Class, Gate};
+use crate::event::{DeviceProfile, TaskRequest};
+use crate::model::{State, Task, TaskState};
+use crate::options::Options;
+use crate::policy::{PolicyName, Traits};
+use crate::reason::Reason;
+use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use std::collections::BTreeMap;
+
+/// One task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskView<'a> {
+    pub task: TaskId,
+    pub client: ClientId,
+    pub uid: u32,
+    pub label: &'a str,
+    pub request: &'a TaskRequest,
+    /// `M` as it stands now.
+    pub requirement: Bytes,
+    pub asked_at: Nanos,
+    pub stage: Stage<'a>,
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stage<'a> {
+    Waiting {
+        reason: &'a Reason,
+    },
+    Bound {
+        device: DeviceId,
+        class: Class,
+        grant: Bytes,
+        managed: bool,
+        bound_at: Nanos,
+        reason: &'a Reason,
+        gate: Gate,
+        gate_reason: &'a Reason,
+        /// Name of the kernel that stands at the closed gate, and since when.
+        held: Option<(&'a str, Nanos)>,
+        all_launched: bool,
+        watched: bool,
+        promotion_done: bool,
+    },
+}
+
+/// One device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceView<'a> {
+    pub device: DeviceId,
+    pub profile: &'a DeviceProfile,
+    pub capacity: Bytes,
+    pub granted: Bytes,
+    pub contexts: Bytes,
+    pub free: Bytes,
+    /// What eager tasks demand above their grants.
+    pub oversubscribed: Bytes,
+    /// Normal and promoted.
+    pub normal_tasks: u32,
+    pub eager_tasks: u32,
+}
+
+impl Scheduler {
+    /// All tasks of live clients, by id.
+    pub fn tasks(&self) -> impl Iterator<Item = TaskView<'_>> {
+        self.state.tasks.values().map(|task| self.task_view(task))
+    }
+
+    pub fn task(&self, id: TaskId) -> Option<TaskView<'_>> {
+        self.state.tasks.get(&id).map(|task| self.task_view(task))
+    }
+
+    /// All devices, by id.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceView<'_>> {
+        self.state.devices.values().map(|device| {
+            let mut view = DeviceView {
+                device: device.id,
+                profile: &device.profile,
+                capacity: device.capacity,
+                granted: device.granted,
+                contexts: device.contexts,
+                free: device.free(),
+                oversubscribed: Bytes::ZERO,
+                normal_tasks: 0,
+                eager_tasks: 0,
+            };
+            for (task, bound) in self.read().tasks_on(device.id) {
+                let missing = task.requirement.saturating_sub(bound.grant);
+                view.oversubscribed = view.oversubscribed.saturating_add(missing);
+                match bound.class {
+                    Class::Eager => view.eager_tasks += 1,
+                    Class::Normal | Class::Promoted => view.normal_tasks += 1,
+                }
+            }
+            view
+        })
+    }
+
+    /// Events that made no sense, by kind.
+    pub fn anomalies(&self) -> &BTreeMap<Anomaly, u64> {
+        &self.anomalies
+    }
+
+    pub fn policy(&self) -> PolicyName {
+        self.name
+    }
+
+    pub fn traits(&self) -> Traits {
+        self.traits
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Everything, for checks.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Time of the last step.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn task_view<'a>(&'a self, task: &'a Task) -> TaskView<'a> {
+        let owner = self.state.clients.get(&task.client);
+        TaskView {
+            task: task.id,
+            client: task.client,
+            uid: owner.map_or(0, |client| client.uid),
+            label: owner.map_or("", |client| &client.label),
+            request: &task.request,
+            requirement: task.requirement,
+            asked_at: task.asked_at,
+            stage: match &task.state {
+                // Between steps every waiting task has a reason; invariants check it.
+                TaskState::Waiting { reason } => {
+                    Stage::Waiting { reason: reason.as_ref().unwrap_or(&Reason::NoDevice) }
+                }
+                TaskState::Bound(bound) => Stage::Bound {
+                    device: bound.device,
+                    class: bound.class,
+                    grant: bound.grant,
+                    managed: bound.managed,
+                    bound_at: bound.bound_at,
+                    reason: &bound.reason,
+                    gate: bound.gate,
+                    gate_reason: &bound.gate_reason,
+                    held: bound.held.as_ref().map(|(kernel, since)| (kernel.name.as_str(), *since)),
+                    all_launched: bound.all_launched,
+                    watched: bound.watched,
+                    promotion_done: bound.promotion_done,
+                },
+            },
+        }
+    }
+}
