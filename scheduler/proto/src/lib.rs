@@ -15,6 +15,7 @@
 
 pub mod admin;
 pub mod hello;
+pub mod place;
 pub mod reply;
 pub mod request;
 pub mod text;
@@ -43,10 +44,3 @@ pub const ENV_DISABLE: &str = "EAGER_DISABLE";
 
 /// Socket of the virtual GPU server; read by the stand-in runtime, set by `eager run`.
 pub const ENV_VGPU_SOCKET: &str = "EAGER_VGPU_SOCKET";
-
-/// Names of the sockets inside the daemon's run directory.
-pub const CLIENT_SOCKET_NAME: &str = "client.sock";
-pub const ADMIN_SOCKET_NAME: &str = "admin.sock";
-pub const VGPU_SOCKET_NAME: &str = "vgpu.sock";
-/// Locked by the daemon while it lives; holds nothing.
-pub const LOCK_FILE_NAME: &str = "eagerd.lock";

@@ -78,6 +78,9 @@ pub const FLAG_WATCH: u32 = 2;
 pub const FLAG_HIGH_PRIORITY: u32 = 4;
 /// Launches must look at the gate (else they never hold).
 pub const FLAG_GATED: u32 = 8;
+/// The last [`crate::request::RequestBody::TaskExtend`] answered was refused: the task keeps the device and the grant
+/// it had (the state stays [`STATE_BOUND`]); `reason` says why.
+pub const FLAG_EXTEND_REFUSED: u32 = 16;
 
 /// The gate word: bit 63 go, bits 62–48 epoch, bits 47–0 the largest footprint allowed, in KiB.
 pub mod gate {

@@ -17,7 +17,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
@@ -187,16 +187,21 @@ impl ClientConnection {
         self.replies.cells[slot.index()].gate()
     }
 
-    /// Counts launches of the slot's task; returns how many there are now.
-    pub fn add_launched(&self, slot: Slot, launches: u64) -> u64 {
-        let counter = &self.requests.counters[slot.index()].launched;
-        counter.fetch_add(launches, Ordering::Relaxed).wrapping_add(launches)
+    /// The slot's flags alone (`FLAG_WATCH` …): one load, no system call. They belong together with the rest of the
+    /// cell only in [`Self::cell`].
+    pub fn flags(&self, slot: Slot) -> u32 {
+        self.replies.cells[slot.index()].flags()
     }
 
-    /// Counts launches known to have ended; returns how many there are now.
+    /// Counts launches of the slot's task; returns how many there are now. Look at [`Self::flags`] afterwards: a
+    /// watched task then reports.
+    pub fn add_launched(&self, slot: Slot, launches: u64) -> u64 {
+        count(&self.requests.counters[slot.index()].launched, launches)
+    }
+
+    /// Counts launches known to have ended; returns how many there are now. Look at [`Self::flags`] afterwards.
     pub fn add_retired(&self, slot: Slot, launches: u64) -> u64 {
-        let counter = &self.requests.counters[slot.index()].retired;
-        counter.fetch_add(launches, Ordering::Relaxed).wrapping_add(launches)
+        count(&self.requests.counters[slot.index()].retired, launches)
     }
 
     /// Launches of the slot's task so far.
@@ -216,6 +221,13 @@ impl ClientConnection {
         poll(&mut socket, PollTimeout::ZERO).is_ok()
             && socket[0].revents().is_some_and(|seen| seen.intersects(gone))
     }
+}
+
+fn count(counter: &AtomicU64, launches: u64) -> u64 {
+    let before = counter.fetch_add(launches, Ordering::Relaxed);
+    // Store of the counter before a load of the flags: pairs with the fence in `ClientPages::counters`.
+    fence(Ordering::SeqCst);
+    before.wrapping_add(launches)
 }
 
 fn connect_error(path: &Path, errno: Errno) -> ConnectError {

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use zerocopy::IntoBytes;
 
 /// The client's ring counter says what no honest client can reach.
@@ -91,7 +91,12 @@ impl ClientPages {
     }
 
     /// Launches and ended launches that the client claims for a slot: a hint, never truth.
+    ///
+    /// Called after a cell with `FLAG_WATCH` was published it misses nothing: either these counters hold a launch, or
+    /// the client sees the flag when it counts that launch.
     pub fn counters(&self, slot: Slot) -> (u64, u64) {
+        // Store of the flag before load of the counters: pairs with the fence in `ClientConnection::add_launched`.
+        fence(Ordering::SeqCst);
         let counters = &self.requests.counters[slot.index()];
         (counters.launched.load(Ordering::Relaxed), counters.retired.load(Ordering::Relaxed))
     }

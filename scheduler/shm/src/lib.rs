@@ -11,5 +11,6 @@ pub mod daemon;
 mod futex;
 mod packet;
 mod pages;
+pub mod process;
 
 pub use packet::{bind_seqpacket, connect_seqpacket};

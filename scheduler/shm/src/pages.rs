@@ -72,6 +72,10 @@ const _: () = assert!(size_of::<Cell>() == size_of::<TaskCell>());
 /// `Cell::words` index of the gate word.
 const GATE_WORD: usize = (std::mem::offset_of!(TaskCell, gate) - 8) / 8;
 
+/// `Cell::words` index of the word whose high half is `flags` (and low half `class`).
+const FLAGS_WORD: usize = (std::mem::offset_of!(TaskCell, class) - 8) / 8;
+const _: () = assert!(std::mem::offset_of!(TaskCell, flags) == 8 + 8 * FLAGS_WORD + 4);
+
 /// Why a page cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
@@ -252,9 +256,34 @@ impl Cell {
         Ok(TaskCell { sequence: before, state, ..value })
     }
 
+    /// The flags alone: one load, no seqlock.
+    pub(crate) fn flags(&self) -> u32 {
+        // Acquire: pairs with the release fence in `write` before the words are stored.
+        (self.words[FLAGS_WORD].load(Ordering::Acquire) >> 32) as u32
+    }
+
     /// The gate word alone: one load, no seqlock.
     pub(crate) fn gate(&self) -> u64 {
         // Acquire: pairs with the release fence in `write` before the words are stored.
         self.words[GATE_WORD].load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+    #[test]
+    fn a_page_closed_to_writers_maps_read_only() {
+        let file = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("memfd");
+        ftruncate(&file, size_of::<Replies>() as u64).expect("size");
+        let daemon = Mapping::<Replies>::new(file.as_fd(), true).expect("the daemon's own mapping");
+        fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | SealFlags::SEAL).expect("seal");
+        let writable = Mapping::<Replies>::new(file.as_fd(), true);
+        assert_eq!(writable.expect_err("mapped writable"), PageError::Map(Errno::EPERM));
+        let client = Mapping::<Replies>::new(file.as_fd(), false).expect("read-only");
+        daemon.publish_header();
+        assert_eq!(client.check_header(), Ok(()));
     }
 }

@@ -3,7 +3,7 @@
 //! Trap: a thread that waits must be answered by an event, never by a sleep of guessed length.
 
 use eager_proto::hello::{Hello, Refusal, Welcome};
-use eager_proto::reply::{STATE_BOUND, TaskCell, gate};
+use eager_proto::reply::{CLASS_NORMAL, FLAG_GATED, FLAG_WATCH, STATE_BOUND, TaskCell, gate};
 use eager_proto::request::{RequestBody, Slot, decode};
 use eager_proto::{MAGIC, RING_SLOTS};
 use eager_shm::client::{ClientConnection, ConnectError, SendError, Wait};
@@ -220,6 +220,10 @@ fn counters_are_hints_the_daemon_can_read() {
     assert_eq!((client.launched(slot(7)), client.retired(slot(7))), (4, 2));
     assert_eq!(served.pages.counters(slot(7)), (4, 2));
     assert_eq!(served.pages.counters(slot(8)), (0, 0));
+    assert_eq!(client.flags(slot(7)), 0);
+    let watched = TaskCell { class: CLASS_NORMAL, flags: FLAG_WATCH | FLAG_GATED, ..TaskCell::new_zeroed() };
+    served.pages.publish_cell(slot(7), &watched);
+    assert_eq!(client.flags(slot(7)), FLAG_WATCH | FLAG_GATED);
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! Where the daemon lives: its run directory and what is in it.
+//!
+//! Trap: daemon and command line must come to the same directory from the same environment, so the rule is here and
+//! the environment is a parameter.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Programs connect here (`SOCK_SEQPACKET`).
+pub const CLIENT_SOCKET_NAME: &str = "client.sock";
+/// `eager ps` and its like connect here (stream).
+pub const ADMIN_SOCKET_NAME: &str = "admin.sock";
+/// The virtual GPU server; there only while the daemon's devices are virtual.
+pub const VGPU_SOCKET_NAME: &str = "vgpu.sock";
+/// Locked by the daemon while it lives; holds its process id, for messages only.
+pub const LOCK_FILE_NAME: &str = "eagerd.lock";
+
+/// The run directory nobody named: `$XDG_RUNTIME_DIR/eager`, else `/run/eager` for root, else none.
+pub fn default_run_dir(xdg_runtime_dir: Option<&OsStr>, is_root: bool) -> Option<PathBuf> {
+    match xdg_runtime_dir.filter(|dir| !dir.is_empty()) {
+        Some(dir) => Some(Path::new(dir).join("eager")),
+        None => is_root.then(|| PathBuf::from("/run/eager")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_comes_before_the_system() {
+        let dir = |xdg: Option<&str>, is_root| default_run_dir(xdg.map(OsStr::new), is_root);
+        assert_eq!(dir(Some("/run/user/7"), true), Some(PathBuf::from("/run/user/7/eager")));
+        assert_eq!(dir(Some(""), true), Some(PathBuf::from("/run/eager")));
+        assert_eq!(dir(None, false), None);
+    }
+}
