@@ -20,6 +20,8 @@ pub mod reply;
 pub mod request;
 pub mod text;
 
+pub use place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, LOCK_FILE_NAME, VGPU_SOCKET_NAME};
+
 /// `"EAGR"`, first word of every packet and page.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"EAGR");
 /// Differs: refused. (Later minors add features, negotiated by bits.)
