@@ -1,1 +1,137 @@
-//! (to be written)
+//! The Eager compiler pass: an LLVM 22 plugin that clang runs at the start of its pipeline on every module.
+//!
+//! Host modules: read IR into facts ([`read`]), decide (crate `eager-tasks`, no LLVM), write IR ([`emit`]). Device
+//! modules: CPU kernels for the virtual GPU ([`device`]). Trap: this code runs inside clang, so a panic must not cross
+//! into it: every entry point catches, and a failure becomes a clang error, which fails the compile.
+
+mod device;
+mod emit;
+mod host;
+mod ir;
+pub mod options;
+mod read;
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use llvm_sys::prelude::LLVMModuleRef;
+
+use crate::ir::Module;
+use crate::options::PassOptions;
+
+/// The LLVM this plugin is built for. Its C++ interface differs from one major version to the next.
+pub const LLVM_MAJOR: u32 = 22;
+
+unsafe extern "C" {
+    fn eager_plugin_api_version() -> u32;
+    fn eager_register_callbacks(builder: *mut c_void);
+    fn eager_emit_error(module: LLVMModuleRef, message: *const c_char);
+}
+
+/// `llvm::PassPluginLibraryInfo` of LLVM 22.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PassPluginLibraryInfo {
+    api_version: u32,
+    name: *const c_char,
+    version: *const c_char,
+    register_callbacks: Option<unsafe extern "C" fn(*mut c_void)>,
+    pre_code_gen: *const c_void,
+}
+
+/// What clang and opt look up in a pass plugin.
+#[unsafe(no_mangle)]
+pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
+    let host_major = host_llvm_major();
+    let refused = host_major != LLVM_MAJOR;
+    if refused {
+        eprintln!(
+            "eager: this plugin is built for LLVM {LLVM_MAJOR}, and the compiler that loads it is LLVM {host_major}: \
+             use clang-{LLVM_MAJOR} (eagercc takes it from EAGER_CLANG or PATH)"
+        );
+    }
+    PassPluginLibraryInfo {
+        // A version that no LLVM has makes the loader refuse the plugin, so the compile fails instead of crashing.
+        // SAFETY: the function returns a constant.
+        api_version: if refused { 0 } else { unsafe { eager_plugin_api_version() } },
+        name: c"eager".as_ptr(),
+        version: concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast(),
+        register_callbacks: (!refused)
+            .then_some(eager_register_callbacks as unsafe extern "C" fn(*mut c_void)),
+        pre_code_gen: std::ptr::null(),
+    }
+}
+
+/// The major version of the LLVM that the process came with: the first one the loader finds. When a compiler of another
+/// version loads this plugin there are two in the process, and the plugin's own calls are bound to LLVM 22 by name.
+fn host_llvm_major() -> u32 {
+    type GetVersion = unsafe extern "C" fn(*mut u32, *mut u32, *mut u32);
+    // SAFETY: a look-up by a NUL-terminated name in the global scope.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"LLVMGetVersion".as_ptr()) };
+    if symbol.is_null() {
+        return LLVM_MAJOR;
+    }
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: every LLVM since 16 defines this name with this signature; the three pointers are valid for the call.
+    unsafe {
+        let get: GetVersion = std::mem::transmute(symbol);
+        get(&raw mut major, &raw mut minor, &raw mut patch);
+    }
+    major
+}
+
+/// Called by the registered pass, once per module. Returns whether the module was changed.
+///
+/// # Safety
+/// `module` is a live module that nobody else uses during the call: clang's pass manager gives both.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eager_run_on_module(module: LLVMModuleRef) -> bool {
+    // SAFETY: the caller's promise is the one `from_raw` asks for.
+    let module = unsafe { Module::from_raw(module) };
+    let options = PassOptions::from_lookup(|name| std::env::var_os(name));
+    match catch_unwind(AssertUnwindSafe(|| run(module, &options))) {
+        Ok(Ok(changed)) => changed,
+        Ok(Err(message)) => {
+            report_error(module, &message);
+            true
+        }
+        Err(_) => {
+            report_error(
+                module,
+                "the pass failed on this file: please report it (--eager-no-instrument avoids it)",
+            );
+            true
+        }
+    }
+}
+
+/// Runs the pass on one module, device or host.
+///
+/// # Errors
+/// A message for the user, one line per problem; the compile must fail.
+fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
+    if device::is_device(module) {
+        if let Some(path) = &options.cpu_kernels {
+            device::hand_over(module, path).map_err(|error| error.to_string())?;
+        }
+        return Ok(false);
+    }
+    let mut changed = false;
+    if options.instrument {
+        changed |= host::instrument(module, options).map_err(|error| error.to_string())?;
+    }
+    if let Some(path) = options.cpu_kernels.as_ref().filter(|_| device::has_device_code(module)) {
+        device::link_in(module, path).map_err(|error| error.to_string())?;
+        changed = true;
+    }
+    Ok(changed)
+}
+
+fn report_error(module: Module<'_>, message: &str) {
+    for line in message.lines().filter(|line| !line.trim().is_empty()) {
+        let line =
+            CString::new(format!("eager: {line}")).unwrap_or_else(|_| CStr::to_owned(c"eager: failed"));
+        // SAFETY: the module is live, and the text is copied into the diagnostic before the call returns.
+        unsafe { eager_emit_error(module.raw(), line.as_ptr()) };
+    }
+}

@@ -1,0 +1,98 @@
+//! The device half of a compile: NVPTX module into CPU kernels, handed through a file to the host half of the same
+//! clang command, which links them into the object.
+//!
+//! Trap: clang runs the device half once per GPU architecture. The first one makes the CPU kernels, the others leave
+//! them alone; the file therefore must not exist when the command starts (the driver gives each compile a fresh name).
+
+use std::ffi::CString;
+use std::path::Path;
+
+use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
+use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
+use llvm_sys::core::{
+    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart,
+};
+use llvm_sys::linker::LLVMLinkModules2;
+
+use crate::ir::Module;
+
+/// Why CPU kernels could not be made or linked.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The converter named each construct it cannot run, one per line.
+    #[error("{0}")]
+    Convert(String),
+    #[error("cannot write CPU kernels to {path}: {source}")]
+    Write { path: String, source: std::io::Error },
+    #[error("cannot read CPU kernels from {path}: {source}; was the device side of this file compiled?")]
+    Read { path: String, source: std::io::Error },
+    #[error("{path} holds no valid bitcode")]
+    Parse { path: String },
+    #[error("CPU kernels from {path} do not link into {module}")]
+    Link { path: String, module: String },
+}
+
+/// Whether this module is the device side of a CUDA compile.
+#[must_use]
+pub fn is_device(module: Module<'_>) -> bool {
+    module.triple().starts_with("nvptx")
+}
+
+/// Converts the module and writes the CPU kernels to `path`, unless an earlier architecture did.
+///
+/// # Errors
+/// When a kernel uses something that cannot run on the CPU, or the file cannot be written.
+pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
+    if path.exists() {
+        return Ok(());
+    }
+    let options =
+        eager_kernels::Options { module_name: module.source_name(), ..eager_kernels::Options::default() };
+    let converted = eager_kernels::convert(&bitcode(module), &options)
+        .map_err(|error| DeviceError::Convert(error.to_string()))?;
+    std::fs::write(path, converted.bitcode)
+        .map_err(|source| DeviceError::Write { path: path.display().to_string(), source })
+}
+
+fn bitcode(module: Module<'_>) -> Vec<u8> {
+    // SAFETY: the module is live; the buffer is ours until disposed of, and its bytes are copied out before that.
+    unsafe {
+        let buffer = LLVMWriteBitcodeToMemoryBuffer(module.raw());
+        let start = LLVMGetBufferStart(buffer).cast::<u8>();
+        let bytes = std::slice::from_raw_parts(start, LLVMGetBufferSize(buffer)).to_vec();
+        LLVMDisposeMemoryBuffer(buffer);
+        bytes
+    }
+}
+
+/// Whether the host module carries device code, and so needs CPU kernels.
+#[must_use]
+pub fn has_device_code(module: Module<'_>) -> bool {
+    module.global("__cuda_fatbin_wrapper").is_some()
+}
+
+/// Links the CPU kernels in `path` into the host module.
+///
+/// # Errors
+/// When the file is missing, broken, or clashes with the module.
+pub fn link_in(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
+    let shown = || path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|source| DeviceError::Read { path: shown(), source })?;
+    let name = CString::from(c"eager CPU kernels");
+    let mut kernels = std::ptr::null_mut();
+    // SAFETY: the buffer is a copy of `bytes`; parsing does not take it, so it is disposed of here. On success
+    // `kernels` is a module of the host module's own context, which the linker requires, and the linker consumes it.
+    unsafe {
+        let buffer =
+            LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes.as_ptr().cast(), bytes.len(), name.as_ptr());
+        let failed = LLVMParseBitcodeInContext2(module.context(), buffer, &raw mut kernels) != 0;
+        LLVMDisposeMemoryBuffer(buffer);
+        if failed {
+            return Err(DeviceError::Parse { path: shown() });
+        }
+        if LLVMLinkModules2(module.raw(), kernels) != 0 {
+            return Err(DeviceError::Link { path: shown(), module: module.source_name() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Sends the CUDA runtime calls that the shim owns to the shim, by renaming their declarations.
+//!
+//! Renaming the declaration covers every use at once: direct calls, clang's typed wrappers and taken addresses. Trap: a
+//! module that defines such a function (a stand-in runtime compiled with the plugin) must keep it.
+
+use llvm_sys::core::{LLVMReplaceAllUsesWith, LLVMSetValueName2};
+
+use crate::ir::Module;
+
+/// Renames every declared call of [`eager_abi::RENAMED_CALLS`]; returns how many there were.
+pub fn rename_calls(module: Module<'_>) -> usize {
+    let mut renamed = 0;
+    for name in eager_abi::RENAMED_CALLS {
+        let Some(function) = module.function(name).filter(|function| function.is_declaration()) else {
+            continue;
+        };
+        let target = format!("{}{name}", eager_abi::RENAME_PREFIX);
+        // SAFETY: both are live functions of this module; with opaque pointers they have the same type.
+        unsafe {
+            match module.function(&target) {
+                Some(existing) => LLVMReplaceAllUsesWith(function.raw(), existing.raw()),
+                None => LLVMSetValueName2(function.raw(), target.as_ptr().cast(), target.len()),
+            }
+        }
+        renamed += 1;
+    }
+    renamed
+}

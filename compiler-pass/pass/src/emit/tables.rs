@@ -1,0 +1,103 @@
+//! The module's tables: kernels and static tasks in one `EagerModule` constant, registered by a constructor, plus the
+//! reference that ties the object to one version of the shim.
+//!
+//! Trap: the constructor must run although nothing calls it, and the version reference must survive although nothing
+//! reads it: hence `llvm.global_ctors` and `llvm.used`.
+
+use llvm_sys::LLVMLinkage;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use super::constants::Constants;
+use crate::ir::Module;
+use crate::read::kernels::RegisteredKernel;
+
+unsafe extern "C" {
+    fn eager_append_constructor(module: LLVMModuleRef, function: LLVMValueRef);
+    fn eager_append_used(module: LLVMModuleRef, global: LLVMValueRef);
+}
+
+/// One row of the task table: the fields of `eager_abi::EagerTask`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskRow {
+    pub site: u64,
+    pub function: String,
+    pub line: u32,
+    pub launch_sites: u32,
+}
+
+/// Emits the tables and everything that makes them known at run time.
+pub fn emit_tables(module: Module<'_>, kernels: &[RegisteredKernel<'_>], tasks: &[TaskRow]) {
+    let constants = Constants::new(module);
+    let kernel_table = kernel_table(constants, kernels);
+    let task_table = task_table(constants, tasks);
+    let count = |len: usize| constants.u32(u32::try_from(len).unwrap_or(u32::MAX));
+    let descriptor = constants.structure(&mut [
+        constants.u32(eager_abi::ABI_VERSION),
+        count(kernels.len()),
+        count(tasks.len()),
+        constants.u32(0),
+        constants.string("eager.source", &module.source_name()),
+        kernel_table,
+        task_table,
+    ]);
+    let descriptor = constants.global("eager.module", descriptor);
+    emit_constructor(module, constants, descriptor);
+    emit_version_reference(module, constants);
+}
+
+fn kernel_table(constants: Constants<'_>, kernels: &[RegisteredKernel<'_>]) -> LLVMValueRef {
+    let row = |kernel: &RegisteredKernel<'_>| {
+        let mut args: Vec<_> = kernel
+            .args
+            .iter()
+            .map(|arg| constants.structure(&mut [constants.u32(arg.size), constants.u32(arg.flags)]))
+            .collect();
+        constants.structure(&mut [
+            kernel.stub.raw(),
+            constants.string("eager.kernel", &kernel.name),
+            constants.u32(u32::try_from(args.len()).unwrap_or(u32::MAX)),
+            constants.u32(0),
+            constants.array("eager.args", &mut args),
+        ])
+    };
+    constants.array("eager.kernels", &mut kernels.iter().map(row).collect::<Vec<_>>())
+}
+
+fn task_table(constants: Constants<'_>, tasks: &[TaskRow]) -> LLVMValueRef {
+    let row = |task: &TaskRow| {
+        constants.structure(&mut [
+            constants.u64(task.site),
+            constants.string("eager.function", &task.function),
+            constants.u32(task.line),
+            constants.u32(task.launch_sites),
+        ])
+    };
+    constants.array("eager.tasks", &mut tasks.iter().map(row).collect::<Vec<_>>())
+}
+
+/// `eager_module_register(&eager.module)` in a constructor of this object.
+fn emit_constructor(module: Module<'_>, constants: Constants<'_>, descriptor: LLVMValueRef) {
+    let (register_type, register) = constants.declare(eager_abi::MODULE_REGISTER, &mut [constants.pointer()]);
+    let (_, constructor) = constants.declare("eager.register", &mut []);
+    // SAFETY: the constructor was just declared and has no body; the builder is disposed of before the block ends, and
+    // the call matches the declared type `void (ptr)`.
+    unsafe {
+        LLVMSetLinkage(constructor, LLVMLinkage::LLVMInternalLinkage);
+        let entry = LLVMAppendBasicBlockInContext(module.context(), constructor, c"".as_ptr());
+        let builder = LLVMCreateBuilderInContext(module.context());
+        LLVMPositionBuilderAtEnd(builder, entry);
+        let mut args = [descriptor];
+        LLVMBuildCall2(builder, register_type, register, args.as_mut_ptr(), 1, c"".as_ptr());
+        LLVMBuildRetVoid(builder);
+        LLVMDisposeBuilder(builder);
+        eager_append_constructor(module.raw(), constructor);
+    }
+}
+
+fn emit_version_reference(module: Module<'_>, constants: Constants<'_>) {
+    let Some(symbol) = constants.external(eager_abi::VERSION_SYMBOL) else { return };
+    let reference = constants.global("eager.abi", symbol.raw());
+    // SAFETY: `reference` is a global variable of this live module.
+    unsafe { eager_append_used(module.raw(), reference) };
+}

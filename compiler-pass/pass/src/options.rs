@@ -1,0 +1,39 @@
+//! What the driver tells the plugin: read from the environment once per module, plain data afterwards.
+//!
+//! The plugin is loaded into clang, which takes no options for it, so environment variables are the only channel.
+//! Trap: clang runs the plugin in the device and in the host compilation of one command with the same environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// File through which the device half hands the CPU kernels to the host half. Unset: no CPU kernels.
+pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
+/// File to which the JSON report of the translation unit is written.
+pub const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
+/// `0`: leave the host code as it is.
+pub const INSTRUMENT_VARIABLE: &str = "EAGER_PASS_INSTRUMENT";
+/// `1`: print a remark line per task on stderr.
+pub const REMARKS_VARIABLE: &str = "EAGER_REMARKS";
+
+/// One module's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassOptions {
+    pub cpu_kernels: Option<PathBuf>,
+    pub report: Option<PathBuf>,
+    pub instrument: bool,
+    pub remarks: bool,
+}
+
+impl PassOptions {
+    /// Decodes the four variables through `lookup`.
+    #[must_use]
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
+        let path = |name| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        Self {
+            cpu_kernels: path(CPU_KERNELS_VARIABLE),
+            report: path(REPORT_VARIABLE),
+            instrument: lookup(INSTRUMENT_VARIABLE).is_none_or(|value| value != "0"),
+            remarks: lookup(REMARKS_VARIABLE).is_some_and(|value| value == "1"),
+        }
+    }
+}

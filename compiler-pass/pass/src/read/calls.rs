@@ -1,0 +1,116 @@
+//! Which calls are CUDA runtime calls, seen through clang's typed wrappers.
+//!
+//! CUDA's headers wrap several calls in C++ templates (`cudaMalloc<float>(float **, size_t)`), which clang emits as small
+//! internal functions. Trap: the wrapper, not the C function, is what the user's function calls; a pass that looks for
+//! `cudaMalloc` alone sees no allocation in most programs.
+
+use std::collections::BTreeMap;
+
+use llvm_sys::LLVMOpcode;
+
+use crate::ir::{Module, Value};
+
+/// Where the argument of the wrapped call comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WrappedArg<'m> {
+    /// The wrapper's own parameter.
+    Param(usize),
+    Fixed(Value<'m>),
+    /// Computed in the wrapper: no meaning outside it.
+    Other,
+}
+
+/// A function that does nothing but call one runtime function.
+#[derive(Clone, Debug)]
+pub struct Wrapper<'m> {
+    pub call: String,
+    pub args: Vec<WrappedArg<'m>>,
+}
+
+/// A runtime call at a call site, arguments in the order of the C function; `None` where the wrapper computes it.
+#[derive(Clone, Debug)]
+pub struct RuntimeCall<'m> {
+    pub name: String,
+    pub args: Vec<Option<Value<'m>>>,
+}
+
+/// Every wrapper of the module, by function.
+#[derive(Clone, Debug, Default)]
+pub struct Wrappers<'m>(BTreeMap<Value<'m>, Wrapper<'m>>);
+
+/// Whether a name is one of the CUDA runtime's, under its own or the shim's name.
+#[must_use]
+pub fn runtime_name(name: &str) -> Option<&str> {
+    let plain = name.strip_prefix(eager_abi::RENAME_PREFIX).unwrap_or(name);
+    plain
+        .strip_prefix("cuda")
+        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        .map(|_| plain)
+}
+
+impl<'m> Wrappers<'m> {
+    /// Finds the wrappers: single-block functions with exactly one call, to a declared runtime function.
+    #[must_use]
+    pub fn find(module: Module<'m>) -> Self {
+        let found = module.functions().into_iter().filter_map(|f| wrapper_of(f).map(|wrapper| (f, wrapper)));
+        Self(found.collect())
+    }
+
+    /// The runtime call that an instruction makes, directly or through a wrapper.
+    #[must_use]
+    pub fn runtime_call(&self, instruction: Value<'m>) -> Option<RuntimeCall<'m>> {
+        let callee = instruction.callee().filter(|callee| callee.is_function())?;
+        let args = instruction.call_args();
+        if let Some(wrapper) = self.0.get(&callee) {
+            let through = |arg: &WrappedArg<'m>| match *arg {
+                WrappedArg::Param(index) => args.get(index).copied(),
+                WrappedArg::Fixed(value) => Some(value),
+                WrappedArg::Other => None,
+            };
+            return Some(RuntimeCall {
+                name: wrapper.call.clone(),
+                args: wrapper.args.iter().map(through).collect(),
+            });
+        }
+        let name = runtime_name(&callee.name()).filter(|_| callee.is_declaration())?.to_owned();
+        Some(RuntimeCall { name, args: args.into_iter().map(Some).collect() })
+    }
+}
+
+fn wrapper_of<'m>(function: Value<'m>) -> Option<Wrapper<'m>> {
+    let [block] = function.blocks().try_into().ok()?;
+    let instructions = block.instructions();
+    let mut calls = instructions.iter().filter(|i| i.callee().is_some() && !is_intrinsic(**i));
+    let (call, None) = (*calls.next()?, calls.next()) else { return None };
+    let callee = call.callee().filter(|callee| callee.is_function() && callee.is_declaration())?;
+    let name = runtime_name(&callee.name())?.to_owned();
+    let params = function.params();
+    let args = call.call_args().into_iter().map(|arg| wrapped_arg(arg, &params)).collect();
+    Some(Wrapper { call: name, args })
+}
+
+fn is_intrinsic(call: Value<'_>) -> bool {
+    call.callee_name().is_some_and(|name| name.starts_with("llvm."))
+}
+
+/// Sees through the slot that unoptimised code stores each parameter in.
+fn wrapped_arg<'m>(arg: Value<'m>, params: &[Value<'m>]) -> WrappedArg<'m> {
+    if let Some(index) = params.iter().position(|&param| param == arg) {
+        return WrappedArg::Param(index);
+    }
+    if arg.is_constant() {
+        return WrappedArg::Fixed(arg);
+    }
+    stored_param(arg, params).map_or(WrappedArg::Other, WrappedArg::Param)
+}
+
+fn stored_param<'m>(load: Value<'m>, params: &[Value<'m>]) -> Option<usize> {
+    if load.opcode() != Some(LLVMOpcode::LLVMLoad) {
+        return None;
+    }
+    let slot = load.operand(0).filter(|slot| slot.opcode() == Some(LLVMOpcode::LLVMAlloca))?;
+    let mut stores = slot.users().into_iter().filter(|user| user.opcode() == Some(LLVMOpcode::LLVMStore));
+    let (store, None) = (stores.next()?, stores.next()) else { return None };
+    let stored = store.operand(0)?;
+    params.iter().position(|&param| param == stored)
+}

@@ -1,0 +1,77 @@
+//! The kernels that the translation unit registers with the runtime, with the size and kind of each argument.
+//!
+//! clang's host stub stores each argument in a slot, builds the array of their addresses and gives it to
+//! `cudaLaunchKernel`. The slots have the types of the kernel's parameters. Trap: the stub's own parameters do not: the
+//! calling convention may split a small struct in two.
+
+use eager_abi::{ARG_POINTER, EagerKernelArg};
+use llvm_sys::LLVMOpcode;
+use llvm_sys::LLVMTypeKind::LLVMPointerTypeKind;
+
+use crate::ir::{Module, Value};
+
+/// One registered kernel.
+#[derive(Clone, Debug)]
+pub struct RegisteredKernel<'m> {
+    /// clang's host stub: the address given to `cudaLaunchKernel`.
+    pub stub: Value<'m>,
+    /// Mangled device name.
+    pub name: String,
+    pub args: Vec<EagerKernelArg>,
+}
+
+/// Every kernel that the module registers, in the order of registration.
+#[must_use]
+pub fn registered(module: Module<'_>) -> Vec<RegisteredKernel<'_>> {
+    let Some(registers) = module.function("__cuda_register_globals") else { return Vec::new() };
+    let instructions = registers.blocks().into_iter().flat_map(|block| block.instructions());
+    instructions.filter_map(|instruction| kernel_of(module, instruction)).collect()
+}
+
+fn kernel_of<'m>(module: Module<'m>, call: Value<'m>) -> Option<RegisteredKernel<'m>> {
+    if call.callee_name()? != "__cudaRegisterFunction" {
+        return None;
+    }
+    let args = call.call_args();
+    let stub = *args.get(1)?;
+    Some(RegisteredKernel { stub, name: args.get(2)?.c_string()?, args: stub_args(module, stub) })
+}
+
+/// The argument slots of a stub, in the order of `cudaLaunchKernel`'s array; empty when the stub has another shape.
+fn stub_args<'m>(module: Module<'m>, stub: Value<'m>) -> Vec<EagerKernelArg> {
+    let Some(array) = launch_array(stub) else { return Vec::new() };
+    let mut slots: Vec<(i64, Value<'m>)> = Vec::new();
+    for user in array.users() {
+        match user.opcode() {
+            Some(LLVMOpcode::LLVMStore) if user.operand(1) == Some(array) => {
+                slots.extend(user.operand(0).map(|slot| (0, slot)));
+            }
+            Some(LLVMOpcode::LLVMGetElementPtr) => {
+                let Some(offset) = module.constant_offset(user) else { return Vec::new() };
+                let stores =
+                    user.users().into_iter().filter(|store| store.opcode() == Some(LLVMOpcode::LLVMStore));
+                slots.extend(stores.filter_map(|store| store.operand(0)).map(|slot| (offset, slot)));
+            }
+            _ => {}
+        }
+    }
+    slots.sort_unstable();
+    slots.into_iter().filter_map(|(_, slot)| slot_arg(module, slot)).collect()
+}
+
+fn launch_array(stub: Value<'_>) -> Option<Value<'_>> {
+    let launch = stub.blocks().into_iter().flat_map(|block| block.instructions()).find(|instruction| {
+        instruction
+            .callee_name()
+            .is_some_and(|name| super::calls::runtime_name(&name) == Some("cudaLaunchKernel"))
+    })?;
+    launch.call_args().get(5).copied().filter(|array| array.opcode() == Some(LLVMOpcode::LLVMAlloca))
+}
+
+fn slot_arg(module: Module<'_>, slot: Value<'_>) -> Option<EagerKernelArg> {
+    let ty = slot.allocated_type().or_else(|| slot.byval_type())?;
+    // SAFETY: `ty` is the type of a slot of the live module.
+    let is_pointer = unsafe { llvm_sys::core::LLVMGetTypeKind(ty) } == LLVMPointerTypeKind;
+    let size = u32::try_from(module.size_bytes(ty)).ok()?;
+    Some(EagerKernelArg { size, flags: if is_pointer { ARG_POINTER } else { 0 } })
+}
