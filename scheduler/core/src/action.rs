@@ -3,6 +3,7 @@
 pub use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId, TaskId};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// How a bound task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,4 +49,44 @@ pub enum Action {
     /// Somebody must know when this task's kernels run (or nobody any more). Whoever switches it on says at once, by
     /// `Busy` or `Idle`, how the counters stand now: until then the core takes the task for busy.
     Watch { task: TaskId, on: bool },
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Class::Normal => "normal",
+            Class::Eager => "eager",
+            Class::Promoted => "promoted",
+        })
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Gate::Ungated => f.write_str("no gate"),
+            Gate::Go { allowed: None } => f.write_str("go"),
+            Gate::Go { allowed: Some(allowed) } => write!(f, "go up to {allowed}"),
+            Gate::Hold => f.write_str("hold"),
+        }
+    }
+}
+
+/// One line for people, with the reason.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Bind { task, device, class, grant, managed, reason } => {
+                let memory = if *managed { "managed" } else { "plain" };
+                write!(f, "{task} bound to {device}, {class}, {grant} granted, {memory} memory ({reason})")
+            }
+            Action::Refuse { task, reason } | Action::Wait { task, reason } => write!(f, "{task} {reason}"),
+            Action::Regrant { task, grant, class, reason } => {
+                write!(f, "{task} now {class}, {grant} granted ({reason})")
+            }
+            Action::SetGate { task, gate, reason } => write!(f, "{task} gate: {gate} ({reason})"),
+            Action::Watch { task, on: true } => write!(f, "{task} is watched"),
+            Action::Watch { task, on: false } => write!(f, "{task} is watched no longer"),
+        }
+    }
 }

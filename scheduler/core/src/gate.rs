@@ -4,7 +4,7 @@
 //! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for.
 
 use crate::action::{Class, Gate};
-use crate::event::{AccessClass, KernelRequest};
+use crate::event::AccessClass;
 use crate::model::{Activity, Bound, Task, View};
 use crate::options::Options;
 use crate::policy::GateRule;
@@ -92,9 +92,12 @@ fn per_kernel(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
         live = live.saturating_add(if done { not_evictable } else { state.grant });
         if !state.all_launched {
             unfinished += 1;
-            if state.activity != Activity::Idle {
-                busy = busy.or(Some(other.id));
-            }
+            let task = other.id;
+            busy = busy.or(match state.activity {
+                Activity::Busy => Some(Reason::NormalBusy { device, task }),
+                Activity::Unknown => Some(Reason::NormalUnknown { device, task }),
+                Activity::Idle => None,
+            });
         }
     }
     if unfinished == 0 {
@@ -105,38 +108,43 @@ fn per_kernel(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
         };
     }
     match busy {
-        Some(task) => Verdict::hold(Reason::NormalBusy { device, task }),
+        Some(reason) => Verdict::hold(reason),
         None => within_ratio(view, bound, live),
     }
 }
 
-/// Judges the kernel that stands at the gate; with none there, says what could start without asking.
+/// Judges the kernel that stands at the gate; with none there, says what could start without asking: what any kernel is
+/// allowed, or the kernel last let through if that is more.
 fn within_ratio(view: View<'_>, bound: &Bound, live: Bytes) -> Verdict {
     let device = bound.device;
     let capacity = view.state.devices.get(&device).map_or(Bytes::ZERO, |device| device.capacity);
-    let percent = view.options.os_ratio_percent_cyclic.min(view.options.os_ratio_percent_other);
-    let unasked = capacity.percent(percent).saturating_sub(live);
-    let stays = |kernel: &KernelRequest| {
-        live.saturating_add(kernel.footprint) <= capacity.percent(percent_for(view.options, kernel.access))
-    };
-    if let Some((kernel, _)) = &bound.held {
+    let strictest = view.options.os_ratio_percent_cyclic.min(view.options.os_ratio_percent_other);
+    let unasked = capacity.percent(strictest).saturating_sub(live);
+    let held = bound.held.as_ref().map(|(kernel, _)| kernel);
+    let admitted = bound.admitted.as_ref().filter(|kernel| kernel.footprint > unasked);
+    if let Some(kernel) = held.or(admitted) {
         let percent = percent_for(view.options, kernel.access);
-        let ratio = live.saturating_add(kernel.footprint).percent_of(capacity);
-        let (name, footprint) = (kernel.name.clone(), kernel.footprint);
-        return if stays(kernel) {
-            let allowed = unasked.max(whole_kib(footprint));
+        let demand = live.saturating_add(kernel.footprint);
+        let (name, footprint, ratio) = (kernel.name.clone(), kernel.footprint, demand.percent_of(capacity));
+        if demand <= capacity.percent(percent) {
             let reason = Reason::WithinRatio { kernel: name, footprint, live, ratio, percent, capacity };
-            Verdict::go(Some(allowed), reason)
-        } else {
-            Verdict::hold(Reason::OverRatio { kernel: name, footprint, live, ratio, percent, capacity })
-        };
+            return Verdict::go(Some(unasked.max(whole_kib(footprint))), reason);
+        }
+        if held.is_some() {
+            return Verdict::hold(Reason::OverRatio {
+                kernel: name,
+                footprint,
+                live,
+                ratio,
+                percent,
+                capacity,
+            });
+        }
     }
-    let admitted = bound.admitted.as_ref().filter(|kernel| stays(kernel));
-    let allowed = admitted.map_or(unasked, |kernel| unasked.max(whole_kib(kernel.footprint)));
-    if allowed == Bytes::ZERO {
-        return Verdict::hold(Reason::NoneAllowed { device, live, percent, capacity });
+    if unasked == Bytes::ZERO {
+        return Verdict::hold(Reason::NoneAllowed { device, live, percent: strictest, capacity });
     }
-    Verdict::go(Some(allowed), Reason::Idle { device, live, allowed, percent, capacity })
+    Verdict::go(Some(unasked), Reason::Idle { device, live, allowed: unasked, percent: strictest, capacity })
 }
 
 fn percent_for(options: &Options, access: AccessClass) -> u32 {

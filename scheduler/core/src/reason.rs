@@ -59,6 +59,8 @@ pub enum Reason {
     NotAllLaunched { device: DeviceId, task: TaskId, tasks: u32 },
     #[error("holds: {task} has kernels on {device}")]
     NormalBusy { device: DeviceId, task: TaskId },
+    #[error("holds: whether {task} has kernels on {device} is not known yet")]
+    NormalUnknown { device: DeviceId, task: TaskId },
     #[error(
         "goes: {device} is idle; {live} live and kernels of at most {allowed} stay within {percent} % of {capacity}"
     )]
@@ -116,6 +118,7 @@ impl Reason {
             Reason::NoLongerEager => 49,
             Reason::NoGate => 50,
             Reason::BarrierPassed => 51,
+            Reason::NormalUnknown { .. } => 52,
         }
     }
 }

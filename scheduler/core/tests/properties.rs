@@ -1,0 +1,399 @@
+//! Random runs, honest and hostile, under every policy: the invariants hold after each step, nothing is lost, and the
+//! same events give the same bytes.
+//!
+//! Trap: the honest generator keeps its own books from the actions it was told. It must never read the scheduler's state
+//! to decide what to do next, or it could not notice that the two disagree.
+
+use eager_core::action::{Action, Class, Gate};
+use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::journal::{JournalHeader, JournalLine, ReplayError, replay};
+use eager_core::options::QueueOrder;
+use eager_core::scheduler::Stage;
+use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_core::{Options, PolicyName, Scheduler, invariants};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const GIB: u64 = 1 << 30;
+
+fn device(id: u32, capacity: Bytes) -> Event {
+    let profile =
+        DeviceProfile { name: "test".into(), capacity, sms: 80, warps_per_sm: 64, blocks_per_sm: 32 };
+    Event::DeviceAdded { device: DeviceId(id), profile }
+}
+
+fn any_policy() -> impl Strategy<Value = PolicyName> {
+    proptest::sample::select(PolicyName::ALL.to_vec())
+}
+
+fn any_options() -> impl Strategy<Value = Options> {
+    let queue = prop_oneof![
+        2 => Just(None),
+        1 => Just(Some(QueueOrder::Fifo)),
+        1 => Just(Some(QueueOrder::Backfill)),
+        1 => Just(Some(QueueOrder::LargestFirst)),
+    ];
+    let sizes = (1u32..4, 0u32..60, 100u32..200, prop_oneof![Just(0), Just(GIB / 4)]);
+    let gate = (any::<bool>(), 50u32..120, 100u32..200, proptest::option::of(1u64..50));
+    (queue, sizes, gate).prop_map(|(queue, sizes, gate)| Options {
+        queue,
+        eager_per_device: sizes.0,
+        grant_percent_min: sizes.1,
+        oversize_percent: sizes.2,
+        context_bytes: Bytes(sizes.3),
+        managed_normal_tasks: gate.0,
+        os_ratio_percent_cyclic: gate.1,
+        os_ratio_percent_other: gate.2,
+        hold_ns_max: gate.3.map(Nanos),
+    })
+}
+
+fn any_access() -> impl Strategy<Value = AccessClass> {
+    proptest::sample::select(vec![
+        AccessClass::Unknown,
+        AccessClass::OnePass,
+        AccessClass::Cyclic,
+        AccessClass::Sparse,
+    ])
+}
+
+/// Sizes that matter: none, ordinary, larger than a device, absurd.
+fn any_bytes() -> impl Strategy<Value = Bytes> {
+    prop_oneof![
+        1 => Just(0),
+        8 => 0..20 * GIB,
+        1 => Just(u64::MAX),
+        1 => any::<u64>(),
+    ]
+    .prop_map(Bytes)
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let task = || (0u64..12).prop_map(TaskId);
+    let client = || (0u64..5).prop_map(ClientId);
+    let request = (any_bytes(), any::<u64>(), any::<u32>(), any::<bool>(), any::<bool>()).prop_map(
+        |(requirement, blocks, threads_per_block, lazy, managed)| TaskRequest {
+            requirement,
+            blocks,
+            threads_per_block,
+            lazy,
+            managed,
+            function: String::new(),
+        },
+    );
+    let kernel = (any_bytes(), any_access()).prop_map(|(footprint, access)| KernelRequest {
+        name: "k".into(),
+        footprint,
+        static_size: footprint,
+        access,
+    });
+    prop_oneof![
+        1 => (0u32..3, any_bytes()).prop_map(|(id, capacity)| device(id, capacity)),
+        3 => client().prop_map(|client| Event::ClientConnected { client, uid: 1, label: "x".into() }),
+        1 => client().prop_map(|client| Event::ClientGone { client }),
+        10 => (task(), client(), request)
+            .prop_map(|(task, client, request)| Event::TaskBegin { task, client, request }),
+        3 => (task(), any_bytes()).prop_map(|(task, bytes)| Event::TaskExtend { task, bytes }),
+        3 => (task(), any_bytes()).prop_map(|(task, bytes)| Event::TaskShrink { task, bytes }),
+        3 => task().prop_map(|task| Event::AllLaunched { task }),
+        4 => task().prop_map(|task| Event::TaskEnd { task }),
+        4 => (task(), kernel).prop_map(|(task, kernel)| Event::KernelHeld { task, kernel }),
+        2 => task().prop_map(|task| Event::Busy { task }),
+        3 => task().prop_map(|task| Event::Idle { task }),
+        1 => task().prop_map(|task| Event::Promoted { task }),
+        1 => Just(Event::Tick),
+    ]
+}
+
+/// Runs events with times that mostly go forward; checks every step; gives the journal.
+fn run(
+    policy: PolicyName,
+    options: &Options,
+    events: Vec<(u64, Event)>,
+) -> Result<Vec<JournalLine>, TestCaseError> {
+    let mut scheduler = Scheduler::new(policy, options.clone());
+    let mut lines = Vec::new();
+    for (now, event) in events {
+        let mut actions = Vec::new();
+        scheduler.step(Nanos(now), event.clone(), &mut actions);
+        if let Err(violation) = invariants::check(&scheduler) {
+            return Err(TestCaseError::fail(format!("{policy}, after {event:?}: {violation}")));
+        }
+        lines.push(JournalLine { now: Nanos(now), event, actions });
+    }
+    Ok(lines)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn hostile_events_never_break_an_invariant(
+        policy in any_policy(),
+        options in any_options(),
+        events in proptest::collection::vec((0u64..100, any_event()), 0..120),
+    ) {
+        let mut all = vec![(0, device(0, Bytes(16 * GIB))), (0, device(1, Bytes(12 * GIB)))];
+        all.extend(events);
+        run(policy, &options, all)?;
+    }
+
+    #[test]
+    fn the_same_events_give_the_same_bytes_and_replay(
+        policy in any_policy(),
+        options in any_options(),
+        events in proptest::collection::vec((0u64..100, any_event()), 0..60),
+    ) {
+        let mut all = vec![(0, device(0, Bytes(16 * GIB)))];
+        all.extend(events);
+        let first = run(policy, &options, all.clone())?;
+        let text = serde_json::to_string(&first).expect("a journal is JSON");
+        prop_assert_eq!(&text, &serde_json::to_string(&run(policy, &options, all)?).expect("a journal is JSON"));
+        let read: Vec<JournalLine> = serde_json::from_str(&text).expect("what was written can be read");
+        prop_assert_eq!(&read, &first);
+        let header = JournalHeader { journal: 1, policy, options };
+        prop_assert!(replay(header, read).is_ok());
+    }
+
+    #[test]
+    fn every_honest_task_runs_to_its_end(
+        policy in any_policy(),
+        options in any_options(),
+        seed in proptest::collection::vec((any::<u8>(), 0u64..18 * GIB, any_access()), 1..40),
+    ) {
+        // With a limit below what one task can be granted at all, a task could wait for ever; not what is tested here.
+        let mut honest = Honest::new(policy, options);
+        for (choice, bytes, access) in seed {
+            honest.act(choice, Bytes(bytes), access)?;
+        }
+        honest.finish()?;
+    }
+}
+
+/// Programs that behave: one task each, kernels only through an open gate, an end to everything.
+struct Honest {
+    scheduler: Scheduler,
+    now: u64,
+    next: u64,
+    programs: BTreeMap<u64, Program>,
+}
+
+#[derive(Default)]
+struct Program {
+    bound: bool,
+    requirement: u64,
+    grant: u64,
+    eager: bool,
+    gate: Option<Gate>,
+    held: bool,
+    watched: bool,
+    kernels_left: u32,
+    access: AccessClass,
+}
+
+impl Honest {
+    fn new(policy: PolicyName, options: Options) -> Honest {
+        let mut honest =
+            Honest { scheduler: Scheduler::new(policy, options), now: 0, next: 0, programs: BTreeMap::new() };
+        for id in 0..2 {
+            honest.step(device(id, Bytes(16 * GIB))).expect("a device");
+        }
+        honest
+    }
+
+    fn step(&mut self, event: Event) -> Result<(), TestCaseError> {
+        self.now += 1;
+        let mut actions = Vec::new();
+        self.scheduler.step(Nanos(self.now), event.clone(), &mut actions);
+        if let Err(violation) = invariants::check(&self.scheduler) {
+            return Err(TestCaseError::fail(format!("after {event:?}: {violation}")));
+        }
+        let mut newly_watched = Vec::new();
+        for action in actions {
+            self.hear(action, &mut newly_watched)?;
+        }
+        for id in newly_watched {
+            self.step(Event::Idle { task: TaskId(id) })?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, action: Action, newly_watched: &mut Vec<u64>) -> Result<(), TestCaseError> {
+        match action {
+            Action::Bind { task, class, grant, managed, .. } => {
+                let program = self.program(task)?;
+                prop_assert!(!program.bound, "bound twice");
+                program.bound = true;
+                program.grant = grant.0;
+                program.eager = class == Class::Eager;
+                prop_assert_eq!(program.eager, grant.0 < program.requirement);
+                prop_assert!(managed || !program.eager, "over-subscribed without managed memory");
+            }
+            Action::Refuse { task, .. } => {
+                prop_assert!(!self.program(task)?.bound);
+                self.programs.remove(&task.0);
+            }
+            Action::Wait { task, .. } => prop_assert!(!self.program(task)?.bound),
+            Action::Regrant { task, grant, class, .. } => {
+                let program = self.program(task)?;
+                prop_assert!(grant.0 > program.grant && grant.0 <= program.requirement);
+                program.grant = grant.0;
+                program.eager = class == Class::Eager;
+                prop_assert_eq!(program.eager, grant.0 < program.requirement);
+            }
+            Action::SetGate { task, gate, .. } => {
+                let program = self.program(task)?;
+                prop_assert_ne!(program.gate, Some(gate), "said again without a change");
+                program.gate = Some(gate);
+                program.held &= gate == Gate::Hold;
+            }
+            Action::Watch { task, on } => {
+                let program = self.program(task)?;
+                prop_assert_ne!(program.watched, on);
+                program.watched = on;
+                if on {
+                    newly_watched.push(task.0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn program(&mut self, task: TaskId) -> Result<&mut Program, TestCaseError> {
+        self.programs
+            .get_mut(&task.0)
+            .ok_or_else(|| TestCaseError::fail(format!("an action for dead {task}")))
+    }
+
+    fn act(&mut self, choice: u8, bytes: Bytes, access: AccessClass) -> Result<(), TestCaseError> {
+        if choice < 140 {
+            return self.start(bytes, access);
+        }
+        let bound: Vec<u64> = self.programs.iter().filter(|(_, it)| it.bound).map(|(id, _)| *id).collect();
+        let Some(&id) = bound.get(usize::from(choice) % bound.len().max(1)) else { return Ok(()) };
+        if choice < 230 { self.advance(id) } else { self.kill(id) }
+    }
+
+    fn start(&mut self, bytes: Bytes, access: AccessClass) -> Result<(), TestCaseError> {
+        let id = self.next;
+        self.next += 1;
+        let program = Program { requirement: bytes.0, kernels_left: 2, access, ..Program::default() };
+        self.programs.insert(id, program);
+        self.step(Event::ClientConnected { client: ClientId(id), uid: 1, label: String::new() })?;
+        let request = TaskRequest {
+            requirement: bytes,
+            blocks: id,
+            threads_per_block: 256,
+            lazy: false,
+            managed: false,
+            function: String::new(),
+        };
+        self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request })
+    }
+
+    /// One kernel, or the end after the last.
+    fn advance(&mut self, id: u64) -> Result<(), TestCaseError> {
+        let task = TaskId(id);
+        let program = self.program(task)?;
+        if program.held {
+            return Ok(());
+        }
+        let admitted = match program.gate {
+            None | Some(Gate::Ungated) | Some(Gate::Go { allowed: None }) => true,
+            Some(Gate::Go { allowed: Some(allowed) }) => program.requirement <= allowed.0,
+            Some(Gate::Hold) => false,
+        };
+        if program.kernels_left > 0 && !admitted {
+            program.held = true;
+            let footprint = Bytes(program.requirement);
+            let access = program.access;
+            let kernel = KernelRequest { name: "k".into(), footprint, static_size: footprint, access };
+            self.step(Event::KernelHeld { task, kernel })?;
+            // Open already when the message came: nothing is said, and the program finds out by looking.
+            let stage = self.scheduler.task(task).map(|view| view.stage);
+            if let Some(Stage::Bound { gate, .. }) = stage {
+                let program = self.program(task)?;
+                prop_assert_eq!(program.gate.unwrap_or(Gate::Ungated), gate, "told one gate, keeps another");
+                program.held = gate == Gate::Hold;
+            }
+            return Ok(());
+        }
+        if program.kernels_left > 0 {
+            program.kernels_left -= 1;
+            let (watched, last) = (program.watched, program.kernels_left == 0);
+            if watched {
+                self.step(Event::Busy { task })?;
+                self.step(Event::Idle { task })?;
+            }
+            return if last { self.step(Event::AllLaunched { task }) } else { Ok(()) };
+        }
+        self.programs.remove(&id);
+        self.step(Event::TaskEnd { task })?;
+        self.step(Event::ClientGone { client: ClientId(id) })
+    }
+
+    fn kill(&mut self, id: u64) -> Result<(), TestCaseError> {
+        let granted = |honest: &Honest| honest.programs.values().map(|program| program.grant).sum::<u64>();
+        self.programs.remove(&id);
+        self.step(Event::ClientGone { client: ClientId(id) })?;
+        let ledger: Bytes = self.scheduler.devices().map(|device| device.granted).sum();
+        prop_assert_eq!(Bytes(granted(self)), ledger, "a dead program's grant stays");
+        Ok(())
+    }
+
+    /// Everybody goes on until all have ended; a round in which nobody could move is a deadlock.
+    fn finish(&mut self) -> Result<(), TestCaseError> {
+        while !self.programs.is_empty() {
+            let before = self.progress();
+            let bound: Vec<u64> =
+                self.programs.iter().filter(|(_, it)| it.bound).map(|(id, _)| *id).collect();
+            for id in bound {
+                self.advance(id)?;
+            }
+            if self.progress() == before {
+                let stuck: Vec<String> =
+                    self.scheduler.tasks().map(|task| format!("{}: {:?}", task.task, task.stage)).collect();
+                return Err(TestCaseError::fail(format!("nobody can move:\n{}", stuck.join("\n"))));
+            }
+        }
+        prop_assert_eq!(self.scheduler.tasks().count(), 0);
+        prop_assert!(self.scheduler.devices().all(|device| device.granted == Bytes::ZERO));
+        prop_assert!(self.scheduler.devices().all(|device| device.contexts == Bytes::ZERO));
+        prop_assert!(self.scheduler.anomalies().is_empty(), "{:?}", self.scheduler.anomalies());
+        Ok(())
+    }
+
+    /// Changes with everything a program does or is told.
+    fn progress(&self) -> Vec<(u64, bool, bool, u32)> {
+        self.programs.iter().map(|(id, it)| (*id, it.bound, it.held, it.kernels_left)).collect()
+    }
+}
+
+#[test]
+fn a_changed_journal_does_not_replay() {
+    let mut scheduler = Scheduler::new(PolicyName::Case, Options::default());
+    let mut actions = Vec::new();
+    let event = device(0, Bytes(16 * GIB));
+    scheduler.step(Nanos(1), event.clone(), &mut actions);
+    assert!(actions.is_empty());
+    let forged = Action::Watch { task: TaskId(1), on: true };
+    let line = JournalLine { now: Nanos(1), event, actions: vec![forged] };
+    let header = JournalHeader::of(&scheduler);
+    let error = replay(header.clone(), [line]).expect_err("a forged action");
+    assert!(matches!(error, ReplayError::Diverged { step: 1, .. }), "{error}");
+    let newer = JournalHeader { journal: 2, ..header };
+    assert_eq!(replay(newer, []).expect_err("a newer journal"), ReplayError::Version { found: 2 });
+}
+
+#[test]
+fn an_unknown_policy_is_named_with_the_known_ones() {
+    let error = "fastest".parse::<PolicyName>().expect_err("no such policy");
+    assert_eq!(
+        error.to_string(),
+        "unknown policy `fastest`: known are case, case-fifo, sa, eager, eager-p, eager-b, eager-pb, eager-opt, infinite"
+    );
+    for policy in PolicyName::ALL {
+        assert_eq!(policy.to_string().parse(), Ok(policy));
+        assert_eq!(serde_json::to_string(&policy).expect("JSON"), format!("\"{policy}\""));
+    }
+}

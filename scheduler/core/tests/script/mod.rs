@@ -1,0 +1,171 @@
+//! A small language for scenarios: one event per line in, the decisions and their reasons out.
+//!
+//! Trap: every line that is an event is one step, and the invariants are checked after each.
+//!
+//! ```text
+//! # comment
+//! policy eager-opt            first line that is no comment
+//! option {"context_bytes":1}  further options, as JSON
+//! gpu 0 16GiB                 a device with this capacity
+//! at 2.5                      seconds; for all that follows
+//! client 1                    a program connects
+//! begin 7 of 1 4GiB [warps=N] [lazy] [managed]
+//! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
+//! held 7 kernel=srad footprint=4GiB [cyclic|one-pass|sparse]
+//! show                        tables of tasks and devices
+//! ```
+
+use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::scheduler::Stage;
+use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_core::{Scheduler, invariants};
+use std::fmt::Write;
+
+/// Runs a script; gives the transcript. Panics with the line on a mistake in the script or a broken invariant.
+pub fn run(script: &str) -> String {
+    let mut lines =
+        script.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).peekable();
+    let first = lines.next().expect("an empty script");
+    let policy = first.strip_prefix("policy ").expect("the first line names the policy");
+    let policy = policy.parse().expect("a known policy");
+    let options = match lines.peek().and_then(|line| line.strip_prefix("option ")) {
+        Some(json) => {
+            lines.next();
+            serde_json::from_str(json).expect("options as JSON")
+        }
+        None => Default::default(),
+    };
+    let mut scheduler = Scheduler::new(policy, options);
+    let mut now = Nanos::default();
+    let mut transcript = String::new();
+    for line in lines {
+        writeln!(transcript, "{line}").expect("writing to a string");
+        if let Some(seconds) = line.strip_prefix("at ") {
+            now = Nanos((seconds.parse::<f64>().expect("seconds") * 1e9) as u64);
+        } else if line == "show" {
+            show(&scheduler, &mut transcript);
+        } else {
+            let mut actions = Vec::new();
+            scheduler.step(now, event(line), &mut actions);
+            for action in &actions {
+                writeln!(transcript, "    {action}").expect("writing to a string");
+            }
+            if let Err(violation) = invariants::check(&scheduler) {
+                panic!("after `{line}`: {violation}\n{transcript}");
+            }
+        }
+    }
+    for (anomaly, count) in scheduler.anomalies() {
+        writeln!(transcript, "anomaly: {anomaly:?} ×{count}").expect("writing to a string");
+    }
+    transcript
+}
+
+fn event(line: &str) -> Event {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number = |index: usize| -> u64 {
+        words.get(index).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no number in `{line}`"))
+    };
+    let size = |index: usize| bytes(words.get(index).copied().unwrap_or_default(), line);
+    let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
+    let task = || TaskId(number(1));
+    match words[0] {
+        "gpu" => Event::DeviceAdded {
+            device: DeviceId(number(1) as u32),
+            profile: DeviceProfile {
+                name: "test".into(),
+                capacity: size(2),
+                sms: 80,
+                warps_per_sm: 64,
+                blocks_per_sm: 32,
+            },
+        },
+        "client" => Event::ClientConnected {
+            client: ClientId(number(1)),
+            uid: 1000,
+            label: format!("job{}", number(1)),
+        },
+        "gone" => Event::ClientGone { client: ClientId(number(1)) },
+        "begin" => Event::TaskBegin {
+            task: task(),
+            client: ClientId(number(3)),
+            request: TaskRequest {
+                requirement: size(4),
+                blocks: value("warps=").map_or(0, |warps| warps.parse().expect("warps")),
+                threads_per_block: 32,
+                lazy: words.contains(&"lazy"),
+                managed: words.contains(&"managed"),
+                function: "main".into(),
+            },
+        },
+        "extend" => Event::TaskExtend { task: task(), bytes: size(2) },
+        "shrink" => Event::TaskShrink { task: task(), bytes: size(2) },
+        "launched-all" => Event::AllLaunched { task: task() },
+        "end" => Event::TaskEnd { task: task() },
+        "busy" => Event::Busy { task: task() },
+        "idle" => Event::Idle { task: task() },
+        "promoted" => Event::Promoted { task: task() },
+        "tick" => Event::Tick,
+        "held" => {
+            let footprint = bytes(value("footprint=").expect("a footprint"), line);
+            let access = match words.last().copied() {
+                Some("cyclic") => AccessClass::Cyclic,
+                Some("one-pass") => AccessClass::OnePass,
+                Some("sparse") => AccessClass::Sparse,
+                _ => AccessClass::Unknown,
+            };
+            let name = value("kernel=").expect("a kernel").to_owned();
+            Event::KernelHeld {
+                task: task(),
+                kernel: KernelRequest { name, footprint, static_size: footprint, access },
+            }
+        }
+        other => panic!("unknown event `{other}` in `{line}`"),
+    }
+}
+
+fn bytes(word: &str, line: &str) -> Bytes {
+    let shift = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
+    let (number, shift) = shift
+        .into_iter()
+        .find_map(|(unit, shift)| Some((word.strip_suffix(unit)?, shift)))
+        .unwrap_or_else(|| panic!("no size `{word}` in `{line}`"));
+    let number: f64 = number.parse().unwrap_or_else(|_| panic!("no size `{word}` in `{line}`"));
+    Bytes((number * (1u64 << shift) as f64) as u64)
+}
+
+fn show(scheduler: &Scheduler, out: &mut String) {
+    for device in scheduler.devices() {
+        writeln!(
+            out,
+            "    {}: {} granted, {} free, {} over-subscribed; {} normal, {} eager",
+            device.device,
+            device.granted,
+            device.free,
+            device.oversubscribed,
+            device.normal_tasks,
+            device.eager_tasks
+        )
+        .expect("writing to a string");
+    }
+    for task in scheduler.tasks() {
+        let (id, wants) = (task.task, task.requirement);
+        match task.stage {
+            Stage::Waiting { reason } => writeln!(out, "    {id}: {wants}, {reason}"),
+            Stage::Bound { device, class, grant, gate, gate_reason, held, .. } => {
+                let held =
+                    held.map_or(String::new(), |(kernel, since)| format!("; {kernel} held since {since}"));
+                writeln!(
+                    out,
+                    "    {id}: {grant} of {wants} on {device}, {class}; {gate} ({gate_reason}){held}"
+                )
+            }
+        }
+        .expect("writing to a string");
+    }
+    match scheduler.next_deadline() {
+        Some(deadline) => writeln!(out, "    next deadline: {deadline}"),
+        None => Ok(()),
+    }
+    .expect("writing to a string");
+}
