@@ -7,8 +7,17 @@
 
 pub mod api;
 mod card;
+mod device;
+mod kernel;
+mod model;
 mod options;
+mod residency;
+mod share;
+mod transfer;
 
 pub use api::*;
 pub use card::{Card, CardsError, Link, Sourced, card, card_names, parse_cards};
+pub use device::DeviceTotals;
+pub use model::{Advice, Model};
 pub use options::Options;
+pub use residency::BLOCK_BYTES;

@@ -1,0 +1,241 @@
+//! What one kernel needs: its time alone, its shares of DRAM and SMs, and the order in which it touches memory.
+//!
+//! Trap: times here are of one launch on an otherwise idle device with all its data resident.
+
+use crate::card::Card;
+use crate::options::Options;
+use crate::residency::{BLOCK_BYTES, Memory, Place, Preferred, migrates};
+use crate::{AllocId, Kernel, Pattern};
+
+/// Registers are given to warps in units of 256 (UM model §3).
+const REGISTER_UNIT: u32 = 256;
+/// Page groups by which a fault grows when its block is sparse (UM model §1.1).
+const REGION_BYTES: u64 = 64 << 10;
+const REGIONS_PER_BLOCK: f64 = (BLOCK_BYTES / REGION_BYTES) as f64;
+/// Above this density the prefetcher fetches the whole block (UM model §1.1: 51 %).
+const DENSE: f64 = 0.5;
+/// One scattered access of a warp's lane group, in bytes.
+const SCATTER_BYTES: f64 = 128.0;
+
+/// One launch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    pub alone_ns: f64,
+    /// Parts of the device's DRAM rate and of its SMs that it takes while it runs at full speed, 0–1.
+    pub dram: f64,
+    pub sm: f64,
+}
+
+/// Blocks that one SM holds at once (UM model §4.2).
+pub fn blocks_per_sm(card: &Card, kernel: &Kernel) -> u32 {
+    let warps = kernel.threads_per_block.div_ceil(32).max(1);
+    let by_threads = card.threads_per_sm / (warps * 32);
+    let by_shared = card.shared_bytes_per_sm.checked_div(kernel.shared_bytes_per_block).unwrap_or(u32::MAX);
+    let registers_per_warp = (kernel.registers_per_thread * 32).next_multiple_of(REGISTER_UNIT);
+    let by_registers = card.registers_per_sm.checked_div(registers_per_warp * warps).unwrap_or(u32::MAX);
+    card.blocks_per_sm.min(by_threads).min(by_shared).min(by_registers).max(1)
+}
+
+/// Time and shares of one launch (UM model §4.2).
+pub fn work(card: &Card, options: &Options, kernel: &Kernel) -> Work {
+    let slots = u64::from(card.sms) * u64::from(blocks_per_sm(card, kernel));
+    let waves = kernel.blocks.div_ceil(slots).max(1) as f64;
+    let used = (kernel.blocks as f64 / slots as f64).min(1.0);
+    let dram_rate = card.dram_bytes_per_s * options.dram_efficiency / 1e9;
+    let dram_ns = kernel.dram_bytes as f64 / dram_rate;
+    let flops = |ops: u64, per_s: f64| ops as f64 / (per_s * options.compute_efficiency / 1e9);
+    let compute_ns = flops(kernel.flops32, card.flops32_per_s) + flops(kernel.flops64, card.flops64_per_s);
+    let alone_ns = (dram_ns / used)
+        .max(compute_ns / used)
+        .max(waves * options.wave.0 as f64)
+        .max(options.launch_interval.0 as f64);
+    Work {
+        alone_ns,
+        dram: (dram_ns / alone_ns).min(1.0),
+        sm: (compute_ns / alone_ns).max(options.sm_floor * used).min(1.0),
+    }
+}
+
+/// One access in blocks.
+#[derive(Debug, Clone)]
+struct Walk {
+    alloc: AllocId,
+    /// Block spans, ascending and disjoint.
+    spans: Vec<(u32, u32)>,
+    blocks: u32,
+    pattern: Pattern,
+    density: f64,
+}
+
+/// The touched blocks of a kernel, in steps. A step is a part of every access, side by side: kernels walk their arrays
+/// together.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    walks: Vec<Walk>,
+    launches: u32,
+    step_blocks: u32,
+}
+
+/// A piece of one allocation inside a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Piece {
+    pub alloc: AllocId,
+    pub start: u32,
+    pub end: u32,
+    pub density: f64,
+    pub random: bool,
+}
+
+impl Sweep {
+    pub fn new(kernel: &Kernel, memory: &Memory, step_blocks: u32) -> Sweep {
+        let walks = kernel
+            .accesses
+            .iter()
+            .filter(|access| memory.buffer(access.alloc).is_some_and(|b| b.kind == crate::AllocKind::Managed))
+            .map(|access| {
+                let mut spans: Vec<(u32, u32)> = Vec::new();
+                for range in &access.ranges {
+                    let start = (range.offset / BLOCK_BYTES) as u32;
+                    let end = (range.offset + range.bytes).div_ceil(BLOCK_BYTES) as u32;
+                    match spans.last_mut() {
+                        Some(last) if last.1 >= start => last.1 = last.1.max(end),
+                        _ => spans.push((start, end)),
+                    }
+                }
+                let blocks = spans.iter().map(|(start, end)| end - start).sum();
+                let (alloc, pattern, density) = (access.alloc, access.pattern, access.density);
+                Walk { alloc, spans, blocks, pattern, density }
+            })
+            .collect();
+        Sweep { walks, launches: kernel.launches.max(1), step_blocks: step_blocks.max(1) }
+    }
+
+    /// Steps of one launch.
+    pub fn steps(&self, launch: u32) -> u32 {
+        let blocks: u32 = self.walks.iter().map(|walk| self.window(walk, launch)).map(|(a, b)| b - a).sum();
+        blocks.div_ceil(self.step_blocks).max(1)
+    }
+
+    /// Blocks of the walk (counted along its spans) that this launch touches. A diagonal grows over the first half of
+    /// the launches and shrinks over the second.
+    fn window(&self, walk: &Walk, launch: u32) -> (u32, u32) {
+        if walk.pattern != Pattern::Diagonal || self.launches == 1 {
+            return (0, walk.blocks);
+        }
+        let done = f64::from(launch + 1) / f64::from(self.launches);
+        let at = |part: f64| (f64::from(walk.blocks) * part.clamp(0.0, 1.0)) as u32;
+        let start = at(2.0 * done - 1.0).min(walk.blocks.saturating_sub(1));
+        (start, at(2.0 * done).max(start + 1).min(walk.blocks))
+    }
+
+    /// What step `step` of `launch` touches.
+    pub fn pieces(&self, launch: u32, step: u32, mut visit: impl FnMut(Piece)) {
+        let steps = u64::from(self.steps(launch));
+        for walk in &self.walks {
+            let random = walk.pattern == Pattern::Random;
+            let step =
+                if random { scatter(u64::from(step), u64::from(launch), steps) } else { u64::from(step) };
+            let (start, end) = self.window(walk, launch);
+            let span = u64::from(end - start);
+            let from = start + (span * step / steps) as u32;
+            let to = start + (span * (step + 1) / steps) as u32;
+            let mut passed = 0;
+            for &(a, b) in &walk.spans {
+                let (lo, hi) = (from.max(passed), to.min(passed + (b - a)));
+                if lo < hi {
+                    let piece = Piece {
+                        alloc: walk.alloc,
+                        start: a + lo - passed,
+                        end: a + hi - passed,
+                        density: walk.density,
+                        random,
+                    };
+                    visit(piece);
+                }
+                passed += b - a;
+            }
+        }
+    }
+
+    /// First step of `launch` at or after `from` that would fault.
+    fn miss_in(&self, memory: &Memory, launch: u32, from: u32) -> Option<u32> {
+        (from..self.steps(launch)).find(|&step| {
+            let mut missing = false;
+            self.pieces(launch, step, |piece| missing |= lacks(memory, &piece));
+            missing
+        })
+    }
+
+    /// Where the kernel, about to begin `step` of `launch`, faults next; none: never, if nothing is evicted.
+    pub fn next_miss(&self, memory: &Memory, launch: u32, step: u32) -> Option<(u32, u32)> {
+        if self.walks.iter().all(|walk| memory.buffer(walk.alloc).is_none_or(|b| b.all_resident())) {
+            return None;
+        }
+        if let Some(step) = self.miss_in(memory, launch, step) {
+            return Some((launch, step));
+        }
+        // Launches that touch the same blocks miss alike; a diagonal's differ.
+        let differ =
+            self.walks.iter().any(|walk| matches!(walk.pattern, Pattern::Diagonal | Pattern::Random));
+        let last = if differ { self.launches } else { self.launches.min(launch + 2) };
+        (launch + 1..last).find_map(|launch| self.miss_in(memory, launch, 0).map(|step| (launch, step)))
+    }
+
+    /// Bytes that one launch reads and writes over the link because their preferred location is the host.
+    pub fn remote_bytes(&self, memory: &Memory) -> f64 {
+        let mut bytes = 0.0;
+        for walk in &self.walks {
+            let Some(buffer) = memory.buffer(walk.alloc) else { continue };
+            for &(start, end) in &walk.spans {
+                for (from, to, run) in buffer.runs(start, end) {
+                    let here = matches!(run.place, Place::Device { .. });
+                    if run.preferred == Preferred::Host && !here {
+                        bytes += walk.density * buffer.bytes_of(from, to) as f64;
+                    }
+                }
+            }
+        }
+        bytes
+    }
+
+    pub fn touches_managed(&self) -> bool {
+        !self.walks.is_empty()
+    }
+}
+
+fn lacks(memory: &Memory, piece: &Piece) -> bool {
+    memory.buffer(piece.alloc).is_some_and(|b| {
+        !b.all_resident() && b.runs(piece.start, piece.end).any(|(_, _, run)| migrates(&run))
+    })
+}
+
+/// A fixed order that jumps about: the golden section, made coprime, and shifted at each launch.
+fn scatter(step: u64, launch: u64, steps: u64) -> u64 {
+    let mut stride = (steps * 618 / 1000).max(1);
+    while gcd(stride, steps) != 1 {
+        stride += 1;
+    }
+    (step * stride + launch * (steps / 3 + 1)) % steps
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// 64 KiB regions of a block that a walk of this density touches (UM model §4.3). Scattered accesses hit regions at
+/// random.
+pub fn regions_per_block(density: f64, random: bool) -> f64 {
+    if density > DENSE {
+        return REGIONS_PER_BLOCK;
+    }
+    if random {
+        let accesses = density * BLOCK_BYTES as f64 / SCATTER_BYTES;
+        return (REGIONS_PER_BLOCK * (1.0 - (-accesses / REGIONS_PER_BLOCK).exp())).max(1.0);
+    }
+    (density * REGIONS_PER_BLOCK).ceil().max(1.0)
+}
+
+/// Part of a faulting block that is moved.
+pub fn moved_part(density: f64, random: bool) -> f64 {
+    regions_per_block(density, random) / REGIONS_PER_BLOCK
+}

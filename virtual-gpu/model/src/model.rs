@@ -1,0 +1,238 @@
+//! Several devices behind one clock: the only way in for the simulator and the virtual GPU server.
+//!
+//! Trap: time must not go back. A call with an earlier `now` than the last is taken as made at the last.
+
+use crate::card::Card;
+use crate::device::{Device, DeviceTotals};
+use crate::options::Options;
+use crate::residency::{BLOCK_BYTES, Preferred};
+use crate::transfer::check_range;
+use crate::{AllocId, AllocKind, Completion, ContextId, MemoryInfo, ModelError, Nanos, Op, OpId, Range};
+use std::collections::BTreeMap;
+
+/// `cudaMemAdvise`, and `cudaMemDiscardBatchAsync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    PreferredDevice,
+    /// Kernels reach it over the link and never migrate it.
+    PreferredHost,
+    PreferredNone,
+    /// The content is dead: blocks leave the device without being written back.
+    Discard,
+}
+
+/// GPUs.
+#[derive(Debug)]
+pub struct Model {
+    devices: Vec<Device>,
+    options: Options,
+    contexts: BTreeMap<ContextId, usize>,
+    allocs: BTreeMap<AllocId, (usize, ContextId)>,
+    id_next: u64,
+    now: Nanos,
+}
+
+impl Model {
+    pub fn new(cards: Vec<Card>, options: Options) -> Model {
+        let devices = cards.into_iter().map(|card| Device::new(card, options.clone())).collect();
+        Model {
+            devices,
+            options,
+            contexts: BTreeMap::new(),
+            allocs: BTreeMap::new(),
+            id_next: 1,
+            now: Nanos(0),
+        }
+    }
+
+    pub fn device_count(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// # Panics
+    /// When there is no such device.
+    pub fn card(&self, device: usize) -> &Card {
+        &self.devices[device].card
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Takes the context's memory, at once. Creation time is the caller's to wait: [`Options::context_create`].
+    ///
+    /// # Errors
+    /// No such device; out of memory.
+    pub fn context_create(&mut self, now: Nanos, device: usize) -> Result<ContextId, ModelError> {
+        self.run_to(now);
+        let context = ContextId(self.id());
+        let unknown = || ModelError::Unknown(format!("device {device}"));
+        self.devices.get_mut(device).ok_or_else(unknown)?.context_add(context)?;
+        self.contexts.insert(context, device);
+        Ok(context)
+    }
+
+    /// Frees all that the context holds; its operations never complete.
+    ///
+    /// # Errors
+    /// No such context.
+    pub fn context_destroy(&mut self, now: Nanos, context: ContextId) -> Result<(), ModelError> {
+        self.run_to(now);
+        let device = self.device_of(context)?;
+        self.contexts.remove(&context);
+        self.allocs.retain(|_, (_, owner)| *owner != context);
+        self.devices[device].context_remove(context);
+        Ok(())
+    }
+
+    /// Device memory is resident from now on and may evict managed blocks of anybody; managed memory takes nothing yet.
+    ///
+    /// # Errors
+    /// No such context; out of memory.
+    pub fn alloc(
+        &mut self,
+        now: Nanos,
+        context: ContextId,
+        bytes: u64,
+        kind: AllocKind,
+    ) -> Result<AllocId, ModelError> {
+        self.run_to(now);
+        let device = self.device_of(context)?;
+        let alloc = AllocId(self.id());
+        let evicted = self.devices[device].memory.allocate(alloc, context, bytes, kind)?;
+        self.devices[device].written_back(&evicted);
+        self.allocs.insert(alloc, (device, context));
+        Ok(alloc)
+    }
+
+    /// # Errors
+    /// No such allocation.
+    pub fn free(&mut self, now: Nanos, alloc: AllocId) -> Result<(), ModelError> {
+        self.run_to(now);
+        let (device, _) = self.home_of(alloc)?;
+        self.allocs.remove(&alloc);
+        self.devices[device].release(alloc);
+        Ok(())
+    }
+
+    /// Advice on managed memory; on device memory it does nothing. Moves nothing by itself.
+    ///
+    /// # Errors
+    /// No such allocation; range outside it.
+    pub fn advise(
+        &mut self,
+        now: Nanos,
+        alloc: AllocId,
+        range: Range,
+        advice: Advice,
+    ) -> Result<(), ModelError> {
+        self.run_to(now);
+        let (device, _) = self.home_of(alloc)?;
+        let device = &mut self.devices[device];
+        let kind = check_range(&device.memory, alloc, range)?.kind;
+        if kind == AllocKind::Device || range.bytes == 0 {
+            return Ok(());
+        }
+        let start = (range.offset / BLOCK_BYTES) as u32;
+        let end = (range.offset + range.bytes).div_ceil(BLOCK_BYTES) as u32;
+        let preferred = match advice {
+            Advice::PreferredDevice => Preferred::Device,
+            Advice::PreferredHost => Preferred::Host,
+            Advice::PreferredNone => Preferred::Nowhere,
+            Advice::Discard => {
+                device.memory.demote(alloc, start, end, false);
+                device.written_back(&crate::residency::Evicted::default());
+                return Ok(());
+            }
+        };
+        device.memory.prefer(alloc, start, end, preferred);
+        Ok(())
+    }
+
+    /// # Errors
+    /// No such device.
+    pub fn memory_info(&self, device: usize) -> Result<MemoryInfo, ModelError> {
+        let unknown = || ModelError::Unknown(format!("device {device}"));
+        Ok(self.devices.get(device).ok_or_else(unknown)?.memory.info())
+    }
+
+    /// Bytes of an allocation that are on its device.
+    ///
+    /// # Errors
+    /// No such allocation.
+    pub fn resident_bytes(&self, alloc: AllocId) -> Result<u64, ModelError> {
+        let (device, _) = self.home_of(alloc)?;
+        Ok(self.devices[device].memory.resident_bytes(alloc))
+    }
+
+    /// Starts an operation now. Order within a stream is the caller's business.
+    ///
+    /// # Errors
+    /// No such context or allocation; an allocation of another device; range outside it.
+    pub fn submit(&mut self, now: Nanos, context: ContextId, op: Op) -> Result<OpId, ModelError> {
+        self.run_to(now);
+        let device = self.device_of(context)?;
+        let id = OpId(self.id());
+        self.devices[device].submit(id, context, op)?;
+        Ok(id)
+    }
+
+    /// When the state next changes by itself; `None`: nothing is under way. Not every event is a completion.
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.devices.iter().filter_map(Device::next_event).min()
+    }
+
+    /// Lets time pass and appends what ended, in order of time.
+    pub fn advance(&mut self, now: Nanos, out: &mut Vec<Completion>) {
+        self.run_to(now);
+        let first = out.len();
+        for device in &mut self.devices {
+            device.take_done(out);
+        }
+        out[first..].sort_by_key(|done| (done.at, done.op));
+    }
+
+    /// Is any operation under way on the device?
+    pub fn busy(&self, device: usize) -> bool {
+        self.devices.get(device).is_some_and(Device::busy)
+    }
+
+    /// # Errors
+    /// No such device.
+    pub fn totals(&self, device: usize) -> Result<DeviceTotals, ModelError> {
+        let unknown = || ModelError::Unknown(format!("device {device}"));
+        Ok(self.devices.get(device).ok_or_else(unknown)?.totals())
+    }
+
+    /// Recomputes all sums from the extents; for tests.
+    ///
+    /// # Panics
+    /// When the books are wrong.
+    pub fn check(&self) {
+        for device in &self.devices {
+            device.memory.check();
+        }
+    }
+
+    fn id(&mut self) -> u64 {
+        self.id_next += 1;
+        self.id_next - 1
+    }
+
+    fn run_to(&mut self, now: Nanos) {
+        self.now = self.now.max(now);
+        for device in &mut self.devices {
+            device.run_to(self.now);
+        }
+    }
+
+    fn device_of(&self, context: ContextId) -> Result<usize, ModelError> {
+        let unknown = || ModelError::Unknown(format!("context {}", context.0));
+        self.contexts.get(&context).copied().ok_or_else(unknown)
+    }
+
+    fn home_of(&self, alloc: AllocId) -> Result<(usize, ContextId), ModelError> {
+        let unknown = || ModelError::Unknown(format!("allocation {}", alloc.0));
+        self.allocs.get(&alloc).copied().ok_or_else(unknown)
+    }
+}

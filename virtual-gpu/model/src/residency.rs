@@ -1,0 +1,411 @@
+//! Who has which 2 MiB blocks of one device's memory: extents per allocation and one FIFO over all processes.
+//!
+//! Trap: the order of eviction is that of the last migration *in*, not of use; a hot block that never faults is
+//! evicted like a cold one (UM model §1.2). Victims are always written back, for there is no dirty tracking.
+
+use crate::{AllocId, AllocKind, ContextId, ModelError};
+use std::collections::BTreeMap;
+
+/// Unit of residency and eviction: the VA block (UM model §1.1).
+pub const BLOCK_BYTES: u64 = 2 << 20;
+
+/// Where the pages of a run are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Never written: a first touch moves nothing.
+    Nowhere,
+    Host,
+    /// On the device since the migration of this number.
+    Device {
+        stamp: u64,
+    },
+}
+
+/// Preferred location of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preferred {
+    Nowhere,
+    Device,
+    /// The device reads and writes it over the link and never migrates it (UM model §1.4).
+    Host,
+}
+
+/// Equal neighbouring blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// First block after the run.
+    pub end: u32,
+    pub place: Place,
+    pub preferred: Preferred,
+}
+
+/// One allocation.
+#[derive(Debug, Clone)]
+pub struct Buffer {
+    pub context: ContextId,
+    pub kind: AllocKind,
+    pub bytes: u64,
+    /// By first block; without gaps. Empty for plain device memory.
+    runs: BTreeMap<u32, Run>,
+    resident_blocks: u32,
+}
+
+impl Buffer {
+    pub fn blocks(&self) -> u32 {
+        u32::try_from(self.bytes.div_ceil(BLOCK_BYTES)).expect("checked when it was allocated")
+    }
+
+    /// Bytes of the blocks `start..end`; the last block may be short.
+    pub fn bytes_of(&self, start: u32, end: u32) -> u64 {
+        (u64::from(end) * BLOCK_BYTES).min(self.bytes) - (u64::from(start) * BLOCK_BYTES).min(self.bytes)
+    }
+
+    /// The runs that overlap `start..end`, cut to it.
+    pub fn runs(&self, start: u32, end: u32) -> impl Iterator<Item = (u32, u32, Run)> + '_ {
+        let first = self.runs.range(..=start).next_back().map_or(start, |(&at, _)| at);
+        self.runs
+            .range(first..end)
+            .map(move |(&at, &run)| (at.max(start), run.end.min(end), run))
+            .filter(|(from, to, _)| from < to)
+    }
+
+    pub fn all_resident(&self) -> bool {
+        self.kind == AllocKind::Device || self.resident_blocks == self.blocks()
+    }
+}
+
+/// What bringing blocks in did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Admitted {
+    /// Blocks that are on the device now and were not before, and their bytes by where they came from.
+    pub blocks: u32,
+    pub from_host_bytes: u64,
+    pub zeroed_bytes: u64,
+    pub evicted: Evicted,
+    /// What found no room because nothing more could be evicted.
+    pub refused_bytes: u64,
+}
+
+/// What eviction wrote back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Evicted {
+    pub blocks: u32,
+    pub bytes: u64,
+}
+
+/// Memory of one device.
+#[derive(Debug)]
+pub struct Memory {
+    capacity: u64,
+    context_bytes: u64,
+    device_bytes: u64,
+    managed_bytes: u64,
+    buffers: BTreeMap<AllocId, Buffer>,
+    /// Resident runs by (stamp, allocation, first block), to their end.
+    fifo: BTreeMap<(u64, AllocId, u32), u32>,
+    stamp_next: u64,
+    /// Rises when anything leaves the device.
+    departures: u64,
+}
+
+impl Memory {
+    pub fn new(capacity: u64) -> Memory {
+        Memory {
+            capacity,
+            context_bytes: 0,
+            device_bytes: 0,
+            managed_bytes: 0,
+            buffers: BTreeMap::new(),
+            fifo: BTreeMap::new(),
+            stamp_next: 0,
+            departures: 0,
+        }
+    }
+
+    pub fn info(&self) -> crate::MemoryInfo {
+        crate::MemoryInfo {
+            total: self.capacity,
+            free: self.free(),
+            device_bytes: self.device_bytes,
+            managed_resident: self.managed_bytes,
+            context_bytes: self.context_bytes,
+        }
+    }
+
+    fn free(&self) -> u64 {
+        self.capacity - self.context_bytes - self.device_bytes - self.managed_bytes
+    }
+
+    /// A number that changes whenever a resident block leaves the device.
+    pub fn departures(&self) -> u64 {
+        self.departures
+    }
+
+    pub fn buffer(&self, alloc: AllocId) -> Option<&Buffer> {
+        self.buffers.get(&alloc)
+    }
+
+    /// Takes memory that is never evicted, evicting managed blocks for it (UM model §1.2).
+    fn pin(&mut self, bytes: u64) -> Result<Evicted, ModelError> {
+        let evictable = self.free() + self.managed_bytes;
+        if bytes > evictable {
+            return Err(ModelError::OutOfMemory { wanted: bytes, free: evictable });
+        }
+        Ok(self.make_room(bytes))
+    }
+
+    /// # Errors
+    /// Out of memory.
+    pub fn context_add(&mut self, bytes: u64) -> Result<Evicted, ModelError> {
+        let evicted = self.pin(bytes)?;
+        self.context_bytes += bytes;
+        Ok(evicted)
+    }
+
+    /// Gives a context's memory back with all its allocations.
+    pub fn context_remove(&mut self, context: ContextId, bytes: u64) {
+        let owned: Vec<_> =
+            self.buffers.iter().filter(|(_, b)| b.context == context).map(|(&alloc, _)| alloc).collect();
+        for alloc in owned {
+            self.release(alloc);
+        }
+        self.context_bytes -= bytes;
+    }
+
+    /// # Errors
+    /// Out of memory, for [`AllocKind::Device`] only; for managed memory only sizes beyond all address space.
+    pub fn allocate(
+        &mut self,
+        alloc: AllocId,
+        context: ContextId,
+        bytes: u64,
+        kind: AllocKind,
+    ) -> Result<Evicted, ModelError> {
+        let blocks = u32::try_from(bytes.div_ceil(BLOCK_BYTES))
+            .map_err(|_| ModelError::OutOfMemory { wanted: bytes, free: self.free() })?;
+        let mut runs = BTreeMap::new();
+        let mut evicted = Evicted::default();
+        if kind == AllocKind::Device {
+            evicted = self.pin(bytes)?;
+            self.device_bytes += bytes;
+        } else if blocks > 0 {
+            runs.insert(0, Run { end: blocks, place: Place::Nowhere, preferred: Preferred::Nowhere });
+        }
+        self.buffers.insert(alloc, Buffer { context, kind, bytes, runs, resident_blocks: 0 });
+        Ok(evicted)
+    }
+
+    /// Frees an allocation; nothing is written back.
+    pub fn release(&mut self, alloc: AllocId) -> bool {
+        let Some(buffer) = self.buffers.remove(&alloc) else { return false };
+        if buffer.kind == AllocKind::Device {
+            self.device_bytes -= buffer.bytes;
+        }
+        for (start, end, run) in buffer.runs(0, buffer.blocks()) {
+            if let Place::Device { stamp } = run.place {
+                self.fifo.remove(&(stamp, alloc, start));
+                self.managed_bytes -= buffer.bytes_of(start, end);
+            }
+        }
+        true
+    }
+
+    /// Brings in what is missing of `start..end` and may migrate, evicting the oldest blocks of anybody.
+    pub fn admit(&mut self, alloc: AllocId, start: u32, end: u32) -> Admitted {
+        let mut done = Admitted::default();
+        let Some(buffer) = self.buffers.get(&alloc) else { return done };
+        let missing: Vec<_> = buffer
+            .runs(start, end)
+            .filter(|(_, _, run)| migrates(run))
+            .map(|(from, to, run)| (from, to, run.place, buffer.bytes_of(from, to)))
+            .collect();
+        let wanted: u64 = missing.iter().map(|m| m.3).sum();
+        done.evicted = self.make_room(wanted);
+        let stamp = self.stamp_next;
+        self.stamp_next += 1;
+        for (from, to, place, bytes) in missing {
+            // Only when pinned memory leaves less room than one step: whole runs or nothing.
+            if bytes > self.free() {
+                done.refused_bytes += bytes;
+                continue;
+            }
+            done.blocks += to - from;
+            match place {
+                Place::Host => done.from_host_bytes += bytes,
+                _ => done.zeroed_bytes += bytes,
+            }
+            self.set(alloc, from, to, |run| run.place = Place::Device { stamp });
+        }
+        done
+    }
+
+    /// Sends `start..end` to the host; returns what was resident. `keep` false: its content is thrown away.
+    pub fn demote(&mut self, alloc: AllocId, start: u32, end: u32, keep: bool) -> Evicted {
+        let Some(buffer) = self.buffers.get(&alloc) else { return Evicted::default() };
+        let mut left = Evicted::default();
+        for (from, to, run) in buffer.runs(start, end) {
+            if matches!(run.place, Place::Device { .. }) {
+                left.blocks += to - from;
+                left.bytes += buffer.bytes_of(from, to);
+            }
+        }
+        let place = if keep { Place::Host } else { Place::Nowhere };
+        self.set(alloc, start, end, |run| run.place = place);
+        left
+    }
+
+    /// The host writes `start..end`: what is not on the device is on the host now.
+    pub fn write_on_host(&mut self, alloc: AllocId, start: u32, end: u32) {
+        self.set(alloc, start, end, |run| {
+            if run.place == Place::Nowhere {
+                run.place = Place::Host;
+            }
+        });
+    }
+
+    pub fn resident_bytes(&self, alloc: AllocId) -> u64 {
+        let Some(buffer) = self.buffers.get(&alloc) else { return 0 };
+        if buffer.kind == AllocKind::Device {
+            return buffer.bytes;
+        }
+        let here = |run: &Run| matches!(run.place, Place::Device { .. });
+        buffer
+            .runs(0, buffer.blocks())
+            .filter(|(_, _, run)| here(run))
+            .map(|(a, b, _)| buffer.bytes_of(a, b))
+            .sum()
+    }
+
+    /// Bytes of `start..end` that would have to be fetched.
+    pub fn host_bytes(&self, alloc: AllocId, start: u32, end: u32) -> u64 {
+        let Some(buffer) = self.buffers.get(&alloc) else { return 0 };
+        let on_host = buffer.runs(start, end).filter(|(_, _, run)| run.place == Place::Host && migrates(run));
+        on_host.map(|(from, to, _)| buffer.bytes_of(from, to)).sum()
+    }
+
+    pub fn prefer(&mut self, alloc: AllocId, start: u32, end: u32, preferred: Preferred) {
+        self.set(alloc, start, end, |run| run.preferred = preferred);
+    }
+
+    /// Evicts from the head of the FIFO until `wanted` bytes are free or nothing is left to evict.
+    fn make_room(&mut self, wanted: u64) -> Evicted {
+        let mut evicted = Evicted::default();
+        while self.free() < wanted {
+            let Some((&(_, alloc, start), &end)) = self.fifo.first_key_value() else { break };
+            let short = wanted - self.free();
+            let blocks = u32::try_from(short.div_ceil(BLOCK_BYTES)).unwrap_or(u32::MAX).min(end - start);
+            let bytes = self.buffers[&alloc].bytes_of(start, start + blocks);
+            self.set(alloc, start, start + blocks, |run| run.place = Place::Host);
+            evicted.blocks += blocks;
+            evicted.bytes += bytes;
+        }
+        evicted
+    }
+
+    /// Changes every run in `start..end`, keeping FIFO and sums in step and neighbours merged.
+    fn set(&mut self, alloc: AllocId, start: u32, end: u32, change: impl Fn(&mut Run)) {
+        let Some(buffer) = self.buffers.get_mut(&alloc) else { return };
+        let cut: Vec<_> = {
+            let first = buffer.runs.range(..=start).next_back().map_or(start, |(&at, _)| at);
+            buffer
+                .runs
+                .range(first..end)
+                .filter(|(_, r)| r.end > start)
+                .map(|(&at, &run)| (at, run))
+                .collect()
+        };
+        for (at, run) in cut {
+            buffer.runs.remove(&at);
+            if let Place::Device { stamp } = run.place {
+                self.fifo.remove(&(stamp, alloc, at));
+            }
+            for (from, to) in
+                [(at, start.max(at)), (start.max(at), end.min(run.end)), (end.min(run.end), run.end)]
+            {
+                if from >= to {
+                    continue;
+                }
+                let mut piece = Run { end: to, ..run };
+                if from >= start && to <= end {
+                    change(&mut piece);
+                    let bytes = buffer.bytes_of(from, to);
+                    match (run.place, piece.place) {
+                        (Place::Device { .. }, Place::Device { .. }) => {}
+                        (Place::Device { .. }, _) => {
+                            buffer.resident_blocks -= to - from;
+                            self.managed_bytes -= bytes;
+                            self.departures += 1;
+                        }
+                        (_, Place::Device { .. }) => {
+                            buffer.resident_blocks += to - from;
+                            self.managed_bytes += bytes;
+                        }
+                        _ => {}
+                    }
+                }
+                insert_merged(buffer, &mut self.fifo, alloc, from, piece);
+            }
+        }
+        merge_after(buffer, &mut self.fifo, alloc, end);
+    }
+
+    /// Recomputes every sum from the extents.
+    ///
+    /// # Panics
+    /// When one is wrong.
+    pub fn check(&self) {
+        let (mut device, mut managed, mut queued) = (0, 0, 0);
+        for (alloc, buffer) in &self.buffers {
+            let mut next = 0;
+            let mut resident = 0;
+            for (start, end, run) in buffer.runs(0, buffer.blocks()) {
+                assert_eq!(start, next, "{alloc:?} has a gap");
+                next = end;
+                if let Place::Device { stamp } = run.place {
+                    resident += end - start;
+                    managed += buffer.bytes_of(start, end);
+                    queued += 1;
+                    assert_eq!(self.fifo.get(&(stamp, *alloc, start)), Some(&end), "{alloc:?} {start}");
+                }
+            }
+            match buffer.kind {
+                AllocKind::Device => device += buffer.bytes,
+                AllocKind::Managed => assert_eq!(next, buffer.blocks(), "{alloc:?} ends early"),
+            }
+            assert_eq!(resident, buffer.resident_blocks, "{alloc:?}");
+        }
+        assert_eq!((device, managed, queued), (self.device_bytes, self.managed_bytes, self.fifo.len()));
+        assert!(self.context_bytes + device + managed <= self.capacity, "above capacity");
+    }
+}
+
+/// Would a touch on the device bring it in?
+pub fn migrates(run: &Run) -> bool {
+    !matches!(run.place, Place::Device { .. }) && run.preferred != Preferred::Host
+}
+
+type Fifo = BTreeMap<(u64, AllocId, u32), u32>;
+
+fn insert_merged(buffer: &mut Buffer, fifo: &mut Fifo, alloc: AllocId, start: u32, run: Run) {
+    let mut start = start;
+    if let Some((&at, before)) = buffer.runs.range(..start).next_back()
+        && before.end == start
+        && (before.place, before.preferred) == (run.place, run.preferred)
+    {
+        start = at;
+    }
+    buffer.runs.insert(start, run);
+    if let Place::Device { stamp } = run.place {
+        fifo.insert((stamp, alloc, start), run.end);
+    }
+}
+
+fn merge_after(buffer: &mut Buffer, fifo: &mut Fifo, alloc: AllocId, at: u32) {
+    if let Some(&run) = buffer.runs.get(&at) {
+        buffer.runs.remove(&at);
+        if let Place::Device { stamp } = run.place {
+            fifo.remove(&(stamp, alloc, at));
+        }
+        insert_merged(buffer, fifo, alloc, at, run);
+    }
+}

@@ -1,0 +1,275 @@
+//! Copies, prefetches and host accesses as a row of segments, each on one engine.
+//!
+//! Trap: memory changes hands when a segment *begins*; the time follows. So residency is right for whoever looks next,
+//! and two operations never fetch the same block.
+
+use crate::card::Card;
+use crate::options::Options;
+use crate::residency::{BLOCK_BYTES, Buffer, Evicted, Memory, Place, Preferred};
+use crate::{AllocId, AllocKind, Location, ModelError, Op, OpStats, Range};
+use std::collections::VecDeque;
+
+/// Blocks per segment: resolution of the simulation.
+const SEGMENT_BLOCKS: u32 = 64;
+/// Walking one 2 MiB block in a prefetch, ns (UM model §2.5, estimate).
+const PREFETCH_BLOCK_NS: f64 = 1_500.0;
+/// One dependent fault of the host, ns (UM model §1.8: 20–50 µs).
+const HOST_FAULT_NS: f64 = 30_000.0;
+
+/// What a segment occupies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// Copy engine and link, shared.
+    ToDevice,
+    ToHost,
+    /// A host thread.
+    Host,
+    /// The device's own memory.
+    Dram,
+}
+
+/// A stretch at one speed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Segment {
+    pub engine: Engine,
+    /// Bytes, or what a delay amounts to at full speed.
+    pub amount: f64,
+    /// Most bytes per ns.
+    pub cap: f64,
+    /// Evictions go the other way meanwhile.
+    pub evicts: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    ToDevice { pinned: bool },
+    ToHost { pinned: bool },
+    OnDevice { to: AllocId, shift: i64 },
+    Fill,
+    PrefetchDevice,
+    PrefetchHost,
+    HostAccess,
+}
+
+/// A transfer in progress.
+#[derive(Debug, Clone)]
+pub struct Transfer {
+    kind: Kind,
+    alloc: AllocId,
+    at: u64,
+    end: u64,
+    ready: VecDeque<Segment>,
+}
+
+/// What a transfer needs to see to go on.
+pub struct Scene<'a> {
+    pub card: &'a Card,
+    pub options: &'a Options,
+    pub memory: &'a mut Memory,
+    pub stats: &'a mut OpStats,
+}
+
+/// Checks that a range lies in a buffer.
+///
+/// # Errors
+/// Unknown allocation, or range outside it.
+pub fn check_range(memory: &Memory, alloc: AllocId, range: Range) -> Result<&Buffer, ModelError> {
+    let buffer =
+        memory.buffer(alloc).ok_or_else(|| ModelError::Unknown(format!("allocation {}", alloc.0)))?;
+    match range.offset.checked_add(range.bytes) {
+        Some(end) if end <= buffer.bytes => Ok(buffer),
+        _ => Err(ModelError::OutOfRange),
+    }
+}
+
+impl Transfer {
+    /// # Errors
+    /// Unknown allocation or range outside it. `None`: the operation is a kernel.
+    pub fn new(op: &Op, memory: &Memory) -> Result<Option<Transfer>, ModelError> {
+        let (kind, alloc, range) = match *op {
+            Op::Kernel(_) => return Ok(None),
+            Op::CopyToDevice { alloc, range, pinned } => (Kind::ToDevice { pinned }, alloc, range),
+            Op::CopyToHost { alloc, range, pinned } => (Kind::ToHost { pinned }, alloc, range),
+            Op::CopyOnDevice { from, from_range, to, to_offset } => {
+                check_range(memory, to, Range { offset: to_offset, bytes: from_range.bytes })?;
+                let shift = to_offset as i64 - from_range.offset as i64;
+                (Kind::OnDevice { to, shift }, from, from_range)
+            }
+            Op::Fill { alloc, range } => (Kind::Fill, alloc, range),
+            Op::Prefetch { alloc, range, to: Location::Device } => (Kind::PrefetchDevice, alloc, range),
+            Op::Prefetch { alloc, range, to: Location::Host } => (Kind::PrefetchHost, alloc, range),
+            Op::HostAccess { alloc, range } => (Kind::HostAccess, alloc, range),
+        };
+        check_range(memory, alloc, range)?;
+        let end = range.offset + range.bytes;
+        Ok(Some(Transfer { kind, alloc, at: range.offset, end, ready: VecDeque::new() }))
+    }
+
+    /// The next segment, after doing to memory what it does; `None`: the transfer is over.
+    pub fn next_segment(&mut self, scene: &mut Scene<'_>) -> Option<Segment> {
+        loop {
+            if let Some(segment) = self.ready.pop_front() {
+                return Some(segment);
+            }
+            if self.at >= self.end {
+                return None;
+            }
+            self.begin_chunk(scene);
+        }
+    }
+
+    /// Takes the next stretch of blocks that are alike.
+    fn begin_chunk(&mut self, scene: &mut Scene<'_>) {
+        let first = (self.at / BLOCK_BYTES) as u32;
+        let Some(buffer) = scene.memory.buffer(self.alloc) else {
+            // Freed under way: nothing left to move.
+            self.at = self.end;
+            return;
+        };
+        let (last, place, preferred) = match buffer.kind {
+            AllocKind::Device => (u32::MAX, Place::Device { stamp: 0 }, Preferred::Nowhere),
+            AllocKind::Managed => {
+                let run = buffer.runs(first, first.saturating_add(SEGMENT_BLOCKS)).next();
+                run.map_or((u32::MAX, Place::Nowhere, Preferred::Nowhere), |r| {
+                    (r.1, r.2.place, r.2.preferred)
+                })
+            }
+        };
+        let end = self.end.min(u64::from(last) * BLOCK_BYTES);
+        let bytes = end - self.at;
+        let blocks = (first, end.div_ceil(BLOCK_BYTES) as u32);
+        let shift_from = self.at;
+        self.at = end;
+        let here = matches!(place, Place::Device { .. });
+        match self.kind {
+            Kind::ToDevice { pinned } => {
+                if !here && preferred == Preferred::Host {
+                    self.host_write(scene, blocks, bytes);
+                } else {
+                    let cap = copy_rate(scene, scene.card.link.copy_to_device_bytes_per_s, pinned);
+                    let refused = self.bring(scene, self.alloc, blocks, cap, bytes as f64, 0.0);
+                    if refused > 0 {
+                        self.host_write(scene, blocks, refused);
+                    }
+                }
+            }
+            Kind::ToHost { pinned } if here => {
+                let cap = copy_rate(scene, scene.card.link.copy_to_host_bytes_per_s, pinned);
+                self.push(scene.stats, Engine::ToHost, bytes as f64, cap);
+            }
+            Kind::ToHost { .. } => self.host_copy(scene, bytes),
+            Kind::Fill => self.on_device(scene, self.alloc, blocks, bytes),
+            Kind::OnDevice { to, shift } => {
+                self.on_device(scene, self.alloc, blocks, bytes);
+                let from = shift_from.saturating_add_signed(shift);
+                let span = ((from / BLOCK_BYTES) as u32, (from + bytes).div_ceil(BLOCK_BYTES) as u32);
+                self.on_device(scene, to, span, bytes);
+            }
+            Kind::PrefetchDevice if here => self.walk(scene, blocks),
+            Kind::PrefetchDevice => {
+                let cap = scene.card.link.prefetch_bytes_per_s / 1e9;
+                let moved = if place == Place::Host { bytes as f64 } else { 0.0 };
+                let walk = f64::from(blocks.1 - blocks.0) * PREFETCH_BLOCK_NS;
+                self.bring(scene, self.alloc, blocks, cap, moved, walk);
+            }
+            Kind::PrefetchHost if here => {
+                let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
+                scene.stats.bytes_out += left.bytes;
+                let cap = scene.card.link.copy_to_host_bytes_per_s / 1e9;
+                self.push(scene.stats, Engine::ToHost, left.bytes as f64, cap);
+            }
+            Kind::PrefetchHost => scene.memory.write_on_host(self.alloc, blocks.0, blocks.1),
+            Kind::HostAccess => {
+                if here && self.managed(scene) {
+                    let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
+                    scene.stats.bytes_out += left.bytes;
+                    let cap = scene.card.link.copy_to_host_bytes_per_s / 1e9;
+                    let faults = f64::from(left.blocks) * HOST_FAULT_NS * cap;
+                    self.push(scene.stats, Engine::ToHost, left.bytes as f64 + faults, cap);
+                }
+                self.host_write(scene, blocks, bytes);
+            }
+        }
+    }
+
+    fn managed(&self, scene: &Scene<'_>) -> bool {
+        scene.memory.buffer(self.alloc).is_some_and(|b| b.kind == AllocKind::Managed)
+    }
+
+    fn push(&mut self, stats: &mut OpStats, engine: Engine, amount: f64, cap: f64) {
+        stats.work.0 += (amount / cap) as u64;
+        self.ready.push_back(Segment { engine, amount, cap, evicts: false });
+    }
+
+    fn host_copy(&mut self, scene: &mut Scene<'_>, bytes: u64) {
+        self.push(scene.stats, Engine::Host, bytes as f64, scene.options.host_copy_bytes_per_s / 1e9);
+    }
+
+    fn host_write(&mut self, scene: &mut Scene<'_>, blocks: (u32, u32), bytes: u64) {
+        scene.memory.write_on_host(self.alloc, blocks.0, blocks.1);
+        self.host_copy(scene, bytes);
+    }
+
+    fn walk(&mut self, scene: &mut Scene<'_>, blocks: (u32, u32)) {
+        let cap = scene.card.link.prefetch_bytes_per_s / 1e9;
+        let amount = f64::from(blocks.1 - blocks.0) * PREFETCH_BLOCK_NS * cap;
+        self.push(scene.stats, Engine::ToDevice, amount, cap);
+    }
+
+    /// Makes blocks resident and moves `moved` bytes to them; evictions go the other way at the same time
+    /// (UM model §4.3). Returns the bytes that found no room.
+    fn bring(
+        &mut self,
+        scene: &mut Scene<'_>,
+        alloc: AllocId,
+        blocks: (u32, u32),
+        cap: f64,
+        moved: f64,
+        delay_ns: f64,
+    ) -> u64 {
+        let admitted = scene.memory.admit(alloc, blocks.0, blocks.1);
+        let whole = admitted.from_host_bytes + admitted.zeroed_bytes + admitted.refused_bytes;
+        let part = if whole == 0 { 1.0 } else { 1.0 - admitted.refused_bytes as f64 / whole as f64 };
+        let amount = moved * part + delay_ns * cap;
+        let out_ns = eviction_ns(scene.card, &admitted.evicted);
+        let duplex = scene.options.duplex.unwrap_or(scene.card.link.duplex_factor);
+        let evicts = admitted.evicted.blocks > 0;
+        // While victims leave, the way in is slowed by the engine; here it only must not end before them.
+        let reached = cap.min(duplex * scene.card.link.copy_to_device_bytes_per_s / 1e9);
+        let paced = amount.max(out_ns * reached);
+        scene.stats.bytes_out += admitted.evicted.bytes;
+        scene.stats.evicted_blocks += u64::from(admitted.evicted.blocks);
+        if matches!(self.kind, Kind::PrefetchDevice) {
+            scene.stats.bytes_in += admitted.from_host_bytes;
+        }
+        scene.stats.work.0 += (amount / cap) as u64;
+        scene.stats.paging.0 += ((paced - amount) / cap) as u64;
+        self.ready.push_back(Segment { engine: Engine::ToDevice, amount: paced, cap, evicts });
+        admitted.refused_bytes
+    }
+
+    /// A pass of the device's memory over a range, whose missing blocks come in first.
+    fn on_device(&mut self, scene: &mut Scene<'_>, alloc: AllocId, blocks: (u32, u32), bytes: u64) {
+        let missing = scene.memory.buffer(alloc).is_some_and(|b| !b.all_resident());
+        if missing {
+            let cap = scene.card.link.prefetch_bytes_per_s / 1e9;
+            let fetched = scene.memory.host_bytes(alloc, blocks.0, blocks.1) as f64;
+            // A fill overwrites what it finds.
+            let moved = if matches!(self.kind, Kind::Fill) { 0.0 } else { fetched };
+            self.bring(scene, alloc, blocks, cap, moved, 0.0);
+        }
+        let rate = scene.card.dram_bytes_per_s * scene.options.dram_efficiency / 1e9;
+        self.push(scene.stats, Engine::Dram, bytes as f64, rate);
+    }
+}
+
+fn copy_rate(scene: &Scene<'_>, pinned_bytes_per_s: f64, pinned: bool) -> f64 {
+    let factor = if pinned { 1.0 } else { scene.options.pageable_factor };
+    pinned_bytes_per_s * factor / 1e9
+}
+
+/// Time to write victims back (UM model §4.3).
+pub fn eviction_ns(card: &Card, evicted: &Evicted) -> f64 {
+    f64::from(evicted.blocks) * card.link.eviction_ns
+        + evicted.bytes as f64 / (card.link.copy_to_host_bytes_per_s / 1e9)
+}

@@ -1,0 +1,146 @@
+//! Residency and eviction as a caller sees them.
+
+mod common;
+use common::*;
+use eager_gpu_model::*;
+
+fn card_of(bytes: u64) -> Card {
+    Card { memory_bytes: bytes, ..card("V100-16GB").unwrap() }
+}
+
+#[test]
+fn the_first_to_come_in_is_the_first_to_go_even_if_it_is_hot() {
+    let mut bench = Bench::new(card_of(10 * MIB), quiet());
+    let context = bench.context();
+    let first = bench.managed(context, 4 * MIB);
+    let second = bench.managed(context, 4 * MIB);
+    bench.prefetch(context, first, 4 * MIB);
+    bench.prefetch(context, second, 4 * MIB);
+    // Using the first again does not make it younger.
+    bench.run(context, Op::Kernel(sweep(vec![whole(first, 4 * MIB, Pattern::Stream)], 10)));
+    let third = bench.managed(context, 4 * MIB);
+    bench.prefetch(context, third, 4 * MIB);
+    let resident = |alloc| bench.model.resident_bytes(alloc).unwrap() / MIB;
+    assert_eq!((resident(first), resident(second), resident(third)), (2, 4, 4));
+    bench.model.check();
+}
+
+#[test]
+fn victims_are_written_back_although_nobody_wrote_them() {
+    let mut bench = Bench::new(card_of(8 * MIB), quiet());
+    let context = bench.context();
+    let read_only = bench.on_host(context, 8 * MIB);
+    bench.prefetch(context, read_only, 8 * MIB);
+    let other = bench.on_host(context, 8 * MIB);
+    let (_, stats) = bench.prefetch(context, other, 8 * MIB);
+    assert_eq!((stats.bytes_in, stats.bytes_out), (8 * MIB, 8 * MIB));
+}
+
+#[test]
+fn discarded_blocks_leave_without_being_written_back() {
+    let mut bench = Bench::new(card_of(8 * MIB), quiet());
+    let context = bench.context();
+    let dead = bench.on_host(context, 8 * MIB);
+    bench.prefetch(context, dead, 8 * MIB);
+    let range = Range { offset: 0, bytes: 8 * MIB };
+    bench.model.advise(bench.now, dead, range, Advice::Discard).unwrap();
+    let other = bench.on_host(context, 8 * MIB);
+    let (_, stats) = bench.prefetch(context, other, 8 * MIB);
+    assert_eq!(stats.bytes_out, 0);
+}
+
+#[test]
+fn device_memory_evicts_managed_memory_of_another_process_but_never_the_reverse() {
+    let mut bench = Bench::new(card_of(16 * MIB), quiet());
+    let (one, other) = (bench.context(), bench.context());
+    let managed = bench.managed(one, 16 * MIB);
+    bench.prefetch(one, managed, 16 * MIB);
+    let device = bench.model.alloc(bench.now, other, 12 * MIB, AllocKind::Device).unwrap();
+    assert_eq!(bench.model.resident_bytes(managed).unwrap(), 4 * MIB);
+    assert_eq!(bench.model.totals(0).unwrap().bytes_out, 12 * MIB);
+    bench.prefetch(one, managed, 16 * MIB);
+    assert!(bench.model.resident_bytes(managed).unwrap() <= 4 * MIB);
+    assert_eq!(bench.model.resident_bytes(device).unwrap(), 12 * MIB);
+    bench.model.check();
+}
+
+#[test]
+fn device_memory_that_does_not_fit_is_refused_with_what_there_is() {
+    let mut bench = Bench::new(card_of(16 * MIB), quiet());
+    let context = bench.context();
+    bench.model.alloc(bench.now, context, 10 * MIB, AllocKind::Device).unwrap();
+    let refused = bench.model.alloc(bench.now, context, 7 * MIB, AllocKind::Device).unwrap_err();
+    assert_eq!(refused, ModelError::OutOfMemory { wanted: 7 * MIB, free: 6 * MIB });
+    assert!(bench.model.alloc(bench.now, context, 64 * GIB, AllocKind::Managed).is_ok());
+}
+
+#[test]
+fn a_context_takes_memory_and_gives_all_of_it_back() {
+    let options = Options { context_bytes: Some(2 * MIB), ..Options::default() };
+    let mut bench = Bench::new(card_of(16 * MIB), options);
+    let context = bench.context();
+    let managed = bench.on_host(context, 8 * MIB);
+    bench.model.alloc(bench.now, context, 4 * MIB, AllocKind::Device).unwrap();
+    bench.prefetch(context, managed, 4 * MIB);
+    let kernel = sweep(vec![whole(managed, 8 * MIB, Pattern::Stream)], 1000);
+    bench.submit(context, Op::Kernel(kernel));
+    bench.model.context_destroy(bench.now, context).unwrap();
+    let info = bench.model.memory_info(0).unwrap();
+    assert_eq!(info, MemoryInfo { total: 16 * MIB, free: 16 * MIB, ..MemoryInfo::default() });
+    assert!(!bench.model.busy(0));
+    assert_eq!(bench.model.next_event(), None, "a cancelled operation never completes");
+    let gone = bench.model.submit(
+        bench.now,
+        context,
+        Op::Fill { alloc: managed, range: Range { offset: 0, bytes: 1 } },
+    );
+    assert!(matches!(gone, Err(ModelError::Unknown(_))));
+}
+
+#[test]
+fn a_buffer_preferred_on_the_host_is_read_over_the_link_and_takes_no_device_memory() {
+    let mut bench = Bench::new(card_of(8 * GIB), quiet());
+    let context = bench.context();
+    let alloc = bench.on_host(context, 4 * GIB);
+    let range = Range { offset: 0, bytes: 4 * GIB };
+    bench.model.advise(bench.now, alloc, range, Advice::PreferredHost).unwrap();
+    let sparse = Access { density: 0.001, ..whole(alloc, 4 * GIB, Pattern::Random) };
+    let (_, stats) = bench.run(context, Op::Kernel(sweep(vec![sparse], 1)));
+    assert_eq!((stats.bytes_in, bench.model.resident_bytes(alloc).unwrap()), (0, 0));
+    assert!(stats.paging.0 > 0);
+}
+
+#[test]
+fn host_access_brings_resident_pages_back() {
+    let mut bench = Bench::new(card_of(64 * MIB), quiet());
+    let context = bench.context();
+    let alloc = bench.managed(context, 16 * MIB);
+    bench.prefetch(context, alloc, 16 * MIB);
+    let range = Range { offset: 0, bytes: 4 * MIB };
+    let (_, stats) = bench.run(context, Op::HostAccess { alloc, range });
+    assert_eq!(stats.bytes_out, 4 * MIB);
+    assert_eq!(bench.model.resident_bytes(alloc).unwrap(), 12 * MIB);
+}
+
+#[test]
+fn a_kernel_larger_than_all_memory_still_ends() {
+    let mut bench = Bench::new(card_of(8 * MIB), quiet());
+    let context = bench.context();
+    bench.model.alloc(bench.now, context, 7 * MIB, AllocKind::Device).unwrap();
+    let alloc = bench.on_host(context, 256 * MIB);
+    let (seconds, _) =
+        bench.run(context, Op::Kernel(sweep(vec![whole(alloc, 256 * MIB, Pattern::Stream)], 3)));
+    assert!(seconds > 0.0);
+    bench.model.check();
+}
+
+#[test]
+fn ranges_outside_an_allocation_are_refused() {
+    let mut bench = Bench::new(card_of(64 * MIB), quiet());
+    let context = bench.context();
+    let alloc = bench.managed(context, 4 * MIB);
+    for range in [Range { offset: 4 * MIB, bytes: 1 }, Range { offset: u64::MAX, bytes: 2 }] {
+        let refused = bench.model.submit(bench.now, context, Op::Fill { alloc, range });
+        assert_eq!(refused, Err(ModelError::OutOfRange));
+    }
+}
