@@ -12,7 +12,7 @@ use crate::action::{Action, Class};
 use crate::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
 use crate::model::{Activity, Bound, Client, Device, State, Task, TaskState, View};
 use crate::options::Options;
-use crate::policy::{self, Policy, PolicyName, Traits};
+use crate::policy::{self, GateRule, Policy, PolicyName, Traits};
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
@@ -244,10 +244,14 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Ungated tasks may say this too: their gate opened while the message was under way. Then nothing waits.
+    /// Ungated tasks may say this too: their gate opened while the message was under way. Then nothing waits, and the
+    /// gates, settled next, forget it again.
     fn kernel_held(&mut self, id: TaskId, kernel: KernelRequest) -> Result<(), Anomaly> {
-        let now = self.now;
+        let (now, rule) = (self.now, self.traits.gate);
         let bound = self.bound(id)?;
+        if rule == GateRule::None {
+            return Ok(());
+        }
         let since = bound.held.as_ref().map_or(now, |(_, since)| *since);
         bound.held = Some((kernel, since));
         Ok(())

@@ -119,6 +119,9 @@ fn run(
         if let Err(violation) = invariants::check(&scheduler) {
             return Err(TestCaseError::fail(format!("{policy}, after {event:?}: {violation}")));
         }
+        if let Some(deadline) = scheduler.next_deadline() {
+            prop_assert!(deadline > scheduler.now(), "asks to be woken at {deadline:?}, which is past");
+        }
         lines.push(JournalLine { now: Nanos(now), event, actions });
     }
     Ok(lines)
@@ -161,7 +164,6 @@ proptest! {
         options in any_options(),
         seed in proptest::collection::vec((any::<u8>(), 0u64..18 * GIB, any_access()), 1..40),
     ) {
-        // With a limit below what one task can be granted at all, a task could wait for ever; not what is tested here.
         let mut honest = Honest::new(policy, options);
         for (choice, bytes, access) in seed {
             honest.act(choice, Bytes(bytes), access)?;
@@ -181,6 +183,7 @@ struct Honest {
 #[derive(Default)]
 struct Program {
     bound: bool,
+    device: Option<DeviceId>,
     requirement: u64,
     grant: u64,
     eager: bool,
@@ -220,10 +223,13 @@ impl Honest {
 
     fn hear(&mut self, action: Action, newly_watched: &mut Vec<u64>) -> Result<(), TestCaseError> {
         match action {
-            Action::Bind { task, class, grant, managed, .. } => {
+            Action::Bind { task, device, class, grant, managed, .. } => {
+                let missing = self.programs.values().any(|it| it.eager && it.device == Some(device));
+                prop_assert!(!missing || grant == Bytes::ZERO, "the queue was served before the eager task");
                 let program = self.program(task)?;
                 prop_assert!(!program.bound, "bound twice");
                 program.bound = true;
+                program.device = Some(device);
                 program.grant = grant.0;
                 program.eager = class == Class::Eager;
                 prop_assert_eq!(program.eager, grant.0 < program.requirement);

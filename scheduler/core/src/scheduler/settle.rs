@@ -13,6 +13,7 @@ use crate::policy::{GateRule, Placement};
 use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId, Nanos, TaskId};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 /// How long the gate stays open after a kernel was held for the longest time allowed: enough to be seen.
 const WAIVER: Nanos = Nanos::from_secs(1);
@@ -146,10 +147,16 @@ impl Scheduler {
     }
 
     fn settle_gates(&mut self, out: &mut Vec<Action>) {
-        let ids: Vec<TaskId> = self.state.tasks.keys().copied().collect();
-        for id in ids {
+        if self.traits.gate == GateRule::None {
+            return;
+        }
+        for id in self.bound_tasks() {
             self.settle_gate(id, out);
         }
+    }
+
+    fn bound_tasks(&self) -> Vec<TaskId> {
+        self.state.devices.values().flat_map(|device| device.tasks.iter().copied()).collect()
     }
 
     fn settle_gate(&mut self, id: TaskId, out: &mut Vec<Action>) {
@@ -184,12 +191,15 @@ impl Scheduler {
 
     /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and no others.
     fn settle_watches(&mut self, out: &mut Vec<Action>) {
-        let judged = self.traits.gate == GateRule::PerKernel;
-        let ids: Vec<TaskId> = self.state.tasks.keys().copied().collect();
-        for id in ids {
-            let Some(bound) = self.state.tasks.get(&id).and_then(Task::bound) else { continue };
-            let on = judged && bound.class != Class::Eager && self.read().eager_tasks_on(bound.device) > 0;
+        if self.traits.gate != GateRule::PerKernel {
+            return;
+        }
+        let devices = self.state.devices.keys();
+        let with_eager: BTreeSet<DeviceId> =
+            devices.copied().filter(|&device| self.read().eager_tasks_on(device) > 0).collect();
+        for id in self.bound_tasks() {
             let Ok(bound) = self.bound(id) else { continue };
+            let on = bound.class != Class::Eager && with_eager.contains(&bound.device);
             if bound.watched != on {
                 bound.watched = on;
                 out.push(Action::Watch { task: id, on });
