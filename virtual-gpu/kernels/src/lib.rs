@@ -4,6 +4,18 @@
 //! pass plugin, so it uses a context of its own, keeps no global state and never aborts; what it cannot translate comes
 //! back as [`ConvertError::Unsupported`], all of it at once.
 
+mod body;
+mod check;
+mod coroutine;
+mod driver;
+mod import;
+mod instrument;
+mod llvm;
+mod math;
+mod provenance;
+mod runtime;
+mod translate;
+
 use serde::{Deserialize, Serialize};
 
 /// How a kernel's threads are run on one CPU thread.
@@ -120,9 +132,5 @@ pub enum ConvertError {
 /// # Errors
 /// See [`ConvertError`].
 pub fn convert(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError> {
-    let _ = bitcode;
-    Err(ConvertError::Defect {
-        module: options.module_name.clone(),
-        reason: "not implemented yet".to_owned(),
-    })
+    translate::translate(bitcode, options)
 }

@@ -1,0 +1,312 @@
+//! Makes of a kernel the code of one of its threads: a function of the block context, the thread index, a place for
+//! counters, and the kernel's own parameters.
+//!
+//! Trap: the C interface cannot add parameters, so the kernel's blocks move into a new function. Stack slots must end up
+//! in its first block: elsewhere they would be allocated anew each time control passes.
+
+use crate::import::SHARED;
+use crate::instrument::{Instrument, instrument};
+use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, Value};
+use crate::runtime::{Runtime, helper_name, is_block_barrier};
+use crate::{Options, coroutine};
+
+/// A kernel parameter as the launch passes it.
+#[derive(Debug)]
+pub(crate) struct Param {
+    /// LLVM's text of the type; `ptr` for one passed by value.
+    pub ty: String,
+    /// The body takes the address of the value.
+    pub by_value: bool,
+    pub size: u32,
+    pub align: u32,
+}
+
+/// A kernel whose body was made.
+#[derive(Debug)]
+pub(crate) struct Body {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The thread function's name in the module.
+    pub symbol: String,
+    pub params: Vec<Param>,
+    pub coroutine: bool,
+    pub static_shared_bytes: u32,
+}
+
+/// The parameters that every body has before the kernel's own.
+#[derive(Clone, Copy)]
+pub(crate) struct Thread {
+    pub block_context: Value,
+    pub index: [Value; 3],
+    /// Where the block sums up counters, and where a coroutine leaves its frame size.
+    pub out: Value,
+}
+
+/// What making a body needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Maker<'a> {
+    pub context: &'a Context,
+    pub module: &'a Module,
+    pub machine: &'a Machine,
+    pub runtime: &'a Runtime,
+    pub options: &'a Options,
+}
+
+/// # Errors
+/// What the kernel has that the check before did not foresee.
+pub(crate) fn make_body(maker: Maker, kernel: &str, force_coroutine: bool) -> Result<Body, String> {
+    let old = maker.module.function(kernel).ok_or_else(|| format!("kernel {kernel} was lost"))?;
+    let params = describe_params(old, maker.machine);
+    let coroutine = force_coroutine || old.instructions().into_iter().any(is_barrier_call);
+    let symbol = format!("{kernel}.thread");
+    let (function, thread) = new_function(maker, old, &symbol, coroutine);
+    let prologue = move_blocks(maker.context, old, function);
+    let private = pass_params(maker, old, function, prologue);
+    old.replace_uses_with(function);
+    old.delete_function();
+    let counters = add_counters(maker, prologue);
+    let blocks: Vec<Block> = function.blocks().into_iter().filter(|&b| b != prologue).collect();
+    instrument(
+        &Instrument {
+            context: maker.context,
+            module: maker.module,
+            machine: maker.machine,
+            options: maker.options,
+            block_context: thread.block_context,
+            counters,
+            private: &private,
+        },
+        &blocks,
+    );
+    replace_device_calls(maker, function, thread)?;
+    let static_shared_bytes = place_shared_memory(maker, function, thread)?;
+    if coroutine {
+        coroutine::suspend_at_barriers(maker, function, thread, counters, prologue);
+    } else {
+        let flush = helper(maker.module, "eager.flush");
+        for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
+            maker.context.builder().before(end).call(flush, &[counters, thread.out]);
+        }
+        function.add_attribute("alwaysinline");
+    }
+    Ok(Body { kernel: kernel.to_owned(), symbol, params, coroutine, static_shared_bytes })
+}
+
+pub(crate) fn is_barrier_call(instruction: Value) -> bool {
+    instruction.opcode() == Some(Opcode::LLVMCall) && is_block_barrier(instruction)
+}
+
+pub(crate) fn helper(module: &Module, name: &str) -> Value {
+    module.function(name).expect("runtime.ll defines it and it was linked")
+}
+
+fn describe_params(kernel: Value, machine: &Machine) -> Vec<Param> {
+    let describe = |(index, param): (usize, Value)| {
+        let by_value = kernel.byval_type(index as u32);
+        let ty = by_value.unwrap_or(param.ty());
+        let align = kernel.param_alignment(index as u32).filter(|_| by_value.is_some());
+        Param {
+            ty: param.ty().to_text(),
+            by_value: by_value.is_some(),
+            size: machine.size_of(ty) as u32,
+            align: align.unwrap_or_else(|| machine.align_of(ty)),
+        }
+    };
+    kernel.params().into_iter().enumerate().map(describe).collect()
+}
+
+fn new_function(maker: Maker, old: Value, symbol: &str, coroutine: bool) -> (Value, Thread) {
+    let (ptr, i32) = (maker.context.ptr_type(0), maker.context.int_type(32));
+    let mut types = vec![ptr, i32, i32, i32, ptr];
+    types.extend(old.params().into_iter().map(Value::ty));
+    let result = if coroutine { ptr } else { maker.context.void_type() };
+    let function = maker.module.add_function(symbol, Type::function(result, &types));
+    let params = function.params();
+    let thread =
+        Thread { block_context: params[0], index: [params[1], params[2], params[3]], out: params[4] };
+    (function, thread)
+}
+
+/// Moves all blocks of `old` behind a new first block, which takes the stack slots and ends in a branch.
+fn move_blocks(context: &Context, old: Value, function: Value) -> Block {
+    let blocks = old.blocks();
+    let prologue = context.append_block(function, "prologue");
+    let builder = context.builder();
+    builder.at_end(prologue);
+    for slot in blocks[0].instructions() {
+        let fixed = slot.opcode() == Some(Opcode::LLVMAlloca) && slot.operand(0).is_constant();
+        if fixed {
+            builder.move_here(slot);
+        }
+    }
+    builder.branch(blocks[0]);
+    let mut last = prologue;
+    for block in blocks {
+        block.move_after(last);
+        last = block;
+    }
+    prologue
+}
+
+/// Connects the kernel's parameters; returns the addresses of those passed by value.
+fn pass_params(maker: Maker, old: Value, function: Value, prologue: Block) -> Vec<Value> {
+    let mut private = Vec::new();
+    for (index, (from, to)) in old.params().into_iter().zip(function.params().into_iter().skip(5)).enumerate()
+    {
+        let Some(ty) = old.byval_type(index as u32) else {
+            from.replace_uses_with(to);
+            continue;
+        };
+        if only_read(from) {
+            from.replace_uses_with(to);
+            private.push(to);
+            continue;
+        }
+        let align = old.param_alignment(index as u32).unwrap_or_else(|| maker.machine.align_of(ty));
+        let builder = maker.context.builder();
+        builder.before(prologue.terminator());
+        let copy = builder.alloca(ty, align);
+        let bytes = maker.context.int_type(64).constant(maker.machine.size_of(ty));
+        builder.copy_bytes(copy, to, align, bytes);
+        from.replace_uses_with(builder.address_space_cast(copy, from.ty()));
+    }
+    private
+}
+
+/// Whether nothing can write through `address`, so that all threads may share what it leads to.
+fn only_read(address: Value) -> bool {
+    address.users().into_iter().all(|user| match user.opcode() {
+        Some(Opcode::LLVMLoad) => true,
+        Some(Opcode::LLVMGetElementPtr | Opcode::LLVMAddrSpaceCast | Opcode::LLVMBitCast) => only_read(user),
+        Some(Opcode::LLVMCall) => {
+            let copies = user.callee().is_some_and(|f| f.name().starts_with("llvm.memcpy."));
+            copies && user.operand(1) == address && user.operand(0) != address
+        }
+        _ => false,
+    })
+}
+
+/// The thread's own counters, zero at first; they become registers.
+fn add_counters(maker: Maker, prologue: Block) -> Value {
+    let i64 = maker.context.int_type(64);
+    let builder = maker.context.builder();
+    builder.before(prologue.terminator());
+    let counters = builder.alloca(i64.array(3), 8);
+    for slot in 0..3 {
+        builder.store(i64.constant(0), builder.offset(counters, i64.constant(8 * slot)));
+    }
+    counters
+}
+
+/// Calls of device functions become calls of the helpers that stand for them.
+fn replace_device_calls(maker: Maker, function: Value, thread: Thread) -> Result<(), String> {
+    for call in function.instructions() {
+        let Some(callee) = (call.opcode() == Some(Opcode::LLVMCall)).then(|| call.callee()).flatten() else {
+            continue;
+        };
+        let name = callee.name();
+        if Runtime::is_helper(&name) || !maker.runtime.supports(&name) {
+            continue;
+        }
+        let helper = helper(maker.module, &helper_name(&name));
+        let builder = maker.context.builder();
+        builder.before(call);
+        let mut args = vec![thread.block_context, thread.index[0], thread.index[1], thread.index[2]];
+        let types = helper.value_type().param_types();
+        if types.len() != args.len() + call.call_arguments().len() {
+            return Err(format!("{name} takes other arguments than runtime.ll expects"));
+        }
+        for (argument, ty) in call.call_arguments().into_iter().zip(&types[args.len()..]) {
+            args.push(
+                builder
+                    .fit(argument, *ty)
+                    .ok_or_else(|| format!("{name} takes other types than runtime.ll"))?,
+            );
+        }
+        let replacement = builder.call(helper, &args);
+        call.replace_uses_with(replacement);
+        call.erase();
+    }
+    Ok(())
+}
+
+/// Static shared variables get offsets, and their addresses are computed from the block context. Returns the bytes they
+/// take.
+fn place_shared_memory(maker: Maker, function: Value, thread: Thread) -> Result<u32, String> {
+    let variables: Vec<Value> =
+        maker.module.globals().into_iter().filter(|g| g.ty().pointer_address_space() == SHARED).collect();
+    let uses: Vec<(Value, u32)> = function
+        .instructions()
+        .into_iter()
+        .flat_map(|i| {
+            (0..).zip(i.operands()).filter(|(_, o)| mentions(*o, &variables)).map(move |(n, _)| (i, n))
+        })
+        .collect();
+    let used = |variable: &Value| uses.iter().any(|(i, n)| mentions(i.operand(*n), &[*variable]));
+    let mut offsets = Vec::new();
+    let mut bytes = 0u64;
+    for variable in variables.iter().copied().filter(used).filter(|v| v.initializer().is_some()) {
+        let ty = variable.value_type();
+        let align = u64::from(variable.alignment().max(maker.machine.align_of(ty)).max(1));
+        bytes = bytes.next_multiple_of(align);
+        offsets.push((variable, bytes));
+        bytes += maker.machine.size_of(ty);
+    }
+    let static_bytes = u32::try_from(bytes).map_err(|_| "static shared memory beyond 4 GiB".to_owned())?;
+    // `extern __shared__` arrays all start where the static variables end.
+    let dynamic = bytes.next_multiple_of(16);
+    let undefined = variables.iter().copied().filter(|v| v.initializer().is_none()).map(|v| (v, dynamic));
+    let offsets: Vec<(Value, u64)> = offsets.iter().copied().chain(undefined).collect();
+    for (user, operand) in uses {
+        let builder = maker.context.builder();
+        let place = match user.opcode() {
+            Some(Opcode::LLVMPHI) => user.incoming()[operand as usize].1.terminator(),
+            _ => user,
+        };
+        builder.before(place);
+        let value = shared_address(maker, &builder, user.operand(operand), thread, &offsets)?;
+        user.set_operand(operand, value);
+    }
+    Ok(static_bytes)
+}
+
+/// Whether a constant contains the address of one of `variables`.
+fn mentions(value: Value, variables: &[Value]) -> bool {
+    if value.is_global_variable() {
+        return variables.contains(&value);
+    }
+    value.is_constant()
+        && !value.is_function()
+        && value.operands().into_iter().any(|o| mentions(o, variables))
+}
+
+/// Rebuilds a constant that contains addresses of shared variables as instructions.
+fn shared_address(
+    maker: Maker,
+    builder: &Builder,
+    constant: Value,
+    thread: Thread,
+    offsets: &[(Value, u64)],
+) -> Result<Value, String> {
+    if let Some((variable, offset)) = offsets.iter().find(|(variable, _)| *variable == constant) {
+        let offset = maker.context.int_type(64).constant(*offset);
+        let address = builder.call(helper(maker.module, "eager.shared"), &[thread.block_context, offset]);
+        return Ok(builder.address_space_cast(address, variable.ty()));
+    }
+    if !constant.is_constant_expression() {
+        return Ok(constant);
+    }
+    let operands = constant
+        .operands()
+        .into_iter()
+        .map(|operand| shared_address(maker, builder, operand, thread, offsets))
+        .collect::<Result<Vec<_>, _>>()?;
+    match constant.opcode() {
+        Some(Opcode::LLVMGetElementPtr) => Ok(builder.gep(constant.gep_source(), &operands)),
+        Some(opcode @ (Opcode::LLVMAdd | Opcode::LLVMSub | Opcode::LLVMXor)) => {
+            Ok(builder.binary(opcode, operands[0], operands[1]))
+        }
+        Some(opcode) if operands.len() == 1 => Ok(builder.cast(opcode, operands[0], constant.ty())),
+        _ => Err("the address of a shared variable is used in a way not foreseen".to_owned()),
+    }
+}

@@ -1,0 +1,137 @@
+//! Finds what a kernel does that the virtual GPU cannot do, before any code is made.
+//!
+//! Trap: it runs after inlining, so a construct in a device function counts for every kernel that can reach it, and its
+//! place is the line in the kernel (the outermost inlined call), not the line of CUDA's header that implements it.
+
+use crate::Unsupported;
+use crate::import::{CONSTANT, GLOBAL, Imported};
+use crate::llvm::{Opcode, Value};
+use crate::math;
+use crate::runtime::{Runtime, is_block_barrier};
+
+/// All unsupported constructs of all kernels.
+pub(crate) fn check(imported: &Imported, runtime: &Runtime) -> Vec<Unsupported> {
+    let mut found = Vec::new();
+    for kernel in &imported.kernels {
+        let Some(function) = imported.module.function(kernel) else { continue };
+        for instruction in function.instructions() {
+            let Some(construct) = unsupported(instruction, runtime) else { continue };
+            let place =
+                instruction.source_place().unwrap_or_else(|| format!("function {}", readable(kernel)));
+            let item = Unsupported { kernel: kernel.clone(), construct, place };
+            if !found.contains(&item) {
+                found.push(item);
+            }
+        }
+    }
+    let assembly = imported.module.inline_assembly();
+    if !assembly.is_empty() {
+        let construct = format!("inline PTX assembly `{}`", assembly.trim());
+        found.push(Unsupported { kernel: "(all)".to_owned(), construct, place: "file scope".to_owned() });
+    }
+    found
+}
+
+fn unsupported(instruction: Value, runtime: &Runtime) -> Option<String> {
+    match instruction.opcode()? {
+        Opcode::LLVMCall => unsupported_call(instruction, runtime),
+        Opcode::LLVMInvoke | Opcode::LLVMCallBr => Some("a call that may jump elsewhere".to_owned()),
+        _ => undefined_variable(instruction),
+    }
+}
+
+fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
+    if let Some(assembly) = call.called_value().assembly() {
+        // An empty text orders the compiler only, for the CPU as for the GPU.
+        return (!assembly.trim().is_empty()).then(|| format!("inline PTX assembly `{}`", assembly.trim()));
+    }
+    let Some(callee) = call.callee() else { return Some("a call through a function pointer".to_owned()) };
+    let name = callee.name();
+    if is_block_barrier(call) || runtime.supports(&name) {
+        return None;
+    }
+    if let Some(intrinsic) = name.strip_prefix("llvm.") {
+        return intrinsic.starts_with("nvvm.").then(|| describe(&name));
+    }
+    if !callee.is_declaration() {
+        return Some(format!("recursion (`{}` calls itself)", readable(&name)));
+    }
+    if math::is_c_library(&name) {
+        return None;
+    }
+    Some(match name.as_str() {
+        "malloc" | "free" | "_Znwm" | "_ZdlPv" | "_Znam" | "_ZdaPv" => {
+            "memory allocation in device code".to_owned()
+        }
+        _ => format!("a call of `{}`, which is not defined in this file,", readable(&name)),
+    })
+}
+
+/// A variable that another file defines; its name if `instruction` uses one.
+fn undefined_variable(instruction: Value) -> Option<String> {
+    instruction.operands().into_iter().find_map(|operand| {
+        let mut value = operand;
+        while value.is_constant_expression() {
+            value = value.operand(0);
+        }
+        let device = value.is_global_variable()
+            && matches!(value.ty().pointer_address_space(), GLOBAL | CONSTANT)
+            && value.initializer().is_none();
+        device.then(|| format!("variable `{}`, which is not defined in this file,", readable(&value.name())))
+    })
+}
+
+/// Intrinsics in the words of the CUDA documentation.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    ("llvm.nvvm.shfl.", "a warp shuffle (`__shfl_*_sync`)"),
+    ("llvm.nvvm.vote.", "a warp vote (`__any_sync`, `__all_sync`, `__ballot_sync`)"),
+    ("llvm.nvvm.match.", "a warp match (`__match_*_sync`)"),
+    ("llvm.nvvm.activemask", "`__activemask`"),
+    ("llvm.nvvm.redux.", "a warp reduction (`__reduce_*_sync`)"),
+    ("llvm.nvvm.bar.warp.sync", "a warp barrier (`__syncwarp`)"),
+    ("llvm.nvvm.barrier.cta.red.", "a counting barrier (`__syncthreads_count`, `_and`, `_or`)"),
+    ("llvm.nvvm.barrier", "a named or partial barrier"),
+    ("llvm.nvvm.tex.", "a texture read"),
+    ("llvm.nvvm.suld.", "a surface read"),
+    ("llvm.nvvm.sust.", "a surface write"),
+    ("llvm.nvvm.wmma.", "a tensor-core operation"),
+    ("llvm.nvvm.mma.", "a tensor-core operation"),
+    ("llvm.nvvm.cp.async", "an asynchronous copy"),
+];
+
+fn describe(intrinsic: &str) -> String {
+    let known = DESCRIPTIONS.iter().find(|(prefix, _)| intrinsic.starts_with(prefix));
+    known.map_or_else(|| format!("`{intrinsic}`"), |(_, words)| (*words).to_owned())
+}
+
+/// The identifiers of a mangled C++ name (`a::b` for `_ZN1a1bEi`), or the name itself.
+pub(crate) fn readable(mangled: &str) -> String {
+    let Some(mut rest) = mangled.strip_prefix("_Z") else { return mangled.to_owned() };
+    rest = rest.trim_start_matches(['N', 'L', 'K']);
+    let mut parts = Vec::new();
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let Some(length) = rest[..digits].parse::<usize>().ok().filter(|n| rest.len() >= digits + n) else {
+            break;
+        };
+        parts.push(&rest[digits..digits + length]);
+        rest = &rest[digits + length..];
+    }
+    parts.retain(|part| *part != "_GLOBAL__N_1");
+    if parts.is_empty() { mangled.to_owned() } else { parts.join("::") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn names_are_what_the_user_wrote() {
+        assert_eq!(readable("_Z6vecaddPKfS0_Pfi"), "vecadd");
+        assert_eq!(readable("_ZN3lib5scaleIfEEvPT_"), "lib::scale");
+        assert_eq!(readable("_ZL2skPf"), "sk");
+        assert_eq!(readable("_ZN12_GLOBAL__N_12akEPf"), "ak");
+        assert_eq!(readable("plain_c"), "plain_c");
+        assert_eq!(readable("_Z99short"), "_Z99short");
+    }
+}

@@ -1,0 +1,88 @@
+//! Turns a thread's code into an LLVM coroutine that suspends at every barrier.
+//!
+//! The block function then resumes all threads of the block in rounds; one that has returned stays done. That is exactly
+//! CUDA's barrier since Volta: it waits for the threads that have not exited, whichever `__syncthreads` they are at.
+//! (LLVM, "Coroutines in LLVM", switched-resume lowering.) Trap: a suspended thread may be resumed by nobody but this
+//! loop, and its frame lies in the arena that `eager.frame` hands out, so nothing is ever destroyed or freed.
+
+use crate::body::{Maker, Thread, helper, is_barrier_call};
+use crate::llvm::{Block, Opcode, Value};
+
+/// The parts of a coroutine that suspension points refer to.
+struct Ends {
+    suspended: Block,
+    cleanup: Block,
+}
+
+pub(crate) fn suspend_at_barriers(
+    maker: Maker,
+    function: Value,
+    thread: Thread,
+    counters: Value,
+    prologue: Block,
+) {
+    function.add_attribute("presplitcoroutine");
+    let handle = begin(maker, thread, prologue);
+    let ends = add_ends(maker, function, handle);
+    for instruction in function.instructions() {
+        if is_barrier_call(instruction) {
+            suspend_at(maker, instruction, thread, counters, &ends);
+        } else if instruction.opcode() == Some(Opcode::LLVMRet) && instruction.parent() != ends.suspended {
+            finish_at(maker, instruction, thread, counters, &ends);
+        }
+    }
+}
+
+/// Gets a frame at the end of the prologue; returns the coroutine's handle.
+fn begin(maker: Maker, thread: Thread, prologue: Block) -> Value {
+    let (module, context) = (maker.module, maker.context);
+    let null = context.ptr_type(0).null();
+    let builder = context.builder();
+    builder.before(prologue.terminator());
+    let align = context.int_type(32).constant(0);
+    let id = builder.call(module.intrinsic("llvm.coro.id", &[]), &[align, null, null, null]);
+    let size = builder.call(module.intrinsic("llvm.coro.size", &[context.int_type(64)]), &[]);
+    let [x, y, z] = thread.index;
+    let frame =
+        builder.call(helper(module, "eager.frame"), &[thread.block_context, x, y, z, size, thread.out]);
+    builder.call(module.intrinsic("llvm.coro.begin", &[]), &[id, frame])
+}
+
+fn add_ends(maker: Maker, function: Value, handle: Value) -> Ends {
+    let (module, context) = (maker.module, maker.context);
+    let builder = context.builder();
+    let suspended = context.append_block(function, "suspended");
+    let cleanup = context.append_block(function, "cleanup");
+    builder.at_end(cleanup).branch(suspended);
+    builder.at_end(suspended);
+    let unwinding = context.int_type(1).constant(0);
+    builder.call(module.intrinsic("llvm.coro.end", &[]), &[handle, unwinding, context.token_none()]);
+    builder.return_value(handle);
+    Ends { suspended, cleanup }
+}
+
+fn suspend_at(maker: Maker, barrier: Value, thread: Thread, counters: Value, ends: &Ends) {
+    let builder = maker.context.builder();
+    let head = barrier.parent();
+    let resumed = builder.split_before(barrier, "resumed");
+    barrier.erase();
+    builder.at_end(head);
+    // Counts go out before the thread stops, so that they need no place in its frame.
+    builder.call(helper(maker.module, "eager.flush"), &[counters, thread.out]);
+    let last = maker.context.int_type(1).constant(0);
+    let suspend = maker.module.intrinsic("llvm.coro.suspend", &[]);
+    let state = builder.call(suspend, &[maker.context.token_none(), last]);
+    builder.switch(state, ends.suspended, &[(0, resumed), (1, ends.cleanup)]);
+}
+
+fn finish_at(maker: Maker, end: Value, thread: Thread, counters: Value, ends: &Ends) {
+    let block = end.parent();
+    end.erase();
+    let builder = maker.context.builder();
+    builder.at_end(block);
+    builder.call(helper(maker.module, "eager.flush"), &[counters, thread.out]);
+    let last = maker.context.int_type(1).constant(1);
+    let suspend = maker.module.intrinsic("llvm.coro.suspend", &[]);
+    let state = builder.call(suspend, &[maker.context.token_none(), last]);
+    builder.switch(state, ends.suspended, &[(1, ends.cleanup)]);
+}

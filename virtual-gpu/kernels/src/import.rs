@@ -1,0 +1,165 @@
+//! Reads a device module and makes it an ordinary x86-64 module whose kernels hold all their code.
+//!
+//! Trap: `__constant__` variables are marked constant (and `externally_initialized`) although the host writes them; the
+//! mark must go before any optimisation, or every read becomes the zero they start with. A variable that no kernel of
+//! the file uses must survive too, because the host may copy to it.
+
+use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value, constant_address_space_cast};
+use crate::math;
+
+/// Calling convention of `ptx_kernel` functions since LLVM 20.
+const PTX_KERNEL: u32 = 71;
+/// Address spaces of NVPTX.
+pub(crate) const GLOBAL: u32 = 1;
+pub(crate) const SHARED: u32 = 3;
+pub(crate) const CONSTANT: u32 = 4;
+pub(crate) const LOCAL: u32 = 5;
+
+/// Everything into the kernels, then what makes addresses and values traceable. Barriers are still convergent calls
+/// that the passes do not look into.
+const INLINE_AND_SIMPLIFY: &str = "always-inline,globaldce,function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,\
+    instcombine<no-verify-fixpoint>,gvn,simplifycfg,instcombine<no-verify-fixpoint>,sroa<modify-cfg>,adce,simplifycfg)";
+
+/// Function attributes that stand in the way of inlining and optimising for another target.
+const DEVICE_ATTRIBUTES: &[&str] = &["noinline", "optnone", "optsize", "minsize", "convergent", "norecurse"];
+const DEVICE_STRING_ATTRIBUTES: &[&str] =
+    &["target-cpu", "target-features", "tune-cpu", "no-trapping-math", "stack-protector-buffer-size"];
+
+/// A device variable that the host can name.
+#[derive(Debug)]
+pub(crate) struct Variable {
+    /// As the host registers it.
+    pub name: String,
+    /// In the module.
+    pub symbol: String,
+    pub bytes: u64,
+}
+
+/// A device module ready for translation.
+pub(crate) struct Imported {
+    pub module: Module,
+    /// Names of the kernels, in the order of the file.
+    pub kernels: Vec<String>,
+    pub variables: Vec<Variable>,
+}
+
+/// # Errors
+/// LLVM's own words, if it cannot read the module or a pass fails.
+pub(crate) fn import(context: &Context, machine: &Machine, bitcode: &[u8]) -> Result<Imported, String> {
+    let module = context.parse_bitcode(bitcode)?;
+    let triple = module.triple();
+    if !triple.starts_with("nvptx64") {
+        return Err(format!("made for target `{triple}`, not for nvptx64"));
+    }
+    let kernels = take_kernels(&module);
+    module.set_target(machine);
+    for name in ["llvm.used", "llvm.compiler.used"] {
+        if let Some(list) = module.globals().into_iter().find(|g| g.name() == name) {
+            list.delete_global();
+        }
+    }
+    let variables = take_variables(context, &module, machine);
+    let replaced = replace_math(context, &module)?;
+    for function in module.functions() {
+        prepare_function(context, function, kernels.contains(&function.name()));
+    }
+    module.run_passes(INLINE_AND_SIMPLIFY, machine)?;
+    debug_assert!(replaced.iter().all(|name| module.function(name).is_none_or(|f| !f.is_declaration())));
+    Ok(Imported { module, kernels, variables })
+}
+
+/// Names the kernels and makes them ordinary functions.
+fn take_kernels(module: &Module) -> Vec<String> {
+    let mut kernels = Vec::new();
+    for function in module.functions() {
+        if function.calling_convention() == PTX_KERNEL {
+            function.set_calling_convention(0);
+            function.set_linkage(LLVMLinkage::LLVMExternalLinkage);
+            if !function.is_declaration() {
+                kernels.push(function.name());
+            }
+        }
+    }
+    kernels
+}
+
+/// Moves device variables to the CPU's only address space, and lists those that the host can name.
+fn take_variables(context: &Context, module: &Module, machine: &Machine) -> Vec<Variable> {
+    let mut variables = Vec::new();
+    for global in module.globals() {
+        let space = global.ty().pointer_address_space();
+        let defined = global.initializer();
+        if space == SHARED || defined.is_none() || !matches!(space, 0 | GLOBAL | CONSTANT) {
+            continue;
+        }
+        let local =
+            matches!(global.linkage(), LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMPrivateLinkage);
+        if local {
+            continue;
+        }
+        let name = global.name();
+        let symbol = format!("{name}.device");
+        let moved = module.add_global(&symbol, global.value_type());
+        moved.set_alignment(global.alignment().max(machine.align_of(global.value_type())));
+        if let Some(value) = defined {
+            moved.set_initializer(value);
+        }
+        moved.make_mutable();
+        if space == 0 {
+            global.replace_uses_with(moved);
+        } else {
+            global.replace_uses_with(constant_address_space_cast(moved, context.ptr_type(space)));
+        }
+        variables.push(Variable { name, symbol, bytes: machine.size_of(global.value_type()) });
+        global.delete_global();
+    }
+    variables
+}
+
+/// Gives the `__nv_*` functions in use the bodies of [`math`]; returns their names.
+fn replace_math(context: &Context, module: &Module) -> Result<Vec<String>, String> {
+    let mut replaced = Vec::new();
+    for function in module.functions() {
+        let name = function.name();
+        let Some(text) = math::definition(&name).filter(|_| !function.users().is_empty()) else { continue };
+        let library = context.parse_text(&text)?;
+        let same_type = library.function(&name).is_some_and(|f| f.value_type() == function.value_type());
+        if !same_type {
+            continue;
+        }
+        function.set_name("");
+        let declared = module.add_function(&name, function.value_type());
+        function.replace_uses_with(declared);
+        function.delete_function();
+        library.set_layout_of(module);
+        module.link(library).map_err(|()| format!("{name}: {}", context.messages()))?;
+        replaced.push(name);
+    }
+    Ok(replaced)
+}
+
+fn prepare_function(context: &Context, function: Value, is_kernel: bool) {
+    if function.is_declaration() {
+        return;
+    }
+    for name in DEVICE_ATTRIBUTES {
+        function.remove_attribute(name);
+    }
+    for key in DEVICE_STRING_ATTRIBUTES {
+        function.remove_string_attribute(key);
+    }
+    if !is_kernel {
+        function.make_internal();
+        function.add_attribute("alwaysinline");
+    }
+    let invariant = context.metadata_kind("invariant.load");
+    for instruction in function.instructions() {
+        // `__ldg` and loads through `restrict`: constant for a GPU kernel, but to us ordinary loads that are recorded.
+        if instruction.has_metadata(invariant) {
+            instruction.remove_metadata(invariant);
+        }
+        if instruction.opcode() == Some(crate::llvm::Opcode::LLVMCall) {
+            instruction.remove_call_attribute("noinline");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Puts touch marks before accesses to global memory, and cost counts into every basic block.
+//!
+//! Trap: it works on the simplified kernel, before code for the CPU is made of it: later, shared memory is no longer
+//! told from global memory, and unrolling or vectorising would change what is counted.
+
+use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, TypeKind, Value};
+use crate::provenance::{Memory, memory_of};
+use crate::{Options, math};
+
+/// Copies up to this size are marked at their first and last byte only. Blocks of a touch map are not smaller.
+const SMALL_COPY_BYTES: u64 = 64;
+
+/// One access to memory.
+struct Access {
+    address: Value,
+    bytes: Bytes,
+    reads: bool,
+    writes: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Bytes {
+    Known(u64),
+    /// The length operand of a memory intrinsic.
+    Computed(Value),
+}
+
+/// Where instrumentation finds what it calls and adds to.
+pub(crate) struct Instrument<'a> {
+    pub context: &'a Context,
+    pub module: &'a Module,
+    pub machine: &'a Machine,
+    pub options: &'a Options,
+    /// The body's block context argument.
+    pub block_context: Value,
+    /// The thread's three counters.
+    pub counters: Value,
+    /// Addresses of parameters passed by value.
+    pub private: &'a [Value],
+}
+
+#[derive(Default)]
+struct Cost {
+    bytes: u64,
+    computed_bytes: Vec<Value>,
+    flops32: u64,
+    flops64: u64,
+}
+
+impl Instrument<'_> {
+    pub fn block(&self, block: Block) {
+        let mut cost = Cost::default();
+        for instruction in block.instructions() {
+            self.separate_from_touch_map(instruction);
+            for access in accesses(instruction, self.machine) {
+                if memory_of(access.address, self.private) != Memory::Global {
+                    continue;
+                }
+                let times = u64::from(access.reads) + u64::from(access.writes);
+                match access.bytes {
+                    Bytes::Known(bytes) => cost.bytes += times * bytes,
+                    Bytes::Computed(bytes) => cost.computed_bytes.push(bytes),
+                }
+                if self.options.touch {
+                    self.mark(instruction, &access);
+                }
+            }
+            let (flops32, flops64) = flops(instruction);
+            cost.flops32 += flops32;
+            cost.flops64 += flops64;
+        }
+        if self.options.counters {
+            self.count(block, &cost);
+        }
+    }
+
+    /// Tells LLVM that the program's memory is not the touch map, so that marks do not order the program's accesses.
+    fn separate_from_touch_map(&self, instruction: Value) {
+        let noalias = self.context.metadata_kind("noalias");
+        if accesses(instruction, self.machine).is_empty() || instruction.has_metadata(noalias) {
+            return;
+        }
+        if let Some(scope) = self.touch_scope() {
+            instruction.set_metadata(noalias, scope);
+        }
+    }
+
+    /// The aliasing scope of touch marks.
+    fn touch_scope(&self) -> Option<Value> {
+        let store = self.helper("eager.alias").instructions().first().copied()?;
+        store.metadata(self.context.metadata_kind("alias.scope"))
+    }
+
+    fn helper(&self, name: &str) -> Value {
+        self.module.function(name).expect("runtime.ll defines it and it was linked")
+    }
+
+    fn mark(&self, instruction: Value, access: &Access) {
+        let builder = self.context.builder();
+        builder.before(instruction);
+        let address = builder.address_space_cast(access.address, self.context.ptr_type(0));
+        for (wanted, plane) in [(access.reads, 0), (access.writes, 1)] {
+            if wanted {
+                self.mark_plane(&builder, address, access.bytes, self.context.int_type(64).constant(plane));
+            }
+        }
+    }
+
+    fn mark_plane(&self, builder: &Builder, address: Value, bytes: Bytes, plane: Value) {
+        let i64 = self.context.int_type(64);
+        match bytes {
+            // Accesses of these sizes are aligned, so they lie in one block.
+            Bytes::Known(bytes) if bytes.is_power_of_two() && bytes <= 16 => {
+                self.mark_one(builder, address, plane)
+            }
+            Bytes::Known(bytes) if bytes <= SMALL_COPY_BYTES => {
+                self.mark_one(builder, address, plane);
+                let last = builder.offset(address, i64.constant(bytes.saturating_sub(1)));
+                self.mark_one(builder, last, plane);
+            }
+            Bytes::Known(bytes) => self.mark_range(builder, address, i64.constant(bytes), plane),
+            Bytes::Computed(bytes) => self.mark_range(builder, address, bytes, plane),
+        }
+    }
+
+    fn mark_one(&self, builder: &Builder, address: Value, plane: Value) {
+        let mark = builder.call(self.helper("eager.mark"), &[self.block_context, address, plane]);
+        let store = builder.store(self.context.int_type(8).constant(1), mark);
+        if let Some(scope) = self.touch_scope() {
+            store.set_metadata(self.context.metadata_kind("alias.scope"), scope);
+        }
+    }
+
+    fn mark_range(&self, builder: &Builder, address: Value, bytes: Value, plane: Value) {
+        let bytes = builder.cast_integer(bytes, self.context.int_type(64));
+        builder.call(self.helper("eager.touch_range"), &[self.block_context, address, bytes, plane]);
+    }
+
+    fn count(&self, block: Block, cost: &Cost) {
+        let i64 = self.context.int_type(64);
+        let builder = self.context.builder();
+        builder.before(block.terminator());
+        let count = self.helper("eager.count");
+        if cost.bytes + cost.flops32 + cost.flops64 > 0 {
+            let sums = [cost.bytes, cost.flops32, cost.flops64].map(|n| i64.constant(n));
+            builder.call(count, &[self.counters, sums[0], sums[1], sums[2]]);
+        }
+        for &bytes in &cost.computed_bytes {
+            let bytes = builder.cast_integer(bytes, i64);
+            builder.call(count, &[self.counters, bytes, i64.constant(0), i64.constant(0)]);
+        }
+    }
+}
+
+fn accesses(instruction: Value, machine: &Machine) -> Vec<Access> {
+    let sized = |address: Value, ty: Type, reads: bool, writes: bool| {
+        vec![Access { address, bytes: Bytes::Known(machine.size_of(ty)), reads, writes }]
+    };
+    match instruction.opcode() {
+        Some(Opcode::LLVMLoad) => sized(instruction.operand(0), instruction.ty(), true, false),
+        Some(Opcode::LLVMStore) => sized(instruction.operand(1), instruction.operand(0).ty(), false, true),
+        Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg) => {
+            sized(instruction.operand(0), instruction.operand(1).ty(), true, true)
+        }
+        Some(Opcode::LLVMCall) => accesses_of_call(instruction, machine),
+        _ => Vec::new(),
+    }
+}
+
+fn accesses_of_call(call: Value, machine: &Machine) -> Vec<Access> {
+    let Some(name) = call.callee().map(Value::name) else { return Vec::new() };
+    let bytes = |value: Value| value.constant_integer().map_or(Bytes::Computed(value), Bytes::Known);
+    let writes_to =
+        |length| Access { address: call.operand(0), bytes: bytes(length), reads: false, writes: true };
+    if name.starts_with("llvm.memset.") {
+        vec![writes_to(call.operand(2))]
+    } else if name.starts_with("llvm.memcpy.") || name.starts_with("llvm.memmove.") {
+        let length = call.operand(2);
+        vec![
+            Access { address: call.operand(1), bytes: bytes(length), reads: true, writes: false },
+            writes_to(length),
+        ]
+    } else if name.starts_with("llvm.nvvm.atomic.") {
+        let ty = call.operand(1).ty();
+        vec![Access {
+            address: call.operand(0),
+            bytes: Bytes::Known(machine.size_of(ty)),
+            reads: true,
+            writes: true,
+        }]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Operations in single (or half) and in double precision. A fused multiply-add counts two; a square root or a call of
+/// the C library's mathematics one, whatever it costs.
+fn flops(instruction: Value) -> (u64, u64) {
+    let operations = match instruction.opcode() {
+        Some(
+            Opcode::LLVMFAdd | Opcode::LLVMFSub | Opcode::LLVMFMul | Opcode::LLVMFDiv | Opcode::LLVMFRem,
+        ) => 1,
+        Some(Opcode::LLVMCall) => match instruction.callee().map(Value::name) {
+            Some(name) if name.starts_with("llvm.fma.") || name.starts_with("llvm.fmuladd.") => 2,
+            Some(name) if name.starts_with("llvm.sqrt.") || math::is_c_library(&name) => 1,
+            _ => 0,
+        },
+        _ => 0,
+    };
+    let ty = instruction.ty();
+    let (scalar, lanes) = match ty.kind() {
+        TypeKind::LLVMVectorTypeKind => (ty.element(), u64::from(ty.vector_length())),
+        _ => (ty, 1),
+    };
+    match scalar.kind() {
+        TypeKind::LLVMDoubleTypeKind => (0, operations * lanes),
+        TypeKind::LLVMFloatTypeKind | TypeKind::LLVMHalfTypeKind | TypeKind::LLVMBFloatTypeKind => {
+            (operations * lanes, 0)
+        }
+        _ => (0, 0),
+    }
+}
+
+/// Marks and counts everywhere in `blocks`.
+pub(crate) fn instrument(instrument: &Instrument, blocks: &[Block]) {
+    for &block in blocks {
+        instrument.block(block);
+    }
+}

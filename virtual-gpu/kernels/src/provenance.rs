@@ -1,0 +1,74 @@
+//! Which kind of memory an address leads to.
+//!
+//! Trap: unknown means global. A pointer loaded from memory or passed as an argument may lead anywhere, and an access
+//! that is recorded for nothing only marks the touch map's "outside" entry, while one that is missed would be a kernel
+//! with too small a footprint.
+
+use std::collections::BTreeSet;
+
+use crate::import::{CONSTANT, LOCAL, SHARED};
+use crate::llvm::{Opcode, Value};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// A thread's own: local variables, parameters.
+    Private,
+    /// The block's shared memory.
+    Shared,
+    /// `__constant__` variables.
+    Constant,
+    /// Device memory, or not known.
+    Global,
+}
+
+/// `private` holds values that are known to be private addresses (by-value parameters).
+pub(crate) fn memory_of(address: Value, private: &[Value]) -> Memory {
+    let mut seen = BTreeSet::new();
+    let mut found = None;
+    let mut open = vec![address];
+    while let Some(value) = open.pop() {
+        if !seen.insert(value) {
+            continue;
+        }
+        let memory = match source(value, private) {
+            Source::Known(memory) => memory,
+            Source::From(values) => {
+                open.extend(values);
+                continue;
+            }
+        };
+        match found {
+            None => found = Some(memory),
+            Some(same) if same == memory => {}
+            Some(_) => return Memory::Global,
+        }
+    }
+    found.unwrap_or(Memory::Global)
+}
+
+enum Source {
+    Known(Memory),
+    /// The address is one of these, or lies in the same object.
+    From(Vec<Value>),
+}
+
+fn source(value: Value, private: &[Value]) -> Source {
+    if private.contains(&value) {
+        return Source::Known(Memory::Private);
+    }
+    match value.ty().pointer_address_space() {
+        SHARED => return Source::Known(Memory::Shared),
+        CONSTANT => return Source::Known(Memory::Constant),
+        LOCAL => return Source::Known(Memory::Private),
+        _ => {}
+    }
+    match value.opcode() {
+        Some(Opcode::LLVMAlloca) => Source::Known(Memory::Private),
+        Some(Opcode::LLVMGetElementPtr | Opcode::LLVMAddrSpaceCast | Opcode::LLVMBitCast) => {
+            Source::From(vec![value.operand(0)])
+        }
+        Some(Opcode::LLVMPHI) => Source::From(value.incoming().into_iter().map(|(v, _)| v).collect()),
+        Some(Opcode::LLVMSelect) => Source::From(vec![value.operand(1), value.operand(2)]),
+        _ => Source::Known(Memory::Global),
+    }
+}

@@ -1,0 +1,105 @@
+//! The helper functions in `runtime.ll` and which device functions they stand for.
+//!
+//! Trap: the set of supported device functions *is* the set of definitions in that text, so there is no second list to
+//! keep in step, but a definition with a wrong signature is only found when a kernel uses it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use crate::llvm::Value;
+
+const RUNTIME: &str = include_str!("runtime.ll");
+const PREFIX: &str = "eager.";
+
+/// `__syncthreads()` in the spellings of LLVM 20 to 22 and of LLVM 19.
+const BLOCK_BARRIERS: &[&str] =
+    &["llvm.nvvm.barrier.cta.sync.aligned.all", "llvm.nvvm.barrier.cta.sync.all", "llvm.nvvm.barrier0"];
+
+/// Whether `call` waits for all threads of the block: barrier 0 without a thread count.
+pub(crate) fn is_block_barrier(call: Value) -> bool {
+    let Some(callee) = call.callee() else { return false };
+    BLOCK_BARRIERS.contains(&callee.name().as_str())
+        && call.call_arguments().first().is_none_or(|barrier| barrier.constant_integer() == Some(0))
+}
+
+pub(crate) struct Runtime {
+    pub text: String,
+    names: BTreeSet<String>,
+}
+
+impl Runtime {
+    pub fn new() -> Self {
+        let text = format!("{}{RUNTIME}", scoped_atomics());
+        let names = text.lines().filter_map(defined_name).map(str::to_owned).collect();
+        Runtime { text, names }
+    }
+
+    /// Whether calls of the device function `name` have a translation.
+    pub fn supports(&self, name: &str) -> bool {
+        self.names.contains(&helper_name(name))
+    }
+
+    pub fn is_helper(name: &str) -> bool {
+        name.starts_with(PREFIX)
+    }
+}
+
+/// The helper that stands for a device function.
+pub(crate) fn helper_name(device_function: &str) -> String {
+    format!("{PREFIX}{}", device_function.strip_prefix("llvm.").unwrap_or(device_function))
+}
+
+fn defined_name(line: &str) -> Option<&str> {
+    let after = line.strip_prefix("define ")?.split_once('@')?.1;
+    after.split_once('(').map(|(name, _)| name)
+}
+
+/// `atomicAdd_block`, `atomicCAS_system` and their like: the wider scope of an ordinary atomic serves them all. The
+/// intrinsics for minimum and maximum do not say whether they mean signed numbers, so these stay unsupported.
+fn scoped_atomics() -> String {
+    const THREAD: &str = "ptr %ctx, i32 %tx, i32 %ty, i32 %tz";
+    let mut text = String::new();
+    for scope in ["cta", "sys"] {
+        for (name, operation) in
+            [("exch", "xchg"), ("add", "add"), ("and", "and"), ("or", "or"), ("xor", "xor")]
+        {
+            for ty in ["i32", "i64"] {
+                let _ = writeln!(
+                    text,
+                    "define {ty} @eager.nvvm.atomic.{name}.gen.i.{scope}.{ty}.p0({THREAD}, ptr %p, {ty} %v) {{\n  \
+                     %old = atomicrmw {operation} ptr %p, {ty} %v monotonic\n  ret {ty} %old\n}}"
+                );
+            }
+        }
+        for (ty, suffix) in [("float", "f32"), ("double", "f64")] {
+            let _ = writeln!(
+                text,
+                "define {ty} @eager.nvvm.atomic.add.gen.f.{scope}.{suffix}.p0({THREAD}, ptr %p, {ty} %v) {{\n  \
+                 %old = atomicrmw fadd ptr %p, {ty} %v monotonic\n  ret {ty} %old\n}}"
+            );
+        }
+        for ty in ["i32", "i64"] {
+            let _ = writeln!(
+                text,
+                "define {ty} @eager.nvvm.atomic.cas.gen.i.{scope}.{ty}.p0({THREAD}, ptr %p, {ty} %c, {ty} %v) {{\n  \
+                 %pair = cmpxchg ptr %p, {ty} %c, {ty} %v monotonic monotonic\n  \
+                 %old = extractvalue {{ {ty}, i1 }} %pair, 0\n  ret {ty} %old\n}}"
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Runtime;
+
+    #[test]
+    fn what_is_defined_is_supported() {
+        let runtime = Runtime::new();
+        assert!(runtime.supports("llvm.nvvm.read.ptx.sreg.tid.x"));
+        assert!(runtime.supports("vprintf"));
+        assert!(runtime.supports("llvm.nvvm.atomic.cas.gen.i.cta.i32.p0"));
+        assert!(!runtime.supports("llvm.nvvm.shfl.sync.down.i32"));
+    }
+}

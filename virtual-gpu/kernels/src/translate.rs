@@ -1,0 +1,112 @@
+//! The steps from device bitcode to CPU bitcode, in order.
+//!
+//! Trap: values and functions found before a pass run, a link or a re-reading of the module may be gone after it; each
+//! step looks up by name what it needs.
+
+use crate::body::{Body, Maker, make_body};
+use crate::check::check;
+use crate::driver;
+use crate::import::{Imported, import};
+use crate::llvm::{Context, LLVMLinkage, Machine, Module};
+use crate::runtime::Runtime;
+use crate::{ConvertError, Converted, KernelMode, KernelReport, Mode, Options, ParamReport, Report};
+
+/// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
+const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
+
+pub(crate) fn translate(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError> {
+    let context = Context::new();
+    let machine = Machine::new(&options.cpu).map_err(|reason| ConvertError::Target {
+        module: options.module_name.clone(),
+        cpu: options.cpu.clone(),
+        reason,
+    })?;
+    let mut imported = import(&context, &machine, bitcode)
+        .map_err(|reason| ConvertError::Malformed { module: options.module_name.clone(), reason })?;
+    let runtime = Runtime::new();
+    let unsupported = check(&imported, &runtime);
+    if !unsupported.is_empty() {
+        return Err(ConvertError::Unsupported(unsupported));
+    }
+    generate(&context, &machine, &mut imported, &runtime, options).map_err(|reason| {
+        let said = context.messages();
+        let reason = if said.is_empty() { reason } else { format!("{reason} ({said})") };
+        ConvertError::Defect { module: options.module_name.clone(), reason }
+    })
+}
+
+fn generate(
+    context: &Context,
+    machine: &Machine,
+    imported: &mut Imported,
+    runtime: &Runtime,
+    options: &Options,
+) -> Result<Converted, String> {
+    imported.module.strip_debug_info();
+    imported.module = without_module_metadata(context, &imported.module)?;
+    let module = &imported.module;
+    link_text(context, module, &runtime.text)?;
+    let maker = Maker { context, module, machine, runtime, options };
+    let forced = options.mode == Mode::Coroutine;
+    let bodies = imported
+        .kernels
+        .iter()
+        .map(|kernel| make_body(maker, kernel, forced))
+        .collect::<Result<Vec<_>, _>>()?;
+    link_text(context, module, &driver::driver(&bodies, &imported.variables, options))?;
+    for global in module.globals() {
+        let appending = global.linkage() == LLVMLinkage::LLVMAppendingLinkage;
+        if global.initializer().is_some() && !appending {
+            global.make_internal();
+        }
+    }
+    finish_functions(module, options);
+    module.verify()?;
+    module.run_passes(OPTIMISE, machine)?;
+    module.verify()?;
+    let variables = imported.variables.iter().map(|v| v.name.clone()).collect();
+    let kernels = bodies.iter().map(report).collect();
+    Ok(Converted { bitcode: module.to_bitcode(), report: Report { kernels, variables } })
+}
+
+/// The module without its flags and named metadata: the device's SDK version and float modes would contradict the host
+/// module's. LLVM's C interface can only add such metadata, so the module goes through its text form.
+fn without_module_metadata(context: &Context, module: &Module) -> Result<Module, String> {
+    let other = |line: &&str| {
+        let after = line.strip_prefix('!').and_then(|rest| rest.bytes().next());
+        !after.is_some_and(|byte| byte.is_ascii_alphabetic())
+    };
+    let text = module.to_text();
+    let kept: Vec<&str> = text.lines().filter(other).collect();
+    context.parse_text(&kept.join("\n"))
+}
+
+fn link_text(context: &Context, module: &Module, text: &str) -> Result<(), String> {
+    let other = context.parse_text(text)?;
+    other.set_layout_of(module);
+    module.link(other).map_err(|()| "linking helper code failed".to_owned())
+}
+
+/// All functions internal, for the CPU asked for, and such that a trap can unwind through them.
+fn finish_functions(module: &Module, options: &Options) {
+    for function in module.functions().into_iter().filter(|f| !f.is_declaration()) {
+        let name = function.name();
+        function.make_internal();
+        if Runtime::is_helper(&name) && name != driver::CONSTRUCTOR {
+            function.add_attribute("alwaysinline");
+        }
+        function.remove_attribute("nounwind");
+        // 2: asynchronous tables, as clang makes for x86-64.
+        function.add_attribute_value("uwtable", 2);
+        function.add_string_attribute("target-cpu", &options.cpu);
+    }
+}
+
+fn report(body: &Body) -> KernelReport {
+    KernelReport {
+        name: body.kernel.clone(),
+        mode: if body.coroutine { KernelMode::Coroutine } else { KernelMode::Loop },
+        params: body.params.iter().map(|p| ParamReport { size: p.size, align: p.align }).collect(),
+        static_shared_bytes: body.static_shared_bytes,
+    }
+}
