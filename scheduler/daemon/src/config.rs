@@ -1,0 +1,285 @@
+//! What the daemon is told: flags over a TOML file over defaults.
+//!
+//! Trap: [`Config`] is both the flags and the file, so every field is optional here; [`Config::resolve`] alone knows the
+//! defaults.
+
+use crate::size::Size;
+use clap::Parser;
+use eager_core::{Options, PolicyName};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// GPU sharing for CUDA programs that do not all fit: decides which task starts where, when, and with how much memory.
+#[derive(Debug, Clone, Default, PartialEq, Parser, Deserialize)]
+#[command(name = "eagerd", version)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// Serve virtual GPUs, such as `4xV100-16GB` or `2xV100-16GB,1xH200`.
+    #[arg(long = "virtual", value_name = "CARDS", value_parser = cards)]
+    #[serde(rename = "virtual", deserialize_with = "cards_in_file")]
+    pub virtual_devices: Option<String>,
+    /// Real seconds per modelled second of the virtual GPUs; 0: nobody waits [default: 1].
+    #[arg(long, value_name = "X", value_parser = time_scale)]
+    pub time_scale: Option<f64>,
+    /// Modelled bytes per program byte of the virtual GPUs: 1024 lets a small program stand for a large one [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub memory_scale: Option<u64>,
+    /// Decide for the devices described in a JSON file, which nobody serves (dry runs and tests).
+    #[arg(long, value_name = "FILE.json", conflicts_with = "virtual_devices")]
+    pub devices_file: Option<PathBuf>,
+    /// How to decide: case, case-fifo, sa, eager, eager-p, eager-b, eager-pb, eager-opt [default: eager-opt].
+    #[arg(long)]
+    pub policy: Option<PolicyName>,
+    /// Memory that may be granted on each device, such as `12GiB` [default: all of it].
+    #[arg(long, value_name = "SIZE")]
+    pub device_memory: Option<Size>,
+    /// Directory of the sockets [default: $XDG_RUNTIME_DIR/eager, or /run/eager for root].
+    #[arg(long, value_name = "DIR")]
+    pub run_dir: Option<PathBuf>,
+    /// Write every event and decision to this file; an older file there is kept as FILE.old.
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// Programs served at once [default: 1024].
+    #[arg(long, value_name = "N")]
+    pub clients_max: Option<usize>,
+    /// Settings of the policy, from the file's `[options]`.
+    #[arg(skip)]
+    pub options: Option<Options>,
+    /// Read settings from this TOML file; flags come first.
+    #[arg(long, value_name = "FILE.toml")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+    /// Print the settings that hold, as such a file, and end.
+    #[arg(long)]
+    #[serde(skip)]
+    pub show_config: bool,
+}
+
+/// Where the devices come from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum DeviceSource {
+    Virtual {
+        #[serde(rename = "virtual")]
+        cards: String,
+        #[serde(rename = "time-scale")]
+        time_scale: f64,
+        #[serde(rename = "memory-scale")]
+        memory_scale: u64,
+    },
+    File {
+        #[serde(rename = "devices-file")]
+        path: PathBuf,
+    },
+}
+
+/// Everything decided.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Settings {
+    #[serde(flatten)]
+    pub devices: DeviceSource,
+    pub policy: PolicyName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_memory: Option<Size>,
+    pub run_dir: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<PathBuf>,
+    pub clients_max: usize,
+    pub options: Options,
+}
+
+/// Bad settings, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{}: {error}", path.display())]
+    Unreadable { path: PathBuf, error: std::io::Error },
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Malformed { path: PathBuf, line: usize, column: usize, message: String },
+    #[error("no devices: give --virtual, such as `--virtual 4xV100-16GB` (real GPUs are not served yet)")]
+    NoDevices,
+    #[error("--{flag} is for virtual GPUs: give --virtual too")]
+    NotVirtual { flag: &'static str },
+    #[error("--virtual and a devices file exclude each other")]
+    TwoSources,
+    #[error("no run directory: XDG_RUNTIME_DIR is not set; give --run-dir DIR")]
+    NoRunDir,
+    #[error("clients-max must be at least 1")]
+    NoClients,
+}
+
+/// What [`Config::resolve`] takes from the world.
+#[derive(Debug, Clone, Copy)]
+pub struct World<'a> {
+    pub xdg_runtime_dir: Option<&'a OsStr>,
+    pub is_root: bool,
+}
+
+impl Config {
+    /// The file that the flags name, under the flags.
+    pub fn with_file(self) -> Result<Config, ConfigError> {
+        let Some(path) = &self.config else { return Ok(self) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::Unreadable { path: path.clone(), error })?;
+        let file = parse_file(path, &text)?;
+        Ok(self.over(file))
+    }
+
+    fn over(self, file: Config) -> Config {
+        // A source of devices on the command line replaces the other source in the file.
+        let has_source = self.virtual_devices.is_some() || self.devices_file.is_some();
+        let (file_virtual, file_devices) =
+            if has_source { (None, None) } else { (file.virtual_devices, file.devices_file) };
+        Config {
+            virtual_devices: self.virtual_devices.or(file_virtual),
+            devices_file: self.devices_file.or(file_devices),
+            time_scale: self.time_scale.or(file.time_scale),
+            memory_scale: self.memory_scale.or(file.memory_scale),
+            policy: self.policy.or(file.policy),
+            device_memory: self.device_memory.or(file.device_memory),
+            run_dir: self.run_dir.or(file.run_dir),
+            journal: self.journal.or(file.journal),
+            clients_max: self.clients_max.or(file.clients_max),
+            options: self.options.or(file.options),
+            config: self.config,
+            show_config: self.show_config,
+        }
+    }
+
+    pub fn resolve(self, world: World<'_>) -> Result<Settings, ConfigError> {
+        let devices = match (self.virtual_devices, self.devices_file) {
+            (Some(_), Some(_)) => return Err(ConfigError::TwoSources),
+            (Some(cards), None) => DeviceSource::Virtual {
+                cards,
+                time_scale: self.time_scale.unwrap_or(1.0),
+                memory_scale: self.memory_scale.unwrap_or(1),
+            },
+            (None, _) if self.time_scale.is_some() => {
+                return Err(ConfigError::NotVirtual { flag: "time-scale" });
+            }
+            (None, _) if self.memory_scale.is_some() => {
+                return Err(ConfigError::NotVirtual { flag: "memory-scale" });
+            }
+            (None, Some(path)) => DeviceSource::File { path },
+            (None, None) => return Err(ConfigError::NoDevices),
+        };
+        let run_dir = self
+            .run_dir
+            .or_else(|| eager_proto::place::default_run_dir(world.xdg_runtime_dir, world.is_root))
+            .ok_or(ConfigError::NoRunDir)?;
+        let clients_max = self.clients_max.unwrap_or(1024);
+        if clients_max == 0 {
+            return Err(ConfigError::NoClients);
+        }
+        Ok(Settings {
+            devices,
+            policy: self.policy.unwrap_or(PolicyName::EagerOpt),
+            device_memory: self.device_memory,
+            run_dir,
+            journal: self.journal,
+            clients_max,
+            options: self.options.unwrap_or_default(),
+        })
+    }
+}
+
+fn parse_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let (line, column) = position(text, error.span().map_or(0, |span| span.start));
+        let message = error.message().lines().collect::<Vec<_>>().join("; ");
+        ConfigError::Malformed { path: path.into(), line, column, message }
+    })
+}
+
+/// Line and column, from 1, of a byte offset.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
+}
+
+fn cards(text: &str) -> Result<String, String> {
+    eager_gpu_model::parse_cards(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn cards_in_file<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    cards(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn time_scale(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|scale| scale.is_finite() && *scale >= 0.0)
+        .ok_or_else(|| format!("`{text}` is not a number of at least 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORLD: World<'static> = World { xdg_runtime_dir: None, is_root: true };
+
+    fn flags(arguments: &[&str]) -> Config {
+        Config::try_parse_from([&["eagerd"], arguments].concat()).expect("flags")
+    }
+
+    fn file(text: &str) -> Result<Config, String> {
+        parse_file(Path::new("eagerd.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_come_before_the_file_and_the_file_before_defaults() {
+        let file = file(
+            "virtual = \"1xH200\"\npolicy = \"case\"\nmemory-scale = 8\n[options]\neager_per_device = 2\n",
+        );
+        let settings = flags(&["--virtual", "4xV100-16GB", "--time-scale", "0"])
+            .over(file.expect("a good file"))
+            .resolve(WORLD)
+            .expect("complete");
+        let expected =
+            DeviceSource::Virtual { cards: "4xV100-16GB".into(), time_scale: 0.0, memory_scale: 8 };
+        assert_eq!((settings.devices, settings.policy), (expected, PolicyName::Case));
+        assert_eq!((settings.options.eager_per_device, settings.clients_max), (2, 1024));
+        assert_eq!(settings.run_dir, Path::new("/run/eager"));
+    }
+
+    #[test]
+    fn a_bad_file_is_one_line_with_the_place() {
+        for (text, message) in [
+            ("policy = \"case\"\nno_such_key = 1\n", "eagerd.toml:2:1: unknown field `no_such_key`"),
+            ("\n  virtual = \"4xGTX\"\n", "eagerd.toml:2:13: no card `GTX`; known: "),
+            ("policy = \"fastest\"", "eagerd.toml:1:10: unknown variant `fastest`"),
+            ("device-memory = \"12GB\"", "eagerd.toml:1:17: `12GB` is no size"),
+            ("clients-max = -1", "eagerd.toml:1:15: invalid value: integer `-1`"),
+            ("[options]\nwrong = 1", "eagerd.toml:2:1: unknown field `wrong`"),
+            ("policy = ", "eagerd.toml:1:10: "),
+        ] {
+            let error = file(text).expect_err(text);
+            assert!(error.starts_with(message) && !error.contains('\n'), "{text:?} gave {error:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_said() {
+        let error = |arguments: &[&str]| flags(arguments).resolve(WORLD).expect_err("refused").to_string();
+        assert!(error(&[]).contains("--virtual 4xV100-16GB"));
+        assert!(error(&["--time-scale", "2"]).contains("--virtual"));
+        let homeless = World { xdg_runtime_dir: None, is_root: false };
+        let error = flags(&["--virtual", "H200"]).resolve(homeless).expect_err("no directory").to_string();
+        assert!(error.contains("--run-dir"), "{error}");
+        assert!(Config::try_parse_from(["eagerd", "--time-scale", "-1"]).is_err());
+        assert!(Config::try_parse_from(["eagerd", "--memory-scale", "0"]).is_err());
+    }
+
+    #[test]
+    fn shown_settings_are_a_file_that_gives_the_same_settings() {
+        let settings = flags(&["--virtual", "H200", "--device-memory", "1536MiB", "--policy", "eager"])
+            .resolve(WORLD)
+            .expect("complete");
+        let shown = toml::to_string(&settings).expect("shown");
+        let again = file(&shown).expect("readable").resolve(WORLD).expect("complete");
+        assert_eq!(again, settings, "{shown}");
+    }
+}

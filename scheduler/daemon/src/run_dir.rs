@@ -1,0 +1,92 @@
+//! The run directory: one daemon at a time, and nothing left behind.
+//!
+//! Trap: a socket file outlives its daemon, so its presence says nothing. The lock says it, and the kernel drops the
+//! lock with the process; files are removed only by who holds it.
+
+use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, LOCK_FILE_NAME, VGPU_SOCKET_NAME};
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::Uid;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    #[error("{}: {error}; give another with --run-dir DIR", path.display())]
+    Unusable { path: PathBuf, error: std::io::Error },
+    #[error("{} belongs to uid {uid}; give another with --run-dir DIR", path.display())]
+    NotOurs { path: PathBuf, uid: u32 },
+    #[error("a daemon{pid} serves {} already; stop it with `eager shutdown`, or give --run-dir DIR", path.display())]
+    Taken { path: PathBuf, pid: String },
+}
+
+/// Held while the daemon lives; its sockets are removed on drop.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl RunDir {
+    /// Makes the directory if need be, locks it, and removes what a dead daemon left.
+    pub fn claim(path: &Path) -> Result<RunDir, RunDirError> {
+        let unusable = |error| RunDirError::Unusable { path: path.into(), error };
+        match DirBuilder::new().mode(0o755).create(path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
+            _ => {}
+        }
+        let uid = std::fs::metadata(path).map_err(unusable)?.uid();
+        if uid != Uid::effective().as_raw() && uid != 0 {
+            return Err(RunDirError::NotOurs { path: path.into(), uid });
+        }
+        let lock_path = path.join(LOCK_FILE_NAME);
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o644)
+            .open(&lock_path)
+            .map_err(unusable)?;
+        let mut lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, _)| {
+            let pid = std::fs::read_to_string(&lock_path).unwrap_or_default();
+            let pid = pid.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
+            RunDirError::Taken { path: path.into(), pid }
+        })?;
+        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable)?;
+        let dir = RunDir { path: path.into(), _lock: lock };
+        dir.remove_sockets().map_err(unusable)?;
+        Ok(dir)
+    }
+
+    pub fn client_socket(&self) -> PathBuf {
+        self.path.join(CLIENT_SOCKET_NAME)
+    }
+
+    pub fn admin_socket(&self) -> PathBuf {
+        self.path.join(ADMIN_SOCKET_NAME)
+    }
+
+    pub fn vgpu_socket(&self) -> PathBuf {
+        self.path.join(VGPU_SOCKET_NAME)
+    }
+
+    fn remove_sockets(&self) -> std::io::Result<()> {
+        for socket in [self.client_socket(), self.admin_socket(), self.vgpu_socket()] {
+            match std::fs::remove_file(socket) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        // Best effort: the next daemon cleans up as well. The lock file stays: without it two daemons could lock two
+        // different files of one name.
+        let _ = self.remove_sockets();
+    }
+}

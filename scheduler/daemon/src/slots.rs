@@ -1,0 +1,227 @@
+//! What one client has in its task slots, and what each slot's cell says. Pure.
+//!
+//! Trap: requests come from strangers and in any order. One that makes no sense is answered (so that nobody waits for
+//! it), changes nothing, and is a strike; too many strikes end the connection.
+
+use eager_core::action::{Class, Gate};
+use eager_core::event::{AccessClass, Event, KernelRequest, TaskRequest};
+use eager_core::policy::Traits;
+use eager_core::scheduler::{Stage, TaskView};
+use eager_core::units::{Bytes, ClientId, TaskId};
+use eager_proto::reply::{self, TaskCell, gate};
+use eager_proto::request::{self, Request, RequestBody, Slot};
+use zerocopy::FromZeros;
+
+/// No device has so much; larger claims are cut to it, so that no sum of them can overflow.
+const CLAIM_MAX: u64 = 1 << 56;
+
+/// One task slot of a client.
+#[derive(Debug, Clone, Default)]
+pub struct TaskSlot {
+    pub task: Option<TaskId>,
+    /// The task's begin has not been answered yet.
+    begin_is_open: bool,
+    /// Sequence of the last request of this slot.
+    last: u32,
+    answered: u32,
+    /// Why the task was refused ([`eager_core::action::Reason::code`]).
+    refused: Option<u32>,
+    /// Why its last extension was refused.
+    extend_refused: Option<u32>,
+    /// Raised whenever the gate changes.
+    epoch: u16,
+    gate: Option<Gate>,
+}
+
+/// A request that makes no sense in the slot's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strike;
+
+impl TaskSlot {
+    /// Takes a request in. `fresh` is the id for a task that begins with it.
+    pub fn accept(
+        &mut self,
+        client: ClientId,
+        request: &Request,
+        fresh: TaskId,
+    ) -> Result<Option<Event>, Strike> {
+        self.last = request.sequence;
+        let event = self.translate(client, &request.body, fresh);
+        if !self.begin_is_open {
+            self.answered = self.last;
+        }
+        event
+    }
+
+    fn translate(
+        &mut self,
+        client: ClientId,
+        body: &RequestBody,
+        fresh: TaskId,
+    ) -> Result<Option<Event>, Strike> {
+        if let RequestBody::TaskBegin { .. } = body {
+            return self.begin(client, body, fresh).map(Some);
+        }
+        if *body == RequestBody::TaskEnd {
+            return self.end();
+        }
+        let task = self.task.ok_or(Strike)?;
+        Ok(Some(match body {
+            RequestBody::TaskExtend { bytes } => {
+                self.extend_refused = None;
+                Event::TaskExtend { task, bytes: claim(*bytes) }
+            }
+            RequestBody::TaskShrink { bytes } => Event::TaskShrink { task, bytes: claim(*bytes) },
+            RequestBody::AllLaunched => Event::AllLaunched { task },
+            RequestBody::KernelHeld { .. } => Event::KernelHeld { task, kernel: kernel(body).ok_or(Strike)? },
+            RequestBody::Busy => Event::Busy { task },
+            RequestBody::Idle => Event::Idle { task },
+            RequestBody::Promoted => Event::Promoted { task },
+            RequestBody::TaskBegin { .. } | RequestBody::TaskEnd => return Err(Strike),
+        }))
+    }
+
+    fn begin(&mut self, client: ClientId, body: &RequestBody, fresh: TaskId) -> Result<Event, Strike> {
+        if self.task.is_some() {
+            return Err(Strike);
+        }
+        let request = task_request(body).ok_or(Strike)?;
+        let (last, answered, epoch) = (self.last, self.answered, self.epoch);
+        *self =
+            TaskSlot { task: Some(fresh), begin_is_open: true, last, answered, epoch, ..TaskSlot::default() };
+        Ok(Event::TaskBegin { task: fresh, client, request })
+    }
+
+    /// A refused task has nothing to end; its slot is free again.
+    fn end(&mut self) -> Result<Option<Event>, Strike> {
+        self.begin_is_open = false;
+        self.extend_refused = None;
+        match (self.task.take(), self.refused.take()) {
+            (Some(task), _) => Ok(Some(Event::TaskEnd { task })),
+            (None, Some(_)) => Ok(None),
+            (None, None) => Err(Strike),
+        }
+    }
+
+    /// The task has a device.
+    pub fn bound(&mut self) {
+        self.begin_is_open = false;
+        self.answered = self.last;
+    }
+
+    /// The core refused the task, or its last extension; gives up the task in the first case.
+    pub fn refuse(&mut self, reason: u32) {
+        if self.begin_is_open {
+            let (last, epoch) = (self.last, self.epoch);
+            *self = TaskSlot { last, answered: last, refused: Some(reason), epoch, ..TaskSlot::default() };
+        } else {
+            self.extend_refused = Some(reason);
+        }
+    }
+
+    /// What the slot's cell says now. `view` is the core's view of the slot's task.
+    pub fn cell(&mut self, view: Option<&TaskView<'_>>, traits: Traits) -> TaskCell {
+        let answered = self.answered;
+        let free = TaskCell { answered, ..TaskCell::new_zeroed() };
+        let Some(view) = view else {
+            return match self.refused {
+                Some(reason) => TaskCell { state: reply::STATE_REFUSED, reason, ..free },
+                None => free,
+            };
+        };
+        let asked = TaskCell { requirement: view.requirement.0, ..free };
+        match &view.stage {
+            Stage::Waiting { reason } => {
+                TaskCell { state: reply::STATE_WAITING, reason: reason.code(), ..asked }
+            }
+            Stage::Bound { device, class, grant, managed, reason, gate, watched, .. } => TaskCell {
+                state: reply::STATE_BOUND,
+                device: device.0,
+                class: class_number(*class),
+                flags: self.flags(*class, *managed, *gate, *watched, traits),
+                grant: grant.0,
+                gate: self.gate_word(*gate),
+                reason: self.extend_refused.unwrap_or_else(|| reason.code()),
+                ..asked
+            },
+        }
+    }
+
+    fn flags(&self, class: Class, managed: bool, gate: Gate, watched: bool, traits: Traits) -> u32 {
+        let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+        flag(managed || class == Class::Eager, reply::FLAG_MANAGED)
+            | flag(watched, reply::FLAG_WATCH)
+            | flag(traits.priorities && class != Class::Eager, reply::FLAG_HIGH_PRIORITY)
+            | flag(gate != Gate::Ungated, reply::FLAG_GATED)
+            | flag(self.extend_refused.is_some(), reply::FLAG_EXTEND_REFUSED)
+    }
+
+    fn gate_word(&mut self, gate: Gate) -> u64 {
+        if self.gate != Some(gate) {
+            self.gate = Some(gate);
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+        match gate {
+            Gate::Ungated | Gate::Go { allowed: None } => gate::pack(true, self.epoch, u64::MAX),
+            Gate::Go { allowed: Some(Bytes(allowed)) } => gate::pack(true, self.epoch, allowed),
+            Gate::Hold => gate::pack(false, self.epoch, 0),
+        }
+    }
+}
+
+/// Slots of one client, by index.
+#[derive(Debug, Default)]
+pub struct TaskSlots([TaskSlot; eager_proto::TASK_SLOTS]);
+
+impl TaskSlots {
+    pub fn get_mut(&mut self, slot: Slot) -> &mut TaskSlot {
+        // A `Slot` is below `TASK_SLOTS` by construction.
+        &mut self.0[slot.index()]
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = TaskId> {
+        self.0.iter().filter_map(|slot| slot.task)
+    }
+}
+
+fn claim(bytes: u64) -> Bytes {
+    Bytes(bytes.min(CLAIM_MAX))
+}
+
+fn class_number(class: Class) -> u32 {
+    match class {
+        Class::Normal => reply::CLASS_NORMAL,
+        Class::Eager => reply::CLASS_EAGER,
+        Class::Promoted => reply::CLASS_PROMOTED,
+    }
+}
+
+fn task_request(body: &RequestBody) -> Option<TaskRequest> {
+    let RequestBody::TaskBegin { requirement, site: _, blocks, threads_per_block, flags, function } = body
+    else {
+        return None;
+    };
+    Some(TaskRequest {
+        requirement: claim(*requirement),
+        blocks: *blocks,
+        threads_per_block: u32::try_from(*threads_per_block).unwrap_or(u32::MAX),
+        lazy: flags & request::BEGIN_LAZY != 0,
+        managed: flags & request::BEGIN_MANAGED != 0,
+        function: function.clone(),
+    })
+}
+
+fn kernel(body: &RequestBody) -> Option<KernelRequest> {
+    let RequestBody::KernelHeld { footprint, static_size, access, kernel } = body else { return None };
+    Some(KernelRequest {
+        name: kernel.clone(),
+        footprint: claim(*footprint),
+        static_size: claim(*static_size),
+        access: match *access {
+            request::ACCESS_ONE_PASS => AccessClass::OnePass,
+            request::ACCESS_CYCLIC => AccessClass::Cyclic,
+            request::ACCESS_SPARSE => AccessClass::Sparse,
+            _ => AccessClass::Unknown,
+        },
+    })
+}

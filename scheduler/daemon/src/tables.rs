@@ -1,0 +1,87 @@
+//! Answers of the admin socket: the core's state as rows for people.
+
+use crate::dispatch::Dispatch;
+use eager_core::action::Class;
+use eager_core::scheduler::{DeviceView, Stage, TaskView};
+use eager_core::units::Nanos;
+use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
+
+/// All tasks, by id.
+pub fn task_rows(dispatch: &Dispatch) -> Vec<TaskRow> {
+    let now = dispatch.now();
+    dispatch.scheduler.tasks().map(|task| task_row(dispatch, &task, now)).collect()
+}
+
+fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
+    let row = TaskRow {
+        task: task.task.0,
+        client: task.client.0,
+        pid: dispatch.clients.get(&task.client).map_or(0, |client| client.peer.pid),
+        uid: task.uid,
+        label: task.label.to_owned(),
+        function: task.request.function.clone(),
+        state: "waiting".into(),
+        class: String::new(),
+        device: None,
+        requirement_bytes: task.requirement.0,
+        grant_bytes: 0,
+        waited_ms: now.saturating_sub(task.asked_at).0 / 1_000_000,
+        reason: String::new(),
+    };
+    match &task.stage {
+        Stage::Waiting { reason } => TaskRow { reason: reason.to_string(), ..row },
+        Stage::Bound { device, class, grant, bound_at, reason, gate_reason, held, .. } => TaskRow {
+            state: "running".into(),
+            class: class_name(*class).into(),
+            device: Some(device.0),
+            grant_bytes: grant.0,
+            waited_ms: bound_at.saturating_sub(task.asked_at).0 / 1_000_000,
+            // A kernel that stands at its gate is what people ask about.
+            reason: if held.is_some() { gate_reason.to_string() } else { reason.to_string() },
+            ..row
+        },
+    }
+}
+
+fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Normal => "normal",
+        Class::Eager => "eager",
+        Class::Promoted => "promoted",
+    }
+}
+
+/// All devices, by index.
+pub fn device_rows(dispatch: &Dispatch, kind: &str) -> Vec<DeviceRow> {
+    dispatch.scheduler.devices().map(|device| device_row(&device, kind)).collect()
+}
+
+fn device_row(device: &DeviceView<'_>, kind: &str) -> DeviceRow {
+    DeviceRow {
+        device: device.device.0,
+        name: device.profile.name.clone(),
+        kind: kind.to_owned(),
+        capacity_bytes: device.capacity.0,
+        granted_bytes: device.granted.0,
+        oversubscribed_bytes: device.oversubscribed.0,
+        normal_tasks: device.normal_tasks,
+        eager_tasks: device.eager_tasks,
+    }
+}
+
+/// The daemon itself.
+pub fn daemon_row(dispatch: &Dispatch) -> DaemonRow {
+    let tasks = dispatch.scheduler.tasks();
+    let (waiting, running): (Vec<_>, Vec<_>) =
+        tasks.partition(|task| matches!(task.stage, Stage::Waiting { .. }));
+    let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+    DaemonRow {
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        policy: dispatch.scheduler.policy().to_string(),
+        uptime_ms: dispatch.now().0 / 1_000_000,
+        clients: count(dispatch.clients.len()),
+        waiting: count(waiting.len()),
+        running: count(running.len()),
+    }
+}

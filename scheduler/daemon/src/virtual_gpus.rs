@@ -1,0 +1,67 @@
+//! The child process that serves the virtual GPUs.
+//!
+//! Trap: it must go when the daemon goes, also by `kill -9`: the kernel sends it a signal then.
+
+use anyhow::{Context, bail};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// Name of the server's executable, beside the daemon's own.
+const SERVER: &str = "eager-vgpud";
+
+/// The running server; killed on drop.
+#[derive(Debug)]
+pub struct VirtualGpus {
+    child: Child,
+}
+
+impl VirtualGpus {
+    /// Starts the server and waits until it listens at `socket`, which it says in its first line.
+    pub fn start(
+        cards: &str,
+        time_scale: f64,
+        memory_scale: u64,
+        socket: &Path,
+    ) -> anyhow::Result<VirtualGpus> {
+        let own = std::env::current_exe().context("cannot find my own executable")?;
+        let server = own.with_file_name(SERVER);
+        let mut command = Command::new(&server);
+        command
+            .args(["--cards", cards])
+            .args(["--time-scale", &time_scale.to_string()])
+            .args(["--memory-scale", &memory_scale.to_string()])
+            .arg("--socket")
+            .arg(socket)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut child = eager_shm::process::end_with_parent(&mut command)
+            .spawn()
+            .with_context(|| format!("cannot start the virtual GPU server {}", server.display()))?;
+        let stdout = child.stdout.take();
+        let mut server = VirtualGpus { child };
+        let mut ready = String::new();
+        if let Some(stdout) = stdout {
+            BufReader::new(stdout).read_line(&mut ready).context("reading from the virtual GPU server")?;
+        }
+        if ready.is_empty() {
+            let status = server.child.wait().context("waiting for the virtual GPU server")?;
+            bail!("the virtual GPU server did not start ({status}); its own message is above");
+        }
+        Ok(server)
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for VirtualGpus {
+    fn drop(&mut self) {
+        // It holds nothing that must be saved, and its socket is removed with the run directory's. Errors mean that it
+        // has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
