@@ -11,7 +11,7 @@ use crate::{AllocId, AllocKind, Completion, ContextId, MemoryInfo, ModelError, N
 use std::collections::BTreeMap;
 
 /// `cudaMemAdvise`, and `cudaMemDiscardBatchAsync`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Advice {
     PreferredDevice,
     /// Kernels reach it over the link and never migrate it.
