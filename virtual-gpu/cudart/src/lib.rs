@@ -1,1 +1,17 @@
-//! (to be written)
+//! `libcudart.so.13` stand-in: the CUDA 13 runtime API over virtual GPUs, with kernels that run on the CPU.
+//!
+//! A program finds this library instead of NVIDIA's by the loader's search path and needs no change. `api` holds the
+//! exported functions, each thin; the other modules decide and carry out. Trap: the exported names must also match
+//! `libcudart.map`, or the linker hides them.
+
+mod api;
+mod config;
+mod device;
+mod event;
+mod kernel;
+mod memory;
+mod runtime;
+mod status;
+mod stream;
+mod trace;
+mod transfer;

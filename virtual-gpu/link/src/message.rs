@@ -5,7 +5,7 @@
 //! encoding (postcard) carries no names, so a change of any type here, or of the model's types used here, raises
 //! [`PROTOCOL_VERSION`]; `Hello` stays the first variant forever so that a stranger can be told apart.
 
-use eager_gpu_model::{AllocId, AllocKind, MemoryInfo, Op, OpStats};
+use eager_gpu_model::{Advice, AllocId, AllocKind, MemoryInfo, Op, OpStats, Range};
 use serde::{Deserialize, Serialize};
 
 /// Raised with every change of a message.
@@ -50,6 +50,11 @@ pub enum Request {
     },
     Free {
         alloc: AllocId,
+    },
+    Advise {
+        alloc: AllocId,
+        range: Range,
+        advice: Advice,
     },
     MemoryInfo {
         device: u32,

@@ -1,1 +1,17 @@
-//! (to be written)
+//! Serves virtual GPUs: owns the model, knows which process holds what, turns real time into modelled time and back.
+//!
+//! [`Service`] decides, with time as a parameter; [`Embedded`] and [`serve`] carry out, in one process or for many over
+//! a socket. Trap: program bytes come in and go out; only [`Scale`] may turn them into modelled bytes.
+#![forbid(unsafe_code)]
+
+mod embedded;
+mod endpoint;
+mod scale;
+mod serve;
+mod service;
+
+pub use embedded::{Embedded, EmbeddedConfig};
+pub use endpoint::{Endpoint, EndpointError};
+pub use scale::{RealNanos, Scale};
+pub use serve::serve;
+pub use service::{Answer, ProcessId, Service};

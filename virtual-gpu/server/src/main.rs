@@ -1,2 +1,76 @@
-//! (to be written)
-fn main() {}
+//! `eager-vgpud`: serves virtual GPUs on a Unix socket until it is told to stop.
+//!
+//! Trap: one line on standard output says that the socket is ready; a starter may wait for it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser;
+use eager_gpu_model::{Card, Options, parse_cards};
+use eager_vgpud::{Endpoint, Scale, Service, serve};
+
+/// Serve virtual GPUs, shared by processes. Everything they report is modelled, nothing is measured on a GPU.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Devices, such as 4xV100-16GB,1xH200.
+    #[arg(long, value_name = "LIST", value_parser = |list: &str| parse_cards(list).map(CardList))]
+    cards: CardList,
+    /// Unix socket to serve.
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// Real seconds waited per modelled second; 0: never wait.
+    #[arg(long, value_name = "X", default_value = "1", value_parser = time_scale)]
+    time_scale: f64,
+    /// Modelled bytes per program byte: 1024 lets a program of 1/1024 size stand for the full one.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    memory_scale: u64,
+    /// Processes share a device's SMs at the same time, as under NVIDIA's MPS.
+    #[arg(long, overrides_with = "no_mps")]
+    mps: bool,
+    /// Processes take turns on a device (default).
+    #[arg(long)]
+    no_mps: bool,
+}
+
+#[derive(Debug, Clone)]
+struct CardList(Vec<Card>);
+
+fn time_scale(text: &str) -> Result<f64, String> {
+    let valid = text.parse().ok().filter(|scale: &f64| scale.is_finite() && *scale >= 0.0);
+    valid.ok_or_else(|| "a number of at least 0 is expected".to_owned())
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // Help and version are no errors; of an error only its first line says something.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            let text = error.to_string();
+            eprintln!(
+                "eager-vgpud: {}",
+                text.lines().next().unwrap_or_default().trim_start_matches("error: ")
+            );
+            return ExitCode::from(2);
+        }
+    };
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("eager-vgpud: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let endpoint = Endpoint::bind(&arguments.socket)?;
+    let scale = Scale { memory: arguments.memory_scale, time: arguments.time_scale };
+    let options = Options { mps: arguments.mps, ..Options::default() };
+    let count = arguments.cards.0.len();
+    let service = Service::new(arguments.cards.0, options, scale);
+    println!("eager-vgpud: {count} virtual GPUs at {}", arguments.socket.display());
+    serve(&endpoint, service).context("the server cannot go on")
+}

@@ -1,0 +1,10 @@
+//! Gives the shared library the name and version node of NVIDIA's, so that the loader takes one for the other.
+//!
+//! Trap: the loader looks for the *soname*, so a directory on `LD_LIBRARY_PATH` needs a link `libcudart.so.13` to it.
+
+fn main() {
+    let map = concat!(env!("CARGO_MANIFEST_DIR"), "/libcudart.map");
+    println!("cargo:rerun-if-changed={map}");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--version-script={map}");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcudart.so.13");
+}

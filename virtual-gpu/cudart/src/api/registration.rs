@@ -1,0 +1,159 @@
+//! What compiled objects call from constructors: kernels, variables, and the launch configuration between `<<<` and
+//! `>>>`.
+//!
+//! Trap: all of this runs before `main`, and on NVIDIA's runtime too for everything but [`eager_vgpu_register`], so it
+//! must be quick and start nothing.
+
+use core::ffi::{c_char, c_int, c_void};
+use std::cell::RefCell;
+
+use cudarc::runtime::sys::dim3;
+use eager_exec::abi::KernelTable;
+
+use crate::kernel::{add_shadow, add_stub, add_table};
+use crate::status::{Code, guard, say};
+
+#[derive(Clone, Copy)]
+struct Configuration {
+    grid: dim3,
+    block: dim3,
+    dynamic_shared_bytes: usize,
+    stream: *mut c_void,
+}
+
+thread_local! {
+    /// A stack, because an argument expression of one launch may contain another.
+    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Takes up one translation unit's CPU kernels; see `eager_exec::abi::REGISTER_SYMBOL`.
+///
+/// # Safety
+/// `table` is null or stays valid until the process ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eager_vgpu_register(table: *const KernelTable) {
+    guard("eager_vgpu_register", 0, || {
+        // SAFETY: the caller says so.
+        unsafe { add_table(table) };
+        Ok(())
+    });
+}
+
+/// Device code for a GPU is of no use here; the handle only has to be unique and not null.
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaRegisterFatBinary(fat_binary: *mut c_void) -> *mut *mut c_void {
+    fat_binary.cast()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaRegisterFatBinaryEnd(_handle: *mut *mut c_void) {}
+
+/// Stubs stay registered: nothing is launched after the module's destructors.
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaUnregisterFatBinary(_handle: *mut *mut c_void) {}
+
+/// Called by newer nvcc host code for its lazy loading; everything is loaded here from the start.
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaInitModule(_handle: *mut *mut c_void) -> c_char {
+    1
+}
+
+/// # Safety
+/// `device_name` is a NUL-terminated string that stays valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterFunction(
+    _handle: *mut *mut c_void,
+    host_stub: *const c_char,
+    _device_function: *mut c_char,
+    device_name: *const c_char,
+    _thread_limit: c_int,
+    _thread_id: *mut c_void,
+    _block_id: *mut c_void,
+    _block: *mut dim3,
+    _grid: *mut dim3,
+    _warp_size: *mut c_int,
+) {
+    guard("__cudaRegisterFunction", 0, || {
+        // SAFETY: the caller says so.
+        unsafe { add_stub(host_stub.cast(), device_name) };
+        Ok(())
+    });
+}
+
+/// # Safety
+/// `device_name` is a NUL-terminated string that stays valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterVar(
+    _handle: *mut *mut c_void,
+    host_shadow: *mut c_char,
+    _device_address: *mut c_char,
+    device_name: *const c_char,
+    _is_extern: c_int,
+    bytes: usize,
+    _is_constant: c_int,
+    _is_global: c_int,
+) {
+    guard("__cudaRegisterVar", bytes, || {
+        // SAFETY: the caller says so.
+        unsafe { add_shadow(host_shadow.cast(), device_name) };
+        Ok(())
+    });
+}
+
+/// Not supported: a `__managed__` variable would have to live in memory that the model knows. Only nvcc makes them.
+///
+/// # Safety
+/// `device_name` is a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterManagedVar(
+    _handle: *mut *mut c_void,
+    _host_pointer: *mut *mut c_void,
+    _device_address: *mut c_char,
+    device_name: *const c_char,
+    _is_extern: c_int,
+    bytes: usize,
+    _is_constant: c_int,
+    _is_global: c_int,
+) {
+    guard("__cudaRegisterManagedVar", bytes, || {
+        // SAFETY: the caller says so.
+        let name = unsafe { core::ffi::CStr::from_ptr(device_name) }.to_string_lossy();
+        say(format_args!("__managed__ variable {name} is not supported: use cudaMallocManaged"));
+        Err(Code::cudaErrorNotSupported)
+    });
+}
+
+/// Returns 0 for success, as compiled code expects.
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaPushCallConfiguration(
+    grid: dim3,
+    block: dim3,
+    dynamic_shared_bytes: usize,
+    stream: *mut c_void,
+) -> u32 {
+    CONFIGURATIONS
+        .with_borrow_mut(|stack| stack.push(Configuration { grid, block, dynamic_shared_bytes, stream }));
+    0
+}
+
+/// # Safety
+/// All pointers are valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaPopCallConfiguration(
+    grid: *mut dim3,
+    block: *mut dim3,
+    dynamic_shared_bytes: *mut usize,
+    stream: *mut c_void,
+) -> Code {
+    let Some(top) = CONFIGURATIONS.with_borrow_mut(Vec::pop) else {
+        return Code::cudaErrorMissingConfiguration;
+    };
+    // SAFETY: the compiled code passes pointers to its own variables; `stream` points to a stream handle.
+    unsafe {
+        grid.write(top.grid);
+        block.write(top.block);
+        dynamic_shared_bytes.write(top.dynamic_shared_bytes);
+        stream.cast::<*mut c_void>().write(top.stream);
+    }
+    Code::cudaSuccess
+}

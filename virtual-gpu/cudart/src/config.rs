@@ -1,0 +1,121 @@
+//! What the environment asks for, read once.
+//!
+//! Trap: the environment is a parameter here ([`Config::read`] takes a look-up function), so that tests need not change
+//! the real one.
+
+use std::path::PathBuf;
+
+use crate::status::say;
+
+/// Socket of a server; without it the program has devices of its own.
+pub const SOCKET_VARIABLE: &str = "EAGER_VGPU_SOCKET";
+/// Devices of the program's own, such as `2xV100-16GB,1xH200`.
+pub const CARDS_VARIABLE: &str = "EAGER_VGPU";
+/// Real seconds waited per modelled second on the program's own devices; 0: never wait.
+pub const TIME_SCALE_VARIABLE: &str = "EAGER_VGPU_TIME_SCALE";
+/// Modelled bytes per program byte on the program's own devices.
+pub const MEMORY_SCALE_VARIABLE: &str = "EAGER_VGPU_MEMORY_SCALE";
+/// File for the footprint profile, written at exit.
+pub const PROFILE_VARIABLE: &str = "EAGER_VGPU_PROFILE";
+/// File for the trace of API calls.
+pub const TRACE_VARIABLE: &str = "EAGER_VGPU_TRACE";
+
+/// The default is the card of the source document's evaluation (eager launch specification §8).
+const CARDS_DEFAULT: &str = "1xV100-16GB";
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub devices: Devices,
+    pub profile: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Devices {
+    /// Behind a server's socket, shared with other processes.
+    Shared(PathBuf),
+    /// The process's own.
+    Own { cards: String, time_scale: f64, memory_scale: u64 },
+}
+
+/// A variable whose value makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}={value}: {expected}")]
+pub struct ConfigError {
+    variable: &'static str,
+    value: String,
+    expected: &'static str,
+}
+
+impl Config {
+    /// Reads the variables through `variable`.
+    ///
+    /// # Errors
+    /// A value that cannot be read, with what was expected.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Config, ConfigError> {
+        let set = |name| variable(name).filter(|value| !value.is_empty());
+        let devices = match set(SOCKET_VARIABLE) {
+            Some(path) => Devices::Shared(path.into()),
+            None => Devices::Own {
+                cards: set(CARDS_VARIABLE).unwrap_or_else(|| CARDS_DEFAULT.to_owned()),
+                time_scale: number(&set, TIME_SCALE_VARIABLE, 1.0, "a number of at least 0", |x: &f64| {
+                    x.is_finite() && *x >= 0.0
+                })?,
+                memory_scale: number(&set, MEMORY_SCALE_VARIABLE, 1, "a whole number of at least 1", |x| {
+                    *x >= 1
+                })?,
+            },
+        };
+        Ok(Config { devices, profile: set(PROFILE_VARIABLE).map(PathBuf::from) })
+    }
+
+    /// Reads the process's environment; a bad value ends in one line on standard error and `None`.
+    pub fn from_environment() -> Option<Config> {
+        Config::read(|name| std::env::var(name).ok()).map_err(|e| say(format_args!("{e}"))).ok()
+    }
+}
+
+fn number<T: std::str::FromStr>(
+    set: &impl Fn(&'static str) -> Option<String>,
+    variable: &'static str,
+    default: T,
+    expected: &'static str,
+    valid: impl Fn(&T) -> bool,
+) -> Result<T, ConfigError> {
+    let Some(value) = set(variable) else { return Ok(default) };
+    value.parse().ok().filter(valid).ok_or(ConfigError { variable, value, expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        Config::read(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn nothing_set_is_one_card_in_real_time() {
+        let own = Devices::Own { cards: "1xV100-16GB".to_owned(), time_scale: 1.0, memory_scale: 1 };
+        assert_eq!(read(&[]).unwrap(), Config { devices: own, profile: None });
+    }
+
+    #[test]
+    fn a_socket_wins_over_cards() {
+        let config = read(&[(SOCKET_VARIABLE, "/tmp/s"), (CARDS_VARIABLE, "9xH200")]).unwrap();
+        assert_eq!(config.devices, Devices::Shared("/tmp/s".into()));
+    }
+
+    #[test]
+    fn bad_numbers_are_named() {
+        for (variable, value) in [
+            (TIME_SCALE_VARIABLE, "-1"),
+            (TIME_SCALE_VARIABLE, "nan"),
+            (TIME_SCALE_VARIABLE, "fast"),
+            (MEMORY_SCALE_VARIABLE, "0"),
+            (MEMORY_SCALE_VARIABLE, "1.5"),
+        ] {
+            let error = read(&[(variable, value)]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{variable}={value}: a ")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Kernels: registration, checks, argument capture, execution on the CPU, what they touched.
+//!
+//! Trap: the CPU computes the result first and the model is asked afterwards, because only then is it known what was
+//! touched; the launch ends for the program when the modelled time is over.
+
+mod accesses;
+mod args;
+mod check;
+mod profile;
+mod registry;
+mod run;
+
+pub use args::CapturedArgs;
+pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
+pub use profile::Profile;
+pub use registry::{add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes, variable};
+pub use run::{Compute, Launch};

@@ -1,0 +1,175 @@
+//! The footprint profile: per kernel, what its arguments could reach and what it really touched (eager launch
+//! specification §7.1). Pure; the file is written elsewhere.
+//!
+//! Trap: footprints are whole blocks of the touch map, in program bytes; a profile made at one memory scale says nothing
+//! about another.
+
+use std::collections::BTreeMap;
+
+use eager_gpu_model::AllocId;
+use serde::Serialize;
+
+use super::accesses::Touched;
+use crate::memory::Kind;
+
+/// Version of the file's layout.
+const PROFILE_VERSION: u32 = 1;
+/// A footprint below this part of the static size is sparse.
+const SPARSE_BELOW: f64 = 0.1;
+/// Launches that touch the same blocks again, at least this part of the static size, are cyclic.
+const CYCLIC_FROM: f64 = 0.5;
+
+/// How a kernel's launches walk through their memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessKind {
+    /// The kernel was not compiled to record its accesses.
+    Unknown,
+    OnePass,
+    Cyclic,
+    Sparse,
+}
+
+/// Maxima over the launches of one kernel.
+#[derive(Debug, Clone, Serialize)]
+pub struct KernelProfile {
+    /// Sum of the sizes of the allocations that the arguments point to.
+    pub static_bytes: u64,
+    /// Bytes of the blocks touched.
+    pub footprint_bytes: u64,
+    pub launches: u64,
+    pub access: AccessKind,
+    #[serde(skip)]
+    repeats: bool,
+    #[serde(skip)]
+    last_touched: BTreeMap<(AllocId, u64), u64>,
+}
+
+/// All kernels of a process.
+#[derive(Debug, Serialize)]
+pub struct Profile {
+    version: u32,
+    kernels: BTreeMap<String, KernelProfile>,
+}
+
+/// One launch as the profile sees it.
+#[derive(Debug)]
+pub struct LaunchSample<'a> {
+    pub kernel: &'a str,
+    pub static_bytes: u64,
+    /// `None`: not recorded.
+    pub touched: Option<&'a [Touched]>,
+    pub block_bytes: u64,
+}
+
+impl Profile {
+    pub fn new() -> Profile {
+        Profile { version: PROFILE_VERSION, kernels: BTreeMap::new() }
+    }
+
+    pub fn add(&mut self, sample: &LaunchSample<'_>) {
+        let kernel = self.kernels.entry(sample.kernel.to_owned()).or_insert_with(|| KernelProfile {
+            static_bytes: 0,
+            footprint_bytes: 0,
+            launches: 0,
+            access: AccessKind::Unknown,
+            repeats: false,
+            last_touched: BTreeMap::new(),
+        });
+        kernel.launches += 1;
+        kernel.static_bytes = kernel.static_bytes.max(sample.static_bytes);
+        if let Some(touched) = sample.touched {
+            kernel.add_touched(touched, sample.block_bytes);
+        }
+    }
+}
+
+impl KernelProfile {
+    fn add_touched(&mut self, touched: &[Touched], block_bytes: u64) {
+        let ranges: BTreeMap<(AllocId, u64), u64> = touched
+            .iter()
+            .filter_map(|touched| match touched.allocation.kind {
+                Kind::Modelled { alloc, .. } => Some((alloc, touched)),
+                Kind::Pinned => None,
+            })
+            .flat_map(|(alloc, touched)| {
+                touched.ranges.iter().map(move |range| ((alloc, range.offset), range.bytes))
+            })
+            .collect();
+        let footprint_bytes: u64 = ranges.values().map(|bytes| bytes.next_multiple_of(block_bytes)).sum();
+        self.footprint_bytes = self.footprint_bytes.max(footprint_bytes);
+        let again_bytes = overlap_bytes(&self.last_touched, &ranges);
+        self.repeats |= self.launches > 1 && again_bytes as f64 >= CYCLIC_FROM * self.static_bytes as f64;
+        self.last_touched = ranges;
+        self.access = if (self.footprint_bytes as f64) < SPARSE_BELOW * self.static_bytes as f64 {
+            AccessKind::Sparse
+        } else if self.repeats {
+            AccessKind::Cyclic
+        } else {
+            AccessKind::OnePass
+        };
+    }
+}
+
+/// Bytes in both sets of disjoint ranges.
+fn overlap_bytes(left: &BTreeMap<(AllocId, u64), u64>, right: &BTreeMap<(AllocId, u64), u64>) -> u64 {
+    let mut sum = 0;
+    for (&(alloc, offset), &bytes) in right {
+        // The first candidate may begin before `offset`.
+        let before = left.range(..(alloc, offset)).next_back();
+        let within = left.range((alloc, offset)..(alloc, offset + bytes));
+        for (&(other, other_offset), &other_bytes) in before.into_iter().chain(within) {
+            if other == alloc {
+                let end = (offset + bytes).min(other_offset + other_bytes);
+                sum += end.saturating_sub(offset.max(other_offset));
+            }
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Allocation;
+    use eager_gpu_model::{AllocKind, Range};
+
+    fn touched(offset: u64, bytes: u64) -> Touched {
+        let kind = Kind::Modelled { alloc: AllocId(1), kind: AllocKind::Managed };
+        let allocation = Allocation { address: 0x1000, bytes: 1 << 20, device: 0, kind };
+        Touched { allocation, ranges: vec![Range { offset, bytes }], written: false }
+    }
+
+    fn profile(launches: &[(u64, u64)]) -> KernelProfile {
+        let mut profile = Profile::new();
+        for &(offset, bytes) in launches {
+            let touched = [touched(offset, bytes)];
+            let (static_bytes, block_bytes) = (1 << 20, 4096);
+            profile.add(&LaunchSample { kernel: "k", static_bytes, touched: Some(&touched), block_bytes });
+        }
+        profile.kernels["k"].clone()
+    }
+
+    #[test]
+    fn access_kinds_follow_from_footprint_and_repetition() {
+        let half = 1 << 19;
+        assert_eq!(profile(&[(0, half)]).access, AccessKind::OnePass);
+        assert_eq!(profile(&[(0, half), (half, half)]).access, AccessKind::OnePass);
+        assert_eq!(profile(&[(0, half), (0, half)]).access, AccessKind::Cyclic);
+        assert_eq!(profile(&[(0, 4096), (0, 4096)]).access, AccessKind::Sparse);
+    }
+
+    #[test]
+    fn sizes_are_maxima_in_whole_blocks() {
+        let kernel = profile(&[(0, 5000), (8192, 100)]);
+        assert_eq!((kernel.static_bytes, kernel.footprint_bytes, kernel.launches), (1 << 20, 8192, 2));
+    }
+
+    #[test]
+    fn the_file_has_the_documented_layout() {
+        let mut profile = Profile::new();
+        profile.add(&LaunchSample { kernel: "_Z1kv", static_bytes: 5, touched: None, block_bytes: 4096 });
+        let expected = r#"{"version":1,"kernels":{"_Z1kv":{"static_bytes":5,"footprint_bytes":0,"launches":1,"access":"unknown"}}}"#;
+        assert_eq!(serde_json::to_string(&profile).unwrap(), expected);
+    }
+}

@@ -1,0 +1,174 @@
+//! What the program has registered: kernels with CPU code, host stubs, device variables.
+//!
+//! Registration runs in constructors, before `main` and in no fixed order, so it only fills maps: no thread, no file, no
+//! connection. Trap: host stub and CPU code meet by the mangled device name alone, so two `static` kernels of one name
+//! in two files of a program cannot be told apart; the first one registered wins.
+
+use core::ffi::{CStr, c_char, c_void};
+use std::collections::BTreeMap;
+
+use eager_exec::abi::{KERNEL_ABI_VERSION, KernelEntry, KernelTable, VariableEntry};
+use parking_lot::Mutex;
+
+use crate::status::{Code, say};
+
+/// CPU code of one kernel and its name.
+#[derive(Debug, Clone, Copy)]
+pub struct CpuKernel {
+    pub name: &'static str,
+    pub entry: &'static KernelEntry,
+}
+
+// SAFETY: needed because an entry holds raw pointers. They lead to constants of the program that nobody writes and that
+// stay until the process ends (`add_table`'s contract), so any thread may read them.
+unsafe impl Send for CpuKernel {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for CpuKernel {}
+
+/// Where a device variable lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variable {
+    pub address: u64,
+    pub bytes: u64,
+}
+
+#[derive(Default)]
+struct Registry {
+    kernels: BTreeMap<String, CpuKernel>,
+    variables: BTreeMap<String, Variable>,
+    /// Address of the host stub to the device name.
+    stubs: BTreeMap<usize, String>,
+    /// Address of the host's shadow variable to the device name.
+    shadows: BTreeMap<usize, String>,
+    /// Dynamic shared memory that `cudaFuncSetAttribute` allowed, by stub.
+    shared_opt_in_bytes: BTreeMap<usize, u32>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    kernels: BTreeMap::new(),
+    variables: BTreeMap::new(),
+    stubs: BTreeMap::new(),
+    shadows: BTreeMap::new(),
+    shared_opt_in_bytes: BTreeMap::new(),
+});
+
+/// Takes up the kernels and variables of one translation unit.
+///
+/// # Safety
+/// `table` is null or points to a table that stays valid until the process ends.
+pub unsafe fn add_table(table: *const KernelTable) {
+    // SAFETY: null is handled; else the caller says that the table is valid for good.
+    let Some(table) = (unsafe { table.as_ref::<'static>() }) else { return };
+    if table.abi_version != KERNEL_ABI_VERSION {
+        let theirs = table.abi_version;
+        say(format_args!(
+            "kernels of ABI version {theirs} ignored, this runtime has {KERNEL_ABI_VERSION}: recompile"
+        ));
+        return;
+    }
+    // SAFETY: the counts and arrays belong together in a table of this version (checked above).
+    let (kernels, variables) = unsafe {
+        (
+            slice(table.kernels, table.kernel_count),
+            slice::<VariableEntry>(table.variables, table.variable_count),
+        )
+    };
+    let mut registry = REGISTRY.lock();
+    for entry in kernels {
+        // SAFETY: the name is a constant string of the same object.
+        if let Some(name) = unsafe { text(entry.name) } {
+            registry.kernels.entry(name.to_owned()).or_insert(CpuKernel { name, entry });
+        }
+    }
+    for variable in variables {
+        // SAFETY: the name is a constant string of the same object.
+        if let Some(name) = unsafe { text(variable.name) } {
+            let place = Variable { address: variable.address as u64, bytes: variable.bytes };
+            registry.variables.entry(name.to_owned()).or_insert(place);
+        }
+    }
+}
+
+/// # Safety
+/// `first` points to `count` entries that stay valid, or `count` is 0.
+unsafe fn slice<T>(first: *const T, count: u32) -> &'static [T] {
+    if count == 0 || first.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller says so.
+    unsafe { std::slice::from_raw_parts(first, count as usize) }
+}
+
+/// # Safety
+/// `name` is null or a NUL-terminated string that stays valid.
+unsafe fn text(name: *const c_char) -> Option<&'static str> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the caller says so.
+    unsafe { CStr::from_ptr(name) }.to_str().ok()
+}
+
+/// Joins a host stub with a kernel's device name.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string that stays valid.
+pub unsafe fn add_stub(stub: *const c_void, name: *const c_char) {
+    // SAFETY: the caller says so.
+    if let Some(name) = unsafe { text(name) } {
+        REGISTRY.lock().stubs.insert(stub as usize, name.to_owned());
+    }
+}
+
+/// Joins the host's shadow of a device variable with its device name.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string that stays valid.
+pub unsafe fn add_shadow(shadow: *const c_void, name: *const c_char) {
+    // SAFETY: the caller says so.
+    if let Some(name) = unsafe { text(name) } {
+        REGISTRY.lock().shadows.insert(shadow as usize, name.to_owned());
+    }
+}
+
+/// CPU code for a host stub.
+///
+/// # Errors
+/// `cudaErrorInvalidDeviceFunction`, with the reason on standard error.
+pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
+    let registry = REGISTRY.lock();
+    let Some(name) = registry.stubs.get(&(stub as usize)) else {
+        say(format_args!("launch of something at {stub:p} that was never registered as a kernel"));
+        return Err(Code::cudaErrorInvalidDeviceFunction);
+    };
+    let Some(found) = registry.kernels.get(name) else {
+        say(format_args!("kernel {name} has no CPU code in this program: compile its file with eagercc"));
+        return Err(Code::cudaErrorInvalidDeviceFunction);
+    };
+    Ok(*found)
+}
+
+/// Where the device variable behind a symbol lies.
+///
+/// # Errors
+/// `cudaErrorInvalidSymbol`.
+pub fn variable(symbol: *const c_void) -> Result<Variable, Code> {
+    let registry = REGISTRY.lock();
+    let name = registry.shadows.get(&(symbol as usize)).ok_or(Code::cudaErrorInvalidSymbol)?;
+    registry.variables.get(name).copied().ok_or_else(|| {
+        say(format_args!(
+            "device variable {name} has no CPU code in this program: compile its file with eagercc"
+        ));
+        Code::cudaErrorInvalidSymbol
+    })
+}
+
+/// Allows a kernel more dynamic shared memory than every kernel gets.
+pub fn opt_in_shared(stub: *const c_void, bytes: u32) {
+    REGISTRY.lock().shared_opt_in_bytes.insert(stub as usize, bytes);
+}
+
+/// What [`opt_in_shared`] allowed; 0 by default.
+pub fn shared_opt_in_bytes(stub: *const c_void) -> u32 {
+    REGISTRY.lock().shared_opt_in_bytes.get(&(stub as usize)).copied().unwrap_or(0)
+}

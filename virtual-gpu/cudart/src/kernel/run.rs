@@ -1,0 +1,157 @@
+//! One launch on the CPU, and then in the model.
+//!
+//! Trap: the touch map covers all devices' memory of the process, so launches of one process run one after the other,
+//! whatever their streams; they overlap only in modelled time.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::thread::available_parallelism;
+
+use eager_exec::{Executor, LaunchCost, LaunchFailure, TouchMap};
+use eager_gpu_model::{Kernel, Op};
+
+use super::accesses::{Blocks, Touched, TouchedBlock, by_allocation, model_accesses};
+use super::args::CapturedArgs;
+use super::check::Shape;
+use super::profile::{LaunchSample, Profile};
+use super::registry::CpuKernel;
+use crate::memory::{Allocation, Kind};
+
+/// Flag of a kernel entry: memory accesses are recorded.
+const RECORDS_TOUCHES: u32 = 1;
+
+/// A launch, ready to run later.
+#[derive(Debug)]
+pub struct Launch {
+    pub kernel: CpuKernel,
+    pub shape: Shape,
+    pub args: CapturedArgs,
+    pub device: u32,
+    pub priority: i32,
+}
+
+/// Executor and touch map, used by one launch at a time.
+#[derive(Debug)]
+pub struct Compute {
+    executor: Executor,
+    arena_base: u64,
+    touch_shift: u32,
+    /// As long as the last launch needed; made anew when the allocations reach further up.
+    touch: Option<TouchMap>,
+}
+
+impl Compute {
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn new(arena_base: u64, touch_shift: u32) -> io::Result<Compute> {
+        let workers = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Ok(Compute { executor: Executor::new(workers)?, arena_base, touch_shift, touch: None })
+    }
+
+    fn blocks(&self) -> Blocks {
+        Blocks { base: self.arena_base, block_bytes: 1 << self.touch_shift }
+    }
+
+    /// Runs the kernel's CPU code over `allocations`, all modelled ones of the process ascending by address, and says
+    /// what to submit to the model.
+    ///
+    /// # Errors
+    /// The kernel trapped.
+    pub fn run(
+        &mut self,
+        launch: &Launch,
+        allocations: &[Allocation],
+        profile: Option<&mut Profile>,
+    ) -> Result<Op, LaunchFailure> {
+        let records = launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
+        if records {
+            self.prepare_touch_map(allocations);
+        }
+        let cost = self.execute(launch, records)?;
+        let pointed = pointed_allocations(&launch.args, allocations);
+        let touched = if records {
+            self.touched(allocations)
+        } else {
+            pointed.iter().map(|&allocation| Touched::whole(allocation)).collect()
+        };
+        if let Some(profile) = profile {
+            profile.add(&LaunchSample {
+                kernel: launch.kernel.name,
+                static_bytes: pointed.iter().map(|allocation| allocation.bytes).sum(),
+                touched: records.then_some(&touched),
+                block_bytes: self.blocks().block_bytes,
+            });
+        }
+        Ok(model_op(launch, touched, cost))
+    }
+
+    fn prepare_touch_map(&mut self, allocations: &[Allocation]) {
+        let end = allocations.last().map_or(self.arena_base, |last| last.address + last.bytes);
+        let bytes = (end - self.arena_base).next_multiple_of(1 << self.touch_shift);
+        let blocks = usize::try_from(bytes >> self.touch_shift).expect("fits the address space");
+        match &self.touch {
+            Some(touch) if touch.block_count() == blocks => touch.reset(),
+            _ => self.touch = Some(TouchMap::new(self.arena_base, bytes, self.touch_shift)),
+        }
+    }
+
+    fn execute(&self, launch: &Launch, records: bool) -> Result<LaunchCost, LaunchFailure> {
+        let dynamic_shared_bytes =
+            u32::try_from(launch.shape.dynamic_shared_bytes).expect("checked at the call");
+        let executed = eager_exec::Launch {
+            entry: launch.kernel.entry,
+            grid: launch.shape.grid,
+            block: launch.shape.block,
+            dynamic_shared_bytes,
+            args: &launch.args.pointers(),
+            touch: if records { self.touch.as_ref() } else { None },
+        };
+        // SAFETY: the entry is from a table whose version was checked at registration; the arguments were captured
+        // after its parameter list; what the kernel may access is the program's business, as on a GPU.
+        unsafe { self.executor.launch(&executed) }
+    }
+
+    fn touched(&self, allocations: &[Allocation]) -> Vec<Touched> {
+        let Some(touch) = &self.touch else { return Vec::new() };
+        let blocks: Vec<TouchedBlock> = touch
+            .touched()
+            .map(|(index, touch)| TouchedBlock { index: index as u64, written: touch.written })
+            .collect();
+        by_allocation(self.blocks(), &blocks, allocations)
+    }
+}
+
+/// The allocations that the arguments point into, each once.
+fn pointed_allocations(args: &CapturedArgs, allocations: &[Allocation]) -> Vec<Allocation> {
+    let mut pointed: Vec<Allocation> = args
+        .words()
+        .filter_map(|word| {
+            let before = allocations.partition_point(|allocation| allocation.address <= word);
+            allocations[..before].last().filter(|last| word < last.address + last.bytes).copied()
+        })
+        .collect();
+    pointed.sort_by_key(|allocation| allocation.address);
+    pointed.dedup();
+    pointed
+}
+
+fn model_op(launch: &Launch, mut touched: Vec<Touched>, cost: LaunchCost) -> Op {
+    // Memory of another device's context is reached over the link on a real machine; the model has no such path.
+    touched.retain(|touched| {
+        touched.allocation.device == launch.device && touched.allocation.kind != Kind::Pinned
+    });
+    Op::Kernel(Kernel {
+        priority: launch.priority,
+        launches: 1,
+        blocks: launch.shape.blocks(),
+        threads_per_block: u32::try_from(launch.shape.threads_per_block()).expect("checked at the call"),
+        shared_bytes_per_block: launch.kernel.entry.static_shared_bytes
+            + u32::try_from(launch.shape.dynamic_shared_bytes).expect("checked at the call"),
+        registers_per_thread: 0,
+        // Every load and store asked for, caches ignored: an upper bound of the DRAM traffic.
+        dram_bytes: cost.global_bytes,
+        flops32: cost.flops32,
+        flops64: cost.flops64,
+        accesses: model_accesses(&touched, cost.global_bytes),
+    })
+}

@@ -1,0 +1,89 @@
+//! Which addresses of the arena are free: first fit over a map of free ranges. Pure.
+//!
+//! Trap: a hole is left between allocations on purpose. Programs read a little outside their arrays (a real GPU
+//! swallows that), and such a read must not be taken for use of the neighbour.
+
+use std::collections::BTreeMap;
+
+/// Free address ranges, coalesced.
+#[derive(Debug)]
+pub struct FreeRanges {
+    /// Start to length in bytes.
+    free: BTreeMap<u64, u64>,
+    /// Every allocation is rounded up to, and starts at, a multiple of this.
+    unit_bytes: u64,
+    /// Bytes left unused after each allocation.
+    hole_bytes: u64,
+}
+
+impl FreeRanges {
+    /// `start` and `bytes` must be multiples of `unit_bytes`, a power of two.
+    pub fn new(start: u64, bytes: u64, unit_bytes: u64, hole_bytes: u64) -> FreeRanges {
+        let hole_bytes = hole_bytes.next_multiple_of(unit_bytes);
+        // A hole in front of the first allocation too.
+        FreeRanges {
+            free: BTreeMap::from([(start + hole_bytes, bytes - hole_bytes)]),
+            unit_bytes,
+            hole_bytes,
+        }
+    }
+
+    /// Address of a range of at least `bytes`, or `None` when no free range is long enough.
+    pub fn allocate(&mut self, bytes: u64) -> Option<u64> {
+        let taken_bytes = self.taken_bytes(bytes)?;
+        let (&start, &length) = self.free.iter().find(|&(_, &length)| length >= taken_bytes)?;
+        self.free.remove(&start);
+        if length > taken_bytes {
+            self.free.insert(start + taken_bytes, length - taken_bytes);
+        }
+        Some(start)
+    }
+
+    /// Gives back what [`FreeRanges::allocate`] gave for `bytes`.
+    pub fn release(&mut self, address: u64, bytes: u64) {
+        let (mut start, mut length) =
+            (address, self.taken_bytes(bytes).expect("was allocated with this size"));
+        if let Some((&before, &before_length)) = self.free.range(..start).next_back() {
+            assert!(before + before_length <= start, "address {start:#x} released twice");
+            if before + before_length == start {
+                self.free.remove(&before);
+                (start, length) = (before, before_length + length);
+            }
+        }
+        if let Some(after_length) = self.free.remove(&(start + length)) {
+            length += after_length;
+        }
+        self.free.insert(start, length);
+    }
+
+    fn taken_bytes(&self, bytes: u64) -> Option<u64> {
+        bytes.max(1).checked_next_multiple_of(self.unit_bytes)?.checked_add(self.hole_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocations_are_apart_by_a_hole_and_come_back() {
+        let mut ranges = FreeRanges::new(0x10_0000, 0x10_0000, 0x1000, 0x4000);
+        let first = ranges.allocate(1).unwrap();
+        let second = ranges.allocate(0x1001).unwrap();
+        assert_eq!((first, second), (0x10_4000, 0x10_9000));
+        ranges.release(first, 1);
+        assert_eq!(ranges.allocate(0x1000), Some(first), "the hole it left is used again");
+        ranges.release(second, 0x1001);
+        ranges.release(first, 0x1000);
+        let whole = 0x10_0000 - 0x4000 - 0x4000;
+        assert_eq!(ranges.allocate(whole), Some(first), "free ranges coalesce on both sides");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_none_even_near_overflow() {
+        let mut ranges = FreeRanges::new(0, 0x10_0000, 0x1000, 0x1000);
+        assert_eq!(ranges.allocate(0x10_0000), None);
+        assert_eq!(ranges.allocate(u64::MAX), None);
+        assert!(ranges.allocate(0x1000).is_some());
+    }
+}

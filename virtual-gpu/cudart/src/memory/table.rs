@@ -1,0 +1,85 @@
+//! What the process has allocated, by address. Pure.
+//!
+//! Trap: a pointer into the middle of an allocation is as good as its start for every call but a free.
+
+use std::collections::BTreeMap;
+
+use eager_gpu_model::{AllocId, AllocKind, Range};
+
+/// Where an allocation lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `cudaMallocHost`: page-locked host memory, unknown to the model.
+    Pinned,
+    /// Known to the model.
+    Modelled { alloc: AllocId, kind: AllocKind },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocation {
+    pub address: u64,
+    pub bytes: u64,
+    /// Device of the context that it belongs to.
+    pub device: u32,
+    pub kind: Kind,
+}
+
+impl Allocation {
+    /// The range from `address` on, or `None` if it would leave the allocation.
+    pub fn range(&self, address: u64, bytes: u64) -> Option<Range> {
+        let offset = address.checked_sub(self.address)?;
+        (offset.checked_add(bytes)? <= self.bytes).then_some(Range { offset, bytes })
+    }
+}
+
+/// All live allocations.
+#[derive(Debug, Default)]
+pub struct Table {
+    by_address: BTreeMap<u64, Allocation>,
+}
+
+impl Table {
+    pub fn insert(&mut self, allocation: Allocation) {
+        let previous = self.by_address.insert(allocation.address, allocation);
+        assert!(previous.is_none(), "two allocations at one address");
+    }
+
+    /// The allocation that holds `address`.
+    pub fn find(&self, address: u64) -> Option<&Allocation> {
+        let (_, candidate) = self.by_address.range(..=address).next_back()?;
+        (address < candidate.address + candidate.bytes).then_some(candidate)
+    }
+
+    /// The allocation that starts at `address`.
+    pub fn starting_at(&self, address: u64) -> Option<&Allocation> {
+        self.by_address.get(&address)
+    }
+
+    pub fn remove(&mut self, address: u64) -> Option<Allocation> {
+        self.by_address.remove(&address)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Allocation> {
+        self.by_address.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_into_the_middle_are_found_and_the_end_is_outside() {
+        let mut table = Table::default();
+        let kind = Kind::Modelled { alloc: AllocId(7), kind: AllocKind::Device };
+        table.insert(Allocation { address: 0x1000, bytes: 16, device: 0, kind });
+        assert_eq!(table.find(0x100f).unwrap().address, 0x1000);
+        assert!(table.find(0x1010).is_none() && table.find(0xfff).is_none());
+        let allocation = table.find(0x1008).unwrap();
+        assert_eq!(allocation.range(0x1008, 8), Some(Range { offset: 8, bytes: 8 }));
+        assert_eq!(allocation.range(0x1008, 9), None);
+        assert_eq!(allocation.range(0x1008, u64::MAX), None);
+        assert!(table.starting_at(0x1008).is_none());
+        assert!(table.remove(0x1000).is_some() && table.find(0x1008).is_none());
+    }
+}

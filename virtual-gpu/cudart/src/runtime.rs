@@ -1,0 +1,291 @@
+//! The process-wide state behind the calls: made at the first call that needs a device, and kept until the process ends.
+//!
+//! Locks are taken in the order of the fields of [`Runtime`] and never held while waiting for a stream. Trap: an error
+//! of asynchronous work has no caller; it is kept and answers every later call, as on a real device.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use eager_gpu_model::Op;
+use eager_vgpu_link::{Backend, DeviceInfo, Reply, Request, Socket};
+use eager_vgpud::{Embedded, EmbeddedConfig};
+use parking_lot::Mutex;
+
+use crate::config::{Config, Devices};
+use crate::event::Event;
+use crate::kernel::{Compute, Profile};
+use crate::memory::{Allocation, Arena, Kind, Table};
+use crate::status::{Code, code_of, say};
+use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
+
+/// Size of the model's blocks of managed memory.
+const MODEL_BLOCK_BYTES: u64 = 2 << 20;
+const PAGE_BYTES: u64 = 4 << 10;
+/// The arena has addresses for this many times all devices' memory, because managed memory may exceed them.
+const ARENA_OVERSUBSCRIPTION: u64 = 8;
+const ARENA_BYTES_MIN: u64 = 16 << 30;
+const ARENA_BYTES_MAX: u64 = 4 << 40;
+
+/// Addresses and what lies there.
+#[derive(Debug)]
+pub struct Memory {
+    pub arena: Arena,
+    pub table: Table,
+    /// Page-locked host memory by address, kept alive here.
+    pub pinned: BTreeMap<u64, Vec<u128>>,
+}
+
+#[derive(Debug)]
+pub struct Runtime {
+    backend: Box<dyn Backend>,
+    /// As they were at the start; `free_bytes` is out of date.
+    pub devices: Vec<DeviceInfo>,
+    /// Devices on which the process has a context.
+    contexts: Mutex<BTreeSet<u32>>,
+    pub events: Mutex<BTreeMap<u64, Event>>,
+    pub streams: Mutex<Streams>,
+    pub compute: Mutex<Compute>,
+    pub memory: Mutex<Memory>,
+    pub profile: Option<Mutex<Profile>>,
+    profile_path: Option<PathBuf>,
+    failure: Mutex<Option<Code>>,
+}
+
+static RUNTIME: OnceLock<Result<Runtime, Code>> = OnceLock::new();
+
+impl Runtime {
+    /// The runtime, made now if need be.
+    ///
+    /// # Errors
+    /// Why it could not be made, or the error of earlier asynchronous work.
+    pub fn get() -> Result<&'static Runtime, Code> {
+        let runtime = RUNTIME.get_or_init(Runtime::start).as_ref().map_err(|code| *code)?;
+        match *runtime.failure.lock() {
+            Some(code) => Err(code),
+            None => Ok(runtime),
+        }
+    }
+
+    /// The error of earlier asynchronous work, without making a runtime.
+    pub fn failure() -> Option<Code> {
+        RUNTIME.get().and_then(|runtime| *runtime.as_ref().ok()?.failure.lock())
+    }
+
+    fn start() -> Result<Runtime, Code> {
+        let config = Config::from_environment().ok_or(Code::cudaErrorInitializationError)?;
+        let backend = connect(&config.devices)?;
+        let devices = match backend.call(Request::Devices).map_err(|e| code_of(&e))? {
+            Reply::Devices(devices) if !devices.is_empty() => devices,
+            other => return Err(unexpected(&other)),
+        };
+        let touch_shift = touch_shift(devices[0].memory_scale);
+        let arena = Arena::reserve(arena_bytes(&devices), 1 << touch_shift).map_err(|e| {
+            say(format_args!(
+                "cannot reserve addresses for device memory: {e}; is the address space limited?"
+            ));
+            Code::cudaErrorInitializationError
+        })?;
+        let compute = Compute::new(arena.base(), touch_shift).map_err(|e| {
+            say(format_args!("cannot start threads for kernels: {e}"));
+            Code::cudaErrorInitializationError
+        })?;
+        if config.profile.is_some() {
+            // SAFETY: the handler is a plain function of this library, which stays loaded: nothing unloads a runtime
+            // that the program is linked with.
+            unsafe { libc::atexit(write_profile_at_exit) };
+        }
+        Ok(Runtime {
+            backend,
+            devices,
+            contexts: Mutex::default(),
+            events: Mutex::default(),
+            streams: Mutex::new(Streams::new()),
+            compute: Mutex::new(compute),
+            memory: Mutex::new(Memory { arena, table: Table::default(), pinned: BTreeMap::new() }),
+            profile: config.profile.is_some().then(|| Mutex::new(Profile::new())),
+            profile_path: config.profile,
+            failure: Mutex::new(None),
+        })
+    }
+
+    /// The device as it was at the start.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidDevice`.
+    pub fn device(&self, device: u32) -> Result<&DeviceInfo, Code> {
+        self.devices.get(device as usize).ok_or(Code::cudaErrorInvalidDevice)
+    }
+
+    /// One request that must not be refused for reasons the program can help.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn call(&self, request: Request) -> Result<Reply, Code> {
+        self.backend.call(request).map_err(|e| code_of(&e))
+    }
+
+    /// Makes the process's context on the device unless it is there.
+    ///
+    /// # Errors
+    /// `cudaErrorMemoryAllocation` when the device has no room for it.
+    pub fn open_context(&self, device: u32) -> Result<(), Code> {
+        let mut contexts = self.contexts.lock();
+        if !contexts.contains(&device) {
+            self.call(Request::OpenContext { device })?;
+            contexts.insert(device);
+        }
+        Ok(())
+    }
+
+    /// Ends the context on the device with its memory and events of it stay; `cudaDeviceReset`.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn close_context(&self, device: u32) -> Result<(), Code> {
+        self.wait_for_device(device)?;
+        if self.contexts.lock().remove(&device) {
+            self.call(Request::CloseContext { device })?;
+        }
+        let mut memory = self.memory.lock();
+        let gone: Vec<Allocation> = memory.table.iter().filter(|a| a.device == device).copied().collect();
+        for allocation in gone {
+            memory.forget(&allocation);
+        }
+        Ok(())
+    }
+
+    /// Submits an operation and waits for its modelled end; returns the modelled nanoseconds it took.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn run_op(&self, device: u32, op: Op) -> Result<u64, Code> {
+        match self.call(Request::Run { device, op })? {
+            Reply::Ran(report) => Ok(report.duration_ns),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Adds asynchronous work; an error of it answers all later calls.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidResourceHandle` if there is no such stream.
+    pub fn enqueue(
+        &'static self,
+        stream: StreamKey,
+        waits: Vec<Arc<Completion>>,
+        work: impl FnOnce() -> Result<u64, Code> + Send + 'static,
+    ) -> Result<Arc<Completion>, Code> {
+        let work: Work = Box::new(move || {
+            if self.failure.lock().is_some() {
+                return 0;
+            }
+            work().unwrap_or_else(|code| {
+                self.failure.lock().get_or_insert(code);
+                0
+            })
+        });
+        self.streams.lock().enqueue(stream, waits, work).map_err(invalid_stream)
+    }
+
+    /// Waits for work; then the host's later work comes after it.
+    ///
+    /// # Errors
+    /// The error of any asynchronous work until then.
+    pub fn wait(&self, work: &[Arc<Completion>]) -> Result<(), Code> {
+        let reached_ns = work.iter().map(|completion| completion.wait()).max().unwrap_or(0);
+        self.streams.lock().host_reached(reached_ns);
+        self.failure.lock().map_or(Ok(()), Err)
+    }
+
+    /// Waits for all work on the device.
+    ///
+    /// # Errors
+    /// As [`Runtime::wait`].
+    pub fn wait_for_device(&self, device: u32) -> Result<(), Code> {
+        let work = self.streams.lock().last_of_device(device);
+        self.wait(&work)
+    }
+
+    fn write_profile(&self) {
+        let (Some(profile), Some(path)) = (&self.profile, &self.profile_path) else { return };
+        if let Err(e) = write_json(path, &profile.lock()) {
+            say(format_args!("no profile written to {}: {e}", path.display()));
+        }
+    }
+}
+
+impl Memory {
+    /// Gives an allocation's addresses back; the model was told already.
+    pub fn forget(&mut self, allocation: &Allocation) {
+        self.table.remove(allocation.address);
+        match allocation.kind {
+            Kind::Pinned => drop(self.pinned.remove(&allocation.address)),
+            Kind::Modelled { .. } => self.arena.release(allocation.address, allocation.bytes),
+        }
+    }
+}
+
+fn write_json(path: &Path, profile: &Profile) -> std::io::Result<()> {
+    let mut text = serde_json::to_string(profile).map_err(std::io::Error::other)?;
+    text.push('\n');
+    fs::write(path, text)
+}
+
+extern "C" fn write_profile_at_exit() {
+    if let Some(Ok(runtime)) = RUNTIME.get() {
+        // A panic must not cross into `exit`; its message is on standard error.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.write_profile()));
+    }
+}
+
+/// The code for a stream that does not exist.
+pub fn invalid_stream(_: NoStream) -> Code {
+    Code::cudaErrorInvalidResourceHandle
+}
+
+/// An answer that does not fit the question: a fault of the server.
+pub fn unexpected(reply: &Reply) -> Code {
+    say(format_args!("the virtual GPU server answered something else than was asked: {reply:?}"));
+    Code::cudaErrorUnknown
+}
+
+fn connect(devices: &Devices) -> Result<Box<dyn Backend>, Code> {
+    match devices {
+        Devices::Shared(path) => Ok(Box::new(Socket::connect(path).map_err(|e| code_of(&e))?)),
+        Devices::Own { cards, time_scale, memory_scale } => {
+            let config = EmbeddedConfig { cards, time_scale: *time_scale, memory_scale: *memory_scale };
+            let embedded = Embedded::new(&config).map_err(|e| {
+                say(format_args!("{}={cards}: {e}", crate::config::CARDS_VARIABLE));
+                Code::cudaErrorInitializationError
+            })?;
+            Ok(Box::new(embedded))
+        }
+    }
+}
+
+/// Touched memory is recorded in pieces that stand for one block of the model, but never below a page.
+fn touch_shift(memory_scale: u64) -> u32 {
+    (MODEL_BLOCK_BYTES / memory_scale.max(1)).max(PAGE_BYTES).ilog2()
+}
+
+fn arena_bytes(devices: &[DeviceInfo]) -> u64 {
+    let capacity_bytes = devices.iter().map(|device| device.capacity_bytes).fold(0, u64::saturating_add);
+    let wanted_bytes =
+        capacity_bytes.saturating_mul(ARENA_OVERSUBSCRIPTION).clamp(ARENA_BYTES_MIN, ARENA_BYTES_MAX);
+    wanted_bytes.next_multiple_of(MODEL_BLOCK_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touched_pieces_stand_for_a_model_block_but_are_pages_at_least() {
+        assert_eq!(touch_shift(1), 21);
+        assert_eq!(touch_shift(64), 15);
+        assert_eq!(touch_shift(1000), 12);
+        assert_eq!(touch_shift(1 << 20), 12);
+    }
+}

@@ -1,0 +1,71 @@
+//! How calls end: error codes, the calling thread's last error, and the guard around every exported function.
+//!
+//! Trap: no panic may cross the C boundary, so every exported function that can panic runs inside [`guard`].
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cudarc::runtime::sys::cudaError;
+use eager_vgpu_link::{LinkError, Refusal};
+
+use crate::trace;
+
+/// A CUDA error code other than `cudaSuccess`; in `Result`s only.
+pub type Code = cudaError;
+
+thread_local! {
+    static LAST: Cell<Code> = const { Cell::new(Code::cudaSuccess) };
+}
+
+/// Runs the body of an exported call: traces it, turns panics into `cudaErrorUnknown`, keeps the thread's last error.
+pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(), Code>) -> Code {
+    trace::record(call, bytes);
+    let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        // The panic's own message is on standard error already.
+        say(format_args!("internal error in {call}"));
+        Err(Code::cudaErrorUnknown)
+    });
+    match ended {
+        Ok(()) => Code::cudaSuccess,
+        Err(code) => {
+            LAST.set(code);
+            code
+        }
+    }
+}
+
+/// The thread's last error, which becomes `cudaSuccess`.
+pub fn take_last() -> Code {
+    LAST.replace(Code::cudaSuccess)
+}
+
+/// The thread's last error, which stays.
+pub fn peek_last() -> Code {
+    LAST.get()
+}
+
+/// One line on standard error, marked as ours and as virtual.
+pub fn say(line: std::fmt::Arguments<'_>) {
+    eprintln!("eager virtual GPU: {line}");
+}
+
+/// The code a program gets for a failed request. What is not an ordinary refusal is said on standard error, because
+/// CUDA's codes cannot carry the reason.
+pub fn code_of(error: &LinkError) -> Code {
+    match error {
+        LinkError::Refused(Refusal::OutOfMemory { .. }) => Code::cudaErrorMemoryAllocation,
+        LinkError::Refused(Refusal::NoDevice { .. }) => Code::cudaErrorInvalidDevice,
+        LinkError::Refused(_) => {
+            say(format_args!("{error}"));
+            Code::cudaErrorInvalidValue
+        }
+        LinkError::Connect { .. } => {
+            say(format_args!("{error}"));
+            Code::cudaErrorInitializationError
+        }
+        LinkError::Lost(_) | LinkError::Malformed { .. } => {
+            say(format_args!("{error}"));
+            Code::cudaErrorDevicesUnavailable
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Copies and fills: which memory a pointer means, what the bytes do, what the model is told. The first and last part
+//! are pure.
+//!
+//! Trap: a managed range is device memory to a copy that names the device side, and host memory to one that names the
+//! host side; the latter pulls resident pages back to the host, as a `memcpy` in the program would.
+
+use eager_gpu_model::{AllocId, AllocKind, Op, Range};
+
+use crate::memory::{Kind, Table};
+use crate::status::Code;
+
+/// Direction of a copy, as the program names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    HostToHost,
+    HostToDevice,
+    DeviceToHost,
+    DeviceToDevice,
+    /// To be found out from the pointers.
+    Default,
+}
+
+impl Direction {
+    /// # Errors
+    /// `cudaErrorInvalidMemcpyDirection`.
+    pub fn new(kind: u32) -> Result<Direction, Code> {
+        match kind {
+            0 => Ok(Direction::HostToHost),
+            1 => Ok(Direction::HostToDevice),
+            2 => Ok(Direction::DeviceToHost),
+            3 => Ok(Direction::DeviceToDevice),
+            4 => Ok(Direction::Default),
+            _ => Err(Code::cudaErrorInvalidMemcpyDirection),
+        }
+    }
+}
+
+/// Memory that one end of a copy means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Host {
+        pinned: bool,
+    },
+    Modelled {
+        alloc: AllocId,
+        kind: AllocKind,
+        device: u32,
+        range: Range,
+    },
+    /// A `__device__` or `__constant__` variable; its bytes are the model's no more than the code is.
+    Variable,
+}
+
+impl Place {
+    /// What `bytes` at `address` are.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidValue` if they begin inside an allocation and end outside.
+    pub fn of(table: &Table, address: u64, bytes: u64) -> Result<Place, Code> {
+        let Some(allocation) = table.find(address) else { return Ok(Place::Host { pinned: false }) };
+        let range = allocation.range(address, bytes).ok_or(Code::cudaErrorInvalidValue)?;
+        Ok(match allocation.kind {
+            Kind::Pinned => Place::Host { pinned: true },
+            Kind::Modelled { alloc, kind } => {
+                Place::Modelled { alloc, kind, device: allocation.device, range }
+            }
+        })
+    }
+
+    fn is_pageable(self) -> bool {
+        self == Place::Host { pinned: false }
+    }
+
+    fn is_on_device(self) -> bool {
+        matches!(self, Place::Variable | Place::Modelled { kind: AllocKind::Device, .. })
+    }
+}
+
+/// An operation and the device it is submitted to.
+pub type DeviceOp = (u32, Op);
+
+/// What the model is told about a copy, in order.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` when a pointer cannot be what the direction says.
+pub fn copy_ops(to: Place, from: Place, direction: Direction) -> Result<Vec<DeviceOp>, Code> {
+    let (to_device, from_device) = match direction {
+        Direction::HostToHost => (false, false),
+        Direction::HostToDevice => (true, false),
+        Direction::DeviceToHost => (false, true),
+        Direction::DeviceToDevice => (true, true),
+        Direction::Default => (!matches!(to, Place::Host { .. }), !matches!(from, Place::Host { .. })),
+    };
+    // Page-locked host memory has a device address too; pageable memory has none, device memory no host address.
+    let fits = |place: Place, device: bool| if device { !place.is_pageable() } else { !place.is_on_device() };
+    if !fits(to, to_device) || !fits(from, from_device) {
+        return Err(Code::cudaErrorInvalidValue);
+    }
+    let mut ops = Vec::new();
+    if !from_device {
+        ops.extend(host_access(from));
+    }
+    ops.extend(move_ops(to, to_device, from, from_device));
+    if !to_device {
+        ops.extend(host_access(to));
+    }
+    Ok(ops)
+}
+
+fn move_ops(to: Place, to_device: bool, from: Place, from_device: bool) -> Vec<DeviceOp> {
+    let arriving = match to {
+        Place::Modelled { alloc, device, range, .. } if to_device => Some((alloc, device, range)),
+        _ => None,
+    };
+    let leaving = match from {
+        Place::Modelled { alloc, device, range, .. } if from_device => Some((alloc, device, range)),
+        _ => None,
+    };
+    let pinned = |place| place == Place::Host { pinned: true };
+    match (arriving, leaving) {
+        (Some((to, device, to_range)), Some((from, from_device, from_range))) if device == from_device => {
+            vec![(device, Op::CopyOnDevice { from, from_range, to, to_offset: to_range.offset })]
+        }
+        (arriving, leaving) => {
+            let between_devices = arriving.is_some() && leaving.is_some();
+            let out = leaving.map(|(alloc, device, range)| {
+                (device, Op::CopyToHost { alloc, range, pinned: between_devices || pinned(to) })
+            });
+            let into = arriving.map(|(alloc, device, range)| {
+                (device, Op::CopyToDevice { alloc, range, pinned: between_devices || pinned(from) })
+            });
+            out.into_iter().chain(into).collect()
+        }
+    }
+}
+
+fn host_access(place: Place) -> Option<DeviceOp> {
+    match place {
+        Place::Modelled { alloc, kind: AllocKind::Managed, device, range } => {
+            Some((device, Op::HostAccess { alloc, range }))
+        }
+        _ => None,
+    }
+}
+
+/// What the model is told about a fill.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for pageable memory.
+pub fn fill_ops(place: Place) -> Result<Vec<DeviceOp>, Code> {
+    match place {
+        Place::Modelled { alloc, device, range, .. } => Ok(vec![(device, Op::Fill { alloc, range })]),
+        Place::Host { pinned: true } | Place::Variable => Ok(Vec::new()),
+        Place::Host { pinned: false } => Err(Code::cudaErrorInvalidValue),
+    }
+}
+
+/// An address that stream work may carry to its worker.
+#[derive(Debug, Clone, Copy)]
+pub struct Address(pub u64);
+
+/// Moves the bytes; the ranges may overlap.
+///
+/// # Safety
+/// Both ranges are `bytes` long and accessible until the copy is done, and nobody else writes them meanwhile.
+pub unsafe fn move_bytes(to: Address, from: Address, bytes: usize) {
+    // SAFETY: the caller says so; `copy` allows overlap.
+    unsafe { std::ptr::copy(from.0 as *const u8, to.0 as *mut u8, bytes) };
+}
+
+/// Sets every byte.
+///
+/// # Safety
+/// The range is `bytes` long and writable until the fill is done.
+pub unsafe fn fill_bytes(to: Address, value: u8, bytes: usize) {
+    // SAFETY: the caller says so.
+    unsafe { std::ptr::write_bytes(to.0 as *mut u8, value, bytes) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANGE: Range = Range { offset: 0, bytes: 64 };
+    const HOST: Place = Place::Host { pinned: false };
+
+    fn modelled(id: u64, kind: AllocKind) -> Place {
+        Place::Modelled { alloc: AllocId(id), kind, device: 0, range: RANGE }
+    }
+
+    #[test]
+    fn managed_memory_is_what_the_direction_calls_it() {
+        let (device, managed) = (modelled(1, AllocKind::Device), modelled(2, AllocKind::Managed));
+        let touch = (0, Op::HostAccess { alloc: AllocId(2), range: RANGE });
+        let into = |id, pinned| (0, Op::CopyToDevice { alloc: AllocId(id), range: RANGE, pinned });
+        assert_eq!(copy_ops(managed, HOST, Direction::HostToDevice), Ok(vec![into(2, false)]));
+        assert_eq!(copy_ops(managed, HOST, Direction::HostToHost), Ok(vec![touch.clone()]));
+        assert_eq!(copy_ops(device, managed, Direction::HostToDevice), Ok(vec![touch, into(1, false)]));
+        let pinned = Place::Host { pinned: true };
+        assert_eq!(copy_ops(device, pinned, Direction::Default), Ok(vec![into(1, true)]));
+    }
+
+    #[test]
+    fn pointers_that_contradict_the_direction_are_refused() {
+        let device = modelled(1, AllocKind::Device);
+        for (to, from, direction) in [
+            (HOST, HOST, Direction::HostToDevice),
+            (HOST, HOST, Direction::DeviceToHost),
+            (device, device, Direction::HostToDevice),
+            (device, HOST, Direction::DeviceToDevice),
+        ] {
+            assert_eq!(copy_ops(to, from, direction), Err(Code::cudaErrorInvalidValue), "{direction:?}");
+        }
+        assert_eq!(copy_ops(HOST, HOST, Direction::Default), Ok(vec![]));
+        assert_eq!(Direction::new(5), Err(Code::cudaErrorInvalidMemcpyDirection));
+    }
+}

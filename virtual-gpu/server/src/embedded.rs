@@ -1,0 +1,93 @@
+//! Virtual GPUs of one process's own: the service behind a lock, no server, no socket, no thread.
+//!
+//! Trap: nobody but the callers drives the clock. Each waits until the next event, lets time pass, and wakes the others,
+//! so a new operation must wake them too: it may have brought the next event nearer.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use eager_gpu_model::{CardsError, Options, parse_cards};
+use eager_vgpu_link::{
+    Backend, ClientFrame, LinkError, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId,
+};
+
+use crate::{Answer, ProcessId, RealNanos, Scale, Service};
+
+/// Which devices to have.
+#[derive(Debug, Clone)]
+pub struct EmbeddedConfig<'a> {
+    /// Such as `2xV100-16GB,1xH200`.
+    pub cards: &'a str,
+    pub time_scale: f64,
+    pub memory_scale: u64,
+}
+
+/// A service in this process.
+#[derive(Debug)]
+pub struct Embedded {
+    started: Instant,
+    process: ProcessId,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    service: Service,
+    next_id: u64,
+    replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
+}
+
+impl State {
+    fn deliver(&mut self, answers: Vec<Answer>) {
+        self.replies.extend(answers.into_iter().map(|answer| (answer.frame.id, answer.frame.reply)));
+    }
+}
+
+impl Embedded {
+    /// # Errors
+    /// The list of cards cannot be read.
+    pub fn new(config: &EmbeddedConfig<'_>) -> Result<Embedded, CardsError> {
+        let scale = Scale { memory: config.memory_scale, time: config.time_scale };
+        let mut service = Service::new(parse_cards(config.cards)?, Options::default(), scale);
+        let process = service.connect();
+        let hello = Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() };
+        let greeting = ClientFrame { id: RequestId(0), request: hello };
+        service.handle(RealNanos(0), process, greeting, &mut Vec::new());
+        let state = State { service, next_id: 1, replies: BTreeMap::new() };
+        Ok(Embedded { started: Instant::now(), process, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn now(&self) -> RealNanos {
+        RealNanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Backend for Embedded {
+    fn call(&self, request: Request) -> Result<Reply, LinkError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = RequestId(state.next_id);
+        state.next_id += 1;
+        let mut answers = Vec::new();
+        state.service.handle(self.now(), self.process, ClientFrame { id, request }, &mut answers);
+        state.deliver(answers);
+        self.changed.notify_all();
+        loop {
+            if let Some(reply) = state.replies.remove(&id) {
+                return Ok(reply?);
+            }
+            let Some(deadline) = state.service.deadline() else {
+                return Err(LinkError::Lost("the model forgot an operation".to_owned()));
+            };
+            let wait = Duration::from_nanos(deadline.0.saturating_sub(self.now().0));
+            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            let mut answers = Vec::new();
+            state.service.advance(self.now(), &mut answers);
+            if !answers.is_empty() {
+                state.deliver(answers);
+                self.changed.notify_all();
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The server's socket: one server per path, nothing left behind, a dead server's socket taken over.
+//!
+//! Trap: the lock file beside the socket stays when the server ends. Removing it would let two servers lock two
+//! different files of one name.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+/// Why the socket cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    #[error("another eager-vgpud already serves {path}; stop it or choose another --socket", path = path.display())]
+    Taken { path: PathBuf },
+    #[error("cannot serve {path}: {source}", path = path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// A listening socket that only this process serves; removed on drop.
+#[derive(Debug)]
+pub struct Endpoint {
+    pub listener: UnixListener,
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Endpoint {
+    /// # Errors
+    /// Another server has the path, or the path cannot be used.
+    pub fn bind(path: &Path) -> Result<Endpoint, EndpointError> {
+        let io_error = |source| EndpointError::Io { path: path.to_owned(), source };
+        let mut lock_name = path.as_os_str().to_owned();
+        lock_name.push(".lock");
+        let file =
+            File::options().create(true).truncate(false).write(true).open(&lock_name).map_err(io_error)?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| EndpointError::Taken { path: path.to_owned() })?;
+        // With the lock held, a socket that is there belonged to a server that was killed.
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_error(e)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(io_error)?;
+        listener.set_nonblocking(true).map_err(io_error)?;
+        Ok(Endpoint { listener, path: path.to_owned(), _lock: lock })
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // Nothing can be done about a socket that somebody else removed.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,309 @@
+//! What the server decides: who holds what, what the model is asked, who is answered when.
+//!
+//! Every request gets one answer; that to [`Request::Run`] when the operation ends. Trap: a process may name any
+//! allocation it likes, so each is looked up among its own before the model hears of it.
+
+use std::collections::BTreeMap;
+
+use eager_gpu_model::{
+    AllocId, AllocKind, Card, Completion, ContextId, Model, ModelError, Nanos, Op, OpId, Options,
+};
+use eager_vgpu_link::{
+    ClientFrame, DeviceInfo, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport, ServerFrame,
+};
+
+use crate::{RealNanos, Scale};
+
+/// One connected process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProcessId(pub u64);
+
+/// A frame to send.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    pub process: ProcessId,
+    pub frame: ServerFrame,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    greeted: bool,
+    contexts: BTreeMap<u32, ContextId>,
+    /// Device of each allocation.
+    allocs: BTreeMap<AllocId, u32>,
+}
+
+/// Who waits for an operation.
+#[derive(Debug, Clone, Copy)]
+struct Waiter {
+    process: ProcessId,
+    request: RequestId,
+    submitted: Nanos,
+}
+
+/// The virtual GPUs and everybody who uses them.
+#[derive(Debug)]
+pub struct Service {
+    model: Model,
+    cards: Vec<Card>,
+    scale: Scale,
+    /// Latest modelled time; what the clock is under time scale 0.
+    now: Nanos,
+    processes: BTreeMap<ProcessId, Process>,
+    next_process: u64,
+    waiters: BTreeMap<OpId, Waiter>,
+}
+
+impl Service {
+    pub fn new(cards: Vec<Card>, options: Options, scale: Scale) -> Service {
+        Service {
+            model: Model::new(cards.clone(), options),
+            cards,
+            scale,
+            now: Nanos(0),
+            processes: BTreeMap::new(),
+            next_process: 1,
+            waiters: BTreeMap::new(),
+        }
+    }
+
+    /// A process has connected.
+    pub fn connect(&mut self) -> ProcessId {
+        let process = ProcessId(self.next_process);
+        self.next_process += 1;
+        self.processes.insert(process, Process::default());
+        process
+    }
+
+    /// The process is gone: everything it held is free at once, nobody waits for its operations.
+    pub fn disconnect(&mut self, real: RealNanos, process: ProcessId) {
+        self.follow(real);
+        self.waiters.retain(|_, waiter| waiter.process != process);
+        let Some(gone) = self.processes.remove(&process) else { return };
+        for context in gone.contexts.into_values() {
+            self.destroy(context);
+        }
+    }
+
+    /// Handles one request at `real` time; what can be answered now goes to `answers`.
+    pub fn handle(
+        &mut self,
+        real: RealNanos,
+        process: ProcessId,
+        frame: ClientFrame,
+        answers: &mut Vec<Answer>,
+    ) {
+        self.follow(real);
+        let ClientFrame { id, request } = frame;
+        let reply = match request {
+            Request::Run { device, op } => match self.submit(process, id, device, op) {
+                Ok(()) => None,
+                Err(refusal) => Some(Err(refusal)),
+            },
+            other => Some(self.reply(process, other)),
+        };
+        if let Some(reply) = reply {
+            answers.push(Answer { process, frame: ServerFrame { id, reply } });
+        }
+        self.advance(real, answers);
+    }
+
+    /// When [`Service::advance`] has something to do; `None`: not before the next request.
+    pub fn deadline(&self) -> Option<RealNanos> {
+        if self.scale.time > 0.0 { self.model.next_event().map(|event| self.scale.real(event)) } else { None }
+    }
+
+    /// Lets time pass and answers whoever waited for an operation that has ended.
+    pub fn advance(&mut self, real: RealNanos, answers: &mut Vec<Answer>) {
+        self.follow(real);
+        let mut ended = Vec::new();
+        self.model.advance(self.now, &mut ended);
+        self.answer(ended, answers);
+        if self.scale.time > 0.0 {
+            return;
+        }
+        while !self.waiters.is_empty() {
+            let Some(event) = self.model.next_event() else { return };
+            self.now = self.now.max(event);
+            let mut ended = Vec::new();
+            self.model.advance(self.now, &mut ended);
+            self.answer(ended, answers);
+        }
+    }
+
+    fn follow(&mut self, real: RealNanos) {
+        if let Some(modelled) = self.scale.modelled(real) {
+            self.now = self.now.max(modelled);
+        }
+    }
+
+    fn answer(&mut self, ended: Vec<Completion>, answers: &mut Vec<Answer>) {
+        for completion in ended {
+            let Some(waiter) = self.waiters.remove(&completion.op) else { continue };
+            let duration_ns = completion.at.0.saturating_sub(waiter.submitted.0);
+            let reply = Ok(Reply::Ran(RunReport { duration_ns, stats: completion.stats }));
+            let frame = ServerFrame { id: waiter.request, reply };
+            answers.push(Answer { process: waiter.process, frame });
+        }
+    }
+
+    fn reply(&mut self, process: ProcessId, request: Request) -> Result<Reply, Refusal> {
+        if let Request::Hello { version, .. } = request {
+            return self.greet(process, version);
+        }
+        self.greeted(process)?;
+        match request {
+            Request::Devices => self.devices().map(Reply::Devices),
+            Request::OpenContext { device } => self.open_context(process, device),
+            Request::CloseContext { device } => self.close_context(process, device),
+            Request::Allocate { device, bytes, kind } => self.allocate(process, device, bytes, kind),
+            Request::Free { alloc } => self.free(process, alloc),
+            Request::Advise { alloc, range, advice } => {
+                self.owned(process, alloc)?;
+                let range = self.scale.range(range);
+                self.model.advise(self.now, alloc, range, advice).map_err(|e| self.refusal(e))?;
+                Ok(Reply::Done)
+            }
+            Request::MemoryInfo { device } => {
+                let info = self.model.memory_info(self.checked(device)?).map_err(|e| self.refusal(e))?;
+                Ok(Reply::MemoryInfo(self.scale.memory_info(info)))
+            }
+            Request::Hello { .. } | Request::Run { .. } => {
+                Err(Refusal::Invalid("handled before this point".to_owned()))
+            }
+        }
+    }
+
+    fn greet(&mut self, process: ProcessId, version: u32) -> Result<Reply, Refusal> {
+        if version != PROTOCOL_VERSION {
+            return Err(Refusal::Version { client: version, server: PROTOCOL_VERSION });
+        }
+        if let Some(process) = self.processes.get_mut(&process) {
+            process.greeted = true;
+        }
+        Ok(Reply::Welcome { version: PROTOCOL_VERSION })
+    }
+
+    fn greeted(&mut self, process: ProcessId) -> Result<&mut Process, Refusal> {
+        self.processes.get_mut(&process).filter(|process| process.greeted).ok_or(Refusal::NoHello)
+    }
+
+    /// The model's index of a device.
+    fn checked(&self, device: u32) -> Result<usize, Refusal> {
+        let count = u32::try_from(self.cards.len()).unwrap_or(u32::MAX);
+        if device < count { Ok(device as usize) } else { Err(Refusal::NoDevice { device, count }) }
+    }
+
+    fn open_context(&mut self, process: ProcessId, device: u32) -> Result<Reply, Refusal> {
+        let index = self.checked(device)?;
+        if self.greeted(process)?.contexts.contains_key(&device) {
+            return Ok(Reply::Done);
+        }
+        let context = self.model.context_create(self.now, index).map_err(|e| self.refusal(e))?;
+        self.greeted(process)?.contexts.insert(device, context);
+        Ok(Reply::Done)
+    }
+
+    fn close_context(&mut self, process: ProcessId, device: u32) -> Result<Reply, Refusal> {
+        self.checked(device)?;
+        let holder = self.greeted(process)?;
+        if let Some(context) = holder.contexts.remove(&device) {
+            holder.allocs.retain(|_, home| *home != device);
+            self.destroy(context);
+        }
+        Ok(Reply::Done)
+    }
+
+    fn destroy(&mut self, context: ContextId) {
+        self.model.context_destroy(self.now, context).expect("the service names only contexts it made");
+    }
+
+    fn context(&mut self, process: ProcessId, device: u32) -> Result<ContextId, Refusal> {
+        self.checked(device)?;
+        self.greeted(process)?.contexts.get(&device).copied().ok_or(Refusal::NoContext { device })
+    }
+
+    fn allocate(
+        &mut self,
+        process: ProcessId,
+        device: u32,
+        bytes: u64,
+        kind: AllocKind,
+    ) -> Result<Reply, Refusal> {
+        let context = self.context(process, device)?;
+        let model_bytes = self.scale.to_model_bytes(bytes);
+        let alloc = self.model.alloc(self.now, context, model_bytes, kind).map_err(|e| self.refusal(e))?;
+        self.greeted(process)?.allocs.insert(alloc, device);
+        Ok(Reply::Allocated(alloc))
+    }
+
+    fn free(&mut self, process: ProcessId, alloc: AllocId) -> Result<Reply, Refusal> {
+        self.owned(process, alloc)?;
+        self.model.free(self.now, alloc).map_err(|e| self.refusal(e))?;
+        self.greeted(process)?.allocs.remove(&alloc);
+        Ok(Reply::Done)
+    }
+
+    /// Device of an allocation of the process.
+    fn owned(&mut self, process: ProcessId, alloc: AllocId) -> Result<u32, Refusal> {
+        self.greeted(process)?.allocs.get(&alloc).copied().ok_or(Refusal::NotOwned(alloc.0))
+    }
+
+    fn submit(&mut self, process: ProcessId, request: RequestId, device: u32, op: Op) -> Result<(), Refusal> {
+        let context = self.context(process, device)?;
+        for alloc in named_allocs(&op) {
+            if self.owned(process, alloc)? != device {
+                return Err(Refusal::Invalid(format!("allocation {} is not on device {device}", alloc.0)));
+            }
+        }
+        let op = self.model.submit(self.now, context, self.scale.op(op)).map_err(|e| self.refusal(e))?;
+        self.waiters.insert(op, Waiter { process, request, submitted: self.now });
+        Ok(())
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>, Refusal> {
+        (0..).zip(&self.cards).map(|(index, card)| self.device(index, card)).collect()
+    }
+
+    fn device(&self, index: u32, card: &Card) -> Result<DeviceInfo, Refusal> {
+        let info = self.model.memory_info(index as usize).map_err(|e| self.refusal(e))?;
+        let (major, minor) =
+            card.compute_capability.split_once('.').unwrap_or((&card.compute_capability, "0"));
+        Ok(DeviceInfo {
+            index,
+            name: card.name.clone(),
+            capacity_bytes: self.scale.to_program_bytes(info.total),
+            free_bytes: self.scale.to_program_bytes(info.free),
+            sms: card.sms,
+            threads_per_sm: card.threads_per_sm,
+            blocks_per_sm: card.blocks_per_sm,
+            shared_bytes_per_sm: card.shared_bytes_per_sm,
+            registers_per_sm: card.registers_per_sm,
+            compute_capability: (major.parse().unwrap_or(0), minor.parse().unwrap_or(0)),
+            memory_scale: self.scale.memory,
+            time_scale: self.scale.time,
+        })
+    }
+
+    fn refusal(&self, error: ModelError) -> Refusal {
+        match error {
+            ModelError::OutOfMemory { wanted, free } => Refusal::OutOfMemory {
+                wanted_bytes: self.scale.to_program_bytes(wanted),
+                free_bytes: self.scale.to_program_bytes(free),
+            },
+            other => Refusal::Invalid(other.to_string()),
+        }
+    }
+}
+
+fn named_allocs(op: &Op) -> Vec<AllocId> {
+    match op {
+        Op::Kernel(kernel) => kernel.accesses.iter().map(|access| access.alloc).collect(),
+        Op::CopyOnDevice { from, to, .. } => vec![*from, *to],
+        Op::CopyToDevice { alloc, .. }
+        | Op::CopyToHost { alloc, .. }
+        | Op::Fill { alloc, .. }
+        | Op::Prefetch { alloc, .. }
+        | Op::HostAccess { alloc, .. } => vec![*alloc],
+    }
+}
