@@ -1,0 +1,66 @@
+//! Where the daemon is, and questions to it.
+//!
+//! Trap: a socket file may be there without a daemon. Only a connection says that one listens.
+
+use anyhow::Context;
+use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, VGPU_SOCKET_NAME, default_run_dir};
+use nix::unistd::Uid;
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A daemon that does not answer for so long is stuck.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A run directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaemonPlace {
+    pub run_dir: PathBuf,
+}
+
+impl DaemonPlace {
+    /// The named run directory, or the default one.
+    pub fn find(named: Option<PathBuf>) -> anyhow::Result<DaemonPlace> {
+        let xdg_runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");
+        let run_dir = named
+            .or_else(|| default_run_dir(xdg_runtime_dir.as_deref(), Uid::effective().is_root()))
+            .context("no run directory: XDG_RUNTIME_DIR is not set; give --run-dir DIR")?;
+        Ok(DaemonPlace { run_dir })
+    }
+
+    pub fn client_socket(&self) -> PathBuf {
+        self.run_dir.join(CLIENT_SOCKET_NAME)
+    }
+
+    /// Socket of the virtual GPU server; it is there only while the daemon's devices are virtual.
+    pub fn vgpu_socket(&self) -> PathBuf {
+        self.run_dir.join(VGPU_SOCKET_NAME)
+    }
+
+    /// One line that says what to do.
+    pub fn nobody_there(&self) -> String {
+        format!("no daemon at {}: start one with `eagerd --virtual 4xV100-16GB`", self.run_dir.display())
+    }
+
+    pub fn ask(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
+        let path = self.run_dir.join(ADMIN_SOCKET_NAME);
+        let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow::anyhow!(self.nobody_there()),
+            ErrorKind::PermissionDenied => {
+                anyhow::anyhow!("{} is for the daemon's owner and root only", path.display())
+            }
+            _ => anyhow::Error::new(error).context(path.display().to_string()),
+        })?;
+        let waiting = || format!("the daemon at {} does not answer", self.run_dir.display());
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).context("admin socket")?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT)).context("admin socket")?;
+        let line = serde_json::to_string(request)? + "\n";
+        stream.write_all(line.as_bytes()).with_context(waiting)?;
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).with_context(waiting)?;
+        serde_json::from_str(&answer)
+            .context("the daemon's answer is not understood; use programs of one build")
+    }
+}

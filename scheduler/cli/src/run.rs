@@ -1,0 +1,228 @@
+//! `eager run`: sets the environment for a program, then becomes it.
+//!
+//! Trap: what the environment already says about a daemon or a virtual GPU must not leak into a run that was asked to be
+//! something else; [`environment`] sets or removes every variable that decides between them.
+
+use crate::daemon::DaemonPlace;
+use crate::{fail, library, say};
+use anyhow::Context;
+use clap::Args;
+use eager_proto::{ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SOCKET, ENV_VGPU_SOCKET};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// Variables of the stand-in runtime for devices of the program's own (`virtual-gpu`, stand-in runtime).
+const ENV_VGPU_CARDS: &str = "EAGER_VGPU";
+const ENV_VGPU_TIME_SCALE: &str = "EAGER_VGPU_TIME_SCALE";
+const ENV_VGPU_MEMORY_SCALE: &str = "EAGER_VGPU_MEMORY_SCALE";
+
+/// A daemon that is alive takes a connection at once.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// As shells say it: found but not runnable, and not found.
+const EXIT_NOT_RUNNABLE: u8 = 126;
+const EXIT_NOT_FOUND: u8 = 127;
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct RunFlags {
+    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager for root].
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["socket", "plain"])]
+    run_dir: Option<PathBuf>,
+    /// The daemon's client socket, in place of its run directory.
+    #[arg(long, value_name = "PATH", conflicts_with = "plain")]
+    socket: Option<PathBuf>,
+    /// Name of the program in tables and the journal [default: the executable's name].
+    #[arg(long)]
+    label: Option<String>,
+    /// JSON file of measured kernel footprints.
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Run without a daemon, on a virtual GPU of the program's own.
+    #[arg(long)]
+    plain: bool,
+    /// The program's own virtual GPUs [default: 1xV100-16GB].
+    #[arg(long = "virtual", value_name = "CARDS", requires = "plain")]
+    cards: Option<String>,
+    /// Real seconds per modelled second of the program's own virtual GPUs; 0: nobody waits [default: 1].
+    #[arg(long, value_name = "X", requires = "plain")]
+    time_scale: Option<f64>,
+    /// Modelled bytes per program byte of the program's own virtual GPUs [default: 1].
+    #[arg(long, value_name = "N", requires = "plain")]
+    memory_scale: Option<u64>,
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// Which GPUs the program shall see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    /// Under a daemon; `vgpu` when its devices are virtual.
+    Daemon {
+        socket: PathBuf,
+        vgpu: Option<PathBuf>,
+    },
+    Plain,
+}
+
+/// A change of the environment: a value, or removal.
+type Change = (&'static str, Option<OsString>);
+
+/// Never returns when it succeeds: this process becomes the program.
+pub fn run(flags: RunFlags) -> ExitCode {
+    match prepare(&flags) {
+        Ok(mut command) => {
+            let error = command.exec();
+            say(&format!("cannot run {}: {error}", Path::new(command.get_program()).display()));
+            ExitCode::from(match error.kind() {
+                ErrorKind::NotFound => EXIT_NOT_FOUND,
+                _ => EXIT_NOT_RUNNABLE,
+            })
+        }
+        Err(error) => fail(&error),
+    }
+}
+
+fn prepare(flags: &RunFlags) -> anyhow::Result<Command> {
+    let target = target(flags)?;
+    let library_folder = if is_virtual(&target) {
+        let own = std::env::current_exe().context("cannot find my own executable")?;
+        Some(library::folder(own.parent().unwrap_or(Path::new("/")))?)
+    } else {
+        None
+    };
+    let profile = flags
+        .profile
+        .as_ref()
+        .map(|path| path.canonicalize().with_context(|| format!("profile {}", path.display())))
+        .transpose()?;
+    let library_path = library_folder
+        .map(|folder| prepend(&folder, std::env::var_os("LD_LIBRARY_PATH").as_deref()))
+        .transpose()?;
+    let (program, arguments) = flags.command.split_first().context("no program given")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for (name, value) in environment(flags, &target, profile, library_path) {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Ok(command)
+}
+
+/// Finds the daemon, and makes sure that it is there.
+fn target(flags: &RunFlags) -> anyhow::Result<Target> {
+    if flags.plain {
+        return Ok(Target::Plain);
+    }
+    let place = match &flags.socket {
+        None => DaemonPlace::find(flags.run_dir.clone())?,
+        Some(socket) => DaemonPlace { run_dir: socket.parent().unwrap_or(Path::new(".")).into() },
+    };
+    let run_dir = std::path::absolute(&place.run_dir).context("the run directory")?;
+    let place = DaemonPlace { run_dir };
+    let socket = match &flags.socket {
+        None => place.client_socket(),
+        Some(socket) => std::path::absolute(socket).context("the socket")?,
+    };
+    if eager_shm::connect_seqpacket(&socket, CONNECT_TIMEOUT).is_err() {
+        anyhow::bail!("{}, or run without one: `eager run --plain PROGRAM`", place.nobody_there());
+    }
+    let vgpu = place.vgpu_socket();
+    Ok(Target::Daemon { socket, vgpu: vgpu.exists().then_some(vgpu) })
+}
+
+fn is_virtual(target: &Target) -> bool {
+    matches!(target, Target::Plain | Target::Daemon { vgpu: Some(_), .. })
+}
+
+/// Every change to the environment.
+fn environment(
+    flags: &RunFlags,
+    target: &Target,
+    profile: Option<PathBuf>,
+    library_path: Option<OsString>,
+) -> Vec<Change> {
+    let mut changes: Vec<Change> = match target {
+        Target::Daemon { socket, vgpu } => vec![
+            (ENV_DISABLE, None),
+            (ENV_SOCKET, Some(socket.into())),
+            (ENV_VGPU_SOCKET, vgpu.as_ref().map(OsString::from)),
+        ],
+        Target::Plain => vec![(ENV_DISABLE, Some("1".into())), (ENV_SOCKET, None), (ENV_VGPU_SOCKET, None)],
+    };
+    let given = [
+        (ENV_VGPU_CARDS, flags.cards.as_ref().map(OsString::from)),
+        (ENV_VGPU_TIME_SCALE, flags.time_scale.map(|scale| scale.to_string().into())),
+        (ENV_VGPU_MEMORY_SCALE, flags.memory_scale.map(|scale| scale.to_string().into())),
+        (ENV_LABEL, flags.label.as_ref().map(OsString::from)),
+        (ENV_PROFILE, profile.map(OsString::from)),
+        ("LD_LIBRARY_PATH", library_path),
+    ];
+    // These keep what the user's environment says unless something was given.
+    changes.extend(given.into_iter().filter(|(_, value)| value.is_some()));
+    changes
+}
+
+fn prepend(folder: &Path, path: Option<&OsStr>) -> anyhow::Result<OsString> {
+    let rest = path.filter(|path| !path.is_empty()).map(std::env::split_paths).into_iter().flatten();
+    std::env::join_paths(std::iter::once(folder.to_path_buf()).chain(rest))
+        .with_context(|| format!("{} cannot stand in LD_LIBRARY_PATH", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change<'a>(changes: &'a [Change], name: &str) -> Option<Option<&'a str>> {
+        let found = changes.iter().find(|(changed, _)| *changed == name)?;
+        Some(found.1.as_ref().and_then(|value| value.to_str()))
+    }
+
+    #[test]
+    fn a_daemon_with_virtual_devices_leads_to_both_sockets() {
+        let flags = RunFlags { label: Some("job".into()), ..RunFlags::default() };
+        let target = Target::Daemon { socket: "/r/client.sock".into(), vgpu: Some("/r/vgpu.sock".into()) };
+        let changes = environment(&flags, &target, Some("/p.json".into()), Some("/lib".into()));
+        assert_eq!(change(&changes, "EAGER_SOCKET"), Some(Some("/r/client.sock")));
+        assert_eq!(change(&changes, "EAGER_VGPU_SOCKET"), Some(Some("/r/vgpu.sock")));
+        assert_eq!(change(&changes, "EAGER_DISABLE"), Some(None));
+        assert_eq!(change(&changes, "EAGER_LABEL"), Some(Some("job")));
+        assert_eq!(change(&changes, "EAGER_PROFILE"), Some(Some("/p.json")));
+        assert_eq!(change(&changes, "LD_LIBRARY_PATH"), Some(Some("/lib")));
+    }
+
+    #[test]
+    fn a_daemon_with_real_devices_leaves_the_loader_alone() {
+        let target = Target::Daemon { socket: "/r/client.sock".into(), vgpu: None };
+        assert!(!is_virtual(&target));
+        let changes = environment(&RunFlags::default(), &target, None, None);
+        assert_eq!(change(&changes, "EAGER_VGPU_SOCKET"), Some(None), "a stale one must go");
+        assert_eq!(change(&changes, "LD_LIBRARY_PATH"), None);
+        assert_eq!(change(&changes, "EAGER_LABEL"), None, "what the user has set stays");
+    }
+
+    #[test]
+    fn plain_has_no_daemon_and_its_own_devices() {
+        let flags = RunFlags { cards: Some("2xH200".into()), memory_scale: Some(64), ..RunFlags::default() };
+        let changes = environment(&flags, &Target::Plain, None, Some("/lib".into()));
+        assert_eq!(change(&changes, "EAGER_DISABLE"), Some(Some("1")));
+        assert_eq!(change(&changes, "EAGER_SOCKET"), Some(None));
+        assert_eq!(change(&changes, "EAGER_VGPU_SOCKET"), Some(None));
+        assert_eq!(change(&changes, "EAGER_VGPU"), Some(Some("2xH200")));
+        assert_eq!(change(&changes, "EAGER_VGPU_TIME_SCALE"), None, "what the user has set stays");
+        assert_eq!(change(&changes, "EAGER_VGPU_MEMORY_SCALE"), Some(Some("64")));
+    }
+
+    #[test]
+    fn the_stand_in_comes_first_for_the_loader() {
+        let path = |rest: &str| prepend(Path::new("/v"), Some(OsStr::new(rest))).expect("joins");
+        assert_eq!(path("/a:/b"), "/v:/a:/b");
+        assert_eq!(path(""), "/v");
+        assert!(prepend(Path::new("/a:b"), None).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! Tables for people: aligned, sizes in GiB. Pure.
+//!
+//! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
+//! longest entry.
+
+use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
+
+/// Which side of a column is straight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Align {
+    Left,
+    Right,
+}
+
+use Align::{Left, Right};
+
+/// `eager ps`.
+pub fn tasks(rows: &[TaskRow]) -> String {
+    const HEADER: [(&str, Align); 10] = [
+        ("TASK", Right),
+        ("PID", Right),
+        ("LABEL", Left),
+        ("FUNCTION", Left),
+        ("CLASS", Left),
+        ("GPU", Right),
+        ("NEEDS GiB", Right),
+        ("GRANT GiB", Right),
+        ("WAIT s", Right),
+        ("WHY", Left),
+    ];
+    let cells = rows.iter().map(|row| {
+        [
+            row.task.to_string(),
+            row.pid.to_string(),
+            row.label.clone(),
+            row.function.clone(),
+            if row.class.is_empty() { row.state.clone() } else { row.class.clone() },
+            row.device.map_or("-".into(), |device| device.to_string()),
+            gib(row.requirement_bytes),
+            gib(row.grant_bytes),
+            format!("{:.1}", row.waited_ms as f64 / 1e3),
+            row.reason.clone(),
+        ]
+    });
+    table(HEADER, cells)
+}
+
+/// `eager info`.
+pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
+    const HEADER: [(&str, Align); 8] = [
+        ("GPU", Right),
+        ("NAME", Left),
+        ("KIND", Left),
+        ("MEMORY GiB", Right),
+        ("GRANTED GiB", Right),
+        ("OVER GiB", Right),
+        ("NORMAL", Right),
+        ("EAGER", Right),
+    ];
+    let cells = rows.iter().map(|row| {
+        [
+            row.device.to_string(),
+            row.name.clone(),
+            row.kind.clone(),
+            gib(row.capacity_bytes),
+            gib(row.granted_bytes),
+            gib(row.oversubscribed_bytes),
+            row.normal_tasks.to_string(),
+            row.eager_tasks.to_string(),
+        ]
+    });
+    let DaemonRow { version, pid, policy, uptime_ms, clients, waiting, running } = daemon;
+    format!(
+        "eagerd {version}, pid {pid}, policy {policy}, up {} s: {clients} programs, {running} tasks running, \
+         {waiting} waiting\n{}",
+        uptime_ms / 1000,
+        table(HEADER, cells)
+    )
+}
+
+/// Three decimals: on scaled-down devices a MiB must still be seen.
+fn gib(bytes: u64) -> String {
+    format!("{:.3}", bytes as f64 / f64::from(1 << 30))
+}
+
+fn table<const N: usize>(header: [(&str, Align); N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut lines = vec![header.map(|(name, _)| name.to_owned())];
+    lines.extend(rows);
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
+    });
+    let mut text = String::new();
+    for line in &lines {
+        let padded = line.iter().zip(header).zip(widths).map(|((cell, (_, align)), width)| match align {
+            Left => format!("{cell:<width$}"),
+            Right => format!("{cell:>width$}"),
+        });
+        let joined = padded.collect::<Vec<_>>().join("  ");
+        text.push_str(joined.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task() -> TaskRow {
+        TaskRow {
+            task: 7,
+            client: 3,
+            pid: 4242,
+            uid: 1000,
+            label: "sradv1".into(),
+            function: "main".into(),
+            state: "running".into(),
+            class: "eager".into(),
+            device: Some(2),
+            requirement_bytes: 9_556_302_234,
+            grant_bytes: 3 << 30,
+            waited_ms: 1234,
+            reason: "starts eagerly: GPU 2 has 3 GiB free".into(),
+        }
+    }
+
+    #[test]
+    fn tasks_line_up() {
+        let waiting = TaskRow {
+            task: 12,
+            label: "needle-größer".into(),
+            function: String::new(),
+            state: "waiting".into(),
+            class: String::new(),
+            device: None,
+            grant_bytes: 0,
+            waited_ms: 60_000,
+            reason: "waits: there is no device yet".into(),
+            ..task()
+        };
+        let expected = "\
+TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  WAIT s  WHY
+   7  4242  sradv1         main      eager      2      8.900      3.000     1.2  starts eagerly: GPU 2 has 3 GiB free
+  12  4242  needle-größer            waiting    -      8.900      0.000    60.0  waits: there is no device yet
+";
+        assert_eq!(tasks(&[task(), waiting]), expected);
+        assert_eq!(tasks(&[]), "TASK  PID  LABEL  FUNCTION  CLASS  GPU  NEEDS GiB  GRANT GiB  WAIT s  WHY\n");
+    }
+
+    #[test]
+    fn devices_line_up() {
+        let daemon = DaemonRow {
+            version: "0.1.0".into(),
+            pid: 99,
+            policy: "eager-opt".into(),
+            uptime_ms: 61_500,
+            clients: 3,
+            waiting: 1,
+            running: 2,
+        };
+        let device = DeviceRow {
+            device: 0,
+            name: "V100-16GB".into(),
+            kind: "virtual".into(),
+            capacity_bytes: 16 << 30,
+            granted_bytes: 12 << 30,
+            oversubscribed_bytes: 1 << 20,
+            normal_tasks: 1,
+            eager_tasks: 1,
+        };
+        let expected = "\
+eagerd 0.1.0, pid 99, policy eager-opt, up 61 s: 3 programs, 2 tasks running, 1 waiting
+GPU  NAME       KIND     MEMORY GiB  GRANTED GiB  OVER GiB  NORMAL  EAGER
+  0  V100-16GB  virtual      16.000       12.000     0.001       1      1
+";
+        assert_eq!(devices(&daemon, &[device]), expected);
+    }
+}
