@@ -214,6 +214,12 @@ impl ClientConnection {
         self.requests.counters[slot.index()].retired.load(Ordering::Relaxed)
     }
 
+    /// Has the daemon taken every request so far? False for long: it is stopped or stuck, though its socket is open.
+    pub fn all_taken(&self) -> bool {
+        let head = self.requests.header.cursor.load(Ordering::Relaxed);
+        head == self.replies.header.cursor.load(Ordering::Relaxed)
+    }
+
     /// Has the daemon closed the connection (or died)? One `poll` without waiting.
     pub fn daemon_gone(&self) -> bool {
         let mut socket = [PollFd::new(self.socket.as_fd(), PollFlags::empty())];
