@@ -1,0 +1,134 @@
+//! The shim's settings, read once from the environment.
+//!
+//! Trap: a mistake here must not stop somebody's program. A value that cannot be read is reported in one line and the
+//! default is used.
+
+use eager_proto::{CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PROFILE, ENV_SOCKET};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What to do when there is no daemon, or none any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLoss {
+    /// Run as plain CUDA.
+    Open,
+    /// CUDA calls that take memory or start work fail.
+    Closed,
+    /// Wait this long for a daemon, or for its answer; then run as plain CUDA.
+    Wait(Duration),
+}
+
+/// How long a request may stay untaken before the daemon counts as lost, unless `wait:S` says otherwise. Long enough
+/// for a loaded machine, short enough that a stopped daemon does not look like a hung program.
+const UNHEARD_MAX: Duration = Duration::from_secs(10);
+/// Longest wait that can be asked for: a day. Anything above is a slip of the keyboard.
+const WAIT_SECONDS_MAX: u64 = 86_400;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    pub disabled: bool,
+    pub socket: PathBuf,
+    pub on_loss: OnLoss,
+    /// Name in the daemon's tables.
+    pub label: String,
+    pub profile: Option<PathBuf>,
+}
+
+impl Config {
+    /// Settings from environment variables (`get`) and the executable's path; and one line per value that is wrong.
+    pub fn read(get: impl Fn(&str) -> Option<OsString>, executable: Option<&Path>) -> (Config, Vec<String>) {
+        let mut complaints = Vec::new();
+        let set = |name| get(name).filter(|value| !value.is_empty());
+        let on_loss = set(ENV_ON_DAEMON_LOSS).map_or(OnLoss::Open, |value| {
+            value.to_str().and_then(parse_on_loss).unwrap_or_else(|| {
+                complaints.push(format!(
+                    "{ENV_ON_DAEMON_LOSS}={value:?} is not open, closed or wait:SECONDS (at most \
+                     {WAIT_SECONDS_MAX}): using open"
+                ));
+                OnLoss::Open
+            })
+        });
+        let default_socket = || {
+            let run = set("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
+            run.join("eager").join(CLIENT_SOCKET_NAME)
+        };
+        let file_name = executable.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let label = set(ENV_LABEL).map(|label| label.to_string_lossy().into_owned());
+        let config = Config {
+            disabled: set(ENV_DISABLE).is_some_and(|value| value == "1"),
+            socket: set(ENV_SOCKET).map_or_else(default_socket, PathBuf::from),
+            on_loss,
+            label: label.or(file_name).unwrap_or_else(|| "unknown".into()),
+            profile: set(ENV_PROFILE).map(PathBuf::from),
+        };
+        (config, complaints)
+    }
+
+    /// How long a request may stay untaken before the daemon counts as lost.
+    pub fn unheard_max(&self) -> Duration {
+        match self.on_loss {
+            OnLoss::Wait(limit) => limit,
+            OnLoss::Open | OnLoss::Closed => UNHEARD_MAX,
+        }
+    }
+}
+
+fn parse_on_loss(value: &str) -> Option<OnLoss> {
+    match value {
+        "open" => Some(OnLoss::Open),
+        "closed" => Some(OnLoss::Closed),
+        _ => {
+            let seconds: u64 = value.strip_prefix("wait:")?.parse().ok()?;
+            (seconds <= WAIT_SECONDS_MAX).then(|| OnLoss::Wait(Duration::from_secs(seconds)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> (Config, Vec<String>) {
+        let get = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
+        Config::read(get, Some(Path::new("/usr/bin/program")))
+    }
+
+    #[test]
+    fn defaults_run_as_plain_cuda_when_nobody_is_there() {
+        let (config, complaints) = read(&[]);
+        assert_eq!(config.socket, Path::new("/run/eager/client.sock"));
+        assert_eq!(
+            (config.on_loss, config.label.as_str(), config.disabled),
+            (OnLoss::Open, "program", false)
+        );
+        assert!(complaints.is_empty());
+        assert_eq!(read(&[("XDG_RUNTIME_DIR", "/x")]).0.socket, Path::new("/x/eager/client.sock"));
+    }
+
+    #[test]
+    fn each_setting_is_taken() {
+        let (config, complaints) = read(&[
+            (ENV_SOCKET, "/s"),
+            (ENV_ON_DAEMON_LOSS, "wait:3"),
+            (ENV_LABEL, "job"),
+            (ENV_PROFILE, "p.json"),
+            (ENV_DISABLE, "1"),
+        ]);
+        assert_eq!(config.on_loss, OnLoss::Wait(Duration::from_secs(3)));
+        assert_eq!(config.unheard_max(), Duration::from_secs(3));
+        assert_eq!((config.label.as_str(), config.disabled), ("job", true));
+        assert_eq!((config.socket, config.profile), ("/s".into(), Some("p.json".into())));
+        assert!(complaints.is_empty());
+    }
+
+    #[test]
+    fn a_bad_policy_is_one_line_and_the_default() {
+        for bad in ["wait", "wait:", "wait:-1", "wait:99999999", "shut"] {
+            let (config, complaints) = read(&[(ENV_ON_DAEMON_LOSS, bad)]);
+            assert_eq!(config.on_loss, OnLoss::Open);
+            assert_eq!(complaints.len(), 1);
+            assert!(complaints[0].contains(bad) && !complaints[0].contains('\n'), "{complaints:?}");
+        }
+    }
+}

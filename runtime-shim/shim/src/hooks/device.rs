@@ -1,0 +1,128 @@
+//! Devices: the program may set what it likes, the daemon chose. And the calls that wait for a whole device.
+//!
+//! Trap: CUDA's current device is per host thread, and a program's tasks may lie on several devices. "The device" of a
+//! synchronising call therefore means every device that holds a task of the program.
+
+use crate::outcome::{Outcome, Why};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime};
+use crate::scheduler::Scheduler;
+use crate::shim::Shim;
+use crate::state::Thread;
+use crate::task::TaskKey;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// `cudaSetDevice`: remembered and told back, not obeyed.
+    pub fn set_device(&self, thread: &mut Thread, device: i32) -> Outcome<()> {
+        if let Some(bypass) = self.device_is_the_programs() {
+            return bypass;
+        }
+        match self.runtime.device_count() {
+            Ok(count) if (0..count).contains(&device) => {
+                thread.program_device = device;
+                Outcome::Handled(())
+            }
+            Ok(_) => Outcome::Fail(CudaError::INVALID_DEVICE),
+            Err(error) => Outcome::Fail(error),
+        }
+    }
+
+    /// `cudaGetDevice`: what the program set.
+    pub fn get_device(&self, thread: &mut Thread) -> Outcome<i32> {
+        self.device_is_the_programs().unwrap_or(Outcome::Handled(thread.program_device))
+    }
+
+    /// Without a daemon the program chooses; but not after the daemon did, once.
+    fn device_is_the_programs<T>(&self) -> Option<Outcome<T>> {
+        if self.ever_bound.load(Ordering::Relaxed) { None } else { self.bypass_harmless() }
+    }
+
+    /// `cudaMemGetInfo`: of the task's device. The number says nothing about what the scheduler will grant.
+    pub fn mem_get_info(&self, thread: &mut Thread) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.attend(thread);
+        let device = {
+            let mut state = self.state.lock();
+            let key = state.owner_of_new(thread);
+            state.bound().find(|task| task.key == key).map(|task| task.terms.device)
+        };
+        match device.map_or(Ok(()), |device| self.enter(thread, device)) {
+            Ok(()) => Outcome::PassThrough(Why::AsItIs),
+            Err(error) => Outcome::Fail(error),
+        }
+    }
+
+    /// `cudaDeviceSynchronize`.
+    pub fn device_synchronize(&self, thread: &mut Thread) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.attend(thread);
+        let (marks, devices) = {
+            let state = self.state.lock();
+            (state.marks(), self.devices(state.bound().map(|task| task.terms.device)))
+        };
+        if devices.is_empty() {
+            return Outcome::PassThrough(Why::NotOurs);
+        }
+        let result = self.on_each(thread, &devices, |runtime| runtime.device_synchronize());
+        if result.is_ok() {
+            self.state.lock().unsynchronized = false;
+            self.retire(&marks);
+            self.tell_activity();
+        }
+        result.into()
+    }
+
+    /// `cudaDeviceReset`: everything of the program on its devices is gone, so all its tasks are.
+    pub fn device_reset(&self, thread: &mut Thread) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.attend(thread);
+        let (keys, devices): (Vec<TaskKey>, Vec<DeviceIndex>) = {
+            let state = self.state.lock();
+            let keys = state.tasks().map(|task| task.key).collect();
+            (keys, self.devices(state.bound().map(|task| task.terms.device)))
+        };
+        if devices.is_empty() {
+            return Outcome::PassThrough(Why::NotOurs);
+        }
+        let result = self.on_each(thread, &devices, |runtime| runtime.device_reset());
+        if result.is_ok() {
+            let mut state = self.state.lock();
+            state.ledger.clear();
+            state.streams.clear();
+            state.pinned = false;
+            state.last_default = None;
+            for key in keys {
+                // The reset has destroyed the streams.
+                let _ = self.end(&mut state, key);
+            }
+            thread.open.clear();
+        }
+        result.into()
+    }
+
+    fn devices(&self, all: impl Iterator<Item = DeviceIndex>) -> Vec<DeviceIndex> {
+        all.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Carries `call` out on each device and returns to the one the thread was on.
+    fn on_each(
+        &self,
+        thread: &mut Thread,
+        devices: &[DeviceIndex],
+        call: impl Fn(&R) -> CudaResult<()>,
+    ) -> CudaResult<()> {
+        let before = thread.real_device;
+        for &device in devices {
+            self.enter(thread, device)?;
+            call(&self.runtime)?;
+        }
+        before.map_or(Ok(()), |device| self.enter(thread, device))
+    }
+}

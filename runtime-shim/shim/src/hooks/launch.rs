@@ -1,0 +1,228 @@
+//! Kernel launches: which task, may it start now, on which stream.
+//!
+//! Order of a launch: find the task, bind it if it is lazy and new, take over memory it uses, pass the gate, choose the
+//! stream, count, launch. Trap: nothing here may be slow for an ungated task. An ungated launch reads one cell and takes
+//! one lock without a wait; arguments are only looked at where the answer depends on them.
+
+use crate::outcome::{Outcome, Why};
+use crate::profile::KernelSize;
+use crate::runtime::{Launch, Runtime, Span, StreamId};
+use crate::scheduler::Scheduler;
+use crate::shim::{Shim, Stop};
+use crate::state::Thread;
+use crate::task::{Kind, Phase, Task, TaskKey, Terms};
+use eager_proto::reply::gate;
+use eager_proto::request::RequestBody;
+use std::time::Duration;
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// `cudaLaunchKernel`. Returns when the kernel is queued; before that it may wait for the task's binding or gate.
+    pub fn launch(&self, thread: &mut Thread, launch: &Launch) -> Outcome<()> {
+        if let Some(bypass) = self.bypass() {
+            return bypass;
+        }
+        self.attend(thread);
+        let key = match self.admit(thread, launch) {
+            Ok(key) => key,
+            Err(stop) => return self.stopped(stop),
+        };
+        let Some(terms) = self.state.lock().task(key).map(|task| task.terms) else {
+            return Outcome::PassThrough(Why::NotOurs);
+        };
+        if let Err(error) = self.enter(thread, terms.device) {
+            return Outcome::Fail(error);
+        }
+        let choice = self.choose_stream(key, &terms, launch.stream);
+        if choice.foreign {
+            // The program's stream lives on another device than this task. Waiting on both sides keeps its order.
+            let _ = self.runtime.stream_synchronize(launch.stream);
+        }
+        self.count_launch(key, choice.stream);
+        let result = self.runtime.launch(&Launch { stream: choice.stream, ..*launch });
+        if result.is_err() {
+            self.cancel_launch(key, choice.stream);
+        } else if choice.foreign {
+            let _ = self.runtime.stream_synchronize(choice.stream);
+        }
+        self.tell_activity();
+        result.into()
+    }
+
+    /// Everything that must hold before a kernel may start; the task it belongs to.
+    fn admit(&self, thread: &mut Thread, launch: &Launch) -> Result<TaskKey, Stop> {
+        let key = self.task_of(thread, launch);
+        self.bind(thread, key, Some(launch))?;
+        self.take_over(thread, key, launch)?;
+        self.pass_gate(thread, key, launch)?;
+        Ok(key)
+    }
+
+    /// The thread's innermost static task; else the task that owns an argument; else the lazy task.
+    fn task_of(&self, thread: &Thread, launch: &Launch) -> TaskKey {
+        let mut state = self.state.lock();
+        if let Some(key) = state.innermost(thread) {
+            return key;
+        }
+        if state.bound().any(|task| task.kind != Kind::Lazy) {
+            let words = self.arguments(launch);
+            let owners = state.ledger.pointed_at(&words).into_iter().map(|allocation| allocation.owner);
+            let bound = |key: &TaskKey| state.task(*key).is_some_and(|task| task.phase == Phase::Bound);
+            if let Some(key) = owners.into_iter().find(bound) {
+                return key;
+            }
+        }
+        state.lazy()
+    }
+
+    /// 8-byte words of the arguments; none for a kernel that no module registered.
+    pub(crate) fn arguments(&self, launch: &Launch) -> Vec<u64> {
+        let program = self.program.read();
+        let kernel = program.kernel(launch.stub);
+        kernel.map_or(Vec::new(), |kernel| self.runtime.argument_words(launch.args, &kernel.argument_sizes))
+    }
+
+    /// Memory that was allocated for nobody yet (the lazy task is unbound) and is used by this task's kernel becomes
+    /// the task's: counted there, and only there.
+    fn take_over(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
+        let taken: Vec<Span> = {
+            let state = self.state.lock();
+            let unbound = |task: &&Task| task.phase == Phase::Unbound && task.account.live > 0;
+            let Some(lazy) = state.tasks().find(unbound).map(|task| task.key).filter(|&lazy| lazy != key)
+            else {
+                return Ok(());
+            };
+            let words = self.arguments(launch);
+            let used = state.ledger.pointed_at(&words).into_iter().filter(|a| a.owner == lazy);
+            used.map(|allocation| allocation.span).collect()
+        };
+        for span in taken {
+            self.hand_over(thread, key, span)?;
+        }
+        Ok(())
+    }
+
+    fn hand_over(&self, thread: &mut Thread, key: TaskKey, span: Span) -> Result<(), Stop> {
+        let (beyond, device) = {
+            let mut state = self.state.lock();
+            let Some(before) = state.ledger.get(span.start).map(|allocation| allocation.owner) else {
+                return Ok(());
+            };
+            let bytes = state.ledger.hand_over(span.start, key);
+            if let Some(task) = state.task_mut(before) {
+                task.account.give(bytes);
+            }
+            let Some(task) = state.task_mut(key) else { return Ok(()) };
+            (task.account.take(bytes), task.terms.device)
+        };
+        self.extend(thread, key, beyond).inspect_err(|_| {
+            let mut state = self.state.lock();
+            if let Some(task) = state.task_mut(key) {
+                task.account.untake(span.bytes, beyond);
+            }
+            let lazy = state.lazy();
+            state.ledger.hand_over(span.start, lazy);
+            if let Some(task) = state.task_mut(lazy) {
+                task.account.take(span.bytes);
+            }
+        })?;
+        self.enter(thread, device).map_err(Stop::Cuda)?;
+        let _ = self.runtime.prefer_device(span, device);
+        let stream = self.fill_stream(key);
+        self.fetch(key, stream, &[span.start]);
+        Ok(())
+    }
+
+    /// Waits until the gate admits this kernel (eager launch specification §6, §7). The daemon is told once which
+    /// kernel is held; it opens the gate by a larger allowance, or by making the task a normal one.
+    fn pass_gate(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
+        let mut size: Option<KernelSize> = None;
+        let mut unheard = Duration::ZERO;
+        loop {
+            let cell = self.cell(key.slot)?;
+            let terms = Terms::read(&cell);
+            let Some(scheduler) = self.scheduler.as_ref().filter(|_| terms.gated()) else { return Ok(()) };
+            let known = size.is_some();
+            let kernel = size.get_or_insert_with(|| self.kernel_size(key, launch));
+            if gate::admits(scheduler.gate(key.slot), kernel.footprint) {
+                return Ok(());
+            }
+            if !known {
+                let held = RequestBody::KernelHeld {
+                    footprint: kernel.footprint,
+                    static_size: kernel.static_size,
+                    access: kernel.access.number(),
+                    kernel: kernel.name.clone(),
+                };
+                self.send(key.slot, &held)?;
+            }
+            self.sleep(key.slot, cell.sequence, &mut unheard)?;
+            self.attend(thread);
+        }
+    }
+
+    /// What the gate must know of a launch. A kernel that no module registered may touch all its task has.
+    fn kernel_size(&self, key: TaskKey, launch: &Launch) -> KernelSize {
+        let program = self.program.read();
+        let Some(kernel) = program.kernel(launch.stub) else {
+            let live = self.state.lock().task(key).map_or(0, |task| task.account.live);
+            return self.profile.size("unknown", live);
+        };
+        let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
+        let state = self.state.lock();
+        let allocations = state.ledger.pointed_at(&words);
+        let static_size = allocations.iter().fold(0u64, |sum, a| sum.saturating_add(a.span.bytes));
+        self.profile.size(&kernel.name, static_size)
+    }
+
+    /// The stream a kernel goes to. Launches on the legacy default stream go to the task's own, in the order of the
+    /// program's launches whatever task they belong to, unless the program has blocking streams of its own.
+    fn choose_stream(&self, key: TaskKey, terms: &Terms, asked: StreamId) -> Choice {
+        let stays = |stream| Choice { stream, foreign: false };
+        let (blocking, foreign) = {
+            let state = self.state.lock();
+            let foreign = state.streams.get(&asked).is_some_and(|stream| stream.device != terms.device);
+            (state.has_blocking_streams(), foreign)
+        };
+        if (asked.is_legacy() && blocking) || (!asked.is_legacy() && !foreign) {
+            return stays(asked);
+        }
+        let Some(own) = self.own_stream(key) else { return stays(StreamId::LEGACY) };
+        if !asked.is_legacy() {
+            return Choice { stream: own, foreign: true };
+        }
+        let previous = self.state.lock().last_default.replace(own);
+        if let Some(previous) = previous.filter(|&previous| previous != own) {
+            self.order(previous, own);
+        }
+        stays(own)
+    }
+
+    /// Counted before the launch: the daemon must not see the device idle while a kernel is on its way.
+    fn count_launch(&self, key: TaskKey, stream: StreamId) {
+        let mut state = self.state.lock();
+        state.unsynchronized = true;
+        if let Some(task) = state.task_mut(key) {
+            task.flights.launch(stream);
+        }
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.add_launched(key.slot, 1);
+        }
+    }
+
+    fn cancel_launch(&self, key: TaskKey, stream: StreamId) {
+        let mut state = self.state.lock();
+        let Some(task) = state.task_mut(key) else { return };
+        task.flights.cancel(stream);
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.add_retired(key.slot, 1);
+        }
+    }
+}
+
+/// Where a kernel goes.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    stream: StreamId,
+    /// The program's stream is on another device: the task's own is used, with a wait before and after.
+    foreign: bool,
+}

@@ -1,0 +1,221 @@
+//! Allocation and free: who an allocation belongs to, what it becomes, and what the daemon is told.
+
+use crate::ledger::Origin;
+use crate::outcome::{Outcome, Why};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span};
+use crate::scheduler::Scheduler;
+use crate::shim::{Answer, Shim, Stop};
+use crate::state::Thread;
+use crate::task::{Phase, Release, TaskKey};
+use crate::voice::size_text;
+use eager_proto::request::RequestBody;
+
+/// `cudaMemAttachGlobal`: what `cudaMallocManaged` takes by default.
+const ATTACH_GLOBAL: u32 = 1;
+
+/// Room for an allocation, counted and answered for.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    key: TaskKey,
+    /// How many bytes were an extension.
+    beyond: u64,
+    place: Place,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// The device is not known yet.
+    Unbound,
+    Bound {
+        device: DeviceIndex,
+        managed: bool,
+    },
+}
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// `cudaMalloc`: of an unbound lazy task or of a task that the daemon wants managed, managed memory that prefers
+    /// the device; else plain device memory.
+    pub fn malloc(&self, thread: &mut Thread, bytes: u64) -> Outcome<u64> {
+        if let Some(bypass) = self.bypass() {
+            return bypass;
+        }
+        if bytes == 0 {
+            return Outcome::PassThrough(Why::AsItIs);
+        }
+        self.attend(thread);
+        let room = match self.make_room(thread, bytes) {
+            Ok(room) => room,
+            Err(stop) => return self.stopped(stop),
+        };
+        let (made, origin) = match room.place {
+            Place::Unbound => (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL), Origin::Rewritten),
+            Place::Bound { device, managed } => self.malloc_on(thread, bytes, device, managed),
+        };
+        self.settle_room(room, made, bytes, origin).into()
+    }
+
+    /// `cudaMallocManaged` of the program: counted, otherwise the program's business.
+    pub fn malloc_managed(&self, thread: &mut Thread, bytes: u64, flags: u32) -> Outcome<u64> {
+        if let Some(bypass) = self.bypass() {
+            return bypass;
+        }
+        if bytes == 0 {
+            return Outcome::PassThrough(Why::AsItIs);
+        }
+        self.attend(thread);
+        let room = match self.make_room(thread, bytes) {
+            Ok(room) => room,
+            Err(stop) => return self.stopped(stop),
+        };
+        let entered = match room.place {
+            Place::Bound { device, .. } => self.enter(thread, device),
+            Place::Unbound => Ok(()),
+        };
+        let made = entered.and_then(|()| self.runtime.malloc_managed(bytes, flags));
+        self.settle_room(room, made, bytes, Origin::Program).into()
+    }
+
+    /// `cudaFree`.
+    pub fn free(&self, thread: &mut Thread, address: u64) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.attend(thread);
+        if address == 0 {
+            // Programs use it to make a context; the daemon has not said on which device.
+            return Outcome::Handled(());
+        }
+        let Some(owner) = self.state.lock().ledger.get(address).map(|allocation| allocation.owner) else {
+            return Outcome::PassThrough(Why::NotOurs);
+        };
+        // Out of the ledger before it is freed: another thread may get the same address at once.
+        let Some(allocation) = self.lock_settled(owner).ledger.remove(address) else {
+            return Outcome::PassThrough(Why::NotOurs);
+        };
+        if let Err(error) = self.runtime.free(address) {
+            self.state.lock().ledger.restore(allocation);
+            return Outcome::Fail(error);
+        }
+        let mut state = self.state.lock();
+        let (owner, pinned) = (allocation.owner, state.pinned);
+        let release =
+            state.task_mut(owner).map_or(Release::Nothing, |task| task.free(allocation.span.bytes, pinned));
+        let streams = self.release(&mut state, owner, release);
+        drop(state);
+        self.destroy(streams);
+        Outcome::Handled(())
+    }
+
+    /// Counts an allocation and asks for what goes beyond what the daemon holds.
+    fn make_room(&self, thread: &mut Thread, bytes: u64) -> Result<Room, Stop> {
+        let key = self.state.lock().owner_of_new(thread);
+        let mut state = self.lock_settled(key);
+        // The task may have ended while it was waited for: then this is the next one's.
+        let key = if state.task(key).is_some() { key } else { state.owner_of_new(thread) };
+        let Some(task) = state.task_mut(key) else { return Err(Stop::Cuda(CudaError::INITIALIZATION)) };
+        if task.phase == Phase::Refused {
+            drop(state);
+            return Err(self.out_of_memory());
+        }
+        let beyond = task.account.take(bytes);
+        let (phase, terms) = (task.phase, task.terms);
+        drop(state);
+        if phase != Phase::Bound {
+            return Ok(Room { key, beyond, place: Place::Unbound });
+        }
+        let place = Place::Bound { device: terms.device, managed: terms.managed() };
+        match self.extend(thread, key, beyond) {
+            Ok(()) => Ok(Room { key, beyond, place }),
+            Err(stop) => {
+                if let Some(task) = self.state.lock().task_mut(key) {
+                    task.account.untake(bytes, beyond);
+                }
+                Err(stop)
+            }
+        }
+    }
+
+    /// Asks for `bytes` more for a bound task; waits like at its begin.
+    pub(crate) fn extend(&self, thread: &mut Thread, key: TaskKey, bytes: u64) -> Result<(), Stop> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        match self.ask(key.slot, &RequestBody::TaskExtend { bytes })? {
+            Answer::Bound(terms) => {
+                self.adopt_terms(thread, key, terms);
+                Ok(())
+            }
+            Answer::Refused(reason) => {
+                let size = size_text(bytes);
+                self.voice.say(&format!(
+                    "the scheduler refused {size} more, reason {reason}: the allocation returns an out-of-memory error"
+                ));
+                Err(self.out_of_memory())
+            }
+        }
+    }
+
+    fn malloc_on(
+        &self,
+        thread: &mut Thread,
+        bytes: u64,
+        device: DeviceIndex,
+        managed: bool,
+    ) -> (CudaResult<u64>, Origin) {
+        if let Err(error) = self.enter(thread, device) {
+            return (Err(error), Origin::Plain);
+        }
+        if !managed {
+            return (self.runtime.malloc(bytes), Origin::Plain);
+        }
+        let made = self.runtime.malloc_managed(bytes, ATTACH_GLOBAL);
+        if let Ok(start) = made {
+            // A hint: without it the memory still works, it only stays less firmly on the device.
+            let _ = self.runtime.prefer_device(Span { start, bytes }, device);
+        }
+        (made, Origin::Rewritten)
+    }
+
+    /// Enters a made allocation in the ledger, or gives its room back.
+    fn settle_room(&self, room: Room, made: CudaResult<u64>, bytes: u64, origin: Origin) -> CudaResult<u64> {
+        let mut state = self.state.lock();
+        if let Ok(start) = made {
+            state.ledger.insert(Span { start, bytes }, room.key, origin);
+            return made;
+        }
+        let Room { key, beyond, .. } = room;
+        let pinned = state.pinned;
+        let release = state.task_mut(key).map_or(Release::Nothing, |task| {
+            task.account.untake(bytes, beyond);
+            if task.phase != Phase::Bound {
+                Release::Nothing
+            } else {
+                give_back(task.free(0, pinned), beyond)
+            }
+        });
+        let streams = self.release(&mut state, key, release);
+        drop(state);
+        self.destroy(streams);
+        made
+    }
+}
+
+/// What a failed allocation gives back: the whole task, if nothing else is left of it, or its extension.
+fn give_back(after: Release, beyond: u64) -> Release {
+    match after {
+        Release::Nothing if beyond > 0 => Release::Shrink(beyond),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_allocation_gives_back_its_extension_or_the_empty_task() {
+        assert_eq!(give_back(Release::Nothing, 5), Release::Shrink(5));
+        assert_eq!(give_back(Release::Nothing, 0), Release::Nothing);
+        assert_eq!(give_back(Release::End, 5), Release::End);
+    }
+}

@@ -1,0 +1,9 @@
+//! The bodies of the hooks, by what they are about. Safe code over [`crate::runtime::Runtime`] and
+//! [`crate::scheduler::Scheduler`]; the table of exports in the crate root calls them.
+
+mod copies;
+mod device;
+mod launch;
+mod memory;
+mod streams;
+mod tasks;

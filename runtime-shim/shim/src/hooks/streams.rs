@@ -1,0 +1,160 @@
+//! Streams and events of the program: made on the task's device with the class's priority; waiting on them tells which
+//! kernels have ended.
+
+use crate::outcome::{Outcome, Why};
+use crate::runtime::{CudaResult, Priority, Runtime, StreamFlags, StreamId};
+use crate::scheduler::Scheduler;
+use crate::shim::Shim;
+use crate::state::{Mark, ProgramStream, Thread};
+use crate::task::Terms;
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// `cudaStreamCreate`, `…WithFlags`, `…WithPriority` (`asked`). Streams of eager tasks get the lowest priority;
+    /// those of high-priority tasks the highest, or what the program asked for.
+    pub fn stream_create(
+        &self,
+        thread: &mut Thread,
+        flags: StreamFlags,
+        asked: Option<i32>,
+    ) -> Outcome<StreamId> {
+        if let Some(bypass) = self.bypass() {
+            return bypass;
+        }
+        let key = match self.need_device(thread) {
+            Ok(key) => key,
+            Err(stop) => return self.stopped(stop),
+        };
+        let (terms, first_blocking) = {
+            let state = self.state.lock();
+            let terms = state.task(key).map_or(Terms::NONE, |task| task.terms);
+            (terms, flags.is_blocking() && !state.has_blocking_streams())
+        };
+        if first_blocking && let Err(error) = self.join_default_streams() {
+            return Outcome::Fail(error);
+        }
+        let made = self.runtime.stream_create(flags, priority(&terms, asked));
+        if let Ok(stream) = made {
+            self.state.lock().streams.insert(stream, ProgramStream { flags, device: terms.device });
+        }
+        made.into()
+    }
+
+    /// From the program's first blocking stream on, default-stream launches stay on the legacy stream. What went to
+    /// the shim's streams before must have ended, or the new stream would not wait for it.
+    fn join_default_streams(&self) -> CudaResult<()> {
+        let last = self.state.lock().last_default.take();
+        last.map_or(Ok(()), |stream| self.runtime.stream_synchronize(stream))
+    }
+
+    /// `cudaStreamDestroy`.
+    pub fn stream_destroy(&self, thread: &mut Thread, stream: StreamId) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.attend(thread);
+        if self.state.lock().streams.remove(&stream).is_none() {
+            return Outcome::PassThrough(Why::NotOurs);
+        }
+        // Afterwards nobody can ask whether its kernels have ended; CUDA itself lets them finish.
+        let marks: Vec<Mark> = {
+            let state = self.state.lock();
+            state.marks().into_iter().filter(|mark| mark.stream == stream).collect()
+        };
+        if !marks.is_empty() && self.runtime.stream_synchronize(stream).is_ok() {
+            self.retire(&marks);
+            self.tell_activity();
+        }
+        Outcome::PassThrough(Why::AsItIs)
+    }
+
+    /// `cudaStreamSynchronize`. For the default stream also the shim's own streams, where its kernels are.
+    pub fn stream_synchronize(&self, thread: &mut Thread, stream: StreamId) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.attend(thread);
+        let (marks, own): (Vec<Mark>, Vec<(Terms, Option<StreamId>)>) = {
+            let state = self.state.lock();
+            let own = state.bound().map(|task| (task.terms, task.stream.map(|own| own.id))).collect();
+            (state.marks(), own)
+        };
+        if own.is_empty() {
+            return Outcome::PassThrough(Why::NotOurs);
+        }
+        let mut waited = vec![stream];
+        let result = if stream.is_legacy() {
+            own.into_iter().try_for_each(|(terms, own)| {
+                self.enter(thread, terms.device)?;
+                waited.extend(own);
+                own.map_or(Ok(()), |own| self.runtime.stream_synchronize(own))?;
+                self.runtime.stream_synchronize(StreamId::LEGACY)
+            })
+        } else {
+            self.runtime.stream_synchronize(stream)
+        };
+        if result.is_ok() {
+            let ended: Vec<Mark> = marks.into_iter().filter(|mark| waited.contains(&mark.stream)).collect();
+            self.retire(&ended);
+            self.tell_activity();
+        }
+        result.into()
+    }
+
+    /// `cudaEventCreate`, `…WithFlags`: an event belongs to a device, so the lazy task is bound first.
+    pub fn event_create(&self, thread: &mut Thread) -> Outcome<()> {
+        self.on_a_device(thread)
+    }
+
+    /// `cudaMemcpyToSymbol`, `…Async`: a device variable has one copy per device, so the lazy task is bound first.
+    pub fn copy_to_symbol(&self, thread: &mut Thread) -> Outcome<()> {
+        self.on_a_device(thread)
+    }
+
+    fn on_a_device(&self, thread: &mut Thread) -> Outcome<()> {
+        if let Some(bypass) = self.bypass() {
+            return bypass;
+        }
+        match self.need_device(thread) {
+            Ok(_) => {
+                self.state.lock().unsynchronized = true;
+                Outcome::PassThrough(Why::AsItIs)
+            }
+            Err(stop) => self.stopped(stop),
+        }
+    }
+
+    /// `cudaEventSynchronize`: what it proves ended depends on where the event was recorded, which the shim does not
+    /// see; watched tasks are asked.
+    pub fn event_synchronize(&self, thread: &mut Thread, event: usize) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        let result = self.runtime.event_synchronize(event);
+        self.attend(thread);
+        result.into()
+    }
+}
+
+fn priority(terms: &Terms, asked: Option<i32>) -> Priority {
+    match asked {
+        _ if terms.eager() || !terms.high_priority() && asked.is_none() => Priority::Lowest,
+        Some(asked) => Priority::Exact(asked),
+        None => Priority::Highest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_proto::reply::{CLASS_EAGER, CLASS_NORMAL, FLAG_HIGH_PRIORITY};
+
+    #[test]
+    fn priority_follows_the_class() {
+        let eager = Terms { class: CLASS_EAGER, ..Terms::NONE };
+        let normal = Terms { class: CLASS_NORMAL, flags: FLAG_HIGH_PRIORITY, ..Terms::NONE };
+        assert_eq!(priority(&eager, Some(-5)), Priority::Lowest);
+        assert_eq!(priority(&eager, None), Priority::Lowest);
+        assert_eq!(priority(&normal, None), Priority::Highest);
+        assert_eq!(priority(&normal, Some(-1)), Priority::Exact(-1));
+    }
+}

@@ -1,0 +1,231 @@
+//! Static tasks as the pass announces them, and the binding of the lazy one.
+
+use crate::ledger::Origin;
+use crate::runtime::{Launch, Runtime, Span, StreamId};
+use crate::scheduler::Scheduler;
+use crate::shim::{Answer, Shim, Stop, answered};
+use crate::state::{NoSlot, Thread};
+use crate::task::{Kind, Phase, TaskKey, Terms};
+use crate::voice::size_text;
+use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody, Slot};
+use std::sync::atomic::Ordering;
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// `eager_task_begin`. Returns when the daemon has bound or refused the task; a refusal shows at its allocations.
+    pub fn task_begin(&self, thread: &mut Thread, site: u64, bytes: u64) {
+        if self.bypass::<()>().is_some() {
+            return;
+        }
+        self.attend(thread);
+        let Some(key) = self.claim_slot(site, bytes) else { return };
+        let function = self.program.read().function(site).unwrap_or("unknown").to_owned();
+        let body = RequestBody::TaskBegin {
+            requirement: bytes,
+            site,
+            blocks: 0,
+            threads_per_block: 0,
+            flags: 0,
+            function: function.clone(),
+        };
+        match self.ask(key.slot, &body) {
+            Ok(Answer::Bound(terms)) => {
+                self.bound(thread, key, terms);
+                thread.open.push(key);
+            }
+            Ok(Answer::Refused(reason)) => {
+                self.refused(key, &function, bytes, reason);
+                thread.open.push(key);
+            }
+            Err(_) => {
+                self.state.lock().remove_task(key);
+            }
+        }
+    }
+
+    /// `eager_all_launched`.
+    pub fn all_launched(&self, thread: &mut Thread, site: u64) {
+        if self.bypass::<()>().is_some() {
+            return;
+        }
+        self.attend(thread);
+        let state = self.state.lock();
+        let bound =
+            state.open_at(thread, site).filter(|&key| state.task(key).map(|t| t.phase) == Some(Phase::Bound));
+        if let Some(key) = bound {
+            // Under the lock, as shrinks and ends are: it must not come after the end.
+            let _ = self.send(key.slot, &RequestBody::AllLaunched);
+        }
+    }
+
+    /// `eager_task_end`.
+    pub fn task_end(&self, thread: &mut Thread, site: u64) {
+        if self.bypass::<()>().is_some() {
+            return;
+        }
+        self.attend(thread);
+        let mut state = self.state.lock();
+        let Some(key) = state.open_at(thread, site) else { return };
+        thread.open.retain(|&open| open != key);
+        let Some(release) = state.task_mut(key).map(|task| task.close()) else { return };
+        let streams = self.release(&mut state, key, release);
+        drop(state);
+        self.destroy(streams);
+    }
+
+    /// A slot for a static task. Without one the site counts as not announced: its memory goes to the lazy task.
+    fn claim_slot(&self, site: u64, bytes: u64) -> Option<TaskKey> {
+        let is_answered = |slot: Slot, end: u32| self.cell(slot).is_ok_and(|cell| answered(&cell, end));
+        loop {
+            let claimed = self.state.lock().add_static(site, bytes, is_answered);
+            match claimed {
+                Ok(key) => return Some(key),
+                Err(NoSlot::Unanswered(slot, end)) => self.await_answer(slot, end).ok()?,
+                Err(NoSlot::Full) => {
+                    self.voice.once("slots", || {
+                        "more tasks open at once than a program may have: the further ones are scheduled as one \
+                         task, bound at its first launch"
+                            .into()
+                    });
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Writes down a binding and moves the thread to its device.
+    fn bound(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
+        self.ever_bound.store(true, Ordering::Relaxed);
+        if let Some(task) = self.state.lock().task_mut(key) {
+            task.terms = terms;
+            task.phase = Phase::Bound;
+        }
+        if let Err(error) = self.enter(thread, terms.device) {
+            let (device, code) = (terms.device.0, error.code());
+            self.voice.once("device", || {
+                format!("cudaSetDevice({device}) failed with error {code}: does the daemon see other devices than this program?")
+            });
+        }
+    }
+
+    fn refused(&self, key: TaskKey, function: &str, bytes: u64, reason: u32) {
+        if let Some(task) = self.state.lock().task_mut(key) {
+            task.phase = Phase::Refused;
+        }
+        let size = size_text(bytes);
+        self.voice.say(&format!(
+            "the scheduler refused the task in {function} ({size}), reason {reason}: its CUDA calls return \
+             out-of-memory errors; `eager ps` and the daemon's journal say why"
+        ));
+    }
+
+    /// Makes sure that a task is bound, asking for the lazy one now. `launch`: its first launch, if that is the cause.
+    pub(crate) fn bind(
+        &self,
+        thread: &mut Thread,
+        key: TaskKey,
+        launch: Option<&Launch>,
+    ) -> Result<(), Stop> {
+        let mut state = self.lock_settled(key);
+        let Some(task) = state.task_mut(key) else { return Ok(()) };
+        match task.phase {
+            Phase::Bound | Phase::Asking => return Ok(()),
+            Phase::Refused => {
+                drop(state);
+                return Err(self.out_of_memory());
+            }
+            Phase::Unbound => task.phase = Phase::Asking,
+        }
+        let requirement = task.account.live;
+        let ended = state.take_ended(key.slot);
+        drop(state);
+        let result = self.ask_lazy(key, requirement, ended, launch);
+        let outcome = match result {
+            Ok(Answer::Bound(terms)) => {
+                self.bound(thread, key, terms);
+                self.place(key, launch);
+                Ok(())
+            }
+            Ok(Answer::Refused(reason)) => {
+                self.refused(key, "the whole program", requirement, reason);
+                Err(self.out_of_memory())
+            }
+            Err(stop) => {
+                if let Some(task) = self.state.lock().task_mut(key) {
+                    task.phase = Phase::Unbound;
+                }
+                Err(stop)
+            }
+        };
+        self.notify_settled();
+        outcome
+    }
+
+    fn ask_lazy(
+        &self,
+        key: TaskKey,
+        requirement: u64,
+        ended: Option<u32>,
+        launch: Option<&Launch>,
+    ) -> Result<Answer, Stop> {
+        if let Some(end) = ended {
+            self.await_answer(key.slot, end)?;
+        }
+        let product =
+            |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, &one| all.saturating_mul(u64::from(one)));
+        let managed = if requirement > 0 { BEGIN_MANAGED } else { 0 };
+        let kernel =
+            launch.and_then(|launch| self.program.read().kernel(launch.stub).map(|k| k.name.clone()));
+        let body = RequestBody::TaskBegin {
+            requirement,
+            site: 0,
+            blocks: launch.map_or(0, |launch| product(launch.grid)),
+            threads_per_block: launch.map_or(0, |launch| product(launch.block)),
+            flags: BEGIN_LAZY | managed,
+            function: kernel.unwrap_or_default(),
+        };
+        self.ask(key.slot, &body)
+    }
+
+    /// Memory that was allocated before the device was known: prefers the device now, and what was filled moves in,
+    /// the first launch's arguments first.
+    fn place(&self, key: TaskKey, launch: Option<&Launch>) {
+        let (device, spans) = {
+            let state = self.state.lock();
+            let Some(terms) = state.task(key).map(|task| task.terms) else { return };
+            let rewritten = state.ledger.of_task(key).filter(|a| a.origin == Origin::Rewritten);
+            (terms.device, rewritten.map(|allocation| allocation.span).collect::<Vec<Span>>())
+        };
+        for span in spans {
+            let _ = self.runtime.prefer_device(span, device);
+        }
+        let first = launch.map_or(Vec::new(), |launch| self.arguments(launch));
+        let first: Vec<u64> = {
+            let state = self.state.lock();
+            state.ledger.pointed_at(&first).iter().map(|allocation| allocation.span.start).collect()
+        };
+        let stream = self.fill_stream(key);
+        self.fetch(key, stream, &first);
+    }
+
+    /// Where filled data moves in before the next kernel: on the stream of the task's kernels, so that they come after
+    /// it and need not fault.
+    pub(crate) fn fill_stream(&self, key: TaskKey) -> StreamId {
+        if self.state.lock().has_blocking_streams() {
+            return StreamId::LEGACY;
+        }
+        self.own_stream(key).unwrap_or(StreamId::LEGACY)
+    }
+
+    /// Binds the lazy task now if this thread would use it: something is made that belongs to one device.
+    pub(crate) fn need_device(&self, thread: &mut Thread) -> Result<TaskKey, Stop> {
+        self.attend(thread);
+        let key = self.state.lock().owner_of_new(thread);
+        self.bind(thread, key, None)?;
+        let mut state = self.state.lock();
+        state.pinned |= state.task(key).is_some_and(|task| task.kind == Kind::Lazy);
+        let device = state.task(key).map(|task| task.terms.device);
+        drop(state);
+        device.map_or(Ok(()), |device| self.enter(thread, device)).map_err(Stop::Cuda)?;
+        Ok(key)
+    }
+}

@@ -1,0 +1,178 @@
+//! The program's live device allocations: who owns them, what they are, and where their data was last put.
+//!
+//! Trap: `on_host` and `on_device` say what the shim *asked for* (copies it made, prefetches it issued). Kernels move
+//! pages by faulting and the driver evicts without telling; the real residency is known to nobody here.
+
+use crate::runtime::Span;
+use crate::spans::Spans;
+use crate::task::TaskKey;
+use std::collections::BTreeMap;
+
+/// What an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// `cudaMalloc`, kept as it is.
+    Plain,
+    /// `cudaMalloc`, made managed by the shim.
+    Rewritten,
+    /// `cudaMallocManaged` of the program: its copies and hints are the program's own business.
+    Program,
+}
+
+/// One live allocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    pub span: Span,
+    pub owner: TaskKey,
+    pub origin: Origin,
+    /// Filled by the host and not yet moved in.
+    pub on_host: Spans,
+    /// Prefetched, and not written by the host since.
+    pub on_device: Spans,
+}
+
+/// All live allocations, by base address.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    allocations: BTreeMap<u64, Allocation>,
+}
+
+impl Ledger {
+    pub fn insert(&mut self, span: Span, owner: TaskKey, origin: Origin) {
+        let allocation =
+            Allocation { span, owner, origin, on_host: Spans::default(), on_device: Spans::default() };
+        self.allocations.insert(span.start, allocation);
+    }
+
+    /// Puts back what [`Self::remove`] took out.
+    pub fn restore(&mut self, allocation: Allocation) {
+        self.allocations.insert(allocation.span.start, allocation);
+    }
+
+    /// The allocation that starts at `base`.
+    pub fn get(&self, base: u64) -> Option<&Allocation> {
+        self.allocations.get(&base)
+    }
+
+    pub fn remove(&mut self, base: u64) -> Option<Allocation> {
+        self.allocations.remove(&base)
+    }
+
+    pub fn clear(&mut self) {
+        self.allocations.clear();
+    }
+
+    /// The allocation that `address` points into.
+    pub fn find(&self, address: u64) -> Option<&Allocation> {
+        let (_, allocation) = self.allocations.range(..=address).next_back()?;
+        allocation.span.holds(Span { start: address, bytes: 1 }).then_some(allocation)
+    }
+
+    /// The allocation that holds all of `span`.
+    pub fn find_span(&self, span: Span) -> Option<&Allocation> {
+        self.find(span.start).filter(|allocation| allocation.span.holds(span))
+    }
+
+    /// The distinct allocations that some words point into, by base address.
+    pub fn pointed_at(&self, words: &[u64]) -> Vec<&Allocation> {
+        let bases: std::collections::BTreeSet<u64> = words
+            .iter()
+            .filter_map(|&word| self.find(word))
+            .map(|allocation| allocation.span.start)
+            .collect();
+        bases.into_iter().filter_map(|base| self.get(base)).collect()
+    }
+
+    pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = &Allocation> + '_ {
+        self.allocations.values().filter(move |allocation| allocation.owner == owner)
+    }
+
+    /// Gives an allocation to another task; returns its bytes, 0 if there is none at `base`.
+    pub fn hand_over(&mut self, base: u64, owner: TaskKey) -> u64 {
+        self.allocations.get_mut(&base).map_or(0, |allocation| {
+            allocation.owner = owner;
+            allocation.span.bytes
+        })
+    }
+
+    /// The host wrote `span`.
+    pub fn filled(&mut self, span: Span) {
+        let base = self.find_span(span).map(|allocation| allocation.span.start);
+        if let Some(allocation) = base.and_then(|base| self.allocations.get_mut(&base)) {
+            allocation.on_host.insert(span);
+            allocation.on_device.remove(span);
+        }
+    }
+
+    /// Chooses what to move in: data of `owner` that lies on the host, as much as `grant` leaves beside what was moved
+    /// in before; the allocations in `first` (base addresses) before the others. Counts the chosen as moved.
+    pub fn plan_fetch(&mut self, owner: TaskKey, grant: u64, first: &[u64]) -> Vec<Span> {
+        let moved: u64 = self.of_task(owner).map(|allocation| allocation.on_device.total_bytes()).sum();
+        let mut budget = grant.saturating_sub(moved);
+        let others = self.of_task(owner).map(|allocation| allocation.span.start);
+        let order: Vec<u64> =
+            first.iter().copied().chain(others.filter(|base| !first.contains(base))).collect();
+        let mut plan = Vec::new();
+        for base in order {
+            let Some(allocation) = self.allocations.get_mut(&base).filter(|a| a.owner == owner) else {
+                continue;
+            };
+            for span in allocation.on_host.prefix(budget) {
+                allocation.on_host.remove(span);
+                allocation.on_device.insert(span);
+                budget -= span.bytes;
+                plan.push(span);
+            }
+        }
+        plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_proto::request::Slot;
+
+    fn owner() -> TaskKey {
+        TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 }
+    }
+
+    fn span(start: u64, bytes: u64) -> Span {
+        Span { start, bytes }
+    }
+
+    fn two_buffers() -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.insert(span(1000, 100), owner(), Origin::Rewritten);
+        ledger.insert(span(2000, 50), owner(), Origin::Rewritten);
+        ledger
+    }
+
+    #[test]
+    fn finds_by_interior_pointer_and_not_past_the_end() {
+        let ledger = two_buffers();
+        assert_eq!(ledger.find(1099).map(|a| a.span.start), Some(1000));
+        assert!(ledger.find(1100).is_none() && ledger.find(999).is_none());
+        assert!(ledger.find_span(span(1050, 51)).is_none(), "reaches past the end");
+        assert!(ledger.find_span(span(1050, u64::MAX)).is_none(), "wraps round");
+    }
+
+    #[test]
+    fn counts_each_buffer_once_however_many_arguments_point_into_it() {
+        let ledger = two_buffers();
+        let bytes: u64 = ledger.pointed_at(&[1000, 1001, 5, 2049]).iter().map(|a| a.span.bytes).sum();
+        assert_eq!(bytes, 150);
+    }
+
+    #[test]
+    fn fetches_within_the_grant_and_the_rest_when_it_grows() {
+        let mut ledger = two_buffers();
+        ledger.filled(span(1000, 100));
+        ledger.filled(span(2000, 50));
+        assert_eq!(ledger.plan_fetch(owner(), 80, &[2000]), [span(2000, 50), span(1000, 30)]);
+        assert_eq!(ledger.plan_fetch(owner(), 80, &[]), [], "the grant is used up");
+        assert_eq!(ledger.plan_fetch(owner(), 150, &[]), [span(1030, 70)]);
+        ledger.filled(span(1000, 10));
+        assert_eq!(ledger.plan_fetch(owner(), 150, &[]), [span(1000, 10)], "written again, fetched again");
+    }
+}

@@ -1,0 +1,53 @@
+//! What a hook can say: one of three things, never a panic.
+
+use crate::runtime::{CudaError, CudaResult};
+
+/// Result of a hook; the export layer turns it into a CUDA return value.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// The shim did what the call asks for.
+    Handled(T),
+    /// The real runtime gets the call as it came.
+    PassThrough(Why),
+    /// The call fails with this error.
+    Fail(CudaError),
+}
+
+impl<T> Outcome<T> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Outcome::Handled(value) => Outcome::Handled(change(value)),
+            Outcome::PassThrough(why) => Outcome::PassThrough(why),
+            Outcome::Fail(error) => Outcome::Fail(error),
+        }
+    }
+}
+
+/// Why a call goes to the real runtime unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// `EAGER_DISABLE=1`.
+    Disabled,
+    /// There is no daemon, or none any more.
+    NoDaemon,
+    /// A child forked after CUDA was used.
+    ForkedChild,
+    /// The call came from inside the shim or the runtime, or while the thread was ending.
+    Reentrant,
+    /// The hook panicked.
+    Panicked,
+    /// It concerns memory or a stream that the shim does not manage.
+    NotOurs,
+    /// The shim has prepared it (right device, counted) and changes nothing in it.
+    AsItIs,
+}
+
+impl<T> From<CudaResult<T>> for Outcome<T> {
+    fn from(result: CudaResult<T>) -> Outcome<T> {
+        match result {
+            Ok(value) => Outcome::Handled(value),
+            Err(error) => Outcome::Fail(error),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The one shim of this process: made at its first use, inert in a child forked after that.
+//!
+//! Nothing happens before the first hooked call: no thread, no socket, no environment. The shim never starts a thread.
+//! Traps:
+//! - after `fork` a lock may be held for ever by a thread that the child does not have, and the connection speaks for
+//!   the parent. So the child is recognised *before* any lock is taken, by a page that the kernel wipes in children
+//!   (`MADV_WIPEONFORK`): one load. CUDA itself does not work in such a child;
+//! - a child forked *before* the first use finds nothing here and makes its own connection.
+
+use crate::config::{Config, OnLoss};
+use crate::outcome::{Outcome, Why};
+use crate::profile::Profile;
+use crate::program::Program;
+use crate::real::RealRuntime;
+use crate::shim::Shim;
+use crate::state::Thread;
+use crate::voice::{Voice, to_stderr};
+use eager_proto::hello::Hello;
+use eager_shm::client::{ClientConnection, ConnectError};
+use parking_lot::{Mutex, RwLock};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+/// The shim as it runs in programs.
+pub type LiveShim = Shim<RealRuntime, ClientConnection>;
+
+/// Bound on each step of connecting.
+const CONNECT_STEP_MAX: Duration = Duration::from_secs(5);
+/// Pause between two tries to connect under `wait:SECONDS`.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the compiler pass told; filled by constructors.
+pub static PROGRAM: RwLock<Program> = RwLock::new(Program::new());
+
+static SHIM: OnceLock<Option<LiveShim>> = OnceLock::new();
+/// Taken while the shim is made, so that two threads do not connect.
+static STARTING: Mutex<()> = Mutex::new(());
+/// A byte that is 1 in the process that first used the shim and 0 in its forked children. Null: not used yet.
+static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static THREAD: RefCell<Thread> = RefCell::default();
+}
+
+/// Runs a hook: once per thread at a time, never in a forked child, and without letting a panic out.
+pub fn guarded<T>(hook: impl FnOnce(&LiveShim, &mut Thread) -> Outcome<T>) -> Outcome<T> {
+    if is_forked_child() {
+        return Outcome::PassThrough(Why::ForkedChild);
+    }
+    let Some(_inside) = Inside::enter() else { return Outcome::PassThrough(Why::Reentrant) };
+    let run = AssertUnwindSafe(|| {
+        let Some(shim) = shim() else { return Outcome::PassThrough(Why::Disabled) };
+        THREAD.with_borrow_mut(|thread| hook(shim, thread))
+    });
+    contained(run, to_stderr)
+}
+
+/// Runs `hook`; a panic is said once and becomes a pass-through. Unwinding into C would be undefined behaviour.
+fn contained<T>(hook: impl FnOnce() -> Outcome<T>, say: impl FnOnce(&str)) -> Outcome<T> {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    catch_unwind(AssertUnwindSafe(hook)).unwrap_or_else(|_| {
+        if !SAID.swap(true, Ordering::Relaxed) {
+            say("an internal error was contained; calls that meet it go to CUDA unscheduled. Please report it");
+        }
+        Outcome::PassThrough(Why::Panicked)
+    })
+}
+
+/// Set while a thread is in a hook: a signal handler or a call from below then goes straight to CUDA.
+struct Inside;
+
+impl Inside {
+    /// `None`: inside already, or the thread is ending and has no thread-local variables any more.
+    fn enter() -> Option<Inside> {
+        let was_inside = INSIDE.try_with(|inside| inside.replace(true)).unwrap_or(true);
+        (!was_inside).then_some(Inside)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let _ = INSIDE.try_with(|inside| inside.set(false));
+    }
+}
+
+fn shim() -> Option<&'static LiveShim> {
+    if let Some(shim) = SHIM.get() {
+        return shim.as_ref();
+    }
+    mark_process();
+    let _starting = STARTING.lock();
+    SHIM.get_or_init(start).as_ref()
+}
+
+fn is_forked_child() -> bool {
+    // Acquire: pairs with the release in `mark_process`, so that the byte is seen as set.
+    NonNull::new(MARK.load(Ordering::Acquire)).is_some_and(|mark| {
+        // SAFETY: a non-null mark is a mapped page that is never unmapped, in this process and in its children.
+        unsafe { mark.as_ref() }.load(Ordering::Relaxed) == 0
+    })
+}
+
+/// Sets the mark. Where the kernel cannot wipe pages in children (before Linux 4.14) there is none: then a child after
+/// fork is not recognised here, and only the connection itself refuses to speak for the parent.
+fn mark_process() {
+    let bytes = 4096;
+    // SAFETY: a fresh anonymous private mapping, at an address of the kernel's choice.
+    let page = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return;
+    }
+    // SAFETY: `page` is the mapping made above, of this size.
+    let wiped = unsafe { libc::madvise(page, bytes, libc::MADV_WIPEONFORK) } == 0;
+    let mark = page.cast::<AtomicU8>();
+    // SAFETY: the page is mapped, writable and zeroed, which is a valid AtomicU8; nobody else knows it yet.
+    unsafe { &*mark }.store(1, Ordering::Relaxed);
+    // Release: pairs with the acquire in `is_forked_child`.
+    let first =
+        wiped && MARK.compare_exchange(ptr::null_mut(), mark, Ordering::Release, Ordering::Relaxed).is_ok();
+    if !first {
+        // SAFETY: the mapping made above, which was not published.
+        unsafe { libc::munmap(page, bytes) };
+    }
+}
+
+/// Makes the shim: reads the environment, connects. `None`: switched off.
+fn start() -> Option<LiveShim> {
+    let executable = std::env::current_exe().ok();
+    let (config, complaints) = Config::read(|name| std::env::var_os(name), executable.as_deref());
+    if config.disabled {
+        return None;
+    }
+    complaints.iter().for_each(|complaint| to_stderr(complaint));
+    let profile = config.profile.as_deref().map_or_else(Profile::default, |path| {
+        Profile::load(path).unwrap_or_else(|error| {
+            to_stderr(&format!(
+                "profile {} is ignored: {error}; kernels count with their static size",
+                path.display()
+            ));
+            Profile::default()
+        })
+    });
+    let connection = match connect(&config) {
+        Ok(connection) => Some(connection),
+        Err(error) => {
+            to_stderr(&without_daemon(&error, config.on_loss));
+            None
+        }
+    };
+    let voice = Voice::new(Box::new(to_stderr));
+    Some(Shim::new(RealRuntime::open(), connection, config, profile, voice, &PROGRAM))
+}
+
+fn connect(config: &Config) -> Result<ClientConnection, ConnectError> {
+    let hello = Hello::new(&config.label);
+    let deadline = match config.on_loss {
+        OnLoss::Wait(limit) => Instant::now() + limit,
+        OnLoss::Open | OnLoss::Closed => Instant::now(),
+    };
+    loop {
+        match ClientConnection::connect(&config.socket, &hello, CONNECT_STEP_MAX) {
+            Err(ConnectError::NoDaemon { .. }) if Instant::now() < deadline => {
+                std::thread::sleep(CONNECT_PAUSE)
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The one line about a missing daemon.
+fn without_daemon(error: &ConnectError, on_loss: OnLoss) -> String {
+    let what = match error {
+        ConnectError::NoDaemon { path } => format!("no daemon at {}", path.display()),
+        other => other.to_string(),
+    };
+    match on_loss {
+        OnLoss::Closed => format!("{what}: CUDA calls fail (EAGER_ON_DAEMON_LOSS=closed)"),
+        OnLoss::Open | OnLoss::Wait(_) => format!("{what}: running as plain CUDA"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_pass_through_and_is_said_once() {
+        let said = Cell::new(0);
+        for _ in 0..2 {
+            let outcome: Outcome<()> = contained(|| panic!("on purpose"), |_| said.set(said.get() + 1));
+            assert_eq!(outcome, Outcome::PassThrough(Why::Panicked));
+        }
+        assert_eq!(said.get(), 1);
+    }
+
+    #[test]
+    fn a_thread_is_inside_once_at_a_time() {
+        let outer = Inside::enter().expect("outside so far");
+        assert!(Inside::enter().is_none());
+        drop(outer);
+        assert!(Inside::enter().is_some());
+    }
+
+    #[test]
+    fn the_line_about_a_missing_daemon_says_what_happens() {
+        let missing = ConnectError::NoDaemon { path: "/s".into() };
+        assert_eq!(without_daemon(&missing, OnLoss::Open), "no daemon at /s: running as plain CUDA");
+        assert!(without_daemon(&missing, OnLoss::Closed).contains("CUDA calls fail"));
+    }
+}

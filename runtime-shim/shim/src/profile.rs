@@ -1,0 +1,152 @@
+//! Measured footprints of kernels: the profile file, and the size of one launch as the gate sees it.
+//!
+//! A footprint is measured once per application (eager launch specification §7.1), with one input. For another input
+//! size it is scaled by the ratio of the static sizes. Trap: the ratio is also used upwards; keeping the smaller measured
+//! value for a larger run would let a kernel through the gate that does not fit.
+
+use eager_proto::request::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNKNOWN};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const VERSION: u32 = 1;
+
+/// How a kernel goes through its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    #[default]
+    Unknown,
+    OnePass,
+    Cyclic,
+    Sparse,
+}
+
+impl Access {
+    /// The number in a held-kernel request.
+    pub fn number(self) -> u8 {
+        match self {
+            Access::Unknown => ACCESS_UNKNOWN,
+            Access::OnePass => ACCESS_ONE_PASS,
+            Access::Cyclic => ACCESS_CYCLIC,
+            Access::Sparse => ACCESS_SPARSE,
+        }
+    }
+}
+
+/// One kernel's measurement, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Measured {
+    static_bytes: u64,
+    footprint_bytes: u64,
+    /// How many launches were measured. Part of the file for people; nothing here depends on it.
+    #[serde(rename = "launches")]
+    _launches: u64,
+    #[serde(default)]
+    access: Access,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileFile {
+    version: u32,
+    kernels: BTreeMap<String, Measured>,
+}
+
+/// Why a profile is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    #[error("cannot read it: {0}")]
+    Read(#[from] std::io::Error),
+    #[error("it is not a profile: {0}")]
+    Parse(#[from] serde_json::Error),
+    #[error("it has version {0}, this shim reads {VERSION}")]
+    Version(u32),
+    #[error("kernel {kernel:?} has a footprint of {footprint} bytes, more than its static {static_bytes}")]
+    FootprintAboveStatic { kernel: String, footprint: u64, static_bytes: u64 },
+}
+
+/// Footprints by mangled kernel name. Empty: every kernel counts with its static size.
+#[derive(Debug, Default)]
+pub struct Profile {
+    kernels: BTreeMap<String, Measured>,
+}
+
+/// One launch as the gate sees it, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelSize {
+    pub name: String,
+    /// Sum of the sizes of the allocations in its arguments.
+    pub static_size: u64,
+    /// Measured and scaled, else the static size.
+    pub footprint: u64,
+    pub access: Access,
+}
+
+impl Profile {
+    pub fn load(path: &Path) -> Result<Profile, ProfileError> {
+        Profile::parse(&std::fs::read_to_string(path)?)
+    }
+
+    pub fn parse(text: &str) -> Result<Profile, ProfileError> {
+        let file: ProfileFile = serde_json::from_str(text)?;
+        if file.version != VERSION {
+            return Err(ProfileError::Version(file.version));
+        }
+        for (kernel, measured) in &file.kernels {
+            let (footprint, static_bytes) = (measured.footprint_bytes, measured.static_bytes);
+            if footprint > static_bytes {
+                let kernel = kernel.clone();
+                return Err(ProfileError::FootprintAboveStatic { kernel, footprint, static_bytes });
+            }
+        }
+        Ok(Profile { kernels: file.kernels })
+    }
+
+    /// Size of a launch of kernel `name` whose arguments hold `static_size` bytes.
+    pub fn size(&self, name: &str, static_size: u64) -> KernelSize {
+        let measured = self.kernels.get(name);
+        let footprint = measured.map_or(static_size, |measured| {
+            let scaled = u128::from(measured.footprint_bytes) * u128::from(static_size);
+            let footprint = scaled.div_ceil(u128::from(measured.static_bytes.max(1)));
+            u64::try_from(footprint).unwrap_or(u64::MAX).min(static_size)
+        });
+        let access = measured.map_or(Access::Unknown, |measured| measured.access);
+        KernelSize { name: name.into(), static_size, footprint, access }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"version":1,"kernels":{
+        "_Z1kPf":{"static_bytes":4000,"footprint_bytes":1000,"launches":3,"access":"one-pass"}}}"#;
+
+    #[test]
+    fn scales_by_static_size_and_never_above_it() {
+        let profile = Profile::parse(GOOD).expect("valid");
+        let footprint = |static_size| profile.size("_Z1kPf", static_size).footprint;
+        assert_eq!((footprint(4000), footprint(2000), footprint(8000), footprint(0)), (1000, 500, 2000, 0));
+        assert_eq!(footprint(u64::MAX), u64::MAX / 4 + 1);
+        assert_eq!(profile.size("_Z1kPf", 4000).access, Access::OnePass);
+    }
+
+    #[test]
+    fn an_unknown_kernel_counts_with_its_static_size() {
+        let profile = Profile::parse(GOOD).expect("valid");
+        assert_eq!(profile.size("other", 77).footprint, 77);
+    }
+
+    #[test]
+    fn malformed_profiles_say_what_is_wrong() {
+        let wrong = |text: &str| Profile::parse(text).expect_err("malformed").to_string();
+        assert!(wrong("{").contains("not a profile"));
+        assert!(wrong(r#"{"version":2,"kernels":{}}"#).contains("version 2"));
+        assert!(wrong(&GOOD.replace("one-pass", "fast")).contains("fast"));
+        assert!(wrong(&GOOD.replace("launches", "lunches")).contains("lunches"));
+        assert!(wrong(&GOOD.replace("1000", "-1")).contains("not a profile"));
+        assert!(wrong(&GOOD.replace("1000", "5000")).contains("_Z1kPf"));
+    }
+}

@@ -1,0 +1,157 @@
+//! What the compiler pass tells about the program: its kernels' names and argument sizes, its static tasks' functions.
+//!
+//! Trap: this is filled by constructors, before `main` and before CUDA is up. It must do nothing but remember.
+
+use eager_abi::{ABI_VERSION, EagerKernel, EagerModule, EagerTask};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
+
+/// A kernel by the address that `cudaLaunchKernel` gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// Mangled device name.
+    pub name: String,
+    /// Bytes of each argument.
+    pub argument_sizes: Vec<u32>,
+}
+
+/// All registered modules.
+#[derive(Debug, Default)]
+pub struct Program {
+    kernels: BTreeMap<usize, Kernel>,
+    functions: BTreeMap<u64, String>,
+}
+
+/// Limits on a module's tables, against a corrupt one: far above any real translation unit.
+const ENTRIES_MAX: u32 = 1 << 16;
+
+/// Why a module is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModuleError {
+    #[error("it was compiled for version {found} of the interface, this shim has {ABI_VERSION}")]
+    Version { found: u32 },
+    #[error("its tables are impossibly large ({kernels} kernels, {tasks} tasks)")]
+    Size { kernels: u32, tasks: u32 },
+    #[error("it is a null pointer")]
+    Null,
+}
+
+impl Program {
+    pub const fn new() -> Program {
+        Program { kernels: BTreeMap::new(), functions: BTreeMap::new() }
+    }
+
+    pub fn kernel(&self, stub: usize) -> Option<&Kernel> {
+        self.kernels.get(&stub)
+    }
+
+    /// Name of the function that holds a static task.
+    pub fn function(&self, site: u64) -> Option<&str> {
+        self.functions.get(&site).map(String::as_str)
+    }
+
+    pub fn add_kernel(&mut self, stub: usize, kernel: Kernel) {
+        self.kernels.insert(stub, kernel);
+    }
+
+    pub fn add_function(&mut self, site: u64, name: String) {
+        self.functions.insert(site, name);
+    }
+
+    /// Reads a module's tables.
+    ///
+    /// # Safety
+    /// `module` is null or points to a module as [`eager_abi`] defines it, with tables of the lengths it states.
+    pub unsafe fn register(&mut self, module: *const EagerModule) -> Result<(), ModuleError> {
+        // SAFETY: the caller gives null or a live module constant; null is what `as_ref` is here for.
+        let module = unsafe { module.as_ref() }.ok_or(ModuleError::Null)?;
+        if module.abi_version != ABI_VERSION {
+            return Err(ModuleError::Version { found: module.abi_version });
+        }
+        let (kernels, tasks) = (module.kernel_count, module.task_count);
+        if kernels > ENTRIES_MAX || tasks > ENTRIES_MAX {
+            return Err(ModuleError::Size { kernels, tasks });
+        }
+        // SAFETY: the pass emits `kernels` with `kernel_count` entries; the count was checked above.
+        for kernel in unsafe { table::<EagerKernel>(module.kernels, kernels) } {
+            // SAFETY: `args` has `arg_count` entries; CUDA limits a kernel's arguments far below the limit of `min`.
+            let arguments = unsafe { table(kernel.args, kernel.arg_count.min(ENTRIES_MAX)) };
+            let argument_sizes = arguments.iter().map(|argument| argument.size).collect();
+            // SAFETY: `name` is a NUL-terminated constant of the pass.
+            let name = unsafe { text(kernel.name) };
+            self.add_kernel(kernel.stub.addr(), Kernel { name, argument_sizes });
+        }
+        // SAFETY: the pass emits `tasks` with `task_count` entries; the count was checked above.
+        for task in unsafe { table::<EagerTask>(module.tasks, tasks) } {
+            // SAFETY: `function` is a NUL-terminated constant of the pass.
+            self.add_function(task.site, unsafe { text(task.function) });
+        }
+        Ok(())
+    }
+}
+
+/// # Safety
+/// `first` is null or the first of `count` entries that live as long as the caller uses them.
+unsafe fn table<'a, T>(first: *const T, count: u32) -> &'a [T] {
+    if first.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: not null (checked), and the caller vouches for `count` entries; u32 fits usize on 64-bit Linux.
+    unsafe { std::slice::from_raw_parts(first, count as usize) }
+}
+
+/// # Safety
+/// `name` is null or NUL-terminated.
+unsafe fn text(name: *const c_char) -> String {
+    if name.is_null() {
+        return "unknown".into();
+    }
+    // SAFETY: not null (checked), and the caller vouches for the terminator.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_abi::EagerKernelArg;
+    use std::ptr;
+
+    fn module(kernels: &[EagerKernel], tasks: &[EagerTask]) -> EagerModule {
+        EagerModule {
+            abi_version: ABI_VERSION,
+            kernel_count: kernels.len() as u32,
+            task_count: tasks.len() as u32,
+            reserved: 0,
+            source: c"vec.cu".as_ptr(),
+            kernels: kernels.as_ptr(),
+            tasks: tasks.as_ptr(),
+        }
+    }
+
+    #[test]
+    fn remembers_kernels_and_tasks() {
+        let args = [EagerKernelArg { size: 8, flags: 1 }, EagerKernelArg { size: 4, flags: 0 }];
+        let stub = ptr::without_provenance(0x1000);
+        let kernel =
+            EagerKernel { stub, name: c"_Z1kPfi".as_ptr(), arg_count: 2, reserved: 0, args: args.as_ptr() };
+        let task = EagerTask { site: 9, function: c"main".as_ptr(), line: 3, launch_sites: 1 };
+        let (kernels, tasks) = ([kernel], [task]);
+        let mut program = Program::new();
+        // SAFETY: the tables above are whole and outlive the call.
+        unsafe { program.register(&module(&kernels, &tasks)) }.expect("valid module");
+        let found = program.kernel(0x1000).expect("registered");
+        assert_eq!((found.name.as_str(), found.argument_sizes.as_slice()), ("_Z1kPfi", &[8, 4][..]));
+        assert_eq!(program.function(9), Some("main"));
+        assert!(program.kernel(0x1001).is_none() && program.function(8).is_none());
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_read() {
+        let mut program = Program::new();
+        let mut other = module(&[], &[]);
+        other.abi_version = 9;
+        // SAFETY: null is allowed, and `other` is a whole module with empty tables.
+        let (null, version) = unsafe { (program.register(ptr::null()), program.register(&other)) };
+        assert_eq!((null, version), (Err(ModuleError::Null), Err(ModuleError::Version { found: 9 })));
+    }
+}

@@ -1,0 +1,76 @@
+//! What the shim asks of the daemon, as a trait, and the connection that is its one real implementation.
+//!
+//! Trap: the daemon may be dead, stopped or slow at every call. Nothing here waits for longer than it was told to.
+
+use eager_proto::reply::TaskCell;
+use eager_proto::request::{RequestBody, Slot};
+use eager_shm::client::{ClientConnection, SendError, Wait};
+use std::time::{Duration, Instant};
+
+/// Why a request did not go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsent {
+    /// The ring is full: the daemon has not taken earlier requests yet.
+    Full,
+    Gone,
+}
+
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    Changed,
+    TimedOut,
+    Gone,
+}
+
+pub trait Scheduler {
+    /// Publishes a request; returns its sequence.
+    fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent>;
+    /// What holds for a slot now; `None`: the daemon is gone.
+    fn cell(&self, slot: Slot) -> Option<TaskCell>;
+    /// The gate word of a slot: one load.
+    fn gate(&self, slot: Slot) -> u64;
+    /// Sleeps until the cell is no longer the one with `sequence`.
+    fn wait(&self, slot: Slot, sequence: u32, timeout: Duration) -> Wake;
+    /// Has the daemon taken every request so far? False for long: it is stopped or stuck.
+    fn heard(&self) -> bool;
+    fn add_launched(&self, slot: Slot, launches: u64);
+    fn add_retired(&self, slot: Slot, launches: u64);
+}
+
+impl Scheduler for ClientConnection {
+    fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
+        ClientConnection::send(self, body, slot).map_err(|error| match error {
+            SendError::RingFull => Unsent::Full,
+            SendError::DaemonGone | SendError::Forked => Unsent::Gone,
+        })
+    }
+
+    fn cell(&self, slot: Slot) -> Option<TaskCell> {
+        ClientConnection::cell(self, slot)
+    }
+
+    fn gate(&self, slot: Slot) -> u64 {
+        ClientConnection::gate(self, slot)
+    }
+
+    fn wait(&self, slot: Slot, sequence: u32, timeout: Duration) -> Wake {
+        match self.wait_cell(slot, sequence, Instant::now() + timeout) {
+            Wait::Changed => Wake::Changed,
+            Wait::TimedOut => Wake::TimedOut,
+            Wait::DaemonGone => Wake::Gone,
+        }
+    }
+
+    fn heard(&self) -> bool {
+        self.all_taken()
+    }
+
+    fn add_launched(&self, slot: Slot, launches: u64) {
+        ClientConnection::add_launched(self, slot, launches);
+    }
+
+    fn add_retired(&self, slot: Slot, launches: u64) {
+        ClientConnection::add_retired(self, slot, launches);
+    }
+}

@@ -1,0 +1,443 @@
+//! The shim itself: state, connection to the daemon, and what happens at every hook (new terms, promotion, activity).
+//!
+//! The hooks are in [`crate::hooks`]. Trap: the daemon can be lost at any moment; then [`Shim::lose`] changes the
+//! standing once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their
+//! device and their memory.
+
+use crate::config::{Config, OnLoss};
+use crate::outcome::{Outcome, Why};
+use crate::profile::Profile;
+use crate::program::Program;
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
+use crate::scheduler::{Scheduler, Unsent, Wake};
+use crate::state::{Mark, State, Thread};
+use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
+use crate::voice::Voice;
+use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, TaskCell};
+use eager_proto::request::{RequestBody, Slot};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
+
+/// How long one sleep lasts before the daemon's life is looked at again.
+const SLEEP: Duration = Duration::from_secs(1);
+
+/// How the shim stands to the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Scheduled,
+    Plain,
+    Closed,
+}
+
+/// Why a hook cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The daemon is gone; [`Shim::bypass`] says what to do.
+    Lost,
+    Cuda(CudaError),
+}
+
+/// Answer to a request for memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    Bound(Terms),
+    /// Number of the reason.
+    Refused(u32),
+}
+
+#[derive(Debug)]
+pub struct Shim<R, S> {
+    pub(crate) runtime: R,
+    pub(crate) scheduler: Option<S>,
+    pub(crate) profile: Profile,
+    pub(crate) voice: Voice,
+    pub(crate) program: &'static RwLock<Program>,
+    pub(crate) state: Mutex<State>,
+    config: Config,
+    standing: AtomicU8,
+    /// Has any task ever been bound? Then the device is the daemon's choice, even after it is gone.
+    pub(crate) ever_bound: AtomicBool,
+    /// Signalled when a lazy task that was being asked for is bound, refused or given up.
+    settled: Condvar,
+}
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// `scheduler`: `None` when no daemon was found.
+    pub fn new(
+        runtime: R,
+        scheduler: Option<S>,
+        config: Config,
+        profile: Profile,
+        voice: Voice,
+        program: &'static RwLock<Program>,
+    ) -> Shim<R, S> {
+        let standing = match (&scheduler, config.on_loss) {
+            (Some(_), _) => Standing::Scheduled,
+            (None, OnLoss::Closed) => Standing::Closed,
+            (None, _) => Standing::Plain,
+        };
+        Shim {
+            runtime,
+            scheduler,
+            profile,
+            voice,
+            program,
+            state: Mutex::default(),
+            config,
+            standing: AtomicU8::new(standing as u8),
+            ever_bound: AtomicBool::new(false),
+            settled: Condvar::new(),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        // Relaxed: a hook that sees the old standing behaves like one that came a moment earlier.
+        match self.standing.load(Ordering::Relaxed) {
+            code if code == Standing::Scheduled as u8 => Standing::Scheduled,
+            code if code == Standing::Closed as u8 => Standing::Closed,
+            _ => Standing::Plain,
+        }
+    }
+
+    /// What a call that takes memory or starts work does when there is no daemon; `None`: there is one.
+    pub(crate) fn bypass<T>(&self) -> Option<Outcome<T>> {
+        match self.standing() {
+            Standing::Scheduled => None,
+            Standing::Plain => Some(Outcome::PassThrough(Why::NoDaemon)),
+            Standing::Closed => Some(Outcome::Fail(CudaError::DEVICES_UNAVAILABLE)),
+        }
+    }
+
+    /// The same for calls that only wait, ask or give back: they never fail for want of a daemon.
+    pub(crate) fn bypass_harmless<T>(&self) -> Option<Outcome<T>> {
+        (self.standing() != Standing::Scheduled).then_some(Outcome::PassThrough(Why::NoDaemon))
+    }
+
+    pub(crate) fn stopped<T>(&self, stop: Stop) -> Outcome<T> {
+        match stop {
+            Stop::Lost => self.bypass().unwrap_or(Outcome::PassThrough(Why::NoDaemon)),
+            Stop::Cuda(error) => Outcome::Fail(error),
+        }
+    }
+
+    /// The daemon is gone: from now on plain CUDA, or errors. Takes no lock: it is called under the state's, too.
+    pub(crate) fn lose(&self) -> Stop {
+        let next = if self.config.on_loss == OnLoss::Closed { Standing::Closed } else { Standing::Plain };
+        if self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8 {
+            let then = match next {
+                Standing::Closed => "CUDA calls fail from now on",
+                _ => "going on as plain CUDA on the same device",
+            };
+            self.voice
+                .once("lost", || format!("lost the daemon at {}: {then}", self.config.socket.display()));
+        }
+        Stop::Lost
+    }
+
+    /// The refusal that programs understand, also where they look at `cudaGetLastError` only.
+    pub(crate) fn out_of_memory(&self) -> Stop {
+        self.runtime.provoke_out_of_memory();
+        Stop::Cuda(CudaError::MEMORY_ALLOCATION)
+    }
+
+    /// Locks the state when `key` is not being asked for by another thread.
+    pub(crate) fn lock_settled(&self, key: TaskKey) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        while state.task(key).is_some_and(|task| task.phase == Phase::Asking) {
+            self.settled.wait(&mut state);
+        }
+        state
+    }
+
+    pub(crate) fn notify_settled(&self) {
+        self.settled.notify_all();
+    }
+
+    /// Makes `device` the calling thread's device in the real runtime.
+    pub(crate) fn enter(&self, thread: &mut Thread, device: DeviceIndex) -> CudaResult<()> {
+        if thread.real_device != Some(device) {
+            self.runtime.set_device(device)?;
+            thread.real_device = Some(device);
+        }
+        Ok(())
+    }
+
+    /// Sends something that must not be lost; waits a bounded time for room in the ring.
+    pub(crate) fn send(&self, slot: Slot, body: &RequestBody) -> Result<u32, Stop> {
+        let Some(scheduler) = &self.scheduler else { return Err(Stop::Lost) };
+        let step = Duration::from_millis(10);
+        let mut waited = Duration::ZERO;
+        loop {
+            match scheduler.send(slot, body.clone()) {
+                Ok(sequence) => return Ok(sequence),
+                Err(Unsent::Full) if waited < self.config.unheard_max() => {
+                    let Some(cell) = scheduler.cell(slot) else { return Err(self.lose()) };
+                    scheduler.wait(slot, cell.sequence, step);
+                    waited += step;
+                }
+                Err(Unsent::Full | Unsent::Gone) => return Err(self.lose()),
+            }
+        }
+    }
+
+    /// Tells something that is only a hint. True if it went out.
+    pub(crate) fn hint(&self, slot: Slot, body: RequestBody) -> bool {
+        self.scheduler.as_ref().is_some_and(|scheduler| scheduler.send(slot, body).is_ok())
+    }
+
+    pub(crate) fn cell(&self, slot: Slot) -> Result<TaskCell, Stop> {
+        self.scheduler.as_ref().and_then(|scheduler| scheduler.cell(slot)).ok_or_else(|| self.lose())
+    }
+
+    /// Sleeps until the slot's cell changes. `unheard` sums up how long the daemon has taken nothing; past the limit it
+    /// counts as lost (it may be stopped, with its socket open).
+    pub(crate) fn sleep(&self, slot: Slot, sequence: u32, unheard: &mut Duration) -> Result<(), Stop> {
+        let Some(scheduler) = &self.scheduler else { return Err(Stop::Lost) };
+        match scheduler.wait(slot, sequence, SLEEP) {
+            Wake::Changed => *unheard = Duration::ZERO,
+            Wake::TimedOut if scheduler.heard() => *unheard = Duration::ZERO,
+            Wake::TimedOut => *unheard += SLEEP,
+            Wake::Gone => return Err(self.lose()),
+        }
+        if *unheard > self.config.unheard_max() { Err(self.lose()) } else { Ok(()) }
+    }
+
+    /// Asks, and waits until the daemon has decided. It may leave a task waiting for as long as memory is short.
+    pub(crate) fn ask(&self, slot: Slot, body: &RequestBody) -> Result<Answer, Stop> {
+        let sequence = self.send(slot, body)?;
+        let mut unheard = Duration::ZERO;
+        loop {
+            let cell = self.cell(slot)?;
+            match cell.state {
+                STATE_BOUND if answered(&cell, sequence) => return Ok(Answer::Bound(Terms::read(&cell))),
+                STATE_REFUSED if answered(&cell, sequence) => return Ok(Answer::Refused(cell.reason)),
+                _ => self.sleep(slot, cell.sequence, &mut unheard)?,
+            }
+        }
+    }
+
+    /// Waits until a request that needs no decision is answered.
+    pub(crate) fn await_answer(&self, slot: Slot, sequence: u32) -> Result<(), Stop> {
+        let mut unheard = Duration::ZERO;
+        loop {
+            let cell = self.cell(slot)?;
+            if answered(&cell, sequence) {
+                return Ok(());
+            }
+            self.sleep(slot, cell.sequence, &mut unheard)?;
+        }
+    }
+
+    /// At every hook: what the daemon changed meanwhile, and what it wants to know.
+    pub(crate) fn attend(&self, thread: &mut Thread) {
+        let bound: Vec<(TaskKey, u32)> =
+            self.state.lock().bound().map(|task| (task.key, task.terms.sequence)).collect();
+        for (key, sequence) in bound {
+            let Ok(cell) = self.cell(key.slot) else { return };
+            if cell.sequence != sequence && cell.state == STATE_BOUND {
+                self.adopt_terms(thread, key, Terms::read(&cell));
+            }
+        }
+        self.poll_watched(thread);
+        self.tell_activity();
+    }
+
+    /// New terms for a bound task. A larger grant moves more data in; a promotion moves in the rest, beside the running
+    /// kernels, and switches to the high-priority stream (eager launch specification §4.4, §5).
+    pub(crate) fn adopt_terms(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
+        let before = {
+            let mut state = self.state.lock();
+            let Some(task) = state.task_mut(key) else { return };
+            std::mem::replace(&mut task.terms, terms)
+        };
+        let promoted = terms.promoted_since(&before);
+        if terms.grant <= before.grant && !promoted {
+            return;
+        }
+        if self.enter(thread, terms.device).is_err() {
+            return;
+        }
+        if let Some(stream) = self.copy_stream(key) {
+            self.fetch(key, stream, &[]);
+        }
+        if promoted {
+            let had_stream = self.state.lock().task(key).is_some_and(|task| task.stream.is_some());
+            if had_stream {
+                self.own_stream(key);
+            }
+            self.hint(key.slot, RequestBody::Promoted);
+        }
+    }
+
+    /// Moves in what lies on the host, as far as the grant goes. A failed prefetch is no error: the pages come by
+    /// faulting, later and slower.
+    pub(crate) fn fetch(&self, key: TaskKey, stream: StreamId, first: &[u64]) {
+        let (plan, device) = {
+            let mut state = self.state.lock();
+            let Some(terms) = state.task(key).map(|task| task.terms) else { return };
+            (state.ledger.plan_fetch(key, terms.grant, first), terms.device)
+        };
+        for span in plan {
+            if let Err(error) = self.runtime.prefetch(span, device, stream) {
+                let code = error.code();
+                self.voice.once("prefetch", || {
+                    format!(
+                        "cudaMemPrefetchAsync failed with error {code}: data will come by page faults, slower"
+                    )
+                });
+            }
+        }
+    }
+
+    /// The stream on which data is moved in beside running kernels; made on first use, non-blocking, so that neither
+    /// copies nor kernels of the default stream wait for it.
+    fn copy_stream(&self, key: TaskKey) -> Option<StreamId> {
+        if let Some(stream) = self.state.lock().task(key)?.copy_stream {
+            return Some(stream);
+        }
+        let stream = self.runtime.stream_create(StreamFlags::NON_BLOCKING, Priority::Lowest).ok()?;
+        if let Some(task) = self.state.lock().task_mut(key) {
+            task.copy_stream = Some(stream);
+        }
+        Some(stream)
+    }
+
+    /// The task's stream for default-stream launches, of the priority it should have now. It is a blocking one: the
+    /// legacy default stream and it wait for each other, so synchronous copies keep their meaning. `None`: none could
+    /// be made, use the default stream.
+    pub(crate) fn own_stream(&self, key: TaskKey) -> Option<StreamId> {
+        let (present, high_priority) = {
+            let state = self.state.lock();
+            let task = state.task(key)?;
+            (task.stream, task.terms.high_priority())
+        };
+        if let Some(stream) = present.filter(|stream| stream.high_priority == high_priority) {
+            return Some(stream.id);
+        }
+        let priority = if high_priority { Priority::Highest } else { Priority::Lowest };
+        let id = match self.runtime.stream_create(StreamFlags::BLOCKING, priority) {
+            Ok(id) => id,
+            Err(_) => return present.map(|stream| stream.id),
+        };
+        if let Some(old) = present {
+            self.order(old.id, id);
+        }
+        let mut state = self.state.lock();
+        let unchanged = state.task(key)?.stream == present;
+        if !unchanged {
+            // Another thread made one meanwhile: its kernels are on it.
+            let winner = state.task(key)?.stream.map(|stream| stream.id);
+            drop(state);
+            let _ = self.runtime.stream_destroy(id);
+            return winner;
+        }
+        if let Some(old) = present.filter(|old| state.last_default == Some(old.id)) {
+            debug_assert_ne!(old.id, id);
+            state.last_default = Some(id);
+        }
+        let task = state.task_mut(key)?;
+        task.old_streams.extend(present.map(|stream| stream.id));
+        task.stream = Some(OwnStream { id, high_priority });
+        Some(id)
+    }
+
+    /// Later work on `later` comes after what `earlier` holds; by an event, or if there are none, by waiting.
+    pub(crate) fn order(&self, earlier: StreamId, later: StreamId) {
+        if self.runtime.order_streams(earlier, later).is_err() {
+            let _ = self.runtime.stream_synchronize(earlier);
+        }
+    }
+
+    /// Kernels up to these marks have ended.
+    pub(crate) fn retire(&self, marks: &[Mark]) {
+        let Some(scheduler) = &self.scheduler else { return };
+        let mut state = self.state.lock();
+        for mark in marks {
+            let newly =
+                state.task_mut(mark.key).map_or(0, |task| task.flights.retire(mark.stream, mark.launch));
+            if newly > 0 {
+                scheduler.add_retired(mark.key.slot, newly);
+            }
+        }
+    }
+
+    /// Asks the runtime whether a watched task's kernels have ended. The device's idling *between* two hooks is not
+    /// seen: there is no thread here that could look.
+    fn poll_watched(&self, thread: &mut Thread) {
+        let watched: Vec<Mark> = {
+            let state = self.state.lock();
+            let is_watched = |mark: &Mark| state.task(mark.key).is_some_and(|task| task.terms.watched());
+            state.marks().into_iter().filter(is_watched).collect()
+        };
+        let ended: Vec<Mark> = watched
+            .into_iter()
+            .filter(|mark| {
+                self.enter(thread, mark.device).is_ok() && self.runtime.stream_query(mark.stream) == Ok(true)
+            })
+            .collect();
+        self.retire(&ended);
+    }
+
+    /// Tells the daemon of watched tasks that became busy or idle.
+    pub(crate) fn tell_activity(&self) {
+        let changed: Vec<(TaskKey, bool)> = {
+            let mut state = self.state.lock();
+            let bound = state.tasks_mut().filter(|task| task.phase == Phase::Bound);
+            bound.filter_map(|task| Some((task.key, task.activity_to_tell()?))).collect()
+        };
+        for (key, busy) in changed {
+            let sent = self.hint(key.slot, if busy { RequestBody::Busy } else { RequestBody::Idle });
+            if let Some(task) = self.state.lock().task_mut(key).filter(|_| !sent) {
+                task.told_busy = None;
+            }
+        }
+    }
+
+    /// Carries out what a free or an end of a site asks for; returns streams to destroy once the state is unlocked.
+    ///
+    /// Under the lock, so that what the daemon gets is in the order of the decisions: a shrink sent after another
+    /// thread's end would hit the slot's next task.
+    pub(crate) fn release(&self, state: &mut State, key: TaskKey, release: Release) -> Vec<StreamId> {
+        match release {
+            Release::Nothing => Vec::new(),
+            Release::Shrink(bytes) => {
+                let _ = self.send(key.slot, &RequestBody::TaskShrink { bytes });
+                Vec::new()
+            }
+            Release::End => self.end(state, key),
+        }
+    }
+
+    /// Nothing of the task remains. An unbound task ends without a word: the daemon never knew it.
+    pub(crate) fn end(&self, state: &mut State, key: TaskKey) -> Vec<StreamId> {
+        let Some(task) = state.remove_task(key) else { return Vec::new() };
+        // The counters of a slot go on to its next task: they must not keep kernels that nobody will retire.
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.add_retired(key.slot, task.flights.in_flight());
+        }
+        if matches!(task.phase, Phase::Bound | Phase::Refused)
+            && let Ok(sequence) = self.send(key.slot, &RequestBody::TaskEnd)
+        {
+            state.set_ended(key.slot, sequence);
+        }
+        task.stream
+            .map(|stream| stream.id)
+            .into_iter()
+            .chain(task.copy_stream)
+            .chain(task.old_streams)
+            .collect()
+    }
+
+    /// Destroys streams of the shim's own; CUDA lets the work on them finish.
+    pub(crate) fn destroy(&self, streams: Vec<StreamId>) {
+        for stream in streams {
+            let _ = self.runtime.stream_destroy(stream);
+        }
+    }
+}
+
+/// Has the daemon answered the request with this sequence? Sequences wrap.
+pub(crate) fn answered(cell: &TaskCell, sequence: u32) -> bool {
+    cell.answered.wrapping_sub(sequence) < 1 << 31
+}

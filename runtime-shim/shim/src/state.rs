@@ -1,0 +1,188 @@
+//! What the shim knows of its process, under one lock: tasks, allocations, the program's streams.
+//!
+//! Trap: the lock is never held over a call to CUDA or a wait for the daemon's answer. A decision is taken under it,
+//! carried out without it, and a key ([`TaskKey`]) that went stale meanwhile finds no task. Shrinks and ends alone are
+//! *sent* under it (sending waits only while the ring is full), because their order matters.
+
+use crate::ledger::Ledger;
+use crate::runtime::{DeviceIndex, StreamFlags, StreamId};
+use crate::task::{Kind, Phase, Task, TaskKey};
+use eager_proto::TASK_SLOTS;
+use eager_proto::request::Slot;
+use std::collections::BTreeMap;
+
+/// What the shim keeps for each thread: CUDA's current device is per thread.
+#[derive(Debug, Default)]
+pub struct Thread {
+    /// Static tasks begun by this thread and not ended, innermost last.
+    pub open: Vec<TaskKey>,
+    /// What the program set with `cudaSetDevice`, and is told by `cudaGetDevice`.
+    pub program_device: i32,
+    /// What the shim last set in the real runtime.
+    pub real_device: Option<DeviceIndex>,
+}
+
+/// A stream that the program made.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramStream {
+    pub flags: StreamFlags,
+    pub device: DeviceIndex,
+}
+
+/// A launch up to which a stream's kernels are meant.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    pub key: TaskKey,
+    pub device: DeviceIndex,
+    pub stream: StreamId,
+    pub launch: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct State {
+    tasks: [Option<Task>; TASK_SLOTS],
+    /// Sequence of the end request that must be answered before the slot is used again.
+    ended: [Option<u32>; TASK_SLOTS],
+    generations: u64,
+    pub ledger: Ledger,
+    pub streams: BTreeMap<StreamId, ProgramStream>,
+    /// The program holds streams, events or constants on the lazy task's device.
+    pub pinned: bool,
+    /// Asynchronous work may be running: a host write to managed memory must wait for it.
+    pub unsynchronized: bool,
+    /// Stream of the last default-stream launch.
+    pub last_default: Option<StreamId>,
+}
+
+/// Why there is no slot for a static task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoSlot {
+    /// The end of this slot's last task is not answered yet.
+    Unanswered(Slot, u32),
+    /// All are in use.
+    Full,
+}
+
+impl State {
+    /// The slot kept for the lazy task, so that static ones cannot use them all up.
+    pub fn lazy_slot() -> Slot {
+        Slot::all().last().unwrap_or_else(|| unreachable!("a client has task slots"))
+    }
+
+    pub fn task(&self, key: TaskKey) -> Option<&Task> {
+        self.tasks[key.slot.index()].as_ref().filter(|task| task.key == key)
+    }
+
+    pub fn task_mut(&mut self, key: TaskKey) -> Option<&mut Task> {
+        self.tasks[key.slot.index()].as_mut().filter(|task| task.key == key)
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> + '_ {
+        self.tasks.iter().flatten()
+    }
+
+    pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut Task> + '_ {
+        self.tasks.iter_mut().flatten()
+    }
+
+    pub fn bound(&self) -> impl Iterator<Item = &Task> + '_ {
+        self.tasks().filter(|task| task.phase == Phase::Bound)
+    }
+
+    fn add_task(&mut self, slot: Slot, kind: Kind, promised: u64) -> TaskKey {
+        self.generations += 1;
+        let key = TaskKey { slot, generation: self.generations };
+        self.tasks[slot.index()] = Some(Task::new(key, kind, promised));
+        key
+    }
+
+    /// The lazy task, made if there is none.
+    pub fn lazy(&mut self) -> TaskKey {
+        let slot = Self::lazy_slot();
+        match &self.tasks[slot.index()] {
+            Some(task) => task.key,
+            None => self.add_task(slot, Kind::Lazy, 0),
+        }
+    }
+
+    /// A new static task. `answered` tells whether the daemon has answered a slot's request.
+    pub fn add_static(
+        &mut self,
+        site: u64,
+        bytes: u64,
+        answered: impl Fn(Slot, u32) -> bool,
+    ) -> Result<TaskKey, NoSlot> {
+        let mut failure = NoSlot::Full;
+        for slot in Slot::all().filter(|&slot| slot != Self::lazy_slot()) {
+            if self.tasks[slot.index()].is_some() {
+                continue;
+            }
+            match self.ended[slot.index()] {
+                Some(end) if !answered(slot, end) => failure = NoSlot::Unanswered(slot, end),
+                _ => {
+                    self.ended[slot.index()] = None;
+                    return Ok(self.add_task(slot, Kind::Static { site }, bytes));
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    /// The end that must be answered before anything is asked for in this slot.
+    pub fn take_ended(&mut self, slot: Slot) -> Option<u32> {
+        self.ended[slot.index()].take()
+    }
+
+    /// Takes a task out. Its slot is free for re-use when its end is answered ([`Self::set_ended`]).
+    pub fn remove_task(&mut self, key: TaskKey) -> Option<Task> {
+        self.task(key)?;
+        let task = self.tasks[key.slot.index()].take()?;
+        if task.stream.is_some_and(|stream| self.last_default == Some(stream.id)) {
+            self.last_default = None;
+        }
+        Some(task)
+    }
+
+    pub fn set_ended(&mut self, slot: Slot, sequence: u32) {
+        self.ended[slot.index()] = Some(sequence);
+    }
+
+    /// The task that an allocation by this thread belongs to.
+    pub fn owner_of_new(&mut self, thread: &Thread) -> TaskKey {
+        self.innermost(thread).unwrap_or_else(|| self.lazy())
+    }
+
+    /// The thread's innermost static task.
+    pub fn innermost(&self, thread: &Thread) -> Option<TaskKey> {
+        thread.open.iter().rev().copied().find(|&key| self.task(key).is_some())
+    }
+
+    /// The static task of `site` that ends now: the thread's own before another thread's.
+    pub fn open_at(&self, thread: &Thread, site: u64) -> Option<TaskKey> {
+        let is_it = |task: &Task| task.open && task.kind == Kind::Static { site };
+        let own = thread.open.iter().rev().copied().find(|&key| self.task(key).is_some_and(is_it));
+        own.or_else(|| self.tasks().find(|task| is_it(task)).map(|task| task.key))
+    }
+
+    /// Does the program have streams that the legacy default stream waits for? Then default-stream launches stay
+    /// there: on a stream of the shim's they would lose that order.
+    pub fn has_blocking_streams(&self) -> bool {
+        self.streams.values().any(|stream| stream.flags.is_blocking())
+    }
+
+    /// Kernels in flight, of all tasks.
+    pub fn marks(&self) -> Vec<Mark> {
+        let of_task = |task: &Task| {
+            let (key, device) = (task.key, task.terms.device);
+            let marks = task.flights.marks().into_iter();
+            marks.map(move |(stream, launch)| Mark { key, device, stream, launch }).collect::<Vec<_>>()
+        };
+        self.tasks().flat_map(of_task).collect()
+    }
+
+    /// Would a blocking call on the legacy default stream of `device` wait for this stream?
+    pub fn legacy_waits_for(&self, mark: &Mark, device: DeviceIndex) -> bool {
+        let blocking = self.streams.get(&mark.stream).is_none_or(|stream| stream.flags.is_blocking());
+        mark.device == device && blocking
+    }
+}

@@ -1,0 +1,316 @@
+//! One task as the shim keeps it: what the daemon reserves for it, its terms, its streams, its kernels in flight.
+//!
+//! Accounting invariant: while a task is bound, what the daemon holds for it equals [`Account::reserved`], that is the
+//! bytes now allocated plus the bytes a static task still has the right to allocate. Every change of that sum is told
+//! once (extend, shrink, end). Trap: a static task *promised* its bytes when it began, so its allocations take from the
+//! promise first and only what goes beyond is an extension; counting them again would reserve everything twice.
+
+use crate::runtime::{DeviceIndex, StreamId};
+use eager_proto::reply::{
+    CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH,
+    TaskCell,
+};
+use eager_proto::request::Slot;
+use std::collections::BTreeMap;
+
+/// A task of this process; never used twice, unlike its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskKey {
+    pub slot: Slot,
+    pub generation: u64,
+}
+
+/// How the task came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `eager_task_begin` told its size.
+    Static { site: u64 },
+    /// Everything outside static tasks: bound at its first launch.
+    Lazy,
+}
+
+/// Where it stands with the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Lazy, before its first launch: the daemon does not know of it.
+    Unbound,
+    /// A thread is asking for it; others wait.
+    Asking,
+    Bound,
+    Refused,
+}
+
+/// Bytes of one task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Allocated now.
+    pub live: u64,
+    /// Told to the daemon at the begin and not yet allocated.
+    pub promised: u64,
+}
+
+impl Account {
+    /// What the daemon must hold for the task.
+    pub fn reserved(self) -> u64 {
+        self.live.saturating_add(self.promised)
+    }
+
+    /// Counts an allocation; returns how many of its bytes go beyond the promise.
+    pub fn take(&mut self, bytes: u64) -> u64 {
+        let kept = self.promised.min(bytes);
+        self.promised -= kept;
+        self.live = self.live.saturating_add(bytes);
+        bytes - kept
+    }
+
+    /// Undoes a [`take`](Self::take) that returned `beyond`.
+    pub fn untake(&mut self, bytes: u64, beyond: u64) {
+        self.live = self.live.saturating_sub(bytes);
+        self.promised = self.promised.saturating_add(bytes.saturating_sub(beyond));
+    }
+
+    /// Counts a free.
+    pub fn give(&mut self, bytes: u64) {
+        self.live = self.live.saturating_sub(bytes);
+    }
+}
+
+/// What the daemon last said of a bound task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// Sequence of the cell they were read from.
+    pub sequence: u32,
+    pub device: DeviceIndex,
+    pub class: u32,
+    pub flags: u32,
+    pub grant: u64,
+}
+
+impl Terms {
+    pub const NONE: Terms =
+        Terms { sequence: 0, device: DeviceIndex(0), class: CLASS_NONE, flags: 0, grant: 0 };
+
+    /// A device number that CUDA cannot express becomes one that it will refuse.
+    pub fn read(cell: &TaskCell) -> Terms {
+        let device = DeviceIndex(i32::try_from(cell.device).unwrap_or(i32::MAX));
+        let TaskCell { sequence, class, flags, grant, .. } = *cell;
+        Terms { sequence, device, class, flags, grant }
+    }
+
+    pub fn managed(&self) -> bool {
+        self.flags & FLAG_MANAGED != 0
+    }
+
+    pub fn watched(&self) -> bool {
+        self.flags & FLAG_WATCH != 0
+    }
+
+    pub fn gated(&self) -> bool {
+        self.flags & FLAG_GATED != 0
+    }
+
+    pub fn high_priority(&self) -> bool {
+        self.flags & FLAG_HIGH_PRIORITY != 0
+    }
+
+    pub fn eager(&self) -> bool {
+        self.class == CLASS_EAGER
+    }
+
+    /// Did the task become a promoted one?
+    pub fn promoted_since(&self, earlier: &Terms) -> bool {
+        self.class == CLASS_PROMOTED && earlier.class != CLASS_PROMOTED
+    }
+}
+
+/// Kernels launched and not known to have ended, per stream.
+///
+/// Kernels of one stream end in order, so a stream is two ordinals; a synchronising call retires what had been launched
+/// when it began, never what another thread launched meanwhile.
+#[derive(Debug, Default)]
+pub struct Flights {
+    streams: BTreeMap<StreamId, Flight>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Flight {
+    launched: u64,
+    retired: u64,
+}
+
+impl Flights {
+    pub fn launch(&mut self, stream: StreamId) {
+        self.streams.entry(stream).or_default().launched += 1;
+    }
+
+    /// The launch failed: nothing is in flight for it.
+    pub fn cancel(&mut self, stream: StreamId) {
+        if let Some(flight) = self.streams.get_mut(&stream) {
+            flight.launched = flight.launched.saturating_sub(1).max(flight.retired);
+        }
+    }
+
+    pub fn busy(&self) -> bool {
+        self.in_flight() > 0
+    }
+
+    pub fn in_flight(&self) -> u64 {
+        self.streams.values().map(|flight| flight.launched - flight.retired).sum()
+    }
+
+    /// Streams with kernels in flight, and up to which launch.
+    pub fn marks(&self) -> Vec<(StreamId, u64)> {
+        let in_flight = self.streams.iter().filter(|(_, flight)| flight.launched > flight.retired);
+        in_flight.map(|(&stream, flight)| (stream, flight.launched)).collect()
+    }
+
+    /// Everything on `stream` up to launch `mark` has ended; returns how many that were not known before.
+    pub fn retire(&mut self, stream: StreamId, mark: u64) -> u64 {
+        let Some(flight) = self.streams.get_mut(&stream) else { return 0 };
+        let retired = mark.min(flight.launched).max(flight.retired);
+        std::mem::replace(&mut flight.retired, retired).abs_diff(retired)
+    }
+}
+
+/// A stream that the shim made for default-stream launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnStream {
+    pub id: StreamId,
+    pub high_priority: bool,
+}
+
+/// What must be told to the daemon after a free or the end of a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    Nothing,
+    Shrink(u64),
+    End,
+}
+
+#[derive(Debug)]
+pub struct Task {
+    pub key: TaskKey,
+    pub kind: Kind,
+    pub phase: Phase,
+    pub account: Account,
+    /// A static task between its begin and its end.
+    pub open: bool,
+    pub terms: Terms,
+    pub stream: Option<OwnStream>,
+    /// Streams used before a change of priority: kernels may still run there.
+    pub old_streams: Vec<StreamId>,
+    /// Where promoted data is moved in, beside the kernels.
+    pub copy_stream: Option<StreamId>,
+    pub flights: Flights,
+    /// Busy or idle, as last told to the daemon while it watched.
+    pub told_busy: Option<bool>,
+}
+
+impl Task {
+    pub fn new(key: TaskKey, kind: Kind, promised: u64) -> Task {
+        let phase = if kind == Kind::Lazy { Phase::Unbound } else { Phase::Asking };
+        Task {
+            key,
+            kind,
+            phase,
+            account: Account { live: 0, promised },
+            open: kind != Kind::Lazy,
+            terms: Terms::NONE,
+            stream: None,
+            old_streams: Vec::new(),
+            copy_stream: None,
+            flights: Flights::default(),
+            told_busy: None,
+        }
+    }
+
+    /// Counts a free of `bytes`. `pinned`: the program holds streams or events on the task's device, so a lazy task
+    /// keeps its binding when its last buffer goes.
+    pub fn free(&mut self, bytes: u64, pinned: bool) -> Release {
+        self.account.give(bytes);
+        let over = match self.kind {
+            Kind::Static { .. } => !self.open,
+            Kind::Lazy => !pinned,
+        };
+        match self.phase {
+            Phase::Unbound | Phase::Asking => Release::Nothing,
+            _ if over && self.account.live == 0 => Release::End,
+            Phase::Bound if bytes > 0 => Release::Shrink(bytes),
+            _ => Release::Nothing,
+        }
+    }
+
+    /// A static task's site ended. Buffers that are still allocated keep it, at their size, until they are freed.
+    pub fn close(&mut self) -> Release {
+        let promised = std::mem::take(&mut self.account.promised);
+        self.open = false;
+        match self.phase {
+            _ if self.account.live == 0 => Release::End,
+            Phase::Bound if promised > 0 => Release::Shrink(promised),
+            _ => Release::Nothing,
+        }
+    }
+
+    /// Busy or idle, if the daemon watches and was not told yet.
+    pub fn activity_to_tell(&mut self) -> Option<bool> {
+        if !self.terms.watched() {
+            self.told_busy = None;
+            return None;
+        }
+        let busy = self.flights.busy();
+        (self.told_busy.replace(busy) != Some(busy)).then_some(busy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(kind: Kind, promised: u64) -> Task {
+        let mut task =
+            Task::new(TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 }, kind, promised);
+        task.phase = Phase::Bound;
+        task
+    }
+
+    #[test]
+    fn a_static_task_takes_from_its_promise_before_it_extends() {
+        let mut task = task(Kind::Static { site: 1 }, 100);
+        assert_eq!(task.account.take(60), 0);
+        assert_eq!(task.account.take(60), 20);
+        assert_eq!(task.account.reserved(), 120);
+        task.account.untake(60, 20);
+        assert_eq!(task.account, Account { live: 60, promised: 40 });
+    }
+
+    #[test]
+    fn a_closed_task_stays_until_its_last_buffer_is_freed() {
+        let mut task = task(Kind::Static { site: 1 }, 100);
+        task.account.take(60);
+        assert_eq!(task.free(20, false), Release::Shrink(20));
+        assert_eq!(task.close(), Release::Shrink(40));
+        assert_eq!(task.free(40, false), Release::End);
+    }
+
+    #[test]
+    fn a_pinned_lazy_task_keeps_its_device() {
+        let mut task = task(Kind::Lazy, 0);
+        task.account.take(10);
+        assert_eq!(task.free(10, true), Release::Shrink(10));
+        assert_eq!(task.free(0, false), Release::End);
+    }
+
+    #[test]
+    fn a_synchronisation_retires_only_what_was_launched_before_it() {
+        let mut flights = Flights::default();
+        let stream = StreamId(7);
+        flights.launch(stream);
+        let marks = flights.marks();
+        flights.launch(stream);
+        assert_eq!(flights.retire(marks[0].0, marks[0].1), 1);
+        assert_eq!(flights.retire(marks[0].0, marks[0].1), 0, "known already");
+        assert!(flights.busy());
+        flights.cancel(stream);
+        assert!(!flights.busy());
+    }
+}

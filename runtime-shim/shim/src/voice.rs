@@ -1,0 +1,63 @@
+//! The shim's few words to the user: whole lines on standard error, each thing once.
+
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+
+/// Where lines go.
+pub type Sink = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Says each thing once.
+pub struct Voice {
+    sink: Sink,
+    said: Mutex<BTreeSet<&'static str>>,
+}
+
+impl std::fmt::Debug for Voice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Voice").field("said", &self.said).finish_non_exhaustive()
+    }
+}
+
+impl Voice {
+    pub fn new(sink: Sink) -> Voice {
+        Voice { sink, said: Mutex::default() }
+    }
+
+    /// Says `line` unless something was said about `topic` before.
+    pub fn once(&self, topic: &'static str, line: impl FnOnce() -> String) {
+        if self.said.lock().insert(topic) {
+            self.say(&line());
+        }
+    }
+
+    pub fn say(&self, line: &str) {
+        (self.sink)(line);
+    }
+}
+
+/// Writes `eager: LINE` to standard error in one call, so that lines of several processes do not mix. A closed or full
+/// standard error is the user's choice: the line is dropped.
+pub fn to_stderr(line: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(format!("eager: {line}\n").as_bytes());
+}
+
+/// Bytes for people: exact when small, else with one digit after the point.
+pub fn size_text(bytes: u64) -> String {
+    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    units.iter().find(|(unit, _)| bytes >= *unit).map_or_else(
+        || format!("{bytes} B"),
+        |(unit, name)| format!("{}.{} {name}", bytes / unit, (bytes % unit) * 10 / unit),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        let texts = [0, 1023, 1024, 1536, 5 << 30].map(size_text);
+        assert_eq!(texts, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
+    }
+}
