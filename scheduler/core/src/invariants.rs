@@ -25,6 +25,8 @@ pub enum Violation {
     Orphan { task: TaskId },
     #[error("{task} waits without a reason")]
     SilentWait { task: TaskId },
+    #[error("{task} waits although it could start")]
+    Stranded { task: TaskId },
     #[error("{task} waits and is not in the queue, or is in the queue and does not wait")]
     QueueDiffers { task: TaskId },
     #[error("{task} is {class:?} with {grant} of {requirement}")]
@@ -59,6 +61,9 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
         }
         match &task.state {
             TaskState::Waiting { reason: None } => return Err(Violation::SilentWait { task: task.id }),
+            TaskState::Waiting { .. } if scheduler.could_start(task) => {
+                return Err(Violation::Stranded { task: task.id });
+            }
             TaskState::Waiting { .. } => {}
             TaskState::Bound(bound) => check_bound(scheduler, task, bound)?,
         }

@@ -149,9 +149,11 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Bytes that a task of this client could be granted on the device, after its context is paid for.
-    pub fn free_for(&self, device: &Device, client: ClientId) -> Bytes {
-        device.free().saturating_sub(self.state.context_cost(device.id, client, self.options.context_bytes))
+    /// Bytes that a task of this client could be granted on the device, after its context is paid for; None if not even
+    /// that can be.
+    pub fn free_for(&self, device: &Device, client: ClientId) -> Option<Bytes> {
+        let context = self.state.context_cost(device.id, client, self.options.context_bytes);
+        device.free().0.checked_sub(context.0).map(Bytes)
     }
 
     /// The tasks bound to a device, in order of their ids.

@@ -31,6 +31,12 @@ pub enum Reason {
     NoEagerPlace { wanted: Bytes, most: Bytes, eager_per_device: u32 },
     #[error("waits: every device has its task already, and this policy runs one at a time")]
     DevicesTaken,
+    #[error(
+        "waits: {wanted} fits nowhere and {device} has {most} free for an eager start; {least} are the least allowed"
+    )]
+    TooLittleToStart { wanted: Bytes, most: Bytes, device: DeviceId, least: Bytes },
+    #[error("waits: no device has the {context} free that its context takes")]
+    NoRoomForContext { context: Bytes },
     #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
     ProposalDropped,
 
@@ -99,6 +105,8 @@ impl Reason {
             Reason::NoEagerPlace { .. } => 7,
             Reason::DevicesTaken => 8,
             Reason::ProposalDropped => 9,
+            Reason::TooLittleToStart { .. } => 10,
+            Reason::NoRoomForContext { .. } => 11,
             Reason::Grows { .. } => 20,
             Reason::Promoted { .. } => 21,
             Reason::Shrinks { .. } => 22,

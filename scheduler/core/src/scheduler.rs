@@ -57,8 +57,10 @@ pub struct Scheduler {
     arrivals: u64,
     /// Waiting tasks in order of arrival.
     queue: BTreeSet<(u64, TaskId)>,
-    /// Something was freed or somebody arrived since the queue was last tried.
-    queue_is_stale: bool,
+    /// Something was freed since the queue was last tried; all who wait are tried again.
+    supply_grew: bool,
+    /// Came with this event; while nothing was freed, nobody else can start.
+    newcomer: Option<TaskId>,
 }
 
 impl Scheduler {
@@ -74,7 +76,8 @@ impl Scheduler {
             now: Nanos::default(),
             arrivals: 0,
             queue: BTreeSet::new(),
-            queue_is_stale: false,
+            supply_grew: false,
+            newcomer: None,
         }
     }
 
@@ -132,7 +135,7 @@ impl Scheduler {
             tasks: BTreeSet::new(),
         };
         self.state.devices.insert(id, device);
-        self.queue_is_stale = true;
+        self.supply_grew = true;
         Ok(())
     }
 
@@ -151,7 +154,7 @@ impl Scheduler {
         for task in removed {
             self.queue.remove(&(task.arrival, task.id));
         }
-        self.queue_is_stale = true;
+        self.supply_grew = true;
         Ok(())
     }
 
@@ -173,7 +176,7 @@ impl Scheduler {
         };
         self.queue.insert((task.arrival, id));
         self.state.tasks.insert(id, task);
-        self.queue_is_stale = true;
+        self.newcomer = Some(id);
         Ok(())
     }
 
@@ -186,7 +189,8 @@ impl Scheduler {
         let wanted = task.requirement.saturating_add(bytes);
         let device = self.state.devices.get(&device).ok_or(Anomaly::NotBound)?;
         let (device, capacity, free) = (device.id, device.capacity, device.free());
-        let limit = capacity.percent(self.options.oversize_percent_under(self.traits.eager));
+        let most = capacity.saturating_sub(self.options.context_bytes);
+        let limit = most.percent(self.options.oversize_percent_under(self.traits.eager));
         if wanted > limit {
             let reason = Reason::ExtendTooLarge { bytes, wanted, device, capacity, limit };
             out.push(Action::Refuse { task: id, reason });
@@ -223,7 +227,7 @@ impl Scheduler {
             bound.reason = Reason::Shrinks { bytes };
             out.push(regrant(id, bound));
         }
-        self.queue_is_stale = true;
+        self.supply_grew = true;
         Ok(())
     }
 
@@ -240,7 +244,7 @@ impl Scheduler {
     fn end(&mut self, id: TaskId) -> Result<(), Anomaly> {
         let task = self.state.remove_task(id).ok_or(Anomaly::UnknownTask)?;
         self.queue.remove(&(task.arrival, id));
-        self.queue_is_stale = true;
+        self.supply_grew = true;
         Ok(())
     }
 

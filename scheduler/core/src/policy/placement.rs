@@ -11,15 +11,10 @@ use std::cmp::Reverse;
 /// CASE's Algorithm 3 (Chen et al., PPoPP 2022): of the devices with room for the whole requirement, the one with the
 /// fewest warps in use; equal: with the fewest tasks (all warps are 0 where no geometry is known), then the lowest index.
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
-    let fitting =
-        view.state.devices.values().filter(|device| view.free_for(device, task.client) >= task.requirement);
-    let device = fitting.min_by_key(|device| (device.warps, device.tasks.len(), device.id))?;
-    let free = view.free_for(device, task.client);
-    Some(Placement::Bind {
-        device: device.id,
-        grant: task.requirement,
-        reason: Reason::Fits { device: device.id, wanted: task.requirement, free },
-    })
+    let fitting = with_free(view, task).filter(|(_, free)| *free >= task.requirement);
+    let (device, free) = fitting.min_by_key(|(device, _)| (device.warps, device.tasks.len(), device.id))?;
+    let reason = Reason::Fits { device: device.id, wanted: task.requirement, free };
+    Some(Placement::Bind { device: device.id, grant: task.requirement, reason })
 }
 
 /// Normal Launch, or else wait.
@@ -27,7 +22,7 @@ pub(super) fn whole_or_wait(view: View<'_>, task: &Task) -> Placement {
     whole_fewest_warps(view, task).unwrap_or_else(|| {
         Placement::Wait(match most_free(view, task, |_| true) {
             Some((device, most)) => Reason::NoRoom { wanted: task.requirement, most, device: device.id },
-            None => Reason::NoDevice,
+            None => Reason::NoRoomForContext { context: view.options.context_bytes },
         })
     })
 }
@@ -39,24 +34,26 @@ pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
     if let Some(placement) = whole_fewest_warps(view, task) {
         return placement;
     }
-    let least = task.requirement.percent(view.options.grant_percent_min);
-    let takes_eager = |device: &Device| {
-        let room =
-            device.free() >= view.state.context_cost(device.id, task.client, view.options.context_bytes);
-        room && view.free_for(device, task.client) >= least
-            && view.eager_tasks_on(device.id) < view.options.eager_per_device
-    };
-    match most_free(view, task, takes_eager) {
-        Some((device, free)) => {
-            let reason = Reason::StartsEagerly { device: device.id, wanted: task.requirement, granted: free };
-            Placement::Bind { device: device.id, grant: free, reason }
+    let (wanted, eager_per_device) = (task.requirement, view.options.eager_per_device);
+    let least = wanted.percent(view.options.grant_percent_min);
+    let takes_eager = |device: &Device| view.eager_tasks_on(device.id) < eager_per_device;
+    if let Some((device, granted)) = most_free(view, task, takes_eager) {
+        if granted >= least {
+            let reason = Reason::StartsEagerly { device: device.id, wanted, granted };
+            return Placement::Bind { device: device.id, grant: granted, reason };
         }
-        None => Placement::Wait(Reason::NoEagerPlace {
-            wanted: task.requirement,
-            most: most_free(view, task, |_| true).map_or(Bytes::ZERO, |(_, most)| most),
-            eager_per_device: view.options.eager_per_device,
-        }),
+        return Placement::Wait(Reason::TooLittleToStart { wanted, most: granted, device: device.id, least });
     }
+    Placement::Wait(match most_free(view, task, |_| true) {
+        Some((_, most)) => Reason::NoEagerPlace { wanted, most, eager_per_device },
+        None => Reason::NoRoomForContext { context: view.options.context_bytes },
+    })
+}
+
+/// Devices that can take the task's context, with what they could grant it.
+fn with_free<'a>(view: View<'a>, task: &Task) -> impl Iterator<Item = (&'a Device, Bytes)> + use<'a> {
+    let client = task.client;
+    view.state.devices.values().filter_map(move |device| Some((device, view.free_for(device, client)?)))
 }
 
 fn most_free<'a>(
@@ -64,7 +61,6 @@ fn most_free<'a>(
     task: &Task,
     takes: impl Fn(&Device) -> bool,
 ) -> Option<(&'a Device, Bytes)> {
-    let devices = view.state.devices.values().filter(|device| takes(device));
-    let free = devices.map(|device| (device, view.free_for(device, task.client)));
-    free.min_by_key(|(device, free)| (Reverse(*free), device.warps, device.id))
+    let devices = with_free(view, task).filter(|(device, _)| takes(device));
+    devices.min_by_key(|(device, free)| (Reverse(*free), device.warps, device.id))
 }

@@ -20,18 +20,15 @@ impl Policy for Sa {
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        let mut empty = view.state.devices.values().filter(|device| device.tasks.is_empty());
-        let fitting = empty.find(|device| view.free_for(device, task.client) >= task.requirement);
-        match fitting {
-            Some(device) => Placement::Bind {
-                device: device.id,
-                grant: task.requirement,
-                reason: Reason::Fits {
-                    device: device.id,
-                    wanted: task.requirement,
-                    free: view.free_for(device, task.client),
-                },
-            },
+        let empty = view.state.devices.values().filter(|device| device.tasks.is_empty());
+        let mut fitting = empty
+            .filter_map(|device| Some((device.id, view.free_for(device, task.client)?)))
+            .filter(|(_, free)| *free >= task.requirement);
+        match fitting.next() {
+            Some((device, free)) => {
+                let reason = Reason::Fits { device, wanted: task.requirement, free };
+                Placement::Bind { device, grant: task.requirement, reason }
+            }
             None => Placement::Wait(Reason::DevicesTaken),
         }
     }

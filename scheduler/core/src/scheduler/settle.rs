@@ -20,10 +20,13 @@ const WAIVER: Nanos = Nanos::from_secs(1);
 
 impl Scheduler {
     pub(super) fn settle(&mut self, out: &mut Vec<Action>) {
-        if self.queue_is_stale {
-            self.queue_is_stale = false;
+        let newcomer = self.newcomer.take();
+        if std::mem::take(&mut self.supply_grew) {
             self.promote(out);
             self.try_queue(out);
+        } else if let Some(id) = newcomer {
+            let head = self.queue.first().map(|&(_, head)| head).filter(|&head| head != id);
+            self.try_next(id, head, out);
         }
         self.settle_gates(out);
         self.settle_watches(out);
@@ -69,21 +72,31 @@ impl Scheduler {
     }
 
     fn try_queue(&mut self, out: &mut Vec<Action>) {
-        let order = self.queue_order();
         let mut waiting: Vec<TaskId> = self.queue.iter().map(|&(_, id)| id).collect();
-        if order == QueueOrder::LargestFirst {
+        if self.queue_order() == QueueOrder::LargestFirst {
             waiting.sort_by_key(|id| Reverse(self.state.tasks.get(id).map(|task| task.requirement)));
         }
         let mut head = None;
         for id in waiting {
-            if let Some(reason) = self.too_large(id) {
-                self.forget(id);
-                out.push(Action::Refuse { task: id, reason });
-            } else if let (QueueOrder::Fifo, Some(head)) = (order, head) {
-                self.wait(id, Reason::Behind { head }, out);
-            } else if !self.try_one(id, out) {
+            if !self.try_next(id, head, out) {
                 head = head.or(Some(id));
             }
+        }
+    }
+
+    /// Tries a task behind `head`, the first that must wait. False if it still waits itself.
+    fn try_next(&mut self, id: TaskId, head: Option<TaskId>, out: &mut Vec<Action>) -> bool {
+        if let Some(reason) = self.too_large(id) {
+            self.forget(id);
+            out.push(Action::Refuse { task: id, reason });
+            return true;
+        }
+        match head {
+            Some(head) if self.queue_order() == QueueOrder::Fifo => {
+                self.wait(id, Reason::Behind { head }, out);
+                false
+            }
+            _ => self.try_one(id, out),
         }
     }
 
@@ -118,6 +131,14 @@ impl Scheduler {
                 false
             }
         }
+    }
+
+    /// Could this waiting task start as things stand? For the invariants: between steps none can.
+    pub(crate) fn could_start(&self, task: &Task) -> bool {
+        let first = self.queue.first().is_some_and(|&(_, head)| head == task.id);
+        let has_turn = first || self.queue_order() != QueueOrder::Fifo;
+        let may_ask = has_turn && !self.state.devices.is_empty();
+        may_ask && matches!(self.policy.place(self.read(), task), Placement::Bind { .. })
     }
 
     /// Requirements that no device can ever hold are refused at once, wherever they stand in the queue.
