@@ -2,10 +2,14 @@
 //!
 //! Trap: modules without CUDA calls must come out untouched, also when clang compiles a whole project with the plugin.
 
-use crate::emit;
-use crate::ir::Module;
+use eager_tasks::{Placement, Plan, Report, StaticTask, report::site_id};
+
+use crate::emit::{self, tables::TaskRow};
+use crate::ir::{Module, Value};
 use crate::options::PassOptions;
-use crate::read::{calls, kernels};
+use crate::read::calls::{self, Wrappers};
+use crate::read::function::{self, Reading};
+use crate::read::{kernels, prepare};
 
 /// Why a host module could not be instrumented.
 #[derive(Debug, thiserror::Error)]
@@ -18,14 +22,63 @@ pub enum HostError {
 ///
 /// # Errors
 /// When the report cannot be written.
-pub fn instrument(module: Module<'_>, _options: &PassOptions) -> Result<bool, HostError> {
+pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, HostError> {
     if emit::is_instrumented(module) || !uses_runtime(module) {
         return Ok(false);
     }
+    let source = module.source_name();
     let kernels = kernels::registered(module);
+    let mut report = Report {
+        source: source.clone(),
+        kernels: kernels.iter().map(|kernel| kernel.name.clone()).collect(),
+        ..Report::default()
+    };
+    let mut rows = Vec::new();
+    let wrappers = Wrappers::find(module);
+    for function in functions_of_interest(module, &wrappers) {
+        prepare::prepare(module, function);
+        let reading = function::read(module, function, &wrappers);
+        let plan = eager_tasks::plan(&reading.facts);
+        report.add(&reading.facts, &plan);
+        rows.extend(emit_plan(module, &source, &reading, &plan));
+    }
     emit::rename::rename_calls(module);
-    emit::tables::emit_tables(module, &kernels, &[]);
+    emit::tables::emit_tables(module, &kernels, &rows);
+    tell(&report, options)?;
     Ok(true)
+}
+
+fn functions_of_interest<'m>(module: Module<'m>, wrappers: &Wrappers<'m>) -> Vec<Value<'m>> {
+    let defined = module.functions().into_iter().filter(|function| !function.is_declaration());
+    defined.filter(|&function| function::is_of_interest(function, wrappers)).collect()
+}
+
+/// Writes the static tasks of one function; returns their rows.
+fn emit_plan(module: Module<'_>, source: &str, reading: &Reading<'_>, plan: &Plan) -> Vec<TaskRow> {
+    let name = &reading.facts.function;
+    let mut tasks: Vec<(u64, &StaticTask)> = Vec::new();
+    let mut rows = Vec::new();
+    for (ordinal, task) in plan.tasks.iter().enumerate() {
+        let Placement::Static(placed) = &task.placement else { continue };
+        let site = site_id(source, name, ordinal);
+        tasks.push((site, placed));
+        let line = task.place.as_ref().map_or(0, |place| place.line);
+        rows.push(TaskRow { site, function: name.clone(), line, launch_sites: task.launch_sites });
+    }
+    emit::tasks::emit_tasks(module, reading, &tasks);
+    rows
+}
+
+fn tell(report: &Report, options: &PassOptions) -> Result<(), HostError> {
+    if options.remarks {
+        for line in report.remarks() {
+            eprintln!("{line}");
+        }
+    }
+    let Some(path) = &options.report else { return Ok(()) };
+    let failed = |source| HostError::Report { path: path.display().to_string(), source };
+    let text = serde_json::to_string_pretty(report).map_err(|error| failed(error.into()))?;
+    std::fs::write(path, text).map_err(failed)
 }
 
 /// Whether the module calls (or takes the address of) anything of the CUDA runtime.

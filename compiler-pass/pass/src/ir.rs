@@ -9,7 +9,6 @@ use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 
 use llvm_sys::core::*;
-use llvm_sys::debuginfo::LLVMGetSubprogram;
 use llvm_sys::prelude::*;
 use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
@@ -398,13 +397,6 @@ impl<'m> Value<'m> {
         let bytes = unsafe { LLVMGetDebugLocFilename(self.raw, &raw mut len) };
         Some(SourceLocation { file: text(bytes, len as usize), line })
     }
-
-    /// Whether a function was compiled with a subprogram record, without which its locations are unknown.
-    #[must_use]
-    pub fn has_subprogram(self) -> bool {
-        // SAFETY: the subprogram is asked of functions only.
-        self.is_function() && !unsafe { LLVMGetSubprogram(self.raw) }.is_null()
-    }
 }
 
 /// # Safety
@@ -442,6 +434,12 @@ impl<'m> Block<'m> {
     #[must_use]
     pub fn raw(self) -> LLVMBasicBlockRef {
         self.raw
+    }
+
+    #[must_use]
+    pub fn function(self) -> Option<Value<'m>> {
+        // SAFETY: the block is live and sits in a function.
+        Value::from_raw(unsafe { LLVMGetBasicBlockParent(self.raw) })
     }
 
     #[must_use]

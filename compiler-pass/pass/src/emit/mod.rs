@@ -1,10 +1,11 @@
-//! Plan into IR: renamed calls, the module's tables and their constructor.
+//! Plan into IR: task calls, renamed runtime calls, the module's tables and their constructor.
 //!
 //! Everything written here is undone by nothing: [`is_instrumented`] is what makes a second run a no-op.
 
 pub mod constants;
 pub mod rename;
 pub mod tables;
+pub mod tasks;
 
 use crate::ir::Module;
 

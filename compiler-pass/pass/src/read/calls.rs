@@ -56,6 +56,11 @@ impl<'m> Wrappers<'m> {
         Self(found.collect())
     }
 
+    #[must_use]
+    pub fn is_wrapper(&self, function: Value<'m>) -> bool {
+        self.0.contains_key(&function)
+    }
+
     /// The runtime call that an instruction makes, directly or through a wrapper.
     #[must_use]
     pub fn runtime_call(&self, instruction: Value<'m>) -> Option<RuntimeCall<'m>> {

@@ -1,0 +1,157 @@
+//! Questions about paths: what can follow a point, and where a property stops to hold.
+//!
+//! Trap: a property that stops on an edge whose target also has other ways in must be handled on the edge itself, or
+//! the other ways would be handled too.
+
+use crate::dominance::Dominance;
+use crate::facts::{BlockFacts, BlockId, Exit, Point};
+
+/// A function's graph with what the planner asks of it.
+#[derive(Debug)]
+pub struct Flow<'a> {
+    blocks: &'a [BlockFacts],
+    pub dominance: Dominance,
+    pub post_dominance: Dominance,
+    /// Whether a return can be reached from the start of each block.
+    returns: Vec<bool>,
+}
+
+/// Where code goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spot {
+    /// Before an instruction.
+    Before(Point),
+    /// On the way from one block to another, and on no other way.
+    OnEdge { from: BlockId, to: BlockId },
+}
+
+impl<'a> Flow<'a> {
+    #[must_use]
+    pub fn new(blocks: &'a [BlockFacts]) -> Self {
+        let exits = blocks.iter().map(|block| block.exit == Some(Exit::Return)).collect();
+        Self {
+            blocks,
+            dominance: Dominance::forward(blocks),
+            post_dominance: Dominance::backward(blocks),
+            returns: leads_to(blocks, exits),
+        }
+    }
+
+    /// Whether a return can still follow; otherwise the process ends on every way on.
+    #[must_use]
+    pub fn may_return(&self, block: BlockId) -> bool {
+        self.returns[block.index()]
+    }
+
+    /// Whether the instruction before `above` runs before every run of the one at `below`.
+    #[must_use]
+    pub fn point_dominates(&self, above: Point, below: Point) -> bool {
+        if above.block == below.block {
+            above.position <= below.position
+        } else {
+            self.dominance.dominates(above.block, below.block)
+        }
+    }
+
+    /// Whether execution can get from just after `from` to `to`.
+    #[must_use]
+    pub fn reaches(&self, from: Point, to: Point) -> bool {
+        (from.block == to.block && from.position < to.position)
+            || self.later_blocks(from.block)[to.block.index()]
+    }
+
+    /// Whether a block can run again after it ran.
+    #[must_use]
+    pub fn in_cycle(&self, block: BlockId) -> bool {
+        self.later_blocks(block)[block.index()]
+    }
+
+    /// Blocks that can follow a block; itself only if it lies in a cycle.
+    fn later_blocks(&self, from: BlockId) -> Vec<bool> {
+        let mut seen = vec![false; self.blocks.len()];
+        let mut stack = self.blocks[from.index()].successors.clone();
+        while let Some(block) = stack.pop() {
+            if !std::mem::replace(&mut seen[block.index()], true) {
+                stack.extend(&self.blocks[block.index()].successors);
+            }
+        }
+        seen
+    }
+
+    /// For each block, whether one of `sites` can be reached from its start and from its end.
+    #[must_use]
+    pub fn ahead(&self, sites: &[Point]) -> Ahead {
+        let mut holds = vec![false; self.blocks.len()];
+        for site in sites {
+            holds[site.block.index()] = true;
+        }
+        let at_start = leads_to(self.blocks, holds);
+        let at_end = self.blocks.iter().map(|b| b.successors.iter().any(|s| at_start[s.index()])).collect();
+        Ahead { at_start, at_end, sites: sites.to_vec() }
+    }
+
+    /// The last instruction of a block.
+    #[must_use]
+    pub fn terminator(&self, block: BlockId) -> Point {
+        Point { block, position: self.blocks[block.index()].len.saturating_sub(1) }
+    }
+
+    #[must_use]
+    pub fn blocks(&self) -> &'a [BlockFacts] {
+        self.blocks
+    }
+
+    /// Every edge, once.
+    pub fn edges(&self) -> impl Iterator<Item = (BlockId, BlockId)> + '_ {
+        self.blocks.iter().enumerate().flat_map(|(index, block)| {
+            let mut successors = block.successors.clone();
+            successors.sort_unstable();
+            successors.dedup();
+            successors.into_iter().map(move |successor| (BlockId::from_index(index), successor))
+        })
+    }
+}
+
+/// Where a set of sites can still be reached.
+#[derive(Debug)]
+pub struct Ahead {
+    at_start: Vec<bool>,
+    at_end: Vec<bool>,
+    sites: Vec<Point>,
+}
+
+impl Ahead {
+    #[must_use]
+    pub fn at_start(&self, block: BlockId) -> bool {
+        self.at_start[block.index()]
+    }
+
+    /// After the block's terminator.
+    #[must_use]
+    pub fn at_end(&self, block: BlockId) -> bool {
+        self.at_end[block.index()]
+    }
+
+    /// Whether a site can run from this point on, the instruction at it included.
+    #[must_use]
+    pub fn at(&self, point: Point) -> bool {
+        self.at_end(point.block)
+            || self.sites.iter().any(|site| site.block == point.block && site.position >= point.position)
+    }
+}
+
+/// Blocks from whose start a block with the property can be reached (such blocks included).
+fn leads_to(blocks: &[BlockFacts], mut holds: Vec<bool>) -> Vec<bool> {
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (index, block) in blocks.iter().enumerate().rev() {
+            if !holds[index] && block.successors.iter().any(|s| holds[s.index()]) {
+                holds[index] = true;
+                changed = true;
+            }
+        }
+    }
+    holds
+}

@@ -1,0 +1,84 @@
+//! Which sites belong together: kernels that share buffers form one task (specification §1, after CASE).
+//!
+//! Trap: buffers may hold each other's pointers (`swap(a, b)` between launches), so buffers of one alias class belong
+//! together although no launch names both.
+
+use std::collections::BTreeMap;
+
+use crate::facts::{BufferId, Facts, SiteKind};
+
+/// A task's buffers and sites, by index into [`Facts::sites`], in the order of the sites.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    pub buffers: Vec<BufferId>,
+    pub sites: Vec<usize>,
+}
+
+/// Disjoint sets with path halving; the smaller root wins, so results do not depend on the order of unions.
+#[derive(Debug)]
+struct UnionFind(Vec<usize>);
+
+impl UnionFind {
+    fn new(len: usize) -> Self {
+        Self((0..len).collect())
+    }
+
+    fn root(&mut self, mut at: usize) -> usize {
+        while self.0[at] != at {
+            self.0[at] = self.0[self.0[at]];
+            at = self.0[at];
+        }
+        at
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.0[a.max(b)] = a.min(b);
+    }
+}
+
+/// The groups of a function, in the order of their first buffer.
+#[must_use]
+pub fn groups(facts: &Facts) -> Vec<Group> {
+    let mut sets = UnionFind::new(facts.buffers.len());
+    let mut first_of_class = BTreeMap::new();
+    for (index, buffer) in facts.buffers.iter().enumerate() {
+        let first = *first_of_class.entry(buffer.alias_class).or_insert(index);
+        sets.join(first, index);
+    }
+    for site in &facts.sites {
+        if matches!(site.kind, SiteKind::Launch { .. }) {
+            for pair in site.kind.buffers().windows(2) {
+                sets.join(pair[0].index(), pair[1].index());
+            }
+        }
+    }
+    let mut groups: BTreeMap<usize, Group> = BTreeMap::new();
+    for index in 0..facts.buffers.len() {
+        let root = sets.root(index);
+        groups.entry(root).or_default().buffers.push(BufferId(u32::try_from(index).unwrap_or(u32::MAX)));
+    }
+    for (site_index, site) in facts.sites.iter().enumerate() {
+        let mut roots: Vec<_> = site.kind.buffers().iter().map(|buffer| sets.root(buffer.index())).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        for root in roots {
+            groups.entry(root).or_default().sites.push(site_index);
+        }
+    }
+    groups.into_values().collect()
+}
+
+/// Two groups as one.
+#[must_use]
+pub fn merged(a: &Group, b: &Group) -> Group {
+    let union = |mut all: Vec<usize>| {
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    let mut buffers = [a.buffers.clone(), b.buffers.clone()].concat();
+    buffers.sort_unstable();
+    buffers.dedup();
+    Group { buffers, sites: union([a.sites.clone(), b.sites.clone()].concat()) }
+}
