@@ -7,6 +7,7 @@
 use crate::import::SHARED;
 use crate::instrument::{Instrument, instrument};
 use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, Value};
+use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper_name, is_block_barrier};
 use crate::{Options, coroutine};
 
@@ -50,6 +51,8 @@ pub(crate) struct Maker<'a> {
     pub machine: &'a Machine,
     pub runtime: &'a Runtime,
     pub options: &'a Options,
+    /// `__constant__` variables.
+    pub constants: &'a [Value],
 }
 
 /// # Errors
@@ -74,7 +77,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, force_coroutine: bool) -> Re
             options: maker.options,
             block_context: thread.block_context,
             counters,
-            private: &private,
+            known: KnownAddresses { private: &private, constant: maker.constants },
         },
         &blocks,
     );

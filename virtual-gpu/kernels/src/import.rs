@@ -33,6 +33,8 @@ pub(crate) struct Variable {
     /// In the module.
     pub symbol: String,
     pub bytes: u64,
+    /// In `__constant__` memory.
+    pub constant: bool,
 }
 
 /// A device module ready for translation.
@@ -110,7 +112,8 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine) -> Vec<
         } else {
             global.replace_uses_with(constant_address_space_cast(moved, context.ptr_type(space)));
         }
-        variables.push(Variable { name, symbol, bytes: machine.size_of(global.value_type()) });
+        let bytes = machine.size_of(global.value_type());
+        variables.push(Variable { name, symbol, bytes, constant: space == CONSTANT });
         global.delete_global();
     }
     variables

@@ -4,7 +4,7 @@
 //! told from global memory, and unrolling or vectorising would change what is counted.
 
 use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, TypeKind, Value};
-use crate::provenance::{Memory, memory_of};
+use crate::provenance::{KnownAddresses, Memory, memory_of};
 use crate::{Options, math};
 
 /// Copies up to this size are marked at their first and last byte only. Blocks of a touch map are not smaller.
@@ -35,8 +35,7 @@ pub(crate) struct Instrument<'a> {
     pub block_context: Value,
     /// The thread's three counters.
     pub counters: Value,
-    /// Addresses of parameters passed by value.
-    pub private: &'a [Value],
+    pub known: KnownAddresses<'a>,
 }
 
 #[derive(Default)]
@@ -53,7 +52,7 @@ impl Instrument<'_> {
         for instruction in block.instructions() {
             self.separate_from_touch_map(instruction);
             for access in accesses(instruction, self.machine) {
-                if memory_of(access.address, self.private) != Memory::Global {
+                if memory_of(access.address, self.known) != Memory::Global {
                     continue;
                 }
                 let times = u64::from(access.reads) + u64::from(access.writes);

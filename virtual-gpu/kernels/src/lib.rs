@@ -110,7 +110,8 @@ pub struct Unsupported {
 
 impl std::fmt::Display for Unsupported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: kernel {}: {} cannot run on the virtual GPU", self.place, self.kernel, self.construct)
+        let kernel = check::readable(&self.kernel);
+        write!(f, "{}: kernel {kernel}: {} cannot run on the virtual GPU", self.place, self.construct)
     }
 }
 

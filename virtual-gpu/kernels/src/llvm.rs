@@ -4,8 +4,10 @@
 //! [`Context`] dropped; no function of this crate lets one escape from `convert`, which owns the only context, and values
 //! are re-read from the module after every pass run.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null_mut;
+use std::rc::Rc;
 
 use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
@@ -71,28 +73,28 @@ fn c_string(text: &str) -> CString {
 /// An LLVM context of our own; its diagnostics are collected instead of printed (or, for errors, exiting).
 pub(crate) struct Context {
     raw: LLVMContextRef,
-    messages: Box<Vec<String>>,
+    messages: Rc<RefCell<Vec<String>>>,
 }
 
 extern "C" fn collect(info: LLVMDiagnosticInfoRef, messages: *mut c_void) {
-    // SAFETY: `Context::new` registered a `Vec<String>` that lives as long as the context; LLVM calls back on the thread
-    // that is inside a call on this context, when no other borrow of the vector exists.
-    let messages = unsafe { &mut *messages.cast::<Vec<String>>() };
-    messages.push(take_message(llvm!(LLVMGetDiagInfoDescription(info))));
+    // SAFETY: `Context::new` registered the cell that its `messages` keep alive as long as the context, and LLVM calls
+    // back only from inside a call on this context, on the thread that owns both.
+    let messages = unsafe { &*messages.cast::<RefCell<Vec<String>>>() };
+    messages.borrow_mut().push(take_message(llvm!(LLVMGetDiagInfoDescription(info))));
 }
 
 impl Context {
     pub fn new() -> Self {
         let raw = llvm!(LLVMContextCreate());
-        let mut messages: Box<Vec<String>> = Box::default();
-        let sink = (&raw mut *messages).cast::<c_void>();
+        let messages: Rc<RefCell<Vec<String>>> = Rc::default();
+        let sink = Rc::as_ptr(&messages).cast_mut().cast::<c_void>();
         llvm!(LLVMContextSetDiagnosticHandler(raw, Some(collect), sink));
         Context { raw, messages }
     }
 
     /// What LLVM said so far.
     pub fn messages(&self) -> String {
-        self.messages.join("; ")
+        self.messages.borrow().join("; ")
     }
 
     fn buffer(contents: &[u8]) -> LLVMMemoryBufferRef {

@@ -21,8 +21,16 @@ pub(crate) enum Memory {
     Global,
 }
 
-/// `private` holds values that are known to be private addresses (by-value parameters).
-pub(crate) fn memory_of(address: Value, private: &[Value]) -> Memory {
+/// Addresses whose memory their type no longer tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownAddresses<'a> {
+    /// Parameters passed by value.
+    pub private: &'a [Value],
+    /// `__constant__` variables.
+    pub constant: &'a [Value],
+}
+
+pub(crate) fn memory_of(address: Value, known: KnownAddresses) -> Memory {
     let mut seen = BTreeSet::new();
     let mut found = None;
     let mut open = vec![address];
@@ -30,7 +38,7 @@ pub(crate) fn memory_of(address: Value, private: &[Value]) -> Memory {
         if !seen.insert(value) {
             continue;
         }
-        let memory = match source(value, private) {
+        let memory = match source(value, known) {
             Source::Known(memory) => memory,
             Source::From(values) => {
                 open.extend(values);
@@ -52,9 +60,12 @@ enum Source {
     From(Vec<Value>),
 }
 
-fn source(value: Value, private: &[Value]) -> Source {
-    if private.contains(&value) {
+fn source(value: Value, known: KnownAddresses) -> Source {
+    if known.private.contains(&value) {
         return Source::Known(Memory::Private);
+    }
+    if known.constant.contains(&value) {
+        return Source::Known(Memory::Constant);
     }
     match value.ty().pointer_address_space() {
         SHARED => return Source::Known(Memory::Shared),

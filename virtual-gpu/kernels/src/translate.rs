@@ -7,7 +7,7 @@ use crate::body::{Body, Maker, make_body};
 use crate::check::check;
 use crate::driver;
 use crate::import::{Imported, import};
-use crate::llvm::{Context, LLVMLinkage, Machine, Module};
+use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::Runtime;
 use crate::{ConvertError, Converted, KernelMode, KernelReport, Mode, Options, ParamReport, Report};
 
@@ -46,7 +46,9 @@ fn generate(
     imported.module = without_module_metadata(context, &imported.module)?;
     let module = &imported.module;
     link_text(context, module, &runtime.text)?;
-    let maker = Maker { context, module, machine, runtime, options };
+    let is_constant = |g: &Value| imported.variables.iter().any(|v| v.constant && v.symbol == g.name());
+    let constants: Vec<Value> = module.globals().into_iter().filter(is_constant).collect();
+    let maker = Maker { context, module, machine, runtime, options, constants: &constants };
     let forced = options.mode == Mode::Coroutine;
     let bodies = imported
         .kernels

@@ -1,0 +1,104 @@
+//! What cannot be translated is named with its place, all of it at once; what goes wrong while running is contained.
+
+mod common;
+
+use common::{Program, Run, arg, device_bitcode, toolchain};
+use eager_exec::LaunchFailure;
+use eager_kernels::{ConvertError, Options, convert};
+
+const UNSUPPORTED: &str = "#include <cstdio>
+__device__ float sum(float v) {
+    for (int k = 16; k; k /= 2) v += __shfl_down_sync(~0u, v, k);
+    return v;
+}
+__global__ void warp(float *x) {
+    x[0] =
+        sum(x[threadIdx.x]);
+}
+__global__ void fine(float *x) { x[0] = 1; }
+__global__ void assembly(int *x) {
+    asm volatile(\"mov.u32 %0, %%smid;\" : \"=r\"(x[0]));
+    x[1] = __syncthreads_count(x[2]);
+}
+extern __device__ int elsewhere(int);
+__device__ __noinline__ int recursive(int n) { return n < 2 ? n : recursive(n - 1) * threadIdx.x + recursive(n - 2); }
+__global__ void calls(int *x) {
+    x[0] = elsewhere(3);
+    x[1] = recursive(x[2]);
+    x[3] = *(int *)malloc(4);
+}
+";
+
+fn refusal(flags: &[&str]) -> Option<ConvertError> {
+    let cuda = toolchain()?;
+    let bitcode = device_bitcode(&cuda, UNSUPPORTED, flags);
+    Some(convert(&bitcode, &Options::default()).expect_err("four of five kernels cannot be translated"))
+}
+
+#[test]
+fn every_unsupported_construct_is_named_with_its_line() {
+    let Some(error) = refusal(&["-gline-tables-only"]) else { return };
+    let ConvertError::Unsupported(found) = &error else { panic!("{error}") };
+    let said: Vec<(&str, &str, &str)> = found
+        .iter()
+        .map(|u| (u.kernel.as_str(), u.construct.as_str(), u.place.rsplit('/').next().unwrap()))
+        .collect();
+    let expected = [
+        ("_Z4warpPf", "a warp shuffle (`__shfl_*_sync`)", "test.cu:8"),
+        ("_Z8assemblyPi", "inline PTX assembly `mov.u32 $0, %smid;`", "test.cu:12"),
+        ("_Z8assemblyPi", "a counting barrier (`__syncthreads_count`, `_and`, `_or`)", "test.cu:13"),
+        ("_Z5callsPi", "a call of `elsewhere`, which is not defined in this file,", "test.cu:18"),
+        ("_Z5callsPi", "recursion (`recursive` calls itself)", "test.cu:19"),
+        ("_Z5callsPi", "memory allocation in device code", "test.cu:20"),
+    ];
+    assert_eq!(said, expected);
+    let text = error.to_string();
+    assert_eq!(text.lines().count(), expected.len());
+    assert!(
+        text.contains(
+            "test.cu:8: kernel warp: a warp shuffle (`__shfl_*_sync`) cannot run on the virtual GPU"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn without_line_tables_the_function_is_named() {
+    let Some(error) = refusal(&[]) else { return };
+    let ConvertError::Unsupported(found) = &error else { panic!("{error}") };
+    assert_eq!(found[0].place, "function warp");
+}
+
+#[test]
+fn what_is_not_device_bitcode_is_refused() {
+    let error = convert(b"not bitcode at all", &Options::default()).unwrap_err();
+    assert!(matches!(error, ConvertError::Malformed { .. }), "{error}");
+    let error = convert(b"", &Options::default()).unwrap_err();
+    assert!(matches!(error, ConvertError::Malformed { .. }), "{error}");
+    let Some(cuda) = toolchain() else { return };
+    let host = device_bitcode(&cuda, "int main() { return 0; }", &["--cuda-host-only"]);
+    let error = convert(&host, &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("not for nvptx64"), "{error}");
+}
+
+#[test]
+fn a_trap_ends_the_launch_and_nothing_else() {
+    let Some(cuda) = toolchain() else { return };
+    let source = "#include <cassert>
+    __global__ void loops(int *x, int bad) { if (blockIdx.x == bad) __trap(); x[blockIdx.x] = 1; }
+    __global__ void waits(int *x, int bad) {
+        __shared__ int s[64]; s[threadIdx.x] = threadIdx.x; __syncthreads();
+        assert(blockIdx.x != bad || s[63 - threadIdx.x] != 40);
+        if (threadIdx.x == 63) x[blockIdx.x] = 1;
+    }";
+    let program = Program::build(&cuda, source, &Options::default());
+    for (kernel, workers) in [("loops", 1), ("loops", 2), ("waits", 1), ("waits", 2)] {
+        let mut x = vec![0i32; 256];
+        let (px, bad, never) = (x.as_mut_ptr(), 7i32, -1i32);
+        let run = Run::new(256, 64).workers(workers);
+        assert_eq!(run.launch(program.kernel(kernel), &[arg(&px), arg(&bad)]), Err(LaunchFailure::Trap));
+        assert_eq!(x[7], 0);
+        run.launch(program.kernel(kernel), &[arg(&px), arg(&never)]).unwrap();
+        assert!(x.iter().all(|&v| v == 1), "the next launch is a clean one");
+    }
+}
