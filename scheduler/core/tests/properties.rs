@@ -12,6 +12,7 @@ use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Options, PolicyName, Scheduler, invariants};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
 
 const GIB: u64 = 1 << 30;
@@ -128,7 +129,13 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        // The same cases every time: a search for new ones sets more cases and another seed by hand.
+        rng_seed: RngSeed::Fixed(2026),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn hostile_events_never_break_an_invariant(
