@@ -92,7 +92,7 @@ pub struct Report {
 /// A translated module.
 #[derive(Debug, Clone)]
 pub struct Converted {
-    /// x86-64 bitcode, optimised; link it into the host module of the same source file.
+    /// x86-64 bitcode, optimised, without a target triple; link it into the host module of the same source file.
     pub bitcode: Vec<u8>,
     pub report: Report,
 }

@@ -175,6 +175,12 @@ impl Module {
         llvm!(LLVMSetModuleDataLayout(self.raw, machine.layout));
     }
 
+    /// Leaves the target triple open. The linker warns when two modules spell theirs differently (`-pc-`, `-unknown-`),
+    /// and clang's handler of such a warning crashes when it comes from a pass.
+    pub fn forget_triple(&self) {
+        llvm!(LLVMSetTarget(self.raw, c"".as_ptr()));
+    }
+
     /// Takes over target and data layout, so that linking into `other` brings no warning.
     pub fn set_layout_of(&self, other: &Module) {
         // SAFETY: both strings belong to `other` and are copied by the calls.

@@ -66,6 +66,7 @@ fn generate(
     module.verify()?;
     module.run_passes(OPTIMISE, machine)?;
     module.verify()?;
+    module.forget_triple();
     let variables = imported.variables.iter().map(|v| v.name.clone()).collect();
     let kernels = bodies.iter().map(report).collect();
     Ok(Converted { bitcode: module.to_bitcode(), report: Report { kernels, variables } })
