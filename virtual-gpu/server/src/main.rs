@@ -21,7 +21,7 @@ struct Arguments {
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Real seconds waited per modelled second; 0: never wait.
-    #[arg(long, value_name = "X", default_value = "1", value_parser = time_scale)]
+    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = time_scale)]
     time_scale: f64,
     /// Modelled bytes per program byte: 1024 lets a program of 1/1024 size stand for the full one.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]

@@ -1,0 +1,359 @@
+// A program on the stand-in runtime, one scenario per run; its kernels are written by hand against the kernel ABI, so
+// that this test needs no device compiler. Trap: the structures below mirror `eager_exec::abi`, version 1.
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+struct BlockContext {
+    uint32_t block_idx[3], block_dim[3], grid_dim[3], shared_bytes;
+    uint8_t *shared, *scratch;
+    uint64_t scratch_bytes, touch_base, touch_limit;
+    uint8_t *touch_map;
+    uint32_t touch_shift, reserved;
+    uint64_t global_bytes, flops32, flops64;
+    const struct Helpers *helpers;
+};
+struct Helpers {
+    uint8_t *(*grow_scratch)(BlockContext *, uint64_t);
+    int32_t (*vprintf)(const char *, const void *);
+    void (*trap)(BlockContext *);
+};
+struct ParamDesc { uint32_t size, align; };
+struct KernelEntry {
+    const char *name;
+    void (*run_block)(BlockContext *, const void *const *);
+    const ParamDesc *params;
+    uint32_t param_count, mode, static_shared_bytes, flags;
+};
+struct VariableEntry { const char *name; void *address; uint64_t bytes; };
+struct KernelTable {
+    uint32_t abi_version, kernel_count, variable_count, reserved;
+    const KernelEntry *kernels;
+    const VariableEntry *variables;
+};
+static_assert(sizeof(BlockContext) == 128 && sizeof(KernelEntry) == 40, "the ABI's sizes");
+
+extern "C" void eager_vgpu_register(const KernelTable *);
+extern "C" void **__cudaRegisterFatBinary(void *);
+extern "C" void __cudaRegisterFunction(void **, const char *, char *, const char *, int, void *, void *, dim3 *, dim3 *,
+                                       int *);
+extern "C" void __cudaRegisterVar(void **, char *, char *, const char *, int, size_t, int, int);
+extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, cudaStream_t);
+extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
+
+#define EXPECT(condition)                                                              \
+    do {                                                                               \
+        if (!(condition)) {                                                            \
+            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            std::exit(1);                                                              \
+        }                                                                              \
+    } while (0)
+#define OK(call) EXPECT((call) == cudaSuccess)
+
+// ---- kernels ----
+
+static int device_offset = 5;  // The device's copy of a __constant__ variable.
+static char shadow_offset;     // The host's shadow of it: only its address counts.
+
+static void touch(BlockContext *ctx, const void *address, bool write) {
+    uint64_t index = ((uint64_t)address - ctx->touch_base) >> ctx->touch_shift;
+    if (index > ctx->touch_limit) index = ctx->touch_limit;
+    ctx->touch_map[2 * index + write] = 1;
+    ctx->global_bytes += 4;
+}
+
+// values[i] = values[i] * factor + offset, for i < count
+static void scale_block(BlockContext *ctx, const void *const *args) {
+    int *values = *(int *const *)args[0];
+    int count = *(const int *)args[1], factor = *(const int *)args[2];
+    for (uint32_t thread = 0; thread < ctx->block_dim[0]; thread++) {
+        uint32_t i = ctx->block_idx[0] * ctx->block_dim[0] + thread;
+        if (i >= (uint32_t)count) continue;
+        touch(ctx, values + i, false);
+        touch(ctx, values + i, true);
+        values[i] = values[i] * factor + device_offset;
+        ctx->flops32 += 2;
+    }
+}
+static void trap_block(BlockContext *ctx, const void *const *) { ctx->helpers->trap(ctx); }
+
+static const ParamDesc scale_params[] = {{8, 8}, {4, 4}, {4, 4}};
+static const KernelEntry kernels[] = {
+    {"_Z5scalePiii", scale_block, scale_params, 3, 0, 1024, 3},
+    {"_Z4trapv", trap_block, nullptr, 0, 0, 0, 0},
+};
+static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
+static const KernelTable table = {1, 2, 1, 0, kernels, variables};
+
+// Host stubs: only their addresses count.
+static char scale_stub, trap_stub, orphan_stub;
+
+__attribute__((constructor(101))) static void register_cpu_code() { eager_vgpu_register(&table); }
+__attribute__((constructor)) static void register_host_code() {
+    static char blob;
+    void **handle = __cudaRegisterFatBinary(&blob);
+    auto add = [&](char *stub, const char *name) {
+        __cudaRegisterFunction(handle, stub, (char *)name, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+    };
+    add(&scale_stub, "_Z5scalePiii");
+    add(&trap_stub, "_Z4trapv");
+    add(&orphan_stub, "_Z6orphanv");
+    __cudaRegisterVar(handle, &shadow_offset, (char *)"offset", "offset", 0, sizeof device_offset, 1, 0);
+}
+
+static cudaError_t scale(int *values, int count, int factor, cudaStream_t stream = nullptr) {
+    void *args[] = {&values, &count, &factor};
+    return cudaLaunchKernel(&scale_stub, dim3((count + 255) / 256), dim3(256), args, 0, stream);
+}
+
+static std::vector<int> counting(int count) {
+    std::vector<int> values(count);
+    for (int i = 0; i < count; i++) values[i] = i;
+    return values;
+}
+
+static size_t free_bytes() {
+    size_t free = 0, total = 0;
+    OK(cudaMemGetInfo(&free, &total));
+    return free;
+}
+
+// ---- scenarios ----
+
+static void copies() {
+    const int count = 100000;
+    const size_t bytes = count * sizeof(int);
+    std::vector<int> in = counting(count), out(count);
+    int *a = nullptr, *b = nullptr;
+    OK(cudaMalloc((void **)&a, bytes));
+    OK(cudaMalloc((void **)&b, bytes));
+    OK(cudaMemcpy(a, in.data(), bytes, cudaMemcpyHostToDevice));
+    OK(scale(a, count, 3));
+    OK(cudaMemcpy(b, a, bytes, cudaMemcpyDeviceToDevice));
+    OK(cudaMemcpy(out.data(), b, bytes, cudaMemcpyDefault));
+    for (int i = 0; i < count; i++) EXPECT(out[i] == 3 * i + 5);
+    OK(cudaMemset(b + 10, 0x11, 40));
+    OK(cudaMemcpy(out.data(), b, bytes, cudaMemcpyDeviceToHost));
+    EXPECT(out[9] == 32 && out[10] == 0x11111111 && out[19] == 0x11111111 && out[20] == 65);
+
+    EXPECT(cudaMemcpy(a, in.data(), bytes + 1, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+    EXPECT(cudaMemcpy(out.data(), in.data(), bytes, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+    EXPECT(cudaMemcpy(a, in.data(), bytes, (cudaMemcpyKind)77) == cudaErrorInvalidMemcpyDirection);
+    EXPECT(cudaFree(a + 1) == cudaErrorInvalidValue);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue && cudaGetLastError() == cudaSuccess);
+
+    int *pinned = nullptr;
+    OK(cudaMallocHost((void **)&pinned, bytes));
+    cudaPointerAttributes attributes;
+    OK(cudaPointerGetAttributes(&attributes, pinned + 1));
+    EXPECT(attributes.type == cudaMemoryTypeHost);
+    OK(cudaPointerGetAttributes(&attributes, a + 1));
+    EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.devicePointer == a + 1);
+    OK(cudaPointerGetAttributes(&attributes, in.data()));
+    EXPECT(attributes.type == cudaMemoryTypeUnregistered);
+    OK(cudaMemcpyAsync(pinned, a, bytes, cudaMemcpyDeviceToHost, nullptr));
+    OK(cudaDeviceSynchronize());
+    EXPECT(pinned[7] == 26);
+    OK(cudaFreeHost(pinned));
+    OK(cudaFree(a));
+    OK(cudaFree(b));
+    OK(cudaFree(nullptr));
+}
+
+static void symbols() {
+    int value = 0, *a = nullptr;
+    OK(cudaMemcpyFromSymbol(&value, &shadow_offset, sizeof value, 0, cudaMemcpyDeviceToHost));
+    EXPECT(value == 5);
+    value = 1000;
+    OK(cudaMemcpyToSymbol(&shadow_offset, &value, sizeof value, 0, cudaMemcpyHostToDevice));
+    EXPECT(cudaMemcpyToSymbol(&shadow_offset, &value, 4, 1, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+    EXPECT(cudaMemcpyToSymbol(&value, &value, 4, 0, cudaMemcpyHostToDevice) == cudaErrorInvalidSymbol);
+    OK(cudaMalloc((void **)&a, 1024));
+    OK(cudaMemset(a, 0, 1024));
+    OK(scale(a, 256, 1));
+    OK(cudaMemcpy(&value, a + 255, sizeof value, cudaMemcpyDeviceToHost));
+    EXPECT(value == 1000);
+}
+
+// Run with a capacity of 16 MiB (memory scale 1024).
+static void managed() {
+    const size_t bytes = 24 << 20;
+    const int count = bytes / sizeof(int);
+    OK(cudaFree(nullptr));
+    const size_t free_at_first = free_bytes();
+    int *values = nullptr;
+    OK(cudaMallocManaged((void **)&values, bytes, cudaMemAttachGlobal));
+    EXPECT(free_bytes() == free_at_first);  // Nothing is resident before it is touched.
+    for (int i = 0; i < count; i++) values[i] = i;
+    const cudaMemLocation device = {cudaMemLocationTypeDevice, 0}, host = {cudaMemLocationTypeHost, 0};
+    OK(cudaMemAdvise(values, bytes, cudaMemAdviseSetPreferredLocation, device));
+    OK(cudaMemPrefetchAsync(values, 4 << 20, device, 0, nullptr));
+    OK(cudaDeviceSynchronize());
+    EXPECT(free_at_first - free_bytes() == 4 << 20);
+    OK(cudaMemPrefetchAsync(values, 4 << 20, host, 0, nullptr));
+    OK(cudaDeviceSynchronize());
+    EXPECT(free_bytes() == free_at_first);
+    OK(scale(values, 1 << 20, 2));  // Touches the first 4 MiB only.
+    OK(cudaDeviceSynchronize());
+    EXPECT(free_at_first - free_bytes() == 4 << 20);
+    OK(scale(values, count, 1));  // More than the device has.
+    OK(cudaDeviceSynchronize());
+    EXPECT(values[3] == 16 && values[count - 1] == count + 4);
+    EXPECT(free_bytes() < 1 << 20);
+    std::vector<int> out(count);
+    OK(cudaMemcpy(out.data(), values, bytes, cudaMemcpyDeviceToHost));
+    EXPECT(out[3] == 16);
+    const cudaMemLocation other = {cudaMemLocationTypeDevice, 1};
+    EXPECT(cudaMemPrefetchAsync(values, bytes, other, 0, nullptr) == cudaErrorNotSupported);
+    OK(cudaFree(values));
+    EXPECT(free_bytes() == free_at_first);
+}
+
+// Run with a capacity of 16 MiB.
+static void out_of_memory() {
+    void *big = nullptr, *small = nullptr;
+    EXPECT(cudaMalloc(&big, 17 << 20) == cudaErrorMemoryAllocation);
+    EXPECT(cudaGetLastError() == cudaErrorMemoryAllocation && cudaGetLastError() == cudaSuccess);
+    OK(cudaMalloc(&big, 12 << 20));
+    EXPECT(cudaMalloc(&small, 8 << 20) == cudaErrorMemoryAllocation);
+    EXPECT(cudaMalloc(&small, SIZE_MAX) == cudaErrorMemoryAllocation);
+    OK(cudaFree(big));
+    OK(cudaMalloc(&small, 8 << 20));
+    OK(cudaDeviceReset());
+    OK(cudaMalloc(&big, 12 << 20));
+}
+
+static void streams() {
+    const int count = 1 << 16;
+    int *values = nullptr;
+    cudaStream_t one, other;
+    cudaEvent_t start, middle, end;
+    OK(cudaMalloc((void **)&values, count * sizeof(int)));
+    OK(cudaMemset(values, 0, count * sizeof(int)));
+    OK(cudaDeviceSynchronize());
+    int least = 1, greatest = 1, priority = 1;
+    OK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    EXPECT(least == 0 && greatest < 0);
+    OK(cudaStreamCreateWithPriority(&one, cudaStreamNonBlocking, greatest - 100));
+    OK(cudaStreamGetPriority(one, &priority));
+    EXPECT(priority == greatest);
+    OK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    OK(cudaEventCreate(&start));
+    OK(cudaEventCreate(&middle));
+    OK(cudaEventCreate(&end));
+    float ms = -1;
+    EXPECT(cudaEventElapsedTime(&ms, start, end) == cudaErrorInvalidResourceHandle);
+    OK(cudaEventRecord(start, one));
+    for (int i = 0; i < 20; i++) OK(scale(values, count, 1, one));  // 0 + 20 * 5
+    OK(cudaEventRecord(middle, one));
+    OK(cudaStreamWaitEvent(other, middle, 0));
+    OK(scale(values, count, 2, other));  // 2 * 100 + 5, only if it waited
+    OK(cudaEventRecord(end, other));
+    OK(cudaEventSynchronize(end));
+    OK(cudaEventQuery(end));
+    OK(cudaStreamQuery(one));
+    std::vector<int> out(count);
+    OK(cudaMemcpy(out.data(), values, count * sizeof(int), cudaMemcpyDeviceToHost));
+    EXPECT(out[0] == 205 && out[count - 1] == 205);
+    float first_ms = 0, all_ms = 0;
+    OK(cudaEventElapsedTime(&first_ms, start, middle));
+    OK(cudaEventElapsedTime(&all_ms, start, end));
+    EXPECT(first_ms > 0 && all_ms > first_ms);
+    std::printf("%.6f\n", all_ms);
+    OK(scale(values, count, 1, one));
+    OK(cudaStreamDestroy(one));
+    EXPECT(scale(values, count, 1, one) == cudaErrorInvalidResourceHandle);
+    OK(cudaFree(values));  // Waits for the destroyed stream's work.
+    OK(cudaEventDestroy(start));
+    EXPECT(cudaEventRecord(start, nullptr) == cudaErrorInvalidResourceHandle);
+}
+
+static void launch_errors() {
+    int *values = nullptr, count = 1, factor = 1;
+    OK(cudaMalloc((void **)&values, 1024));
+    void *args[] = {&values, &count, &factor};
+    EXPECT(cudaLaunchKernel(&scale_stub, dim3(1), dim3(1025), args, 0, nullptr) == cudaErrorInvalidConfiguration);
+    EXPECT(cudaLaunchKernel(&scale_stub, dim3(0), dim3(32), args, 0, nullptr) == cudaErrorInvalidConfiguration);
+    EXPECT(cudaLaunchKernel(&scale_stub, dim3(1), dim3(32), args, 48 << 10, nullptr) == cudaErrorInvalidValue);
+    OK(cudaFuncSetAttribute(&scale_stub, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 << 10));
+    OK(cudaLaunchKernel(&scale_stub, dim3(1), dim3(32), args, 48 << 10, nullptr));
+    EXPECT(cudaLaunchKernel(&orphan_stub, dim3(1), dim3(32), nullptr, 0, nullptr) == cudaErrorInvalidDeviceFunction);
+    EXPECT(cudaLaunchKernel(args, dim3(1), dim3(32), nullptr, 0, nullptr) == cudaErrorInvalidDeviceFunction);
+    cudaFuncAttributes attributes;
+    OK(cudaFuncGetAttributes(&attributes, &scale_stub));
+    EXPECT(attributes.sharedSizeBytes == 1024 && attributes.maxThreadsPerBlock == 1024);
+    int blocks = 0;
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, &scale_stub, 256, 0));
+    EXPECT(blocks == 8);
+    OK(cudaDeviceSynchronize());
+    dim3 grid, block;
+    size_t shared = 0;
+    cudaStream_t stream;
+    EXPECT(__cudaPopCallConfiguration(&grid, &block, &shared, &stream) == cudaErrorMissingConfiguration);
+    EXPECT(__cudaPushCallConfiguration(dim3(2, 3), dim3(4), 99, (cudaStream_t)1) == 0);
+    OK(__cudaPopCallConfiguration(&grid, &block, &shared, &stream));
+    EXPECT(grid.x == 2 && grid.y == 3 && block.x == 4 && shared == 99 && stream == (cudaStream_t)1);
+
+    OK(cudaLaunchKernel(&trap_stub, dim3(1), dim3(1), nullptr, 0, nullptr));
+    EXPECT(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
+    EXPECT(cudaMalloc((void **)&values, 1024) == cudaErrorLaunchFailure);  // Sticky.
+    EXPECT(cudaGetLastError() == cudaErrorLaunchFailure && cudaGetLastError() == cudaErrorLaunchFailure);
+}
+
+static void questions() {
+    EXPECT(std::string(cudaGetErrorString(cudaErrorMemoryAllocation)) == "out of memory");
+    EXPECT(std::string(cudaGetErrorName(cudaErrorMemoryAllocation)) == "cudaErrorMemoryAllocation");
+    EXPECT(std::string(cudaGetErrorName((cudaError_t)54321)) == "unrecognized error code");
+    int number = 0;
+    OK(cudaRuntimeGetVersion(&number));
+    EXPECT(number == 13000);
+    OK(cudaGetDeviceCount(&number));
+    EXPECT(number == 2);
+    EXPECT(cudaSetDevice(2) == cudaErrorInvalidDevice && cudaSetDevice(-1) == cudaErrorInvalidDevice);
+    OK(cudaSetDevice(1));
+    OK(cudaGetDevice(&number));
+    EXPECT(number == 1);
+    cudaDeviceProp properties;
+    OK(cudaGetDeviceProperties(&properties, 1));
+    EXPECT(properties.major == 9 && properties.warpSize == 32 && properties.managedMemory == 1);
+    EXPECT(properties.concurrentManagedAccess == 1 && properties.multiProcessorCount == 132);
+    OK(cudaDeviceGetAttribute(&number, cudaDevAttrMultiProcessorCount, 0));
+    EXPECT(number == 80);
+    std::printf("%s\n", properties.name);
+}
+
+// Takes 10 MiB of a shared device of 16 MiB, says so, and holds it until its standard input ends.
+static void hold() {
+    void *held = nullptr;
+    OK(cudaMalloc(&held, 10 << 20));
+    std::puts("held");
+    std::fflush(stdout);
+    std::getchar();
+}
+
+// Prints the code that a program gets for 10 MiB.
+static void take() {
+    void *taken = nullptr;
+    std::printf("%d\n", (int)cudaMalloc(&taken, 10 << 20));
+}
+
+int main(int argc, char **argv) {
+    const struct { const char *name; void (*run)(); } scenarios[] = {
+        {"copies", copies},   {"symbols", symbols},     {"managed", managed}, {"out-of-memory", out_of_memory},
+        {"streams", streams}, {"launch-errors", launch_errors}, {"questions", questions},
+        {"hold", hold},       {"take", take},
+    };
+    for (auto &scenario : scenarios) {
+        if (argc == 2 && !std::strcmp(argv[1], scenario.name)) {
+            scenario.run();
+            return 0;
+        }
+    }
+    std::fprintf(stderr, "usage: %s SCENARIO\n", argv[0]);
+    return 2;
+}

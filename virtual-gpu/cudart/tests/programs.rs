@@ -1,0 +1,201 @@
+//! A compiled C++ program runs on the stand-in library, found by the loader as `libcudart.so.13`, like any CUDA program.
+//!
+//! Trap: the program is linked with the library that cargo built for this test, so it must be the one in the test's own
+//! target folder, not one of another profile.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use eager_gpu_model::{Options, parse_cards};
+use eager_vgpu_link::query_devices;
+use eager_vgpud::{Endpoint, Scale, Service, serve};
+
+struct Built {
+    program: PathBuf,
+    library_folder: PathBuf,
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders down").to_owned()
+}
+
+/// The program and a folder for the loader, or `None` without compiler or headers.
+fn built() -> Option<&'static Built> {
+    static BUILT: OnceLock<Option<Built>> = OnceLock::new();
+    let built = BUILT.get_or_init(build);
+    if built.is_none() {
+        eprintln!("SKIPPED: no clang++-22 or no CUDA headers; run ./setup.sh");
+    }
+    built.as_ref()
+}
+
+fn build() -> Option<Built> {
+    let headers = repository().join(".toolchain/cuda-13.0/include");
+    if !headers.join("cuda_runtime_api.h").exists()
+        || Command::new("clang++-22").arg("--version").output().is_err()
+    {
+        return None;
+    }
+    let executable = std::env::current_exe().expect("a test has an executable");
+    let library = executable.parent().expect("it lies in a folder").join("libcudart.so");
+    assert!(library.exists(), "cargo builds {} with this test", library.display());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("programs-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["libcudart.so", "libcudart.so.13"] {
+        let _ = std::fs::remove_file(folder.join(name));
+        symlink(&library, folder.join(name)).unwrap();
+    }
+    let program = folder.join("api");
+    let compiled = Command::new("clang++-22")
+        .args(["-std=c++17", "-O1", "-Wall", "-Werror", "-isystem"])
+        .arg(&headers)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/api.cpp"))
+        .arg("-L")
+        .arg(&folder)
+        .args(["-lcudart", "-o"])
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(Built { program, library_folder: folder })
+}
+
+fn command(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(&built.program);
+    command.arg(scenario).env("LD_LIBRARY_PATH", &built.library_folder);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("EAGER_")) {
+        command.env_remove(name);
+    }
+    command.envs(environment.iter().copied());
+    command
+}
+
+fn run(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> (String, String) {
+    let Output { status, stdout, stderr } = command(built, scenario, environment).output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert!(status.success(), "{scenario}: {status}\n{stderr}");
+    assert!(!stderr.contains("version information"), "the loader is content: {stderr}");
+    (String::from_utf8(stdout).unwrap(), stderr)
+}
+
+const SMALL: &[(&str, &str)] = &[("EAGER_VGPU_MEMORY_SCALE", "1024"), ("EAGER_VGPU_TIME_SCALE", "0")];
+
+#[test]
+fn copies_fills_and_kernels_give_right_results() {
+    let Some(built) = built() else { return };
+    run(built, "copies", &[]);
+}
+
+#[test]
+fn device_variables_are_reached_through_their_symbols() {
+    let Some(built) = built() else { return };
+    run(built, "symbols", &[]);
+}
+
+#[test]
+fn managed_memory_takes_what_is_resident_and_may_exceed_the_device() {
+    let Some(built) = built() else { return };
+    run(built, "managed", SMALL);
+}
+
+#[test]
+fn out_of_memory_is_an_answer_that_a_program_recovers_from() {
+    let Some(built) = built() else { return };
+    run(built, "out-of-memory", SMALL);
+}
+
+#[test]
+fn streams_and_events_keep_their_order_and_modelled_time_does_not_depend_on_the_time_scale() {
+    let Some(built) = built() else { return };
+    let (waiting, _) = run(built, "streams", &[]);
+    let (jumping, _) = run(built, "streams", &[("EAGER_VGPU_TIME_SCALE", "0")]);
+    let [waiting, jumping] = [waiting, jumping].map(|ms| ms.trim().parse::<f64>().unwrap());
+    assert!((waiting - jumping).abs() < 0.5 * jumping, "{waiting} ms and {jumping} ms of modelled time");
+}
+
+#[test]
+fn bad_launches_are_refused_and_a_trap_is_sticky() {
+    let Some(built) = built() else { return };
+    let (_, stderr) = run(built, "launch-errors", &[]);
+    assert!(stderr.contains("kernel _Z6orphanv has no CPU code"), "{stderr}");
+    assert!(stderr.contains("kernel _Z4trapv: a kernel thread executed a trap"), "{stderr}");
+}
+
+#[test]
+fn devices_call_themselves_virtual() {
+    let Some(built) = built() else { return };
+    let (stdout, _) = run(built, "questions", &[("EAGER_VGPU", "1xV100-16GB,1xH200")]);
+    assert_eq!(stdout, "Eager virtual H200\n");
+}
+
+#[test]
+fn bad_settings_end_in_one_line_and_an_error_code() {
+    let Some(built) = built() else { return };
+    for (variable, value) in [
+        ("EAGER_VGPU", "9xV9000"),
+        ("EAGER_VGPU_TIME_SCALE", "fast"),
+        ("EAGER_VGPU_SOCKET", "/nonexistent/vgpu.sock"),
+    ] {
+        let (stdout, stderr) = run(built, "take", &[(variable, value)]);
+        assert_eq!(stdout, "3\n", "cudaErrorInitializationError for {variable}={value}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.starts_with("eager virtual GPU: ") && stderr.contains(value), "{stderr}");
+    }
+}
+
+#[test]
+fn profile_and_trace_are_written() {
+    let Some(built) = built() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (profile, trace) = (folder.path().join("profile.json"), folder.path().join("trace.jsonl"));
+    let mut environment = SMALL.to_vec();
+    environment.push(("EAGER_VGPU_PROFILE", profile.to_str().unwrap()));
+    environment.push(("EAGER_VGPU_TRACE", trace.to_str().unwrap()));
+    run(built, "managed", &environment);
+    let profile: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(profile).unwrap()).unwrap();
+    let kernel = &profile["kernels"]["_Z5scalePiii"];
+    assert_eq!((&profile["version"], &kernel["launches"]), (&1.into(), &2.into()));
+    assert_eq!(
+        (&kernel["static_bytes"], &kernel["footprint_bytes"]),
+        (&(24 << 20).into(), &(24 << 20).into())
+    );
+    let trace = std::fs::read_to_string(trace).unwrap();
+    let calls: Vec<serde_json::Value> =
+        trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let managed = calls.iter().find(|call| call["call"] == "cudaMallocManaged").unwrap();
+    assert_eq!((&managed["bytes"], &managed["device"]), (&(24 << 20).into(), &0.into()));
+}
+
+#[test]
+fn processes_share_a_device_and_a_killed_one_gives_its_memory_back() {
+    let Some(built) = built() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vgpu.sock");
+    let endpoint = Endpoint::bind(&socket).unwrap();
+    let service = Service::new(
+        parse_cards("V100-16GB").unwrap(),
+        Options::default(),
+        Scale { memory: 1024, time: 0.0 },
+    );
+    std::thread::spawn(move || serve(&endpoint, service).unwrap());
+    let environment = [("EAGER_VGPU_SOCKET", socket.to_str().unwrap())];
+    let free_at_first = query_devices(&socket).unwrap()[0].free_bytes;
+
+    let mut holder =
+        command(built, "hold", &environment).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(holder.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "held\n");
+    assert!(query_devices(&socket).unwrap()[0].free_bytes <= free_at_first - (10 << 20));
+    assert_eq!(run(built, "take", &environment).0, "2\n", "the device is too full for a second one");
+
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert_eq!(query_devices(&socket).unwrap()[0].free_bytes, free_at_first);
+    assert_eq!(run(built, "take", &environment).0, "0\n");
+    run(built, "managed", &environment);
+}
