@@ -4,4 +4,16 @@
 //! the model's (a completion) or a fixed behaviour of the runtime shim that it imitates.
 #![forbid(unsafe_code)]
 
+mod audit;
+mod client;
+mod engine;
 pub mod job;
+mod options;
+pub mod replay;
+mod result;
+mod shim;
+mod tell;
+
+pub use engine::{SimError, run};
+pub use options::SimOptions;
+pub use result::{DeviceResult, JobResult, Outcome, SimResult};

@@ -1,0 +1,220 @@
+//! The simulator's own books of who holds what, made from events and actions alone.
+//!
+//! Trap: this must not read the scheduler's state; two accounts are worth more than one only if they are kept apart.
+
+use eager_core::action::{Action, Class};
+use eager_core::event::Event;
+use eager_core::units::{Bytes, ClientId, DeviceId, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A rule that an action broke; `Display` says which.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{task}: {what}")]
+pub struct Offence {
+    pub task: TaskId,
+    pub what: String,
+}
+
+#[derive(Debug)]
+struct Entry {
+    client: ClientId,
+    requirement: Bytes,
+    /// Device, grant, class once bound.
+    bound: Option<(DeviceId, Bytes, Class)>,
+}
+
+/// The books.
+#[derive(Debug)]
+pub struct Auditor {
+    context_bytes: Bytes,
+    endless: bool,
+    capacities: BTreeMap<DeviceId, Bytes>,
+    tasks: BTreeMap<TaskId, Entry>,
+    contexts: BTreeSet<(ClientId, DeviceId)>,
+}
+
+impl Auditor {
+    pub fn new(context_bytes: Bytes, endless: bool) -> Auditor {
+        let (capacities, tasks, contexts) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Auditor { context_bytes, endless, capacities, tasks, contexts }
+    }
+
+    /// Enters an event.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::DeviceAdded { device, profile } => {
+                self.capacities.insert(*device, profile.capacity);
+            }
+            Event::ClientGone { client } => {
+                self.tasks.retain(|_, task| task.client != *client);
+                self.contexts.retain(|(owner, _)| owner != client);
+            }
+            Event::TaskBegin { task, client, request } => {
+                let entry = Entry { client: *client, requirement: request.requirement, bound: None };
+                self.tasks.insert(*task, entry);
+            }
+            Event::TaskExtend { task, bytes } => {
+                if let Some(entry) = self.tasks.get_mut(task) {
+                    entry.requirement = entry.requirement.saturating_add(*bytes);
+                }
+            }
+            Event::TaskShrink { task, bytes } => {
+                if let Some(entry) = self.tasks.get_mut(task) {
+                    entry.requirement = entry.requirement.saturating_sub(*bytes);
+                    if let Some((_, grant, _)) = &mut entry.bound {
+                        *grant = (*grant).min(entry.requirement);
+                    }
+                }
+            }
+            Event::TaskEnd { task } => {
+                self.tasks.remove(task);
+            }
+            _ => {}
+        }
+    }
+
+    /// Enters an action.
+    ///
+    /// # Errors
+    /// The action breaks a rule.
+    pub fn action(&mut self, action: &Action) -> Result<(), Offence> {
+        match action {
+            Action::Bind { task, device, class, grant, managed, .. } => {
+                let entry = self.entry(*task)?;
+                let rules = [
+                    (entry.bound.is_none(), "bound twice"),
+                    (*class != Class::Promoted, "promoted by its binding"),
+                    ((*class == Class::Normal) == (*grant == entry.requirement), "class and grant disagree"),
+                    (*class == Class::Normal || *managed, "eager in plain memory"),
+                ];
+                judge(*task, &rules)?;
+                entry.bound = Some((*device, *grant, *class));
+                let client = entry.client;
+                self.contexts.insert((client, *device));
+            }
+            Action::Regrant { task, grant, class, .. } => {
+                let entry = self.entry(*task)?;
+                let Some((device, before, _)) = entry.bound else {
+                    return judge(*task, &[(false, "regranted while it waits")]);
+                };
+                let whole = *grant == entry.requirement;
+                let rules = [
+                    (*grant <= entry.requirement, "granted more than it wants"),
+                    (*grant >= before, "grant taken away"),
+                    ((*class == Class::Eager) != whole, "class and grant disagree"),
+                ];
+                judge(*task, &rules)?;
+                entry.bound = Some((device, *grant, *class));
+            }
+            Action::Refuse { task, .. } => {
+                if self.entry(*task)?.bound.is_none() {
+                    self.tasks.remove(task);
+                }
+            }
+            Action::Wait { task, .. } => {
+                let waits = self.entry(*task)?.bound.is_none();
+                judge(*task, &[(waits, "told to wait while it is bound")])?;
+            }
+            Action::SetGate { task, .. } | Action::Watch { task, .. } => {
+                let bound = self.entry(*task)?.bound.is_some();
+                judge(*task, &[(bound, "gated or watched while it waits")])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds everything up, after the actions of one step.
+    ///
+    /// # Errors
+    /// A device is over-committed.
+    pub fn balance(&self) -> Result<(), Offence> {
+        if self.endless {
+            return Ok(());
+        }
+        for (device, capacity) in &self.capacities {
+            let held: Vec<_> = self
+                .tasks
+                .iter()
+                .filter_map(|(task, entry)| entry.bound.filter(|b| b.0 == *device).map(|b| (*task, b.1)))
+                .collect();
+            let contexts = self.contexts.iter().filter(|(_, on)| on == device).count() as u64;
+            let sum = held.iter().map(|(_, grant)| grant.0).sum::<u64>() + contexts * self.context_bytes.0;
+            let last = held.last().map_or(TaskId(0), |(task, _)| *task);
+            judge(last, &[(sum <= capacity.0, "its device is over-committed")])?;
+        }
+        Ok(())
+    }
+
+    /// After the last job: nothing may be left.
+    ///
+    /// # Errors
+    /// A task is left over.
+    pub fn close(&self) -> Result<(), Offence> {
+        match self.tasks.keys().next() {
+            Some(&task) => judge(task, &[(false, "left over at the end")]),
+            None => Ok(()),
+        }
+    }
+
+    fn entry(&mut self, task: TaskId) -> Result<&mut Entry, Offence> {
+        let what = "acted upon, but unknown or ended".to_owned();
+        self.tasks.get_mut(&task).ok_or(Offence { task, what })
+    }
+}
+
+fn judge(task: TaskId, rules: &[(bool, &str)]) -> Result<(), Offence> {
+    match rules.iter().find(|(held, _)| !held) {
+        Some((_, what)) => Err(Offence { task, what: (*what).to_owned() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_core::action::Reason;
+    use eager_core::event::TaskRequest;
+
+    const TASK: TaskId = TaskId(1);
+
+    fn asked(bytes: u64) -> Auditor {
+        let mut auditor = Auditor::new(Bytes(0), false);
+        auditor.capacities.insert(DeviceId(0), Bytes(100));
+        let request = TaskRequest {
+            requirement: Bytes(bytes),
+            blocks: 0,
+            threads_per_block: 0,
+            lazy: false,
+            managed: false,
+            function: String::new(),
+        };
+        auditor.event(&Event::TaskBegin { task: TASK, client: ClientId(1), request });
+        auditor
+    }
+
+    fn bind(grant: u64, class: Class) -> Action {
+        let managed = class == Class::Eager;
+        let reason = Reason::NoDevice;
+        Action::Bind { task: TASK, device: DeviceId(0), class, grant: Bytes(grant), managed, reason }
+    }
+
+    #[test]
+    fn a_sound_binding_passes_and_leaves_nothing_when_it_ends() {
+        let mut auditor = asked(100);
+        auditor.action(&bind(100, Class::Normal)).unwrap();
+        auditor.balance().unwrap();
+        assert!(auditor.close().is_err());
+        auditor.event(&Event::TaskEnd { task: TASK });
+        auditor.close().unwrap();
+    }
+
+    #[test]
+    fn over_commitment_double_binding_and_wrong_class_are_found() {
+        let mut auditor = asked(101);
+        auditor.action(&bind(101, Class::Normal)).unwrap();
+        assert_eq!(auditor.balance().unwrap_err().to_string(), "task 1: its device is over-committed");
+        assert!(auditor.action(&bind(101, Class::Normal)).is_err());
+        assert!(asked(100).action(&bind(50, Class::Normal)).is_err());
+        assert!(asked(100).action(&bind(100, Class::Eager)).is_err());
+    }
+}

@@ -1,0 +1,269 @@
+//! One program as the runtime shim runs it: where it stands, its buffers, its stream.
+//!
+//! Trap: launches and prefetches are asynchronous, everything else the program calls waits for the stream. What is in
+//! the stream starts in order, one at a time.
+
+use crate::job::{Job, JobOp, KernelOp};
+use crate::result::{JobResult, Outcome};
+use eager_core::action::{Class, Gate};
+use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Op, OpId, Range};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A program step after loops and gaps are written out.
+#[derive(Debug, Clone, Copy)]
+pub enum Step<'a> {
+    Host(f64),
+    /// Wait until the stream is empty.
+    Synchronize,
+    Launch {
+        kernel: &'a KernelOp,
+        launches: u32,
+    },
+    Other(&'a JobOp),
+}
+
+/// Launches that wait in CUDA's queue at most (recalled: about a thousand), and the pieces in which a row of equal
+/// launches goes there, so that a gate that closes under way is seen.
+pub const QUEUE_LAUNCHES: u32 = 1024;
+const PIECE_LAUNCHES: u32 = 256;
+
+/// Writes a job's loops out.
+pub fn unroll<'a>(ops: &'a [JobOp], steps: &mut Vec<Step<'a>>) {
+    for op in ops {
+        match op {
+            JobOp::Repeat { times, ops } => {
+                for _ in 0..*times {
+                    unroll(ops, steps);
+                }
+            }
+            JobOp::Host { seconds } => steps.push(Step::Host(*seconds)),
+            JobOp::Kernel(kernel) if kernel.host_gap_s > 0.0 => {
+                for _ in 0..kernel.launches {
+                    steps.push(Step::Launch { kernel, launches: 1 });
+                    steps.push(Step::Synchronize);
+                    steps.push(Step::Host(kernel.host_gap_s));
+                }
+            }
+            JobOp::Kernel(kernel) => steps.push(Step::Launch { kernel, launches: kernel.launches }),
+            other => steps.push(Step::Other(other)),
+        }
+    }
+}
+
+/// Splits a row of launches where a gate may close between them. A diagonal is one walk and stays whole.
+pub fn piece(launches: u32) -> u32 {
+    launches.min(PIECE_LAUNCHES)
+}
+
+/// What a program waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocked {
+    Not,
+    /// A core, or its host phase's end.
+    Host,
+    Binding {
+        since: Nanos,
+    },
+    /// Its context is being created.
+    Context,
+    /// The stream to empty.
+    Stream,
+    /// Its kernels to end; prefetches may go on.
+    Kernels,
+    /// One operation outside the stream.
+    Operation(OpId),
+    Gate {
+        since: Nanos,
+    },
+    /// Room in the launch queue.
+    Queue,
+    Ended,
+}
+
+/// One buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Buffer {
+    pub alloc: AllocId,
+    pub bytes: u64,
+    pub kind: AllocKind,
+    /// Leading bytes that have been prefetched.
+    pub prefetched: u64,
+}
+
+/// Its open task.
+#[derive(Debug, Clone)]
+pub struct Open {
+    pub task: TaskId,
+    pub class: Class,
+    pub grant: Bytes,
+    pub managed: bool,
+    pub gate: Gate,
+    pub watched: bool,
+    /// As last told while watched.
+    pub told_busy: Option<bool>,
+    pub bound: bool,
+    pub all_launched: bool,
+}
+
+/// What waits in the stream.
+#[derive(Debug, Clone)]
+pub struct Queued {
+    pub op: Op,
+    pub launches: u32,
+}
+
+/// The head of the stream, on the device.
+#[derive(Debug, Clone, Copy)]
+pub struct InFlight {
+    pub op: OpId,
+    pub launches: u32,
+    pub since: Nanos,
+}
+
+/// One program.
+#[derive(Debug)]
+pub struct Client<'a> {
+    pub id: ClientId,
+    pub job: &'a Job,
+    pub steps: Vec<Step<'a>>,
+    pub at: usize,
+    /// Of the row of launches at `at`, how many are in the stream.
+    pub launched: u32,
+    pub blocked: Blocked,
+    pub open: Option<Open>,
+    pub device: Option<DeviceId>,
+    /// On `device`.
+    pub context: Option<ContextId>,
+    pub contexts: BTreeMap<DeviceId, ContextId>,
+    pub buffers: BTreeMap<&'a str, Buffer>,
+    pub stream: VecDeque<Queued>,
+    pub in_flight: Option<InFlight>,
+    /// Promoted, and the scheduler does not know yet that its data has moved in.
+    pub moving_in: bool,
+    /// Prefetches of a promoted task, beside the stream.
+    pub late: BTreeSet<OpId>,
+    pub result: JobResult,
+}
+
+impl<'a> Client<'a> {
+    pub fn new(index: usize, job: &'a Job, now: Nanos) -> Client<'a> {
+        let mut steps = Vec::new();
+        unroll(&job.ops, &mut steps);
+        Client {
+            id: ClientId(index as u64 + 1),
+            job,
+            steps,
+            at: 0,
+            launched: 0,
+            blocked: Blocked::Not,
+            open: None,
+            device: None,
+            context: None,
+            contexts: BTreeMap::new(),
+            buffers: BTreeMap::new(),
+            stream: VecDeque::new(),
+            in_flight: None,
+            moving_in: false,
+            late: BTreeSet::new(),
+            result: JobResult {
+                index,
+                name: job.name.clone(),
+                class_label: job.class_label,
+                outcome: Outcome::Done,
+                submit: now,
+                ask: None,
+                bind: None,
+                start: None,
+                end: now,
+                wait: Nanos(0),
+                held: Nanos(0),
+                device: None,
+                classes: Vec::new(),
+                requirement_bytes: 0,
+                grant_bytes: 0,
+                grant_bytes_max: 0,
+                kernels: Nanos(0),
+                kernels_alone: Nanos(0),
+                bytes_in: 0,
+                bytes_out: 0,
+            },
+        }
+    }
+
+    /// Launches in the stream or on the device.
+    pub fn launches_pending(&self) -> u32 {
+        let queued: u32 = self.stream.iter().map(|queued| queued.launches).sum();
+        queued + self.in_flight.map_or(0, |head| head.launches)
+    }
+
+    pub fn stream_empty(&self) -> bool {
+        self.stream.is_empty() && self.in_flight.is_none()
+    }
+
+    /// May a kernel of this footprint start?
+    pub fn admits(&self, kernel: &KernelOp) -> bool {
+        match self.open.as_ref().map(|open| open.gate) {
+            Some(Gate::Hold) => false,
+            Some(Gate::Go { allowed: Some(allowed) }) => kernel.footprint <= allowed.0,
+            _ => true,
+        }
+    }
+
+    pub fn gated(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.gate != Gate::Ungated)
+    }
+
+    /// Of `wanted` leading bytes of a buffer, those that may be prefetched: all for a task that has its whole
+    /// requirement, else what its grant leaves (eager launch specification §3).
+    pub fn prefetch_budget(&self, buffer: &str, wanted: u64) -> u64 {
+        let Some(open) = &self.open else { return 0 };
+        if open.class != Class::Eager {
+            return wanted;
+        }
+        let others = self.buffers.iter().filter(|(name, _)| **name != buffer);
+        let used: u64 = others.map(|(_, other)| other.prefetched).sum();
+        wanted.min(open.grant.0.saturating_sub(used))
+    }
+
+    /// The model's form of a kernel.
+    pub fn kernel(&self, kernel: &KernelOp, launches: u32, priority: i32) -> Op {
+        let accesses = kernel.accesses.iter().filter_map(|access| {
+            let buffer = self.buffers.get(access.buffer.as_str())?;
+            let at = |part: f64| (buffer.bytes as f64 * part) as u64;
+            let mut ranges: Vec<Range> = access
+                .parts
+                .iter()
+                .map(|p| Range { offset: at(p.from), bytes: at(p.to) - at(p.from) })
+                .collect();
+            if ranges.is_empty() {
+                ranges.push(Range { offset: 0, bytes: buffer.bytes });
+            }
+            Some(Access {
+                alloc: buffer.alloc,
+                ranges,
+                pattern: access.pattern,
+                density: access.density,
+                write: access.write,
+            })
+        });
+        Op::Kernel(Kernel {
+            priority,
+            launches,
+            blocks: kernel.blocks,
+            threads_per_block: kernel.threads_per_block,
+            shared_bytes_per_block: kernel.shared_bytes,
+            registers_per_thread: kernel.registers_per_thread,
+            dram_bytes: kernel.dram_bytes,
+            flops32: kernel.flops32,
+            flops64: kernel.flops64,
+            accesses: accesses.collect(),
+        })
+    }
+
+    /// Sum of its buffers, for a kernel's static size.
+    pub fn static_size(&self, kernel: &KernelOp) -> u64 {
+        let names: BTreeSet<&str> = kernel.accesses.iter().map(|a| a.buffer.as_str()).collect();
+        names.into_iter().filter_map(|name| self.buffers.get(name)).map(|buffer| buffer.bytes).sum()
+    }
+}

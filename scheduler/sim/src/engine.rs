@@ -1,0 +1,378 @@
+//! The loop of events: core, model and clients, stepped at the earliest moment that any of them names.
+//!
+//! Trap: order within one moment is fixed (completions, timers, tick, and each client in turn), because the same input
+//! must give the same bytes.
+
+use crate::audit::{Auditor, Offence};
+use crate::client::{Blocked, Client, Open};
+use crate::job::{Job, JobError};
+use crate::options::SimOptions;
+use crate::result::{DeviceResult, Outcome, SimResult};
+use crate::tell::sentence;
+use eager_core::Scheduler;
+use eager_core::action::{Action, Class, Gate, Reason};
+use eager_core::event::{DeviceProfile, Event};
+use eager_core::journal::{JournalHeader, JournalLine};
+use eager_core::units::{Bytes, DeviceId, Nanos, TaskId};
+use eager_gpu_model::{Completion, Model, ModelError, OpId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Why a run gives no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    #[error(transparent)]
+    Job(#[from] JobError),
+    #[error("the simulation needs at least one device and one host core")]
+    Empty,
+    #[error("nothing can happen any more at {at}, and {jobs} jobs are not done; the first is {first}")]
+    Stuck { at: Nanos, jobs: usize, first: String },
+    /// A defect of the scheduler core or of the simulator: to be reported with the input.
+    #[error("at {at}, after `{event}`: {offence}")]
+    Audit { at: Nanos, event: String, offence: String },
+    /// A defect of the simulator.
+    #[error("the GPU model refused an operation: {0}")]
+    Model(#[from] ModelError),
+}
+
+/// Device memory as if it had no end; far from overflow.
+const ENDLESS_BYTES: u64 = 1 << 50;
+
+/// A moment at which a client goes on by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    HostPhaseEnds(usize),
+    ContextReady(usize),
+}
+
+/// Everything in a run.
+pub(crate) struct World<'a> {
+    pub(crate) now: Nanos,
+    pub(crate) options: &'a SimOptions,
+    pub(crate) model: Model,
+    pub(crate) priorities: bool,
+    scheduler: Scheduler,
+    auditor: Auditor,
+    jobs: &'a [Job],
+    pub(crate) clients: Vec<Client<'a>>,
+    submitted: usize,
+    pub(crate) ended: usize,
+    pub(crate) timers: BTreeSet<(Nanos, Timer)>,
+    pub(crate) cores_free: u32,
+    /// Clients that wait for a core, and for how long they want it.
+    pub(crate) cores_wanted: VecDeque<(usize, f64)>,
+    /// Clients to look at again.
+    pub(crate) ready: VecDeque<usize>,
+    pub(crate) operations: BTreeMap<OpId, usize>,
+    tasks: BTreeMap<TaskId, usize>,
+    task_next: u64,
+    eager_launches: u64,
+    promotions: u64,
+    trace: Vec<String>,
+    journal: Vec<JournalLine>,
+}
+
+/// Runs jobs to their end.
+///
+/// # Errors
+/// A descriptor that makes no sense, a deadlock, or a broken rule.
+pub fn run(jobs: &[Job], options: &SimOptions) -> Result<SimResult, SimError> {
+    for job in jobs {
+        job.validate()?;
+    }
+    if options.cards.is_empty() || options.host_cores == 0 {
+        return Err(SimError::Empty);
+    }
+    let mut world = World::new(jobs, options);
+    world.add_devices()?;
+    let workers = options.workers.map_or(jobs.len(), |workers| workers.max(1) as usize);
+    for _ in 0..workers.min(jobs.len()) {
+        world.submit_next()?;
+    }
+    world.settle()?;
+    while world.ended < jobs.len() {
+        let Some(at) = world.next_moment() else { return Err(world.stuck()) };
+        world.moment(at)?;
+    }
+    world.finish()
+}
+
+impl<'a> World<'a> {
+    fn new(jobs: &'a [Job], options: &'a SimOptions) -> World<'a> {
+        let traits = options.policy.traits();
+        let mut cards = options.cards.clone();
+        if traits.endless_memory {
+            for card in &mut cards {
+                card.memory_bytes = ENDLESS_BYTES;
+            }
+        }
+        World {
+            now: Nanos(0),
+            options,
+            model: Model::new(cards, options.model.clone()),
+            priorities: traits.priorities,
+            scheduler: Scheduler::new(options.policy, options.scheduler.clone()),
+            auditor: Auditor::new(options.scheduler.context_bytes, traits.endless_memory),
+            jobs,
+            clients: Vec::new(),
+            submitted: 0,
+            ended: 0,
+            timers: BTreeSet::new(),
+            cores_free: options.host_cores,
+            cores_wanted: VecDeque::new(),
+            ready: VecDeque::new(),
+            operations: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            task_next: 1,
+            eager_launches: 0,
+            promotions: 0,
+            trace: Vec::new(),
+            journal: Vec::new(),
+        }
+    }
+
+    fn add_devices(&mut self) -> Result<(), SimError> {
+        for (index, card) in self.options.cards.iter().enumerate() {
+            let profile = DeviceProfile {
+                name: card.name.clone(),
+                capacity: Bytes(card.memory_bytes),
+                sms: card.sms,
+                warps_per_sm: card.threads_per_sm / 32,
+                blocks_per_sm: card.blocks_per_sm,
+            };
+            self.step(Event::DeviceAdded { device: DeviceId(index as u32), profile })?;
+        }
+        Ok(())
+    }
+
+    fn submit_next(&mut self) -> Result<(), SimError> {
+        let Some(job) = self.jobs.get(self.submitted) else { return Ok(()) };
+        let client = Client::new(self.submitted, job, self.now);
+        self.ready.push_back(self.submitted);
+        self.submitted += 1;
+        let event = Event::ClientConnected { client: client.id, uid: 0, label: job.name.clone() };
+        self.clients.push(client);
+        self.step(event)
+    }
+
+    fn next_moment(&self) -> Option<Nanos> {
+        let model = self.model.next_event().map(|at| Nanos(at.0));
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let deadline = self.scheduler.next_deadline();
+        let next = [model, timer, deadline].into_iter().flatten().min()?;
+        Some(next.max(self.now))
+    }
+
+    fn moment(&mut self, at: Nanos) -> Result<(), SimError> {
+        self.now = at;
+        let mut done = Vec::new();
+        self.model.advance(model_time(at), &mut done);
+        for completion in done {
+            self.completed(&completion)?;
+        }
+        while let Some(&(due, timer)) = self.timers.first().filter(|(due, _)| *due <= at) {
+            self.timers.remove(&(due, timer));
+            self.timer(timer);
+        }
+        if self.scheduler.next_deadline().is_some_and(|due| due <= at) {
+            self.step(Event::Tick)?;
+        }
+        self.settle()
+    }
+
+    /// Lets every client go on that can.
+    fn settle(&mut self) -> Result<(), SimError> {
+        while let Some(index) = self.ready.pop_front() {
+            self.pump(index)?;
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, timer: Timer) {
+        let index = match timer {
+            Timer::ContextReady(index) => index,
+            Timer::HostPhaseEnds(index) => {
+                self.cores_free += 1;
+                self.give_cores();
+                index
+            }
+        };
+        self.clients[index].blocked = Blocked::Not;
+        self.ready.push_back(index);
+    }
+
+    pub(crate) fn give_cores(&mut self) {
+        while self.cores_free > 0
+            && let Some((index, seconds)) = self.cores_wanted.pop_front()
+        {
+            self.cores_free -= 1;
+            let end = Nanos(self.now.0 + (seconds * 1e9).round() as u64);
+            self.timers.insert((end, Timer::HostPhaseEnds(index)));
+        }
+    }
+
+    /// One event through the core, its actions to the clients, both into the books.
+    pub(crate) fn step(&mut self, event: Event) -> Result<(), SimError> {
+        let said = sentence(&event);
+        let mut actions = Vec::new();
+        self.auditor.event(&event);
+        self.scheduler.step(self.now, event.clone(), &mut actions);
+        if self.options.trace {
+            self.trace.push(format!("{} {said}", self.now));
+            self.trace.extend(actions.iter().map(|action| format!("{}   -> {action}", self.now)));
+        }
+        if self.options.audit {
+            self.audit(&said, &actions)?;
+        }
+        for action in &actions {
+            self.carry_out(action);
+        }
+        if self.options.journal {
+            self.journal.push(JournalLine { now: self.now, event, actions });
+        }
+        Ok(())
+    }
+
+    fn audit(&mut self, said: &str, actions: &[Action]) -> Result<(), SimError> {
+        let at = self.now;
+        let broken = |offence: String| SimError::Audit { at, event: said.to_owned(), offence };
+        for action in actions {
+            self.auditor.action(action).map_err(|offence: Offence| broken(offence.to_string()))?;
+        }
+        self.auditor.balance().map_err(|offence| broken(offence.to_string()))?;
+        eager_core::invariants::check(&self.scheduler).map_err(|violation| broken(violation.to_string()))
+    }
+
+    fn carry_out(&mut self, action: &Action) {
+        let task = match action {
+            Action::Bind { task, .. }
+            | Action::Refuse { task, .. }
+            | Action::Wait { task, .. }
+            | Action::Regrant { task, .. }
+            | Action::SetGate { task, .. }
+            | Action::Watch { task, .. } => *task,
+        };
+        let Some(&index) = self.tasks.get(&task) else { return };
+        let now = self.now;
+        let client = &mut self.clients[index];
+        let Some(open) = client.open.as_mut().filter(|open| open.task == task) else { return };
+        match action {
+            Action::Bind { device, class, grant, managed, .. } => {
+                (open.class, open.grant, open.managed, open.bound) = (*class, *grant, *managed, true);
+                self.eager_launches += u64::from(*class == Class::Eager);
+                client.device = Some(*device);
+                let result = &mut client.result;
+                result.bind.get_or_insert(now);
+                result.device = Some(device.0);
+                result.classes.push((now, *class));
+                result.grant_bytes = result.grant_bytes.max(grant.0);
+                result.grant_bytes_max = result.grant_bytes_max.max(grant.0);
+            }
+            Action::Refuse { reason, .. } => {
+                client.result.outcome = Outcome::Refused { why: reason.to_string() };
+            }
+            Action::Wait { .. } => return,
+            Action::Regrant { grant, class, reason, .. } => {
+                let promoted = *class == Class::Promoted && open.class == Class::Eager;
+                (open.class, open.grant) = (*class, *grant);
+                client.result.grant_bytes_max = client.result.grant_bytes_max.max(grant.0);
+                if client.result.classes.last().map(|last| last.1) != Some(*class) {
+                    client.result.classes.push((now, *class));
+                }
+                if promoted {
+                    // A task that needs no more because it frees is not one that got memory.
+                    self.promotions += u64::from(matches!(reason, Reason::Promoted { .. }));
+                    self.move_in(index);
+                }
+            }
+            Action::SetGate { gate, .. } => open.gate = *gate,
+            Action::Watch { on, .. } => {
+                open.watched = *on;
+                open.told_busy = None;
+            }
+        }
+        self.ready.push_back(index);
+    }
+
+    /// Makes a task known; its actions may come at once.
+    pub(crate) fn open_task(&mut self, index: usize) -> TaskId {
+        let task = TaskId(self.task_next);
+        self.task_next += 1;
+        self.tasks.insert(task, index);
+        self.clients[index].open = Some(Open {
+            task,
+            class: Class::Normal,
+            grant: Bytes::ZERO,
+            managed: false,
+            gate: Gate::Ungated,
+            watched: false,
+            told_busy: None,
+            bound: false,
+            all_launched: false,
+        });
+        task
+    }
+
+    fn completed(&mut self, completion: &Completion) -> Result<(), SimError> {
+        let Some(index) = self.operations.remove(&completion.op) else { return Ok(()) };
+        let client = &mut self.clients[index];
+        client.result.bytes_in += completion.stats.bytes_in;
+        client.result.bytes_out += completion.stats.bytes_out;
+        if client.in_flight.is_some_and(|head| head.op == completion.op) {
+            self.stream_completed(index, completion)?;
+        } else if !client.late.remove(&completion.op) && client.blocked == Blocked::Operation(completion.op) {
+            client.blocked = Blocked::Not;
+        }
+        self.ready.push_back(index);
+        Ok(())
+    }
+
+    /// Starts the next job of a worker whose job ended.
+    pub(crate) fn worker_free(&mut self) -> Result<(), SimError> {
+        if self.options.workers.is_some() { self.submit_next() } else { Ok(()) }
+    }
+
+    fn stuck(&self) -> SimError {
+        let waiting: Vec<&Client<'_>> = self.clients.iter().filter(|c| c.blocked != Blocked::Ended).collect();
+        let first = waiting.first().map_or_else(String::new, |client| {
+            format!("{} (job {}, {:?})", client.job.name, client.result.index, client.blocked)
+        });
+        SimError::Stuck { at: self.now, jobs: self.jobs.len() - self.ended, first }
+    }
+
+    fn finish(self) -> Result<SimResult, SimError> {
+        if self.options.audit {
+            self.auditor.close().map_err(|offence| SimError::Audit {
+                at: self.now,
+                event: "the last job ended".to_owned(),
+                offence: offence.to_string(),
+            })?;
+        }
+        let mut devices = Vec::new();
+        for index in 0..self.model.device_count() {
+            let name = self.model.card(index).name.clone();
+            devices.push(DeviceResult { name, totals: self.model.totals(index)? });
+        }
+        let header = JournalHeader::of(&self.scheduler);
+        let jobs: Vec<_> = self.clients.into_iter().map(|client| client.result).collect();
+        let makespan = jobs.iter().map(|job| job.end).max().unwrap_or_default();
+        let all_asked = jobs.iter().filter_map(|job| job.ask).max().unwrap_or_default();
+        let oom = jobs.iter().filter(|job| matches!(job.outcome, Outcome::OutOfMemory { .. })).count();
+        Ok(SimResult {
+            policy: self.options.policy.to_string(),
+            makespan,
+            ask_makespan: makespan.saturating_sub(all_asked),
+            eager_launches: self.eager_launches,
+            promotions: self.promotions,
+            oom_errors: oom as u64,
+            jobs,
+            devices,
+            trace: self.trace,
+            journal: self.options.journal.then_some((header, self.journal)),
+        })
+    }
+}
+
+/// The model's unit of the same time.
+pub(crate) fn model_time(at: Nanos) -> eager_gpu_model::Nanos {
+    eager_gpu_model::Nanos(at.0)
+}

@@ -1,0 +1,142 @@
+//! `eager-sim`: runs a workload file in the simulator, or replays a journal through today's scheduler core.
+//!
+//! Trap: everything printed is modelled time; the first line of every report says so.
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+use eager_core::PolicyName;
+use eager_sim::job::Workload;
+use eager_sim::{SimOptions, SimResult, replay};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Simulates GPU sharing in virtual time. All results are modelled, none is measured.
+#[derive(Parser)]
+#[command(name = "eager-sim", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the jobs of a workload file (JSON) under one policy.
+    Run(RunArguments),
+    /// Step a journal of eagerd or of `run --journal` through this build's core and compare every decision.
+    Replay { journal: PathBuf },
+}
+
+#[derive(clap::Args)]
+struct RunArguments {
+    workload: PathBuf,
+    #[arg(long, default_value = "eager-opt")]
+    policy: PolicyName,
+    /// Cards, such as 4xV100-16GB,1xH200.
+    #[arg(long, default_value = "4xV100-16GB")]
+    devices: String,
+    /// Contexts share the device by time slices instead of MPS.
+    #[arg(long)]
+    no_mps: bool,
+    /// Host cores for the jobs' host phases.
+    #[arg(long, default_value_t = 40)]
+    cores: u32,
+    /// Jobs in progress at once; default: all.
+    #[arg(long)]
+    workers: Option<u32>,
+    /// Print every event and decision with its reason.
+    #[arg(long)]
+    trace: bool,
+    /// Print the whole result as JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Write the scheduler's journal to this file.
+    #[arg(long)]
+    journal: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match carry_out(Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("eager-sim: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn carry_out(arguments: Arguments) -> Result<bool> {
+    match arguments.command {
+        Command::Run(run) => simulate(&run),
+        Command::Replay { journal } => match replay::replay(&read(&journal)?) {
+            Ok(steps) => {
+                println!("{}: {steps} steps, all decided the same", journal.display());
+                Ok(true)
+            }
+            Err(replay::Divergence::Replay(error)) => {
+                eprintln!("eager-sim: {}: {error}", journal.display());
+                Ok(false)
+            }
+            Err(error) => bail!("{}: {error}", journal.display()),
+        },
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn simulate(arguments: &RunArguments) -> Result<bool> {
+    let text = read(&arguments.workload)?;
+    let workload: Workload = serde_json::from_str(&text)
+        .with_context(|| format!("{} is not a workload file", arguments.workload.display()))?;
+    let cards = eager_gpu_model::parse_cards(&arguments.devices)?;
+    let mut options = SimOptions::new(cards, arguments.policy);
+    if arguments.no_mps {
+        options.model.mps = false;
+        options.scheduler.context_bytes = eager_core::units::Bytes(options.model.context_memory());
+    }
+    options.host_cores = arguments.cores;
+    options.workers = arguments.workers;
+    options.trace = arguments.trace;
+    options.journal = arguments.journal.is_some();
+    let result = eager_sim::run(&workload.jobs, &options)?;
+    if let (Some(path), Some((header, lines))) = (&arguments.journal, &result.journal) {
+        let text = replay::write(header, lines)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string(&result)?);
+    } else {
+        print_table(&workload.name, &result);
+    }
+    Ok(result.all_done())
+}
+
+fn print_table(name: &str, result: &SimResult) {
+    for line in &result.trace {
+        println!("{line}");
+    }
+    println!("modelled, not measured: workload {name}, policy {}", result.policy);
+    println!(
+        "{:<24} {:>3} {:>10} {:>10} {:>10} {:>10} {:>9}  outcome",
+        "job", "gpu", "wait", "held", "kernels", "end", "class"
+    );
+    for job in &result.jobs {
+        let class = job.classes.last().map(|(_, class)| class.to_string()).unwrap_or_default();
+        let device = job.device.map(|device| device.to_string()).unwrap_or_default();
+        println!(
+            "{:<24} {device:>3} {:>10} {:>10} {:>10} {:>10} {class:>9}  {:?}",
+            job.name, job.wait, job.held, job.kernels, job.end, job.outcome
+        );
+    }
+    println!(
+        "makespan {}, from the last request {}; {} eager, {} promoted, {} out of memory; {} paged",
+        result.makespan,
+        result.ask_makespan,
+        result.eager_launches,
+        result.promotions,
+        result.oom_errors,
+        eager_core::units::Bytes(result.bytes_paged())
+    );
+}

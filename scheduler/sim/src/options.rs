@@ -1,0 +1,46 @@
+//! What a run of the simulator is given besides the jobs.
+//!
+//! Trap: the ledger's context memory follows the model's unless it is set, so that plain allocations never fail for
+//! want of what contexts took.
+
+use eager_core::PolicyName;
+use eager_gpu_model::Card;
+
+/// Settings of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimOptions {
+    pub cards: Vec<Card>,
+    pub policy: PolicyName,
+    pub scheduler: eager_core::Options,
+    pub model: eager_gpu_model::Options,
+    /// Cores for host phases; a job's host phase takes one.
+    pub host_cores: u32,
+    /// Jobs in progress at once, pulled in order; `None`: all are submitted at the start.
+    pub workers: Option<u32>,
+    /// Keep the line-by-line account of every event and action.
+    pub trace: bool,
+    /// Keep the journal, as the daemon would write it.
+    pub journal: bool,
+    /// Check the scheduler's books against the simulator's own after every step.
+    pub audit: bool,
+}
+
+impl SimOptions {
+    /// Under MPS, on a host of 40 cores as in the source document (eager launch specification §8: a Xeon Gold 6230
+    /// pair), all jobs at once.
+    pub fn new(cards: Vec<Card>, policy: PolicyName) -> SimOptions {
+        let model = eager_gpu_model::Options { mps: true, ..eager_gpu_model::Options::default() };
+        let context_bytes = eager_core::units::Bytes(model.context_memory());
+        SimOptions {
+            cards,
+            policy,
+            scheduler: eager_core::Options { context_bytes, ..eager_core::Options::default() },
+            model,
+            host_cores: 40,
+            workers: None,
+            trace: false,
+            journal: false,
+            audit: true,
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! What a program does next, the way the runtime shim would do it.
+//!
+//! Trap: this imitates the shim and must follow it: gate before launch, shrink at free, prefetch within the grant,
+//! busy and idle only while watched.
+
+use crate::client::{Blocked, Buffer, InFlight, QUEUE_LAUNCHES, Queued, Step, piece};
+use crate::engine::{SimError, Timer, World, model_time};
+use crate::job::{JobOp, KernelOp};
+use crate::result::Outcome;
+use eager_core::action::{Class, Gate};
+use eager_core::event::{Event, KernelRequest, TaskRequest};
+use eager_core::units::{Bytes, Nanos};
+use eager_gpu_model::{Advice, AllocKind, Completion, Location, ModelError, Op, OpId, Pattern, Range};
+
+/// Stream priorities (CUDA: lower is more urgent).
+const PRIORITY_HIGH: i32 = -1;
+const PRIORITY_LOW: i32 = 0;
+
+impl<'a> World<'a> {
+    /// Lets a client go on until it must wait.
+    pub(crate) fn pump(&mut self, index: usize) -> Result<(), SimError> {
+        self.tell_activity(index)?;
+        self.tell_moved_in(index)?;
+        while self.can_go_on(index)? {
+            let client = &mut self.clients[index];
+            let Some(&step) = client.steps.get(client.at) else { return self.end(index) };
+            if self.take(index, step)? {
+                let client = &mut self.clients[index];
+                client.at += 1;
+                client.launched = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks whether what the client waits for has come.
+    fn can_go_on(&mut self, index: usize) -> Result<bool, SimError> {
+        let now = self.now;
+        let client = &mut self.clients[index];
+        let free = match client.blocked {
+            Blocked::Not => true,
+            Blocked::Host | Blocked::Context | Blocked::Operation(_) | Blocked::Ended => false,
+            Blocked::Binding { since } => {
+                if client.result.outcome != Outcome::Done {
+                    self.end(index)?;
+                    return Ok(false);
+                }
+                let bound = client.open.as_ref().is_some_and(|open| open.bound);
+                if bound {
+                    client.result.wait.0 += now.0 - since.0;
+                    client.blocked = Blocked::Not;
+                    return self.enter_context(index);
+                }
+                false
+            }
+            Blocked::Stream => client.stream_empty(),
+            Blocked::Kernels => client.launches_pending() == 0,
+            Blocked::Queue => client.launches_pending() + piece(u32::MAX) <= QUEUE_LAUNCHES,
+            Blocked::Gate { since } => {
+                let open = client.open.as_ref().map_or(Gate::Ungated, |open| open.gate);
+                let admitted = match client.steps.get(client.at) {
+                    Some(Step::Launch { kernel, .. }) => client.admits(kernel),
+                    _ => open != Gate::Hold,
+                };
+                if admitted {
+                    client.result.held.0 += now.0 - since.0;
+                }
+                admitted
+            }
+        };
+        if free {
+            self.clients[index].blocked = Blocked::Not;
+        }
+        Ok(free)
+    }
+
+    /// Does a step; true when it is finished and the next one follows.
+    fn take(&mut self, index: usize, step: Step<'a>) -> Result<bool, SimError> {
+        match step {
+            Step::Host(seconds) => {
+                self.clients[index].blocked = Blocked::Host;
+                self.cores_wanted.push_back((index, seconds));
+                self.give_cores();
+                Ok(true)
+            }
+            Step::Synchronize => {
+                self.clients[index].blocked = Blocked::Stream;
+                Ok(true)
+            }
+            Step::Launch { kernel, launches } => self.launch(index, kernel, launches),
+            Step::Other(op) => self.other(index, op),
+        }
+    }
+
+    fn other(&mut self, index: usize, op: &'a JobOp) -> Result<bool, SimError> {
+        match op {
+            JobOp::TaskBegin { requirement, blocks, threads_per_block, lazy } => {
+                self.clients[index].blocked = Blocked::Binding { since: self.now };
+                let request = TaskRequest {
+                    requirement: Bytes(*requirement),
+                    blocks: *blocks,
+                    threads_per_block: *threads_per_block,
+                    lazy: *lazy,
+                    managed: false,
+                    function: self.clients[index].job.name.clone(),
+                };
+                self.begin(index, request)?;
+                Ok(true)
+            }
+            JobOp::Alloc { buffer, bytes } => self.alloc(index, buffer, *bytes),
+            JobOp::CopyToDevice { buffer, bytes, pinned } => self.copy_in(index, buffer, *bytes, *pinned),
+            JobOp::CopyToHost { buffer, bytes, pinned } => {
+                let Some(buffer) = self.clients[index].buffers.get(buffer.as_str()).copied() else {
+                    return Ok(true);
+                };
+                let range = Range { offset: 0, bytes: *bytes };
+                self.enqueue(index, Op::CopyToHost { alloc: buffer.alloc, range, pinned: *pinned })?;
+                self.clients[index].blocked = Blocked::Stream;
+                Ok(true)
+            }
+            JobOp::Fill { buffer, bytes } => {
+                let Some(buffer) = self.clients[index].buffers.get(buffer.as_str()).copied() else {
+                    return Ok(true);
+                };
+                let range = Range { offset: 0, bytes: *bytes };
+                self.enqueue(index, Op::Fill { alloc: buffer.alloc, range })?;
+                Ok(true)
+            }
+            JobOp::CopyOnDevice { from, to, bytes } => {
+                let buffers = &self.clients[index].buffers;
+                let (Some(from), Some(to)) = (buffers.get(from.as_str()), buffers.get(to.as_str())) else {
+                    return Ok(true);
+                };
+                let from_range = Range { offset: 0, bytes: *bytes };
+                let op = Op::CopyOnDevice { from: from.alloc, from_range, to: to.alloc, to_offset: 0 };
+                self.enqueue(index, op)?;
+                Ok(true)
+            }
+            JobOp::AllLaunched => {
+                if let Some(open) = &mut self.clients[index].open {
+                    open.all_launched = true;
+                }
+                self.tell(index, |task| Event::AllLaunched { task }).map(|()| true)
+            }
+            JobOp::Free { buffer } => self.free(index, buffer),
+            JobOp::TaskEnd => {
+                self.tell(index, |task| Event::TaskEnd { task })?;
+                self.clients[index].open = None;
+                Ok(true)
+            }
+            // Written out before the run.
+            JobOp::Host { .. } | JobOp::Kernel(_) | JobOp::Repeat { .. } => Ok(true),
+        }
+    }
+
+    fn begin(&mut self, index: usize, request: TaskRequest) -> Result<(), SimError> {
+        let task = self.open_task(index);
+        let client = &mut self.clients[index];
+        client.result.ask.get_or_insert(self.now);
+        client.result.requirement_bytes = client.result.requirement_bytes.max(request.requirement.0);
+        let client = client.id;
+        self.step(Event::TaskBegin { task, client, request })
+    }
+
+    /// Creates the process's context on its device, once per device; false: it has to wait for it, or it failed.
+    fn enter_context(&mut self, index: usize) -> Result<bool, SimError> {
+        let client = &self.clients[index];
+        let Some(device) = client.device else { return Ok(true) };
+        if let Some(&context) = client.contexts.get(&device) {
+            self.clients[index].context = Some(context);
+            return Ok(true);
+        }
+        match self.model.context_create(model_time(self.now), device.0 as usize) {
+            Ok(context) => {
+                let ready = Nanos(self.now.0 + self.options.model.context_create.0);
+                self.timers.insert((ready, Timer::ContextReady(index)));
+                let client = &mut self.clients[index];
+                client.context = Some(context);
+                client.contexts.insert(device, context);
+                client.blocked = Blocked::Context;
+                client.result.start.get_or_insert(ready);
+                Ok(false)
+            }
+            Err(error) => self.out_of_memory(index, error),
+        }
+    }
+
+    fn alloc(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
+        let client = &self.clients[index];
+        let (Some(context), Some(open)) = (client.context, &client.open) else { return Ok(true) };
+        let kind = if open.managed { AllocKind::Managed } else { AllocKind::Device };
+        let now = model_time(self.now);
+        let alloc = match self.model.alloc(now, context, bytes, kind) {
+            Ok(alloc) => alloc,
+            Err(error) => return self.out_of_memory(index, error),
+        };
+        if kind == AllocKind::Managed {
+            self.model.advise(now, alloc, Range { offset: 0, bytes }, Advice::PreferredDevice)?;
+        }
+        self.clients[index].buffers.insert(name, Buffer { alloc, bytes, kind, prefetched: 0 });
+        Ok(true)
+    }
+
+    /// Into plain memory a copy; into managed memory a fill on the host side, then a prefetch within the grant.
+    fn copy_in(&mut self, index: usize, name: &'a str, bytes: u64, pinned: bool) -> Result<bool, SimError> {
+        let client = &mut self.clients[index];
+        let (Some(buffer), Some(context)) = (client.buffers.get(name).copied(), client.context) else {
+            return Ok(true);
+        };
+        let range = Range { offset: 0, bytes };
+        if buffer.kind == AllocKind::Device {
+            self.enqueue(index, Op::CopyToDevice { alloc: buffer.alloc, range, pinned })?;
+            self.clients[index].blocked = Blocked::Stream;
+            return Ok(true);
+        }
+        // Two visits: the fill first, the prefetch when it is done. `launched` counts them.
+        if client.launched == 0 {
+            if client.launches_pending() > 0 {
+                client.blocked = Blocked::Kernels;
+                return Ok(false);
+            }
+            let op = self.submit(index, context, Op::HostAccess { alloc: buffer.alloc, range })?;
+            let client = &mut self.clients[index];
+            client.launched = 1;
+            client.blocked = Blocked::Operation(op);
+            return Ok(false);
+        }
+        let budget = client.prefetch_budget(name, bytes);
+        if let Some(buffer) = client.buffers.get_mut(name) {
+            buffer.prefetched = buffer.prefetched.max(budget);
+        }
+        if budget > 0 {
+            let range = Range { offset: 0, bytes: budget };
+            self.enqueue(index, Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device })?;
+        }
+        Ok(true)
+    }
+
+    fn free(&mut self, index: usize, name: &str) -> Result<bool, SimError> {
+        let client = &mut self.clients[index];
+        if !client.stream_empty() {
+            client.blocked = Blocked::Stream;
+            return Ok(false);
+        }
+        if let Some(buffer) = client.buffers.remove(name) {
+            self.model.free(model_time(self.now), buffer.alloc)?;
+            self.tell(index, |task| Event::TaskShrink { task, bytes: Bytes(buffer.bytes) })?;
+        }
+        Ok(true)
+    }
+
+    /// Puts launches into the stream, as many as gate and queue let through.
+    fn launch(&mut self, index: usize, kernel: &'a KernelOp, launches: u32) -> Result<bool, SimError> {
+        let now = self.now;
+        let client = &mut self.clients[index];
+        if !client.admits(kernel) {
+            client.blocked = Blocked::Gate { since: now };
+            let request = KernelRequest {
+                name: kernel.name.clone(),
+                footprint: Bytes(kernel.footprint),
+                static_size: Bytes(client.static_size(kernel)),
+                access: kernel.access_class,
+            };
+            self.tell(index, |task| Event::KernelHeld { task, kernel: request })?;
+            return Ok(false);
+        }
+        let diagonal = kernel.accesses.iter().any(|access| access.pattern == Pattern::Diagonal);
+        let rest = launches - client.launched;
+        // A diagonal is one walk over all its launches, so it goes as a whole.
+        let now_launches = if client.gated() && !diagonal { piece(rest) } else { rest };
+        if client.gated()
+            && !client.stream_empty()
+            && client.launches_pending() + now_launches > QUEUE_LAUNCHES
+        {
+            client.blocked = Blocked::Queue;
+            return Ok(false);
+        }
+        let high = client.open.as_ref().is_some_and(|open| open.class != Class::Eager);
+        let priority = if self.priorities && high { PRIORITY_HIGH } else { PRIORITY_LOW };
+        let op = client.kernel(kernel, now_launches, priority);
+        client.launched += now_launches;
+        let finished = client.launched == launches;
+        client.stream.push_back(Queued { op, launches: now_launches });
+        self.start_next(index)?;
+        self.tell_activity(index)?;
+        Ok(finished)
+    }
+
+    fn enqueue(&mut self, index: usize, op: Op) -> Result<(), SimError> {
+        self.clients[index].stream.push_back(Queued { op, launches: 0 });
+        self.start_next(index)
+    }
+
+    fn start_next(&mut self, index: usize) -> Result<(), SimError> {
+        let client = &mut self.clients[index];
+        if client.in_flight.is_some() {
+            return Ok(());
+        }
+        let (Some(context), Some(queued)) = (client.context, client.stream.pop_front()) else {
+            return Ok(());
+        };
+        let op = self.submit(index, context, queued.op)?;
+        self.clients[index].in_flight = Some(InFlight { op, launches: queued.launches, since: self.now });
+        Ok(())
+    }
+
+    fn submit(
+        &mut self,
+        index: usize,
+        context: eager_gpu_model::ContextId,
+        op: Op,
+    ) -> Result<OpId, SimError> {
+        let id = self.model.submit(model_time(self.now), context, op)?;
+        self.operations.insert(id, index);
+        Ok(id)
+    }
+
+    /// The operation at the head of the stream ended.
+    pub(crate) fn stream_completed(&mut self, index: usize, done: &Completion) -> Result<(), SimError> {
+        let client = &mut self.clients[index];
+        if let Some(head) = client.in_flight.take()
+            && head.launches > 0
+        {
+            client.result.kernels.0 += done.at.0 - head.since.0;
+            client.result.kernels_alone.0 += done.stats.work.0;
+        }
+        self.start_next(index)?;
+        self.tell_activity(index)
+    }
+
+    /// A task's last missing memory was granted: its data moves in beside its kernels (eager launch specification
+    /// §4.4), unless no kernel follows that would use it.
+    pub(crate) fn move_in(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        client.moving_in = true;
+        let over = client.open.as_ref().is_none_or(|open| open.all_launched);
+        let Some(context) = client.context.filter(|_| !over) else { return };
+        let mut ops = Vec::new();
+        for buffer in
+            client.buffers.values_mut().filter(|b| b.kind == AllocKind::Managed && b.prefetched < b.bytes)
+        {
+            buffer.prefetched = buffer.bytes;
+            let range = Range { offset: 0, bytes: buffer.bytes };
+            ops.push(Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device });
+        }
+        for op in ops {
+            // The buffers are the client's own and live: the model cannot refuse.
+            if let Ok(id) = self.submit(index, context, op) {
+                self.clients[index].late.insert(id);
+            }
+        }
+    }
+
+    fn tell_moved_in(&mut self, index: usize) -> Result<(), SimError> {
+        let client = &mut self.clients[index];
+        if !client.moving_in || !client.late.is_empty() {
+            return Ok(());
+        }
+        client.moving_in = false;
+        self.tell(index, |task| Event::Promoted { task })
+    }
+
+    /// Says busy or idle where it is watched and new.
+    pub(crate) fn tell_activity(&mut self, index: usize) -> Result<(), SimError> {
+        let client = &mut self.clients[index];
+        let busy = client.launches_pending() > 0;
+        let Some(open) = client.open.as_mut().filter(|open| open.watched && open.bound) else {
+            return Ok(());
+        };
+        if open.told_busy.replace(busy) == Some(busy) {
+            return Ok(());
+        }
+        let task = open.task;
+        self.step(if busy { Event::Busy { task } } else { Event::Idle { task } })
+    }
+
+    /// An event of the client's open task, if it has one.
+    fn tell(
+        &mut self,
+        index: usize,
+        event: impl FnOnce(eager_core::units::TaskId) -> Event,
+    ) -> Result<(), SimError> {
+        match self.clients[index].open.as_ref().map(|open| open.task) {
+            Some(task) => self.step(event(task)),
+            None => Ok(()),
+        }
+    }
+
+    fn out_of_memory(&mut self, index: usize, error: ModelError) -> Result<bool, SimError> {
+        let ModelError::OutOfMemory { .. } = error else { return Err(error.into()) };
+        self.clients[index].result.outcome = Outcome::OutOfMemory { why: error.to_string() };
+        self.end(index)?;
+        Ok(false)
+    }
+
+    /// The process is over: its context goes, and the scheduler learns of it.
+    fn end(&mut self, index: usize) -> Result<(), SimError> {
+        let client = &mut self.clients[index];
+        if !client.stream_empty() && client.result.outcome == Outcome::Done {
+            client.blocked = Blocked::Stream;
+            return Ok(());
+        }
+        client.blocked = Blocked::Ended;
+        client.result.end = self.now;
+        client.open = None;
+        let id = client.id;
+        for context in std::mem::take(&mut client.contexts).into_values() {
+            self.model.context_destroy(model_time(self.now), context)?;
+        }
+        self.operations.retain(|_, owner| *owner != index);
+        self.ended += 1;
+        self.step(Event::ClientGone { client: id })?;
+        self.worker_free()
+    }
+}

@@ -1,0 +1,30 @@
+//! Events as sentences, for traces.
+//!
+//! Trap: traces are compared byte by byte in tests; a changed word here changes golden files.
+
+use eager_core::event::Event;
+
+/// One line for people.
+pub fn sentence(event: &Event) -> String {
+    match event {
+        Event::DeviceAdded { device, profile } => {
+            format!("{device} is {} with {}", profile.name, profile.capacity)
+        }
+        Event::ClientConnected { client, label, .. } => format!("{client} connects: {label}"),
+        Event::ClientGone { client } => format!("{client} is gone"),
+        Event::TaskBegin { task, client, request } => {
+            format!("{task} of {client} asks for {}", request.requirement)
+        }
+        Event::TaskExtend { task, bytes } => format!("{task} wants {bytes} more"),
+        Event::TaskShrink { task, bytes } => format!("{task} gives back {bytes}"),
+        Event::AllLaunched { task } => format!("{task} has launched all its kernels"),
+        Event::TaskEnd { task } => format!("{task} ends"),
+        Event::KernelHeld { task, kernel } => {
+            format!("{task} stands at the gate with {} of {}", kernel.name, kernel.footprint)
+        }
+        Event::Busy { task } => format!("{task} is busy"),
+        Event::Idle { task } => format!("{task} is idle"),
+        Event::Promoted { task } => format!("{task} has moved in"),
+        Event::Tick => "the deadline passes".to_owned(),
+    }
+}

@@ -1,0 +1,169 @@
+//! Whole runs: determinism, replay of their own journals, no job lost, and who is faster than whom.
+
+mod common;
+use common::*;
+use eager_core::PolicyName;
+use eager_sim::job::{Job, JobOp};
+use eager_sim::{Outcome, SimError, SimOptions, replay, run};
+use proptest::prelude::*;
+
+fn mix() -> Vec<Job> {
+    let short =
+        Shape { name: "short", bytes: 2 * GIB, host_before: 0.5, compute: 0.2, tail: 1.0, ..ONE_PASS };
+    let few = Shape { launches: 10, ..CYCLIC };
+    [&few, &ONE_PASS, &short, &few, &short, &ONE_PASS, &few, &short].map(job).to_vec()
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    for policy in PolicyName::ALL {
+        let once = || {
+            let result = run(&mix(), &options(policy, 2)).unwrap();
+            let (header, lines) = result.journal.clone().unwrap();
+            (serde_json::to_string(&result).unwrap(), replay::write(&header, &lines).unwrap())
+        };
+        assert_eq!(once(), once(), "{policy}");
+    }
+}
+
+#[test]
+fn every_policy_ends_every_job_and_its_journal_replays() {
+    for policy in PolicyName::ALL {
+        let result = run(&mix(), &options(policy, 2)).unwrap();
+        assert!(result.all_done(), "{policy}: {:?}", result.jobs);
+        assert_eq!(result.jobs.len(), mix().len());
+        assert_eq!(result.oom_errors, 0, "{policy}");
+        let (header, lines) = result.journal.unwrap();
+        let text = replay::write(&header, &lines).unwrap();
+        assert_eq!(replay::replay(&text).unwrap(), lines.len(), "{policy}");
+    }
+}
+
+#[test]
+fn a_journal_with_a_changed_decision_diverges_there() {
+    let (header, mut lines) = run(&mix(), &options(PolicyName::Case, 2)).unwrap().journal.unwrap();
+    let step = lines.iter().position(|line| !line.actions.is_empty()).unwrap();
+    lines[step].actions.clear();
+    let text = replay::write(&header, &lines).unwrap();
+    let error = replay::replay(&text).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("step {} decides differently", step + 1)), "{error}");
+}
+
+#[test]
+fn a_journal_cut_in_its_last_line_replays_up_to_there() {
+    let (header, lines) = run(&mix(), &options(PolicyName::Case, 2)).unwrap().journal.unwrap();
+    let text = replay::write(&header, &lines).unwrap();
+    assert_eq!(replay::replay(&text[..text.len() - 9]).unwrap(), lines.len() - 1);
+    assert!(matches!(replay::replay(""), Err(replay::Divergence::Empty)));
+    assert!(matches!(replay::replay("{}\n"), Err(replay::Divergence::Malformed { line: 1, .. })));
+}
+
+#[test]
+fn dead_memory_makes_eager_opt_faster_than_case() {
+    // Two jobs that fit one at a time, the first long on the host after its last kernel (eager launch specification §9).
+    let jobs = [job(&CYCLIC), job(&CYCLIC)];
+    let time = |policy| run(&jobs, &options(policy, 1)).unwrap().makespan.0 as f64;
+    let (case, opt) = (time(PolicyName::Case), time(PolicyName::EagerOpt));
+    assert!(case / opt > 1.2, "case {case}, eager-opt {opt}");
+    assert!(time(PolicyName::Eager) > 5.0 * case, "ungated eager launch thrashes");
+}
+
+#[test]
+fn promotion_moves_the_rest_in_and_is_counted() {
+    let result = run(&[job(&CYCLIC), job(&CYCLIC)], &options(PolicyName::EagerOpt, 1)).unwrap();
+    assert_eq!((result.eager_launches, result.promotions), (1, 1));
+    let told = result.trace.iter().filter(|line| line.ends_with("has moved in")).count();
+    assert_eq!(told, 1);
+}
+
+#[test]
+fn workers_pull_jobs_one_after_the_other() {
+    let jobs = vec![job(&ONE_PASS); 3];
+    let one_by_one = SimOptions { workers: Some(1), ..options(PolicyName::Case, 1) };
+    let result = run(&jobs, &one_by_one).unwrap();
+    let submits: Vec<_> = result.jobs.iter().map(|job| job.submit).collect();
+    let ends: Vec<_> = result.jobs.iter().map(|job| job.end).collect();
+    assert_eq!(submits[1..], ends[..2]);
+    assert_eq!(result.jobs[2].wait.0, 0);
+}
+
+#[test]
+fn host_phases_wait_for_cores() {
+    let jobs = vec![job(&Shape { bytes: GIB, ..ONE_PASS }); 4];
+    let end = |cores| {
+        let options = SimOptions { host_cores: cores, ..options(PolicyName::Case, 4) };
+        run(&jobs, &options).unwrap().makespan.0 as f64 / 1e9
+    };
+    assert!((end(1) - end(4) - 6.0).abs() < 0.1, "{} {}", end(1), end(4));
+}
+
+#[test]
+fn a_program_that_lies_about_its_size_fails_alone() {
+    let mut liar = job(&ONE_PASS);
+    for op in &mut liar.ops {
+        if let JobOp::TaskBegin { requirement, .. } = op {
+            *requirement = GIB;
+        }
+    }
+    let jobs = [job(&CYCLIC), liar, job(&Shape { bytes: GIB, ..ONE_PASS })];
+    let result = run(&jobs, &options(PolicyName::Case, 1)).unwrap();
+    assert!(matches!(result.jobs[1].outcome, Outcome::OutOfMemory { .. }), "{:?}", result.jobs[1]);
+    assert_eq!((&result.jobs[0].outcome, &result.jobs[2].outcome), (&Outcome::Done, &Outcome::Done));
+    assert_eq!(result.oom_errors, 1);
+}
+
+#[test]
+fn descriptors_that_make_no_sense_are_refused_in_one_line() {
+    let mut broken = job(&ONE_PASS);
+    broken.ops.remove(2);
+    let error = run(&[broken], &options(PolicyName::Case, 1)).unwrap_err();
+    assert!(matches!(error, SimError::Job(_)));
+    assert_eq!(
+        error.to_string(),
+        "job one-pass: copy-to-device uses buffer `data`, which is not allocated there"
+    );
+}
+
+fn any_shape() -> impl Strategy<Value = Shape> {
+    let access = prop_oneof![
+        Just(eager_core::event::AccessClass::Cyclic),
+        Just(eager_core::event::AccessClass::OnePass),
+        Just(eager_core::event::AccessClass::Unknown),
+    ];
+    (1..15u64, 0..40u32, 1..8u32, any::<bool>(), 0..30u32, access, 0..50u32).prop_map(
+        |(gib, host, launches, gap, compute, access, tail)| Shape {
+            name: "any",
+            bytes: gib * GIB - 12345,
+            host_before: f64::from(host) / 10.0,
+            launches,
+            gap: if gap { 0.001 } else { 0.0 },
+            compute: f64::from(compute) / 100.0,
+            access,
+            tail: f64::from(tail) / 10.0,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn no_job_is_lost_and_the_books_agree(
+        shapes in proptest::collection::vec(any_shape(), 1..9),
+        policy in 0..PolicyName::ALL.len(),
+        devices in 1..3usize,
+        mps in any::<bool>(),
+        cores in 1..4u32,
+        workers in proptest::option::of(1..5u32),
+    ) {
+        let policy = PolicyName::ALL[policy];
+        let jobs: Vec<Job> = shapes.iter().map(job).collect();
+        let mut options = SimOptions { trace: false, host_cores: cores, workers, ..options(policy, devices) };
+        options.model.mps = mps;
+        options.scheduler.context_bytes = eager_core::units::Bytes(options.model.context_memory());
+        let result = run(&jobs, &options).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(result.jobs.len(), jobs.len());
+        prop_assert!(result.all_done(), "{:?}", result.jobs);
+        let (header, lines) = result.journal.unwrap();
+        prop_assert!(eager_core::journal::replay(header, lines).is_ok());
+    }
+}
