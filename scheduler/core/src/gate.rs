@@ -80,25 +80,23 @@ fn per_kernel(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
     let (mut tasks, mut unfinished, mut busy) = (0, 0, None);
     let (mut live, mut pinned) = (Bytes::ZERO, Bytes::ZERO);
     for (other, state) in normal_tasks(view, task, bound) {
-        let not_evictable = if state.managed { Bytes::ZERO } else { state.grant };
-        pinned = pinned.saturating_add(not_evictable);
         let stopped = state.activity == Activity::Idle && client_is_stopped(view, other.client);
         if other.client == task.client || stopped {
-            live = live.saturating_add(not_evictable);
+            // Its memory is not counted either: a kernel held for it could be held for ever.
             continue;
         }
         tasks += 1;
+        unfinished += u32::from(!state.all_launched);
+        let not_evictable = if state.managed { Bytes::ZERO } else { state.grant };
         let done = state.all_launched && state.activity == Activity::Idle;
+        pinned = pinned.saturating_add(not_evictable);
         live = live.saturating_add(if done { not_evictable } else { state.grant });
-        if !state.all_launched {
-            unfinished += 1;
-            let task = other.id;
-            busy = busy.or(match state.activity {
-                Activity::Busy => Some(Reason::NormalBusy { device, task }),
-                Activity::Unknown => Some(Reason::NormalUnknown { device, task }),
-                Activity::Idle => None,
-            });
-        }
+        let task = other.id;
+        busy = busy.or(match state.activity {
+            Activity::Busy => Some(Reason::NormalBusy { device, task }),
+            Activity::Unknown => Some(Reason::NormalUnknown { device, task }),
+            Activity::Idle => None,
+        });
     }
     if unfinished == 0 {
         return match (pinned, tasks) {

@@ -47,3 +47,12 @@ fn every_transcript_has_its_scenario() {
     assert_eq!(names("expected"), names("txt"));
     assert!(names("txt").len() > 20, "the scenarios were not found");
 }
+
+#[test]
+fn the_example_of_the_readme_is_what_happens() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(readme).expect("scheduler/README.md");
+    let transcript =
+        std::fs::read_to_string(folder().join("readme_example.expected")).expect("its transcript");
+    assert!(readme.contains(&transcript), "scheduler/README.md shows something else than\n{transcript}");
+}
