@@ -53,7 +53,7 @@ pub struct RunFlags {
     #[arg(long, value_name = "N", requires = "plain")]
     memory_scale: Option<u64>,
     /// The program and its arguments.
-    #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 

@@ -130,8 +130,10 @@ fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
 }
 
 fn block_signals() -> nix::Result<SignalFd> {
-    let mask: SigSet =
-        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD].into_iter().collect();
+    // SIGXFSZ would end the daemon when the journal reaches a limit; blocked, the write fails and is handled.
+    let mask: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD, Signal::SIGXFSZ]
+        .into_iter()
+        .collect();
     mask.thread_block()?;
     SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }

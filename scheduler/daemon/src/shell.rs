@@ -155,7 +155,8 @@ impl Shell {
 
     fn read_signals(&mut self) -> anyhow::Result<Flow> {
         while let Some(signal) = self.signals.read_signal().context("reading signals")? {
-            if signal.ssi_signo != Signal::SIGCHLD as u32 {
+            let is = |known: Signal| signal.ssi_signo == known as u32;
+            if !is(Signal::SIGCHLD) && !is(Signal::SIGXFSZ) {
                 return Ok(Flow::Stop);
             }
             if let Some(status) = self.server.as_mut().and_then(VirtualGpus::ended) {
