@@ -10,7 +10,8 @@ use std::path::Path;
 use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
 use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
 use llvm_sys::core::{
-    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart,
+    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDisposeMemoryBuffer, LLVMGetBufferSize,
+    LLVMGetBufferStart, LLVMGetDataLayoutStr, LLVMGetTarget, LLVMSetDataLayout, LLVMSetTarget,
 };
 use llvm_sys::linker::LLVMLinkModules2;
 
@@ -90,6 +91,10 @@ pub fn link_in(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
         if failed {
             return Err(DeviceError::Parse { path: shown() });
         }
+        // A difference in target or layout is a linker warning, and clang's handler of linker messages crashes outside
+        // of clang's own linking. Both are x86-64 Linux; only the vendor's name in the triple differs.
+        LLVMSetTarget(kernels, LLVMGetTarget(module.raw()));
+        LLVMSetDataLayout(kernels, LLVMGetDataLayoutStr(module.raw()));
         if LLVMLinkModules2(module.raw(), kernels) != 0 {
             return Err(DeviceError::Link { path: shown(), module: module.source_name() });
         }

@@ -1,8 +1,10 @@
 //! When something of a task is on the device or still to come, point by point.
 //!
-//! Active = a buffer of the task may be allocated, or a site of the task can still be reached. The task's end goes
-//! exactly where that stops, so that every path from its begin to a return passes one end. Trap: "freed" needs the exact
-//! pointer; after `cudaFree(table[i])` nothing is known to be gone, and the task then ends at the return.
+//! Active = a site of the task can still be reached, or a buffer of it may be allocated and it was active on every way
+//! here. The task's end goes exactly where that stops; since activity never starts again, every path from the begin to
+//! a return passes exactly one end. Traps: "freed" needs the exact pointer (after `cudaFree(table[i])` nothing is known
+//! to be gone, and the task then ends at the return); and where a path that freed meets one that did not, the second
+//! must end on its way in.
 
 use std::collections::BTreeSet;
 
@@ -21,6 +23,8 @@ pub struct Activity<'a> {
     ahead: Ahead,
     /// Buffers that may be allocated at the start of each block.
     live_at_start: Vec<BTreeSet<BufferId>>,
+    /// Greatest solution of "active on every way here, or more to come".
+    active_at_start: Vec<bool>,
     /// Allocated again while the old pointer may still be there: one of them can no longer be freed.
     leaked: BTreeSet<BufferId>,
 }
@@ -33,17 +37,20 @@ impl<'a> Activity<'a> {
         let points: Vec<_> = sites.iter().map(|&site| facts.sites[site].at).collect();
         let live_at_start = vec![BTreeSet::new(); facts.blocks.len()];
         let ahead = flow.ahead(&points);
-        let mut activity = Self { facts, flow, begin, sites, ahead, live_at_start, leaked: BTreeSet::new() };
-        activity.solve();
+        let active_at_start = vec![true; facts.blocks.len()];
+        let leaked = BTreeSet::new();
+        let mut activity = Self { facts, flow, begin, sites, ahead, live_at_start, active_at_start, leaked };
+        activity.solve_live();
         activity.leaked = activity.find_leaked();
         if !activity.leaked.is_empty() {
-            activity.solve();
+            activity.solve_live();
         }
+        activity.solve_active();
         activity
     }
 
     /// Forward may-analysis, to its fixed point.
-    fn solve(&mut self) {
+    fn solve_live(&mut self) {
         let mut changed = true;
         while changed {
             changed = false;
@@ -94,10 +101,51 @@ impl<'a> Activity<'a> {
         self.flow.point_dominates(self.begin, point)
     }
 
+    /// From true downwards, to the greatest fixed point.
+    fn solve_active(&mut self) {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for index in 0..self.facts.blocks.len() {
+                let block = BlockId::from_index(index);
+                let start = Point { block, position: 0 };
+                let is_live = !self.live_at_start[index].is_empty()
+                    && self.flow.ways_in(block).all(|from| {
+                        let end = Point { block: from, position: self.facts.blocks[from.index()].len };
+                        self.is_active(end)
+                    });
+                let active = self.in_region(start) && (self.ahead.at_start(block) || is_live);
+                if self.active_at_start[index] && !active {
+                    self.active_at_start[index] = false;
+                    changed = true;
+                }
+            }
+        }
+    }
+
     /// Whether something of the task is there or to come just before the instruction at `point`.
     #[must_use]
     pub fn is_active(&self, point: Point) -> bool {
-        self.in_region(point) && (self.ahead.at(point) || !self.live_before(point).is_empty())
+        if !self.in_region(point) {
+            return false;
+        }
+        let mut active = point.block == self.begin.block || self.active_at_start[point.block.index()];
+        for &site in &self.sites {
+            let at = self.facts.sites[site].at;
+            if at.block == point.block
+                && at.position < point.position
+                && at.position >= self.first_in(at.block)
+            {
+                let after = Point { block: at.block, position: at.position + 1 };
+                active = self.ahead.at(after) || (active && !self.live_before(after).is_empty());
+            }
+        }
+        active
+    }
+
+    /// The first position of a block that belongs to the task's region.
+    fn first_in(&self, block: BlockId) -> u32 {
+        if block == self.begin.block { self.begin.position } else { 0 }
     }
 
     /// Where the task ends.

@@ -102,6 +102,12 @@ impl<'a> Flow<'a> {
         self.blocks
     }
 
+    /// The blocks that lead to a block, as far as they can be reached themselves.
+    pub fn ways_in(&self, block: BlockId) -> impl Iterator<Item = BlockId> + '_ {
+        let reached = |from: BlockId| self.dominance.dominates(BlockId(0), from);
+        self.edges().filter(move |&(from, to)| to == block && reached(from)).map(|(from, _)| from)
+    }
+
     /// Every edge, once.
     pub fn edges(&self) -> impl Iterator<Item = (BlockId, BlockId)> + '_ {
         self.blocks.iter().enumerate().flat_map(|(index, block)| {
