@@ -74,7 +74,7 @@ impl Scheduler {
     fn try_queue(&mut self, out: &mut Vec<Action>) {
         let mut waiting: Vec<TaskId> = self.queue.iter().map(|&(_, id)| id).collect();
         if self.queue_order() == QueueOrder::LargestFirst {
-            waiting.sort_by_key(|id| Reverse(self.state.tasks.get(id).map(|task| task.requirement)));
+            waiting.sort_by_cached_key(|id| Reverse(self.state.tasks.get(id).map(|task| task.requirement)));
         }
         let mut head = None;
         for id in waiting {
