@@ -19,6 +19,8 @@ pub mod shim;
 pub mod spans;
 pub mod state;
 pub mod task;
+#[cfg(test)]
+mod tests;
 pub mod voice;
 
 use cudarc::runtime::sys::{cudaEvent_t, cudaStream_t, dim3};
@@ -65,8 +67,8 @@ macro_rules! hooks {
             /// Argument sizes as cudarc declares them; does not compile if it has another number of arguments.
             pub fn hooks() -> Vec<super::Hook> {
                 vec![$({
-                    let function = sys::$name as unsafe fn($(super::tests::placeholder!($argument)),*) -> _;
-                    super::Hook { name: stringify!($name), argument_bytes: super::tests::sizes(function) }
+                    let function = sys::$name as unsafe fn($(super::signatures::placeholder!($argument)),*) -> _;
+                    super::Hook { name: stringify!($name), argument_bytes: super::signatures::sizes(function) }
                 },)*]
             }
         }
@@ -239,7 +241,7 @@ fn copy(dst: *mut c_void, src: *const c_void, bytes: usize, kind: c_uint, order:
 }
 
 #[cfg(test)]
-mod tests {
+mod signatures {
     use super::*;
 
     macro_rules! placeholder {

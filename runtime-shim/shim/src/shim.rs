@@ -54,6 +54,8 @@ pub struct Shim<R, S> {
     pub(crate) voice: Voice,
     pub(crate) program: &'static RwLock<Program>,
     pub(crate) state: Mutex<State>,
+    /// Held over an extension.
+    pub(crate) extending: Mutex<()>,
     config: Config,
     standing: AtomicU8,
     /// Has any task ever been bound? Then the device is the daemon's choice, even after it is gone.
@@ -84,6 +86,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             voice,
             program,
             state: Mutex::default(),
+            extending: Mutex::default(),
             config,
             standing: AtomicU8::new(standing as u8),
             ever_bound: AtomicBool::new(false),
@@ -249,6 +252,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let before = {
             let mut state = self.state.lock();
             let Some(task) = state.task_mut(key) else { return };
+            if !terms.newer_than(&task.terms) {
+                return;
+            }
             std::mem::replace(&mut task.terms, terms)
         };
         let promoted = terms.promoted_since(&before);

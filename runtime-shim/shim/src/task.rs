@@ -7,8 +7,8 @@
 
 use crate::runtime::{DeviceIndex, StreamId};
 use eager_proto::reply::{
-    CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH,
-    TaskCell,
+    CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
+    FLAG_MANAGED, FLAG_WATCH, TaskCell,
 };
 use eager_proto::request::Slot;
 use std::collections::BTreeMap;
@@ -84,17 +84,19 @@ pub struct Terms {
     pub class: u32,
     pub flags: u32,
     pub grant: u64,
+    /// Number of the reason for all this.
+    pub reason: u32,
 }
 
 impl Terms {
     pub const NONE: Terms =
-        Terms { sequence: 0, device: DeviceIndex(0), class: CLASS_NONE, flags: 0, grant: 0 };
+        Terms { sequence: 0, device: DeviceIndex(0), class: CLASS_NONE, flags: 0, grant: 0, reason: 0 };
 
     /// A device number that CUDA cannot express becomes one that it will refuse.
     pub fn read(cell: &TaskCell) -> Terms {
         let device = DeviceIndex(i32::try_from(cell.device).unwrap_or(i32::MAX));
-        let TaskCell { sequence, class, flags, grant, .. } = *cell;
-        Terms { sequence, device, class, flags, grant }
+        let TaskCell { sequence, class, flags, grant, reason, .. } = *cell;
+        Terms { sequence, device, class, flags, grant, reason }
     }
 
     pub fn managed(&self) -> bool {
@@ -111,6 +113,16 @@ impl Terms {
 
     pub fn high_priority(&self) -> bool {
         self.flags & FLAG_HIGH_PRIORITY != 0
+    }
+
+    /// Was the last extension refused? What the task had before it keeps.
+    pub fn extend_refused(&self) -> bool {
+        self.flags & FLAG_EXTEND_REFUSED != 0
+    }
+
+    /// Were these read after (or with) the others? Sequences wrap.
+    pub fn newer_than(&self, other: &Terms) -> bool {
+        self.sequence.wrapping_sub(other.sequence) < 1 << 31
     }
 
     pub fn eager(&self) -> bool {

@@ -88,10 +88,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let keys = state.tasks().map(|task| task.key).collect();
             (keys, self.devices(state.bound().map(|task| task.terms.device)))
         };
-        if devices.is_empty() {
+        if keys.is_empty() {
             return Outcome::PassThrough(Why::NotOurs);
         }
-        let result = self.on_each(thread, &devices, |runtime| runtime.device_reset());
+        let result = if devices.is_empty() {
+            self.runtime.device_reset()
+        } else {
+            self.on_each(thread, &devices, |runtime| runtime.device_reset())
+        };
         if result.is_ok() {
             let mut state = self.state.lock();
             state.ledger.clear();

@@ -140,19 +140,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if bytes == 0 {
             return Ok(());
         }
-        match self.ask(key.slot, &RequestBody::TaskExtend { bytes })? {
-            Answer::Bound(terms) => {
+        // One at a time: the cell has one flag for the last extension of a slot.
+        let _extending = self.extending.lock();
+        let refusal = match self.ask(key.slot, &RequestBody::TaskExtend { bytes })? {
+            Answer::Bound(terms) if !terms.extend_refused() => {
                 self.adopt_terms(thread, key, terms);
-                Ok(())
+                return Ok(());
             }
-            Answer::Refused(reason) => {
-                let size = size_text(bytes);
-                self.voice.say(&format!(
-                    "the scheduler refused {size} more, reason {reason}: the allocation returns an out-of-memory error"
-                ));
-                Err(self.out_of_memory())
-            }
-        }
+            Answer::Bound(terms) => terms.reason,
+            Answer::Refused(reason) => reason,
+        };
+        let size = size_text(bytes);
+        self.voice.say(&format!(
+            "the scheduler refused {size} more, reason {refusal}: the allocation returns an out-of-memory error"
+        ));
+        Err(self.out_of_memory())
     }
 
     fn malloc_on(

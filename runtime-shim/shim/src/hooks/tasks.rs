@@ -195,6 +195,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let rewritten = state.ledger.of_task(key).filter(|a| a.origin == Origin::Rewritten);
             (terms.device, rewritten.map(|allocation| allocation.span).collect::<Vec<Span>>())
         };
+        if spans.is_empty() {
+            return;
+        }
         for span in spans {
             let _ = self.runtime.prefer_device(span, device);
         }

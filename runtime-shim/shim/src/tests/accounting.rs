@@ -1,0 +1,272 @@
+//! What the daemon holds for a program is what the program has: nothing twice, nothing missed, whatever the order.
+
+use super::fakes::{Decision, first_slot, lazy_slot};
+use super::{Bench, SITE};
+use crate::outcome::Outcome;
+use crate::runtime::CudaError;
+use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody};
+use proptest::prelude::*;
+
+#[test]
+fn a_static_task_is_told_once_and_ends_with_its_site() {
+    let mut bench = Bench::new();
+    bench.daemon.bind_on(2);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    let (a, b) = (bench.malloc(60), bench.malloc(40));
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(100));
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    bench.shim.all_launched(&mut bench.thread, SITE);
+    assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(40));
+    assert_eq!(bench.shim.free(&mut bench.thread, b), Outcome::Handled(()));
+    bench.shim.task_end(&mut bench.thread, SITE);
+    let requests = bench.daemon.requests();
+    let begin = RequestBody::TaskBegin {
+        requirement: 100,
+        site: SITE,
+        blocks: 0,
+        threads_per_block: 0,
+        flags: 0,
+        function: "main".into(),
+    };
+    let shrink = |bytes| RequestBody::TaskShrink { bytes };
+    assert_eq!(requests, [begin, RequestBody::AllLaunched, shrink(60), shrink(40), RequestBody::TaskEnd]);
+    assert_eq!(bench.daemon.violations(), [""; 0]);
+    let log = bench.cuda.log();
+    assert_eq!(
+        log[..3],
+        ["device 2", "malloc 60 on 2", "malloc 40 on 2"],
+        "plain memory on the daemon's device"
+    );
+    assert!(bench.daemon.counters().0 == bench.daemon.counters().1, "nothing of an ended task is in flight");
+}
+
+#[test]
+fn buffers_that_outlive_their_site_keep_the_task_at_their_size() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    let a = bench.malloc(30);
+    bench.shim.task_end(&mut bench.thread, SITE);
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(30));
+    let other = bench.malloc(5);
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(30), "later allocations are not its");
+    assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requirement(first_slot()), None);
+    assert_eq!(bench.shim.free(&mut bench.thread, other), Outcome::Handled(()));
+    assert_eq!(bench.daemon.violations(), [""; 0]);
+}
+
+#[test]
+fn a_refused_task_gets_out_of_memory_and_one_line() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::Refuse);
+    bench.shim.task_begin(&mut bench.thread, SITE, 5 << 30);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    assert_eq!(bench.cuda.log(), ["provoke out of memory"], "cudaGetLastError says it too");
+    let said = bench.said.lock().clone();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].contains("main") && said[0].contains("5.0 GiB"), "{said:?}");
+    bench.shim.task_end(&mut bench.thread, SITE);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.malloc(10);
+    assert_eq!(bench.daemon.violations(), [""; 0]);
+}
+
+#[test]
+fn a_lazy_task_is_asked_for_at_its_first_launch_with_all_it_has() {
+    let mut bench = Bench::new();
+    let (a, b) = (bench.malloc(60), bench.malloc(40));
+    assert_eq!(bench.daemon.requests(), [], "nothing is asked before the launch");
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    let begin = RequestBody::TaskBegin {
+        requirement: 100,
+        site: 0,
+        blocks: 6,
+        threads_per_block: 32,
+        flags: BEGIN_LAZY | BEGIN_MANAGED,
+        function: "_Z1kPfS_i".into(),
+    };
+    assert_eq!(bench.daemon.requests(), [begin]);
+    let c = bench.malloc(7);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskExtend { bytes: 7 }]);
+    for address in [a, b, c] {
+        assert_eq!(bench.shim.free(&mut bench.thread, address), Outcome::Handled(()));
+    }
+    let shrink = |bytes| RequestBody::TaskShrink { bytes };
+    assert_eq!(bench.daemon.requests(), [shrink(60), shrink(40), RequestBody::TaskEnd]);
+    let again = bench.malloc(1);
+    assert_eq!(bench.launch(&[again]), Outcome::Handled(()), "the next allocations are a new task");
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(1));
+    assert_eq!(bench.daemon.violations(), [""; 0]);
+}
+
+#[test]
+fn a_lazy_task_with_streams_keeps_its_device_when_its_last_buffer_goes() {
+    let mut bench = Bench::new();
+    let stream = bench.shim.stream_create(&mut bench.thread, crate::runtime::StreamFlags::NON_BLOCKING, None);
+    assert!(matches!(stream, Outcome::Handled(_)));
+    let a = bench.malloc(10);
+    assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(0));
+}
+
+#[test]
+fn memory_that_nobody_owns_yet_goes_to_the_static_task_that_uses_it() {
+    let mut bench = Bench::new();
+    let early = bench.malloc(50);
+    let unused = bench.malloc(9);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    let own = bench.malloc(100);
+    assert_eq!(bench.launch(&[early, own]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(150));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), None, "what no kernel uses is not asked for");
+    for address in [early, own, unused] {
+        assert_eq!(bench.shim.free(&mut bench.thread, address), Outcome::Handled(()));
+    }
+    bench.shim.task_end(&mut bench.thread, SITE);
+    assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (0, 0));
+}
+
+#[test]
+fn a_refused_extension_fails_the_allocation_and_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.daemon.refuse_extensions(true);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 11), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(10));
+    bench.malloc(10);
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(10), "the promise is still there");
+}
+
+#[test]
+fn a_failed_allocation_gives_its_room_back() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.cuda.fail_malloc(true);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 15), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(10));
+}
+
+#[test]
+fn more_static_tasks_than_slots_fall_back_to_the_lazy_one() {
+    let mut bench = Bench::new();
+    for site in 0..20 {
+        bench.shim.task_begin(&mut bench.thread, site, 1);
+    }
+    assert_eq!(bench.said.lock().len(), 1);
+    for site in 0..20 {
+        bench.shim.task_end(&mut bench.thread, site);
+    }
+    assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (0, 0));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Begin { site: u64, bytes: u64, refuse: bool },
+    End { site: u64 },
+    Malloc { bytes: u64, extension_refused: bool, fails: bool },
+    Free { index: usize },
+    Launch { first: usize, second: usize },
+    Synchronize,
+    Reset,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0u64..4, 0u64..100, prop::bool::weighted(0.1)).prop_map(|(site, bytes, refuse)| Step::Begin { site, bytes, refuse }),
+        2 => (0u64..4).prop_map(|site| Step::End { site }),
+        6 => (1u64..100, prop::bool::weighted(0.1), prop::bool::weighted(0.1))
+            .prop_map(|(bytes, extension_refused, fails)| Step::Malloc { bytes, extension_refused, fails }),
+        4 => any::<usize>().prop_map(|index| Step::Free { index }),
+        4 => (any::<usize>(), any::<usize>()).prop_map(|(first, second)| Step::Launch { first, second }),
+        1 => Just(Step::Synchronize),
+        1 => Just(Step::Reset),
+    ]
+}
+
+impl Bench {
+    fn carry_out(&mut self, step: &Step, live: &mut Vec<u64>) {
+        let Bench { shim, thread, .. } = self;
+        match *step {
+            Step::Begin { site, bytes, refuse } => {
+                self.daemon.decide(if refuse { Decision::Refuse } else { Decision::Normal });
+                shim.task_begin(thread, site, bytes);
+            }
+            Step::End { site } => shim.task_end(thread, site),
+            Step::Malloc { bytes, extension_refused, fails } => {
+                self.daemon.refuse_extensions(extension_refused);
+                self.cuda.fail_malloc(fails);
+                if let Outcome::Handled(address) = shim.malloc(thread, bytes) {
+                    live.push(address);
+                }
+                self.daemon.refuse_extensions(false);
+                self.cuda.fail_malloc(false);
+            }
+            Step::Free { index } if !live.is_empty() => {
+                let address = live.swap_remove(index % live.len());
+                assert_eq!(shim.free(thread, address), Outcome::Handled(()));
+            }
+            Step::Launch { first, second } if !live.is_empty() => {
+                let arguments = [live[first % live.len()], live[second % live.len()]];
+                let _ = self.launch(&arguments);
+            }
+            Step::Synchronize => {
+                let _ = shim.device_synchronize(thread);
+                let (launched, retired) = self.daemon.counters();
+                assert_eq!(launched, retired);
+            }
+            Step::Reset => {
+                if shim.device_reset(thread) == Outcome::Handled(()) {
+                    live.clear();
+                }
+            }
+            Step::Free { .. } | Step::Launch { .. } => {}
+        }
+    }
+
+    /// What the daemon holds equals what the tasks have and may still allocate, and the ledger equals the runtime.
+    fn check_books(&self) {
+        let state = self.shim.state.lock();
+        for task in state.bound() {
+            let live: u64 = state.ledger.of_task(task.key).map(|allocation| allocation.span.bytes).sum();
+            assert_eq!(task.account.live, live, "live bytes of {:?}", task.key);
+            assert_eq!(
+                self.daemon.requirement(task.key.slot),
+                Some(task.account.reserved()),
+                "{:?}",
+                task.key
+            );
+        }
+        let bound: u64 = state.bound().map(|task| task.account.reserved()).sum();
+        assert_eq!(self.daemon.held(), bound, "the daemon holds something for a task that is gone");
+        let counted: u64 = state.tasks().map(|task| task.account.live).sum();
+        assert_eq!(counted, self.cuda.live_bytes(), "each live byte is counted in exactly one task");
+        assert_eq!(self.daemon.violations(), [""; 0]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_counted_twice_or_missed(steps in prop::collection::vec(step(), 1..60)) {
+        let mut bench = Bench::new();
+        let mut live = Vec::new();
+        for step in &steps {
+            bench.carry_out(step, &mut live);
+            bench.check_books();
+        }
+        for address in live {
+            prop_assert_eq!(bench.shim.free(&mut bench.thread, address), Outcome::Handled(()));
+        }
+        while let Some(&key) = bench.thread.open.last() {
+            bench.thread.open.pop();
+            let site = bench.shim.state.lock().task(key).map(|task| task.kind);
+            if let Some(crate::task::Kind::Static { site }) = site {
+                bench.shim.task_end(&mut bench.thread, site);
+            }
+        }
+        bench.check_books();
+        let (launched, retired) = bench.daemon.counters();
+        prop_assert!(retired <= launched);
+        prop_assert_eq!(bench.cuda.live_bytes(), 0);
+    }
+}

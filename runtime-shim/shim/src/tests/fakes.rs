@@ -1,0 +1,415 @@
+//! A CUDA runtime that records what it is asked, and a daemon that keeps the real one's rules and is scripted beyond.
+
+use crate::runtime::{
+    Copy, CudaError, CudaResult, DeviceIndex, Launch, Priority, Runtime, Span, StreamFlags, StreamId,
+};
+use crate::scheduler::{Scheduler, Unsent, Wake};
+use eager_proto::TASK_SLOTS;
+use eager_proto::reply::{
+    CLASS_EAGER, CLASS_NORMAL, FLAG_EXTEND_REFUSED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, STATE_BOUND,
+    STATE_REFUSED, STATE_WAITING, TaskCell, gate,
+};
+use eager_proto::request::{RequestBody, Slot};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+struct CudaState {
+    log: Vec<String>,
+    device: i32,
+    live: BTreeMap<u64, u64>,
+    next_address: u64,
+    next_stream: usize,
+    busy: BTreeSet<StreamId>,
+    arguments: Vec<u64>,
+    fail_malloc: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct FakeCuda(Mutex<CudaState>);
+
+impl FakeCuda {
+    /// What was asked since the last look.
+    pub fn log(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().log)
+    }
+
+    pub fn set_arguments(&self, arguments: &[u64]) {
+        self.0.lock().arguments = arguments.to_vec();
+    }
+
+    pub fn fail_malloc(&self, fail: bool) {
+        self.0.lock().fail_malloc = fail;
+    }
+
+    /// All kernels end.
+    pub fn finish_kernels(&self) {
+        self.0.lock().busy.clear();
+    }
+
+    pub fn live_bytes(&self) -> u64 {
+        self.0.lock().live.values().sum()
+    }
+
+    fn note(&self, line: String) {
+        self.0.lock().log.push(line);
+    }
+
+    fn allocate(&self, what: &str, bytes: u64) -> CudaResult<u64> {
+        let mut state = self.0.lock();
+        if state.fail_malloc {
+            return Err(CudaError::MEMORY_ALLOCATION);
+        }
+        state.next_address += 0x1_0000_0000;
+        let address = state.next_address;
+        state.live.insert(address, bytes);
+        let device = state.device;
+        state.log.push(format!("{what} {bytes} on {device}"));
+        Ok(address)
+    }
+}
+
+impl Runtime for Arc<FakeCuda> {
+    fn device_count(&self) -> CudaResult<i32> {
+        Ok(4)
+    }
+
+    fn set_device(&self, device: DeviceIndex) -> CudaResult<()> {
+        self.0.lock().device = device.0;
+        self.note(format!("device {}", device.0));
+        Ok(())
+    }
+
+    fn device_synchronize(&self) -> CudaResult<()> {
+        self.finish_kernels();
+        self.note("device sync".into());
+        Ok(())
+    }
+
+    fn device_reset(&self) -> CudaResult<()> {
+        self.0.lock().live.clear();
+        self.note("device reset".into());
+        Ok(())
+    }
+
+    fn malloc(&self, bytes: u64) -> CudaResult<u64> {
+        self.allocate("malloc", bytes)
+    }
+
+    fn malloc_managed(&self, bytes: u64, _flags: u32) -> CudaResult<u64> {
+        self.allocate("managed", bytes)
+    }
+
+    fn free(&self, address: u64) -> CudaResult<()> {
+        self.0.lock().live.remove(&address).map(drop).ok_or(CudaError::INVALID_VALUE)
+    }
+
+    fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()> {
+        self.note(format!("prefer {} for {}", device.0, span.bytes));
+        Ok(())
+    }
+
+    fn prefetch(&self, span: Span, device: DeviceIndex, stream: StreamId) -> CudaResult<()> {
+        self.note(format!("prefetch {} to {} on stream {}", span.bytes, device.0, stream.0));
+        Ok(())
+    }
+
+    fn copy(&self, copy: &Copy) -> CudaResult<()> {
+        self.note(format!("copy {} kind {}", copy.bytes, copy.kind.0));
+        Ok(())
+    }
+
+    fn copy_on_host(&self, _dst: u64, _src: u64, bytes: u64) {
+        self.note(format!("host copy {bytes}"));
+    }
+
+    fn fill_on_host(&self, _dst: u64, value: u8, bytes: u64) {
+        self.note(format!("host fill {bytes} with {value}"));
+    }
+
+    fn launch(&self, launch: &Launch) -> CudaResult<()> {
+        self.0.lock().busy.insert(launch.stream);
+        self.note(format!("launch on stream {}", launch.stream.0));
+        Ok(())
+    }
+
+    fn argument_words(&self, _args: usize, _sizes: &[u32]) -> Vec<u64> {
+        self.0.lock().arguments.clone()
+    }
+
+    fn stream_create(&self, _flags: StreamFlags, priority: Priority) -> CudaResult<StreamId> {
+        let mut state = self.0.lock();
+        state.next_stream += 1;
+        let stream = StreamId(0x100 + state.next_stream);
+        state.log.push(format!("stream {} {priority:?}", stream.0));
+        Ok(stream)
+    }
+
+    fn stream_destroy(&self, stream: StreamId) -> CudaResult<()> {
+        self.note(format!("destroy stream {}", stream.0));
+        Ok(())
+    }
+
+    fn stream_synchronize(&self, stream: StreamId) -> CudaResult<()> {
+        self.0.lock().busy.remove(&stream);
+        self.note(format!("sync stream {}", stream.0));
+        Ok(())
+    }
+
+    fn stream_query(&self, stream: StreamId) -> CudaResult<bool> {
+        Ok(!self.0.lock().busy.contains(&stream))
+    }
+
+    fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
+        self.note(format!("order {} before {}", earlier.0, later.0));
+        Ok(())
+    }
+
+    fn event_synchronize(&self, _event: usize) -> CudaResult<()> {
+        self.note("event sync".into());
+        Ok(())
+    }
+
+    fn provoke_out_of_memory(&self) {
+        self.note("provoke out of memory".into());
+    }
+}
+
+/// How the daemon answers a begin.
+#[derive(Debug, Clone, Copy)]
+pub enum Decision {
+    Normal,
+    /// Bound with this grant, managed.
+    Eager(u64),
+    Refuse,
+    /// Left waiting until a later step of the script.
+    Wait,
+}
+
+/// Something that happens while a client sleeps.
+pub type Step = Box<dyn FnOnce(&FakeDaemon) + Send>;
+
+#[derive(Default)]
+struct DaemonState {
+    cells: [Option<TaskCell>; TASK_SLOTS],
+    requests: Vec<RequestBody>,
+    sequence: u32,
+    decisions: VecDeque<Decision>,
+    steps: VecDeque<Step>,
+    device: u32,
+    refuse_extensions: bool,
+    gone: bool,
+    stopped: bool,
+    launched: u64,
+    retired: u64,
+    violations: Vec<String>,
+}
+
+#[derive(Default)]
+pub struct FakeDaemon(Mutex<DaemonState>);
+
+impl std::fmt::Debug for FakeDaemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FakeDaemon")
+    }
+}
+
+pub fn lazy_slot() -> Slot {
+    crate::state::State::lazy_slot()
+}
+
+pub fn first_slot() -> Slot {
+    Slot::new(0).expect("slot 0")
+}
+
+impl FakeDaemon {
+    pub fn decide(&self, decision: Decision) {
+        self.0.lock().decisions.push_back(decision);
+    }
+
+    pub fn bind_on(&self, device: u32) {
+        self.0.lock().device = device;
+    }
+
+    /// Adds to what happens while clients sleep, one step for each sleep.
+    pub fn then(&self, step: impl FnOnce(&FakeDaemon) + Send + 'static) {
+        self.0.lock().steps.push_back(Box::new(step));
+    }
+
+    pub fn die(&self) {
+        self.0.lock().gone = true;
+    }
+
+    pub fn stop(&self) {
+        self.0.lock().stopped = true;
+    }
+
+    pub fn refuse_extensions(&self, refuse: bool) {
+        self.0.lock().refuse_extensions = refuse;
+    }
+
+    /// Requests since the last look.
+    pub fn requests(&self) -> Vec<RequestBody> {
+        std::mem::take(&mut self.0.lock().requests)
+    }
+
+    /// Launched and retired.
+    pub fn counters(&self) -> (u64, u64) {
+        let state = self.0.lock();
+        (state.launched, state.retired)
+    }
+
+    /// What the daemon holds for a slot's task; `None`: no task.
+    pub fn requirement(&self, slot: Slot) -> Option<u64> {
+        let state = self.0.lock();
+        let cell = state.cells[slot.index()].as_ref()?;
+        (cell.state == STATE_BOUND).then_some(cell.requirement)
+    }
+
+    pub fn held(&self) -> u64 {
+        Slot::all().filter_map(|slot| self.requirement(slot)).sum()
+    }
+
+    pub fn change(&self, slot: Slot, change: impl FnOnce(&mut TaskCell)) {
+        let mut state = self.0.lock();
+        let cell = state.cells[slot.index()].get_or_insert_with(empty_cell);
+        change(cell);
+        cell.sequence = cell.sequence.wrapping_add(2);
+    }
+
+    /// Requests that the real daemon would call senseless.
+    pub fn violations(&self) -> Vec<String> {
+        self.0.lock().violations.clone()
+    }
+
+    fn answer(state: &mut DaemonState, slot: Slot, sequence: u32, body: &RequestBody) {
+        let decision = match body {
+            RequestBody::TaskBegin { .. } => state.decisions.pop_front().unwrap_or(Decision::Normal),
+            _ => Decision::Normal,
+        };
+        let (device, refuse) = (state.device, state.refuse_extensions);
+        let mut cell = state.cells[slot.index()].take().unwrap_or_else(empty_cell);
+        let has_task = cell.state != 0;
+        let senseless = match body {
+            RequestBody::TaskBegin { requirement, .. } => {
+                decide(&mut cell, decision, *requirement, device);
+                has_task
+            }
+            RequestBody::TaskExtend { bytes } => {
+                cell.flags &= !FLAG_EXTEND_REFUSED;
+                if refuse {
+                    cell.flags |= FLAG_EXTEND_REFUSED;
+                } else {
+                    cell.requirement += bytes;
+                    cell.grant += if cell.class == CLASS_NORMAL { *bytes } else { 0 };
+                }
+                !has_task
+            }
+            RequestBody::TaskShrink { bytes } => {
+                let short = cell.requirement < *bytes;
+                cell.requirement = cell.requirement.saturating_sub(*bytes);
+                cell.grant = cell.grant.min(cell.requirement);
+                short || !has_task
+            }
+            RequestBody::TaskEnd => {
+                (cell.state, cell.requirement, cell.grant) = (0, 0, 0);
+                !has_task
+            }
+            _ => !has_task,
+        };
+        if senseless {
+            state.violations.push(format!("slot {} {body:?} on {cell:?}", slot.index()));
+        }
+        cell.answered = if cell.state == STATE_WAITING { cell.answered } else { sequence };
+        cell.sequence = cell.sequence.wrapping_add(2);
+        state.cells[slot.index()] = Some(cell);
+    }
+}
+
+fn empty_cell() -> TaskCell {
+    TaskCell {
+        sequence: 0,
+        state: 0,
+        answered: u32::MAX,
+        device: 0,
+        class: 0,
+        flags: 0,
+        grant: 0,
+        requirement: 0,
+        gate: gate::pack(true, 0, u64::MAX),
+        reason: 0,
+        reserved: 0,
+        padding: [0; 8],
+    }
+}
+
+fn decide(cell: &mut TaskCell, decision: Decision, requirement: u64, device: u32) {
+    (cell.requirement, cell.device, cell.state) = (requirement, device, STATE_BOUND);
+    match decision {
+        Decision::Normal => {
+            (cell.class, cell.flags, cell.grant) = (CLASS_NORMAL, FLAG_HIGH_PRIORITY, requirement)
+        }
+        Decision::Eager(grant) => (cell.class, cell.flags, cell.grant) = (CLASS_EAGER, FLAG_MANAGED, grant),
+        Decision::Refuse => (cell.state, cell.reason, cell.requirement) = (STATE_REFUSED, 9, 0),
+        Decision::Wait => cell.state = STATE_WAITING,
+    }
+}
+
+impl Scheduler for Arc<FakeDaemon> {
+    fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
+        let mut state = self.0.lock();
+        if state.gone {
+            return Err(Unsent::Gone);
+        }
+        state.sequence += 1;
+        let sequence = state.sequence;
+        state.requests.push(body.clone());
+        if !state.stopped {
+            FakeDaemon::answer(&mut state, slot, sequence, &body);
+        }
+        Ok(sequence)
+    }
+
+    fn cell(&self, slot: Slot) -> Option<TaskCell> {
+        let state = self.0.lock();
+        (!state.gone).then(|| state.cells[slot.index()].unwrap_or_else(empty_cell))
+    }
+
+    fn gate(&self, slot: Slot) -> u64 {
+        self.0.lock().cells[slot.index()].map_or(0, |cell| cell.gate)
+    }
+
+    fn wait(&self, slot: Slot, sequence: u32, _timeout: Duration) -> Wake {
+        let step = {
+            let mut state = self.0.lock();
+            if state.gone {
+                return Wake::Gone;
+            }
+            if state.stopped {
+                return Wake::TimedOut;
+            }
+            if state.cells[slot.index()].is_some_and(|cell| cell.sequence != sequence) {
+                return Wake::Changed;
+            }
+            state.steps.pop_front()
+        };
+        // A test that forgot a step ends here and not in an endless sleep.
+        let step = step.unwrap_or_else(|| panic!("slot {} would sleep for ever", slot.index()));
+        step(self);
+        if self.0.lock().gone { Wake::Gone } else { Wake::Changed }
+    }
+
+    fn heard(&self) -> bool {
+        !self.0.lock().stopped
+    }
+
+    fn add_launched(&self, _slot: Slot, launches: u64) {
+        self.0.lock().launched += launches;
+    }
+
+    fn add_retired(&self, _slot: Slot, launches: u64) {
+        self.0.lock().retired += launches;
+    }
+}

@@ -1,0 +1,173 @@
+//! Streams, gate, counters: where a kernel goes, when, and who hears of it.
+
+use super::fakes::{Decision, first_slot};
+use super::{Bench, SITE};
+use crate::config::OnLoss;
+use crate::outcome::{Outcome, Why};
+use crate::profile::Profile;
+use crate::runtime::{CudaError, StreamFlags, StreamId};
+use eager_proto::reply::{FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH, gate};
+use eager_proto::request::RequestBody;
+
+fn eager_and_gated(bench: &mut Bench, allowed: u64) -> u64 {
+    bench.daemon.decide(Decision::Eager(100));
+    bench.shim.task_begin(&mut bench.thread, SITE, 4000);
+    let a = bench.malloc(4000);
+    bench.daemon.change(first_slot(), |cell| {
+        cell.flags = FLAG_MANAGED | FLAG_GATED;
+        cell.gate = gate::pack(true, 1, allowed);
+    });
+    bench.daemon.requests();
+    bench.cuda.log();
+    a
+}
+
+#[test]
+fn a_gate_holds_what_is_too_large_and_says_so_once() {
+    let mut bench = Bench::new();
+    let a = eager_and_gated(&mut bench, 2048);
+    bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 2, 3072)));
+    bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 3, 4096)));
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    let held =
+        RequestBody::KernelHeld { footprint: 4000, static_size: 4000, access: 0, kernel: "_Z1kPfS_i".into() };
+    assert_eq!(bench.daemon.requests(), [held]);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()), "an open gate costs no request");
+    assert_eq!(bench.daemon.requests(), []);
+}
+
+#[test]
+fn a_measured_footprint_passes_where_the_static_size_does_not() {
+    let profile = r#"{"version":1,"kernels":{"_Z1kPfS_i":
+        {"static_bytes":8000,"footprint_bytes":2000,"launches":1,"access":"sparse"}}}"#;
+    let mut bench = Bench::with(true, OnLoss::Open, Profile::parse(profile).expect("valid"));
+    let a = eager_and_gated(&mut bench, 2048);
+    assert_eq!(bench.launch(&[a, a + 4]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), []);
+}
+
+#[test]
+fn an_ungated_task_never_looks_at_the_gate() {
+    let mut bench = Bench::new();
+    let a = eager_and_gated(&mut bench, 0);
+    bench.daemon.change(first_slot(), |cell| {
+        cell.flags = FLAG_HIGH_PRIORITY;
+        cell.gate = gate::pack(false, 2, 0);
+    });
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+}
+
+#[test]
+fn default_stream_kernels_stay_on_the_legacy_stream_beside_blocking_streams_of_the_program() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    let a = bench.malloc(10);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    bench.cuda.log();
+    let own = bench.shim.stream_create(&mut bench.thread, StreamFlags::BLOCKING, None);
+    assert_eq!(own, Outcome::Handled(StreamId(258)));
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.launch_on(StreamId(258), &[a]), Outcome::Handled(()));
+    assert_eq!(
+        bench.cuda.log(),
+        ["sync stream 257", "stream 258 Highest", "launch on stream 0", "launch on stream 258"]
+    );
+    assert_eq!(
+        bench.shim.stream_destroy(&mut bench.thread, StreamId(258)),
+        Outcome::PassThrough(Why::AsItIs)
+    );
+    assert_eq!(
+        bench.shim.stream_destroy(&mut bench.thread, StreamId(99)),
+        Outcome::PassThrough(Why::NotOurs)
+    );
+}
+
+#[test]
+fn default_stream_kernels_of_two_tasks_keep_the_programs_order() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    let a = bench.malloc(10);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    bench.shim.task_begin(&mut bench.thread, SITE + 1, 10);
+    let b = bench.malloc(10);
+    bench.cuda.log();
+    assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["stream 258 Highest", "order 257 before 258", "launch on stream 258"]);
+}
+
+#[test]
+fn a_stream_of_another_device_keeps_its_order_by_waiting() {
+    let mut bench = Bench::new();
+    let stream = bench.shim.stream_create(&mut bench.thread, StreamFlags::NON_BLOCKING, None);
+    assert_eq!(stream, Outcome::Handled(StreamId(257)));
+    bench.daemon.bind_on(3);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    let a = bench.malloc(10);
+    bench.cuda.log();
+    assert_eq!(bench.launch_on(StreamId(257), &[a]), Outcome::Handled(()));
+    assert_eq!(
+        bench.cuda.log(),
+        ["stream 258 Highest", "sync stream 257", "launch on stream 258", "sync stream 258"]
+    );
+}
+
+#[test]
+fn synchronising_the_default_stream_waits_for_the_tasks_stream_too() {
+    let mut bench = Bench::new();
+    assert_eq!(
+        bench.shim.stream_synchronize(&mut bench.thread, StreamId::LEGACY),
+        Outcome::PassThrough(Why::NotOurs)
+    );
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    let a = bench.malloc(10);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    bench.cuda.log();
+    assert_eq!(bench.daemon.counters(), (1, 0));
+    assert_eq!(bench.shim.stream_synchronize(&mut bench.thread, StreamId::LEGACY), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["sync stream 257", "sync stream 0"]);
+    assert_eq!(bench.daemon.counters(), (1, 1));
+}
+
+#[test]
+fn a_watched_task_tells_when_it_becomes_busy_and_idle() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    let a = bench.malloc(10);
+    bench.daemon.requests();
+    bench.daemon.change(first_slot(), |cell| cell.flags |= FLAG_WATCH);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), [RequestBody::Idle, RequestBody::Busy]);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), [], "busy as before");
+    bench.cuda.finish_kernels();
+    assert_eq!(bench.shim.event_synchronize(&mut bench.thread, 1), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), [RequestBody::Idle], "seen at the next hook");
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.download(a, 10), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), [RequestBody::Busy, RequestBody::Idle], "a blocking copy waits");
+    bench.daemon.change(first_slot(), |cell| cell.flags &= !FLAG_WATCH);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.shim.device_synchronize(&mut bench.thread), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), [], "nobody watches");
+}
+
+#[test]
+fn a_refused_lazy_task_fails_its_launch_with_out_of_memory() {
+    let mut bench = Bench::new();
+    let a = bench.malloc(10);
+    bench.daemon.decide(Decision::Refuse);
+    let refused = Outcome::Fail(CudaError::MEMORY_ALLOCATION);
+    assert_eq!(bench.launch(&[a]), refused);
+    assert_eq!(bench.launch(&[a]), refused, "without asking again");
+    assert_eq!(bench.said.lock().len(), 1);
+    assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
+    let a = bench.malloc(5);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()), "a new task is a new question");
+}
+
+#[test]
+fn a_kernel_without_memory_has_a_task_too() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.launch(&[]), Outcome::Handled(()));
+    assert!(matches!(bench.daemon.requests()[..], [RequestBody::TaskBegin { requirement: 0, .. }]));
+}

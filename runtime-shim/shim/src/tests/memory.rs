@@ -1,0 +1,167 @@
+//! The Unified Memory rewrite: what is filled by the CPU, what moves in, and when.
+
+use super::fakes::{Decision, lazy_slot};
+use super::{Bench, HOST, SITE};
+use crate::outcome::{Outcome, Why};
+use crate::runtime::{Copy, CopyKind, Fill, Order, StreamId};
+use eager_proto::reply::{CLASS_PROMOTED, FLAG_HIGH_PRIORITY, FLAG_MANAGED};
+use eager_proto::request::RequestBody;
+
+#[test]
+fn a_lazy_task_fills_on_the_host_and_moves_in_at_its_first_launch() {
+    let mut bench = Bench::new();
+    bench.daemon.bind_on(1);
+    let (a, b) = (bench.malloc(60), bench.malloc(40));
+    assert_eq!(bench.upload(a, 60), Outcome::Handled(()));
+    assert_eq!(bench.upload(b, 40), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["managed 60 on 0", "managed 40 on 0", "host copy 60", "host copy 40"]);
+    assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
+    assert_eq!(
+        bench.cuda.log(),
+        [
+            "device 1",
+            "prefer 1 for 60",
+            "prefer 1 for 40",
+            "stream 257 Highest",
+            "prefetch 40 to 1 on stream 257",
+            "prefetch 60 to 1 on stream 257",
+            "launch on stream 257",
+        ],
+        "the first kernel's argument moves in first"
+    );
+    assert_eq!(bench.download(b, 40), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["copy 40 kind 2"]);
+}
+
+#[test]
+fn memory_without_a_device_is_read_and_set_by_the_cpu() {
+    let mut bench = Bench::new();
+    let a = bench.malloc(60);
+    let fill = Fill { dst: a, value: 0x1ff, bytes: 60, order: Order::Blocking };
+    assert_eq!(bench.shim.fill(&mut bench.thread, &fill), Outcome::Handled(()));
+    assert_eq!(bench.download(a, 60), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["managed 60 on 0", "host fill 60 with 255", "host copy 60"]);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.shim.fill(&mut bench.thread, &fill), Outcome::PassThrough(Why::AsItIs));
+}
+
+#[test]
+fn an_eager_task_moves_in_within_its_grant_and_the_rest_when_promoted() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::Eager(50));
+    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    let (a, b) = (bench.malloc(60), bench.malloc(40));
+    assert_eq!(bench.upload(a, 60), Outcome::Handled(()));
+    assert_eq!(bench.upload(b, 40), Outcome::Handled(()));
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    assert_eq!(
+        bench.cuda.log(),
+        [
+            "device 0",
+            "managed 60 on 0",
+            "prefer 0 for 60",
+            "managed 40 on 0",
+            "prefer 0 for 40",
+            "host copy 60",
+            "stream 257 Lowest",
+            "prefetch 50 to 0 on stream 257",
+            "host copy 40",
+            "launch on stream 257",
+        ]
+    );
+    bench.daemon.requests();
+    bench.daemon.change(super::fakes::first_slot(), |cell| {
+        (cell.grant, cell.class, cell.flags) = (100, CLASS_PROMOTED, FLAG_MANAGED | FLAG_HIGH_PRIORITY);
+    });
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    assert_eq!(
+        bench.cuda.log(),
+        [
+            "stream 258 Lowest",
+            "prefetch 10 to 0 on stream 258",
+            "prefetch 40 to 0 on stream 258",
+            "stream 259 Highest",
+            "order 257 before 259",
+            "launch on stream 259",
+        ],
+        "on a stream beside the running kernel; later kernels come after it, with high priority"
+    );
+    assert_eq!(bench.daemon.requests(), [RequestBody::Promoted]);
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["launch on stream 259"]);
+    assert_eq!(bench.daemon.requests(), []);
+}
+
+#[test]
+fn a_host_write_waits_for_kernels_that_may_still_read() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::Eager(100));
+    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    let a = bench.malloc(100);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    bench.cuda.log();
+    assert_eq!(bench.upload(a, 10), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["device sync", "host copy 10", "prefetch 10 to 0 on stream 257"]);
+    assert_eq!(bench.upload(a, 10), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["host copy 10", "prefetch 10 to 0 on stream 257"], "nothing runs any more");
+}
+
+#[test]
+fn copies_of_plain_memory_go_as_they_are() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    let a = bench.malloc(100);
+    bench.cuda.log();
+    assert_eq!(bench.upload(a, 100), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["copy 100 kind 1"]);
+    let kinds = [CopyKind::DEVICE_TO_DEVICE, CopyKind::DEFAULT];
+    for kind in kinds {
+        let copy = Copy { dst: a, src: a + 50, bytes: 50, kind, order: Order::Blocking };
+        assert_eq!(bench.shim.copy(&mut bench.thread, &copy), Outcome::PassThrough(Why::AsItIs));
+    }
+    let strange =
+        Copy { dst: HOST, src: HOST + 8, bytes: 8, kind: CopyKind::HOST_TO_HOST, order: Order::Blocking };
+    assert_eq!(bench.shim.copy(&mut bench.thread, &strange), Outcome::PassThrough(Why::NotOurs));
+}
+
+#[test]
+fn the_cpu_never_touches_what_it_does_not_know() {
+    let mut bench = Bench::new();
+    let a = bench.malloc(100);
+    bench.cuda.log();
+    let copy = |dst, src, bytes, kind| Copy { dst, src, bytes, kind, order: Order::On(StreamId(5)) };
+    let to_device = CopyKind::HOST_TO_DEVICE;
+    let refused = [
+        copy(a, HOST, 101, to_device),
+        copy(a, 0, 10, to_device),
+        copy(a, a + 50, 10, to_device),
+        copy(a, HOST, 10, CopyKind::DEFAULT),
+        copy(a, HOST, 10, CopyKind(77)),
+    ];
+    for copy in refused {
+        assert_eq!(bench.shim.copy(&mut bench.thread, &copy), Outcome::PassThrough(Why::NotOurs), "{copy:?}");
+    }
+    assert_eq!(bench.cuda.log(), [""; 0]);
+}
+
+#[test]
+fn managed_memory_of_the_program_is_counted_and_otherwise_left_alone() {
+    let mut bench = Bench::new();
+    let made = bench.shim.malloc_managed(&mut bench.thread, 30, 1);
+    let Outcome::Handled(a) = made else { panic!("{made:?}") };
+    let copy = Copy { dst: a, src: HOST, bytes: 30, kind: CopyKind::HOST_TO_DEVICE, order: Order::Blocking };
+    assert_eq!(bench.shim.copy(&mut bench.thread, &copy), Outcome::PassThrough(Why::NotOurs));
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(30));
+    assert!(!bench.cuda.log().iter().any(|line| line.starts_with("prefer")), "its hints are the program's");
+}
+
+#[test]
+fn frees_of_nothing_and_of_strangers_are_harmless() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.shim.free(&mut bench.thread, 0), Outcome::Handled(()));
+    assert_eq!(bench.shim.free(&mut bench.thread, 0xdead), Outcome::PassThrough(Why::NotOurs));
+    let a = bench.malloc(10);
+    assert_eq!(bench.shim.free(&mut bench.thread, a + 1), Outcome::PassThrough(Why::NotOurs));
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 0), Outcome::PassThrough(Why::AsItIs));
+}

@@ -1,0 +1,93 @@
+//! The hooks over a recording CUDA runtime and a scripted daemon.
+
+mod accounting;
+mod fakes;
+mod launches;
+mod memory;
+mod standing;
+
+use crate::config::{Config, OnLoss};
+use crate::profile::Profile;
+use crate::program::{Kernel, Program};
+use crate::runtime::{Copy, CopyKind, Launch, Order, StreamId};
+use crate::shim::Shim;
+use crate::state::Thread;
+use crate::voice::Voice;
+use fakes::{FakeCuda, FakeDaemon};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+
+type TestShim = Shim<Arc<FakeCuda>, Arc<FakeDaemon>>;
+
+/// A shim with everything around it.
+struct Bench {
+    shim: TestShim,
+    cuda: Arc<FakeCuda>,
+    daemon: Arc<FakeDaemon>,
+    said: Arc<Mutex<Vec<String>>>,
+    thread: Thread,
+}
+
+/// The one kernel of the tests: two pointers and a number.
+const STUB: usize = 0x51;
+const SITE: u64 = 7;
+
+impl Bench {
+    fn new() -> Bench {
+        Bench::with(true, OnLoss::Open, Profile::default())
+    }
+
+    fn with(daemon_is_there: bool, on_loss: OnLoss, profile: Profile) -> Bench {
+        let (cuda, daemon) = (Arc::new(FakeCuda::default()), Arc::new(FakeDaemon::default()));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let sink = {
+            let said = Arc::clone(&said);
+            Voice::new(Box::new(move |line: &str| said.lock().push(line.to_owned())))
+        };
+        let mut program = Program::new();
+        program.add_kernel(STUB, Kernel { name: "_Z1kPfS_i".into(), argument_sizes: vec![8, 8, 4] });
+        program.add_function(SITE, "main".into());
+        let config = Config {
+            disabled: false,
+            socket: "/run/test.sock".into(),
+            on_loss,
+            label: "test".into(),
+            profile: None,
+        };
+        let scheduler = daemon_is_there.then(|| Arc::clone(&daemon));
+        let program = Box::leak(Box::new(RwLock::new(program)));
+        let shim = Shim::new(Arc::clone(&cuda), scheduler, config, profile, sink, program);
+        Bench { shim, cuda, daemon, said, thread: Thread::default() }
+    }
+
+    fn malloc(&mut self, bytes: u64) -> u64 {
+        match self.shim.malloc(&mut self.thread, bytes) {
+            crate::outcome::Outcome::Handled(address) => address,
+            other => panic!("malloc of {bytes}: {other:?}"),
+        }
+    }
+
+    fn launch_on(&mut self, stream: StreamId, arguments: &[u64]) -> crate::outcome::Outcome<()> {
+        self.cuda.set_arguments(arguments);
+        let launch =
+            Launch { stub: STUB, grid: [2, 3, 1], block: [32, 1, 1], args: 0xa, shared_bytes: 0, stream };
+        self.shim.launch(&mut self.thread, &launch)
+    }
+
+    fn launch(&mut self, arguments: &[u64]) -> crate::outcome::Outcome<()> {
+        self.launch_on(StreamId::LEGACY, arguments)
+    }
+
+    fn upload(&mut self, dst: u64, bytes: u64) -> crate::outcome::Outcome<()> {
+        let copy = Copy { dst, src: HOST, bytes, kind: CopyKind::HOST_TO_DEVICE, order: Order::Blocking };
+        self.shim.copy(&mut self.thread, &copy)
+    }
+
+    fn download(&mut self, src: u64, bytes: u64) -> crate::outcome::Outcome<()> {
+        let copy = Copy { dst: HOST, src, bytes, kind: CopyKind::DEVICE_TO_HOST, order: Order::Blocking };
+        self.shim.copy(&mut self.thread, &copy)
+    }
+}
+
+/// Some host buffer's address.
+const HOST: u64 = 0x7000_0000;

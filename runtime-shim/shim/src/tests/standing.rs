@@ -1,0 +1,146 @@
+//! With a daemon, without one, and with one that goes away.
+
+use super::fakes::{Decision, lazy_slot};
+use super::{Bench, SITE};
+use crate::config::OnLoss;
+use crate::outcome::{Outcome, Why};
+use crate::profile::Profile;
+use crate::runtime::{CudaError, Fill, Order, StreamFlags, StreamId};
+use std::time::Duration;
+
+/// Every hook once: (takes memory or starts work, outcome).
+fn every_hook(bench: &mut Bench) -> Vec<(&'static str, bool, Outcome<()>)> {
+    let upload = bench.upload(0x10, 8);
+    let launch = bench.launch(&[]);
+    let Bench { shim, thread, .. } = bench;
+    let fill = Fill { dst: 1, value: 0, bytes: 1, order: Order::Blocking };
+    vec![
+        ("copy", true, upload),
+        ("launch", true, launch),
+        ("malloc", true, shim.malloc(thread, 1).map(drop)),
+        ("malloc_managed", true, shim.malloc_managed(thread, 1, 1).map(drop)),
+        ("fill", true, shim.fill(thread, &fill)),
+        ("stream_create", true, shim.stream_create(thread, StreamFlags::BLOCKING, None).map(drop)),
+        ("event_create", true, shim.event_create(thread)),
+        ("copy_to_symbol", true, shim.copy_to_symbol(thread)),
+        ("free", false, shim.free(thread, 0x10)),
+        ("mem_get_info", false, shim.mem_get_info(thread)),
+        ("stream_destroy", false, shim.stream_destroy(thread, StreamId(3))),
+        ("stream_synchronize", false, shim.stream_synchronize(thread, StreamId(3))),
+        ("event_synchronize", false, shim.event_synchronize(thread, 3)),
+        ("device_synchronize", false, shim.device_synchronize(thread)),
+        ("device_reset", false, shim.device_reset(thread)),
+        ("set_device", false, shim.set_device(thread, 1)),
+        ("get_device", false, shim.get_device(thread).map(drop)),
+    ]
+}
+
+#[test]
+fn without_a_daemon_every_call_passes_through() {
+    let mut bench = Bench::with(false, OnLoss::Open, Profile::default());
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    for (name, _, outcome) in every_hook(&mut bench) {
+        assert_eq!(outcome, Outcome::PassThrough(Why::NoDaemon), "{name}");
+    }
+    bench.shim.all_launched(&mut bench.thread, SITE);
+    bench.shim.task_end(&mut bench.thread, SITE);
+    assert_eq!(bench.cuda.log(), [""; 0]);
+}
+
+#[test]
+fn closed_fails_what_takes_memory_or_starts_work_and_nothing_else() {
+    let mut bench = Bench::with(false, OnLoss::Closed, Profile::default());
+    for (name, takes, outcome) in every_hook(&mut bench) {
+        let expected = if takes {
+            Outcome::Fail(CudaError::DEVICES_UNAVAILABLE)
+        } else {
+            Outcome::PassThrough(Why::NoDaemon)
+        };
+        assert_eq!(outcome, expected, "{name}");
+    }
+}
+
+#[test]
+fn the_programs_choice_of_device_is_remembered_and_the_daemons_is_used() {
+    let mut bench = Bench::new();
+    bench.daemon.bind_on(3);
+    assert_eq!(bench.shim.get_device(&mut bench.thread), Outcome::Handled(0));
+    assert_eq!(bench.shim.set_device(&mut bench.thread, 2), Outcome::Handled(()));
+    for wrong in [-1, 4] {
+        assert_eq!(bench.shim.set_device(&mut bench.thread, wrong), Outcome::Fail(CudaError::INVALID_DEVICE));
+    }
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.malloc(10);
+    assert_eq!(bench.cuda.log(), ["device 3", "malloc 10 on 3"]);
+    assert_eq!(bench.shim.get_device(&mut bench.thread), Outcome::Handled(2));
+    bench.daemon.die();
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 1), Outcome::PassThrough(Why::NoDaemon));
+    assert_eq!(bench.shim.set_device(&mut bench.thread, 1), Outcome::Handled(()), "the device stays");
+}
+
+#[test]
+fn events_and_constants_bind_the_lazy_task_first() {
+    let mut bench = Bench::new();
+    bench.daemon.bind_on(2);
+    bench.malloc(10);
+    assert_eq!(bench.shim.event_create(&mut bench.thread), Outcome::PassThrough(Why::AsItIs));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(10));
+    assert!(bench.cuda.log().contains(&"device 2".to_owned()));
+    assert_eq!(bench.shim.copy_to_symbol(&mut bench.thread), Outcome::PassThrough(Why::AsItIs));
+}
+
+#[test]
+fn a_task_waits_until_it_is_bound() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::Wait);
+    bench.daemon.then(|_| {});
+    bench.daemon.then(|daemon| {
+        daemon.change(super::fakes::first_slot(), |cell| {
+            (cell.state, cell.class, cell.grant, cell.answered) =
+                (eager_proto::reply::STATE_BOUND, eager_proto::reply::CLASS_NORMAL, 10, 1);
+        });
+    });
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.malloc(10);
+    assert_eq!(bench.daemon.violations(), [""; 0]);
+}
+
+#[test]
+fn a_daemon_that_dies_while_a_task_waits_leaves_plain_cuda() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::Wait);
+    bench.daemon.then(|daemon| daemon.die());
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::PassThrough(Why::NoDaemon));
+    let said = bench.said.lock().clone();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].contains("lost the daemon at /run/test.sock"), "{said:?}");
+}
+
+#[test]
+fn a_daemon_that_dies_at_the_gate_follows_the_policy() {
+    for (on_loss, expected) in [
+        (OnLoss::Open, Outcome::PassThrough(Why::NoDaemon)),
+        (OnLoss::Closed, Outcome::Fail(CudaError::DEVICES_UNAVAILABLE)),
+    ] {
+        let mut bench = Bench::with(true, on_loss, Profile::default());
+        bench.daemon.decide(Decision::Eager(1));
+        bench.shim.task_begin(&mut bench.thread, SITE, 10);
+        let a = bench.malloc(10);
+        bench.daemon.change(super::fakes::first_slot(), |cell| {
+            cell.flags |= eager_proto::reply::FLAG_GATED;
+            cell.gate = eager_proto::reply::gate::pack(false, 1, 0);
+        });
+        bench.daemon.then(|daemon| daemon.die());
+        assert_eq!(bench.launch(&[a]), expected);
+        assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::PassThrough(Why::NoDaemon));
+    }
+}
+
+#[test]
+fn a_stopped_daemon_is_lost_after_the_limit() {
+    let mut bench = Bench::with(true, OnLoss::Wait(Duration::from_secs(2)), Profile::default());
+    bench.daemon.stop();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::PassThrough(Why::NoDaemon));
+}
