@@ -120,8 +120,10 @@ fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
     let path = run_dir.client_socket();
     let listener = eager_shm::bind_seqpacket(&path).with_context(|| format!("socket {}", path.display()))?;
     if Uid::effective().is_root() {
-        std::fs::set_permissions(&path, Permissions::from_mode(0o666))
-            .context("opening the client socket")?;
+        for socket in [path, run_dir.vgpu_socket()].iter().filter(|socket| socket.exists()) {
+            std::fs::set_permissions(socket, Permissions::from_mode(0o666))
+                .with_context(|| format!("opening {} to all", socket.display()))?;
+        }
     }
     let path = run_dir.admin_socket();
     let admin = UnixListener::bind(&path).with_context(|| format!("socket {}", path.display()))?;

@@ -1,14 +1,12 @@
 //! What programs get from the daemon: devices, waits, refusals, promotion, gates.
 
-mod support;
-
+use crate::support::{Daemon, MIB, answer, begin, slot, wait_until};
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NORMAL, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
     FLAG_MANAGED, FLAG_WATCH, STATE_BOUND, STATE_FREE, STATE_REFUSED, STATE_WAITING, gate,
 };
 use eager_proto::request::{ACCESS_ONE_PASS, RequestBody};
 use std::io::{BufRead, BufReader};
-use support::{Daemon, MIB, answer, begin, slot, wait_until};
 
 #[test]
 fn a_task_is_bound_and_its_grant_is_free_after_its_end() {
@@ -147,7 +145,7 @@ fn role_holder() {
         return;
     };
     let hello = eager_proto::hello::Hello::new("holder");
-    let client = eager_shm::client::ClientConnection::connect(socket.as_ref(), &hello, support::LONG);
+    let client = eager_shm::client::ClientConnection::connect(socket.as_ref(), &hello, crate::support::LONG);
     let client = client.expect("connect");
     answer(&client, slot(0), begin(&client, slot(0), 700));
     println!("\nholding");
@@ -158,7 +156,7 @@ fn role_holder() {
 fn kill_9_frees_the_grant_even_of_a_zombie() {
     let daemon = Daemon::start(&["--policy", "case"]);
     let mut holder = std::process::Command::new(std::env::current_exe().expect("own executable"))
-        .args(["--exact", "role_holder", "--ignored", "--nocapture"])
+        .args(["--exact", "service::role_holder", "--ignored", "--nocapture"])
         .env("EAGER_TEST_SOCKET", daemon.socket())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())

@@ -45,15 +45,15 @@ impl Daemon {
     pub fn start_in(dir: TempDir, arguments: &[&str]) -> Daemon {
         let mut command = command(dir.path());
         command.args(arguments);
-        Daemon::spawn(dir, command)
+        Daemon::spawn(dir, command, "1 file device, policy ")
     }
 
-    /// Starts a daemon whose files are in `dir`, and waits for its ready line.
-    pub fn spawn(dir: TempDir, mut command: Command) -> Daemon {
+    /// Starts a daemon whose files are in `dir`, and waits until it says that it is ready with `what`.
+    pub fn spawn(dir: TempDir, mut command: Command, what: &str) -> Daemon {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("first line");
-        assert!(line.starts_with("eagerd: ready: 1 file device, policy "), "it said {line:?}");
+        assert!(line.starts_with(&format!("eagerd: ready: {what}")), "it said {line:?}");
         Daemon { child, dir }
     }
 

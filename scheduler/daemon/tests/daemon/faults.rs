@@ -1,7 +1,6 @@
 //! What the daemon does with bad input, hostile clients, other daemons and its own end.
 
-mod support;
-
+use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot};
 use eager_proto::hello::Hello;
 use eager_proto::reply::STATE_BOUND;
 use eager_proto::request::RequestBody;
@@ -12,7 +11,6 @@ use nix::sys::socket::{MsgFlags, send};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::Instant;
-use support::{Daemon, LONG, MIB, answer, begin, command, slot};
 
 fn gone(client: &ClientConnection) {
     let cell = client.cell(slot(0)).expect("a whole cell");
@@ -182,7 +180,7 @@ fn a_disk_that_fills_up_costs_no_program_its_device() {
         .args(plain.get_args())
         .arg("--journal")
         .arg(&journal);
-    let mut daemon = Daemon::spawn(dir, limited);
+    let mut daemon = Daemon::spawn(dir, limited, "1 file device, policy ");
     let client = daemon.connect("worker");
     for _ in 0..40 {
         answer(&client, slot(0), begin(&client, slot(0), 10));

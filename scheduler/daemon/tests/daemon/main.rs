@@ -1,0 +1,8 @@
+//! The daemon from outside: a real `eagerd`, real sockets and pages, clients without CUDA.
+//!
+//! Trap: one test executable, because one of its tests starts it again as a child process.
+
+mod faults;
+mod service;
+mod support;
+mod virtual_devices;
