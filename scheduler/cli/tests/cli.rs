@@ -1,0 +1,118 @@
+//! `eager` from outside, against a daemon that only listens: what it prints, and with which exit code it ends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn eager(run_dir: &Path, verb: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_eager"))
+        .arg(verb)
+        .arg("--run-dir")
+        .arg(run_dir)
+        .args(arguments)
+        .env_remove("EAGER_VGPU_SOCKET")
+        .output()
+        .expect("run eager")
+}
+
+fn printed(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn without_a_daemon_one_line_says_what_to_do() {
+    let dir = tempfile::tempdir().expect("folder");
+    let nobody = format!("eager: no daemon at {}: start one with `eagerd --virtual", dir.path().display());
+    for (verb, arguments) in [("ps", &[][..]), ("info", &["--json"]), ("shutdown", &[]), ("run", &["true"])] {
+        let (code, out, said) = printed(&eager(dir.path(), verb, arguments));
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{verb}: {said}");
+        assert!(said.starts_with(&nobody) && said.lines().count() == 1, "{verb}: {said}");
+    }
+    // A socket that nobody listens at any more is no daemon either.
+    drop(UnixListener::bind(dir.path().join("admin.sock")).expect("bind"));
+    let (code, _, said) = printed(&eager(dir.path(), "ps", &[]));
+    assert!(code == Some(1) && said.starts_with(&nobody), "{said}");
+}
+
+#[test]
+fn unknown_flags_end_with_2() {
+    let dir = tempfile::tempdir().expect("folder");
+    for (verb, flag) in [("ps", "--jsno"), ("run", "--lable"), ("start", "")] {
+        let (code, _, said) = printed(&eager(dir.path(), verb, &[flag]));
+        assert_eq!(code, Some(2), "{verb} {flag}: {said}");
+    }
+    let (code, _, said) = printed(&eager(dir.path(), "run", &["--plain", "true"]));
+    assert!(code == Some(2) && said.contains("cannot be used with"), "{said}");
+}
+
+#[test]
+fn a_program_that_runs_is_the_program() {
+    let dir = tempfile::tempdir().expect("folder");
+    let _listener = eager_shm::bind_seqpacket(&dir.path().join("client.sock")).expect("bind");
+    let script = "echo $EAGER_SOCKET; echo $EAGER_LABEL; echo ${EAGER_VGPU_SOCKET-none}; echo \"$@\"; exit 7";
+    let output = eager(dir.path(), "run", &["--label", "job 1", "sh", "-c", script, "sh", "-a", "--json"]);
+    let socket = dir.path().join("client.sock");
+    let expected = format!("{}\njob 1\nnone\n-a --json\n", socket.display());
+    assert_eq!(printed(&output), (Some(7), expected, String::new()));
+
+    let (code, _, said) = printed(&eager(dir.path(), "run", &["no-such-program"]));
+    assert!(code == Some(127) && said.starts_with("eager: cannot run no-such-program: "), "{said}");
+    let (code, _, said) = printed(&eager(dir.path(), "run", &["/"]));
+    assert!(code == Some(126) && said.starts_with("eager: cannot run /: "), "{said}");
+    let (code, _, said) = printed(&eager(dir.path(), "run", &["--profile", "/no/such.json", "true"]));
+    assert!(code == Some(1) && said.starts_with("eager: profile /no/such.json: "), "{said}");
+}
+
+/// Answers one question with `reply`; gives the question.
+fn answer_once(run_dir: &Path, reply: &'static str) -> std::thread::JoinHandle<String> {
+    let listener = UnixListener::bind(run_dir.join("admin.sock")).expect("bind");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("accept");
+        let mut question = String::new();
+        BufReader::new(stream.try_clone().expect("clone")).read_line(&mut question).expect("question");
+        stream.write_all(reply.as_bytes()).expect("answer");
+        question
+    })
+}
+
+#[test]
+fn tables_and_json_come_from_the_daemons_answer() {
+    const TASKS: &str = concat!(
+        r#"{"reply":"ps","tasks":[{"task":1,"client":1,"pid":10,"uid":0,"label":"nw","function":"runTest","#,
+        r#""state":"running","class":"normal","device":3,"requirement_bytes":1073741824,"#,
+        r#""grant_bytes":1073741824,"waited_ms":0,"reason":"fits"}]}"#,
+        "\n"
+    );
+    let dir = tempfile::tempdir().expect("folder");
+    let daemon = answer_once(dir.path(), TASKS);
+    let table = "\
+TASK  PID  LABEL  FUNCTION  CLASS   GPU  NEEDS GiB  GRANT GiB  WAIT s  WHY
+   1   10  nw     runTest   normal    3      1.000      1.000     0.0  fits
+";
+    assert_eq!(printed(&eager(dir.path(), "ps", &[])), (Some(0), table.into(), String::new()));
+    assert_eq!(daemon.join().expect("daemon"), "{\"cmd\":\"ps\"}\n");
+
+    let dir = tempfile::tempdir().expect("folder");
+    let daemon = answer_once(dir.path(), TASKS);
+    let (code, out, _) = printed(&eager(dir.path(), "ps", &["--json"]));
+    let value: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &value["tasks"][0]["grant_bytes"]), (Some(0), &(1u64 << 30).into()));
+    daemon.join().expect("daemon");
+}
+
+#[test]
+fn an_answer_that_is_none_is_said() {
+    for (reply, expected) in [
+        ("{\"reply\":\"error\",\"message\":\"no\"}\n", "eager: the daemon says: no\n"),
+        ("nonsense\n", "eager: the daemon's answer is not understood; use programs of one build: "),
+    ] {
+        let dir = tempfile::tempdir().expect("folder");
+        let daemon = answer_once(dir.path(), reply);
+        let (code, out, said) = printed(&eager(dir.path(), "info", &[]));
+        assert!(code == Some(1) && out.is_empty() && said.starts_with(expected), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        daemon.join().expect("daemon");
+    }
+}
