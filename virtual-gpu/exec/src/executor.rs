@@ -4,6 +4,7 @@
 //! may never end; real GPUs promise it no more.
 
 use core::ffi::c_void;
+use std::any::Any;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -65,6 +66,9 @@ struct Job {
     touch: Option<*const TouchMap>,
     next_block: AtomicU64,
     trapped: AtomicBool,
+    /// What a worker unwound with that was no trap: passed on to the launching thread, for a pool thread that died
+    /// would leave it waiting.
+    defect: Mutex<Option<Box<dyn Any + Send>>>,
     cost: [AtomicU64; 3],
 }
 
@@ -92,6 +96,7 @@ impl Job {
             touch: launch.touch.map(std::ptr::from_ref),
             next_block: AtomicU64::new(0),
             trapped: AtomicBool::new(false),
+            defect: Mutex::new(None),
             cost: Default::default(),
         }
     }
@@ -103,10 +108,10 @@ impl Job {
         worker.prepare(&self.grid, touch);
         let run = catch_unwind(AssertUnwindSafe(|| self.run_portions(worker)));
         if let Err(payload) = run {
-            if !payload.is::<TrapUnwind>() {
-                resume_unwind(payload);
-            }
             self.trapped.store(true, Relaxed);
+            if !payload.is::<TrapUnwind>() {
+                *self.defect.lock() = Some(payload);
+            }
         }
         for (sum, counted) in self.cost.iter().zip(worker.counters()) {
             sum.fetch_add(counted, Relaxed);
@@ -130,6 +135,9 @@ impl Job {
     }
 
     fn outcome(&self) -> Result<LaunchCost, LaunchFailure> {
+        if let Some(payload) = self.defect.lock().take() {
+            resume_unwind(payload);
+        }
         if self.trapped.load(Relaxed) {
             return Err(LaunchFailure::Trap);
         }
@@ -232,7 +240,7 @@ impl Drop for Executor {
         self.pool.board.lock().closing = true;
         self.pool.posted.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread ends abnormally only by a defect in a kernel that it already reported on standard error.
+            // Pool threads catch what kernels throw, so there is nothing to learn from how they ended.
             let _ = thread.join();
         }
     }

@@ -24,7 +24,11 @@ pub struct TouchMap {
 
 impl TouchMap {
     /// A map of `bytes` of memory from address `base`, in blocks of `1 << shift` bytes (the last one may be partial).
+    ///
+    /// # Panics
+    /// If blocks are smaller than 64 bytes: kernels mark only the two ends of a copy up to that size.
     pub fn new(base: u64, bytes: u64, shift: u32) -> Self {
+        assert!(shift >= 6, "blocks of a touch map have 64 bytes at least");
         let blocks = usize::try_from(bytes.div_ceil(1 << shift)).expect("a touch map fits the address space");
         let marks = std::iter::repeat_with(|| AtomicU8::new(0)).take(2 * (blocks + 1)).collect();
         TouchMap { base, shift, marks }

@@ -61,12 +61,11 @@ pub(crate) fn import(context: &Context, machine: &Machine, bitcode: &[u8]) -> Re
         }
     }
     let variables = take_variables(context, &module, machine);
-    let replaced = replace_math(context, &module)?;
+    replace_math(context, &module)?;
     for function in module.functions() {
         prepare_function(context, function, kernels.contains(&function.name()));
     }
     module.run_passes(INLINE_AND_SIMPLIFY, machine)?;
-    debug_assert!(replaced.iter().all(|name| module.function(name).is_none_or(|f| !f.is_declaration())));
     Ok(Imported { module, kernels, variables })
 }
 
@@ -119,9 +118,8 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine) -> Vec<
     variables
 }
 
-/// Gives the `__nv_*` functions in use the bodies of [`math`]; returns their names.
-fn replace_math(context: &Context, module: &Module) -> Result<Vec<String>, String> {
-    let mut replaced = Vec::new();
+/// Gives the `__nv_*` functions in use the bodies of [`math`].
+fn replace_math(context: &Context, module: &Module) -> Result<(), String> {
     for function in module.functions() {
         let name = function.name();
         let Some(text) = math::definition(&name).filter(|_| !function.users().is_empty()) else { continue };
@@ -136,9 +134,8 @@ fn replace_math(context: &Context, module: &Module) -> Result<Vec<String>, Strin
         function.delete_function();
         library.set_layout_of(module);
         module.link(library).map_err(|()| format!("{name}: {}", context.messages()))?;
-        replaced.push(name);
     }
-    Ok(replaced)
+    Ok(())
 }
 
 fn prepare_function(context: &Context, function: Value, is_kernel: bool) {

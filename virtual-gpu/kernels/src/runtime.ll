@@ -2,7 +2,7 @@
 ;
 ; A device function or intrinsic `llvm.F` (or `F`) is supported if `eager.F` is defined here: its calls become calls of
 ; that, with the block context and the thread index before the arguments. Trap: the byte offsets are those of
-; `BlockContext` and `Helpers` in eager-exec's `abi.rs`, which `lib.rs` of the tests checks. Loads marked
+; `BlockContext` and `Helpers` in eager-exec's `abi.rs`; `tests/layout.rs` keeps the two in step. Loads marked
 ; `invariant.load` are of fields that do not change while a block runs; `scratch` is not one of them.
 
 declare i64 @llvm.umin.i64(i64, i64)

@@ -1,0 +1,104 @@
+//! Instructions and basic blocks.
+//!
+//! Trap: most of these questions may only be asked of the opcode that has an answer (`incoming` of a PHI, `callee` of a
+//! call); callers look at the opcode first.
+
+use llvm_sys::core::*;
+use llvm_sys::debuginfo::*;
+use llvm_sys::prelude::*;
+
+use super::{Block, Type, Value, attribute_kind, bytes_at, llvm, name_of_length, walk};
+
+impl Value {
+    pub fn parent(self) -> Block {
+        Block(llvm!(LLVMGetInstructionParent(self.0)))
+    }
+
+    pub fn erase(self) {
+        llvm!(LLVMInstructionEraseFromParent(self.0));
+    }
+
+    /// The function a call names, unless it calls through a pointer or is inline assembly.
+    pub fn callee(self) -> Option<Value> {
+        let called = self.called_value();
+        called.is_function().then_some(called)
+    }
+
+    pub fn called_value(self) -> Value {
+        Value(llvm!(LLVMGetCalledValue(self.0)))
+    }
+
+    pub fn call_arguments(self) -> Vec<Value> {
+        (0..llvm!(LLVMGetNumArgOperands(self.0))).map(|i| self.operand(i)).collect()
+    }
+
+    pub fn remove_call_attribute(self, name: &str) {
+        let at = llvm_sys::LLVMAttributeFunctionIndex;
+        llvm!(LLVMRemoveCallSiteEnumAttribute(self.0, at, attribute_kind(name)));
+    }
+
+    /// The text of inline assembly, for a called value.
+    pub fn assembly(self) -> Option<String> {
+        (!llvm!(LLVMIsAInlineAsm(self.0)).is_null())
+            .then(|| name_of_length(|length| llvm!(LLVMGetInlineAsmAsmString(self.0, length))))
+    }
+
+    pub fn incoming(self) -> Vec<(Value, Block)> {
+        (0..llvm!(LLVMCountIncoming(self.0)))
+            .map(|i| {
+                (Value(llvm!(LLVMGetIncomingValue(self.0, i))), Block(llvm!(LLVMGetIncomingBlock(self.0, i))))
+            })
+            .collect()
+    }
+
+    pub fn gep_source(self) -> Type {
+        Type(llvm!(LLVMGetGEPSourceElementType(self.0)))
+    }
+
+    /// `file:line` of the outermost inlined call, which is where the user's kernel says it.
+    pub fn source_place(self) -> Option<String> {
+        let mut location = llvm!(LLVMInstructionGetDebugLoc(self.0));
+        if location.is_null() {
+            return None;
+        }
+        loop {
+            let outer = llvm!(LLVMDILocationGetInlinedAt(location));
+            if outer.is_null() {
+                break;
+            }
+            location = outer;
+        }
+        let file = llvm!(LLVMDIScopeGetFile(LLVMDILocationGetScope(location)));
+        if file.is_null() {
+            return None;
+        }
+        let mut length = 0;
+        let start = llvm!(LLVMDIFileGetFilename(file, &mut length));
+        Some(format!("{}:{}", bytes_at(start, length as usize), llvm!(LLVMDILocationGetLine(location))))
+    }
+}
+
+impl Block {
+    pub fn instructions(self) -> Vec<Value> {
+        let first = llvm!(LLVMGetFirstInstruction(self.0));
+        walk(first, |i| llvm!(LLVMGetNextInstruction(i))).map(Value).collect()
+    }
+
+    pub fn terminator(self) -> Value {
+        Value(llvm!(LLVMGetBasicBlockTerminator(self.0)))
+    }
+
+    /// Puts this block behind `other`, in `other`'s function.
+    pub fn move_after(self, other: Block) {
+        llvm!(LLVMMoveBasicBlockAfter(self.0, other.0));
+    }
+
+    pub(super) fn as_value(self) -> LLVMValueRef {
+        llvm!(LLVMBasicBlockAsValue(self.0))
+    }
+
+    /// Redirects what refers to this block (branches to it, and PHIs of its successors) to `other`.
+    pub(super) fn replace_uses_with(self, other: Block) {
+        llvm!(LLVMReplaceAllUsesWith(self.as_value(), other.as_value()));
+    }
+}

@@ -1,0 +1,43 @@
+//! The offsets that the translator writes into LLVM IR are those of the binary interface.
+
+use std::mem::offset_of;
+
+use eager_exec::abi::{
+    BlockContext, Helpers, KernelEntry, KernelTable, VariableEntry, dynamic_shared_offset,
+};
+
+#[test]
+fn block_context_and_helpers() {
+    assert_eq!(offset_of!(BlockContext, block_idx), 0);
+    assert_eq!(offset_of!(BlockContext, block_dim), 12);
+    assert_eq!(offset_of!(BlockContext, grid_dim), 24);
+    assert_eq!(offset_of!(BlockContext, shared), 40);
+    assert_eq!(offset_of!(BlockContext, scratch), 48);
+    assert_eq!(offset_of!(BlockContext, scratch_bytes), 56);
+    assert_eq!(offset_of!(BlockContext, touch_base), 64);
+    assert_eq!(offset_of!(BlockContext, touch_limit), 72);
+    assert_eq!(offset_of!(BlockContext, touch_map), 80);
+    assert_eq!(offset_of!(BlockContext, touch_shift), 88);
+    assert_eq!(offset_of!(BlockContext, global_bytes), 96);
+    assert_eq!(offset_of!(BlockContext, flops32), 104);
+    assert_eq!(offset_of!(BlockContext, flops64), 112);
+    assert_eq!(offset_of!(BlockContext, helpers), 120);
+    assert_eq!(offset_of!(Helpers, grow_scratch), 0);
+    assert_eq!(offset_of!(Helpers, vprintf), 8);
+    assert_eq!(offset_of!(Helpers, trap), 16);
+    assert_eq!(dynamic_shared_offset(17), 32);
+}
+
+#[test]
+fn tables() {
+    assert_eq!(offset_of!(KernelTable, kernels), 16);
+    assert_eq!(offset_of!(KernelTable, variables), 24);
+    assert_eq!(offset_of!(KernelEntry, run_block), 8);
+    assert_eq!(offset_of!(KernelEntry, params), 16);
+    assert_eq!(offset_of!(KernelEntry, param_count), 24);
+    assert_eq!(offset_of!(KernelEntry, mode), 28);
+    assert_eq!(offset_of!(KernelEntry, static_shared_bytes), 32);
+    assert_eq!(offset_of!(KernelEntry, flags), 36);
+    assert_eq!(offset_of!(VariableEntry, address), 8);
+    assert_eq!(offset_of!(VariableEntry, bytes), 16);
+}
