@@ -75,6 +75,7 @@ runtime_table! {
     cudaFree(address: *mut c_void);
     cudaGetDevice(device: *mut c_int);
     cudaGetDeviceCount(count: *mut c_int);
+    cudaGetLastError();
     cudaLaunchKernel(
         stub: *const c_void,
         grid: dim3,
@@ -107,6 +108,7 @@ runtime_table! {
     );
     cudaMemset(address: *mut c_void, value: c_int, bytes: usize);
     cudaMemsetAsync(address: *mut c_void, value: c_int, bytes: usize, stream: cudaStream_t);
+    cudaPeekAtLastError();
     cudaSetDevice(device: c_int);
     cudaStreamCreate(stream: *mut cudaStream_t);
     cudaStreamCreateWithFlags(stream: *mut cudaStream_t, flags: c_uint);
@@ -162,6 +164,15 @@ fn missing_call(name: &str) -> Status {
     MISSING
 }
 
+/// Calls one function of the table and checks its code.
+macro_rules! call {
+    ($self:ident.$name:ident($($argument:expr),*)) => {
+        // SAFETY: the arguments are of the declared types; pointers are locals that live through the call or addresses
+        // that the program handed in for this purpose, which the runtime checks or, as without the shim, trusts.
+        CudaError::check(unsafe { ($self.table.$name)($($argument),*) })
+    };
+}
+
 /// [`Runtime`] over the table.
 #[derive(Debug)]
 pub struct RealRuntime {
@@ -172,6 +183,28 @@ impl RealRuntime {
     /// Opens the library.
     pub fn open() -> RealRuntime {
         RealRuntime { table: table() }
+    }
+
+    /// Makes a call of the shim's own whose failure the program must not find in `cudaGetLastError`: a query that says
+    /// "not ready" leaves an error there, too. `None`: the program's own error is waiting to be read; no call is made,
+    /// since it could be overwritten.
+    fn quietly<T>(&self, make: impl FnOnce() -> CudaResult<T>) -> Option<CudaResult<T>> {
+        call!(self.cudaPeekAtLastError()).ok()?;
+        let result = make();
+        if result.is_err() {
+            let _ = call!(self.cudaGetLastError());
+        }
+        Some(result)
+    }
+
+    fn make_order(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
+        let mut event = ptr::null_mut();
+        call!(self.cudaEventCreateWithFlags(&mut event, EVENT_DISABLE_TIMING))?;
+        let ordered = call!(self.cudaEventRecord(event, stream_handle(earlier)))
+            .and_then(|()| call!(self.cudaStreamWaitEvent(stream_handle(later), event, 0)));
+        // Destroying an event that is waited for is allowed: CUDA keeps it until it is no longer needed.
+        let _ = call!(self.cudaEventDestroy(event));
+        ordered
     }
 }
 
@@ -186,15 +219,6 @@ fn address(value: u64) -> *mut c_void {
 
 fn on_device(device: DeviceIndex) -> cudaMemLocation {
     cudaMemLocation { type_: cudaMemLocationType::cudaMemLocationTypeDevice, id: device.0 }
-}
-
-/// Calls one function of the table and checks its code.
-macro_rules! call {
-    ($self:ident.$name:ident($($argument:expr),*)) => {
-        // SAFETY: the arguments are of the declared types; pointers are locals that live through the call or addresses
-        // that the program handed in for this purpose, which the runtime checks or, as without the shim, trusts.
-        CudaError::check(unsafe { ($self.table.$name)($($argument),*) })
-    };
 }
 
 impl Runtime for RealRuntime {
@@ -232,12 +256,15 @@ impl Runtime for RealRuntime {
 
     fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()> {
         let advice = cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation;
-        call!(self.cudaMemAdvise(address(span.start), span.bytes as usize, advice, on_device(device)))
+        let (start, bytes) = (address(span.start), span.bytes as usize);
+        self.quietly(|| call!(self.cudaMemAdvise(start, bytes, advice, on_device(device)))).unwrap_or(Ok(()))
     }
 
     fn prefetch(&self, span: Span, device: DeviceIndex, stream: StreamId) -> CudaResult<()> {
         let (start, bytes) = (address(span.start), span.bytes as usize);
-        call!(self.cudaMemPrefetchAsync(start, bytes, on_device(device), 0, stream_handle(stream)))
+        let stream = stream_handle(stream);
+        self.quietly(|| call!(self.cudaMemPrefetchAsync(start, bytes, on_device(device), 0, stream)))
+            .unwrap_or(Ok(()))
     }
 
     fn copy(&self, copy: &Copy) -> CudaResult<()> {
@@ -319,21 +346,16 @@ impl Runtime for RealRuntime {
 
     fn stream_query(&self, stream: StreamId) -> CudaResult<bool> {
         const NOT_READY: u32 = 600;
-        match call!(self.cudaStreamQuery(stream_handle(stream))) {
-            Ok(()) => Ok(true),
-            Err(error) if error.code() == NOT_READY => Ok(false),
-            Err(error) => Err(error),
+        match self.quietly(|| call!(self.cudaStreamQuery(stream_handle(stream)))) {
+            Some(Ok(())) => Ok(true),
+            Some(Err(error)) if error.code() != NOT_READY => Err(error),
+            Some(Err(_)) | None => Ok(false),
         }
     }
 
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
-        let mut event = ptr::null_mut();
-        call!(self.cudaEventCreateWithFlags(&mut event, EVENT_DISABLE_TIMING))?;
-        let ordered = call!(self.cudaEventRecord(event, stream_handle(earlier)))
-            .and_then(|()| call!(self.cudaStreamWaitEvent(stream_handle(later), event, 0)));
-        // Destroying an event that is waited for is allowed: CUDA keeps it until it is no longer needed.
-        let _ = call!(self.cudaEventDestroy(event));
-        ordered
+        // Unasked for (an unread error), the order must still hold: the caller then waits.
+        self.quietly(|| self.make_order(earlier, later)).unwrap_or(Err(CudaError::INITIALIZATION))
     }
 
     fn event_synchronize(&self, event: usize) -> CudaResult<()> {

@@ -2,6 +2,8 @@
 //!
 //! Trap: the library's file is the cdylib that cargo built beside this test, found from the test's own path.
 
+use eager::real::{RealRuntime, table};
+use eager::runtime::{Runtime, StreamId};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,7 +12,11 @@ use std::process::{Command, Output};
 const RUNTIME: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
-int cudaMalloc(void **out, size_t n) { *out = malloc(n); printf("real cudaMalloc %zu\n", n); return 0; }
+static int last;
+int cudaPeekAtLastError(void) { return last; }
+int cudaGetLastError(void) { int code = last; last = 0; return code; }
+int cudaStreamQuery(void *stream) { (void)stream; return last = 600; }
+int cudaMalloc(void **out, size_t n) { if (n >> 40) return last = 2; *out = malloc(n); printf("real cudaMalloc %zu\n", n); return 0; }
 int cudaFree(void *p) { free(p); printf("real cudaFree\n"); return 0; }
 int cudaSetDevice(int device) { printf("real cudaSetDevice %d\n", device); return 0; }
 struct dim3 { unsigned x, y, z; };
@@ -176,6 +182,29 @@ fn a_child_forked_after_use_is_inert_and_one_forked_before_is_not() {
     );
     let (_, err) = texts(&stage.run(&["child-first"], &[]));
     assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}").repeat(2), "each process looks for itself");
+}
+
+/// Runs in a process of its own, which the loader gives the stage's runtime.
+#[test]
+fn the_shims_own_queries_leave_no_error_behind() {
+    const CHILD: &str = "EAGER_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        let runtime = RealRuntime::open();
+        // SAFETY: functions of the stage's runtime, with the arguments they take.
+        let peek = || unsafe { (table().cudaPeekAtLastError)() };
+        assert_eq!((runtime.stream_query(StreamId(5)), peek()), (Ok(false), 0));
+        runtime.provoke_out_of_memory();
+        assert_eq!((runtime.stream_query(StreamId(5)), peek()), (Ok(false), 2), "the program's error stays");
+        return;
+    }
+    let stage = Stage::new();
+    let child = Command::new(std::env::current_exe().expect("path of this test"))
+        .args(["the_shims_own_queries_leave_no_error_behind", "--exact"])
+        .env(CHILD, "1")
+        .env("LD_LIBRARY_PATH", stage.folder.path())
+        .output()
+        .expect("run this test again");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
 }
 
 #[test]
