@@ -148,7 +148,7 @@ fn a_broken_manifest_is_refused_with_one_line_that_says_where() {
             "alloc = [\"hidden_delta\", ",
             "alloc = [",
             "not allocated there",
-            line_of("alloc = [\"hidden_delta\""),
+            line_of("{ upload = \"hidden_delta\""),
         ),
         ("host = { before = 5.0 }", "host = { befor = 5.0 }", "no seconds for this host phase", 0),
     ] {
