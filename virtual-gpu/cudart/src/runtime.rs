@@ -118,12 +118,23 @@ impl Runtime {
         self.devices.get(device as usize).ok_or(Code::cudaErrorInvalidDevice)
     }
 
-    /// One request that must not be refused for reasons the program can help.
+    /// One request to whoever serves the devices. When the connection is lost, every later call fails too, without
+    /// saying so again.
     ///
     /// # Errors
     /// The code for the program.
     pub fn call(&self, request: Request) -> Result<Reply, Code> {
-        self.backend.call(request).map_err(|e| code_of(&e))
+        self.backend.call(request).map_err(|error| {
+            let mut failure = self.failure.lock();
+            if let Some(code) = *failure {
+                return code;
+            }
+            let code = code_of(&error);
+            if error.refusal().is_none() {
+                *failure = Some(code);
+            }
+            code
+        })
     }
 
     /// Makes the process's context on the device unless it is there.
@@ -139,7 +150,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Ends the context on the device with its memory and events of it stay; `cudaDeviceReset`.
+    /// Ends the context on the device with all its memory, after all its work; streams and events stay valid.
     ///
     /// # Errors
     /// The code for the program.

@@ -3,14 +3,18 @@
 //! Trap: the program is linked with the library that cargo built for this test, so it must be the one in the test's own
 //! target folder, not one of another profile.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use eager_gpu_model::{Options, parse_cards};
-use eager_vgpu_link::query_devices;
+use eager_vgpu_link::{
+    ClientFrame, DeviceInfo, FrameBuffer, PROTOCOL_VERSION, Reply, Request, ServerFrame, encode_frame,
+    query_devices,
+};
 use eager_vgpud::{Endpoint, Scale, Service, serve};
 
 struct Built {
@@ -198,4 +202,49 @@ fn processes_share_a_device_and_a_killed_one_gives_its_memory_back() {
     assert_eq!(query_devices(&socket).unwrap()[0].free_bytes, free_at_first);
     assert_eq!(run(built, "take", &environment).0, "0\n");
     run(built, "managed", &environment);
+}
+
+/// Answers the questions every program asks, and hangs up at the first thing it should do.
+fn serve_until_asked_to_work(mut client: UnixStream) {
+    let device = DeviceInfo {
+        index: 0,
+        name: "V100-16GB".to_owned(),
+        capacity_bytes: 16 << 30,
+        free_bytes: 16 << 30,
+        sms: 80,
+        threads_per_sm: 2048,
+        blocks_per_sm: 32,
+        shared_bytes_per_sm: 96 << 10,
+        registers_per_sm: 65_536,
+        compute_capability: (7, 0),
+        memory_scale: 1,
+        time_scale: 1.0,
+    };
+    let mut frames = FrameBuffer::default();
+    let mut chunk = [0; 4096];
+    loop {
+        let bytes = client.read(&mut chunk).unwrap();
+        frames.push(&chunk[..bytes]);
+        while let Some(ClientFrame { id, request }) = frames.next_message().unwrap() {
+            let reply = match request {
+                Request::Hello { .. } => Reply::Welcome { version: PROTOCOL_VERSION },
+                Request::Devices => Reply::Devices(vec![device.clone()]),
+                _ => return,
+            };
+            client.write_all(&encode_frame(&ServerFrame { id, reply: Ok(reply) }).unwrap()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_is_said_once_and_ends_in_error_codes() {
+    let Some(built) = built() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vgpu.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let server = std::thread::spawn(move || serve_until_asked_to_work(listener.accept().unwrap().0));
+    let (stdout, stderr) = run(built, "take", &[("EAGER_VGPU_SOCKET", socket.to_str().unwrap())]);
+    server.join().unwrap();
+    assert_eq!(stdout, "46\n", "cudaErrorDevicesUnavailable");
+    assert!(stderr.lines().count() == 1 && stderr.contains("the virtual GPU server went away"), "{stderr}");
 }

@@ -13,7 +13,7 @@ pub enum LinkError {
     Lost(String),
     #[error("the virtual GPU server refused: {0}")]
     Refused(#[from] Refusal),
-    #[error("the virtual GPU server sent something that is no message of protocol version {version}: {what}", version = crate::PROTOCOL_VERSION)]
+    #[error("not a message of virtual GPU protocol version {version}: {what}", version = crate::PROTOCOL_VERSION)]
     Malformed { what: String },
 }
 

@@ -38,6 +38,7 @@ struct Process {
 struct Waiter {
     process: ProcessId,
     request: RequestId,
+    context: ContextId,
     submitted: Nanos,
 }
 
@@ -96,10 +97,8 @@ impl Service {
         self.follow(real);
         let ClientFrame { id, request } = frame;
         let reply = match request {
-            Request::Run { device, op } => match self.submit(process, id, device, op) {
-                Ok(()) => None,
-                Err(refusal) => Some(Err(refusal)),
-            },
+            Request::Run { device, op } => self.submit(process, id, device, op).err().map(Err),
+            Request::CloseContext { device } => Some(self.close_context(process, device, answers)),
             other => Some(self.reply(process, other)),
         };
         if let Some(reply) = reply {
@@ -155,7 +154,6 @@ impl Service {
         match request {
             Request::Devices => self.devices().map(Reply::Devices),
             Request::OpenContext { device } => self.open_context(process, device),
-            Request::CloseContext { device } => self.close_context(process, device),
             Request::Allocate { device, bytes, kind } => self.allocate(process, device, bytes, kind),
             Request::Free { alloc } => self.free(process, alloc),
             Request::Advise { alloc, range, advice } => {
@@ -168,7 +166,7 @@ impl Service {
                 let info = self.model.memory_info(self.checked(device)?).map_err(|e| self.refusal(e))?;
                 Ok(Reply::MemoryInfo(self.scale.memory_info(info)))
             }
-            Request::Hello { .. } | Request::Run { .. } => {
+            Request::Hello { .. } | Request::CloseContext { .. } | Request::Run { .. } => {
                 Err(Refusal::Invalid("handled before this point".to_owned()))
             }
         }
@@ -204,13 +202,26 @@ impl Service {
         Ok(Reply::Done)
     }
 
-    fn close_context(&mut self, process: ProcessId, device: u32) -> Result<Reply, Refusal> {
+    /// Operations that were under way in the context never end; whoever waits for one is refused instead.
+    fn close_context(
+        &mut self,
+        process: ProcessId,
+        device: u32,
+        answers: &mut Vec<Answer>,
+    ) -> Result<Reply, Refusal> {
         self.checked(device)?;
         let holder = self.greeted(process)?;
-        if let Some(context) = holder.contexts.remove(&device) {
-            holder.allocs.retain(|_, home| *home != device);
-            self.destroy(context);
-        }
+        let Some(context) = holder.contexts.remove(&device) else { return Ok(Reply::Done) };
+        holder.allocs.retain(|_, home| *home != device);
+        self.destroy(context);
+        self.waiters.retain(|_, waiter| {
+            let ended = waiter.context == context;
+            if ended {
+                let frame = ServerFrame { id: waiter.request, reply: Err(Refusal::NoContext { device }) };
+                answers.push(Answer { process: waiter.process, frame });
+            }
+            !ended
+        });
         Ok(Reply::Done)
     }
 
@@ -257,7 +268,7 @@ impl Service {
             }
         }
         let op = self.model.submit(self.now, context, self.scale.op(op)).map_err(|e| self.refusal(e))?;
-        self.waiters.insert(op, Waiter { process, request, submitted: self.now });
+        self.waiters.insert(op, Waiter { process, request, context, submitted: self.now });
         Ok(())
     }
 

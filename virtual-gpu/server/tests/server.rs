@@ -1,6 +1,7 @@
 //! The server as its users see it: command line, one socket per server, what a connection owns.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -114,4 +115,21 @@ fn a_connection_owns_what_it_made_and_nothing_else() {
     drop(owner);
     drop(other);
     assert_eq!(query_devices(&socket).unwrap()[0].free_bytes, free_at_first);
+}
+
+#[test]
+fn a_client_that_talks_nonsense_loses_only_its_own_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vgpu.sock");
+    let _server = Server::start(&socket, SMALL);
+    let honest = Socket::connect(&socket).unwrap();
+    for nonsense in [&[0xff; 64][..], &[3, 0, 0, 0, 0xff, 0xff, 0xff], b"GET / HTTP/1.1\r\n\r\n"] {
+        let mut client = UnixStream::connect(&socket).unwrap();
+        client.write_all(nonsense).unwrap();
+        let mut answer = Vec::new();
+        // The server may reset the connection instead of closing it; both are an end.
+        let _ = client.read_to_end(&mut answer);
+        assert_eq!(answer, []);
+    }
+    assert!(honest.call(Request::Devices).is_ok());
 }

@@ -1,0 +1,161 @@
+//! The service with time as a parameter: who is answered when, who gets what back.
+
+use eager_gpu_model::{AllocId, AllocKind, Op, Options, Range, parse_cards};
+use eager_vgpu_link::{ClientFrame, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport};
+use eager_vgpud::{Answer, ProcessId, RealNanos, Scale, Service};
+
+const DEVICE: u32 = 0;
+
+struct Bench {
+    service: Service,
+    next_id: u64,
+}
+
+impl Bench {
+    fn new(scale: Scale) -> Bench {
+        let service = Service::new(parse_cards("V100-16GB").unwrap(), Options::default(), scale);
+        Bench { service, next_id: 0 }
+    }
+
+    fn ask(&mut self, at: RealNanos, process: ProcessId, request: Request) -> Vec<Answer> {
+        self.next_id += 1;
+        let mut answers = Vec::new();
+        self.service.handle(at, process, ClientFrame { id: RequestId(self.next_id), request }, &mut answers);
+        answers
+    }
+
+    /// The one answer that comes at once.
+    fn now(&mut self, process: ProcessId, request: Request) -> Result<Reply, Refusal> {
+        let [answer] = &self.ask(RealNanos(0), process, request)[..] else {
+            panic!("one request, one answer")
+        };
+        assert_eq!((answer.process, answer.frame.id), (process, RequestId(self.next_id)));
+        answer.frame.reply.clone()
+    }
+
+    fn greeted(&mut self) -> ProcessId {
+        let process = self.service.connect();
+        self.now(process, Request::Hello { version: PROTOCOL_VERSION, pid: 1 }).unwrap();
+        self.now(process, Request::OpenContext { device: DEVICE }).unwrap();
+        process
+    }
+
+    fn allocated(&mut self, process: ProcessId, bytes: u64) -> AllocId {
+        match self.now(process, Request::Allocate { device: DEVICE, bytes, kind: AllocKind::Device }) {
+            Ok(Reply::Allocated(alloc)) => alloc,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn free_bytes(&mut self, process: ProcessId) -> u64 {
+        match self.now(process, Request::MemoryInfo { device: DEVICE }) {
+            Ok(Reply::MemoryInfo(info)) => info.free,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn copy(alloc: AllocId, bytes: u64) -> Request {
+    let range = Range { offset: 0, bytes };
+    Request::Run { device: DEVICE, op: Op::CopyToDevice { alloc, range, pinned: true } }
+}
+
+fn report(answers: &[Answer]) -> RunReport {
+    match answers {
+        [Answer { frame, .. }] => match frame.reply {
+            Ok(Reply::Ran(report)) => report,
+            ref other => panic!("{other:?}"),
+        },
+        other => panic!("one answer, not {other:?}"),
+    }
+}
+
+#[test]
+fn the_reply_to_a_run_comes_at_its_scaled_end_and_never_before() {
+    for time in [0.25, 1.0, 8.0] {
+        let mut bench = Bench::new(Scale { memory: 1, time });
+        let process = bench.greeted();
+        let alloc = bench.allocated(process, 1 << 30);
+        assert_eq!(bench.ask(RealNanos(0), process, copy(alloc, 1 << 30)), []);
+        let mut answers = Vec::new();
+        let mut at = RealNanos(0);
+        while answers.is_empty() {
+            let deadline = bench.service.deadline().expect("a copy is under way");
+            assert!(deadline > at, "time goes on");
+            bench.service.advance(RealNanos(deadline.0.div_ceil(2).max(at.0)), &mut answers);
+            at = deadline;
+            bench.service.advance(at, &mut answers);
+        }
+        let report = report(&answers);
+        // 1 GiB over PCIe 3 at 12 GB/s takes 89 ms.
+        assert!((80_000_000..100_000_000).contains(&report.duration_ns), "{report:?}");
+        let expected_ns = report.duration_ns as f64 * time;
+        assert!((at.0 as f64 - expected_ns).abs() <= 0.01 * expected_ns, "{at:?} for {expected_ns}");
+        assert_eq!(bench.service.deadline(), None);
+    }
+}
+
+#[test]
+fn under_time_scale_zero_everybody_is_answered_at_once() {
+    let mut bench = Bench::new(Scale { memory: 1, time: 0.0 });
+    let process = bench.greeted();
+    let alloc = bench.allocated(process, 1 << 30);
+    let report = report(&bench.ask(RealNanos(0), process, copy(alloc, 1 << 30)));
+    assert!((80_000_000..100_000_000).contains(&report.duration_ns), "{report:?}");
+    assert_eq!(bench.service.deadline(), None);
+}
+
+#[test]
+fn a_small_program_under_a_memory_scale_stands_for_the_full_one() {
+    let run = |memory: u64| {
+        let mut bench = Bench::new(Scale { memory, time: 0.0 });
+        let process = bench.greeted();
+        let alloc = bench.allocated(process, (1 << 30) / memory);
+        report(&bench.ask(RealNanos(0), process, copy(alloc, (1 << 30) / memory)))
+    };
+    assert_eq!(run(1), run(1024));
+}
+
+#[test]
+fn a_process_that_goes_away_leaves_nothing_and_is_not_answered() {
+    let mut bench = Bench::new(Scale { memory: 1, time: 1.0 });
+    let stays = bench.greeted();
+    let free_at_first = bench.free_bytes(stays);
+    let goes = bench.greeted();
+    let alloc = bench.allocated(goes, 8 << 30);
+    assert_eq!(bench.ask(RealNanos(0), goes, copy(alloc, 8 << 30)), []);
+    assert!(bench.free_bytes(stays) < free_at_first - (8 << 30));
+    bench.service.disconnect(RealNanos(1), goes);
+    assert_eq!(bench.free_bytes(stays), free_at_first);
+    let mut answers = Vec::new();
+    bench.service.advance(RealNanos(u64::MAX / 2), &mut answers);
+    assert_eq!(answers, []);
+}
+
+#[test]
+fn closing_a_context_answers_who_still_waits_in_it() {
+    let mut bench = Bench::new(Scale { memory: 1, time: 1.0 });
+    let process = bench.greeted();
+    let alloc = bench.allocated(process, 1 << 30);
+    bench.ask(RealNanos(0), process, copy(alloc, 1 << 30));
+    let waiting = RequestId(bench.next_id);
+    let answers = bench.ask(RealNanos(1), process, Request::CloseContext { device: DEVICE });
+    let refused = answers.iter().find(|answer| answer.frame.id == waiting).expect("the waiter is answered");
+    assert_eq!(refused.frame.reply, Err(Refusal::NoContext { device: DEVICE }));
+    assert_eq!(answers.len(), 2);
+}
+
+#[test]
+fn strangers_are_refused_with_the_reason() {
+    let mut bench = Bench::new(Scale { memory: 1, time: 1.0 });
+    let process = bench.service.connect();
+    assert_eq!(bench.now(process, Request::Devices), Err(Refusal::NoHello));
+    let other = Request::Hello { version: PROTOCOL_VERSION + 1, pid: 1 };
+    let refusal = Refusal::Version { client: PROTOCOL_VERSION + 1, server: PROTOCOL_VERSION };
+    assert_eq!(bench.now(process, other), Err(refusal));
+    let process = bench.greeted();
+    assert_eq!(
+        bench.now(process, Request::OpenContext { device: 7 }),
+        Err(Refusal::NoDevice { device: 7, count: 1 })
+    );
+}
