@@ -25,10 +25,10 @@ const DEVICE_ATTRIBUTES: &[&str] = &["noinline", "optnone", "optsize", "minsize"
 const DEVICE_STRING_ATTRIBUTES: &[&str] =
     &["target-cpu", "target-features", "tune-cpu", "no-trapping-math", "stack-protector-buffer-size"];
 
-/// A device variable that the host can name.
+/// A device variable.
 #[derive(Debug)]
 pub(crate) struct Variable {
-    /// As the host registers it.
+    /// As the host registers it, if it does.
     pub name: String,
     /// In the module.
     pub symbol: String,
@@ -84,7 +84,7 @@ fn take_kernels(module: &Module) -> Vec<String> {
     kernels
 }
 
-/// Moves device variables to the CPU's only address space, and lists those that the host can name.
+/// Moves device variables to the CPU's only address space, and lists them.
 fn take_variables(context: &Context, module: &Module, machine: &Machine) -> Vec<Variable> {
     let mut variables = Vec::new();
     for global in module.globals() {
@@ -95,7 +95,9 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine) -> Vec<
         }
         let local =
             matches!(global.linkage(), LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMPrivateLinkage);
-        if local {
+        if local && global.is_global_constant() {
+            // A literal. Other local variables are listed although the host cannot name them: LLVM takes a variable
+            // whose address goes nowhere to be safe from other threads at a suspension point.
             continue;
         }
         let name = global.name();

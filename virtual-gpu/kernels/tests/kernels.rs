@@ -152,6 +152,17 @@ fn barriers_that_not_all_threads_reach_alike() {
         if (t & 1) { s[t] = 10 * t; __syncthreads(); }
         else { s[t] = -t; __syncthreads(); }
         out[t] = s[t ^ 1];
+    }
+    static __device__ int relay;
+    __global__ void hand_on(int *out) {
+        int t = threadIdx.x, sum = 0;
+        for (int k = 0; k < 8; k++) {
+            if (t == 8 * k) relay = 1 << k;
+            __syncthreads();
+            sum += relay;
+            __syncthreads();
+        }
+        out[t] = sum;
     }";
     let program = Program::build(&cuda, source, &Options::default());
     let run = |name: &str, n: Option<i32>| {
@@ -166,6 +177,11 @@ fn barriers_that_not_all_threads_reach_alike() {
     assert_eq!(run("early", Some(40)), expect(&|t| if t < 40 { 40 - t } else { -7 }));
     assert_eq!(run("uniform_loop", Some(5)), expect(&|t| (t + 5) % 64));
     assert_eq!(run("until", None), expect(&|t| 5 * t));
+    assert_eq!(
+        run("hand_on", None),
+        expect(&|_| 255),
+        "a variable that only kernels see changes at barriers too"
+    );
     assert_eq!(run("divergent", None), expect(&|t| if t & 1 == 1 { -(t ^ 1) } else { 10 * (t ^ 1) }));
 }
 
@@ -384,4 +400,21 @@ fn unoptimised_source_with_debug_information_works_too() {
     let po = out.as_mut_ptr();
     Run::new(1, 32).launch(program.kernel("debug"), &[arg(&po)]).unwrap();
     assert_eq!(out, (0..32).map(|t| 2 * (31 - t + 3)).collect::<Vec<i32>>());
+}
+
+#[test]
+fn kernels_without_parameters_files_without_kernels_and_printf() {
+    let Some(cuda) = toolchain() else { return };
+    let empty = Program::build(&cuda, "__device__ int only = 7;", &Options::default());
+    assert_eq!((empty.converted.report.kernels.len(), empty.variable("only").bytes), (0, 4));
+    let source = "#include <cstdio>
+    __device__ int told;
+    __global__ void speak() {
+        int conversions = printf(\"thread %d of %s: %5.2f%%\\n\", threadIdx.x, \"block\", 12.5);
+        atomicAdd(&told, conversions);
+    }";
+    let program = Program::build(&cuda, source, &Options::default());
+    Run::new(1, 2).launch(program.kernel("speak"), &[]).unwrap();
+    // SAFETY: an `int` of the program, and no kernel runs now.
+    assert_eq!(unsafe { program.variable("told").address.cast::<i32>().read() }, 6);
 }

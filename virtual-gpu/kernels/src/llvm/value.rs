@@ -218,6 +218,10 @@ impl Value {
         llvm!(LLVMSetInitializer(self.0, value.0));
     }
 
+    pub fn is_global_constant(self) -> bool {
+        llvm!(LLVMIsGlobalConstant(self.0)) != 0
+    }
+
     /// From now on a variable that anybody may write, whatever the module said.
     pub fn make_mutable(self) {
         llvm!(LLVMSetGlobalConstant(self.0, 0));
