@@ -55,9 +55,18 @@ pub fn guarded<T>(hook: impl FnOnce(&LiveShim, &mut Thread) -> Outcome<T>) -> Ou
     let Some(_inside) = Inside::enter() else { return Outcome::PassThrough(Why::Reentrant) };
     let run = AssertUnwindSafe(|| {
         let Some(shim) = shim() else { return Outcome::PassThrough(Why::Disabled) };
-        THREAD.with_borrow_mut(|thread| hook(shim, thread))
+        with_thread(|thread| hook(shim, thread))
     });
     contained(run, to_stderr)
+}
+
+/// Gives a hook the calling thread's state. At the end of a thread, and in `atexit` handlers and destructors of the main
+/// one, it is gone already: then one is made up, which only knows less (which device was set last).
+fn with_thread<T>(hook: impl FnOnce(&mut Thread) -> T) -> T {
+    let mut thread = THREAD.try_with(RefCell::take).unwrap_or_default();
+    let result = hook(&mut thread);
+    let _ = THREAD.try_with(|kept| kept.replace(thread));
+    result
 }
 
 /// Runs `hook`; a panic is said once and becomes a pass-through. Unwinding into C would be undefined behaviour.

@@ -234,6 +234,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// At every hook: what the daemon changed meanwhile, and what it wants to know.
     pub(crate) fn attend(&self, thread: &mut Thread) {
+        self.observe(thread);
+        self.tell_activity();
+    }
+
+    /// The first half of [`Self::attend`]. A launch tells only when its kernel is counted: between two kernels it would
+    /// say "idle", and so open the gate for a neighbour at the very moment in which this task starts its next.
+    pub(crate) fn observe(&self, thread: &mut Thread) {
         let bound: Vec<(TaskKey, u32)> =
             self.state.lock().bound().map(|task| (task.key, task.terms.sequence)).collect();
         for (key, sequence) in bound {
@@ -243,7 +250,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
         }
         self.poll_watched(thread);
-        self.tell_activity();
     }
 
     /// New terms for a bound task. A larger grant moves more data in; a promotion moves in the rest, beside the running

@@ -30,6 +30,7 @@ int cudaLaunchKernel(const void *stub, struct dim3 grid, struct dim3 block, void
 const PROGRAM: &str = r#"
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,9 +60,14 @@ static void use(void) {
   fflush(stdout);
 }
 
+static void late(void) {
+  printf("late free %d\n", eager_cudaFree(0));
+}
+
 int main(int argc, char **argv) {
   printf("abi %u\n", eager_abi_v1);
   fflush(stdout);
+  if (argc > 1 && !strcmp(argv[1], "late")) atexit(late);
   if (argc > 1 && !strcmp(argv[1], "child-first")) {
     if (fork() == 0) { use(); _exit(0); }
     wait(0);
@@ -138,6 +144,13 @@ fn without_a_daemon_the_program_is_plain_cuda_and_says_so_once() {
     let (out, err) = texts(&Stage::new().run(&[], &[]));
     assert_eq!(out, format!("abi 1\n{USED}"));
     assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}"), "one line each");
+}
+
+#[test]
+fn calls_at_the_end_of_the_process_still_work() {
+    let (out, err) = texts(&Stage::new().run(&["late"], &[]));
+    assert_eq!(out, format!("abi 1\n{USED}real cudaFree\nlate free 0\n"));
+    assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}"));
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        self.attend(thread);
+        self.observe(thread);
         let key = match self.admit(thread, launch) {
             Ok(key) => key,
             Err(stop) => return self.stopped(stop),
@@ -155,8 +155,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 };
                 self.send(key.slot, &held)?;
             }
+            self.tell_activity();
             self.sleep(key.slot, cell.sequence, &mut unheard)?;
-            self.attend(thread);
+            self.observe(thread);
         }
     }
 
