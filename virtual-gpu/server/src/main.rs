@@ -1,6 +1,7 @@
 //! `eager-vgpud`: serves virtual GPUs on a Unix socket until it is told to stop.
 //!
 //! Trap: one line on standard output says that the socket is ready; a starter may wait for it.
+#![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,8 +70,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let endpoint = Endpoint::bind(&arguments.socket)?;
     let scale = Scale { memory: arguments.memory_scale, time: arguments.time_scale };
     let options = Options { mps: arguments.mps, ..Options::default() };
-    let count = arguments.cards.0.len();
+    let names: Vec<String> = arguments.cards.0.iter().map(|card| card.name.clone()).collect();
     let service = Service::new(arguments.cards.0, options, scale);
-    println!("eager-vgpud: {count} virtual GPUs at {}", arguments.socket.display());
+    println!("eager-vgpud: virtual GPUs at {}: {}", arguments.socket.display(), names.join(", "));
     serve(&endpoint, service).context("the server cannot go on")
 }

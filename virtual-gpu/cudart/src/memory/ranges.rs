@@ -64,6 +64,46 @@ impl FreeRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    const UNIT_BYTES: u64 = 0x1000;
+    const HOLE_BYTES: u64 = 0x2000;
+    const ARENA: std::ops::Range<u64> = 0x10_0000..0x40_0000;
+
+    proptest! {
+        /// Some bytes: allocate so much. None: release the oldest allocation.
+        #[test]
+        fn allocations_never_meet_and_all_of_it_comes_back(
+            steps in proptest::collection::vec(proptest::option::of(1_u64..0x5_0000), 1..200)
+        ) {
+            let mut ranges = FreeRanges::new(ARENA.start, ARENA.end - ARENA.start, UNIT_BYTES, HOLE_BYTES);
+            let mut live: Vec<(u64, u64)> = Vec::new();
+            for step in steps {
+                match step {
+                    Some(bytes) => if let Some(address) = ranges.allocate(bytes) {
+                        prop_assert!(address % UNIT_BYTES == 0);
+                        prop_assert!(ARENA.start + HOLE_BYTES <= address && address + bytes <= ARENA.end - HOLE_BYTES);
+                        for &(other, other_bytes) in &live {
+                            let apart = address + bytes + HOLE_BYTES <= other
+                                || other + other_bytes + HOLE_BYTES <= address;
+                            prop_assert!(apart, "{address:#x}+{bytes:#x} and {other:#x}+{other_bytes:#x}");
+                        }
+                        live.push((address, bytes));
+                    },
+                    None if !live.is_empty() => {
+                        let (address, bytes) = live.remove(0);
+                        ranges.release(address, bytes);
+                    }
+                    None => {}
+                }
+            }
+            for (address, bytes) in live {
+                ranges.release(address, bytes);
+            }
+            let whole_bytes = ARENA.end - ARENA.start - 2 * HOLE_BYTES;
+            prop_assert_eq!(ranges.allocate(whole_bytes), Some(ARENA.start + HOLE_BYTES));
+        }
+    }
 
     #[test]
     fn allocations_are_apart_by_a_hole_and_come_back() {
