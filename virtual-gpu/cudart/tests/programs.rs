@@ -204,8 +204,17 @@ fn processes_share_a_device_and_a_killed_one_gives_its_memory_back() {
     run(built, "managed", &environment);
 }
 
-/// Answers the questions every program asks, and hangs up at the first thing it should do.
-fn serve_until_asked_to_work(mut client: UnixStream) {
+/// When the server that is no server hangs up.
+#[derive(Clone, Copy, Debug)]
+enum HangUp {
+    /// With the program's next request unanswered.
+    Asked,
+    /// With nothing under way, so that the program's next request is written to nobody.
+    Idle,
+}
+
+/// Answers the questions every program asks, and hangs up.
+fn serve_and_hang_up(mut client: UnixStream, when: HangUp) {
     let device = DeviceInfo {
         index: 0,
         name: "V100-16GB".to_owned(),
@@ -226,12 +235,16 @@ fn serve_until_asked_to_work(mut client: UnixStream) {
         let bytes = client.read(&mut chunk).unwrap();
         frames.push(&chunk[..bytes]);
         while let Some(ClientFrame { id, request }) = frames.next_message().unwrap() {
+            let last = matches!((&request, when), (Request::Devices, HangUp::Idle));
             let reply = match request {
                 Request::Hello { .. } => Reply::Welcome { version: PROTOCOL_VERSION },
                 Request::Devices => Reply::Devices(vec![device.clone()]),
                 _ => return,
             };
             client.write_all(&encode_frame(&ServerFrame { id, reply: Ok(reply) }).unwrap()).unwrap();
+            if last {
+                return;
+            }
         }
     }
 }
@@ -239,12 +252,17 @@ fn serve_until_asked_to_work(mut client: UnixStream) {
 #[test]
 fn a_server_that_goes_away_is_said_once_and_ends_in_error_codes() {
     let Some(built) = built() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("vgpu.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let server = std::thread::spawn(move || serve_until_asked_to_work(listener.accept().unwrap().0));
-    let (stdout, stderr) = run(built, "take", &[("EAGER_VGPU_SOCKET", socket.to_str().unwrap())]);
-    server.join().unwrap();
-    assert_eq!(stdout, "46\n", "cudaErrorDevicesUnavailable");
-    assert!(stderr.lines().count() == 1 && stderr.contains("the virtual GPU server went away"), "{stderr}");
+    for when in [HangUp::Asked, HangUp::Idle] {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("vgpu.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let server = std::thread::spawn(move || serve_and_hang_up(listener.accept().unwrap().0, when));
+        let (stdout, stderr) = run(built, "take", &[("EAGER_VGPU_SOCKET", socket.to_str().unwrap())]);
+        server.join().unwrap();
+        assert_eq!(stdout, "46\n", "cudaErrorDevicesUnavailable, {when:?}");
+        assert!(
+            stderr.lines().count() == 1 && stderr.contains("the virtual GPU server went away"),
+            "{stderr}"
+        );
+    }
 }

@@ -4,11 +4,15 @@
 //! under way at once. Trap: the reader holds the stream too; only shutting the socket down (on drop) ends it.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read};
 use std::net::Shutdown;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
 
 use crate::{
     Backend, ClientFrame, FrameBuffer, LinkError, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId,
@@ -85,10 +89,22 @@ impl Backend for Socket {
             RequestId(state.next_id)
         };
         let frame = encode_frame(&ClientFrame { id, request })?;
-        let written = self.writer.lock().unwrap_or_else(PoisonError::into_inner).write_all(&frame);
+        let written = send_all(&self.writer.lock().unwrap_or_else(PoisonError::into_inner), &frame);
         written.map_err(|e| LinkError::Lost(e.to_string()))?;
         self.inbox.wait_for(id)
     }
+}
+
+/// Writes all of it. A C program has not switched SIGPIPE off, so a server that is gone must not raise it.
+fn send_all(stream: &UnixStream, mut rest: &[u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        match send(stream.as_raw_fd(), rest, MsgFlags::MSG_NOSIGNAL) {
+            Ok(sent) => rest = &rest[sent..],
+            Err(Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Socket {
