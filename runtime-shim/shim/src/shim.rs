@@ -185,7 +185,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Tells something that is only a hint. True if it went out.
-    pub(crate) fn hint(&self, slot: Slot, body: RequestBody) -> bool {
+    fn hint(&self, slot: Slot, body: RequestBody) -> bool {
         self.scheduler.as_ref().is_some_and(|scheduler| scheduler.send(slot, body).is_ok())
     }
 
@@ -278,7 +278,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             if had_stream {
                 self.own_stream(key);
             }
-            self.hint(key.slot, RequestBody::Promoted);
+            let _ = self.send(key.slot, &RequestBody::Promoted);
         }
     }
 
