@@ -30,6 +30,8 @@ pub trait Scheduler {
     fn cell(&self, slot: Slot) -> Option<TaskCell>;
     /// The gate word of a slot: one load.
     fn gate(&self, slot: Slot) -> u64;
+    /// The flags of a slot: one load.
+    fn flags(&self, slot: Slot) -> u32;
     /// Sleeps until the cell is no longer the one with `sequence`.
     fn wait(&self, slot: Slot, sequence: u32, timeout: Duration) -> Wake;
     /// Has the daemon taken every request so far? False for long: it is stopped or stuck.
@@ -52,6 +54,10 @@ impl Scheduler for ClientConnection {
 
     fn gate(&self, slot: Slot) -> u64 {
         ClientConnection::gate(self, slot)
+    }
+
+    fn flags(&self, slot: Slot) -> u32 {
+        ClientConnection::flags(self, slot)
     }
 
     fn wait(&self, slot: Slot, sequence: u32, timeout: Duration) -> Wake {

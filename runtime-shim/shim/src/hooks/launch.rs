@@ -11,7 +11,7 @@ use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::Thread;
 use crate::task::{Kind, Phase, Task, TaskKey, Terms};
-use eager_proto::reply::gate;
+use eager_proto::reply::{FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
 use std::time::Duration;
 
@@ -198,15 +198,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         stays(own)
     }
 
-    /// Counted before the launch: the daemon must not see the device idle while a kernel is on its way.
+    /// Counted before the launch: the daemon must not see the device idle while a kernel is on its way. The flags are
+    /// read again after that: a daemon that began to watch meanwhile either counted this launch or is told of it.
     fn count_launch(&self, key: TaskKey, stream: StreamId) {
+        let Some(scheduler) = &self.scheduler else { return };
         let mut state = self.state.lock();
         state.unsynchronized = true;
+        scheduler.add_launched(key.slot, 1);
+        let watch = scheduler.flags(key.slot) & FLAG_WATCH;
         if let Some(task) = state.task_mut(key) {
             task.flights.launch(stream);
-        }
-        if let Some(scheduler) = &self.scheduler {
-            scheduler.add_launched(key.slot, 1);
+            task.terms.flags |= watch;
         }
     }
 

@@ -381,6 +381,10 @@ impl Scheduler for Arc<FakeDaemon> {
         self.0.lock().cells[slot.index()].map_or(0, |cell| cell.gate)
     }
 
+    fn flags(&self, slot: Slot) -> u32 {
+        self.0.lock().cells[slot.index()].map_or(0, |cell| cell.flags)
+    }
+
     fn wait(&self, slot: Slot, sequence: u32, _timeout: Duration) -> Wake {
         let step = {
             let mut state = self.0.lock();
