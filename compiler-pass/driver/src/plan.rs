@@ -76,11 +76,17 @@ pub fn link(job: &Job, toolchain: &Toolchain) -> Plan {
     Plan { commands: vec![link_command(job, toolchain, &[])], reports: Vec::new() }
 }
 
-/// The user's words, to clang.
+/// The user's words, to clang, with the CUDA tree if there is a CUDA source among them.
 #[must_use]
 pub fn pass_through(words: &[OsString], toolchain: &Toolchain) -> Plan {
     let own = |word: &OsString| word.to_string_lossy().starts_with("--eager-") || word == "--show";
-    let args = words.iter().filter(|word| !own(word)).cloned().collect();
+    let mut args: Vec<OsString> = words.iter().filter(|word| !own(word)).cloned().collect();
+    let names_cuda =
+        words.iter().any(|word| Path::new(word).extension().is_some_and(|extension| extension == "cu"));
+    let has_tree = words.iter().any(|word| word.to_string_lossy().starts_with("--cuda-path="));
+    if names_cuda && !has_tree && !toolchain.cuda.as_os_str().is_empty() {
+        args.extend([joined("--cuda-path=", &toolchain.cuda), "-Wno-unknown-cuda-version".into()]);
+    }
     let command = CommandLine { program: toolchain.clang.clone(), args, variables: Vec::new() };
     Plan { commands: vec![command], reports: Vec::new() }
 }

@@ -1,0 +1,99 @@
+//! A small `.cu` through clang with the plugin: what the object refers to, and how a failure looks.
+//!
+//! Missing tools skip the tests, loudly. Nothing runs here; programs run in the end-to-end tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const CLANG: &str = "/usr/lib/llvm-22/bin/clang++";
+const NM: &str = "/usr/lib/llvm-22/bin/llvm-nm";
+
+const SOURCE: &str = r#"
+#include <cuda_runtime.h>
+__global__ void twice(float *a, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) a[i] *= 2; }
+int main(int argc, char **) {
+  float *a;
+  cudaMalloc(&a, argc * sizeof(float));
+  twice<<<argc, 256>>>(a, argc);
+  cudaFree(a);
+}
+"#;
+
+fn plugin() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap();
+    [folder.join("libeager_pass.so"), folder.join("../libeager_pass.so")]
+        .into_iter()
+        .find(|path| path.is_file())
+        .expect("cargo builds libeager_pass.so with the package")
+}
+
+fn cuda() -> Option<PathBuf> {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain/cuda-13.0");
+    let found = tree.join("include/cuda_runtime.h").is_file() && Path::new(CLANG).is_file();
+    if !found {
+        eprintln!("SKIPPED: no {CLANG} or no {}: run ./setup.sh", tree.display());
+    }
+    found.then_some(tree)
+}
+
+fn compile(folder: &Path, cuda: &Path, source: &str, level: &str) -> Output {
+    std::fs::write(folder.join("a.cu"), source).unwrap();
+    Command::new(CLANG)
+        .current_dir(folder)
+        .args([
+            level,
+            "-c",
+            "a.cu",
+            "-o",
+            "a.o",
+            "--cuda-gpu-arch=sm_90",
+            "-Wno-unknown-cuda-version",
+            "-Rpass=eager",
+        ])
+        .arg(format!("--cuda-path={}", cuda.display()))
+        .arg(format!("-fpass-plugin={}", plugin().display()))
+        .env("EAGER_PASS_CPU_KERNELS", folder.join("kernels.bc"))
+        .env("EAGER_PASS_REPORT", folder.join("report.json"))
+        .env("EAGER_REMARKS", "1")
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn one_object_holds_host_calls_and_cpu_kernels() {
+    let Some(cuda) = cuda() else { return };
+    for level in ["-O0", "-O2"] {
+        let scratch = tempfile::tempdir().unwrap();
+        let compiled = compile(scratch.path(), &cuda, SOURCE, level);
+        let errors = String::from_utf8_lossy(&compiled.stderr).into_owned();
+        assert!(compiled.status.success(), "{errors}");
+        assert!(errors.contains("eager: a.cu:6: remark: static task in main"), "{errors}");
+        let symbols = Command::new(NM).arg(scratch.path().join("a.o")).output().unwrap();
+        let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
+        for name in
+            ["eager_task_begin", "eager_task_end", "eager_cudaMalloc", "eager_abi_v1", "eager_vgpu_register"]
+        {
+            assert!(symbols.contains(name), "{level}: no {name} in\n{symbols}");
+        }
+        assert!(!symbols.contains(" U cudaMalloc"), "{symbols}");
+        let report = std::fs::read_to_string(scratch.path().join("report.json")).unwrap();
+        let report: eager_tasks::Report = serde_json::from_str(&report).unwrap();
+        assert_eq!(report.kernels, ["_Z5twicePfi"]);
+    }
+}
+
+#[test]
+fn kernel_that_cannot_run_on_the_cpu_fails_the_compile_with_its_place() {
+    let Some(cuda) = cuda() else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let source = "#include <cuda_runtime.h>\n__global__ void odd(int *a) {\n  asm volatile(\"mov.u32 %0, %%smid;\" : \"=r\"(*a));\n}\n";
+    let compiled = compile(scratch.path(), &cuda, source, "-O2");
+    let errors = String::from_utf8_lossy(&compiled.stderr).into_owned();
+    assert!(!compiled.status.success(), "inline assembly has no CPU translation");
+    assert!(
+        errors.contains("error: eager: ") && errors.contains("a.cu:3") && errors.contains("odd"),
+        "{errors}"
+    );
+    assert!(!scratch.path().join("a.o").exists());
+}

@@ -1,0 +1,100 @@
+//! Runs `filetests/*.ll` through `opt-22` with the plugin and checks the result with `FileCheck-22`.
+//!
+//! Each file is one behaviour. `; RUN: once` or `; RUN: twice` in its first line says how often the pass runs;
+//! `; REMARK:` lines must appear among the remarks. Missing tools skip the test, loudly.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const OPT: &str = "/usr/lib/llvm-22/bin/opt";
+const FILE_CHECK: &str = "/usr/lib/llvm-22/bin/FileCheck";
+
+/// The plugin beside this test: cargo builds the cdylib of the package before its tests.
+fn plugin() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap();
+    [folder.join("libeager_pass.so"), folder.join("../libeager_pass.so")]
+        .into_iter()
+        .find(|path| path.is_file())
+        .expect("cargo builds libeager_pass.so with the package")
+}
+
+fn tools_are_here() -> bool {
+    let missing: Vec<_> = [OPT, FILE_CHECK].into_iter().filter(|tool| !Path::new(tool).is_file()).collect();
+    if !missing.is_empty() {
+        eprintln!("SKIPPED: no {}: run ./setup.sh", missing.join(", "));
+    }
+    missing.is_empty()
+}
+
+fn opt(input: &Path, output: &Path, passes: &str) -> Output {
+    Command::new(OPT)
+        .arg(format!("-load-pass-plugin={}", plugin().display()))
+        .arg(format!("-passes={passes}"))
+        .args(["-S", "-o"])
+        .args([output, input])
+        .env("EAGER_REMARKS", "1")
+        .env_remove("EAGER_PASS_CPU_KERNELS")
+        .env_remove("EAGER_PASS_REPORT")
+        .env_remove("EAGER_PASS_INSTRUMENT")
+        .output()
+        .unwrap()
+}
+
+fn check(path: &Path, scratch: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let passes = match text.lines().next() {
+        Some("; RUN: once") => "eager,verify",
+        Some("; RUN: twice") => "eager,eager,verify",
+        other => return Err(format!("first line is {other:?}, not `; RUN: once` or `; RUN: twice`")),
+    };
+    let output = scratch.join("out.ll");
+    let ran = opt(path, &output, passes);
+    let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if !ran.status.success() {
+        return Err(format!("opt failed:\n{errors}"));
+    }
+    for remark in text.lines().filter_map(|line| line.strip_prefix("; REMARK: ")) {
+        if !errors.contains(remark) {
+            return Err(format!("no remark `{remark}` in:\n{errors}"));
+        }
+    }
+    let checked = Command::new(FILE_CHECK).arg(path).arg("--input-file").arg(&output).output().unwrap();
+    if checked.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&checked.stderr).into_owned()) }
+}
+
+#[test]
+fn filetests() {
+    if !tools_are_here() {
+        return;
+    }
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let scratch = tempfile::tempdir().unwrap();
+    let failed: Vec<_> = files
+        .iter()
+        .filter_map(|file| {
+            check(file, scratch.path()).err().map(|error| format!("{}:\n{error}", file.display()))
+        })
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn plugin_says_when_the_compiler_is_another_version() {
+    let Some(other) = ["/usr/lib/llvm-19/bin/opt", "/usr/lib/llvm-16/bin/opt", "/usr/lib/llvm-14/bin/opt"]
+        .into_iter()
+        .find(|tool| Path::new(tool).is_file())
+    else {
+        eprintln!("SKIPPED: no opt of another LLVM version on this machine");
+        return;
+    };
+    let ran = Command::new(other)
+        .arg(format!("-load-pass-plugin={}", plugin().display()))
+        .args(["-passes=eager", "-S", "/dev/null"])
+        .output()
+        .unwrap();
+    assert!(!ran.status.success());
+}

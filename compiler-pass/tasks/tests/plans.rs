@@ -1,0 +1,215 @@
+//! What the planner decides on small functions, each for one reason.
+
+use eager_tasks::{
+    BlockFacts, BlockId, BufferFacts, BufferId, EscapeKind, Exit, Expr, Facts, LazyReason, Leaf, LeafId,
+    LeafSource, Placement, Plan, Point, Report, Site, SiteKind, Spot, plan,
+};
+
+fn at(block: u32, position: u32) -> Point {
+    Point { block: BlockId(block), position }
+}
+
+fn block(successors: &[u32]) -> BlockFacts {
+    let successors: Vec<_> = successors.iter().copied().map(BlockId).collect();
+    BlockFacts { exit: successors.is_empty().then_some(Exit::Return), successors, len: 10 }
+}
+
+fn allocation(point: Point, buffer: u32, size: Expr) -> Site {
+    Site { at: point, place: None, kind: SiteKind::Allocation { buffer: BufferId(buffer), size } }
+}
+
+fn bytes(value: u64) -> Expr {
+    Expr::Const { value, bits: 64 }
+}
+
+fn launch(point: Point, buffers: &[u32]) -> Site {
+    let buffers = buffers.iter().copied().map(BufferId).collect();
+    Site { at: point, place: None, kind: SiteKind::Launch { kernel: None, buffers, foreign: None } }
+}
+
+fn free(point: Point, buffer: u32) -> Site {
+    Site { at: point, place: None, kind: SiteKind::Free { buffers: vec![BufferId(buffer)], exact: true } }
+}
+
+fn function(blocks: Vec<BlockFacts>, buffers: u32, sites: Vec<Site>) -> Facts {
+    let buffers = (0..buffers).map(|alias_class| BufferFacts { alias_class }).collect();
+    Facts { function: "f".to_owned(), blocks, buffers, leaves: Vec::new(), sites }
+}
+
+fn only(plan: Plan) -> Placement {
+    let [task] = plan.tasks.try_into().expect("one task");
+    task.placement
+}
+
+fn lazy_reason(facts: &Facts) -> LazyReason {
+    match only(plan(facts)) {
+        Placement::Lazy { reason, .. } => reason,
+        Placement::Static(task) => panic!("expected a lazy task, got {task:?}"),
+    }
+}
+
+#[test]
+fn straight_line_is_static() {
+    let sites = vec![allocation(at(0, 1), 0, bytes(8)), launch(at(0, 3), &[0]), free(at(0, 5), 0)];
+    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 1, sites))) else { panic!("lazy") };
+    assert_eq!(task.begin, at(0, 1));
+    assert_eq!(task.all_launched, [Spot::Before(at(0, 4))]);
+    assert_eq!(task.ends, [Spot::Before(at(0, 6))]);
+    assert!(task.exact && !task.ends_at_return);
+}
+
+#[test]
+fn kernels_that_share_a_buffer_are_one_task() {
+    let sites = vec![
+        allocation(at(0, 0), 0, bytes(1)),
+        allocation(at(0, 1), 1, bytes(2)),
+        allocation(at(0, 2), 2, bytes(4)),
+        launch(at(0, 3), &[0, 1]),
+        launch(at(0, 4), &[1, 2]),
+    ];
+    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 3, sites))) else { panic!("lazy") };
+    assert_eq!(task.sizes, [bytes(1), bytes(2), bytes(4)]);
+}
+
+#[test]
+fn allocation_after_the_first_kernel_counts_from_the_begin() {
+    let sites = vec![
+        allocation(at(0, 0), 0, bytes(1)),
+        launch(at(0, 1), &[0]),
+        allocation(at(0, 2), 1, bytes(2)),
+        launch(at(0, 3), &[0, 1]),
+        free(at(0, 4), 0),
+        free(at(0, 5), 1),
+    ];
+    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 2, sites))) else { panic!("lazy") };
+    assert_eq!((task.begin, task.sizes.len()), (at(0, 0), 2));
+    assert_eq!(task.ends, [Spot::Before(at(0, 6))]);
+}
+
+#[test]
+fn buffer_that_is_never_freed_ends_at_the_return() {
+    let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(0, 1), &[0])];
+    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 1, sites))) else { panic!("lazy") };
+    assert_eq!(task.ends, [Spot::Before(at(0, 9))]);
+    assert!(task.ends_at_return);
+}
+
+#[test]
+fn second_allocation_into_one_variable_leaks_the_first() {
+    let sites = vec![
+        allocation(at(0, 0), 0, bytes(1)),
+        allocation(at(0, 1), 0, bytes(2)),
+        launch(at(0, 2), &[0]),
+        free(at(0, 3), 0),
+    ];
+    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 1, sites))) else { panic!("lazy") };
+    assert_eq!(task.sizes, [bytes(1), bytes(2)]);
+    assert!(task.ends_at_return, "the first pointer is lost, so one free does not free all");
+}
+
+#[test]
+fn launch_in_a_loop_is_all_launched_on_the_way_out() {
+    let blocks = vec![block(&[1]), block(&[1, 2]), block(&[])];
+    let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(1, 3), &[0]), free(at(2, 2), 0)];
+    let Placement::Static(task) = only(plan(&function(blocks, 1, sites))) else { panic!("lazy") };
+    assert_eq!(task.all_launched, [Spot::OnEdge { from: BlockId(1), to: BlockId(2) }]);
+}
+
+#[test]
+fn path_into_exit_needs_no_end() {
+    let mut blocks = vec![block(&[1, 2]), block(&[]), block(&[])];
+    blocks[1].exit = Some(Exit::NoReturn);
+    let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(2, 1), &[0]), free(at(2, 2), 0)];
+    let Placement::Static(task) = only(plan(&function(blocks, 1, sites))) else { panic!("lazy") };
+    assert!(task.exact, "a path into exit() constrains nothing");
+    assert_eq!(task.ends, [Spot::Before(at(2, 3))]);
+    assert_eq!(task.all_launched, [Spot::Before(at(2, 2))]);
+}
+
+#[test]
+fn allocation_in_a_loop_is_lazy() {
+    let blocks = vec![block(&[1]), block(&[1, 2]), block(&[])];
+    let sites = vec![allocation(at(1, 0), 0, bytes(1)), launch(at(1, 3), &[0])];
+    assert_eq!(lazy_reason(&function(blocks, 1, sites)), LazyReason::AllocationInLoop);
+}
+
+#[test]
+fn buffers_on_paths_that_exclude_each_other_are_lazy() {
+    let blocks = vec![block(&[1, 2]), block(&[3]), block(&[3]), block(&[])];
+    let sites =
+        vec![allocation(at(1, 0), 0, bytes(1)), allocation(at(2, 0), 0, bytes(2)), launch(at(3, 3), &[0])];
+    assert_eq!(lazy_reason(&function(blocks, 1, sites)), LazyReason::ExclusiveAllocations);
+}
+
+#[test]
+fn escaping_pointer_is_lazy_and_says_to_whom() {
+    let kind = EscapeKind::Call { callee: "solve".to_owned() };
+    let escape = SiteKind::Escape { buffers: vec![BufferId(0)], kind: kind.clone() };
+    let sites = vec![
+        allocation(at(0, 0), 0, bytes(1)),
+        launch(at(0, 1), &[0]),
+        Site { at: at(0, 2), place: None, kind: escape },
+    ];
+    let reason = lazy_reason(&function(vec![block(&[])], 1, sites));
+    assert_eq!(reason, LazyReason::Escape { kind });
+    assert!(reason.to_string().contains("given to solve"));
+}
+
+fn sized_by(source: LeafSource) -> Facts {
+    let sites = vec![
+        allocation(at(0, 2), 0, bytes(1)),
+        allocation(at(0, 6), 1, Expr::Leaf(LeafId(0))),
+        launch(at(0, 8), &[0, 1]),
+    ];
+    let mut facts = function(vec![block(&[])], 2, sites);
+    facts.leaves.push(Leaf { source, description: "n".to_owned() });
+    facts
+}
+
+#[test]
+fn size_computed_after_the_first_allocation_is_lazy() {
+    let facts = sized_by(LeafSource::Instruction(at(0, 4)));
+    assert_eq!(lazy_reason(&facts), LazyReason::SizeKnownLate { leaf: "n".to_owned() });
+    let Placement::Static(_) = only(plan(&sized_by(LeafSource::Instruction(at(0, 1))))) else {
+        panic!("lazy")
+    };
+}
+
+#[test]
+fn memory_is_read_again_at_the_begin_unless_it_may_be_written_in_between() {
+    let kept = sized_by(LeafSource::Memory { at: at(0, 5), clobbers: vec![at(0, 0), at(0, 7)] });
+    let Placement::Static(task) = only(plan(&kept)) else { panic!("lazy") };
+    assert_eq!(task.reloads, [LeafId(0)]);
+    let written = sized_by(LeafSource::Memory { at: at(0, 5), clobbers: vec![at(0, 3)] });
+    assert_eq!(lazy_reason(&written), LazyReason::SizeKnownLate { leaf: "n".to_owned() });
+}
+
+#[test]
+fn tasks_that_overlap_are_one_and_tasks_that_do_not_are_two() {
+    let sites = |second: u32| {
+        vec![
+            allocation(at(0, 0), 0, bytes(1)),
+            launch(at(0, 1), &[0]),
+            free(at(0, 3), 0),
+            allocation(at(0, second), 1, bytes(2)),
+            launch(at(0, 6), &[1]),
+            free(at(0, 7), 1),
+        ]
+    };
+    assert_eq!(plan(&function(vec![block(&[])], 2, sites(2))).tasks.len(), 1);
+    assert_eq!(plan(&function(vec![block(&[])], 2, sites(4))).tasks.len(), 2);
+}
+
+#[test]
+fn report_reads_back_and_words_one_remark_per_task() {
+    let facts = sized_by(LeafSource::Argument);
+    let mut report = Report { source: "a.cu".to_owned(), ..Report::default() };
+    report.add(&facts, &plan(&facts));
+    let text = serde_json::to_string(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    let [remark] = report.remarks().try_into().unwrap();
+    assert!(
+        remark.starts_with("eager: a.cu: remark: static task in f: 2 allocations, 1 + [n] bytes"),
+        "{remark}"
+    );
+}
