@@ -86,6 +86,13 @@ pub fn pass_through(words: &[OsString], toolchain: &Toolchain) -> Plan {
     let has_tree = words.iter().any(|word| word.to_string_lossy().starts_with("--cuda-path="));
     if names_cuda && !has_tree && !toolchain.cuda.as_os_str().is_empty() {
         args.extend([joined("--cuda-path=", &toolchain.cuda), "-Wno-unknown-cuda-version".into()]);
+        let names_arch = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word.starts_with("--cuda-gpu-arch=") || word.starts_with("--offload-arch=")
+        };
+        if !words.iter().any(names_arch) {
+            args.push(format!("--cuda-gpu-arch={GPU_ARCH}").into());
+        }
     }
     let command = CommandLine { program: toolchain.clang.clone(), args, variables: Vec::new() };
     Plan { commands: vec![command], reports: Vec::new() }

@@ -70,10 +70,12 @@ pub fn main(
             carry_out(&plan::pass_through(words, &toolchain), &settings)
         }
         Invocation::Compile(job) => {
+            check_sources(&job)?;
             let toolchain = surroundings(&job.settings, needs(&job, false))?;
             with_scratch(&job.settings, |scratch| plan::compile(&job, &toolchain, scratch))
         }
         Invocation::CompileAndLink(job) => {
+            check_sources(&job)?;
             let toolchain = surroundings(&job.settings, needs(&job, true))?;
             with_scratch(&job.settings, |scratch| plan::compile_and_link(&job, &toolchain, scratch))
         }
@@ -81,6 +83,14 @@ pub fn main(
             let toolchain = surroundings(&job.settings, needs(&job, true))?;
             carry_out(&plan::link(&job, &toolchain), &job.settings)
         }
+    }
+}
+
+/// Names a missing source before clang does, which would say it in two lines, once per side.
+fn check_sources(job: &Job) -> anyhow::Result<()> {
+    match job.sources.iter().find(|source| !job.settings.show && !source.path.exists()) {
+        Some(source) => anyhow::bail!("no such file: {}", source.path.display()),
+        None => Ok(()),
     }
 }
 

@@ -83,7 +83,7 @@ fn filetests() {
 }
 
 #[test]
-fn plugin_says_when_the_compiler_is_another_version() {
+fn opt_of_another_version_refuses_the_plugin() {
     let Some(other) = ["/usr/lib/llvm-19/bin/opt", "/usr/lib/llvm-16/bin/opt", "/usr/lib/llvm-14/bin/opt"]
         .into_iter()
         .find(|tool| Path::new(tool).is_file())
