@@ -298,12 +298,21 @@ impl Device {
             let mut running = self.running.remove(&op).expect("just listed");
             running.stop = None;
             let over = match &mut running.body {
-                Body::Kernel(run) if run.target.is_some() => {
-                    run.faulting = true;
-                    self.fault_queue.push_back(op);
-                    false
-                }
-                Body::Kernel(_) => true,
+                Body::Kernel(run) => match run.target {
+                    None => true,
+                    Some(target) if run.sweep.misses(&self.memory, target) => {
+                        run.faulting = true;
+                        self.fault_queue.push_back(op);
+                        false
+                    }
+                    Some((launch, step)) => {
+                        let from = run.position(run.target);
+                        run.target = run.sweep.next_miss(&self.memory, launch, step);
+                        run.departures = self.memory.departures();
+                        running.remaining = (run.position(run.target) - from).max(0.0);
+                        false
+                    }
+                },
                 Body::Transfer { .. } => !self.next_segment(&mut running),
             };
             if over {

@@ -14,6 +14,11 @@ const REGION_BYTES: u64 = 64 << 10;
 const REGIONS_PER_BLOCK: f64 = (BLOCK_BYTES / REGION_BYTES) as f64;
 /// Above this density the prefetcher fetches the whole block (UM model §1.1: 51 %).
 const DENSE: f64 = 0.5;
+/// Steps of all launches of one operation: what thrashes for thousands of launches is followed more coarsely.
+const STEPS_MAX: u64 = 50_000;
+/// Launches that are searched for the next fault before a kernel looks again under way.
+const LAUNCHES_AHEAD: u32 = 4;
+
 /// One scattered access of a warp's lane group, in bytes.
 const SCATTER_BYTES: f64 = 128.0;
 
@@ -106,8 +111,11 @@ impl Sweep {
                 let (alloc, pattern, density) = (access.alloc, access.pattern, access.density);
                 Walk { alloc, spans, blocks, pattern, density }
             })
-            .collect();
-        Sweep { walks, launches: kernel.launches.max(1), step_blocks: step_blocks.max(1) }
+            .collect::<Vec<Walk>>();
+        let launches = kernel.launches.max(1);
+        let touched: u64 = walks.iter().map(|walk| u64::from(walk.blocks)).sum::<u64>() * u64::from(launches);
+        let step_blocks = u64::from(step_blocks.max(1)).max(touched / STEPS_MAX) as u32;
+        Sweep { walks, launches, step_blocks }
     }
 
     /// Steps of one launch.
@@ -159,14 +167,11 @@ impl Sweep {
 
     /// First step of `launch` at or after `from` that would fault.
     fn miss_in(&self, memory: &Memory, launch: u32, from: u32) -> Option<u32> {
-        (from..self.steps(launch)).find(|&step| {
-            let mut missing = false;
-            self.pieces(launch, step, |piece| missing |= lacks(memory, &piece));
-            missing
-        })
+        (from..self.steps(launch)).find(|&step| self.misses(memory, (launch, step)))
     }
 
-    /// Where the kernel, about to begin `step` of `launch`, faults next; none: never, if nothing is evicted.
+    /// Where the kernel, about to begin `step` of `launch`, faults next or has to look again; none: never, if nothing
+    /// is evicted.
     pub fn next_miss(&self, memory: &Memory, launch: u32, step: u32) -> Option<(u32, u32)> {
         if self.walks.iter().all(|walk| memory.buffer(walk.alloc).is_none_or(|b| b.all_resident())) {
             return None;
@@ -174,11 +179,22 @@ impl Sweep {
         if let Some(step) = self.miss_in(memory, launch, step) {
             return Some((launch, step));
         }
-        // Launches that touch the same blocks miss alike; a diagonal's differ.
+        // Launches that touch the same blocks miss alike; where they differ, the search stops somewhere and the kernel
+        // looks again when it gets there.
         let differ =
             self.walks.iter().any(|walk| matches!(walk.pattern, Pattern::Diagonal | Pattern::Random));
-        let last = if differ { self.launches } else { self.launches.min(launch + 2) };
-        (launch + 1..last).find_map(|launch| self.miss_in(memory, launch, 0).map(|step| (launch, step)))
+        let ahead = if differ { LAUNCHES_AHEAD } else { 1 };
+        let last = self.launches.min(launch.saturating_add(ahead + 1));
+        let found =
+            (launch + 1..last).find_map(|launch| self.miss_in(memory, launch, 0).map(|step| (launch, step)));
+        found.or((differ && last < self.launches).then_some((last, 0)))
+    }
+
+    /// Would this step fault now?
+    pub fn misses(&self, memory: &Memory, (launch, step): (u32, u32)) -> bool {
+        let mut missing = false;
+        self.pieces(launch, step, |piece| missing |= lacks(memory, &piece));
+        missing
     }
 
     /// Bytes that one launch reads and writes over the link because their preferred location is the host.
