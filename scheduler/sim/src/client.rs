@@ -25,7 +25,7 @@ pub enum Step<'a> {
 
 /// Launches that wait in CUDA's queue at most (recalled: about a thousand), and the pieces in which a row of equal
 /// launches goes there, so that a gate that closes under way is seen.
-pub const QUEUE_LAUNCHES: u32 = 1024;
+const QUEUE_LAUNCHES: u32 = 1024;
 const PIECE_LAUNCHES: u32 = 256;
 
 /// Writes a job's loops out.
@@ -195,6 +195,11 @@ impl<'a> Client<'a> {
     pub fn launches_pending(&self) -> u32 {
         let queued: u32 = self.stream.iter().map(|queued| queued.launches).sum();
         queued + self.in_flight.map_or(0, |head| head.launches)
+    }
+
+    /// The one test both for blocking on the launch queue and for going on, so that neither can undo the other.
+    pub fn queue_has_room(&self) -> bool {
+        self.launches_pending() + PIECE_LAUNCHES <= QUEUE_LAUNCHES
     }
 
     pub fn stream_empty(&self) -> bool {

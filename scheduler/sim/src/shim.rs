@@ -3,7 +3,7 @@
 //! Trap: this imitates the shim and must follow it: gate before launch, shrink at free, prefetch within the grant,
 //! busy and idle only while watched.
 
-use crate::client::{Blocked, Buffer, InFlight, QUEUE_LAUNCHES, Queued, Step, piece};
+use crate::client::{Blocked, Buffer, InFlight, Queued, Step, piece};
 use crate::engine::{SimError, Timer, World, model_time};
 use crate::job::{JobOp, KernelOp};
 use crate::result::Outcome;
@@ -55,7 +55,7 @@ impl<'a> World<'a> {
             }
             Blocked::Stream => client.stream_empty(),
             Blocked::Kernels => client.launches_pending() == 0,
-            Blocked::Queue => client.launches_pending() + piece(u32::MAX) <= QUEUE_LAUNCHES,
+            Blocked::Queue => client.queue_has_room(),
             Blocked::Gate { since } => {
                 let open = client.open.as_ref().map_or(Gate::Ungated, |open| open.gate);
                 let admitted = match client.steps.get(client.at) {
@@ -268,10 +268,7 @@ impl<'a> World<'a> {
         let rest = launches - client.launched;
         // A diagonal is one walk over all its launches, so it goes as a whole.
         let now_launches = if client.gated() && !diagonal { piece(rest) } else { rest };
-        if client.gated()
-            && !client.stream_empty()
-            && client.launches_pending() + now_launches > QUEUE_LAUNCHES
-        {
+        if client.gated() && !client.queue_has_room() {
             client.blocked = Blocked::Queue;
             return Ok(false);
         }

@@ -77,6 +77,21 @@ fn promotion_moves_the_rest_in_and_is_counted() {
 }
 
 #[test]
+fn a_gated_row_of_launches_longer_than_the_queue_ends() {
+    let mut long =
+        job(&Shape { launches: 4095, gap: 0.0, compute: 0.0, bytes: 9 * GIB, tail: 2.0, ..CYCLIC });
+    for op in &mut long.ops {
+        if let JobOp::Kernel(kernel) = op {
+            kernel.accesses[0].pattern = eager_gpu_model::Pattern::Diagonal;
+            kernel.dram_bytes = 1 << 20;
+        }
+    }
+    let result = run(&[long.clone(), long], &options(PolicyName::EagerB, 1)).unwrap();
+    assert!(result.all_done());
+    assert_eq!(result.eager_launches, 1);
+}
+
+#[test]
 fn workers_pull_jobs_one_after_the_other() {
     let jobs = vec![job(&ONE_PASS); 3];
     let one_by_one = SimOptions { workers: Some(1), ..options(PolicyName::Case, 1) };
