@@ -1,0 +1,106 @@
+//! What the daemon decided about each job, read from its journal.
+//!
+//! Jobs are told apart by label: the runner starts each with a label of its own. Trap: a program may have more than one
+//! task; a job's classes are the union in order of appearance, its wait the sum, its grant the first task's.
+
+use anyhow::{Context, Result};
+use eager_core::action::{Action, Class};
+use eager_core::event::Event;
+use eager_core::journal::JournalLine;
+use eager_core::units::{ClientId, Nanos, TaskId};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Decisions about one job. Times in daemon nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Decisions {
+    pub asked_ns: Option<u64>,
+    pub bound_ns: Option<u64>,
+    pub wait_ns: u64,
+    pub device: Option<u32>,
+    pub classes: Vec<String>,
+    pub requirement_bytes: u64,
+    pub grant_bytes: u64,
+    pub reason: String,
+    pub refused: Option<String>,
+}
+
+/// Label → decisions. The journal's first line is its header.
+pub fn decisions(path: &Path) -> Result<BTreeMap<String, Decisions>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut reader = Reader::default();
+    for (number, line) in text.lines().enumerate().skip(1) {
+        let line: JournalLine = serde_json::from_str(line)
+            .with_context(|| format!("{}:{}: not a journal line", path.display(), number + 1))?;
+        reader.event(line.now, &line.event);
+        for action in &line.actions {
+            reader.action(line.now, action);
+        }
+    }
+    Ok(reader.jobs)
+}
+
+#[derive(Default)]
+struct Reader {
+    jobs: BTreeMap<String, Decisions>,
+    labels: BTreeMap<ClientId, String>,
+    tasks: BTreeMap<TaskId, (String, Nanos)>,
+}
+
+impl Reader {
+    fn event(&mut self, now: Nanos, event: &Event) {
+        match event {
+            Event::ClientConnected { client, label, .. } => {
+                self.labels.insert(*client, label.clone());
+                self.jobs.entry(label.clone()).or_default();
+            }
+            Event::TaskBegin { task, client, request } => {
+                let Some(label) = self.labels.get(client) else { return };
+                self.tasks.insert(*task, (label.clone(), now));
+                let job = self.jobs.entry(label.clone()).or_default();
+                job.asked_ns.get_or_insert(now.0);
+                job.requirement_bytes += request.requirement.0;
+            }
+            Event::TaskExtend { task, bytes } => {
+                if let Some((label, _)) = self.tasks.get(task) {
+                    self.jobs.entry(label.clone()).or_default().requirement_bytes += bytes.0;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn action(&mut self, now: Nanos, action: &Action) {
+        let (Action::Bind { task, .. } | Action::Refuse { task, .. } | Action::Regrant { task, .. }) = action else {
+            return;
+        };
+        let Some((label, asked)) = self.tasks.get(task).cloned() else { return };
+        let job = self.jobs.entry(label).or_default();
+        match action {
+            Action::Bind { device, class, grant, reason, .. } => {
+                if job.bound_ns.is_none() {
+                    job.bound_ns = Some(now.0);
+                    job.device = Some(device.0);
+                    job.grant_bytes = grant.0;
+                    job.reason = reason.to_string();
+                }
+                job.wait_ns += now.0.saturating_sub(asked.0);
+                note(&mut job.classes, *class);
+            }
+            Action::Regrant { class, .. } => note(&mut job.classes, *class),
+            Action::Refuse { reason, .. } => job.refused = Some(reason.to_string()),
+            _ => {}
+        }
+    }
+}
+
+fn note(classes: &mut Vec<String>, class: Class) {
+    let name = match class {
+        Class::Normal => "normal",
+        Class::Eager => "eager",
+        Class::Promoted => "promoted",
+    };
+    if !classes.iter().any(|known| known == name) {
+        classes.push(name.to_string());
+    }
+}

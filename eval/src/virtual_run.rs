@@ -1,0 +1,263 @@
+//! Runs a workload as real processes on virtual GPUs under one policy: a daemon of its own, every job an executable.
+//!
+//! Trap: everything started here ends here, also on an error: the daemon is stopped and jobs are killed when dropped.
+
+use crate::journal::{self, Decisions};
+use crate::record::{Backend, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp};
+use crate::tools::Tools;
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One job as it will be started.
+#[derive(Debug, Clone)]
+pub struct JobSpec {
+    pub configuration: String,
+    pub size_class: String,
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    /// Measured footprints, for the shim.
+    pub profile: Option<PathBuf>,
+}
+
+/// What all jobs of a run share.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    pub experiment: String,
+    pub policy: String,
+    pub cards: String,
+    pub memory_scale: u64,
+    pub time_scale: f64,
+    pub repetition: u32,
+    /// Where logs, the journal and the sockets go.
+    pub folder: PathBuf,
+    /// A job that takes longer is killed and counted as lost.
+    pub job_timeout: Duration,
+}
+
+/// Runs all jobs at once and waits for them; `progress` is called after each end.
+pub fn run(
+    tools: &Tools,
+    setting: &Setting,
+    workload: WorkloadStamp,
+    jobs: &[JobSpec],
+    stamp: &Stamp,
+    mut progress: impl FnMut(&JobSpec),
+) -> Result<Record> {
+    std::fs::create_dir_all(&setting.folder)
+        .with_context(|| format!("cannot create {}", setting.folder.display()))?;
+    let daemon = Daemon::start(tools, setting)?;
+    let start = Instant::now();
+    let mut running: Vec<Running> = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        running.push(Running::start(tools, &daemon, setting, index, job, start)?);
+    }
+    while running.iter().any(|job| job.ended.is_none()) {
+        let mut some = false;
+        for job in running.iter_mut().filter(|job| job.ended.is_none()) {
+            if job.poll(setting.job_timeout)? {
+                progress(&jobs[job.index]);
+                some = true;
+            }
+        }
+        if !some {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let makespan_s = running.iter().filter_map(|job| job.ended).fold(0.0, f64::max);
+    daemon.stop()?;
+    let decisions = journal::decisions(&daemon.journal)?;
+    let records = running.iter().map(|run| run.record(&jobs[run.index], decisions.get(&run.label)));
+    Ok(Record {
+        schema: SCHEMA_VERSION,
+        backend: Backend::Virtual,
+        experiment: setting.experiment.clone(),
+        workload,
+        policy: setting.policy.clone(),
+        cards: setting.cards.clone(),
+        memory_scale: setting.memory_scale,
+        repetition: setting.repetition,
+        stamp: stamp.clone(),
+        makespan_s,
+        jobs: records.collect::<Result<_>>()?,
+        devices: Vec::new(),
+    })
+}
+
+/// An `eagerd` of our own.
+struct Daemon {
+    child: std::cell::RefCell<Child>,
+    run_dir: tempfile::TempDir,
+    journal: PathBuf,
+    log: PathBuf,
+}
+
+impl Daemon {
+    fn start(tools: &Tools, setting: &Setting) -> Result<Daemon> {
+        // Sockets need short paths, so the run directory is a temporary one.
+        let run_dir = tempfile::tempdir().context("cannot create a run directory for eagerd")?;
+        let journal = setting.folder.join("journal.jsonl");
+        let log = setting.folder.join("eagerd.log");
+        let mut child = Command::new(tools.path("eagerd"))
+            .arg("--virtual")
+            .arg(&setting.cards)
+            .args(["--policy", &setting.policy])
+            .args(["--memory-scale", &setting.memory_scale.to_string()])
+            .args(["--time-scale", &setting.time_scale.to_string()])
+            .arg("--run-dir")
+            .arg(run_dir.path())
+            .arg("--journal")
+            .arg(&journal)
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).with_context(|| format!("cannot create {}", log.display()))?)
+            .spawn()
+            .context("cannot start eagerd")?;
+        let mut ready = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut ready).context("reading from eagerd")?;
+        }
+        if !ready.contains("ready") {
+            let _ = child.kill();
+            let _ = child.wait();
+            bail!("eagerd did not start; it said: {}", std::fs::read_to_string(&log).unwrap_or_default().trim());
+        }
+        Ok(Daemon { child: std::cell::RefCell::new(child), run_dir, journal, log })
+    }
+
+    fn stop(&self) -> Result<()> {
+        let mut child = self.child.borrow_mut();
+        if let Some(status) = child.try_wait()? {
+            bail!("eagerd ended by itself ({status}); see {}", self.log.display());
+        }
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).context("cannot stop eagerd")?;
+        child.wait().context("waiting for eagerd")?;
+        Ok(())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let child = self.child.get_mut();
+        if !matches!(child.try_wait(), Ok(Some(_))) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// One started job.
+struct Running {
+    index: usize,
+    label: String,
+    child: Child,
+    start: Instant,
+    submitted: f64,
+    ended: Option<f64>,
+    status: Option<std::process::ExitStatus>,
+    timed_out: bool,
+    output: PathBuf,
+}
+
+impl Running {
+    fn start(
+        tools: &Tools,
+        daemon: &Daemon,
+        setting: &Setting,
+        index: usize,
+        job: &JobSpec,
+        start: Instant,
+    ) -> Result<Running> {
+        let label = format!("{index:02}-{}", job.configuration);
+        let output = setting.folder.join(format!("{label}.log"));
+        let log = File::create(&output).with_context(|| format!("cannot create {}", output.display()))?;
+        let mut command = Command::new(tools.path("eager"));
+        command.arg("run").arg("--run-dir").arg(daemon.run_dir.path()).args(["--label", &label]);
+        if let Some(profile) = &job.profile {
+            command.arg("--profile").arg(profile);
+        }
+        command.arg("--").arg(&job.program).args(&job.args);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().with_context(|| format!("cannot start job {label}"))?;
+        let submitted = start.elapsed().as_secs_f64();
+        Ok(Running { index, label, child, start, submitted, ended: None, status: None, timed_out: false, output })
+    }
+
+    /// Looks whether it ended; true when it just did.
+    fn poll(&mut self, timeout: Duration) -> Result<bool> {
+        if let Some(status) = self.child.try_wait().context("waiting for a job")? {
+            self.status = Some(status);
+            self.ended = Some(self.start.elapsed().as_secs_f64());
+            return Ok(true);
+        }
+        if self.start.elapsed() > timeout && !self.timed_out {
+            self.timed_out = true;
+            self.child.kill().context("killing a job that takes too long")?;
+        }
+        Ok(false)
+    }
+
+    fn record(&self, job: &JobSpec, decisions: Option<&Decisions>) -> Result<JobRecord> {
+        let output = std::fs::read_to_string(&self.output)
+            .with_context(|| format!("cannot read {}", self.output.display()))?;
+        let verified = output.lines().any(|line| line.trim() == "verify: ok");
+        let none = Decisions::default();
+        let known = decisions.unwrap_or(&none);
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Ok(JobRecord {
+            index: self.index,
+            configuration: job.configuration.clone(),
+            size_class: job.size_class.clone(),
+            outcome: self.outcome(&output, verified, known),
+            verified,
+            submitted_s: self.submitted,
+            asked_s: known.asked_ns.map(seconds),
+            bound_s: known.bound_ns.map(seconds),
+            ended_s: self.ended.unwrap_or(0.0),
+            device: known.device,
+            classes: known.classes.clone(),
+            requirement_bytes: known.requirement_bytes,
+            grant_bytes: known.grant_bytes,
+            wait_s: seconds(known.wait_ns),
+            reason: known.reason.clone(),
+            slowdown: 0.0,
+            paged_in_bytes: 0,
+            paged_out_bytes: 0,
+        })
+    }
+
+    fn outcome(&self, output: &str, verified: bool, decisions: &Decisions) -> Outcome {
+        let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no output").to_string();
+        if self.timed_out {
+            return Outcome::Failed(format!("killed after its time limit; last line: {last}"));
+        }
+        if let Some(reason) = &decisions.refused {
+            return Outcome::Refused(reason.clone());
+        }
+        match self.status.and_then(|status| status.code()) {
+            Some(0) if verified => Outcome::Ok,
+            Some(0) => Outcome::WrongOutput("ended without `verify: ok`".to_string()),
+            Some(3) => Outcome::WrongOutput(last),
+            _ if output.contains("out of memory") => Outcome::OutOfMemory(last),
+            code => Outcome::Failed(format!("exit code {code:?}; last line: {last}")),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Where a run of one policy keeps its files.
+pub fn folder(out: &Path, policy: &str, repetition: u32) -> PathBuf {
+    out.join("virtual").join(format!("{policy}-{repetition}"))
+}
