@@ -11,7 +11,7 @@ use eager_core::units::{ClientId, Nanos, TaskId};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Decisions about one job. Times in daemon nanoseconds.
+/// Decisions about one job. Times in nanoseconds since the first client connected.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decisions {
     pub asked_ns: Option<u64>,
@@ -45,12 +45,14 @@ struct Reader {
     jobs: BTreeMap<String, Decisions>,
     labels: BTreeMap<ClientId, String>,
     tasks: BTreeMap<TaskId, (String, Nanos)>,
+    first: Option<Nanos>,
 }
 
 impl Reader {
     fn event(&mut self, now: Nanos, event: &Event) {
         match event {
             Event::ClientConnected { client, label, .. } => {
+                self.first.get_or_insert(now);
                 self.labels.insert(*client, label.clone());
                 self.jobs.entry(label.clone()).or_default();
             }
@@ -58,7 +60,7 @@ impl Reader {
                 let Some(label) = self.labels.get(client) else { return };
                 self.tasks.insert(*task, (label.clone(), now));
                 let job = self.jobs.entry(label.clone()).or_default();
-                job.asked_ns.get_or_insert(now.0);
+                job.asked_ns.get_or_insert(since(now, self.first));
                 job.requirement_bytes += request.requirement.0;
             }
             Event::TaskExtend { task, bytes } => {
@@ -79,7 +81,7 @@ impl Reader {
         match action {
             Action::Bind { device, class, grant, reason, .. } => {
                 if job.bound_ns.is_none() {
-                    job.bound_ns = Some(now.0);
+                    job.bound_ns = Some(since(now, self.first));
                     job.device = Some(device.0);
                     job.grant_bytes = grant.0;
                     job.reason = reason.to_string();
@@ -92,6 +94,10 @@ impl Reader {
             _ => {}
         }
     }
+}
+
+fn since(now: Nanos, first: Option<Nanos>) -> u64 {
+    now.0.saturating_sub(first.unwrap_or(now).0)
 }
 
 fn note(classes: &mut Vec<String>, class: Class) {
