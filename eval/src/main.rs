@@ -1,4 +1,4 @@
 //! `eager-eval`.
 #![forbid(unsafe_code)]
-mod plot; mod record; mod report; mod stamp; mod summary; mod table;
+mod journal; mod plot; mod record; mod report; mod stamp; mod summary; mod table; mod tools; mod virtual_run;
 fn main() {}
