@@ -1,8 +1,9 @@
-//! `eager-eval demo`: the main job from end to end, for a person who watches.
+//! `eager-eval demo`, `virtual`, `sim`: the main job from end to end, or one half of it, for a person who watches.
 //!
 //! Trap: its exit code is a promise: zero only if every job of every policy ended with a verified output.
 
 use crate::programs::Programs;
+use crate::progress::Stage;
 use crate::record::{self, Outcome, Record, Stamp, WorkloadStamp};
 use crate::tools::Tools;
 use crate::virtual_run::{JobSpec, Setting};
@@ -11,7 +12,6 @@ use crate::{profile, report, sim_run, stamp, summary, table, virtual_run};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use eager_core::PolicyName;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,60 +38,112 @@ pub struct DemoArgs {
     pub sources: PathBuf,
 }
 
+/// Options of a simulation alone.
+#[derive(Debug, Args)]
+pub struct SimArgs {
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    /// Folder of the artefacts
+    #[arg(long, value_name = "DIR", default_value = "target/sim")]
+    pub out: PathBuf,
+    /// Devices, as for `eagerd --virtual`
+    #[arg(long, default_value = "4xV100-16GB")]
+    pub cards: String,
+    /// Policies; all if none is named
+    #[arg(long, value_delimiter = ',')]
+    pub policies: Vec<PolicyName>,
+}
+
+/// Which halves of the demo to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    All,
+    RealOnly,
+}
+
 /// Runs it; an error if any job was lost or any output was wrong.
-pub fn run(args: &DemoArgs) -> Result<()> {
+pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
     let tools = Tools::find()?;
     let (workload, choices) = args.workload.choose()?;
-    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
-    let out = args.out.canonicalize().with_context(|| format!("cannot resolve {}", args.out.display()))?;
-    let records_path = out.join("records.jsonl");
-    let _ = std::fs::remove_file(&records_path);
+    let mut results = Results::create(&args.out)?;
     let stamp = stamp::stamp();
-    println!("Eager demo: {}, {} virtual GPUs ({})", workload.name, count(&args.cards), args.cards);
+    println!("Eager: {}, seed {}, on virtual GPUs {}", workload.name, workload.seed, args.cards);
 
-    let jobs = prepare(&tools, args, &choices, &out)?;
-    let mut records = Vec::new();
+    let jobs = prepare(&tools, args, &choices, &results.folder)?;
     for policy in &args.policies {
-        let record = real_run(&tools, args, *policy, &workload, &jobs, &stamp, &out)?;
-        record::append(&records_path, &record)?;
-        records.push(record);
+        let record = real_run(&tools, args, *policy, &workload, &jobs, &stamp, &results.folder)?;
+        results.add(record)?;
     }
-    print_real(&records);
-    for record in simulate(args, &workload, &choices, &stamp)? {
-        record::append(&records_path, &record)?;
-        records.push(record);
+    print_real(&results.records);
+    if parts == Parts::All {
+        simulate(&PolicyName::ALL, "demo", &args.cards, &workload, &choices, &stamp, &mut results)?;
     }
-    let summary = summary::summarize(&records);
-    print_sim(&records, &summary);
-    let summary_path = out.join("summary.json");
-    std::fs::write(&summary_path, serde_json::to_string_pretty(&summary)? + "\n")
-        .with_context(|| format!("cannot write {}", summary_path.display()))?;
-    let report_path = out.join("report.html");
-    report::write(&report_path, &records, &summary)?;
-    println!("\nReport: {}", report_path.display());
-    verdict(&records)
+    results.finish()
+}
+
+/// Simulates only.
+pub fn run_sim(args: &SimArgs) -> Result<()> {
+    let (workload, choices) = args.workload.choose()?;
+    let mut results = Results::create(&args.out)?;
+    let policies = if args.policies.is_empty() { PolicyName::ALL.to_vec() } else { args.policies.clone() };
+    simulate(&policies, "sim", &args.cards, &workload, &choices, &stamp::stamp(), &mut results)?;
+    results.finish()
+}
+
+/// Records of this call, on disk as soon as each is there.
+struct Results {
+    folder: PathBuf,
+    records: Vec<Record>,
+}
+
+impl Results {
+    /// An earlier call's records in the same folder are replaced.
+    fn create(out: &Path) -> Result<Results> {
+        std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
+        let folder = out.canonicalize().with_context(|| format!("cannot resolve {}", out.display()))?;
+        let records = folder.join("records.jsonl");
+        if records.exists() {
+            std::fs::remove_file(&records).with_context(|| format!("cannot replace {}", records.display()))?;
+        }
+        Ok(Results { folder, records: Vec::new() })
+    }
+
+    fn add(&mut self, record: Record) -> Result<()> {
+        record::append(&self.folder.join("records.jsonl"), &record)?;
+        self.records.push(record);
+        Ok(())
+    }
+
+    /// Summary, report, and the verdict.
+    fn finish(self) -> Result<()> {
+        let summary = summary::summarize(&self.records);
+        print_sim(&self.records, &summary);
+        let path = self.folder.join("summary.json");
+        std::fs::write(&path, serde_json::to_string_pretty(&summary)? + "\n")
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        let path = self.folder.join("report.html");
+        report::write(&path, &self.records, &summary)?;
+        println!("\nReport: {}", path.display());
+        verdict(&self.records)
+    }
 }
 
 /// Builds programs, makes inputs, and measures each configuration's footprints alone.
 fn prepare(tools: &Tools, args: &DemoArgs, choices: &[Choice], out: &Path) -> Result<Vec<JobSpec>> {
-    let bar = progress(eager_rodinia::programs().len(), "building with eagercc");
-    let programs = Programs::build(tools, &args.sources, out, |name| {
-        bar.set_message(name.to_string());
-        bar.inc(1);
-    })?;
-    bar.finish_with_message("done");
+    let stage = Stage::begin("building with eagercc", eager_rodinia::programs().len());
+    let programs = Programs::build(tools, &args.sources, out, |name| stage.step(name))?;
+    stage.end();
 
     let distinct: BTreeMap<String, Choice> = choices.iter().map(|choice| (choice.id(), *choice)).collect();
     let card = card_name(&args.cards)?;
-    let bar = progress(distinct.len(), "measuring footprints alone");
+    let stage = Stage::begin("measuring footprints alone", distinct.len());
     let mut profiles = BTreeMap::new();
     for (id, choice) in &distinct {
-        bar.set_message(id.clone());
+        stage.step(id);
         let path = profile::measure(tools, &programs, choice.program, choice.configuration, card, out)?;
         profiles.insert(id.clone(), path);
-        bar.inc(1);
     }
-    bar.finish_with_message("done");
+    stage.end();
 
     let spec = |choice: &Choice| {
         Ok(JobSpec {
@@ -124,30 +176,29 @@ fn real_run(
         folder: virtual_run::folder(out, policy.as_str(), 0),
         job_timeout: JOB_TIMEOUT,
     };
-    let bar = progress(jobs.len(), &format!("real processes under {policy}"));
-    let record = virtual_run::run(tools, &setting, workload.clone(), jobs, stamp, |job| {
-        bar.set_message(job.configuration.clone());
-        bar.inc(1);
-    })?;
-    bar.finish_with_message("done");
+    let stage = Stage::begin(&format!("real processes under {policy}"), jobs.len());
+    let ended = |job: &JobSpec| stage.step(&job.configuration);
+    let record = virtual_run::run(tools, &setting, workload.clone(), jobs, stamp, ended)?;
+    stage.end();
     Ok(record)
 }
 
 fn simulate(
-    args: &DemoArgs,
+    policies: &[PolicyName],
+    experiment: &str,
+    cards: &str,
     workload: &WorkloadStamp,
     choices: &[Choice],
     stamp: &Stamp,
-) -> Result<Vec<Record>> {
-    let bar = progress(PolicyName::ALL.len(), "simulating at full size");
-    let mut records = Vec::new();
-    for policy in PolicyName::ALL {
-        bar.set_message(policy.to_string());
-        records.push(sim_run::run("demo", policy, &args.cards, workload, choices, stamp)?);
-        bar.inc(1);
+    results: &mut Results,
+) -> Result<()> {
+    let stage = Stage::begin("simulating at full size", policies.len());
+    for policy in policies {
+        stage.step(policy.as_str());
+        results.add(sim_run::run(experiment, *policy, cards, workload, choices, stamp)?)?;
     }
-    bar.finish_with_message("done");
-    Ok(records)
+    stage.end();
+    Ok(())
 }
 
 fn print_real(records: &[Record]) {
@@ -178,9 +229,12 @@ fn print_real(records: &[Record]) {
 }
 
 fn print_sim(records: &[Record], summary: &summary::Summary) {
-    println!("\nThe same jobs at full size, simulated (modelled, not measured)");
     let sim = records.iter().filter(|r| r.backend == record::Backend::Sim);
     let policies: Vec<&str> = sim.map(|r| r.policy.as_str()).collect();
+    if policies.is_empty() {
+        return;
+    }
+    println!("\nThe same jobs at full size, simulated (modelled, not measured)");
     print!("{}", table::render(&report::SIM_HEADER, &report::sim_rows(&policies, summary)));
 }
 
@@ -199,20 +253,8 @@ fn verdict(records: &[Record]) -> Result<()> {
     bail!("{} jobs lost or wrong:\n{}", bad.len(), bad.join("\n"))
 }
 
-fn progress(steps: usize, what: &str) -> ProgressBar {
-    let bar = ProgressBar::new(steps as u64);
-    let style = ProgressStyle::with_template("{prefix:32} [{bar:30}] {pos}/{len} {elapsed} {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-    bar.set_prefix(what.to_string());
-    bar
-}
-
 /// `V100-16GB` of `4xV100-16GB,…`: footprints are measured on the first card.
 fn card_name(cards: &str) -> Result<&str> {
     let first = cards.split(',').next().unwrap_or(cards);
     first.split_once('x').map(|(_, name)| name).context("cards are written COUNTxNAME, such as 4xV100-16GB")
-}
-
-fn count(cards: &str) -> u64 {
-    cards.split(',').filter_map(|part| part.split_once('x')?.0.parse::<u64>().ok()).sum()
 }

@@ -1,4 +1,72 @@
-//! `eager-eval`.
+//! `eager-eval`: runs job lists in the simulator and on virtual GPUs, keeps every record, and draws the report.
+//!
+//! Trap: exit code 1 means that a job was lost or wrong, or that something could not run; 2 is bad usage.
 #![forbid(unsafe_code)]
-mod journal; mod plot; mod record; mod report; mod stamp; mod summary; mod table; mod tools; mod virtual_run;
-fn main() {}
+
+mod demo;
+mod journal;
+mod plot;
+mod profile;
+mod programs;
+mod progress;
+mod record;
+mod report;
+mod sim_run;
+mod stamp;
+mod summary;
+mod table;
+mod tools;
+mod virtual_run;
+mod workload;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Evaluate Eager: the same jobs under several policies, simulated or as real processes on virtual GPUs.
+#[derive(Debug, Parser)]
+#[command(name = "eager-eval", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The main job: build, run and verify real processes, simulate at full size, write a report
+    Demo(demo::DemoArgs),
+    /// Real processes on virtual GPUs only
+    Virtual(demo::DemoArgs),
+    /// Full-size simulation only
+    Sim(demo::SimArgs),
+    /// Draw the report again from DIR/records.jsonl
+    Report {
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args, demo::Parts::All),
+        Command::Virtual(args) => demo::run(&args, demo::Parts::RealOnly),
+        Command::Sim(args) => demo::run_sim(&args),
+        Command::Report { folder } => redraw(&folder),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("eager-eval: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn redraw(folder: &std::path::Path) -> Result<()> {
+    let records = record::read(&folder.join("records.jsonl"))?;
+    let path = folder.join("report.html");
+    report::write(&path, &records, &summary::summarize(&records)).context("drawing the report")?;
+    println!("Report: {}", path.display());
+    Ok(())
+}
