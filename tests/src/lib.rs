@@ -60,27 +60,25 @@ pub fn eagercc(sources: &[&Path], out: &Path) {
     run_ok(Command::new(tool("eagercc")).arg("-O2").args(sources).arg("-o").arg(out));
 }
 
-/// A program of `rodinia/`, compiled once per test binary run into the target folder.
-pub fn rodinia(name: &str) -> PathBuf {
-    let program = eager_rodinia_sources(name);
-    let out = bin_dir().join("rodinia");
+/// A program of `rodinia/`, compiled into the build folder.
+pub fn rodinia_binary(program: &eager_rodinia::Program) -> PathBuf {
+    let out = bin_dir().join("rodinia-programs");
     std::fs::create_dir_all(&out).expect("folder for programs");
-    let binary = out.join(name);
-    let sources: Vec<&Path> = program.iter().map(PathBuf::as_path).collect();
-    // Tests of one binary run side by side: each compiles to its own file and moves it into place.
-    let own = out.join(format!("{name}.{}.{:?}", std::process::id(), std::thread::current().id()));
+    let folder = root().join("rodinia").join(&program.name);
+    let sources: Vec<PathBuf> = program.sources.iter().map(|source| folder.join(source)).collect();
+    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    // Test binaries run side by side: each compiles to a file of its own and moves it into place.
+    let binary = out.join(&program.binary);
+    let own = out.join(format!("{}.{}.{:?}", program.binary, std::process::id(), std::thread::current().id()));
     eagercc(&sources, &own);
     std::fs::rename(&own, &binary).expect("move the program into place");
     binary
 }
 
-fn eager_rodinia_sources(name: &str) -> Vec<PathBuf> {
-    let folder = root().join("rodinia").join(name);
-    let mut sources: Vec<PathBuf> = std::fs::read_dir(&folder)
-        .unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
-        .map(|entry| entry.expect("folder entry").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "cu" || e == "c" || e == "cpp"))
-        .collect();
-    sources.sort();
-    sources
+/// Arguments of a run that verifies itself, with its input made in `folder`.
+pub fn rodinia_arguments(run: &eager_rodinia::Run, folder: &Path) -> Vec<String> {
+    let input = run.input.as_ref().map(|input| input.make(1, folder).expect("make the input"));
+    let mut arguments = run.arguments(input.as_deref());
+    arguments.push("--verify".to_string());
+    arguments
 }
