@@ -11,7 +11,7 @@ use eager_core::PolicyName;
 use eager_core::action::Class;
 use eager_core::units::Nanos;
 use eager_rodinia::HostTimes;
-use eager_sim::job::{Job, Workload};
+use eager_sim::job::Job;
 use eager_sim::{JobResult, SimOptions};
 
 /// Simulates all jobs submitted at once.
@@ -29,8 +29,7 @@ pub fn run(
         .map(|choice| choice.program.descriptor(choice.configuration, &HostTimes::default()))
         .collect::<Result<_, _>>()
         .context("making the simulator's jobs")?;
-    let list = Workload { name: workload.name.clone(), jobs };
-    let result = eager_sim::run(&list, &SimOptions::new(parsed, policy))
+    let result = eager_sim::run(&jobs, &SimOptions::new(parsed, policy))
         .with_context(|| format!("simulating {} under {policy}", workload.name))?;
     let devices = result.devices.iter().zip(0..).map(|(device, index)| DeviceRecord {
         device: index,
