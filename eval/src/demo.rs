@@ -219,7 +219,7 @@ fn print_real(records: &[Record]) {
                     table::size(job.requirement_bytes),
                     table::size(job.grant_bytes),
                     table::seconds(job.wait_s),
-                    if job.verified { "verified".to_string() } else { format!("{:?}", job.outcome) },
+                    job.outcome_text(),
                 ]
             })
             .collect();
@@ -244,7 +244,7 @@ fn verdict(records: &[Record]) -> Result<()> {
         .iter()
         .flat_map(|record| {
             let bad = record.jobs.iter().filter(|job| job.outcome != Outcome::Ok);
-            bad.map(|job| format!("{} under {}: {:?}", job.configuration, record.policy, job.outcome))
+            bad.map(|job| format!("{} under {}: {}", job.configuration, record.policy, job.outcome_text()))
         })
         .collect();
     if bad.is_empty() {

@@ -116,6 +116,18 @@ pub struct DeviceRecord {
 }
 
 impl JobRecord {
+    /// For tables: `verified`, `ended`, or what went wrong.
+    pub fn outcome_text(&self) -> String {
+        match &self.outcome {
+            Outcome::Ok if self.verified => "verified".to_string(),
+            Outcome::Ok => "ended".to_string(),
+            Outcome::WrongOutput(detail) => format!("wrong: {detail}"),
+            Outcome::OutOfMemory(detail) => format!("out of memory: {detail}"),
+            Outcome::Failed(detail) => format!("failed: {detail}"),
+            Outcome::Refused(detail) => format!("refused: {detail}"),
+        }
+    }
+
     pub fn was_eager(&self) -> bool {
         self.classes.iter().any(|class| class == "eager")
     }

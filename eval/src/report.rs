@@ -157,15 +157,8 @@ fn jobs_table(record: &Record) -> String {
 }
 
 fn outcome_cell(job: &JobRecord) -> String {
-    let (class, text) = match &job.outcome {
-        Outcome::Ok if job.verified => ("", "verified".to_string()),
-        Outcome::Ok => ("", "ended".to_string()),
-        Outcome::WrongOutput(detail) => ("bad", format!("wrong: {detail}")),
-        Outcome::OutOfMemory(detail) => ("bad", format!("out of memory: {detail}")),
-        Outcome::Failed(detail) => ("bad", format!("failed: {detail}")),
-        Outcome::Refused(detail) => ("bad", format!("refused: {detail}")),
-    };
-    format!("<td class=\"{class}\">{}</td>", escape(&text))
+    let class = if job.outcome == Outcome::Ok { "" } else { "bad" };
+    format!("<td class=\"{class}\">{}</td>", escape(&job.outcome_text()))
 }
 
 fn html_table(header: &[&str], rows: &[Vec<String>]) -> String {

@@ -77,7 +77,8 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
         let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "unsafe fn ", "pub unsafe fn "]
             .iter()
             .any(|head| trimmed.starts_with(head));
-        if !is_function || trimmed.ends_with(';') {
+        // A signature ends its line with `{` or goes on after `(`; lines of a macro's table do neither.
+        if !is_function || !(trimmed.ends_with('{') || trimmed.ends_with('(')) {
             continue;
         }
         let close = format!("{}}}", &line[..line.len() - trimmed.len()]);
