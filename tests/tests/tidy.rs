@@ -81,10 +81,14 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
         if !is_function || !(trimmed.ends_with('{') || trimmed.ends_with('(')) {
             continue;
         }
-        let close = format!("{}}}", &line[..line.len() - trimmed.len()]);
-        if let Some(length) = lines[start..].iter().position(|l| *l == close) {
-            if length + 1 > FUNCTION_LINES_MAX {
-                found.push((start + 1, length + 1));
+        let indent = line.len() - trimmed.len();
+        let ends = |l: &&str| {
+            let body = l.trim_start();
+            l.len() - body.len() == indent && (body.starts_with('}') || body.ends_with(';'))
+        };
+        if let Some(length) = lines[start + 1..].iter().position(|l| ends(&l)) {
+            if length + 2 > FUNCTION_LINES_MAX {
+                found.push((start + 1, length + 2));
             }
         }
     }
