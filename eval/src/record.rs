@@ -182,3 +182,88 @@ pub fn read(path: &Path) -> Result<Vec<Record>> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record with jobs of these (classes, slowdown, wait).
+    pub(crate) fn record(policy: &str, makespan_s: f64, jobs: &[(&[&str], f64, f64)]) -> Record {
+        let job = |(index, (classes, slowdown, wait_s)): (usize, &(&[&str], f64, f64))| JobRecord {
+            index,
+            configuration: format!("job-{index}"),
+            size_class: "S".into(),
+            outcome: Outcome::Ok,
+            verified: true,
+            submitted_s: 0.0,
+            asked_s: Some(0.5),
+            bound_s: Some(0.5 + wait_s),
+            ended_s: makespan_s,
+            device: Some(0),
+            classes: classes.iter().map(|class| class.to_string()).collect(),
+            requirement_bytes: 1 << 30,
+            grant_bytes: 1 << 29,
+            wait_s: *wait_s,
+            reason: "fits".into(),
+            slowdown: *slowdown,
+            paged_in_bytes: 10,
+            paged_out_bytes: 5,
+        };
+        Record {
+            schema: SCHEMA_VERSION,
+            backend: Backend::Sim,
+            experiment: "test".into(),
+            workload: WorkloadStamp { name: "test".into(), seed: 7, jobs: Vec::new() },
+            policy: policy.into(),
+            cards: "1xV100-16GB".into(),
+            memory_scale: 1,
+            repetition: 0,
+            stamp: crate::stamp::stamp(),
+            makespan_s,
+            jobs: jobs.iter().enumerate().map(job).collect(),
+            devices: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_appended_is_read_back() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("records.jsonl");
+        let records = [record("case", 10.0, &[(&["normal"], 1.0, 0.0)]), record("eager-opt", 8.0, &[])];
+        for one in &records {
+            append(&path, one).expect("append");
+        }
+        assert_eq!(read(&path).expect("read"), records);
+    }
+
+    #[test]
+    fn a_line_that_is_no_record_is_named() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("records.jsonl");
+        append(&path, &record("case", 1.0, &[])).expect("append");
+        std::fs::write(&path, std::fs::read_to_string(&path).expect("text") + "{}\n").expect("write");
+        let error = format!("{:#}", read(&path).expect_err("second line is no record"));
+        assert!(error.contains("records.jsonl:2"), "{error}");
+    }
+
+    #[test]
+    fn slowdown_counts_tasks_that_were_never_eager() {
+        let normal: (&[&str], f64, f64) = (&["normal"], 1.5, 0.0);
+        let eager: (&[&str], f64, f64) = (&["eager", "promoted"], 40.0, 0.0);
+        let unknown: (&[&str], f64, f64) = (&["normal"], 0.0, 0.0);
+        assert_eq!(record("x", 1.0, &[normal, eager, unknown]).normal_slowdown_p95(), Some(1.5));
+        assert_eq!(record("x", 1.0, &[eager]).normal_slowdown_p95(), None);
+    }
+
+    #[test]
+    fn throughput_is_relative_to_the_named_baseline() {
+        let job: (&[&str], f64, f64) = (&["normal"], 1.0, 2.0);
+        let records = [record("case", 10.0, &[job]), record("case-fifo", 12.0, &[job]), record("eager", 8.0, &[job])];
+        let summary = crate::summary::summarize(&records);
+        let eager = &summary.sim["eager"];
+        assert_eq!((eager.throughput_vs_case, eager.throughput_vs_case_fifo), (Some(1.25), Some(1.5)));
+        assert_eq!((eager.wait_mean_s, eager.wait_max_s, eager.bytes_paged), (2.0, 2.0, 15));
+        let alone = crate::summary::summarize(&records[2..]);
+        assert_eq!(alone.sim["eager"].throughput_vs_case, None);
+    }
+}
