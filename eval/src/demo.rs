@@ -103,7 +103,8 @@ impl Results {
         let folder = out.canonicalize().with_context(|| format!("cannot resolve {}", out.display()))?;
         let records = folder.join("records.jsonl");
         if records.exists() {
-            std::fs::remove_file(&records).with_context(|| format!("cannot replace {}", records.display()))?;
+            std::fs::remove_file(&records)
+                .with_context(|| format!("cannot replace {}", records.display()))?;
         }
         Ok(Results { folder, records: Vec::new() })
     }

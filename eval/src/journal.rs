@@ -73,7 +73,8 @@ impl Reader {
     }
 
     fn action(&mut self, now: Nanos, action: &Action) {
-        let (Action::Bind { task, .. } | Action::Refuse { task, .. } | Action::Regrant { task, .. }) = action else {
+        let (Action::Bind { task, .. } | Action::Refuse { task, .. } | Action::Regrant { task, .. }) = action
+        else {
             return;
         };
         let Some((label, asked)) = self.tasks.get(task).cloned() else { return };

@@ -55,7 +55,11 @@ pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String>
             chart.draw_series([bar]).map_err(drawing)?;
             let style = ("sans-serif", 14).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Bottom));
             chart
-                .draw_series([Text::new(format!("{value:.2}"), (SegmentValue::CenterOf(i), value + top * 0.01), style)])
+                .draw_series([Text::new(
+                    format!("{value:.2}"),
+                    (SegmentValue::CenterOf(i), value + top * 0.01),
+                    style,
+                )])
                 .map_err(drawing)?;
         }
         let one = [(SegmentValue::Exact(0), 1.0), (SegmentValue::Exact(values.len()), 1.0)];

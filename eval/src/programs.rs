@@ -19,10 +19,16 @@ impl Programs {
     /// Compiles every program whose executable is older than its sources; `progress` gets each name.
     ///
     /// `sources` is the folder that holds the programs' folders.
-    pub fn build(tools: &Tools, sources: &Path, out: &Path, mut progress: impl FnMut(&str)) -> Result<Programs> {
+    pub fn build(
+        tools: &Tools,
+        sources: &Path,
+        out: &Path,
+        mut progress: impl FnMut(&str),
+    ) -> Result<Programs> {
         let programs = Programs { folder: out.to_path_buf() };
         for folder in [programs.folder.join("programs"), programs.folder.join("inputs")] {
-            std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            std::fs::create_dir_all(&folder)
+                .with_context(|| format!("cannot create {}", folder.display()))?;
         }
         for program in eager_rodinia::programs() {
             progress(&program.name);

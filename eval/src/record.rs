@@ -178,7 +178,8 @@ pub fn read(path: &Path) -> Result<Vec<Record>> {
     text.lines()
         .enumerate()
         .map(|(number, line)| {
-            serde_json::from_str(line).with_context(|| format!("{}:{}: not a record", path.display(), number + 1))
+            serde_json::from_str(line)
+                .with_context(|| format!("{}:{}: not a record", path.display(), number + 1))
         })
         .collect()
 }

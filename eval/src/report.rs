@@ -20,7 +20,8 @@ height:1em;vertical-align:-2px;margin:0 .3em 0 1em}svg{max-width:100%;height:aut
 /// Writes the page.
 pub fn write(path: &Path, records: &[Record], summary: &Summary) -> Result<()> {
     let mut page = String::new();
-    page += "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Eager: report</title><style>";
+    page +=
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Eager: report</title><style>";
     page += STYLE;
     page += "</style></head><body><h1>Eager against CASE</h1>";
     page += &stamp(records);
@@ -84,7 +85,8 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
     let bars = |of: fn(&crate::summary::SimSummary) -> Option<f64>| -> Vec<(String, f64)> {
         records.iter().filter_map(|r| Some((r.policy.clone(), of(summary.sim.get(&r.policy)?)?))).collect()
     };
-    part += &plot::bars("Throughput relative to case (backfilling)", "ratio", &bars(|s| s.throughput_vs_case))?;
+    part +=
+        &plot::bars("Throughput relative to case (backfilling)", "ratio", &bars(|s| s.throughput_vs_case))?;
     part += &plot::bars("Throughput relative to case-fifo", "ratio", &bars(|s| s.throughput_vs_case_fifo))?;
     let policies: Vec<&str> = records.iter().map(|r| r.policy.as_str()).collect();
     part += &html_table(&SIM_HEADER, &sim_rows(&policies, summary));

@@ -80,7 +80,11 @@ fn job_record(job: &JobResult) -> JobRecord {
         grant_bytes: job.grant_bytes,
         wait_s: seconds(job.wait),
         reason: String::new(),
-        slowdown: if job.kernels_alone.0 == 0 { 0.0 } else { seconds(job.kernels) / seconds(job.kernels_alone) },
+        slowdown: if job.kernels_alone.0 == 0 {
+            0.0
+        } else {
+            seconds(job.kernels) / seconds(job.kernels_alone)
+        },
         paged_in_bytes: job.bytes_in,
         paged_out_bytes: job.bytes_out,
     }

@@ -124,7 +124,10 @@ impl Daemon {
         if !ready.contains("ready") {
             let _ = child.kill();
             let _ = child.wait();
-            bail!("eagerd did not start; it said: {}", std::fs::read_to_string(&log).unwrap_or_default().trim());
+            bail!(
+                "eagerd did not start; it said: {}",
+                std::fs::read_to_string(&log).unwrap_or_default().trim()
+            );
         }
         Ok(Daemon { child: std::cell::RefCell::new(child), run_dir, journal, log })
     }
@@ -184,7 +187,17 @@ impl Running {
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().with_context(|| format!("cannot start job {label}"))?;
         let submitted = start.elapsed().as_secs_f64();
-        Ok(Running { index, label, child, start, submitted, ended: None, status: None, timed_out: false, output })
+        Ok(Running {
+            index,
+            label,
+            child,
+            start,
+            submitted,
+            ended: None,
+            status: None,
+            timed_out: false,
+            output,
+        })
     }
 
     /// Looks whether it ended; true when it just did.

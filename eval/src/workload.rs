@@ -48,7 +48,9 @@ impl WorkloadArgs {
     pub fn choose(&self) -> Result<(WorkloadStamp, Vec<Choice>)> {
         let (name, ids) = match &self.workload {
             Some(name) => {
-                let Some(mix) = Mix::named(name) else { bail!("unknown workload `{name}`: known are W1 to W8") };
+                let Some(mix) = Mix::named(name) else {
+                    bail!("unknown workload `{name}`: known are W1 to W8")
+                };
                 (name.clone(), mix.jobs(self.seed))
             }
             None => {

@@ -27,7 +27,9 @@ impl Daemon {
             .spawn()
             .expect("start eagerd");
         let mut ready = String::new();
-        BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut ready).expect("eagerd's first line");
+        BufReader::new(child.stdout.take().expect("stdout"))
+            .read_line(&mut ready)
+            .expect("eagerd's first line");
         assert!(ready.contains("ready"), "eagerd said {ready:?}");
         Daemon { child, dir }
     }

@@ -69,7 +69,8 @@ pub fn rodinia_binary(program: &eager_rodinia::Program) -> PathBuf {
     let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     // Test binaries run side by side: each compiles to a file of its own and moves it into place.
     let binary = out.join(&program.binary);
-    let own = out.join(format!("{}.{}.{:?}", program.binary, std::process::id(), std::thread::current().id()));
+    let own =
+        out.join(format!("{}.{}.{:?}", program.binary, std::process::id(), std::thread::current().id()));
     eagercc(&sources, &own);
     std::fs::rename(&own, &binary).expect("move the program into place");
     binary

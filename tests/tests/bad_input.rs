@@ -120,10 +120,17 @@ fn no_daemon_is_said_in_one_line() {
 #[test]
 fn a_second_daemon_on_the_same_folder_gives_up() {
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0"]);
-    let output =
-        run(Command::new(tool("eagerd")).arg("--virtual").arg("1xV100-16GB").arg("--run-dir").arg(daemon.run_dir()));
+    let output = run(Command::new(tool("eagerd"))
+        .arg("--virtual")
+        .arg("1xV100-16GB")
+        .arg("--run-dir")
+        .arg(daemon.run_dir()));
     assert_line(&output, 1, &["eagerd:", "already"]);
-    assert_eq!(daemon.ask("info")["devices"].as_array().map(Vec::len), Some(1), "the first one still answers");
+    assert_eq!(
+        daemon.ask("info")["devices"].as_array().map(Vec::len),
+        Some(1),
+        "the first one still answers"
+    );
 }
 
 #[test]

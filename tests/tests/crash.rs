@@ -25,7 +25,13 @@ int main() {
 "#;
 
 fn start(daemon: &Daemon, program: &std::path::Path) -> Child {
-    daemon.run(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start")
+    daemon
+        .run(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start")
 }
 
 /// Waits until the daemon's table satisfies `holds`; fails loudly after the deadline, which is no measurement.
@@ -59,7 +65,9 @@ fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
         assert!(granted() >= 10 << 30);
 
         let second = start(&daemon, &program);
-        wait_until("the second job's request", || daemon.ask("ps")["tasks"].as_array().map(Vec::len) == Some(2));
+        wait_until("the second job's request", || {
+            daemon.ask("ps")["tasks"].as_array().map(Vec::len) == Some(2)
+        });
         kill(Pid::from_raw(first.id() as i32), Signal::SIGKILL).expect("kill");
         let took = wait_until("the death of the first job", || {
             daemon.ask("ps")["tasks"].as_array().map(Vec::len) == Some(1)
@@ -69,7 +77,11 @@ fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
 
         // Closing its input lets the survivor end; it must do so with its whole grant and exit code 0.
         let output = second.wait_with_output().expect("second job");
-        assert!(output.status.success() && text(&output).contains("done"), "under {policy}: {}", text(&output));
+        assert!(
+            output.status.success() && text(&output).contains("done"),
+            "under {policy}: {}",
+            text(&output)
+        );
         wait_until("the end of the second task", || granted() == 0);
     }
 }

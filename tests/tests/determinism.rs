@@ -26,6 +26,7 @@ fn a_daemons_journal_replays_to_the_same_decisions() {
     let text = std::fs::read_to_string(&journal).expect("journal");
     let forged = folder.path().join("forged.jsonl");
     std::fs::write(&forged, text.replacen("\"class\":\"normal\"", "\"class\":\"eager\"", 1)).expect("write");
-    let output = Command::new(tool("eager-sim")).arg("replay").arg(&forged).output().expect("start eager-sim");
+    let output =
+        Command::new(tool("eager-sim")).arg("replay").arg(&forged).output().expect("start eager-sim");
     assert!(!output.status.success(), "replay accepted a forged journal");
 }

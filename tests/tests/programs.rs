@@ -1,7 +1,9 @@
 //! The same seven executables three ways: plain on the stand-in runtime, under `eagerd`, and against NVIDIA's own
 //! `libcudart` up to its "no driver" error.
 
-use eager_tests::{daemon::Daemon, has_toolchain, rodinia_arguments, rodinia_binary, root, run, run_ok, text, tool};
+use eager_tests::{
+    daemon::Daemon, has_toolchain, rodinia_arguments, rodinia_binary, root, run, run_ok, text, tool,
+};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -38,7 +40,11 @@ fn every_program_is_right_under_each_policy() {
         let daemon = Daemon::start(&["--virtual", "4xV100-16GB", "--time-scale", "0", "--policy", policy]);
         for (program, binary) in BINARIES.iter() {
             let out = run_ok(daemon.run(binary).args(rodinia_arguments(&program.smoke, folder.path())));
-            assert!(out.lines().any(|line| line == program.expected), "{} under {policy}: {out}", program.name);
+            assert!(
+                out.lines().any(|line| line == program.expected),
+                "{} under {policy}: {out}",
+                program.name
+            );
         }
         let tasks = daemon.ask("ps")["tasks"].as_array().map(Vec::len);
         assert_eq!(tasks, Some(0), "tasks left behind under {policy}");

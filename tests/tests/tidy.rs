@@ -26,7 +26,8 @@ fn every_rust_file_starts_with_its_purpose() {
 fn files_stay_short() {
     report(rust_files().into_iter().filter_map(|path| {
         let lines = read(&path).lines().count();
-        (lines > FILE_LINES_MAX).then(|| format!("{}: {lines} lines, at most {FILE_LINES_MAX}", path.display()))
+        (lines > FILE_LINES_MAX)
+            .then(|| format!("{}: {lines} lines, at most {FILE_LINES_MAX}", path.display()))
     }));
 }
 
@@ -47,7 +48,8 @@ fn functions_stay_short() {
 fn unsafe_is_forbidden_outside_the_named_crates() {
     report(crates().into_iter().filter(|c| !UNSAFE_CRATES.contains(&c.as_str())).filter_map(|name| {
         let roots = ["src/lib.rs", "src/main.rs"].map(|file| root().join(&name).join(file));
-        let forbids = roots.iter().filter(|p| p.exists()).all(|p| read(p).contains("#![forbid(unsafe_code)]"));
+        let forbids =
+            roots.iter().filter(|p| p.exists()).all(|p| read(p).contains("#![forbid(unsafe_code)]"));
         (!forbids).then(|| format!("{name}: a crate root without #![forbid(unsafe_code)]"))
     }));
 }
@@ -74,9 +76,10 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for (start, line) in lines.iter().enumerate() {
         let trimmed = line.trim_start();
-        let is_function = ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "unsafe fn ", "pub unsafe fn "]
-            .iter()
-            .any(|head| trimmed.starts_with(head));
+        let is_function =
+            ["fn ", "pub fn ", "pub(crate) fn ", "pub(super) fn ", "unsafe fn ", "pub unsafe fn "]
+                .iter()
+                .any(|head| trimmed.starts_with(head));
         // A signature ends its line with `{` or goes on after `(`; lines of a macro's table do neither.
         if !is_function || !(trimmed.ends_with('{') || trimmed.ends_with('(')) {
             continue;
