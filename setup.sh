@@ -39,6 +39,9 @@ setup: as root on Debian 12, run: apt-get update && apt-get install --no-install
   say "installing with apt: $missing"
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq || fail "apt-get update failed: is the network there?"
+  apt-cache show clang-$LLVM >/dev/null 2>&1 ||
+    fail "apt knows no clang-$LLVM: Debian 12 has it in bookworm-security; add that to /etc/apt/sources.list:
+setup:   deb http://deb.debian.org/debian-security bookworm-security main"
   apt-get install -y -qq --no-install-recommends "${APT_PACKAGES[@]}" >.toolchain/apt.log 2>&1 ||
     fail "apt-get install failed: see .toolchain/apt.log"
 }
