@@ -417,7 +417,8 @@ impl Device {
             } else if running.remaining <= 1e-6 {
                 Some(now)
             } else if running.rate > 0.0 {
-                Some(now + (running.remaining / running.rate).ceil() as u64)
+                // Rates are 0 or not tiny, so this is far from the end of time even for a kernel that gets the leavings.
+                Some(now.saturating_add((running.remaining / running.rate).ceil() as u64))
             } else {
                 None
             };

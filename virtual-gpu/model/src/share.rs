@@ -11,8 +11,13 @@ pub struct Demand {
     pub second: f64,
 }
 
+/// A part of a resource this small is what rounding left over, not something to hand out: a kernel that ran on it would
+/// end after the end of time.
+const SPENT: f64 = 1e-6;
+
 /// Rates 0–1 in the order of `demands`: equal rates rise together until a resource is used up or full speed is
-/// reached; the next level gets what is left (UM model §2.3: leftover placement, as a fluid).
+/// reached; the next level gets what is left (UM model §2.3: leftover placement, as a fluid). A rate is 0 or above
+/// [`SPENT`].
 pub fn rates(demands: &[Demand]) -> Vec<f64> {
     let mut rates = vec![0.0; demands.len()];
     let mut levels: Vec<i32> = demands.iter().map(|d| d.level).collect();
@@ -21,13 +26,21 @@ pub fn rates(demands: &[Demand]) -> Vec<f64> {
     let mut left = [1.0_f64, 1.0];
     for level in levels {
         let mut rising: Vec<usize> = (0..demands.len()).filter(|&i| demands[i].level == level).collect();
-        while !rising.is_empty() {
+        loop {
+            let spent = left.map(|left| left <= SPENT);
+            rising.retain(|&i| {
+                let blocked = (spent[0] && demands[i].first > 0.0) || (spent[1] && demands[i].second > 0.0);
+                !blocked && rates[i] < 1.0 - 1e-9
+            });
+            if rising.is_empty() {
+                break;
+            }
             let need = |pick: fn(&Demand) -> f64| rising.iter().map(|&i| pick(&demands[i])).sum::<f64>();
             let needs = [need(|d| d.first), need(|d| d.second)];
             let mut step = rising.iter().map(|&i| 1.0 - rates[i]).fold(1.0, f64::min);
             for (need, left) in needs.iter().zip(left) {
                 if *need > 0.0 {
-                    step = step.min(left.max(0.0) / need);
+                    step = step.min(left / need);
                 }
             }
             for &i in &rising {
@@ -36,11 +49,6 @@ pub fn rates(demands: &[Demand]) -> Vec<f64> {
             for (left, need) in left.iter_mut().zip(needs) {
                 *left -= need * step;
             }
-            let spent = left.map(|left| left <= 1e-9);
-            rising.retain(|&i| {
-                let blocked = (spent[0] && demands[i].first > 0.0) || (spent[1] && demands[i].second > 0.0);
-                !blocked && rates[i] < 1.0 - 1e-9
-            });
         }
     }
     rates
@@ -83,6 +91,16 @@ mod tests {
         let got = rates(&[demand(0, 1.0, 0.2), demand(-1, 0.75, 0.2)]);
         assert_eq!(got[1], 1.0);
         assert!((got[0] - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_rounding_leaves_over_is_not_handed_on() {
+        // 49 times the nearest number to 1/49 is not 1.
+        let mut demands = vec![demand(-1, 1.0, 0.5); 49];
+        demands.push(demand(0, 1.0, 0.5));
+        let got = rates(&demands);
+        assert_eq!(got[49], 0.0);
+        assert!(got[..49].iter().all(|rate| (rate * 49.0 - 1.0).abs() < 1e-9), "{got:?}");
     }
 
     #[test]

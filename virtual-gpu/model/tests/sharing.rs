@@ -38,6 +38,26 @@ fn under_mps_priorities_rank_kernels_of_different_processes() {
 }
 
 #[test]
+fn a_kernel_that_urgent_ones_leave_nothing_waits_for_them_and_then_ends() {
+    let mut bench = bench(true);
+    bench.now = Nanos(1_000_000);
+    // 49 equal parts do not add up to exactly one, and what is left is no rate to run at.
+    let streaming = Kernel { dram_bytes: 6_750_000_000, ..sweep(vec![], 1) };
+    let urgent = Kernel { priority: -1, ..streaming.clone() };
+    let urgent: Vec<OpId> = (0..49)
+        .map(|_| {
+            let context = bench.context();
+            bench.submit(context, Op::Kernel(urgent.clone()))
+        })
+        .collect();
+    let context = bench.context();
+    let last = bench.submit(context, Op::Kernel(streaming));
+    let first = urgent.into_iter().map(|op| seconds(bench.wait(op).at)).fold(0.0, f64::max);
+    let last = seconds(bench.wait(last).at);
+    assert!((0.48..0.50).contains(&first) && (0.50..0.52).contains(&last), "{first} {last}");
+}
+
+#[test]
 fn under_mps_a_memory_bound_and_a_compute_bound_kernel_overlap() {
     let mut bench = bench(true);
     let (a, b) = (bench.context(), bench.context());
