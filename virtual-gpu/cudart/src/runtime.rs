@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use eager_gpu_model::Op;
+use eager_gpu_model::{AllocId, AllocKind, Op};
 use eager_vgpu_link::{Backend, DeviceInfo, Reply, Request, Socket};
 use eager_vgpud::{Embedded, EmbeddedConfig};
 use parking_lot::Mutex;
@@ -217,6 +217,39 @@ impl Runtime {
     pub fn wait_for_device(&self, device: u32) -> Result<(), Code> {
         let work = self.streams.lock().last_of_device(device);
         self.wait(&work)
+    }
+
+    /// Waits for all work on all devices.
+    ///
+    /// # Errors
+    /// As [`Runtime::wait`].
+    pub fn wait_for_all_devices(&self) -> Result<(), Code> {
+        self.devices.iter().try_for_each(|device| self.wait_for_device(device.index))
+    }
+
+    /// Gives a managed allocation to another device's model; returns its new name there. Nothing of it is resident
+    /// afterwards. Its way from the old device takes no modelled time: it happens when a task is bound, before any of
+    /// its kernels ran. All devices are waited for first, because work that was enqueued knows the old name.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn rehome(&self, alloc: AllocId, device: u32) -> Result<AllocId, Code> {
+        self.wait_for_all_devices()?;
+        self.open_context(device)?;
+        let is_it = |kind| matches!(kind, Kind::Modelled { alloc: other, .. } if other == alloc);
+        let found = self.memory.lock().table.iter().find(|allocation| is_it(allocation.kind)).copied();
+        let Allocation { address, bytes, .. } = found.ok_or(Code::cudaErrorInvalidValue)?;
+        let kind = AllocKind::Managed;
+        let fresh = match self.call(Request::Allocate { device, bytes, kind })? {
+            Reply::Allocated(fresh) => fresh,
+            other => return Err(unexpected(&other)),
+        };
+        self.call(Request::Free { alloc })?;
+        let mut memory = self.memory.lock();
+        memory.table.remove(address);
+        let kind = Kind::Modelled { alloc: fresh, kind };
+        memory.table.insert(Allocation { address, bytes, device, kind });
+        Ok(fresh)
     }
 
     fn write_profile(&self) {

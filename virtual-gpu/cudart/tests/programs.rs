@@ -106,6 +106,13 @@ fn managed_memory_takes_what_is_resident_and_may_exceed_the_device() {
 }
 
 #[test]
+fn managed_memory_moves_to_the_device_it_is_used_on_and_is_freed_after_its_kernels() {
+    let Some(built) = built() else { return };
+    let two_slow = [("EAGER_VGPU", "2xV100-16GB"), ("EAGER_VGPU_TIME_SCALE", "200")];
+    run(built, "managed-elsewhere", &two_slow);
+}
+
+#[test]
 fn out_of_memory_is_an_answer_that_a_program_recovers_from() {
     let Some(built) = built() else { return };
     run(built, "out-of-memory", SMALL);

@@ -93,8 +93,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::Handled(())
     }
 
-    /// Waits for device work that may still use memory that the CPU is about to write.
-    fn quiesce(&self, thread: &mut Thread, owner: TaskKey, order: Order) -> CudaResult<()> {
+    /// Waits for device work that may still use memory that the CPU is about to write, or that is about to be freed.
+    pub(crate) fn quiesce(&self, thread: &mut Thread, owner: TaskKey, order: Order) -> CudaResult<()> {
         let (device, needed, marks) = {
             let state = self.state.lock();
             let device = state.task(owner).map(|task| task.terms.device);

@@ -2,7 +2,7 @@
 
 use crate::ledger::Origin;
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
@@ -88,6 +88,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(owner) = self.state.lock().ledger.get(address).map(|allocation| allocation.owner) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
+        if let Err(error) = self.wait_for_users(thread, address) {
+            return Outcome::Fail(error);
+        }
         // Out of the ledger before it is freed: another thread may get the same address at once.
         let Some(allocation) = self.lock_settled(owner).ledger.remove(address) else {
             return Outcome::PassThrough(Why::NotOurs);
@@ -104,6 +107,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         drop(state);
         self.destroy(streams);
         Outcome::Handled(())
+    }
+
+    /// Managed memory may have been allocated while another device was current than the one its task was bound to, and
+    /// CUDA does not say that `cudaFree` waits for any other device than the current one. So the task's is waited for.
+    fn wait_for_users(&self, thread: &mut Thread, address: u64) -> CudaResult<()> {
+        let user = {
+            let state = self.state.lock();
+            let managed = state.ledger.get(address).filter(|allocation| allocation.origin != Origin::Plain);
+            let owner = managed.and_then(|allocation| state.task(allocation.owner));
+            owner.filter(|task| task.phase == Phase::Bound).map(|task| task.key)
+        };
+        user.map_or(Ok(()), |key| self.quiesce(thread, key, Order::Blocking))
     }
 
     /// Counts an allocation and asks for what goes beyond what the daemon holds.

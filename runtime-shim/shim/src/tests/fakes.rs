@@ -103,7 +103,11 @@ impl Runtime for Arc<FakeCuda> {
     }
 
     fn free(&self, address: u64) -> CudaResult<()> {
-        self.0.lock().live.remove(&address).map(drop).ok_or(CudaError::INVALID_VALUE)
+        let mut state = self.0.lock();
+        let bytes = state.live.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
+        let device = state.device;
+        state.log.push(format!("free {bytes} on {device}"));
+        Ok(())
     }
 
     fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()> {

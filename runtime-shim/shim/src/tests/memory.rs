@@ -107,6 +107,24 @@ fn a_host_write_waits_for_kernels_that_may_still_read() {
 }
 
 #[test]
+fn managed_memory_is_freed_after_the_kernels_of_its_tasks_device() {
+    let mut bench = Bench::new();
+    bench.daemon.bind_on(1);
+    let (a, b) = (bench.malloc(60), bench.malloc(40));
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    bench.cuda.log();
+    assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
+    assert_eq!(
+        bench.cuda.log(),
+        ["device sync", "free 60 on 1"],
+        "it was allocated while device 0 was current"
+    );
+    assert_eq!(bench.daemon.counters(), (1, 1));
+    assert_eq!(bench.shim.free(&mut bench.thread, b), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["free 40 on 1", "destroy stream 257"], "nothing runs any more");
+}
+
+#[test]
 fn copies_of_plain_memory_go_as_they_are() {
     let mut bench = Bench::new();
     bench.shim.task_begin(&mut bench.thread, SITE, 100);

@@ -1,7 +1,8 @@
 //! Prefetch and advice for managed memory (CUDA 13 signatures, with a location).
 //!
-//! Trap: managed memory belongs to the device that was current when it was allocated; moving it to another device is
-//! not modelled and refused.
+//! Trap: to the model, managed memory belongs to one device: the one that was current when it was allocated, until
+//! another one is named here as its place. Then the whole allocation moves there ([`Runtime::rehome`]); kernels of the
+//! other devices still compute with it, in no modelled time.
 
 use core::ffi::{c_int, c_void};
 
@@ -11,7 +12,7 @@ use eager_vgpu_link::Request;
 use super::{open, stream_key};
 use crate::memory::Kind;
 use crate::runtime::Runtime;
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
 
 /// `cudaMemLocation` with the type as a plain number.
 #[repr(C)]
@@ -21,43 +22,64 @@ pub struct MemLocation {
     id: c_int,
 }
 
+/// Where managed memory shall be.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    Host,
+    Device(u32),
+}
+
 impl MemLocation {
-    /// Where the location is, for memory that belongs to `device`.
-    fn resolve(self, device: u32) -> Result<Location, Code> {
+    /// # Errors
+    /// `cudaErrorInvalidValue` for a kind of location that CUDA does not have, `cudaErrorInvalidDevice`.
+    fn target(self, runtime: &Runtime) -> Result<Target, Code> {
         const DEVICE: u32 = 1;
         const HOST: u32 = 2;
         const HOST_NUMA: u32 = 3;
         const HOST_NUMA_CURRENT: u32 = 4;
         match self.kind {
-            DEVICE if u32::try_from(self.id) == Ok(device) => Ok(Location::Device),
             DEVICE => {
-                let to = self.id;
-                say(format_args!(
-                    "managed memory of device {device} cannot move to device {to}: not modelled"
-                ));
-                Err(Code::cudaErrorNotSupported)
+                let device = u32::try_from(self.id).map_err(|_| Code::cudaErrorInvalidDevice)?;
+                runtime.device(device).map(|_| Target::Device(device))
             }
-            HOST | HOST_NUMA | HOST_NUMA_CURRENT => Ok(Location::Host),
+            HOST | HOST_NUMA | HOST_NUMA_CURRENT => Ok(Target::Host),
             _ => Err(Code::cudaErrorInvalidValue),
         }
     }
 }
 
+/// A part of a managed allocation.
 struct Managed {
     alloc: AllocId,
     device: u32,
     range: Range,
 }
 
-fn managed(runtime: &Runtime, pointer: *const c_void, bytes: usize) -> Result<Managed, Code> {
-    let memory = runtime.memory.lock();
-    let found = memory.table.find(pointer as u64).ok_or(Code::cudaErrorInvalidValue)?;
-    let range = found.range(pointer as u64, bytes as u64).filter(|range| range.bytes > 0);
-    match (found.kind, range) {
-        (Kind::Modelled { alloc, kind: AllocKind::Managed }, Some(range)) => {
-            Ok(Managed { alloc, device: found.device, range })
+impl Managed {
+    /// # Errors
+    /// `cudaErrorInvalidValue` if this is no managed memory, or not within one allocation.
+    fn find(runtime: &Runtime, pointer: *const c_void, bytes: usize) -> Result<Managed, Code> {
+        let memory = runtime.memory.lock();
+        let found = memory.table.find(pointer as u64).ok_or(Code::cudaErrorInvalidValue)?;
+        let range = found.range(pointer as u64, bytes as u64).filter(|range| range.bytes > 0);
+        match (found.kind, range) {
+            (Kind::Modelled { alloc, kind: AllocKind::Managed }, Some(range)) => {
+                Ok(Managed { alloc, device: found.device, range })
+            }
+            _ => Err(Code::cudaErrorInvalidValue),
         }
-        _ => Err(Code::cudaErrorInvalidValue),
+    }
+
+    /// The same memory, with its whole allocation on the target's device; and the location there.
+    fn at(self, runtime: &Runtime, target: Target) -> Result<(Managed, Location), Code> {
+        match target {
+            Target::Host => Ok((self, Location::Host)),
+            Target::Device(device) if device == self.device => Ok((self, Location::Device)),
+            Target::Device(device) => {
+                let alloc = runtime.rehome(self.alloc, device)?;
+                Ok((Managed { alloc, device, ..self }, Location::Device))
+            }
+        }
     }
 }
 
@@ -71,11 +93,11 @@ pub extern "C" fn cudaMemPrefetchAsync(
 ) -> Code {
     guard("cudaMemPrefetchAsync", bytes, || {
         let (runtime, current) = open()?;
-        let Managed { alloc, device, range } = managed(runtime, pointer, bytes)?;
+        let managed = Managed::find(runtime, pointer, bytes)?;
         if flags != 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
-        let to = location.resolve(device)?;
+        let (Managed { alloc, device, range }, to) = managed.at(runtime, location.target(runtime)?)?;
         let prefetch = move || runtime.run_op(device, Op::Prefetch { alloc, range, to });
         runtime.enqueue(stream_key(stream, current), Vec::new(), prefetch)?;
         Ok(())
@@ -94,13 +116,13 @@ pub extern "C" fn cudaMemAdvise(
     const UNSET_PREFERRED_LOCATION: u32 = 4;
     guard("cudaMemAdvise", bytes, || {
         let (runtime, _) = open()?;
-        let Managed { alloc, device, range } = managed(runtime, pointer, bytes)?;
-        let advice = match advice {
-            SET_PREFERRED_LOCATION => match location.resolve(device)? {
-                Location::Device => Advice::PreferredDevice,
-                Location::Host => Advice::PreferredHost,
+        let managed = Managed::find(runtime, pointer, bytes)?;
+        let (Managed { alloc, range, .. }, advice) = match advice {
+            SET_PREFERRED_LOCATION => match managed.at(runtime, location.target(runtime)?)? {
+                (managed, Location::Device) => (managed, Advice::PreferredDevice),
+                (managed, Location::Host) => (managed, Advice::PreferredHost),
             },
-            UNSET_PREFERRED_LOCATION => Advice::PreferredNone,
+            UNSET_PREFERRED_LOCATION => (managed, Advice::PreferredNone),
             1 | 2 | 5 | 6 => return Ok(()),
             _ => return Err(Code::cudaErrorInvalidValue),
         };

@@ -68,7 +68,7 @@ fn free_modelled(runtime: &Runtime, alloc: AllocId) -> Result<(), Code> {
     runtime.call(Request::Free { alloc }).map(drop)
 }
 
-/// Waits for the device first, as CUDA does.
+/// Waits first, as CUDA does: for the device that the memory is on, or for all if any of them may use it.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFree(pointer: *mut c_void) -> Code {
     guard("cudaFree", 0, || {
@@ -82,8 +82,11 @@ pub extern "C" fn cudaFree(pointer: *mut c_void) -> Code {
             let found = memory.table.starting_at(address).ok_or(Code::cudaErrorInvalidValue)?;
             *found
         };
-        let Kind::Modelled { alloc, .. } = allocation.kind else { return Err(Code::cudaErrorInvalidValue) };
-        runtime.wait_for_device(allocation.device)?;
+        let Kind::Modelled { alloc, kind } = allocation.kind else { return Err(Code::cudaErrorInvalidValue) };
+        match kind {
+            AllocKind::Device => runtime.wait_for_device(allocation.device)?,
+            AllocKind::Managed => runtime.wait_for_all_devices()?,
+        }
         free_modelled(runtime, alloc)?;
         runtime.memory.lock().forget(&allocation);
         Ok(())
@@ -125,7 +128,7 @@ fn allocate_pinned(bytes: usize) -> Result<*mut c_void, Code> {
     Ok(address.cast())
 }
 
-/// Waits for the device first, because a copy may still use the memory.
+/// Waits for all devices first, because a copy may still use the memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
     guard("cudaFreeHost", 0, || {
@@ -136,9 +139,7 @@ pub extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
         let found = runtime.memory.lock().table.starting_at(pointer as u64).copied();
         let allocation =
             found.filter(|found| found.kind == Kind::Pinned).ok_or(Code::cudaErrorInvalidValue)?;
-        for device in &runtime.devices {
-            runtime.wait_for_device(device.index)?;
-        }
+        runtime.wait_for_all_devices()?;
         runtime.memory.lock().forget(&allocation);
         Ok(())
     })

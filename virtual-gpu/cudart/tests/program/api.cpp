@@ -208,10 +208,44 @@ static void managed() {
     std::vector<int> out(count);
     OK(cudaMemcpy(out.data(), values, bytes, cudaMemcpyDeviceToHost));
     EXPECT(out[3] == 16);
-    const cudaMemLocation other = {cudaMemLocationTypeDevice, 1};
-    EXPECT(cudaMemPrefetchAsync(values, bytes, other, 0, nullptr) == cudaErrorNotSupported);
+    const cudaMemLocation nowhere = {cudaMemLocationTypeDevice, 1};
+    EXPECT(cudaMemPrefetchAsync(values, bytes, nowhere, 0, nullptr) == cudaErrorInvalidDevice);
     OK(cudaFree(values));
     EXPECT(free_bytes() == free_at_first);
+}
+
+// Run with two devices and a time scale that makes the kernel take long after its results are there.
+static void managed_elsewhere() {
+    const size_t bytes = 8 << 20;
+    const int count = bytes / sizeof(int);
+    int *values = nullptr, *copy = nullptr;
+    OK(cudaMallocManaged((void **)&values, bytes, cudaMemAttachGlobal));  // While device 0 is current.
+    for (int i = 0; i < count; i++) values[i] = i;
+    OK(cudaSetDevice(1));
+    OK(cudaMalloc((void **)&copy, bytes));
+    const size_t free_at_first = free_bytes();
+    const cudaMemLocation here = {cudaMemLocationTypeDevice, 1};
+    OK(cudaMemAdvise(values, bytes, cudaMemAdviseSetPreferredLocation, here));
+    OK(cudaMemPrefetchAsync(values, bytes, here, 0, nullptr));
+    OK(cudaDeviceSynchronize());
+    EXPECT(free_at_first - free_bytes() == bytes);
+    OK(scale(values, count, 2));
+    OK(cudaMemcpy(copy, values, bytes, cudaMemcpyDeviceToDevice));
+    OK(cudaFree(values));
+    OK(cudaStreamQuery(nullptr));  // The free has waited for this device, though the memory was made on the other.
+    EXPECT(free_bytes() == free_at_first);
+
+    OK(cudaSetDevice(0));
+    OK(cudaMallocManaged((void **)&values, bytes, cudaMemAttachGlobal));
+    for (int i = 0; i < count; i++) values[i] = i;
+    OK(cudaSetDevice(1));
+    OK(scale(values, count, 3));  // Nobody said that the memory is used here.
+    OK(cudaMemcpy(copy, values, bytes, cudaMemcpyDeviceToDevice));
+    OK(cudaFree(values));
+    OK(cudaStreamQuery(nullptr));
+    std::vector<int> out(count);
+    OK(cudaMemcpy(out.data(), copy, bytes, cudaMemcpyDeviceToHost));
+    EXPECT(out[0] == 5 && out[count - 1] == 3 * (count - 1) + 5);
 }
 
 // Run with a capacity of 16 MiB.
@@ -347,7 +381,7 @@ int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(); } scenarios[] = {
         {"copies", copies},   {"symbols", symbols},     {"managed", managed}, {"out-of-memory", out_of_memory},
         {"streams", streams}, {"launch-errors", launch_errors}, {"questions", questions},
-        {"hold", hold},       {"take", take},
+        {"hold", hold},       {"take", take},           {"managed-elsewhere", managed_elsewhere},
     };
     for (auto &scenario : scenarios) {
         if (argc == 2 && !std::strcmp(argv[1], scenario.name)) {
