@@ -28,6 +28,8 @@ pub trait Scheduler {
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent>;
     /// What holds for a slot now; `None`: the daemon is gone.
     fn cell(&self, slot: Slot) -> Option<TaskCell>;
+    /// Why the slot stands as it does, in words; empty if nothing is known.
+    fn reason(&self, slot: Slot) -> String;
     /// The gate word of a slot: one load.
     fn gate(&self, slot: Slot) -> u64;
     /// The flags of a slot: one load.
@@ -50,6 +52,10 @@ impl Scheduler for ClientConnection {
 
     fn cell(&self, slot: Slot) -> Option<TaskCell> {
         ClientConnection::cell(self, slot)
+    }
+
+    fn reason(&self, slot: Slot) -> String {
+        ClientConnection::reason(self, slot).unwrap_or_default()
     }
 
     fn gate(&self, slot: Slot) -> u64 {

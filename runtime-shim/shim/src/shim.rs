@@ -39,11 +39,11 @@ pub(crate) enum Stop {
 }
 
 /// Answer to a request for memory.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Bound(Terms),
-    /// Number of the reason.
-    Refused(u32),
+    /// Why, in words.
+    Refused(String),
 }
 
 #[derive(Debug)]
@@ -214,9 +214,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let cell = self.cell(slot)?;
             match cell.state {
                 STATE_BOUND if answered(&cell, sequence) => return Ok(Answer::Bound(Terms::read(&cell))),
-                STATE_REFUSED if answered(&cell, sequence) => return Ok(Answer::Refused(cell.reason)),
+                STATE_REFUSED if answered(&cell, sequence) => {
+                    return Ok(Answer::Refused(self.reason(slot, cell.reason)));
+                }
                 _ => self.sleep(slot, cell.sequence, &mut unheard)?,
             }
+        }
+    }
+
+    /// Why the daemon refused, in its words.
+    pub(crate) fn reason(&self, slot: Slot, number: u32) -> String {
+        let words = self.scheduler.as_ref().map(|scheduler| scheduler.reason(slot)).unwrap_or_default();
+        match words.strip_prefix("refused: ").unwrap_or(&words) {
+            "" => format!("reason {number}"),
+            words => words.to_owned(),
         }
     }
 

@@ -71,7 +71,7 @@ fn serve_one(listener: &OwnedFd) -> Vec<RequestBody> {
             if !ended {
                 (cell.state, cell.class, cell.device, cell.grant) = (STATE_BOUND, CLASS_NORMAL, 3, 64);
             }
-            pages.publish_cell(request.slot, &cell);
+            pages.publish_cell(request.slot, &cell, "");
             asked.push(request.body);
         }
     }

@@ -222,7 +222,7 @@ impl Dispatch {
         let state = self.clients.get_mut(&client)?.slots.get_mut(slot);
         match action {
             Action::Bind { .. } => state.bound(),
-            Action::Refuse { reason, .. } => state.refuse(reason.code()),
+            Action::Refuse { reason, .. } => state.refuse(reason.clone()),
             _ => {}
         }
         if state.task != Some(task) {
@@ -236,8 +236,8 @@ impl Dispatch {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let state = client.slots.get_mut(slot);
         let view = state.task.and_then(|task| self.scheduler.task(task));
-        let cell = state.cell(view.as_ref(), self.scheduler.traits());
-        client.pages.publish_cell(slot, &cell);
+        let (cell, reason) = state.answer(view.as_ref(), self.scheduler.traits());
+        client.pages.publish_cell(slot, &cell, &reason);
     }
 
     /// A task that is watched from now on tells its changes by itself; how it stands at this moment the daemon reads.

@@ -3,7 +3,7 @@
 //! Trap: requests come from strangers and in any order. One that makes no sense is answered (so that nobody waits for
 //! it), changes nothing, and is a strike; too many strikes end the connection.
 
-use eager_core::action::{Class, Gate};
+use eager_core::action::{Class, Gate, Reason};
 use eager_core::event::{AccessClass, Event, KernelRequest, TaskRequest};
 use eager_core::policy::Traits;
 use eager_core::scheduler::{Stage, TaskView};
@@ -24,10 +24,10 @@ pub struct TaskSlot {
     /// Sequence of the last request of this slot.
     last: u32,
     answered: u32,
-    /// Why the task was refused ([`eager_core::action::Reason::code`]).
-    refused: Option<u32>,
+    /// Why the task was refused.
+    refused: Option<Reason>,
     /// Why its last extension was refused.
-    extend_refused: Option<u32>,
+    extend_refused: Option<Reason>,
     /// Raised whenever the gate changes.
     epoch: u16,
     gate: Option<Gate>,
@@ -110,7 +110,7 @@ impl TaskSlot {
     }
 
     /// The core refused the task, or its last extension; gives up the task in the first case.
-    pub fn refuse(&mut self, reason: u32) {
+    pub fn refuse(&mut self, reason: Reason) {
         if self.begin_is_open {
             let (last, epoch) = (self.last, self.epoch);
             *self = TaskSlot { last, answered: last, refused: Some(reason), epoch, ..TaskSlot::default() };
@@ -119,29 +119,35 @@ impl TaskSlot {
         }
     }
 
-    /// What the slot's cell says now. `view` is the core's view of the slot's task.
-    pub fn cell(&mut self, view: Option<&TaskView<'_>>, traits: Traits) -> TaskCell {
+    /// What the slot's cell says now, and why in words. `view` is the core's view of the slot's task.
+    pub fn answer(&mut self, view: Option<&TaskView<'_>>, traits: Traits) -> (TaskCell, String) {
+        let cell = self.cell(view, traits);
+        let reason: Option<&Reason> = match view.map(|view| &view.stage) {
+            None => self.refused.as_ref(),
+            Some(Stage::Waiting { reason }) => Some(reason),
+            Some(Stage::Bound { reason, .. }) => Some(self.extend_refused.as_ref().unwrap_or(*reason)),
+        };
+        let number = reason.map_or(0, Reason::code);
+        (TaskCell { reason: number, ..cell }, reason.map_or_else(String::new, Reason::to_string))
+    }
+
+    fn cell(&mut self, view: Option<&TaskView<'_>>, traits: Traits) -> TaskCell {
         let answered = self.answered;
         let free = TaskCell { answered, ..TaskCell::new_zeroed() };
         let Some(view) = view else {
-            return match self.refused {
-                Some(reason) => TaskCell { state: reply::STATE_REFUSED, reason, ..free },
-                None => free,
-            };
+            let state = if self.refused.is_some() { reply::STATE_REFUSED } else { reply::STATE_FREE };
+            return TaskCell { state, ..free };
         };
         let asked = TaskCell { requirement: view.requirement.0, ..free };
         match &view.stage {
-            Stage::Waiting { reason } => {
-                TaskCell { state: reply::STATE_WAITING, reason: reason.code(), ..asked }
-            }
-            Stage::Bound { device, class, grant, managed, reason, gate, watched, .. } => TaskCell {
+            Stage::Waiting { .. } => TaskCell { state: reply::STATE_WAITING, ..asked },
+            Stage::Bound { device, class, grant, managed, gate, watched, .. } => TaskCell {
                 state: reply::STATE_BOUND,
                 device: device.0,
                 class: class_number(*class),
                 flags: self.flags(*class, *managed, *gate, *watched, traits),
                 grant: grant.0,
                 gate: self.gate_word(*gate),
-                reason: self.extend_refused.unwrap_or_else(|| reason.code()),
                 ..asked
             },
         }

@@ -3,7 +3,8 @@
 //! A cell is a seqlock: the daemon makes `sequence` odd, writes, makes it even, then wakes the futex on it. The client
 //! reads again when `sequence` was odd or changed. State, not messages: a cell always says what holds now, so a lost
 //! wake-up or a restarted daemon cannot leave the two out of step. `gate` alone may also be read on its own, without
-//! the seqlock: it is one word, and a launch costs one load.
+//! the seqlock: it is one word, and a launch costs one load. Each cell has a sentence beside it, [`ReplyPage::texts`],
+//! written under the same seqlock.
 
 use crate::TASK_SLOTS;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -30,7 +31,7 @@ pub struct TaskCell {
     pub requirement: u64,
     /// See [`gate`].
     pub gate: u64,
-    /// Why it waits or was refused: number of the core's reason; text by `eager explain`/`eager ps`.
+    /// Why it stands so: number of the core's reason; in words in [`ReplyPage::texts`].
     pub reason: u32,
     pub reserved: u32,
     pub padding: [u8; 8],
@@ -55,7 +56,12 @@ pub struct ReplyPage {
     pub tail: u32,
     pub reserved: [u8; 48],
     pub cells: [TaskCell; TASK_SLOTS],
+    /// `reason` of each cell in words, for people: see [`crate::text`]. Empty for a free slot.
+    pub texts: [[u8; REASON_BYTES]; TASK_SLOTS],
 }
+
+/// Room for a reason in words; a longer one is cut.
+pub const REASON_BYTES: usize = 192;
 
 pub const STATE_FREE: u32 = 0;
 pub const STATE_WAITING: u32 = 1;
@@ -107,4 +113,4 @@ pub mod gate {
 }
 
 const _: () = assert!(size_of::<TaskCell>() == 64);
-const _: () = assert!(size_of::<ReplyPage>() == 64 + 64 * TASK_SLOTS);
+const _: () = assert!(size_of::<ReplyPage>() == 64 + (64 + REASON_BYTES) * TASK_SLOTS);

@@ -4,7 +4,7 @@
 //! the numbers.
 
 use eager_proto::hello::{Hello, Refusal, Welcome};
-use eager_proto::reply::{ReplyPage, TaskCell, gate};
+use eager_proto::reply::{REASON_BYTES, ReplyPage, TaskCell, gate};
 use eager_proto::request::{
     BEGIN_LAZY, BEGIN_MANAGED, Malformed, Request, RequestBody, RequestPage, RequestRecord, Slot,
     TaskCounters, decode, encode,
@@ -26,8 +26,9 @@ fn layouts_are_pinned() {
     );
     assert_eq!(offset_of!(RequestRecord, text), 56);
     assert_eq!(offset_of!(TaskCounters, retired), 8);
-    assert_eq!((size_of::<ReplyPage>(), align_of::<ReplyPage>()), (1088, 8));
+    assert_eq!((size_of::<ReplyPage>(), align_of::<ReplyPage>()), (4160, 8));
     assert_eq!((offset_of!(ReplyPage, tail), offset_of!(ReplyPage, cells)), (12, 64));
+    assert_eq!((offset_of!(ReplyPage, texts), REASON_BYTES), (1088, 192));
     assert_eq!(
         [
             offset_of!(TaskCell, sequence),

@@ -4,13 +4,13 @@
 //! socket every [`LIVENESS_INTERVAL`]. After `fork` the child must make its own connection; [`ClientConnection::send`]
 //! refuses to speak for the parent.
 
-use crate::pages::{Mapping, PageError, Replies, Requests};
+use crate::pages::{Cell, Mapping, PageError, Replies, Requests};
 use crate::{futex, packet};
 use eager_proto::RING_SLOTS;
 use eager_proto::hello::{Hello, WELCOME_OK, Welcome};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{Request, RequestBody, Slot, encode};
-use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR};
+use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, text};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
@@ -144,8 +144,20 @@ impl ClientConnection {
     /// What holds for a slot now. `None` when the daemon stopped in the middle of writing it: treat it as gone.
     pub fn cell(&self, slot: Slot) -> Option<TaskCell> {
         let cell = &self.replies.cells[slot.index()];
+        self.snapshot(cell, || cell.read())
+    }
+
+    /// Why the slot stands as it does, in words and safe to print; empty for a free slot. `None` as for [`Self::cell`].
+    pub fn reason(&self, slot: Slot) -> Option<String> {
+        let cell = &self.replies.cells[slot.index()];
+        let packed = self.snapshot(cell, || cell.read_text(&self.replies.texts[slot.index()]))?;
+        Some(text::unpack(&packed))
+    }
+
+    /// Reads until no write comes between.
+    fn snapshot<T>(&self, cell: &Cell, read: impl Fn() -> Result<T, u32>) -> Option<T> {
         for _ in 0..SNAPSHOT_TRIES {
-            match cell.read() {
+            match read() {
                 Ok(value) => return Some(value),
                 Err(sequence) if sequence & 1 == 1 => {
                     // The writer wakes sleepers when it is done; an error only makes this try shorter.

@@ -5,10 +5,10 @@
 
 use crate::pages::{Mapping, PageError, Replies, Requests};
 use crate::{futex, packet};
-use eager_proto::RING_SLOTS;
 use eager_proto::hello::Welcome;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestRecord, Slot};
+use eager_proto::{RING_SLOTS, text};
 use nix::errno::Errno;
 use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
@@ -83,10 +83,11 @@ impl ClientPages {
         Ok(Some(record))
     }
 
-    /// Replaces a slot's answer and wakes whoever sleeps on it (`value.sequence` is ignored).
-    pub fn publish_cell(&self, slot: Slot, value: &TaskCell) {
+    /// Replaces a slot's answer, `reason` being its reason in words, and wakes whoever sleeps on it (`value.sequence` is
+    /// ignored).
+    pub fn publish_cell(&self, slot: Slot, value: &TaskCell, reason: &str) {
         let cell = &self.replies.cells[slot.index()];
-        cell.write(value);
+        cell.write(value, &self.replies.texts[slot.index()], text::pack(reason));
         futex::wake_all(&cell.sequence);
     }
 

@@ -3,7 +3,7 @@
 //! Trap: the bytes belong to two processes. A plain reference into them would let the compiler read a word twice or
 //! assume that it does not change; atomics do not, and `Mapping` hands out nothing else.
 
-use eager_proto::reply::{ReplyPage, TaskCell};
+use eager_proto::reply::{REASON_BYTES, ReplyPage, TaskCell};
 use eager_proto::request::{RequestPage, RequestRecord};
 use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, RING_SLOTS, TASK_SLOTS};
 use nix::errno::Errno;
@@ -63,12 +63,21 @@ pub(crate) struct Cell {
 pub(crate) struct Replies {
     pub(crate) header: Header,
     pub(crate) cells: [Cell; TASK_SLOTS],
+    pub(crate) texts: [Text; TASK_SLOTS],
+}
+
+/// A cell's reason in words; belongs to the cell's seqlock.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Text {
+    words: [AtomicU64; REASON_BYTES / 8],
 }
 
 const _: () = assert!(size_of::<Requests>() == size_of::<RequestPage>());
 const _: () = assert!(size_of::<Replies>() == size_of::<ReplyPage>());
 const _: () = assert!(size_of::<Record>() == size_of::<RequestRecord>());
 const _: () = assert!(size_of::<Cell>() == size_of::<TaskCell>());
+const _: () = assert!(std::mem::offset_of!(Replies, texts) == std::mem::offset_of!(ReplyPage, texts));
 /// `Cell::words` index of the gate word.
 const GATE_WORD: usize = (std::mem::offset_of!(TaskCell, gate) - 8) / 8;
 
@@ -221,39 +230,50 @@ impl Requests {
 }
 
 impl Cell {
-    /// Daemon, the only writer: replaces the cell's value (`value.sequence` is ignored).
-    pub(crate) fn write(&self, value: &TaskCell) {
+    /// Daemon, the only writer: replaces the cell's value (`value.sequence` is ignored) and the text beside it.
+    pub(crate) fn write(&self, value: &TaskCell, text: &Text, packed: [u8; REASON_BYTES]) {
         let words: [u64; 8] = zerocopy::transmute!(*value);
         let before = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(before | 1, Ordering::Relaxed);
-        // Release fence: pairs with the acquire fence in `read`. A reader that saw one of the stores below also sees
+        // Release fence: pairs with the acquire fence in `consistently`. A reader that saw one of the stores below also sees
         // the odd sequence above, and reads again.
         fence(Ordering::Release);
         self.state.store(value.state, Ordering::Relaxed);
         for (shared, word) in self.words.iter().zip(&words[1..]) {
             shared.store(*word, Ordering::Relaxed);
         }
-        // Release: pairs with the acquire load of `sequence` in `read` and `ClientConnection::wait_cell`.
+        text.store(packed);
+        // Release: pairs with the acquire load of `sequence` in `consistently` and `ClientConnection::wait_cell`.
         self.sequence.store((before | 1).wrapping_add(1), Ordering::Release);
     }
 
     /// One try to read a consistent value: `Err(sequence)` when a write was or came between.
     pub(crate) fn read(&self) -> Result<TaskCell, u32> {
+        self.consistently(|sequence| {
+            let mut words = [0u64; 8];
+            let state = self.state.load(Ordering::Relaxed);
+            for (word, shared) in words[1..].iter_mut().zip(&self.words) {
+                *word = shared.load(Ordering::Relaxed);
+            }
+            let value: TaskCell = zerocopy::transmute!(words);
+            TaskCell { sequence, state, ..value }
+        })
+    }
+
+    /// One try to read the text beside the cell.
+    pub(crate) fn read_text(&self, text: &Text) -> Result<[u8; REASON_BYTES], u32> {
+        self.consistently(|_| text.load())
+    }
+
+    /// Runs `load`, which gets the sequence, and throws its result away when a write was or came between.
+    fn consistently<T>(&self, load: impl FnOnce(u32) -> T) -> Result<T, u32> {
         // Acquire: pairs with the release store of `sequence` at the end of `write`.
         let before = self.sequence.load(Ordering::Acquire);
-        let mut words = [0u64; 8];
-        let state = self.state.load(Ordering::Relaxed);
-        for (word, shared) in words[1..].iter_mut().zip(&self.words) {
-            *word = shared.load(Ordering::Relaxed);
-        }
+        let value = load(before);
         // Acquire fence: pairs with the release fence in `write`.
         fence(Ordering::Acquire);
         let after = self.sequence.load(Ordering::Relaxed);
-        if before & 1 == 1 || before != after {
-            return Err(after);
-        }
-        let value: TaskCell = zerocopy::transmute!(words);
-        Ok(TaskCell { sequence: before, state, ..value })
+        if before & 1 == 1 || before != after { Err(after) } else { Ok(value) }
     }
 
     /// The flags alone: one load, no seqlock.
@@ -266,6 +286,23 @@ impl Cell {
     pub(crate) fn gate(&self) -> u64 {
         // Acquire: pairs with the release fence in `write` before the words are stored.
         self.words[GATE_WORD].load(Ordering::Acquire)
+    }
+}
+
+impl Text {
+    fn store(&self, packed: [u8; REASON_BYTES]) {
+        let words: [u64; REASON_BYTES / 8] = zerocopy::transmute!(packed);
+        for (shared, word) in self.words.iter().zip(words) {
+            shared.store(word, Ordering::Relaxed);
+        }
+    }
+
+    fn load(&self) -> [u8; REASON_BYTES] {
+        let mut words = [0u64; REASON_BYTES / 8];
+        for (word, shared) in words.iter_mut().zip(&self.words) {
+            *word = shared.load(Ordering::Relaxed);
+        }
+        zerocopy::transmute!(words)
     }
 }
 

@@ -137,7 +137,7 @@ fn pages_are_sealed() {
         File::options().read(true).write(true).open(reopened).and_then(|mut file| file.write_all(b"x"));
     assert_eq!(denied(mapped), eperm, "the reply page can be reopened for writing");
     // The daemon, which mapped it before, still writes, and the client still sees it.
-    served.pages.publish_cell(slot(1), &TaskCell { grant: 9, ..TaskCell::new_zeroed() });
+    served.pages.publish_cell(slot(1), &TaskCell { grant: 9, ..TaskCell::new_zeroed() }, "");
     assert_eq!(client.cell(slot(1)).expect("whole").grant, 9);
 }
 
@@ -150,7 +150,7 @@ fn an_answer_wakes_a_sleeper() {
         let sleeper = scope.spawn(|| client.wait_cell(slot(4), before.sequence, Instant::now() + LONG));
         let word = gate::pack(true, 1, u64::MAX);
         let answer = TaskCell { state: STATE_BOUND, device: 3, gate: word, ..TaskCell::new_zeroed() };
-        served.pages.publish_cell(slot(4), &answer);
+        served.pages.publish_cell(slot(4), &answer, "starts: there is room");
         assert_eq!(sleeper.join().expect("sleeper"), Wait::Changed);
     });
     let after = client.cell(slot(4)).expect("whole");
@@ -159,7 +159,11 @@ fn an_answer_wakes_a_sleeper() {
         (STATE_BOUND, 3, before.sequence.wrapping_add(2))
     );
     assert!(gate::admits(client.gate(slot(4)), 1 << 40));
+    assert_eq!(client.reason(slot(4)).expect("whole"), "starts: there is room");
     assert_eq!(client.cell(slot(5)).expect("whole").state, 0, "the next cell is untouched");
+    assert_eq!(client.reason(slot(5)).expect("whole"), "");
+    served.pages.publish_cell(slot(4), &TaskCell::new_zeroed(), &"é".repeat(200));
+    assert_eq!(client.reason(slot(4)).expect("whole"), "é".repeat(96), "cut at a whole character");
 }
 
 /// Every field of a cell is derived from one number, so a torn read cannot go unseen.
@@ -176,7 +180,8 @@ fn a_cell_is_never_seen_half_written() {
         reason: n,
         ..TaskCell::new_zeroed()
     };
-    served.pages.publish_cell(slot(0), &value(0));
+    let reason = |n: u32| format!("{n} ").repeat(20);
+    served.pages.publish_cell(slot(0), &value(0), &reason(0));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -185,12 +190,15 @@ fn a_cell_is_never_seen_half_written() {
                 let Some(cell) = client.cell(slot(0)) else { continue };
                 assert_eq!(cell, TaskCell { sequence: cell.sequence, ..value(cell.state) });
                 assert!(cell.state >= last, "went back");
+                let Some(text) = client.reason(slot(0)) else { continue };
+                let number = text.split(' ').next().and_then(|first| first.parse().ok());
+                assert_eq!(text, reason(number.expect("a number")));
                 (reads, last) = (reads + 1, cell.state);
             }
             reads
         });
         for n in 1..=20_000 {
-            served.pages.publish_cell(slot(0), &value(n));
+            served.pages.publish_cell(slot(0), &value(n), &reason(n));
         }
         done.store(true, Ordering::Relaxed);
         reader.join().expect("reader");
@@ -222,7 +230,7 @@ fn counters_are_hints_the_daemon_can_read() {
     assert_eq!(served.pages.counters(slot(8)), (0, 0));
     assert_eq!(client.flags(slot(7)), 0);
     let watched = TaskCell { class: CLASS_NORMAL, flags: FLAG_WATCH | FLAG_GATED, ..TaskCell::new_zeroed() };
-    served.pages.publish_cell(slot(7), &watched);
+    served.pages.publish_cell(slot(7), &watched, "");
     assert_eq!(client.flags(slot(7)), FLAG_WATCH | FLAG_GATED);
 }
 

@@ -162,12 +162,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.adopt_terms(thread, key, terms);
                 return Ok(());
             }
-            Answer::Bound(terms) => terms.reason,
+            Answer::Bound(terms) => self.reason(key.slot, terms.reason),
             Answer::Refused(reason) => reason,
         };
         let size = size_text(bytes);
         self.voice.say(&format!(
-            "the scheduler refused {size} more, reason {refusal}: the allocation returns an out-of-memory error"
+            "an allocation of {size} is refused: {refusal}. It returns an out-of-memory error"
         ));
         Err(self.out_of_memory())
     }

@@ -33,7 +33,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 thread.open.push(key);
             }
             Ok(Answer::Refused(reason)) => {
-                self.refused(key, &function, bytes, reason);
+                self.refused(key, &function, bytes, &reason);
                 thread.open.push(key);
             }
             Err(_) => {
@@ -107,14 +107,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn refused(&self, key: TaskKey, function: &str, bytes: u64, reason: u32) {
+    fn refused(&self, key: TaskKey, function: &str, bytes: u64, reason: &str) {
         if let Some(task) = self.state.lock().task_mut(key) {
             task.phase = Phase::Refused;
         }
         let size = size_text(bytes);
         self.voice.say(&format!(
-            "the scheduler refused the task in {function} ({size}), reason {reason}: its CUDA calls return \
-             out-of-memory errors; `eager ps` and the daemon's journal say why"
+            "the task in {function} ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
         ));
     }
 
@@ -146,7 +145,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(())
             }
             Ok(Answer::Refused(reason)) => {
-                self.refused(key, "the whole program", requirement, reason);
+                self.refused(key, "the whole program", requirement, &reason);
                 Err(self.out_of_memory())
             }
             Err(stop) => {

@@ -381,6 +381,13 @@ impl Scheduler for Arc<FakeDaemon> {
         (!state.gone).then(|| state.cells[slot.index()].unwrap_or_else(empty_cell))
     }
 
+    fn reason(&self, slot: Slot) -> String {
+        let state = self.0.lock();
+        let refused = |cell: &TaskCell| cell.state == STATE_REFUSED || cell.flags & FLAG_EXTEND_REFUSED != 0;
+        let refused = state.cells[slot.index()].as_ref().is_some_and(refused);
+        if refused { "refused: too much is wanted".into() } else { String::new() }
+    }
+
     fn gate(&self, slot: Slot) -> u64 {
         self.0.lock().cells[slot.index()].map_or(0, |cell| cell.gate)
     }
