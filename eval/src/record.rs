@@ -259,7 +259,8 @@ mod tests {
     #[test]
     fn throughput_is_relative_to_the_named_baseline() {
         let job: (&[&str], f64, f64) = (&["normal"], 1.0, 2.0);
-        let records = [record("case", 10.0, &[job]), record("case-fifo", 12.0, &[job]), record("eager", 8.0, &[job])];
+        let records =
+            [record("case", 10.0, &[job]), record("case-fifo", 12.0, &[job]), record("eager", 8.0, &[job])];
         let summary = crate::summary::summarize(&records);
         let eager = &summary.sim["eager"];
         assert_eq!((eager.throughput_vs_case, eager.throughput_vs_case_fifo), (Some(1.25), Some(1.5)));

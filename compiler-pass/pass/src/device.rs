@@ -10,12 +10,16 @@ use std::path::Path;
 use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
 use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
 use llvm_sys::core::{
-    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDisposeMemoryBuffer, LLVMGetBufferSize,
-    LLVMGetBufferStart, LLVMGetDataLayoutStr, LLVMGetTarget, LLVMSetDataLayout, LLVMSetTarget,
+    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDeleteGlobal, LLVMDisposeMemoryBuffer, LLVMGetBufferSize,
+    LLVMGetBufferStart, LLVMGetDataLayoutStr, LLVMGetTarget, LLVMReplaceAllUsesWith, LLVMSetDataLayout,
+    LLVMSetTarget,
 };
 use llvm_sys::linker::LLVMLinkModules2;
 
 use crate::ir::Module;
+
+/// Clang's name for what the unit gives to `__cudaRegisterFatBinary`.
+const DEVICE_CODE: &str = "__cuda_fatbin_wrapper";
 
 /// Why CPU kernels could not be made or linked.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +73,7 @@ fn bitcode(module: Module<'_>) -> Vec<u8> {
 /// Whether the host module carries device code, and so needs CPU kernels.
 #[must_use]
 pub fn has_device_code(module: Module<'_>) -> bool {
-    module.global("__cuda_fatbin_wrapper").is_some()
+    module.global(DEVICE_CODE).is_some()
 }
 
 /// Links the CPU kernels in `path` into the host module.
@@ -99,5 +103,22 @@ pub fn link_in(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
             return Err(DeviceError::Link { path: shown(), module: module.source_name() });
         }
     }
+    name_device_code(module);
     Ok(())
+}
+
+/// Tells the kernel table which GPU code of the program it stands for. The linker of modules does not: to it, the host
+/// module's internal variable and the kernels' declaration are two things.
+fn name_device_code(module: Module<'_>) {
+    let (Some(declared), Some(device_code)) =
+        (module.global(eager_kernels::DEVICE_CODE_SYMBOL), module.global(DEVICE_CODE))
+    else {
+        return;
+    };
+    // SAFETY: both are live globals of this module and of type `ptr`; the declaration has no use left when it goes, and
+    // nobody holds it.
+    unsafe {
+        LLVMReplaceAllUsesWith(declared.raw(), device_code.raw());
+        LLVMDeleteGlobal(declared.raw());
+    }
 }

@@ -3,13 +3,13 @@
 //! A compiled object holds one [`KernelTable`] and a constructor that calls [`REGISTER_SYMBOL`] if somebody defines it:
 //! the symbol is weak, so that the same executable also runs on NVIDIA's runtime, which does not. The constructor has
 //! priority 101 and so runs before clang's, which registers the kernels with CUDA (65535). Two translation units may
-//! hold static kernels of one name; both kinds of constructors run in link order, so the n-th registration of a name
-//! with CUDA belongs to the n-th table that has it. Trap: eager-kernels
-//! writes these layouts as LLVM IR; a change here is a change there, and raises [`KERNEL_ABI_VERSION`].
+//! hold static kernels of one name, and some may have no table at all; the address of the unit's GPU code tells them
+//! apart ([`KernelTable::device_code`]). Trap: eager-kernels writes these layouts as LLVM IR; a change here is a change
+//! there, and raises [`KERNEL_ABI_VERSION`].
 
 use core::ffi::{c_char, c_void};
 
-pub const KERNEL_ABI_VERSION: u32 = 1;
+pub const KERNEL_ABI_VERSION: u32 = 2;
 /// `void eager_vgpu_register(const KernelTable *)`, defined by the stand-in runtime, weak in every object.
 pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 
@@ -26,6 +26,8 @@ pub struct KernelTable {
     pub reserved: u32,
     pub kernels: *const KernelEntry,
     pub variables: *const VariableEntry,
+    /// What the same unit gives to `__cudaRegisterFatBinary`; null if it was not linked in by the compiler pass.
+    pub device_code: *const c_void,
 }
 
 #[repr(C)]
@@ -113,4 +115,4 @@ pub const fn dynamic_shared_offset(static_shared_bytes: u32) -> u32 {
 }
 
 const _: () = assert!(size_of::<BlockContext>() == 128 && size_of::<KernelEntry>() == 40);
-const _: () = assert!(size_of::<KernelTable>() == 32 && size_of::<VariableEntry>() == 24);
+const _: () = assert!(size_of::<KernelTable>() == 40 && size_of::<VariableEntry>() == 24);

@@ -6,12 +6,12 @@
 
 use std::fmt::Write;
 
-use crate::Options;
 use crate::body::Body;
 use crate::import::Variable;
+use crate::{DEVICE_CODE_SYMBOL, Options};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
-pub(crate) const ABI_VERSION: u32 = 1;
+pub(crate) const ABI_VERSION: u32 = 2;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 /// The constructor's name in the module; every other symbol defined is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";
@@ -197,8 +197,10 @@ fn table(bodies: &[Body], variables: &[Variable], options: &Options) -> String {
         "%entry = type {{ ptr, ptr, ptr, i32, i32, i32, i32 }}\n%variable = type {{ ptr, ptr, i64 }}\n\
          @eager.kernels = internal constant [{kernels} x %entry] [{entries}]\n\
          @eager.variables = internal constant [{count} x %variable] [{listed}]\n\
-         @eager.table = internal constant {{ i32, i32, i32, i32, ptr, ptr }} \
-         {{ i32 {ABI_VERSION}, i32 {kernels}, i32 {count}, i32 0, ptr @eager.kernels, ptr @eager.variables }}\n",
+         @{DEVICE_CODE_SYMBOL} = extern_weak global i8\n\
+         @eager.table = internal constant {{ i32, i32, i32, i32, ptr, ptr, ptr }} \
+         {{ i32 {ABI_VERSION}, i32 {kernels}, i32 {count}, i32 0, ptr @eager.kernels, ptr @eager.variables, \
+         ptr @{DEVICE_CODE_SYMBOL} }}\n",
         kernels = entries.len(),
         entries = entries.join(",\n  "),
         count = listed.len(),

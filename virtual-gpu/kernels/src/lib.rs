@@ -18,6 +18,11 @@ mod translate;
 
 use serde::{Deserialize, Serialize};
 
+/// Declared by the translated module for the address of the GPU code that is registered with CUDA, by which the runtime
+/// tells equal kernel names of two files apart. Who links the module in puts that address in its place; left alone it
+/// is null.
+pub const DEVICE_CODE_SYMBOL: &str = "eager.device_code";
+
 /// How a kernel's threads are run on one CPU thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -32,6 +32,7 @@ fn block_context_and_helpers() {
 fn tables() {
     assert_eq!(offset_of!(KernelTable, kernels), 16);
     assert_eq!(offset_of!(KernelTable, variables), 24);
+    assert_eq!(offset_of!(KernelTable, device_code), 32);
     assert_eq!(offset_of!(KernelEntry, run_block), 8);
     assert_eq!(offset_of!(KernelEntry, params), 16);
     assert_eq!(offset_of!(KernelEntry, param_count), 24);

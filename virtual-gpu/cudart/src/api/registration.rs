@@ -39,7 +39,8 @@ pub unsafe extern "C" fn eager_vgpu_register(table: *const KernelTable) {
     });
 }
 
-/// Device code for a GPU is of no use here; the handle only has to be unique and not null.
+/// Device code for a GPU is of no use here, but its address, as the handle, says to which file's CPU code a registration
+/// belongs (`eager_exec::abi::KernelTable::device_code`).
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterFatBinary(fat_binary: *mut c_void) -> *mut *mut c_void {
     fat_binary.cast()
@@ -62,7 +63,7 @@ pub extern "C" fn __cudaInitModule(_handle: *mut *mut c_void) -> c_char {
 /// `device_name` is a NUL-terminated string that stays valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterFunction(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     host_stub: *const c_char,
     _device_function: *mut c_char,
     device_name: *const c_char,
@@ -75,7 +76,7 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
 ) {
     guard("__cudaRegisterFunction", 0, || {
         // SAFETY: the caller says so.
-        unsafe { add_stub(host_stub.cast(), device_name) };
+        unsafe { add_stub(handle.cast(), host_stub.cast(), device_name) };
         Ok(())
     });
 }
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
 /// `device_name` is a NUL-terminated string that stays valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterVar(
-    _handle: *mut *mut c_void,
+    handle: *mut *mut c_void,
     host_shadow: *mut c_char,
     _device_address: *mut c_char,
     device_name: *const c_char,
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn __cudaRegisterVar(
 ) {
     guard("__cudaRegisterVar", bytes, || {
         // SAFETY: the caller says so.
-        unsafe { add_shadow(host_shadow.cast(), device_name) };
+        unsafe { add_shadow(handle.cast(), host_shadow.cast(), device_name) };
         Ok(())
     });
 }

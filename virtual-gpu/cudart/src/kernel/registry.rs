@@ -1,8 +1,9 @@
 //! What the program has registered: kernels with CPU code, host stubs, device variables.
 //!
 //! Registration runs in constructors, before `main` and in no fixed order, so it only fills maps: no thread, no file, no
-//! connection. Trap: host stub and CPU code meet by the mangled device name alone, so two `static` kernels of one name
-//! in two files of a program cannot be told apart; the first one registered wins.
+//! connection. Trap: two files of a program may each have a `static` kernel of one name, so host stub and CPU code meet
+//! by the name *and* the GPU code that the same file registers. A stub may also be registered by several files, some of
+//! them without CPU code: an instance of a template is merged by the linker.
 
 use core::ffi::{CStr, c_char, c_void};
 use std::collections::BTreeMap;
@@ -32,14 +33,22 @@ pub struct Variable {
     pub bytes: u64,
 }
 
+/// A device name and the GPU code it was registered with.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Symbol {
+    /// 0 in tables that do not say.
+    device_code: usize,
+    name: String,
+}
+
 #[derive(Default)]
 struct Registry {
-    kernels: BTreeMap<String, CpuKernel>,
-    variables: BTreeMap<String, Variable>,
-    /// Address of the host stub to the device name.
-    stubs: BTreeMap<usize, String>,
-    /// Address of the host's shadow variable to the device name.
-    shadows: BTreeMap<usize, String>,
+    kernels: BTreeMap<Symbol, CpuKernel>,
+    variables: BTreeMap<Symbol, Variable>,
+    /// Address of the host stub to what it was registered as.
+    stubs: BTreeMap<usize, Vec<Symbol>>,
+    /// Address of the host's shadow variable to what it was registered as.
+    shadows: BTreeMap<usize, Vec<Symbol>>,
     /// Dynamic shared memory that `cudaFuncSetAttribute` allowed, by stub.
     shared_opt_in_bytes: BTreeMap<usize, u32>,
 }
@@ -73,18 +82,19 @@ pub unsafe fn add_table(table: *const KernelTable) {
             slice::<VariableEntry>(table.variables, table.variable_count),
         )
     };
+    let symbol = |name: &str| Symbol { device_code: table.device_code as usize, name: name.to_owned() };
     let mut registry = REGISTRY.lock();
     for entry in kernels {
         // SAFETY: the name is a constant string of the same object.
         if let Some(name) = unsafe { text(entry.name) } {
-            registry.kernels.entry(name.to_owned()).or_insert(CpuKernel { name, entry });
+            registry.kernels.entry(symbol(name)).or_insert(CpuKernel { name, entry });
         }
     }
     for variable in variables {
         // SAFETY: the name is a constant string of the same object.
         if let Some(name) = unsafe { text(variable.name) } {
             let place = Variable { address: variable.address as u64, bytes: variable.bytes };
-            registry.variables.entry(name.to_owned()).or_insert(place);
+            registry.variables.entry(symbol(name)).or_insert(place);
         }
     }
 }
@@ -113,10 +123,11 @@ unsafe fn text(name: *const c_char) -> Option<&'static str> {
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string that stays valid.
-pub unsafe fn add_stub(stub: *const c_void, name: *const c_char) {
+pub unsafe fn add_stub(device_code: *const c_void, stub: *const c_void, name: *const c_char) {
     // SAFETY: the caller says so.
     if let Some(name) = unsafe { text(name) } {
-        REGISTRY.lock().stubs.insert(stub as usize, name.to_owned());
+        let symbol = Symbol { device_code: device_code as usize, name: name.to_owned() };
+        REGISTRY.lock().stubs.entry(stub as usize).or_default().push(symbol);
     }
 }
 
@@ -124,11 +135,19 @@ pub unsafe fn add_stub(stub: *const c_void, name: *const c_char) {
 ///
 /// # Safety
 /// `name` is null or a NUL-terminated string that stays valid.
-pub unsafe fn add_shadow(shadow: *const c_void, name: *const c_char) {
+pub unsafe fn add_shadow(device_code: *const c_void, shadow: *const c_void, name: *const c_char) {
     // SAFETY: the caller says so.
     if let Some(name) = unsafe { text(name) } {
-        REGISTRY.lock().shadows.insert(shadow as usize, name.to_owned());
+        let symbol = Symbol { device_code: device_code as usize, name: name.to_owned() };
+        REGISTRY.lock().shadows.entry(shadow as usize).or_default().push(symbol);
     }
+}
+
+/// The CPU side of the first registration that has one: that of the same GPU code, or one that does not say whose it is.
+fn find<'a, T>(known: &'a BTreeMap<Symbol, T>, symbols: &[Symbol]) -> Option<&'a T> {
+    symbols.iter().find_map(|symbol| {
+        known.get(symbol).or_else(|| known.get(&Symbol { device_code: 0, name: symbol.name.clone() }))
+    })
 }
 
 /// CPU code for a host stub.
@@ -137,11 +156,12 @@ pub unsafe fn add_shadow(shadow: *const c_void, name: *const c_char) {
 /// `cudaErrorInvalidDeviceFunction`, with the reason on standard error.
 pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
     let registry = REGISTRY.lock();
-    let Some(name) = registry.stubs.get(&(stub as usize)) else {
+    let Some(symbols) = registry.stubs.get(&(stub as usize)) else {
         say(format_args!("launch of something at {stub:p} that was never registered as a kernel"));
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };
-    let Some(found) = registry.kernels.get(name) else {
+    let Some(found) = find(&registry.kernels, symbols) else {
+        let name = &symbols[0].name;
         say(format_args!("kernel {name} has no CPU code in this program: compile its file with eagercc"));
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };
@@ -154,8 +174,9 @@ pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
 /// `cudaErrorInvalidSymbol`.
 pub fn variable(symbol: *const c_void) -> Result<Variable, Code> {
     let registry = REGISTRY.lock();
-    let name = registry.shadows.get(&(symbol as usize)).ok_or(Code::cudaErrorInvalidSymbol)?;
-    registry.variables.get(name).copied().ok_or_else(|| {
+    let symbols = registry.shadows.get(&(symbol as usize)).ok_or(Code::cudaErrorInvalidSymbol)?;
+    find(&registry.variables, symbols).copied().ok_or_else(|| {
+        let name = &symbols[0].name;
         say(format_args!(
             "device variable {name} has no CPU code in this program: compile its file with eagercc"
         ));

@@ -35,6 +35,7 @@ struct KernelTable {
     uint32_t abi_version, kernel_count, variable_count, reserved;
     const KernelEntry *kernels;
     const VariableEntry *variables;
+    const void *device_code;
 };
 static_assert(sizeof(BlockContext) == 128 && sizeof(KernelEntry) == 40, "the ABI's sizes");
 
@@ -88,7 +89,7 @@ static const KernelEntry kernels[] = {
     {"_Z4trapv", trap_block, nullptr, 0, 0, 0, 0},
 };
 static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {1, 2, 1, 0, kernels, variables};
+static const KernelTable table = {2, 2, 1, 0, kernels, variables, nullptr};
 
 // Host stubs: only their addresses count.
 static char scale_stub, trap_stub, orphan_stub;
