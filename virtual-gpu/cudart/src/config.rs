@@ -3,6 +3,7 @@
 //! Trap: the environment is a parameter here ([`Config::read`] takes a look-up function), so that tests need not change
 //! the real one.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use crate::status::say;
@@ -15,6 +16,8 @@ pub const CARDS_VARIABLE: &str = "EAGER_VGPU";
 pub const TIME_SCALE_VARIABLE: &str = "EAGER_VGPU_TIME_SCALE";
 /// Modelled bytes per program byte on the program's own devices.
 pub const MEMORY_SCALE_VARIABLE: &str = "EAGER_VGPU_MEMORY_SCALE";
+/// Threads that run kernels.
+pub const WORKERS_VARIABLE: &str = "EAGER_VGPU_WORKERS";
 /// File for the footprint profile, written at exit.
 pub const PROFILE_VARIABLE: &str = "EAGER_VGPU_PROFILE";
 /// File for the trace of API calls.
@@ -27,6 +30,8 @@ const CARDS_DEFAULT: &str = "1xV100-16GB";
 pub struct Config {
     pub devices: Devices,
     pub profile: Option<PathBuf>,
+    /// Threads that run kernels; by default as many as the process may use processors.
+    pub workers: Option<NonZeroUsize>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +70,9 @@ impl Config {
                 })?,
             },
         };
-        Ok(Config { devices, profile: set(PROFILE_VARIABLE).map(PathBuf::from) })
+        let workers = number(&set, WORKERS_VARIABLE, 0, "a whole number of at least 1", |x: &usize| *x >= 1)?;
+        let profile = set(PROFILE_VARIABLE).map(PathBuf::from);
+        Ok(Config { devices, profile, workers: NonZeroUsize::new(workers) })
     }
 
     /// Reads the process's environment; a bad value ends in one line on standard error and `None`.
@@ -96,7 +103,7 @@ mod tests {
     #[test]
     fn nothing_set_is_one_card_in_real_time() {
         let own = Devices::Own { cards: "1xV100-16GB".to_owned(), time_scale: 1.0, memory_scale: 1 };
-        assert_eq!(read(&[]).unwrap(), Config { devices: own, profile: None });
+        assert_eq!(read(&[]).unwrap(), Config { devices: own, profile: None, workers: None });
     }
 
     #[test]
@@ -113,6 +120,7 @@ mod tests {
             (TIME_SCALE_VARIABLE, "fast"),
             (MEMORY_SCALE_VARIABLE, "0"),
             (MEMORY_SCALE_VARIABLE, "1.5"),
+            (WORKERS_VARIABLE, "0"),
         ] {
             let error = read(&[(variable, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{variable}={value}: a ")), "{error}");

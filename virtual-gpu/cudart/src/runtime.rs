@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::thread::available_parallelism;
 
 use eager_gpu_model::{AllocId, AllocKind, Op};
 use eager_vgpu_link::{Backend, DeviceInfo, Reply, Request, Socket};
@@ -87,7 +89,8 @@ impl Runtime {
             ));
             Code::cudaErrorInitializationError
         })?;
-        let compute = Compute::new(arena.base(), touch_shift).map_err(|e| {
+        let workers = config.workers.unwrap_or_else(|| available_parallelism().unwrap_or(NonZeroUsize::MIN));
+        let compute = Compute::new(workers, arena.base(), touch_shift).map_err(|e| {
             say(format_args!("cannot start threads for kernels: {e}"));
             Code::cudaErrorInitializationError
         })?;

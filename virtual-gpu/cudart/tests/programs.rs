@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -16,6 +17,9 @@ use eager_vgpu_link::{
     query_devices,
 };
 use eager_vgpud::{Endpoint, Scale, Service, serve};
+
+/// signal(7).
+const SIGSEGV: i32 = 11;
 
 struct Built {
     program: PathBuf,
@@ -136,6 +140,25 @@ fn bad_launches_are_refused_and_a_trap_is_sticky() {
 }
 
 #[test]
+fn a_kernel_that_faults_is_named_and_the_default_action_follows() {
+    let Some(built) = built() else { return };
+    let Output { status, stderr, .. } = command(built, "wild", &[]).output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.signal(), Some(SIGSEGV), "{status}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("eager virtual GPU: kernel _Z4wildv used address 0x1230, "), "{stderr}");
+}
+
+#[test]
+fn faults_of_the_host_and_handlers_of_the_program_are_left_alone() {
+    let Some(built) = built() else { return };
+    let host = command(built, "host-fault", &[]).output().unwrap();
+    assert_eq!((host.status.signal(), host.stderr.len()), (Some(SIGSEGV), 0));
+    let handled = command(built, "own-handler", &[]).output().unwrap();
+    assert_eq!((handled.status.code(), handled.stderr.len()), (Some(7), 0));
+}
+
+#[test]
 fn devices_call_themselves_virtual() {
     let Some(built) = built() else { return };
     let (stdout, _) = run(built, "questions", &[("EAGER_VGPU", "1xV100-16GB,1xH200")]);
@@ -148,6 +171,7 @@ fn bad_settings_end_in_one_line_and_an_error_code() {
     for (variable, value) in [
         ("EAGER_VGPU", "9xV9000"),
         ("EAGER_VGPU_TIME_SCALE", "fast"),
+        ("EAGER_VGPU_WORKERS", "none"),
         ("EAGER_VGPU_SOCKET", "/nonexistent/vgpu.sock"),
     ] {
         let (stdout, stderr) = run(built, "take", &[(variable, value)]);

@@ -3,7 +3,7 @@
 //! Trap: blocks of a grid run in any order and some at the same time, so a kernel in which one block waits for another
 //! may never end; real GPUs promise it no more.
 
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
 use std::any::Any;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex};
 
 use crate::abi::{KernelEntry, dynamic_shared_offset};
+use crate::fault::{self, Running};
 use crate::touch::TouchMap;
 use crate::worker::{Grid, TrapUnwind, Worker};
 
@@ -60,6 +61,8 @@ pub enum LaunchFailure {
 /// A grid being run; shared by the workers that take blocks from it.
 struct Job {
     grid: Grid,
+    /// NUL-terminated.
+    kernel: *const c_char,
     blocks: u64,
     portion: u64,
     args: Vec<*const c_void>,
@@ -72,7 +75,7 @@ struct Job {
     cost: [AtomicU64; 3],
 }
 
-// SAFETY: the pointers of a job (arguments, touch map) are only read, and `Executor::launch` returns, ending its borrow of
+// SAFETY: the pointers of a job (name, arguments, touch map) are only read, and `Executor::launch` returns, ending its borrow of
 // them, after every worker has finished with the job.
 unsafe impl Send for Job {}
 // SAFETY: as for `Send`; everything that changes is atomic.
@@ -90,6 +93,7 @@ impl Job {
                 block: launch.block,
                 shared_bytes,
             },
+            kernel: launch.entry.name,
             blocks,
             portion: (blocks / (workers as u64 * PORTIONS_PER_WORKER)).max(1),
             args: launch.args.to_vec(),
@@ -106,7 +110,9 @@ impl Job {
         // SAFETY: the map outlives the launch, which waits for this call (see `Send`).
         let touch = self.touch.map(|touch| unsafe { &*touch });
         worker.prepare(&self.grid, touch);
+        let running = Running::start(self.kernel);
         let run = catch_unwind(AssertUnwindSafe(|| self.run_portions(worker)));
+        drop(running);
         if let Err(payload) = run {
             self.trapped.store(true, Relaxed);
             if !payload.is::<TrapUnwind>() {
@@ -181,11 +187,13 @@ impl std::fmt::Debug for Executor {
 }
 
 impl Executor {
-    /// `workers` threads run blocks, the caller's included; 1 starts no thread at all.
+    /// `workers` threads run blocks, the caller's included; 1 starts no thread at all. The first executor of a process
+    /// installs a handler that names the kernel when it ends the process by a fault, unless the program has its own.
     ///
     /// # Errors
     /// The system refuses a thread.
     pub fn new(workers: NonZeroUsize) -> std::io::Result<Self> {
+        fault::install();
         let mut executor = Executor {
             workers: workers.get(),
             pool: Arc::default(),

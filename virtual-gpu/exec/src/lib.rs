@@ -6,6 +6,7 @@
 
 pub mod abi;
 mod executor;
+mod fault;
 mod printf;
 mod touch;
 mod worker;

@@ -5,7 +5,6 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::thread::available_parallelism;
 
 use eager_exec::{Executor, LaunchCost, LaunchFailure, TouchMap};
 use eager_gpu_model::{Kernel, Op};
@@ -43,8 +42,7 @@ pub struct Compute {
 impl Compute {
     /// # Errors
     /// The system refuses a thread.
-    pub fn new(arena_base: u64, touch_shift: u32) -> io::Result<Compute> {
-        let workers = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    pub fn new(workers: NonZeroUsize, arena_base: u64, touch_shift: u32) -> io::Result<Compute> {
         Ok(Compute { executor: Executor::new(workers)?, arena_base, touch_shift, touch: None })
     }
 

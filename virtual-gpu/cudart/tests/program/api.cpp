@@ -1,12 +1,14 @@
 // A program on the stand-in runtime, one scenario per run; its kernels are written by hand against the kernel ABI, so
-// that this test needs no device compiler. Trap: the structures below mirror `eager_exec::abi`, version 1.
+// that this test needs no device compiler. Trap: the structures below mirror `eager_exec::abi`, version 2.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 struct BlockContext {
@@ -82,17 +84,19 @@ static void scale_block(BlockContext *ctx, const void *const *args) {
     }
 }
 static void trap_block(BlockContext *ctx, const void *const *) { ctx->helpers->trap(ctx); }
+static void wild_block(BlockContext *, const void *const *) { *(volatile int *)0x1230 = 1; }
 
 static const ParamDesc scale_params[] = {{8, 8}, {4, 4}, {4, 4}};
 static const KernelEntry kernels[] = {
     {"_Z5scalePiii", scale_block, scale_params, 3, 0, 1024, 3},
     {"_Z4trapv", trap_block, nullptr, 0, 0, 0, 0},
+    {"_Z4wildv", wild_block, nullptr, 0, 0, 0, 0},
 };
 static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {2, 2, 1, 0, kernels, variables, nullptr};
+static const KernelTable table = {2, 3, 1, 0, kernels, variables, nullptr};
 
 // Host stubs: only their addresses count.
-static char scale_stub, trap_stub, orphan_stub;
+static char scale_stub, trap_stub, wild_stub, orphan_stub;
 
 __attribute__((constructor(101))) static void register_cpu_code() { eager_vgpu_register(&table); }
 __attribute__((constructor)) static void register_host_code() {
@@ -103,6 +107,7 @@ __attribute__((constructor)) static void register_host_code() {
     };
     add(&scale_stub, "_Z5scalePiii");
     add(&trap_stub, "_Z4trapv");
+    add(&wild_stub, "_Z4wildv");
     add(&orphan_stub, "_Z6orphanv");
     __cudaRegisterVar(handle, &shadow_offset, (char *)"offset", "offset", 0, sizeof device_offset, 1, 0);
 }
@@ -378,11 +383,31 @@ static void take() {
     cudaDeviceSynchronize();  // Must not repeat a complaint.
 }
 
+static void run_wild() {
+    OK(cudaLaunchKernel(&wild_stub, dim3(1), dim3(1), nullptr, 0, nullptr));
+    cudaDeviceSynchronize();
+    EXPECT(!"the fault ends the process");
+}
+
+// A fault of the program's own: nothing to say about kernels.
+static void fault_on_host() {
+    OK(cudaFree(nullptr));
+    *(volatile int *)0x1230 = 1;
+}
+
+static void on_fault(int) { _exit(7); }
+
+static void own_handler() {
+    std::signal(SIGSEGV, on_fault);
+    run_wild();
+}
+
 int main(int argc, char **argv) {
     const struct { const char *name; void (*run)(); } scenarios[] = {
         {"copies", copies},   {"symbols", symbols},     {"managed", managed}, {"out-of-memory", out_of_memory},
         {"streams", streams}, {"launch-errors", launch_errors}, {"questions", questions},
         {"hold", hold},       {"take", take},           {"managed-elsewhere", managed_elsewhere},
+        {"wild", run_wild},   {"host-fault", fault_on_host}, {"own-handler", own_handler},
     };
     for (auto &scenario : scenarios) {
         if (argc == 2 && !std::strcmp(argv[1], scenario.name)) {

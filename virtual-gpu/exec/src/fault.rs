@@ -1,0 +1,208 @@
+//! One line on standard error that names the kernel when it makes the process die of a memory or arithmetic fault.
+//!
+//! A GPU reports an illegal address as an error code; here it is a signal, whose default action says nothing. Trap: the
+//! handler only speaks and then lets the default action happen. It is never installed over a handler of the program's,
+//! and a program that installs one later replaces it. Everything in the handler must be async-signal-safe
+//! (signal-safety(7)), so what it reads are atomics and what it writes goes through `write`.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use std::cell::RefCell;
+use std::ptr::null_mut;
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed, Ordering::SeqCst};
+
+/// Threads beyond this many that run kernels at one time go unnamed.
+const SLOT_COUNT: usize = 128;
+/// Enough for the registers of every x86-64 processor (AMX: 11 KiB) and the handler's own frames.
+const ALTERNATE_STACK_BYTES: usize = 64 << 10;
+const SIGNALS: [c_int; 3] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE];
+
+/// A thread that runs a kernel. The name is null where the slot is claimed but not filled.
+struct Slot {
+    thread: AtomicI32,
+    kernel: AtomicPtr<c_char>,
+}
+
+static SLOTS: [Slot; SLOT_COUNT] =
+    [const { Slot { thread: AtomicI32::new(0), kernel: AtomicPtr::new(null_mut()) } }; SLOT_COUNT];
+
+fn this_thread() -> i32 {
+    // SAFETY: a system call without arguments that cannot fail; thread ids fit 22 bits.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// Says, until dropped, that this thread runs a kernel.
+pub(crate) struct Running {
+    slot: Option<&'static Slot>,
+}
+
+impl Running {
+    /// `kernel` is a NUL-terminated name that stays valid until the drop.
+    pub fn start(kernel: *const c_char) -> Self {
+        use_alternate_stack();
+        let thread = this_thread();
+        let free = |slot: &&Slot| slot.thread.compare_exchange(0, thread, SeqCst, Relaxed).is_ok();
+        let slot = SLOTS.iter().find(free);
+        if let Some(slot) = slot {
+            slot.kernel.store(kernel.cast_mut(), SeqCst);
+        }
+        Running { slot }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            slot.kernel.store(null_mut(), SeqCst);
+            slot.thread.store(0, SeqCst);
+        }
+    }
+}
+
+/// Memory for this thread's handlers: a kernel that overflows the stack leaves no room there.
+struct AlternateStack {
+    _memory: Vec<u8>,
+}
+
+impl Drop for AlternateStack {
+    fn drop(&mut self) {
+        let off = libc::stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        // SAFETY: takes back what `use_alternate_stack` gave to this same thread, before the memory goes.
+        unsafe { libc::sigaltstack(&raw const off, null_mut()) };
+    }
+}
+
+fn use_alternate_stack() {
+    thread_local! {
+        static STACK: RefCell<Option<AlternateStack>> = const { RefCell::new(None) };
+    }
+    // A thread that is ending runs no kernel, so an inaccessible thread-local needs no answer.
+    let _ = STACK.try_with(|stack| {
+        let mut stack = stack.borrow_mut();
+        if stack.is_some() {
+            return;
+        }
+        let mut old = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };
+        // SAFETY: only asks for the thread's present one.
+        let asked = unsafe { libc::sigaltstack(std::ptr::null(), &raw mut old) };
+        if asked != 0 || old.ss_flags & libc::SS_DISABLE == 0 {
+            return;
+        }
+        let mut memory = vec![0; ALTERNATE_STACK_BYTES];
+        let new = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
+        // SAFETY: the memory belongs to the thread-local below, which takes it back from the system when dropped.
+        if unsafe { libc::sigaltstack(&raw const new, null_mut()) } == 0 {
+            *stack = Some(AlternateStack { _memory: memory });
+        }
+    });
+}
+
+/// Installs the handler, once per process, for each signal whose action is still the default one.
+pub(crate) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| SIGNALS.into_iter().for_each(install_for));
+}
+
+fn install_for(signal: c_int) {
+    // SAFETY: both structures are plain data, for which all zeros is valid; the handler has the type that SA_SIGINFO
+    // asks for. Another thread that installs one between the two calls would lose it; the first CUDA call, where this
+    // runs, is where a program has its handlers in place.
+    unsafe {
+        let mut old: libc::sigaction = core::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &raw mut old) != 0 || old.sa_sigaction != libc::SIG_DFL {
+            return;
+        }
+        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
+        let mut new: libc::sigaction = core::mem::zeroed();
+        new.sa_sigaction = handler as usize;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(signal, &raw const new, null_mut());
+    }
+}
+
+extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // SAFETY: the system passes valid information; `si_addr` is there for the signals handled. Positive codes are the
+    // processor's, others come from `kill`.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
+    let thread = this_thread();
+    let kernel = SLOTS
+        .iter()
+        .find(|slot| slot.thread.load(SeqCst) == thread)
+        .map(|slot| slot.kernel.load(SeqCst))
+        .filter(|kernel| code > 0 && !kernel.is_null());
+    if let Some(kernel) = kernel {
+        // SAFETY: the name is a constant of the program, valid while its kernel runs, as it does in this very thread.
+        let name = unsafe { CStr::from_ptr(kernel) };
+        let mut line = Line::new();
+        line.add(b"eager virtual GPU: kernel ");
+        line.add(name.to_bytes());
+        if signal == libc::SIGFPE {
+            line.add(b" divided an integer by zero; the process ends here, a GPU would go on\n");
+        } else if code == libc::SI_KERNEL {
+            line.add(b" used an address that no memory can have; the process ends here, a GPU would report an error\n");
+        } else {
+            line.add(b" used address 0x");
+            line.add_hexadecimal(address);
+            line.add(
+                b", which is no memory it may use; the process ends here, a GPU would report an error\n",
+            );
+        }
+        line.write();
+    }
+    // SAFETY: both are async-signal-safe. A fault happens again on return and meets the default action; a signal that
+    // somebody sent does not, so it is raised again.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        if code <= 0 {
+            libc::raise(signal);
+        }
+    }
+}
+
+/// A line put together without allocating; what does not fit is cut.
+struct Line {
+    bytes: [u8; 512],
+    length: usize,
+}
+
+impl Line {
+    fn new() -> Self {
+        Line { bytes: [0; 512], length: 0 }
+    }
+
+    fn add(&mut self, text: &[u8]) {
+        for (to, from) in self.bytes[self.length..].iter_mut().zip(text) {
+            *to = *from;
+            self.length += 1;
+        }
+    }
+
+    fn add_hexadecimal(&mut self, number: u64) {
+        let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
+        for digit in (0..digits).rev() {
+            self.add(&[b"0123456789abcdef"[(number >> (4 * digit) & 15) as usize]]);
+        }
+    }
+
+    fn write(&self) {
+        // SAFETY: the bytes are this line's own. Where nothing can be written there is nobody to tell.
+        unsafe { libc::write(libc::STDERR_FILENO, self.bytes.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Line;
+
+    #[test]
+    fn numbers_are_written_in_full_and_long_names_cut() {
+        let mut line = Line::new();
+        for number in [0, 0xf, 0x10, u64::MAX] {
+            line.add_hexadecimal(number);
+            line.add(b" ");
+        }
+        assert_eq!(&line.bytes[..line.length], b"0 f 10 ffffffffffffffff ");
+        line.add(&[b'x'; 1000]);
+        assert_eq!(line.length, 512);
+    }
+}
