@@ -1,6 +1,7 @@
 //! `eager-sim`: runs a workload file in the simulator, or replays a journal through today's scheduler core.
 //!
 //! Trap: everything printed is modelled time; the first line of every report says so.
+#![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
