@@ -194,9 +194,10 @@ fn simulate(
     results: &mut Results,
 ) -> Result<()> {
     let stage = Stage::begin("simulating at full size", policies.len());
+    let machine = sim_run::Machine::new(cards, choices)?;
     for policy in policies {
         stage.step(policy.as_str());
-        results.add(sim_run::run(experiment, *policy, cards, workload, choices, stamp)?)?;
+        results.add(machine.run(experiment, *policy, workload, stamp)?)?;
     }
     stage.end();
     Ok(())

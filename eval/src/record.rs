@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Raised when a field changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Where the jobs ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,10 +35,12 @@ pub struct Record {
     pub memory_scale: u64,
     pub repetition: u32,
     pub stamp: Stamp,
-    /// From the first submission to the last end, seconds (modelled in the simulator, wall clock elsewhere).
+    /// From the first submission to the last end, seconds (modelled in the simulator, wall clock elsewhere). The other
+    /// clock is [`Record::ask_makespan_s`].
     pub makespan_s: f64,
     pub jobs: Vec<JobRecord>,
-    /// Per device, seconds with a kernel on it, and bytes moved by paging (simulator only; empty elsewhere).
+    /// Per device, seconds with any operation on it, and what over-subscription moved: bytes demand-faulted, evicted and
+    /// fetched again after an eviction, but not the first population by prefetch (simulator only; empty elsewhere).
     pub devices: Vec<DeviceRecord>,
 }
 
@@ -102,10 +104,16 @@ pub struct JobRecord {
     pub wait_s: f64,
     /// The scheduler's sentence for the binding.
     pub reason: String,
-    /// Device time (kernels) relative to running alone; 0 where not known.
+    /// Device-side time over that of the same configuration alone on the same devices under `case`; 0 where not known
+    /// (real processes). Device-side time of a task: from its binding to its end, without its host phases and without
+    /// what its kernels stood at a gate.
     pub slowdown: f64,
-    pub paged_in_bytes: u64,
-    pub paged_out_bytes: u64,
+    /// Managed memory that its operations moved, in bytes (simulator only; 0 elsewhere): prefetched for the first time,
+    /// prefetched again after an eviction, demand-faulted, and evicted to make room.
+    pub prefetched_bytes: u64,
+    pub refetched_bytes: u64,
+    pub faulted_bytes: u64,
+    pub evicted_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,8 +146,16 @@ impl JobRecord {
 }
 
 impl Record {
+    /// From the last job's request to the last end, seconds: the source document's clock, "all have asked" to "all have
+    /// ended" (eager launch specification §8). It leaves out the host work before the requests.
+    pub fn ask_makespan_s(&self) -> f64 {
+        let asked = self.jobs.iter().filter_map(|job| job.asked_s).fold(0.0, f64::max);
+        self.makespan_s - asked
+    }
+
+    /// What over-subscription moved in both directions, all devices.
     pub fn paged_bytes(&self) -> u64 {
-        self.jobs.iter().map(|job| job.paged_in_bytes + job.paged_out_bytes).sum()
+        self.devices.iter().map(|device| device.paged_bytes).sum()
     }
 
     /// Mean and largest wait, seconds.
@@ -150,7 +166,7 @@ impl Record {
         (sum / count, max)
     }
 
-    /// 95th percentile (nearest rank) of the device-time slowdown of tasks that were Normal from the start.
+    /// 95th percentile (nearest rank) of [`JobRecord::slowdown`] over jobs that were Normal from the start.
     pub fn normal_slowdown_p95(&self) -> Option<f64> {
         let mut slow: Vec<f64> =
             self.jobs.iter().filter(|j| !j.was_eager() && j.slowdown > 0.0).map(|j| j.slowdown).collect();
@@ -207,8 +223,10 @@ mod tests {
             wait_s: *wait_s,
             reason: "fits".into(),
             slowdown: *slowdown,
-            paged_in_bytes: 10,
-            paged_out_bytes: 5,
+            prefetched_bytes: 20,
+            refetched_bytes: 1,
+            faulted_bytes: 9,
+            evicted_bytes: 5,
         };
         Record {
             schema: SCHEMA_VERSION,
@@ -222,7 +240,7 @@ mod tests {
             stamp: crate::stamp::stamp(),
             makespan_s,
             jobs: jobs.iter().enumerate().map(job).collect(),
-            devices: Vec::new(),
+            devices: vec![DeviceRecord { device: 0, busy_s: 1.0, paged_bytes: 15 }],
         }
     }
 
@@ -264,6 +282,8 @@ mod tests {
         let summary = crate::summary::summarize(&records);
         let eager = &summary.sim["eager"];
         assert_eq!((eager.throughput_vs_case, eager.throughput_vs_case_fifo), (Some(1.25), Some(1.5)));
+        // All asked at 0.5 s.
+        assert_eq!((eager.ask_makespan_s, eager.throughput_vs_case_ask), (7.5, Some(9.5 / 7.5)));
         assert_eq!((eager.wait_mean_s, eager.wait_max_s, eager.bytes_paged), (2.0, 2.0, 15));
         let alone = crate::summary::summarize(&records[2..]);
         assert_eq!(alone.sim["eager"].throughput_vs_case, None);

@@ -29,9 +29,14 @@ pub struct SimSummary {
     /// Makespan of the baseline over this makespan; absent when the baseline was not run.
     pub throughput_vs_case: Option<f64>,
     pub throughput_vs_case_fifo: Option<f64>,
+    /// The same on the source document's clock: from "all have asked" to "all have ended".
+    pub ask_makespan_s: f64,
+    pub throughput_vs_case_ask: Option<f64>,
     pub wait_mean_s: f64,
     pub wait_max_s: f64,
+    /// See [`crate::record::JobRecord::slowdown`].
     pub normal_slowdown_p95: Option<f64>,
+    /// Demand-faulted, evicted, and fetched again after an eviction; not the first population by prefetch.
     pub bytes_paged: u64,
     pub eager_launches: usize,
     pub promotions: usize,
@@ -40,7 +45,7 @@ pub struct SimSummary {
 /// Summarises records of one workload.
 pub fn summarize(records: &[Record]) -> Summary {
     let of = |backend| records.iter().filter(move |r| r.backend == backend);
-    let baseline = |policy: &str| of(Backend::Sim).find(|r| r.policy == policy).map(|r| r.makespan_s);
+    let baseline = |policy: &str| of(Backend::Sim).find(|r| r.policy == policy);
     let (case, fifo) = (baseline("case"), baseline("case-fifo"));
     let mut summary = Summary::default();
     for record in of(Backend::Virtual) {
@@ -63,14 +68,16 @@ fn real(record: &Record) -> RealSummary {
     }
 }
 
-fn sim(record: &Record, case: Option<f64>, fifo: Option<f64>) -> SimSummary {
+fn sim(record: &Record, case: Option<&Record>, fifo: Option<&Record>) -> SimSummary {
     let (wait_mean_s, wait_max_s) = record.waits_s();
     SimSummary {
         jobs: record.jobs.len(),
         jobs_ended: record.jobs.iter().filter(|j| j.outcome == Outcome::Ok).count(),
         makespan_s: record.makespan_s,
-        throughput_vs_case: case.map(|baseline| baseline / record.makespan_s),
-        throughput_vs_case_fifo: fifo.map(|baseline| baseline / record.makespan_s),
+        throughput_vs_case: case.map(|baseline| baseline.makespan_s / record.makespan_s),
+        throughput_vs_case_fifo: fifo.map(|baseline| baseline.makespan_s / record.makespan_s),
+        ask_makespan_s: record.ask_makespan_s(),
+        throughput_vs_case_ask: case.map(|baseline| baseline.ask_makespan_s() / record.ask_makespan_s()),
         wait_mean_s,
         wait_max_s,
         normal_slowdown_p95: record.normal_slowdown_p95(),

@@ -238,8 +238,10 @@ impl Running {
             wait_s: seconds(known.wait_ns),
             reason: known.reason.clone(),
             slowdown: 0.0,
-            paged_in_bytes: 0,
-            paged_out_bytes: 0,
+            prefetched_bytes: 0,
+            refetched_bytes: 0,
+            faulted_bytes: 0,
+            evicted_bytes: 0,
         })
     }
 

@@ -7,7 +7,7 @@ use crate::job::{Job, JobOp, KernelOp};
 use crate::result::{JobResult, Outcome};
 use eager_core::action::{Class, Gate};
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
-use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Op, OpId, Range};
+use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A program step after loops and gaps are written out.
@@ -61,12 +61,16 @@ pub fn piece(launches: u32) -> u32 {
 pub enum Blocked {
     Not,
     /// A core, or its host phase's end.
-    Host,
+    Host {
+        since: Nanos,
+    },
     Binding {
         since: Nanos,
     },
     /// Its context is being created.
-    Context,
+    Context {
+        since: Nanos,
+    },
     /// The stream to empty.
     Stream,
     /// Its kernels to end; prefetches may go on.
@@ -102,7 +106,8 @@ pub struct Open {
     pub watched: bool,
     /// As last told while watched.
     pub told_busy: Option<bool>,
-    pub bound: bool,
+    /// Since when it has a device.
+    pub bound: Option<Nanos>,
     pub all_launched: bool,
 }
 
@@ -178,6 +183,8 @@ impl<'a> Client<'a> {
                 end: now,
                 wait: Nanos(0),
                 held: Nanos(0),
+                bound: Nanos(0),
+                host: Nanos(0),
                 device: None,
                 classes: Vec::new(),
                 requirement_bytes: 0,
@@ -185,10 +192,25 @@ impl<'a> Client<'a> {
                 grant_bytes_max: 0,
                 kernels: Nanos(0),
                 kernels_alone: Nanos(0),
-                bytes_in: 0,
-                bytes_out: 0,
+                moved: Moved::default(),
             },
         }
+    }
+
+    /// Its open task, if any, is over; its time goes into the account.
+    pub fn close_task(&mut self, now: Nanos) {
+        if let Some(bound) = self.open.take().and_then(|open| open.bound) {
+            self.result.bound.0 += now.0 - bound.0;
+        }
+    }
+
+    /// A host phase or the making of a context is over.
+    pub fn host_phase_ended(&mut self, now: Nanos) {
+        let bound = self.open.as_ref().is_some_and(|open| open.bound.is_some());
+        if let (true, Blocked::Host { since } | Blocked::Context { since }) = (bound, self.blocked) {
+            self.result.host.0 += now.0 - since.0;
+        }
+        self.blocked = Blocked::Not;
     }
 
     /// Launches in the stream or on the device.

@@ -196,7 +196,7 @@ impl<'a> World<'a> {
                 index
             }
         };
-        self.clients[index].blocked = Blocked::Not;
+        self.clients[index].host_phase_ended(self.now);
         self.ready.push_back(index);
     }
 
@@ -257,7 +257,7 @@ impl<'a> World<'a> {
         let Some(open) = client.open.as_mut().filter(|open| open.task == task) else { return };
         match action {
             Action::Bind { device, class, grant, managed, .. } => {
-                (open.class, open.grant, open.managed, open.bound) = (*class, *grant, *managed, true);
+                (open.class, open.grant, open.managed, open.bound) = (*class, *grant, *managed, Some(now));
                 self.eager_launches += u64::from(*class == Class::Eager);
                 client.device = Some(*device);
                 let result = &mut client.result;
@@ -306,7 +306,7 @@ impl<'a> World<'a> {
             gate: Gate::Ungated,
             watched: false,
             told_busy: None,
-            bound: false,
+            bound: None,
             all_launched: false,
         });
         task
@@ -315,8 +315,7 @@ impl<'a> World<'a> {
     fn completed(&mut self, completion: &Completion) -> Result<(), SimError> {
         let Some(index) = self.operations.remove(&completion.op) else { return Ok(()) };
         let client = &mut self.clients[index];
-        client.result.bytes_in += completion.stats.bytes_in;
-        client.result.bytes_out += completion.stats.bytes_out;
+        client.result.moved += completion.stats.moved;
         if client.in_flight.is_some_and(|head| head.op == completion.op) {
             self.stream_completed(index, completion)?;
         } else if !client.late.remove(&completion.op) && client.blocked == Blocked::Operation(completion.op) {

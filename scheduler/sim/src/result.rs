@@ -6,7 +6,7 @@ use crate::job::SizeLabel;
 use eager_core::action::Class;
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::units::Nanos;
-use eager_gpu_model::DeviceTotals;
+use eager_gpu_model::{DeviceTotals, Moved};
 use serde::{Deserialize, Serialize};
 
 /// How a job ended.
@@ -42,6 +42,10 @@ pub struct JobResult {
     pub wait: Nanos,
     /// Kernels standing at a closed gate.
     pub held: Nanos,
+    /// Between bindings and ends of its tasks.
+    pub bound: Nanos,
+    /// Of `bound`: in host phases (waits for a core included) and while its context was made.
+    pub host: Nanos,
     pub device: Option<u32>,
     /// Each class it had, and since when.
     pub classes: Vec<(Nanos, Class)>,
@@ -52,9 +56,16 @@ pub struct JobResult {
     /// From submission to the device to completion, summed over its kernels, and what they would have taken alone.
     pub kernels: Nanos,
     pub kernels_alone: Nanos,
-    /// Migrated because of its operations, evictions included.
-    pub bytes_in: u64,
-    pub bytes_out: u64,
+    /// Managed memory moved by its operations; evictions they caused are counted here, not with the victim.
+    pub moved: Moved,
+}
+
+impl JobResult {
+    /// Device-side time: what its tasks took from binding to end, without their host phases and without what their
+    /// kernels stood at a gate. Copies, prefetches, kernels, paging and waits for other tasks' operations are in it.
+    pub fn device_side(&self) -> Nanos {
+        self.bound.saturating_sub(self.host).saturating_sub(self.held)
+    }
 }
 
 /// One device.
@@ -85,9 +96,9 @@ pub struct SimResult {
 }
 
 impl SimResult {
-    /// Bytes that paging moved in both directions on all devices.
+    /// What over-subscription moved, in both directions and on all devices: see [`Moved::paged_bytes`].
     pub fn bytes_paged(&self) -> u64 {
-        self.devices.iter().map(|device| device.totals.bytes_in + device.totals.bytes_out).sum()
+        self.devices.iter().map(|device| device.totals.moved.paged_bytes()).sum()
     }
 
     /// Did every job run to its end?

@@ -77,6 +77,39 @@ fn promotion_moves_the_rest_in_and_is_counted() {
 }
 
 #[test]
+fn jobs_that_do_not_meet_take_as_long_on_the_device_as_alone_and_page_nothing() {
+    let shape = Shape { bytes: 3 * GIB, tail: 10.0, ..ONE_PASS };
+    let alone = run(&[job(&shape)], &options(PolicyName::Case, 4)).unwrap().jobs[0].device_side();
+    // 3 GiB in and an eighth of it out at 6 GB/s, and a kernel of 5 s; no host phase.
+    assert!((5.5..5.7).contains(&(alone.0 as f64 / 1e9)), "{alone}");
+    for policy in PolicyName::ALL {
+        let jobs = vec![job(&shape); 4];
+        let result = run(&jobs, &SimOptions { host_cores: 2, ..options(policy, 4) }).unwrap();
+        assert_eq!(result.bytes_paged(), 0, "{policy}");
+        for one in &result.jobs {
+            let slowdown = one.device_side().0 as f64 / alone.0 as f64;
+            // Managed memory costs a kernel 1 %, and fill then prefetch take longer than a plain copy.
+            let most = if policy.traits().eager { 1.05 } else { 1.001 };
+            assert!((0.999..most).contains(&slowdown), "{policy}: {slowdown}");
+        }
+        let prefetched: u64 = result.jobs.iter().map(|job| job.moved.prefetched_bytes).sum();
+        assert_eq!(prefetched, if policy.traits().eager { 4 * 3 * GIB } else { 0 }, "{policy}");
+    }
+}
+
+#[test]
+fn a_neighbour_on_the_device_is_slowdown_and_a_wait_for_it_is_not() {
+    let shape = Shape { bytes: 3 * GIB, ..ONE_PASS };
+    let slowdowns = |policy| {
+        let alone = run(&[job(&shape)], &options(policy, 1)).unwrap().jobs[0].device_side().0 as f64;
+        let both = run(&[job(&shape), job(&shape)], &options(policy, 1)).unwrap();
+        both.jobs.iter().map(|job| job.device_side().0 as f64 / alone).fold(0.0, f64::max)
+    };
+    assert!(slowdowns(PolicyName::Case) > 1.8);
+    assert!((0.999..1.001).contains(&slowdowns(PolicyName::Sa)));
+}
+
+#[test]
 fn a_gated_row_of_launches_longer_than_the_queue_ends() {
     let mut long =
         job(&Shape { launches: 4095, gap: 0.0, compute: 0.0, bytes: 9 * GIB, tail: 2.0, ..CYCLIC });

@@ -9,7 +9,7 @@ use eager_gpu_model::{Advice, AllocId, AllocKind, MemoryInfo, Op, OpStats, Range
 use serde::{Deserialize, Serialize};
 
 /// Raised with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Pairs a reply with its request; chosen by the client, unique among its open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -129,12 +129,43 @@ pub struct Completion {
     pub stats: OpStats,
 }
 
+/// Bytes of managed memory that changed sides, by why. Plain copies into and out of device memory are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Moved {
+    /// To the device by prefetch, for the first time since the host wrote them: the population that a program wants.
+    pub prefetched_bytes: u64,
+    /// To the device by prefetch, after an eviction had sent them away.
+    pub refetched_bytes: u64,
+    /// To the device because a kernel, fill or copy there touched them: demand faults, first or repeated.
+    pub faulted_bytes: u64,
+    /// To the host to make room.
+    pub evicted_bytes: u64,
+    /// To the host because the host touched or prefetched them.
+    pub returned_bytes: u64,
+}
+
+impl Moved {
+    /// What over-subscription cost: faults, evictions, and fetching again what was evicted. Bytes in both directions.
+    pub fn paged_bytes(&self) -> u64 {
+        self.faulted_bytes + self.refetched_bytes + self.evicted_bytes
+    }
+}
+
+impl std::ops::AddAssign for Moved {
+    fn add_assign(&mut self, more: Moved) {
+        self.prefetched_bytes += more.prefetched_bytes;
+        self.refetched_bytes += more.refetched_bytes;
+        self.faulted_bytes += more.faulted_bytes;
+        self.evicted_bytes += more.evicted_bytes;
+        self.returned_bytes += more.returned_bytes;
+    }
+}
+
 /// What an operation did to memory and how long it held its engine.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct OpStats {
-    /// Bytes migrated to and from the device because of it (evictions included).
-    pub bytes_in: u64,
-    pub bytes_out: u64,
+    /// What it moved of managed memory; evictions it caused are its own, whoever the victim was.
+    pub moved: Moved,
     pub faulted_blocks: u64,
     pub evicted_blocks: u64,
     /// Time it would have taken alone, without paging.

@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::residency::{BLOCK_BYTES, Evicted, Memory};
 use crate::share::{Demand, rates, split};
 use crate::transfer::{Engine, Scene, Segment, Transfer, eviction_ns};
-use crate::{AllocId, Completion, ContextId, Kernel, ModelError, Nanos, Op, OpId, OpStats};
+use crate::{AllocId, Completion, ContextId, Kernel, ModelError, Moved, Nanos, Op, OpId, OpStats};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,9 +29,8 @@ const LINK_FLOOR: f64 = 0.1;
 /// What a device did since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceTotals {
-    /// Bytes that migrated: faults, prefetches, evictions.
-    pub bytes_in: u64,
-    pub bytes_out: u64,
+    /// Of all operations, and the evictions that allocations caused.
+    pub moved: Moved,
     pub faulted_blocks: u64,
     pub evicted_blocks: u64,
     /// Time with at least one kernel computing.
@@ -195,7 +194,7 @@ impl Device {
 
     /// Counts what an allocation pushed out and looks at the kernels whose blocks these were.
     pub fn written_back(&mut self, evicted: &Evicted) {
-        self.totals.bytes_out += evicted.bytes;
+        self.totals.moved.evicted_bytes += evicted.bytes;
         self.totals.evicted_blocks += u64::from(evicted.blocks);
         self.settle();
     }
@@ -325,13 +324,14 @@ impl Device {
 
     fn next_segment(&mut self, running: &mut Running) -> bool {
         let Body::Transfer { transfer, segment } = &mut running.body else { return false };
-        let before = running.stats;
+        let evicted_before = running.stats.evicted_blocks;
+        let moved_before = std::mem::take(&mut running.stats.moved);
         let stats = &mut running.stats;
         let mut scene = Scene { card: &self.card, options: &self.options, memory: &mut self.memory, stats };
         let next = transfer.next_segment(&mut scene);
-        self.totals.bytes_in += running.stats.bytes_in - before.bytes_in;
-        self.totals.bytes_out += running.stats.bytes_out - before.bytes_out;
-        self.totals.evicted_blocks += running.stats.evicted_blocks - before.evicted_blocks;
+        self.totals.moved += running.stats.moved;
+        self.totals.evicted_blocks += running.stats.evicted_blocks - evicted_before;
+        running.stats.moved += moved_before;
         let Some(next) = next else { return false };
         running.remaining = next.amount;
         *segment = next;
@@ -366,14 +366,17 @@ impl Device {
             batch.random |= piece.random;
         });
         let ns = batch.ns(&self.card, &self.options);
-        running.stats.bytes_in += batch.moved as u64;
-        running.stats.bytes_out += batch.evicted.bytes;
+        let moved = Moved {
+            faulted_bytes: batch.moved as u64,
+            evicted_bytes: batch.evicted.bytes,
+            ..Moved::default()
+        };
+        running.stats.moved += moved;
         running.stats.faulted_blocks += batch.blocks as u64;
         running.stats.evicted_blocks += u64::from(batch.evicted.blocks);
         running.stats.paging.0 += (ns * (1.0 - self.options.overlap)) as u64;
         running.remaining = -ns * self.options.overlap;
-        self.totals.bytes_in += batch.moved as u64;
-        self.totals.bytes_out += batch.evicted.bytes;
+        self.totals.moved += moved;
         self.totals.faulted_blocks += batch.blocks as u64;
         self.totals.evicted_blocks += u64::from(batch.evicted.blocks);
         let span = ns.max(1.0);

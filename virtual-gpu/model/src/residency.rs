@@ -15,10 +15,19 @@ pub enum Place {
     /// Never written: a first touch moves nothing.
     Nowhere,
     Host,
+    /// On the host since it was evicted, and not written there.
+    Evicted,
     /// On the device since the migration of this number.
     Device {
         stamp: u64,
     },
+}
+
+impl Place {
+    /// Bringing it in means moving bytes over the link.
+    pub fn has_host_content(self) -> bool {
+        matches!(self, Place::Host | Place::Evicted)
+    }
 }
 
 /// Preferred location of a run.
@@ -80,6 +89,8 @@ pub struct Admitted {
     /// Blocks that are on the device now and were not before, and their bytes by where they came from.
     pub blocks: u32,
     pub from_host_bytes: u64,
+    /// Part of `from_host_bytes` that an eviction had sent there.
+    pub evicted_before_bytes: u64,
     pub zeroed_bytes: u64,
     pub evicted: Evicted,
     /// What found no room because nothing more could be evicted.
@@ -232,6 +243,10 @@ impl Memory {
             done.blocks += to - from;
             match place {
                 Place::Host => done.from_host_bytes += bytes,
+                Place::Evicted => {
+                    done.from_host_bytes += bytes;
+                    done.evicted_before_bytes += bytes;
+                }
                 _ => done.zeroed_bytes += bytes,
             }
             self.set(alloc, from, to, |run| run.place = Place::Device { stamp });
@@ -257,7 +272,7 @@ impl Memory {
     /// The host writes `start..end`: what is not on the device is on the host now.
     pub fn write_on_host(&mut self, alloc: AllocId, start: u32, end: u32) {
         self.set(alloc, start, end, |run| {
-            if run.place == Place::Nowhere {
+            if matches!(run.place, Place::Nowhere | Place::Evicted) {
                 run.place = Place::Host;
             }
         });
@@ -279,7 +294,8 @@ impl Memory {
     /// Bytes of `start..end` that would have to be fetched.
     pub fn host_bytes(&self, alloc: AllocId, start: u32, end: u32) -> u64 {
         let Some(buffer) = self.buffers.get(&alloc) else { return 0 };
-        let on_host = buffer.runs(start, end).filter(|(_, _, run)| run.place == Place::Host && migrates(run));
+        let on_host =
+            buffer.runs(start, end).filter(|(_, _, run)| run.place.has_host_content() && migrates(run));
         on_host.map(|(from, to, _)| buffer.bytes_of(from, to)).sum()
     }
 
@@ -295,7 +311,7 @@ impl Memory {
             let short = wanted - self.free();
             let blocks = u32::try_from(short.div_ceil(BLOCK_BYTES)).unwrap_or(u32::MAX).min(end - start);
             let bytes = self.buffers[&alloc].bytes_of(start, start + blocks);
-            self.set(alloc, start, start + blocks, |run| run.place = Place::Host);
+            self.set(alloc, start, start + blocks, |run| run.place = Place::Evicted);
             evicted.blocks += blocks;
             evicted.bytes += bytes;
         }

@@ -168,13 +168,13 @@ impl Transfer {
             Kind::PrefetchDevice if here => self.walk(scene, blocks),
             Kind::PrefetchDevice => {
                 let cap = scene.card.link.prefetch_bytes_per_s / 1e9;
-                let moved = if place == Place::Host { bytes as f64 } else { 0.0 };
+                let moved = if place.has_host_content() { bytes as f64 } else { 0.0 };
                 let walk = f64::from(blocks.1 - blocks.0) * PREFETCH_BLOCK_NS;
                 self.bring(scene, self.alloc, blocks, cap, moved, walk);
             }
             Kind::PrefetchHost if here => {
                 let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
-                scene.stats.bytes_out += left.bytes;
+                scene.stats.moved.returned_bytes += left.bytes;
                 let cap = scene.card.link.copy_to_host_bytes_per_s / 1e9;
                 self.push(scene.stats, Engine::ToHost, left.bytes as f64, cap);
             }
@@ -182,7 +182,7 @@ impl Transfer {
             Kind::HostAccess => {
                 if here && self.managed(scene) {
                     let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
-                    scene.stats.bytes_out += left.bytes;
+                    scene.stats.moved.returned_bytes += left.bytes;
                     let cap = scene.card.link.copy_to_host_bytes_per_s / 1e9;
                     let faults = f64::from(left.blocks) * HOST_FAULT_NS * cap;
                     self.push(scene.stats, Engine::ToHost, left.bytes as f64 + faults, cap);
@@ -237,11 +237,18 @@ impl Transfer {
         // While victims leave, the way in is slowed by the engine; here it only must not end before them.
         let reached = cap.min(duplex * scene.card.link.copy_to_device_bytes_per_s / 1e9);
         let paced = amount.max(out_ns * reached);
-        scene.stats.bytes_out += admitted.evicted.bytes;
-        scene.stats.evicted_blocks += u64::from(admitted.evicted.blocks);
-        if matches!(self.kind, Kind::PrefetchDevice) {
-            scene.stats.bytes_in += admitted.from_host_bytes;
+        let stats = &mut scene.stats.moved;
+        stats.evicted_bytes += admitted.evicted.bytes;
+        match self.kind {
+            Kind::PrefetchDevice => {
+                stats.prefetched_bytes += admitted.from_host_bytes - admitted.evicted_before_bytes;
+                stats.refetched_bytes += admitted.evicted_before_bytes;
+            }
+            Kind::OnDevice { .. } => stats.faulted_bytes += admitted.from_host_bytes,
+            // What a copy or a fill overwrites is not fetched.
+            _ => {}
         }
+        scene.stats.evicted_blocks += u64::from(admitted.evicted.blocks);
         scene.stats.work.0 += (amount / cap) as u64;
         scene.stats.paging.0 += ((paced - amount) / cap) as u64;
         self.ready.push_back(Segment { engine: Engine::ToDevice, amount: paced, cap, evicts });

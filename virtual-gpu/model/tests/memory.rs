@@ -33,7 +33,30 @@ fn victims_are_written_back_although_nobody_wrote_them() {
     bench.prefetch(context, read_only, 8 * MIB);
     let other = bench.on_host(context, 8 * MIB);
     let (_, stats) = bench.prefetch(context, other, 8 * MIB);
-    assert_eq!((stats.bytes_in, stats.bytes_out), (8 * MIB, 8 * MIB));
+    let moved = stats.moved;
+    assert_eq!((moved.prefetched_bytes, moved.evicted_bytes), (8 * MIB, 8 * MIB));
+}
+
+#[test]
+fn what_is_wanted_is_told_apart_from_what_over_subscription_costs() {
+    let mut bench = Bench::new(card_of(8 * MIB), quiet());
+    let context = bench.context();
+    let (first, second) = (bench.on_host(context, 8 * MIB), bench.on_host(context, 8 * MIB));
+    let (_, wanted) = bench.prefetch(context, first, 8 * MIB);
+    assert_eq!(wanted.moved, Moved { prefetched_bytes: 8 * MIB, ..Moved::default() });
+    let (_, faults) = bench.run(context, Op::Kernel(sweep(vec![whole(second, 8 * MIB, Pattern::Stream)], 1)));
+    let both_ways = Moved { faulted_bytes: 8 * MIB, evicted_bytes: 8 * MIB, ..Moved::default() };
+    assert_eq!(faults.moved, both_ways);
+    let (_, again) = bench.prefetch(context, first, 8 * MIB);
+    let refetched = Moved { refetched_bytes: 8 * MIB, evicted_bytes: 8 * MIB, ..Moved::default() };
+    assert_eq!(again.moved, refetched);
+    // What the host writes anew is wanted again.
+    let range = Range { offset: 0, bytes: 8 * MIB };
+    bench.run(context, Op::HostAccess { alloc: second, range });
+    let (_, anew) = bench.prefetch(context, second, 8 * MIB);
+    assert_eq!((anew.moved.prefetched_bytes, anew.moved.refetched_bytes), (8 * MIB, 0));
+    let totals = bench.model.totals(0).unwrap().moved;
+    assert_eq!((wanted.moved.paged_bytes(), totals.paged_bytes()), (0, 40 * MIB));
 }
 
 #[test]
@@ -46,7 +69,7 @@ fn discarded_blocks_leave_without_being_written_back() {
     bench.model.advise(bench.now, dead, range, Advice::Discard).unwrap();
     let other = bench.on_host(context, 8 * MIB);
     let (_, stats) = bench.prefetch(context, other, 8 * MIB);
-    assert_eq!(stats.bytes_out, 0);
+    assert_eq!(stats.moved.evicted_bytes, 0);
 }
 
 #[test]
@@ -57,7 +80,7 @@ fn device_memory_evicts_managed_memory_of_another_process_but_never_the_reverse(
     bench.prefetch(one, managed, 16 * MIB);
     let device = bench.model.alloc(bench.now, other, 12 * MIB, AllocKind::Device).unwrap();
     assert_eq!(bench.model.resident_bytes(managed).unwrap(), 4 * MIB);
-    assert_eq!(bench.model.totals(0).unwrap().bytes_out, 12 * MIB);
+    assert_eq!(bench.model.totals(0).unwrap().moved.evicted_bytes, 12 * MIB);
     bench.prefetch(one, managed, 16 * MIB);
     assert!(bench.model.resident_bytes(managed).unwrap() <= 4 * MIB);
     assert_eq!(bench.model.resident_bytes(device).unwrap(), 12 * MIB);
@@ -106,7 +129,7 @@ fn a_buffer_preferred_on_the_host_is_read_over_the_link_and_takes_no_device_memo
     bench.model.advise(bench.now, alloc, range, Advice::PreferredHost).unwrap();
     let sparse = Access { density: 0.001, ..whole(alloc, 4 * GIB, Pattern::Random) };
     let (_, stats) = bench.run(context, Op::Kernel(sweep(vec![sparse], 1)));
-    assert_eq!((stats.bytes_in, bench.model.resident_bytes(alloc).unwrap()), (0, 0));
+    assert_eq!((stats.moved.faulted_bytes, bench.model.resident_bytes(alloc).unwrap()), (0, 0));
     assert!(stats.paging.0 > 0);
 }
 
@@ -118,7 +141,7 @@ fn host_access_brings_resident_pages_back() {
     bench.prefetch(context, alloc, 16 * MIB);
     let range = Range { offset: 0, bytes: 4 * MIB };
     let (_, stats) = bench.run(context, Op::HostAccess { alloc, range });
-    assert_eq!(stats.bytes_out, 4 * MIB);
+    assert_eq!(stats.moved.returned_bytes, 4 * MIB);
     assert_eq!(bench.model.resident_bytes(alloc).unwrap(), 12 * MIB);
 }
 
