@@ -28,6 +28,8 @@ pub trait Scheduler {
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent>;
     /// What holds for a slot now; `None`: the daemon is gone.
     fn cell(&self, slot: Slot) -> Option<TaskCell>;
+    /// Sequence of the slot's cell as it is now, odd while it is being written: one load.
+    fn sequence(&self, slot: Slot) -> u32;
     /// Why the slot stands as it does, in words; empty if nothing is known.
     fn reason(&self, slot: Slot) -> String;
     /// The gate word of a slot: one load.
@@ -52,6 +54,10 @@ impl Scheduler for ClientConnection {
 
     fn cell(&self, slot: Slot) -> Option<TaskCell> {
         ClientConnection::cell(self, slot)
+    }
+
+    fn sequence(&self, slot: Slot) -> u32 {
+        ClientConnection::sequence(self, slot)
     }
 
     fn reason(&self, slot: Slot) -> String {

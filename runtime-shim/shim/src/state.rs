@@ -170,6 +170,46 @@ impl State {
         self.streams.values().any(|stream| stream.flags.is_blocking())
     }
 
+    /// Task and stream of a launch about which there is nothing to decide: its task is clear without a look at the
+    /// arguments, bound and ungated, the daemon has changed nothing and watches nobody (`sequence` tells each slot's
+    /// cell as it is now), and the stream is at hand. `None`: look closer.
+    pub fn settled_launch(
+        &self,
+        thread: &Thread,
+        asked: StreamId,
+        sequence: impl Fn(Slot) -> u32,
+    ) -> Option<(TaskKey, StreamId)> {
+        let mut only_lazy = true;
+        for task in self.tasks() {
+            let settled = match task.phase {
+                Phase::Bound => task.terms.sequence == sequence(task.key.slot) && !task.terms.watched(),
+                Phase::Unbound => task.account.live == 0,
+                Phase::Asking | Phase::Refused => true,
+            };
+            if !settled {
+                return None;
+            }
+            only_lazy &= task.phase != Phase::Bound || task.kind == Kind::Lazy;
+        }
+        let own = self.innermost(thread).and_then(|key| self.task(key));
+        let lazy = || self.tasks[Self::lazy_slot().index()].as_ref().filter(|_| only_lazy);
+        let task = own.or_else(lazy).filter(|task| task.phase == Phase::Bound && !task.terms.gated())?;
+        let stream = self.settled_stream(task, asked)?;
+        (thread.real_device == Some(task.terms.device)).then_some((task.key, stream))
+    }
+
+    fn settled_stream(&self, task: &Task, asked: StreamId) -> Option<StreamId> {
+        if !asked.is_legacy() {
+            let here = self.streams.get(&asked).is_none_or(|stream| stream.device == task.terms.device);
+            return here.then_some(asked);
+        }
+        if self.has_blocking_streams() {
+            return Some(asked);
+        }
+        let own = task.stream.filter(|own| own.high_priority == task.terms.high_priority())?;
+        (self.last_default == Some(own.id)).then_some(own.id)
+    }
+
     /// Kernels in flight, of all tasks.
     pub fn marks(&self) -> Vec<Mark> {
         let of_task = |task: &Task| {

@@ -17,7 +17,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
@@ -194,6 +194,13 @@ impl ClientConnection {
         }
     }
 
+    /// Sequence of the slot's cell, odd while it is being written: one load, no system call. Still the one of a cell that
+    /// was read before: what was read holds.
+    pub fn sequence(&self, slot: Slot) -> u32 {
+        // Acquire: pairs with the release store of `sequence` in `Cell::write`.
+        self.replies.cells[slot.index()].sequence.load(Ordering::Acquire)
+    }
+
     /// The slot's gate word, for [`eager_proto::reply::gate::admits`]: one load, no system call.
     pub fn gate(&self, slot: Slot) -> u64 {
         self.replies.cells[slot.index()].gate()
@@ -242,10 +249,9 @@ impl ClientConnection {
 }
 
 fn count(counter: &AtomicU64, launches: u64) -> u64 {
-    let before = counter.fetch_add(launches, Ordering::Relaxed);
-    // Store of the counter before a load of the flags: pairs with the fence in `ClientPages::counters`.
-    fence(Ordering::SeqCst);
-    before.wrapping_add(launches)
+    // SeqCst, as is the load in `Cell::flags`: the counter is stored before the flags are loaded. Pairs with the fence in
+    // `ClientPages::counters`.
+    counter.fetch_add(launches, Ordering::SeqCst).wrapping_add(launches)
 }
 
 fn connect_error(path: &Path, errno: Errno) -> ConnectError {

@@ -96,7 +96,8 @@ impl ClientPages {
     /// Called after a cell with `FLAG_WATCH` was published it misses nothing: either these counters hold a launch, or
     /// the client sees the flag when it counts that launch.
     pub fn counters(&self, slot: Slot) -> (u64, u64) {
-        // Store of the flag before load of the counters: pairs with the fence in `ClientConnection::add_launched`.
+        // Store of the flag before load of the counters: pairs with the SeqCst accesses of `ClientConnection::add_launched`
+        // and `flags`.
         fence(Ordering::SeqCst);
         let counters = &self.requests.counters[slot.index()];
         (counters.launched.load(Ordering::Relaxed), counters.retired.load(Ordering::Relaxed))

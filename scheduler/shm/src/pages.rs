@@ -278,8 +278,9 @@ impl Cell {
 
     /// The flags alone: one load, no seqlock.
     pub(crate) fn flags(&self) -> u32 {
-        // Acquire: pairs with the release fence in `write` before the words are stored.
-        (self.words[FLAGS_WORD].load(Ordering::Acquire) >> 32) as u32
+        // SeqCst: comes after the counters that this thread has raised before, and pairs with the fence in
+        // `ClientPages::counters`; also an acquire, which pairs with the release fence in `write`.
+        (self.words[FLAGS_WORD].load(Ordering::SeqCst) >> 32) as u32
     }
 
     /// The gate word alone: one load, no seqlock.

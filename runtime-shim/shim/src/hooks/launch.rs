@@ -1,15 +1,16 @@
 //! Kernel launches: which task, may it start now, on which stream.
 //!
 //! Order of a launch: find the task, bind it if it is lazy and new, take over memory it uses, pass the gate, choose the
-//! stream, count, launch. Trap: nothing here may be slow for an ungated task. An ungated launch reads one cell and takes
-//! one lock without a wait; arguments are only looked at where the answer depends on them.
+//! stream, count, launch. Trap: nothing here may be slow for an ungated task. Where nothing has changed since the last
+//! launch ([`State::settled_launch`](crate::state::State::settled_launch)) there is one lock, a load per task, no
+//! allocation and no system call; arguments are only looked at where the answer depends on them.
 
 use crate::outcome::{Outcome, Why};
 use crate::profile::KernelSize;
-use crate::runtime::{Launch, Runtime, Span, StreamId};
+use crate::runtime::{CudaResult, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
-use crate::state::Thread;
+use crate::state::{State, Thread};
 use crate::task::{Kind, Phase, Task, TaskKey, Terms};
 use eager_proto::reply::{FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
@@ -20,6 +21,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub fn launch(&self, thread: &mut Thread, launch: &Launch) -> Outcome<()> {
         if let Some(bypass) = self.bypass() {
             return bypass;
+        }
+        if let Some(result) = self.launch_settled(thread, launch) {
+            return result.into();
         }
         self.observe(thread);
         let key = match self.admit(thread, launch) {
@@ -37,7 +41,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // The program's stream lives on another device than this task. Waiting on both sides keeps its order.
             let _ = self.runtime.stream_synchronize(launch.stream);
         }
-        self.count_launch(key, choice.stream);
+        self.count_launch(&mut self.state.lock(), key, choice.stream);
         let result = self.runtime.launch(&Launch { stream: choice.stream, ..*launch });
         if result.is_err() {
             self.cancel_launch(key, choice.stream);
@@ -46,6 +50,26 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.tell_activity();
         result.into()
+    }
+
+    /// The launch, if there is nothing to decide about it.
+    fn launch_settled(&self, thread: &Thread, launch: &Launch) -> Option<CudaResult<()>> {
+        let scheduler = self.scheduler.as_ref()?;
+        let (key, stream, watched) = {
+            let mut state = self.state.lock();
+            let sequence = |slot| scheduler.sequence(slot);
+            let (key, stream) = state.settled_launch(thread, launch.stream, sequence)?;
+            let watched = self.count_launch(&mut state, key, stream);
+            (key, stream, watched)
+        };
+        let result = self.runtime.launch(&Launch { stream, ..*launch });
+        if result.is_err() {
+            self.cancel_launch(key, stream);
+        }
+        if watched {
+            self.tell_activity();
+        }
+        Some(result)
     }
 
     /// Everything that must hold before a kernel may start; the task it belongs to.
@@ -199,10 +223,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Counted before the launch: the daemon must not see the device idle while a kernel is on its way. The flags are
-    /// read again after that: a daemon that began to watch meanwhile either counted this launch or is told of it.
-    fn count_launch(&self, key: TaskKey, stream: StreamId) {
-        let Some(scheduler) = &self.scheduler else { return };
-        let mut state = self.state.lock();
+    /// read again after that: a daemon that began to watch meanwhile either counted this launch or is told of it. True:
+    /// the task is watched.
+    fn count_launch(&self, state: &mut State, key: TaskKey, stream: StreamId) -> bool {
+        let Some(scheduler) = &self.scheduler else { return false };
         state.unsynchronized = true;
         scheduler.add_launched(key.slot, 1);
         let watch = scheduler.flags(key.slot) & FLAG_WATCH;
@@ -210,6 +234,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             task.flights.launch(stream);
             task.terms.flags |= watch;
         }
+        watch != 0
     }
 
     fn cancel_launch(&self, key: TaskKey, stream: StreamId) {

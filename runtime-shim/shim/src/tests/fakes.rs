@@ -208,6 +208,7 @@ struct DaemonState {
     stopped: bool,
     launched: u64,
     retired: u64,
+    cell_reads: u64,
     violations: Vec<String>,
 }
 
@@ -263,6 +264,11 @@ impl FakeDaemon {
     pub fn counters(&self) -> (u64, u64) {
         let state = self.0.lock();
         (state.launched, state.retired)
+    }
+
+    /// How often cells were read since the last look.
+    pub fn cell_reads(&self) -> u64 {
+        std::mem::take(&mut self.0.lock().cell_reads)
     }
 
     /// What the daemon holds for a slot's task; `None`: no task.
@@ -377,8 +383,13 @@ impl Scheduler for Arc<FakeDaemon> {
     }
 
     fn cell(&self, slot: Slot) -> Option<TaskCell> {
-        let state = self.0.lock();
+        let mut state = self.0.lock();
+        state.cell_reads += 1;
         (!state.gone).then(|| state.cells[slot.index()].unwrap_or_else(empty_cell))
+    }
+
+    fn sequence(&self, slot: Slot) -> u32 {
+        self.0.lock().cells[slot.index()].map_or(0, |cell| cell.sequence)
     }
 
     fn reason(&self, slot: Slot) -> String {

@@ -58,6 +58,50 @@ fn an_ungated_task_never_looks_at_the_gate() {
 }
 
 #[test]
+fn a_launch_after_which_nothing_changed_reads_no_cell_and_the_next_change_is_seen() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    let a = bench.malloc(10);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    bench.daemon.cell_reads();
+    bench.daemon.requests();
+    bench.cuda.log();
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.launch_on(StreamId(2), &[a]), Outcome::Handled(()), "cudaStreamPerThread");
+    assert_eq!(bench.cuda.log(), ["launch on stream 257", "launch on stream 2"]);
+    assert_eq!((bench.daemon.cell_reads(), bench.daemon.counters()), (0, (3, 0)));
+    bench.daemon.change(first_slot(), |cell| {
+        (cell.flags, cell.gate) = (FLAG_GATED, gate::pack(false, 1, 0));
+    });
+    bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 2, u64::MAX)));
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert!(matches!(bench.daemon.requests()[..], [RequestBody::KernelHeld { .. }]), "held at the gate");
+}
+
+#[test]
+fn a_launch_takes_memory_over_and_finds_its_task_however_settled_the_others_are() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    let a = bench.malloc(10);
+    bench.shim.task_begin(&mut bench.thread, SITE + 1, 10);
+    let b = bench.malloc(10);
+    assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
+    bench.cuda.log();
+    let mut other = std::mem::take(&mut bench.thread);
+    for argument in [a, b, a] {
+        assert_eq!(
+            bench.launch(&[argument]),
+            Outcome::Handled(()),
+            "from a thread without a task of its own"
+        );
+    }
+    std::mem::swap(&mut bench.thread, &mut other);
+    let launches: Vec<String> =
+        bench.cuda.log().into_iter().filter(|line| line.starts_with("launch")).collect();
+    assert_eq!(launches, ["launch on stream 258", "launch on stream 257", "launch on stream 258"]);
+}
+
+#[test]
 fn default_stream_kernels_stay_on_the_legacy_stream_beside_blocking_streams_of_the_program() {
     let mut bench = Bench::new();
     bench.shim.task_begin(&mut bench.thread, SITE, 10);
