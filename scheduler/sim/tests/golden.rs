@@ -92,6 +92,11 @@ fn eager_opt_starts_what_does_not_fit_holds_its_kernels_and_promotes_it() {
 }
 
 #[test]
+fn eager_opt_counts_live_demand_but_eviction_takes_what_came_in_first() {
+    scenario("eager-opt-evicts-the-idle.txt");
+}
+
+#[test]
 fn naive_eager_thrashes_with_two_cyclic_jobs() {
     scenario("eager-thrashes.txt");
 }
