@@ -89,10 +89,9 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
             let body = l.trim_start();
             l.len() - body.len() == indent && (body.starts_with('}') || body.ends_with(';'))
         };
-        if let Some(length) = lines[start + 1..].iter().position(|l| ends(&l)) {
-            if length + 2 > FUNCTION_LINES_MAX {
-                found.push((start + 1, length + 2));
-            }
+        let length = lines[start + 1..].iter().position(ends);
+        if let Some(length) = length.filter(|length| length + 2 > FUNCTION_LINES_MAX) {
+            found.push((start + 1, length + 2));
         }
     }
     found
