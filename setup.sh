@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 readonly LLVM=22
-readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM g++ make python3 python3-venv python3-pip)
+readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM g++ make python3 python3-pip)
 readonly CUDA=.toolchain/cuda-13.0
 readonly REQUIREMENTS=cuda-13.0.requirements.txt
 

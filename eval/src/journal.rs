@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use eager_core::action::{Action, Class};
 use eager_core::event::Event;
 use eager_core::journal::JournalLine;
+use eager_core::reason::Reason;
 use eager_core::units::{ClientId, Nanos, TaskId};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +17,7 @@ use std::path::Path;
 pub struct Decisions {
     pub asked_ns: Option<u64>,
     pub bound_ns: Option<u64>,
+    pub promoted_ns: Option<u64>,
     pub wait_ns: u64,
     pub device: Option<u32>,
     pub classes: Vec<String>,
@@ -90,7 +92,14 @@ impl Reader {
                 job.wait_ns += now.0.saturating_sub(asked.0);
                 note(&mut job.classes, *class);
             }
-            Action::Regrant { class, .. } => note(&mut job.classes, *class),
+            // A task that needs no more because it frees is not one that got memory.
+            Action::Regrant { reason: Reason::PromotedByShrinking { .. }, .. } => {}
+            Action::Regrant { class, .. } => {
+                if *class == Class::Promoted {
+                    job.promoted_ns.get_or_insert(since(now, self.first));
+                }
+                note(&mut job.classes, *class);
+            }
             Action::Refuse { reason, .. } => job.refused = Some(reason.to_string()),
             _ => {}
         }
@@ -102,12 +111,8 @@ fn since(now: Nanos, first: Option<Nanos>) -> u64 {
 }
 
 fn note(classes: &mut Vec<String>, class: Class) {
-    let name = match class {
-        Class::Normal => "normal",
-        Class::Eager => "eager",
-        Class::Promoted => "promoted",
-    };
-    if !classes.iter().any(|known| known == name) {
-        classes.push(name.to_string());
+    let name = class.to_string();
+    if !classes.iter().any(|known| *known == name) {
+        classes.push(name);
     }
 }

@@ -29,7 +29,7 @@ pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String>
             .margin(12)
             .x_label_area_size(34)
             .y_label_area_size(52)
-            .build_cartesian_2d((0..values.len().max(1)).into_segmented(), 0.0..top)
+            .build_cartesian_2d((0..values.len().max(1) - 1).into_segmented(), 0.0..top)
             .map_err(drawing)?;
         let name = |x: &SegmentValue<usize>| match x {
             SegmentValue::CenterOf(i) => values.get(*i).map_or(String::new(), |(label, _)| label.clone()),
@@ -125,12 +125,10 @@ pub fn timeline(record: &Record) -> Result<String> {
 fn segments(job: &JobRecord) -> Vec<(f64, f64, RGBColor)> {
     let Some(bound) = job.bound_s else { return vec![(job.submitted_s, job.ended_s, WAITING)] };
     let waiting = job.asked_s.map(|asked| (asked, bound, WAITING));
-    let colour = match () {
-        () if job.was_promoted() => PROMOTED,
-        () if job.was_eager() => EAGER,
-        () => NORMAL,
-    };
-    waiting.into_iter().chain([(bound, job.ended_s, colour)]).collect()
+    let first = if job.was_eager() { EAGER } else { NORMAL };
+    let turn = job.promoted_s.unwrap_or(job.ended_s);
+    let running = [(bound, turn, first), (turn, job.ended_s, PROMOTED)];
+    waiting.into_iter().chain(running.into_iter().filter(|(from, to, _)| to > from)).collect()
 }
 
 fn drawing<E: std::fmt::Display>(error: E) -> anyhow::Error {

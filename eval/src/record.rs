@@ -90,9 +90,11 @@ pub struct JobRecord {
     pub outcome: Outcome,
     pub verified: bool,
     pub submitted_s: f64,
-    /// When its task asked, was bound, and when the program ended.
+    /// When its task asked, was bound, had its whole requirement reserved after an eager start, and when the program
+    /// ended.
     pub asked_s: Option<f64>,
     pub bound_s: Option<f64>,
+    pub promoted_s: Option<f64>,
     pub ended_s: f64,
     pub device: Option<u32>,
     /// `normal`, `eager`, or `eager` then `promoted`.
@@ -215,6 +217,7 @@ mod tests {
             submitted_s: 0.0,
             asked_s: Some(0.5),
             bound_s: Some(0.5 + wait_s),
+            promoted_s: None,
             ended_s: makespan_s,
             device: Some(0),
             classes: classes.iter().map(|class| class.to_string()).collect(),

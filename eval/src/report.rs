@@ -13,9 +13,10 @@ use std::path::Path;
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#282828}\
 h1{font-size:1.5em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid #ddd}\
 table{border-collapse:collapse;margin:1em 0;font-size:13px}td,th{padding:3px 9px;text-align:right;\
-border-bottom:1px solid #eee}td:first-child,th:first-child{text-align:left}td.text{text-align:left;color:#555}\
+border-bottom:1px solid #eee}td,th{white-space:nowrap}td:first-child,th:first-child{text-align:left}\
+th.text{text-align:left}td.text{text-align:left;color:#555;white-space:normal}\
 .note{background:#fff6e5;border-left:4px solid #dd8434;padding:.5em 1em}.key{display:inline-block;width:1em;\
-height:1em;vertical-align:-2px;margin:0 .3em 0 1em}svg{max-width:100%;height:auto}.bad{color:#b00020;font-weight:600}";
+height:1em;vertical-align:-2px;margin:0 .3em 0 1em}svg{max-width:100%;height:auto}td.bad{color:#b00020;font-weight:600;white-space:normal}";
 
 /// Writes the page.
 pub fn write(path: &Path, records: &[Record], summary: &Summary) -> Result<()> {
@@ -40,9 +41,8 @@ pub fn write(path: &Path, records: &[Record], summary: &Summary) -> Result<()> {
 fn stamp(records: &[Record]) -> String {
     let Some(first) = records.first() else { return "<p>No record.</p>".to_string() };
     let stamp = &first.stamp;
-    let jobs = first.workload.jobs.len();
     format!(
-        "<p>Workload <b>{}</b> (seed {}), {jobs} jobs on {}. Eager {} at commit {}, {} ({} cores, {}), Linux {}.</p>",
+        "<p>Workload <b>{}</b> (seed {}) on {}. Eager {} at commit {}, {} ({} cores, {}), Linux {}.</p>",
         escape(&first.workload.name),
         first.workload.seed,
         escape(&first.cards),
@@ -145,7 +145,7 @@ pub fn sim_rows(policies: &[&str], summary: &Summary) -> Vec<Vec<String>> {
 fn jobs_table(record: &Record) -> String {
     let mut html = String::from(
         "<table><tr><th>job</th><th>size</th><th>GPU</th><th>class</th><th>requirement</th><th>grant</th>\
-         <th>wait</th><th>output</th><th>why</th></tr>",
+         <th>wait</th><th>output</th><th class=\"text\">why</th></tr>",
     );
     for job in &record.jobs {
         let _ = write!(

@@ -99,17 +99,9 @@ impl Machine {
 }
 
 fn job_record(job: &JobResult, slowdown: f64) -> JobRecord {
-    let mut classes: Vec<String> = Vec::new();
-    for (_, class) in &job.classes {
-        let name = match class {
-            Class::Normal => "normal",
-            Class::Eager => "eager",
-            Class::Promoted => "promoted",
-        };
-        if classes.last().is_none_or(|last| last != name) {
-            classes.push(name.to_string());
-        }
-    }
+    let mut classes: Vec<String> = job.classes.iter().map(|(_, class)| class.to_string()).collect();
+    classes.dedup();
+    let promoted = job.classes.iter().find(|(_, class)| *class == Class::Promoted);
     JobRecord {
         index: job.index,
         configuration: job.name.clone(),
@@ -119,6 +111,7 @@ fn job_record(job: &JobResult, slowdown: f64) -> JobRecord {
         submitted_s: seconds(job.submit),
         asked_s: job.ask.map(seconds),
         bound_s: job.bind.map(seconds),
+        promoted_s: promoted.map(|(at, _)| seconds(*at)),
         ended_s: seconds(job.end),
         device: job.device,
         classes,

@@ -230,6 +230,7 @@ impl Running {
             submitted_s: self.submitted,
             asked_s: known.asked_ns.map(seconds),
             bound_s: known.bound_ns.map(seconds),
+            promoted_s: known.promoted_ns.map(seconds),
             ended_s: self.ended.unwrap_or(0.0),
             device: known.device,
             classes: known.classes.clone(),

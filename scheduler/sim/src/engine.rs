@@ -275,12 +275,13 @@ impl<'a> World<'a> {
                 let promoted = *class == Class::Promoted && open.class == Class::Eager;
                 (open.class, open.grant) = (*class, *grant);
                 client.result.grant_bytes_max = client.result.grant_bytes_max.max(grant.0);
-                if client.result.classes.last().map(|last| last.1) != Some(*class) {
+                // A task that needs no more because it frees is not one that got memory.
+                let by_freeing = matches!(reason, Reason::PromotedByShrinking { .. });
+                if !by_freeing && client.result.classes.last().map(|last| last.1) != Some(*class) {
                     client.result.classes.push((now, *class));
                 }
                 if promoted {
-                    // A task that needs no more because it frees is not one that got memory.
-                    self.promotions += u64::from(matches!(reason, Reason::Promoted { .. }));
+                    self.promotions += u64::from(!by_freeing);
                     self.move_in(index);
                 }
             }
