@@ -239,9 +239,16 @@ impl Runtime for RealRuntime {
         call!(self.cudaDeviceReset())
     }
 
-    fn malloc(&self, bytes: u64) -> CudaResult<u64> {
+    fn malloc(&self, bytes: u64) -> CudaResult<Option<u64>> {
         let mut out = ptr::null_mut();
-        call!(self.cudaMalloc(&mut out, bytes as usize)).map(|()| out.expose_provenance() as u64)
+        match call!(self.cudaMalloc(&mut out, bytes as usize)) {
+            Ok(()) => Ok(Some(out.expose_provenance() as u64)),
+            Err(CudaError::MEMORY_ALLOCATION) => {
+                let _ = call!(self.cudaGetLastError());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn malloc_managed(&self, bytes: u64, flags: u32) -> CudaResult<u64> {

@@ -156,7 +156,8 @@ pub trait Runtime {
     fn device_synchronize(&self) -> CudaResult<()>;
     fn device_reset(&self) -> CudaResult<()>;
 
-    fn malloc(&self, bytes: u64) -> CudaResult<u64>;
+    /// `cudaMalloc`; `Ok(None)`: the device has no room, and `cudaGetLastError` does not tell of it.
+    fn malloc(&self, bytes: u64) -> CudaResult<Option<u64>>;
     fn malloc_managed(&self, bytes: u64, flags: u32) -> CudaResult<u64>;
     fn free(&self, address: u64) -> CudaResult<()>;
     /// `cudaMemAdvise(SetPreferredLocation)`.

@@ -183,7 +183,19 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return (Err(error), Origin::Plain);
         }
         if !managed {
-            return (self.runtime.malloc(bytes), Origin::Plain);
+            match self.runtime.malloc(bytes) {
+                Ok(Some(address)) => return (Ok(address), Origin::Plain),
+                Err(error) => return (Err(error), Origin::Plain),
+                // Granted, and yet no room: somebody takes memory that the daemon does not count, such as the contexts
+                // of programs that are not bound yet. A grant is kept all the same.
+                Ok(None) => self.voice.once("full", || {
+                    let size = size_text(bytes);
+                    format!(
+                        "device {} has no room for {size} that were granted: managed memory instead",
+                        device.0
+                    )
+                }),
+            }
         }
         let made = self.runtime.malloc_managed(bytes, ATTACH_GLOBAL);
         if let Ok(start) = made {

@@ -25,6 +25,7 @@ struct CudaState {
     busy: BTreeSet<StreamId>,
     arguments: Vec<u64>,
     fail_malloc: bool,
+    full: bool,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +43,11 @@ impl FakeCuda {
 
     pub fn fail_malloc(&self, fail: bool) {
         self.0.lock().fail_malloc = fail;
+    }
+
+    /// No room for plain memory on any device.
+    pub fn fill_up(&self) {
+        self.0.lock().full = true;
     }
 
     /// All kernels end.
@@ -94,8 +100,11 @@ impl Runtime for Arc<FakeCuda> {
         Ok(())
     }
 
-    fn malloc(&self, bytes: u64) -> CudaResult<u64> {
-        self.allocate("malloc", bytes)
+    fn malloc(&self, bytes: u64) -> CudaResult<Option<u64>> {
+        if self.0.lock().full {
+            return Ok(None);
+        }
+        self.allocate("malloc", bytes).map(Some)
     }
 
     fn malloc_managed(&self, bytes: u64, _flags: u32) -> CudaResult<u64> {

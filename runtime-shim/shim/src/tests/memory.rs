@@ -107,6 +107,31 @@ fn a_host_write_waits_for_kernels_that_may_still_read() {
 }
 
 #[test]
+fn a_grant_is_kept_where_the_device_has_no_room() {
+    let mut bench = Bench::new();
+    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    bench.cuda.fill_up();
+    bench.cuda.log();
+    let a = bench.malloc(60);
+    bench.malloc(40);
+    assert_eq!(
+        bench.cuda.log(),
+        ["managed 60 on 0", "prefer 0 for 60", "managed 40 on 0", "prefer 0 for 40"],
+        "in managed memory"
+    );
+    assert_eq!(
+        *bench.said.lock(),
+        ["device 0 has no room for 60 B that were granted: managed memory instead"],
+        "said once"
+    );
+    assert_eq!(bench.upload(a, 60), Outcome::Handled(()));
+    assert!(
+        bench.cuda.log().contains(&"host copy 60".into()),
+        "filled and moved in like other managed memory"
+    );
+}
+
+#[test]
 fn managed_memory_is_freed_after_the_kernels_of_its_tasks_device() {
     let mut bench = Bench::new();
     bench.daemon.bind_on(1);
