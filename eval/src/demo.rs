@@ -6,6 +6,7 @@ use crate::programs::Programs;
 use crate::progress::Stage;
 use crate::record::{self, Outcome, Record, Stamp, WorkloadStamp};
 use crate::tools::Tools;
+use crate::typical::{self, Typical};
 use crate::virtual_run::{JobSpec, Setting};
 use crate::workload::{Choice, WorkloadArgs};
 use crate::{profile, report, sim_run, stamp, summary, table, virtual_run};
@@ -77,6 +78,7 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
     print_real(&results.records);
     if parts == Parts::All {
         simulate(&PolicyName::ALL, "demo", &args.cards, &workload, &choices, &stamp, &mut results)?;
+        results.typical = how_typical(&args.cards, &stamp)?;
     }
     results.finish()
 }
@@ -94,6 +96,7 @@ pub fn run_sim(args: &SimArgs) -> Result<()> {
 struct Results {
     folder: PathBuf,
     records: Vec<Record>,
+    typical: Vec<Typical>,
 }
 
 impl Results {
@@ -106,7 +109,7 @@ impl Results {
             std::fs::remove_file(&records)
                 .with_context(|| format!("cannot replace {}", records.display()))?;
         }
-        Ok(Results { folder, records: Vec::new() })
+        Ok(Results { folder, records: Vec::new(), typical: Vec::new() })
     }
 
     fn add(&mut self, record: Record) -> Result<()> {
@@ -117,7 +120,8 @@ impl Results {
 
     /// Summary, report, and the verdict.
     fn finish(self) -> Result<()> {
-        let summary = summary::summarize(&self.records);
+        let mut summary = summary::summarize(&self.records);
+        summary.typical = self.typical;
         print_sim(&self.records, &summary);
         let path = self.folder.join("summary.json");
         std::fs::write(&path, serde_json::to_string_pretty(&summary)? + "\n")
@@ -203,6 +207,15 @@ fn simulate(
     Ok(())
 }
 
+fn how_typical(cards: &str, stamp: &Stamp) -> Result<Vec<Typical>> {
+    let lists: u64 = typical::KINDS.iter().map(|kind| kind.seeds).sum();
+    let stage = Stage::begin("simulating other lists", lists as usize);
+    let one = |kind| typical::run(cards, kind, stamp, |seed| stage.step(&format!("seed {seed}")));
+    let all = typical::KINDS.into_iter().map(one).collect::<Result<Vec<_>>>()?;
+    stage.end();
+    Ok(all)
+}
+
 fn print_real(records: &[Record]) {
     for record in records {
         println!(
@@ -238,6 +251,12 @@ fn print_sim(records: &[Record], summary: &summary::Summary) {
     }
     println!("\nThe same jobs at full size, simulated (modelled, not measured)");
     print!("{}", table::render(&report::SIM_HEADER, &report::sim_rows(&policies, summary)));
+    if !summary.typical.is_empty() {
+        println!(
+            "\nHow typical is this list? Median and range of the throughput over seeded lists, simulated"
+        );
+        print!("{}", table::render(&typical::HEADER, &typical::rows(&summary.typical)));
+    }
 }
 
 /// Every job of every record must have ended well.

@@ -16,6 +16,7 @@ mod stamp;
 mod summary;
 mod table;
 mod tools;
+mod typical;
 mod virtual_run;
 mod workload;
 
@@ -66,7 +67,9 @@ fn main() -> ExitCode {
 fn redraw(folder: &std::path::Path) -> Result<()> {
     let records = record::read(&folder.join("records.jsonl"))?;
     let path = folder.join("report.html");
-    report::write(&path, &records, &summary::summarize(&records)).context("drawing the report")?;
+    let mut summary = summary::summarize(&records);
+    summary.typical = summary::typical_of(&folder.join("summary.json"))?;
+    report::write(&path, &records, &summary).context("drawing the report")?;
     println!("Report: {}", path.display());
     Ok(())
 }

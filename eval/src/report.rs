@@ -5,7 +5,7 @@
 
 use crate::record::{Backend, JobRecord, Outcome, Record};
 use crate::summary::Summary;
-use crate::{plot, table};
+use crate::{plot, table, typical};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -96,6 +96,7 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
     part += &plot::bars("Throughput relative to case-fifo", "ratio", &bars(|s| s.throughput_vs_case_fifo))?;
     let policies: Vec<&str> = records.iter().map(|r| r.policy.as_str()).collect();
     part += &html_table(&SIM_HEADER, &sim_rows(&policies, summary));
+    part += &typical_part(summary);
     part += "<h3>Timelines</h3><p>";
     for (name, colour) in plot::LEGEND {
         let _ = write!(part, "<span class=\"key\" style=\"background:{colour}\"></span>{name}");
@@ -105,6 +106,17 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
         part += &plot::timeline(record)?;
     }
     Ok(part)
+}
+
+/// What many lists say, so that nobody takes the one above for all.
+fn typical_part(summary: &Summary) -> String {
+    if summary.typical.is_empty() {
+        return String::new();
+    }
+    let note = "<h3>How typical is this list?</h3><p>Median and range of the throughput over seeded lists. With few jobs \
+                the makespan mostly is the longest job's host work, and then no policy can gain: <b>infinite</b> is what \
+                endless device memory would give.</p>";
+    note.to_string() + &html_table(&typical::HEADER, &typical::rows(&summary.typical))
 }
 
 /// Columns of the simulator's table, here and in the terminal.

@@ -1,14 +1,20 @@
 //! `summary.json`: the few numbers of an experiment that another program wants, and the comparison behind them.
 
 use crate::record::{Backend, Outcome, Record};
+use crate::typical::Typical;
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Part `real`: real processes on virtual GPUs. Part `sim`: the same jobs at full size in the simulator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     pub real: BTreeMap<String, RealSummary>,
     pub sim: BTreeMap<String, SimSummary>,
+    /// How typical the list is; empty if nobody asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub typical: Vec<Typical>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +61,17 @@ pub fn summarize(records: &[Record]) -> Summary {
         summary.sim.insert(record.policy.clone(), sim(record, case, fifo));
     }
     summary
+}
+
+/// The part that no record of the list holds, from an earlier `summary.json`; none without that file.
+pub fn typical_of(path: &Path) -> Result<Vec<Typical>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let summary: Summary =
+        serde_json::from_str(&text).with_context(|| format!("{} is no summary", path.display()))?;
+    Ok(summary.typical)
 }
 
 fn real(record: &Record) -> RealSummary {
