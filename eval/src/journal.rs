@@ -112,7 +112,88 @@ fn since(now: Nanos, first: Option<Nanos>) -> u64 {
 
 fn note(classes: &mut Vec<String>, class: Class) {
     let name = class.to_string();
-    if !classes.iter().any(|known| *known == name) {
+    if !classes.contains(&name) {
         classes.push(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_core::event::{DeviceProfile, TaskRequest};
+    use eager_core::journal::JournalHeader;
+    use eager_core::units::{Bytes, DeviceId};
+    use eager_core::{Options, PolicyName, Scheduler};
+
+    const GIB: u64 = 1 << 30;
+
+    /// A journal as the daemon writes it: one step per second, from ten seconds on.
+    fn journal(events: Vec<Event>) -> tempfile::NamedTempFile {
+        let mut scheduler = Scheduler::new(PolicyName::EagerOpt, Options::default());
+        let mut text = serde_json::to_string(&JournalHeader::of(&scheduler)).expect("header") + "\n";
+        for (second, event) in (10..).zip(events) {
+            let (now, mut actions) = (Nanos(second * 1_000_000_000), Vec::new());
+            scheduler.step(now, event.clone(), &mut actions);
+            text += &(serde_json::to_string(&JournalLine { now, event, actions }).expect("line") + "\n");
+        }
+        let file = tempfile::NamedTempFile::new().expect("file");
+        std::fs::write(file.path(), text).expect("write");
+        file
+    }
+
+    fn device() -> Event {
+        let profile = DeviceProfile {
+            name: "test".into(),
+            capacity: Bytes(10 * GIB),
+            sms: 1,
+            warps_per_sm: 64,
+            blocks_per_sm: 32,
+        };
+        Event::DeviceAdded { device: DeviceId(0), profile }
+    }
+
+    fn client(id: u64, label: &str) -> Event {
+        Event::ClientConnected { client: ClientId(id), uid: 0, label: label.into() }
+    }
+
+    fn begin(id: u64, gib: u64) -> Event {
+        let request = TaskRequest {
+            requirement: Bytes(gib * GIB),
+            blocks: 0,
+            threads_per_block: 0,
+            lazy: false,
+            managed: false,
+            function: "main".into(),
+        };
+        Event::TaskBegin { task: TaskId(id), client: ClientId(id), request }
+    }
+
+    #[test]
+    fn an_eager_start_and_its_promotion_are_found_with_their_times() {
+        let end = Event::TaskEnd { task: TaskId(1) };
+        let file = journal(vec![device(), client(1, "a"), client(2, "b"), begin(1, 8), begin(2, 6), end]);
+        let jobs = decisions(file.path()).expect("journal");
+        assert_eq!(jobs["a"].classes, ["normal"]);
+        let eager = &jobs["b"];
+        assert_eq!(eager.classes, ["eager", "promoted"]);
+        assert_eq!((eager.requirement_bytes, eager.grant_bytes), (6 * GIB, 2 * GIB));
+        // The first client connected in the second step.
+        assert_eq!((eager.bound_ns, eager.promoted_ns), (Some(3_000_000_000), Some(4_000_000_000)));
+        assert!(eager.reason.contains("starts eagerly"), "{}", eager.reason);
+    }
+
+    #[test]
+    fn needing_less_is_no_promotion() {
+        let frees = Event::TaskShrink { task: TaskId(2), bytes: Bytes(5 * GIB) };
+        let file = journal(vec![device(), client(1, "a"), client(2, "b"), begin(1, 8), begin(2, 6), frees]);
+        let jobs = decisions(file.path()).expect("journal");
+        assert_eq!((jobs["b"].classes.as_slice(), jobs["b"].promoted_ns), (&["eager".to_string()][..], None));
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_sentence() {
+        let file = journal(vec![device(), client(1, "a"), begin(1, 64)]);
+        let jobs = decisions(file.path()).expect("journal");
+        assert!(jobs["a"].refused.as_deref().is_some_and(|why| why.contains("larger than every device")));
     }
 }
