@@ -9,12 +9,13 @@ use crate::tools::Tools;
 use crate::typical::{self, Typical};
 use crate::virtual_run::{JobSpec, Setting};
 use crate::workload::{Choice, WorkloadArgs};
-use crate::{profile, report, sim_run, stamp, summary, table, virtual_run};
+use crate::{parallel, profile, report, sim_run, stamp, summary, table, virtual_run};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use eager_core::PolicyName;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Longer than any scaled job takes on two cores shared by all of them.
@@ -142,12 +143,16 @@ fn prepare(tools: &Tools, args: &DemoArgs, choices: &[Choice], out: &Path) -> Re
     let distinct: BTreeMap<String, Choice> = choices.iter().map(|choice| (choice.id(), *choice)).collect();
     let card = card_name(&args.cards)?;
     let stage = Stage::begin("measuring footprints alone", distinct.len());
-    let mut profiles = BTreeMap::new();
-    for (id, choice) in &distinct {
-        stage.step(id);
+    let measured = Mutex::new(BTreeMap::new());
+    parallel::for_each(distinct.into_iter().collect(), |(id, choice)| {
+        stage.step(&id);
         let path = profile::measure(tools, &programs, choice.program, choice.configuration, card, out)?;
-        profiles.insert(id.clone(), path);
-    }
+        if let Ok(mut measured) = measured.lock() {
+            measured.insert(id, path);
+        }
+        Ok(())
+    })?;
+    let profiles = measured.into_inner().unwrap_or_default();
     stage.end();
 
     let spec = |choice: &Choice| {

@@ -5,6 +5,7 @@
 
 mod demo;
 mod journal;
+mod parallel;
 mod plot;
 mod profile;
 mod programs;

@@ -1,5 +1,6 @@
 //! Builds the seven programs with `eagercc` and makes their inputs, for runs of real processes.
 
+use crate::parallel;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use eager_rodinia::{Configuration, Program, Run};
@@ -16,24 +17,24 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Compiles every program whose executable is older than its sources; `progress` gets each name.
+    /// Compiles every program; `progress` gets each name.
     ///
     /// `sources` is the folder that holds the programs' folders.
     pub fn build(
         tools: &Tools,
         sources: &Path,
         out: &Path,
-        mut progress: impl FnMut(&str),
+        progress: impl Fn(&str) + Sync,
     ) -> Result<Programs> {
         let programs = Programs { folder: out.to_path_buf() };
         for folder in [programs.folder.join("programs"), programs.folder.join("inputs")] {
             std::fs::create_dir_all(&folder)
                 .with_context(|| format!("cannot create {}", folder.display()))?;
         }
-        for program in eager_rodinia::programs() {
+        parallel::for_each(eager_rodinia::programs().iter().collect(), |program| {
             progress(&program.name);
-            programs.compile(tools, sources, program)?;
-        }
+            programs.compile(tools, sources, program)
+        })?;
         Ok(programs)
     }
 

@@ -115,7 +115,7 @@ fn typical_part(summary: &Summary) -> String {
     }
     let note = "<h3>How typical is this list?</h3><p>Median and range of the throughput over seeded lists. With few jobs \
                 the makespan mostly is the longest job's host work, and then no policy can gain: <b>infinite</b> is what \
-                endless device memory would give.</p>";
+                endless device memory would give under CASE's order.</p>";
     note.to_string() + &html_table(&typical::HEADER, &typical::rows(&summary.typical))
 }
 

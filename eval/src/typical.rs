@@ -12,7 +12,7 @@ use eager_rodinia::workload::LargeToSmall;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Compared over the lists; `infinite` is the bound that memory alone can give.
+/// Compared over the lists. `infinite` shows what endless memory would give under CASE's order; a better order can pass it.
 pub const POLICIES: [PolicyName; 3] = [PolicyName::EagerPb, PolicyName::EagerOpt, PolicyName::Infinite];
 
 /// Lists of one kind.
