@@ -13,7 +13,7 @@ use std::path::Path;
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#282828}\
 h1{font-size:1.5em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid #ddd}\
 table{border-collapse:collapse;margin:1em 0;font-size:13px}td,th{padding:3px 9px;text-align:right;\
-border-bottom:1px solid #eee}td,th{white-space:nowrap}td:first-child,th:first-child{text-align:left}\
+border-bottom:1px solid #eee}td{white-space:nowrap}td:first-child,th:first-child{text-align:left}\
 th.text{text-align:left}td.text{text-align:left;color:#555;white-space:normal}\
 .note{background:#fff6e5;border-left:4px solid #dd8434;padding:.5em 1em}.key{display:inline-block;width:1em;\
 height:1em;vertical-align:-2px;margin:0 .3em 0 1em}svg{max-width:100%;height:auto}td.bad{color:#b00020;font-weight:600;white-space:normal}";
