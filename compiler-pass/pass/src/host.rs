@@ -63,7 +63,14 @@ fn emit_plan(module: Module<'_>, source: &str, reading: &Reading<'_>, plan: &Pla
         let site = site_id(source, name, ordinal);
         tasks.push((site, placed));
         let line = task.place.as_ref().map_or(0, |place| place.line);
-        rows.push(TaskRow { site, function: name.clone(), line, launch_sites: task.launch_sites });
+        rows.push(TaskRow {
+            site,
+            function: name.clone(),
+            line,
+            launch_sites: task.launch_sites,
+            covered: Vec::new(),
+            flags: 0,
+        });
     }
     emit::tasks::emit_tasks(module, reading, &tasks);
     rows

@@ -9,15 +9,18 @@
 use core::ffi::{c_char, c_void};
 
 /// Version of everything in this file.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 /// Symbol that each instrumented object refers to and the shim defines: a `uint32_t` that holds [`ABI_VERSION`]. Only
 /// its address is used.
-pub const VERSION_SYMBOL: &str = "eager_abi_v1";
+pub const VERSION_SYMBOL: &str = "eager_abi_v2";
 
 /// `void eager_module_register(const EagerModule *)`: from a constructor of each instrumented object.
 pub const MODULE_REGISTER: &str = "eager_module_register";
-/// `void eager_task_begin(uint64_t site, uint64_t bytes)`: a *static* task starts here and will allocate `bytes` in
-/// all. Returns when the scheduler has answered (or there is none). Dominates every device use of the task.
+/// `void eager_task_begin(uint64_t site, uint64_t bytes, uint64_t blocks, uint32_t threads_per_block)`: a *static* task
+/// starts here and will hold at most `bytes` at once. `blocks` and `threads_per_block`: the geometry of its first launch
+/// whose geometry is known here, 0 if none is. Returns when the scheduler has answered (or there is none). Dominates
+/// every device use of the task. Inside another static task of the same thread it *nests*: nothing is asked for if the
+/// outer task's row lists the site as covered, else the outer task is extended by `bytes`.
 pub const TASK_BEGIN: &str = "eager_task_begin";
 /// `void eager_all_launched(uint64_t site)`: after the last launch of the task on every path.
 pub const ALL_LAUNCHED: &str = "eager_all_launched";
@@ -67,11 +70,23 @@ pub struct EagerModule {
     pub abi_version: u32,
     pub kernel_count: u32,
     pub task_count: u32,
-    pub reserved: u32,
+    pub runtime_count: u32,
     /// NUL-terminated path of the source file.
     pub source: *const c_char,
     pub kernels: *const EagerKernel,
     pub tasks: *const EagerTask,
+    /// The runtime functions as the linker resolved them for this object: with a static runtime there is no other way
+    /// to them. Null and 0 when the object carries none.
+    pub runtime: *const EagerRuntimeCall,
+}
+
+/// One function of the CUDA runtime that the program is linked with.
+#[repr(C)]
+#[derive(Debug)]
+pub struct EagerRuntimeCall {
+    /// NUL-terminated name, as in CUDA's header.
+    pub name: *const c_char,
+    pub address: *const c_void,
 }
 
 /// One kernel launched (or defined) in the translation unit.
@@ -83,9 +98,13 @@ pub struct EagerKernel {
     /// NUL-terminated mangled device name, as given to `__cudaRegisterFunction`.
     pub name: *const c_char,
     pub arg_count: u32,
-    pub reserved: u32,
+    /// Registers per thread as ptxas assigned them; 0 if unknown.
+    pub registers: u32,
     /// Size and kind of each argument, in the order of `cudaLaunchKernel`'s `args`.
     pub args: *const EagerKernelArg,
+    /// Static shared memory per block, in bytes; 0 also if unknown.
+    pub shared_bytes: u32,
+    pub reserved: u32,
 }
 
 /// One kernel argument.
@@ -94,12 +113,31 @@ pub struct EagerKernel {
 pub struct EagerKernelArg {
     /// Bytes at `args[i]`.
     pub size: u32,
-    /// [`ARG_POINTER`] or 0.
+    /// [`ARG_POINTER`], [`ARG_READ`], [`ARG_WRITTEN`], and an access class at [`ARG_ACCESS_SHIFT`].
     pub flags: u32,
 }
 
 /// The argument itself is a pointer. Without it the shim still looks for device addresses in its 8-byte words.
 pub const ARG_POINTER: u32 = 1;
+/// The kernel may read what the argument points to. Neither this nor [`ARG_WRITTEN`]: unknown, or never used if the class
+/// is [`ACCESS_UNUSED`].
+pub const ARG_READ: u32 = 2;
+/// The kernel may write what the argument points to.
+pub const ARG_WRITTEN: u32 = 4;
+/// Where the access class starts in an argument's flags; it has [`ARG_ACCESS_BITS`] bits.
+pub const ARG_ACCESS_SHIFT: u32 = 8;
+pub const ARG_ACCESS_BITS: u32 = 4;
+
+/// How one launch goes through a buffer, as the device code shows it (all but "unused" are estimates for the scheduler).
+pub const ACCESS_UNKNOWN: u32 = 0;
+/// Each byte about once, in the order of the blocks: paging streams through.
+pub const ACCESS_ONE_PASS: u32 = 1;
+/// The same bytes again and again within the launch.
+pub const ACCESS_CYCLIC: u32 = 2;
+/// Few bytes of each page, or only some pages: strided or data-dependent addresses.
+pub const ACCESS_SPARSE: u32 = 3;
+/// The kernel does not touch it.
+pub const ACCESS_UNUSED: u32 = 4;
 
 /// One static task of the translation unit.
 #[repr(C)]
@@ -114,9 +152,18 @@ pub struct EagerTask {
     pub line: u32,
     /// How many launch sites the task has.
     pub launch_sites: u32,
+    /// Sites of static tasks whose memory this one's requirement contains: tasks of functions called while it runs.
+    pub covered: *const u64,
+    pub covered_count: u32,
+    /// [`TASK_REUSES`] or 0.
+    pub flags: u32,
 }
 
+/// The requirement is the most that is allocated at once, below the sum of the allocations: what the task frees it may
+/// allocate again, so until its end nothing that it frees is given back.
+pub const TASK_REUSES: u32 = 1;
+
 // Layouts are fixed by the emitted constants: these asserts are the test.
-const _: () = assert!(size_of::<EagerModule>() == 40 && align_of::<EagerModule>() == 8);
-const _: () = assert!(size_of::<EagerKernel>() == 32 && size_of::<EagerKernelArg>() == 8);
-const _: () = assert!(size_of::<EagerTask>() == 24);
+const _: () = assert!(size_of::<EagerModule>() == 48 && align_of::<EagerModule>() == 8);
+const _: () = assert!(size_of::<EagerKernel>() == 40 && size_of::<EagerKernelArg>() == 8);
+const _: () = assert!(size_of::<EagerTask>() == 40 && size_of::<EagerRuntimeCall>() == 16);

@@ -28,7 +28,7 @@ use eager_abi::{ABI_VERSION, EagerModule};
 use outcome::{Outcome, Why};
 use process::guarded;
 use real::Status;
-use runtime::{Copy, CopyKind, Fill, Launch, Order, StreamFlags, StreamId};
+use runtime::{Copy, CopyKind, Fill, Geometry, Launch, Order, StreamFlags, StreamId};
 use std::ffi::{c_int, c_uint, c_void};
 
 /// One exported hook.
@@ -169,7 +169,7 @@ hooks! {
 /// Instrumented objects refer to it by name; see [`eager_abi::VERSION_SYMBOL`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name is the binary interface")]
-pub static eager_abi_v1: u32 = ABI_VERSION;
+pub static eager_abi_v2: u32 = ABI_VERSION;
 
 /// See [`eager_abi::MODULE_REGISTER`].
 ///
@@ -185,9 +185,9 @@ pub unsafe extern "C" fn eager_module_register(module: *const EagerModule) {
 
 /// See [`eager_abi::TASK_BEGIN`].
 #[unsafe(no_mangle)]
-pub extern "C" fn eager_task_begin(site: u64, bytes: u64) {
+pub extern "C" fn eager_task_begin(site: u64, bytes: u64, blocks: u64, threads_per_block: u32) {
     let _ = guarded(|shim, thread| {
-        shim.task_begin(thread, site, bytes);
+        shim.task_begin(thread, site, bytes, Geometry { blocks, threads_per_block });
         Outcome::Handled(())
     });
 }

@@ -121,10 +121,11 @@ mod tests {
             abi_version: ABI_VERSION,
             kernel_count: kernels.len() as u32,
             task_count: tasks.len() as u32,
-            reserved: 0,
+            runtime_count: 0,
             source: c"vec.cu".as_ptr(),
             kernels: kernels.as_ptr(),
             tasks: tasks.as_ptr(),
+            runtime: ptr::null(),
         }
     }
 
@@ -132,9 +133,24 @@ mod tests {
     fn remembers_kernels_and_tasks() {
         let args = [EagerKernelArg { size: 8, flags: 1 }, EagerKernelArg { size: 4, flags: 0 }];
         let stub = ptr::without_provenance(0x1000);
-        let kernel =
-            EagerKernel { stub, name: c"_Z1kPfi".as_ptr(), arg_count: 2, reserved: 0, args: args.as_ptr() };
-        let task = EagerTask { site: 9, function: c"main".as_ptr(), line: 3, launch_sites: 1 };
+        let kernel = EagerKernel {
+            stub,
+            name: c"_Z1kPfi".as_ptr(),
+            arg_count: 2,
+            registers: 0,
+            args: args.as_ptr(),
+            shared_bytes: 0,
+            reserved: 0,
+        };
+        let task = EagerTask {
+            site: 9,
+            function: c"main".as_ptr(),
+            line: 3,
+            launch_sites: 1,
+            covered: ptr::null(),
+            covered_count: 0,
+            flags: 0,
+        };
         let (kernels, tasks) = ([kernel], [task]);
         let mut program = Program::new();
         // SAFETY: the tables above are whole and outlive the call.

@@ -136,6 +136,17 @@ pub struct Fill {
     pub order: Order,
 }
 
+/// How large a task's launches are, as far as its begin knows; 0 = unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    pub blocks: u64,
+    pub threads_per_block: u32,
+}
+
+impl Geometry {
+    pub const UNKNOWN: Geometry = Geometry { blocks: 0, threads_per_block: 0 };
+}
+
 /// `cudaLaunchKernel`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {

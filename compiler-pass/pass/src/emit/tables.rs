@@ -24,6 +24,10 @@ pub struct TaskRow {
     pub function: String,
     pub line: u32,
     pub launch_sites: u32,
+    /// Sites of tasks that this one's requirement contains.
+    pub covered: Vec<u64>,
+    /// `eager_abi::TASK_REUSES` or 0.
+    pub flags: u32,
 }
 
 /// Emits the tables and everything that makes them known at run time.
@@ -40,6 +44,7 @@ pub fn emit_tables(module: Module<'_>, kernels: &[RegisteredKernel<'_>], tasks: 
         constants.string("eager.source", &module.source_name()),
         kernel_table,
         task_table,
+        constants.null(),
     ]);
     let descriptor = constants.global("eager.module", descriptor);
     emit_constructor(module, constants, descriptor);
@@ -59,6 +64,8 @@ fn kernel_table(constants: Constants<'_>, kernels: &[RegisteredKernel<'_>]) -> L
             constants.u32(u32::try_from(args.len()).unwrap_or(u32::MAX)),
             constants.u32(0),
             constants.array("eager.args", &mut args),
+            constants.u32(0),
+            constants.u32(0),
         ])
     };
     constants.array("eager.kernels", &mut kernels.iter().map(row).collect::<Vec<_>>())
@@ -66,11 +73,15 @@ fn kernel_table(constants: Constants<'_>, kernels: &[RegisteredKernel<'_>]) -> L
 
 fn task_table(constants: Constants<'_>, tasks: &[TaskRow]) -> LLVMValueRef {
     let row = |task: &TaskRow| {
+        let mut covered: Vec<_> = task.covered.iter().map(|&site| constants.u64(site)).collect();
         constants.structure(&mut [
             constants.u64(task.site),
             constants.string("eager.function", &task.function),
             constants.u32(task.line),
             constants.u32(task.launch_sites),
+            constants.array("eager.covered", &mut covered),
+            constants.u32(u32::try_from(covered.len()).unwrap_or(u32::MAX)),
+            constants.u32(task.flags),
         ])
     };
     constants.array("eager.tasks", &mut tasks.iter().map(row).collect::<Vec<_>>())

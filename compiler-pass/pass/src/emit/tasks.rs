@@ -108,9 +108,10 @@ impl<'m> Writer<'_, 'm> {
             let bytes = builder.cast(CastOp::ZeroExtend, bytes, self.constants.int(64));
             total = if index == 0 { bytes } else { builder.binary(BinaryOp::Add, total, bytes) };
         }
-        let int = self.constants.int(64);
-        let (ty, function) = self.constants.declare(eager_abi::TASK_BEGIN, &mut [int, int]);
-        builder.call(ty, function, &mut [self.constants.u64(site), total]);
+        let (long, int) = (self.constants.int(64), self.constants.int(32));
+        let (ty, function) = self.constants.declare(eager_abi::TASK_BEGIN, &mut [long, long, long, int]);
+        let (blocks, threads) = (self.constants.u64(0), self.constants.u32(0));
+        builder.call(ty, function, &mut [self.constants.u64(site), total, blocks, threads]);
     }
 
     fn size(&self, builder: &Builder<'m>, size: &Expr, task: &StaticTask) -> LLVMValueRef {

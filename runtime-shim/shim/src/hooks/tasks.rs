@@ -1,7 +1,7 @@
 //! Static tasks as the pass announces them, and the binding of the lazy one.
 
 use crate::ledger::Origin;
-use crate::runtime::{Launch, Runtime, Span, StreamId};
+use crate::runtime::{Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop, answered};
 use crate::state::{NoSlot, Thread};
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `eager_task_begin`. Returns when the daemon has bound or refused the task; a refusal shows at its allocations.
-    pub fn task_begin(&self, thread: &mut Thread, site: u64, bytes: u64) {
+    pub fn task_begin(&self, thread: &mut Thread, site: u64, bytes: u64, geometry: Geometry) {
         if self.bypass::<()>().is_some() {
             return;
         }
@@ -22,8 +22,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let body = RequestBody::TaskBegin {
             requirement: bytes,
             site,
-            blocks: 0,
-            threads_per_block: 0,
+            blocks: geometry.blocks,
+            threads_per_block: u64::from(geometry.threads_per_block),
             flags: 0,
             function: function.clone(),
         };

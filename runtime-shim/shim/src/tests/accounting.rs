@@ -3,7 +3,7 @@
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
 use crate::outcome::Outcome;
-use crate::runtime::CudaError;
+use crate::runtime::{CudaError, Geometry};
 use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody};
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 fn a_static_task_is_told_once_and_ends_with_its_site() {
     let mut bench = Bench::new();
     bench.daemon.bind_on(2);
-    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100, Geometry::UNKNOWN);
     let (a, b) = (bench.malloc(60), bench.malloc(40));
     assert_eq!(bench.daemon.requirement(first_slot()), Some(100));
     assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
@@ -44,7 +44,7 @@ fn a_static_task_is_told_once_and_ends_with_its_site() {
 #[test]
 fn buffers_that_outlive_their_site_keep_the_task_at_their_size() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100, Geometry::UNKNOWN);
     let a = bench.malloc(30);
     bench.shim.task_end(&mut bench.thread, SITE);
     assert_eq!(bench.daemon.requirement(first_slot()), Some(30));
@@ -60,7 +60,7 @@ fn buffers_that_outlive_their_site_keep_the_task_at_their_size() {
 fn a_refused_task_gets_out_of_memory_and_one_line() {
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::Refuse);
-    bench.shim.task_begin(&mut bench.thread, SITE, 5 << 30);
+    bench.shim.task_begin(&mut bench.thread, SITE, 5 << 30, Geometry::UNKNOWN);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     assert_eq!(bench.cuda.log(), ["provoke out of memory"], "cudaGetLastError says it too");
     let said = bench.said.lock().clone();
@@ -70,7 +70,7 @@ fn a_refused_task_gets_out_of_memory_and_one_line() {
         "the task in main (5.0 GiB) is refused: too much is wanted. Its CUDA calls return out-of-memory errors"
     );
     bench.shim.task_end(&mut bench.thread, SITE);
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     bench.malloc(10);
     assert_eq!(bench.daemon.violations(), [""; 0]);
 }
@@ -118,7 +118,7 @@ fn memory_that_nobody_owns_yet_goes_to_the_static_task_that_uses_it() {
     let mut bench = Bench::new();
     let early = bench.malloc(50);
     let unused = bench.malloc(9);
-    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100, Geometry::UNKNOWN);
     let own = bench.malloc(100);
     assert_eq!(bench.launch(&[early, own]), Outcome::Handled(()));
     assert_eq!(bench.daemon.requirement(first_slot()), Some(150));
@@ -133,7 +133,7 @@ fn memory_that_nobody_owns_yet_goes_to_the_static_task_that_uses_it() {
 #[test]
 fn a_refused_extension_fails_the_allocation_and_changes_nothing() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     bench.daemon.refuse_extensions(true);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 11), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     assert_eq!(bench.daemon.requirement(first_slot()), Some(10));
@@ -144,7 +144,7 @@ fn a_refused_extension_fails_the_allocation_and_changes_nothing() {
 #[test]
 fn a_failed_allocation_gives_its_room_back() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     bench.cuda.fail_malloc(true);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 15), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     assert_eq!(bench.daemon.requirement(first_slot()), Some(10));
@@ -154,7 +154,7 @@ fn a_failed_allocation_gives_its_room_back() {
 fn more_static_tasks_than_slots_fall_back_to_the_lazy_one() {
     let mut bench = Bench::new();
     for site in 0..20 {
-        bench.shim.task_begin(&mut bench.thread, site, 1);
+        bench.shim.task_begin(&mut bench.thread, site, 1, Geometry::UNKNOWN);
     }
     assert_eq!(bench.said.lock().len(), 1);
     for site in 0..20 {
@@ -193,7 +193,7 @@ impl Bench {
         match *step {
             Step::Begin { site, bytes, refuse } => {
                 self.daemon.decide(if refuse { Decision::Refuse } else { Decision::Normal });
-                shim.task_begin(thread, site, bytes);
+                shim.task_begin(thread, site, bytes, Geometry::UNKNOWN);
             }
             Step::End { site } => shim.task_end(thread, site),
             Step::Malloc { bytes, extension_refused, fails } => {

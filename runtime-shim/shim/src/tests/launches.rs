@@ -5,13 +5,13 @@ use super::{Bench, SITE};
 use crate::config::OnLoss;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
-use crate::runtime::{CudaError, StreamFlags, StreamId};
+use crate::runtime::{CudaError, Geometry, StreamFlags, StreamId};
 use eager_proto::reply::{FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
 
 fn eager_and_gated(bench: &mut Bench, allowed: u64) -> u64 {
     bench.daemon.decide(Decision::Eager(100));
-    bench.shim.task_begin(&mut bench.thread, SITE, 4000);
+    bench.shim.task_begin(&mut bench.thread, SITE, 4000, Geometry::UNKNOWN);
     let a = bench.malloc(4000);
     bench.daemon.change(first_slot(), |cell| {
         cell.flags = FLAG_MANAGED | FLAG_GATED;
@@ -60,7 +60,7 @@ fn an_ungated_task_never_looks_at_the_gate() {
 #[test]
 fn a_launch_after_which_nothing_changed_reads_no_cell_and_the_next_change_is_seen() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     bench.daemon.cell_reads();
@@ -81,9 +81,9 @@ fn a_launch_after_which_nothing_changed_reads_no_cell_and_the_next_change_is_see
 #[test]
 fn a_launch_takes_memory_over_and_finds_its_task_however_settled_the_others_are() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
-    bench.shim.task_begin(&mut bench.thread, SITE + 1, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE + 1, 10, Geometry::UNKNOWN);
     let b = bench.malloc(10);
     assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
     bench.cuda.log();
@@ -104,7 +104,7 @@ fn a_launch_takes_memory_over_and_finds_its_task_however_settled_the_others_are(
 #[test]
 fn default_stream_kernels_stay_on_the_legacy_stream_beside_blocking_streams_of_the_program() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     bench.cuda.log();
@@ -129,10 +129,10 @@ fn default_stream_kernels_stay_on_the_legacy_stream_beside_blocking_streams_of_t
 #[test]
 fn default_stream_kernels_of_two_tasks_keep_the_programs_order() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
-    bench.shim.task_begin(&mut bench.thread, SITE + 1, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE + 1, 10, Geometry::UNKNOWN);
     let b = bench.malloc(10);
     bench.cuda.log();
     assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
@@ -145,7 +145,7 @@ fn a_stream_of_another_device_keeps_its_order_by_waiting() {
     let stream = bench.shim.stream_create(&mut bench.thread, StreamFlags::NON_BLOCKING, None);
     assert_eq!(stream, Outcome::Handled(StreamId(257)));
     bench.daemon.bind_on(3);
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
     bench.cuda.log();
     assert_eq!(bench.launch_on(StreamId(257), &[a]), Outcome::Handled(()));
@@ -162,7 +162,7 @@ fn synchronising_the_default_stream_waits_for_the_tasks_stream_too() {
         bench.shim.stream_synchronize(&mut bench.thread, StreamId::LEGACY),
         Outcome::PassThrough(Why::NotOurs)
     );
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     bench.cuda.log();
@@ -175,7 +175,7 @@ fn synchronising_the_default_stream_waits_for_the_tasks_stream_too() {
 #[test]
 fn a_watched_task_tells_when_it_becomes_busy_and_idle() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
     bench.daemon.requests();
     bench.daemon.change(first_slot(), |cell| cell.flags |= FLAG_WATCH);

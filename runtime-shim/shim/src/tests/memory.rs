@@ -3,7 +3,7 @@
 use super::fakes::{Decision, lazy_slot};
 use super::{Bench, HOST, SITE};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{Copy, CopyKind, Fill, Order, StreamId};
+use crate::runtime::{Copy, CopyKind, Fill, Geometry, Order, StreamId};
 use eager_proto::reply::{CLASS_PROMOTED, FLAG_HIGH_PRIORITY, FLAG_MANAGED};
 use eager_proto::request::RequestBody;
 
@@ -49,7 +49,7 @@ fn memory_without_a_device_is_read_and_set_by_the_cpu() {
 fn an_eager_task_moves_in_within_its_grant_and_the_rest_when_promoted() {
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::Eager(50));
-    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100, Geometry::UNKNOWN);
     let (a, b) = (bench.malloc(60), bench.malloc(40));
     assert_eq!(bench.upload(a, 60), Outcome::Handled(()));
     assert_eq!(bench.upload(b, 40), Outcome::Handled(()));
@@ -96,7 +96,7 @@ fn an_eager_task_moves_in_within_its_grant_and_the_rest_when_promoted() {
 fn a_host_write_waits_for_kernels_that_may_still_read() {
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::Eager(100));
-    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100, Geometry::UNKNOWN);
     let a = bench.malloc(100);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     bench.cuda.log();
@@ -109,7 +109,7 @@ fn a_host_write_waits_for_kernels_that_may_still_read() {
 #[test]
 fn a_grant_is_kept_where_the_device_has_no_room() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100, Geometry::UNKNOWN);
     bench.cuda.fill_up();
     bench.cuda.log();
     let a = bench.malloc(60);
@@ -152,7 +152,7 @@ fn managed_memory_is_freed_after_the_kernels_of_its_tasks_device() {
 #[test]
 fn copies_of_plain_memory_go_as_they_are() {
     let mut bench = Bench::new();
-    bench.shim.task_begin(&mut bench.thread, SITE, 100);
+    bench.shim.task_begin(&mut bench.thread, SITE, 100, Geometry::UNKNOWN);
     let a = bench.malloc(100);
     bench.cuda.log();
     assert_eq!(bench.upload(a, 100), Outcome::Handled(()));

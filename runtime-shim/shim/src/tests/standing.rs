@@ -5,7 +5,7 @@ use super::{Bench, SITE};
 use crate::config::OnLoss;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
-use crate::runtime::{CudaError, Fill, Order, StreamFlags, StreamId};
+use crate::runtime::{CudaError, Fill, Geometry, Order, StreamFlags, StreamId};
 use std::time::Duration;
 
 /// Every hook once: (takes memory or starts work, outcome).
@@ -38,7 +38,7 @@ fn every_hook(bench: &mut Bench) -> Vec<(&'static str, bool, Outcome<()>)> {
 #[test]
 fn without_a_daemon_every_call_passes_through() {
     let mut bench = Bench::with(false, OnLoss::Open, Profile::default());
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     for (name, _, outcome) in every_hook(&mut bench) {
         assert_eq!(outcome, Outcome::PassThrough(Why::NoDaemon), "{name}");
     }
@@ -69,7 +69,7 @@ fn the_programs_choice_of_device_is_remembered_and_the_daemons_is_used() {
     for wrong in [-1, 4] {
         assert_eq!(bench.shim.set_device(&mut bench.thread, wrong), Outcome::Fail(CudaError::INVALID_DEVICE));
     }
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     bench.malloc(10);
     assert_eq!(bench.cuda.log(), ["device 3", "malloc 10 on 3"]);
     assert_eq!(bench.shim.get_device(&mut bench.thread), Outcome::Handled(2));
@@ -100,7 +100,7 @@ fn a_task_waits_until_it_is_bound() {
                 (eager_proto::reply::STATE_BOUND, eager_proto::reply::CLASS_NORMAL, 10, 1);
         });
     });
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     bench.malloc(10);
     assert_eq!(bench.daemon.violations(), [""; 0]);
 }
@@ -110,7 +110,7 @@ fn a_daemon_that_dies_while_a_task_waits_leaves_plain_cuda() {
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::Wait);
     bench.daemon.then(|daemon| daemon.die());
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::PassThrough(Why::NoDaemon));
     let said = bench.said.lock().clone();
     assert_eq!(said.len(), 1);
@@ -125,7 +125,7 @@ fn a_daemon_that_dies_at_the_gate_follows_the_policy() {
     ] {
         let mut bench = Bench::with(true, on_loss, Profile::default());
         bench.daemon.decide(Decision::Eager(1));
-        bench.shim.task_begin(&mut bench.thread, SITE, 10);
+        bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
         let a = bench.malloc(10);
         bench.daemon.change(super::fakes::first_slot(), |cell| {
             cell.flags |= eager_proto::reply::FLAG_GATED;
@@ -141,6 +141,6 @@ fn a_daemon_that_dies_at_the_gate_follows_the_policy() {
 fn a_stopped_daemon_is_lost_after_the_limit() {
     let mut bench = Bench::with(true, OnLoss::Wait(Duration::from_secs(2)), Profile::default());
     bench.daemon.stop();
-    bench.shim.task_begin(&mut bench.thread, SITE, 10);
+    bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::PassThrough(Why::NoDaemon));
 }
