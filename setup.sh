@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what Eager needs to build and test: LLVM 22 from apt and the CUDA 13.0 toolkit from PyPI (no GPU needed).
+# Installs what Eager needs to build and test: LLVM 22 from apt, CUDA 13.0 and 12.9 from PyPI (no GPU needed).
 #
 # Idempotent, pinned, asks nothing. Touches the system through apt only; CUDA goes to .toolchain/ in this folder.
 # Without root it changes nothing outside the folder and prints exactly what an administrator must install.
@@ -9,9 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 readonly LLVM=22
-readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM g++ make python3 python3-pip)
-readonly CUDA=.toolchain/cuda-13.0
-readonly REQUIREMENTS=cuda-13.0.requirements.txt
+readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM lld-$LLVM g++ make cmake ccache python3 python3-pip)
+readonly CUDA=(13.0 12.9)
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
@@ -21,13 +20,19 @@ missing_packages() {
   command -v clang++-$LLVM >/dev/null || echo clang-$LLVM
   command -v llvm-config-$LLVM >/dev/null || echo llvm-$LLVM-dev
   command -v clang-linker-wrapper-$LLVM >/dev/null || echo clang-tools-$LLVM
+  command -v ld.lld-$LLVM >/dev/null || echo lld-$LLVM
   command -v c++ >/dev/null || echo g++
   command -v make >/dev/null || echo make
+  command -v cmake >/dev/null || echo cmake
+  command -v ccache >/dev/null || echo ccache
   python3 -c 'import pip' 2>/dev/null || echo python3-pip
 }
 
+tree() { echo ".toolchain/cuda-$1"; }
+pins() { echo "cuda-$1.requirements.txt"; }
+
 # The stamp holds the pins it was made from, so that a changed pin installs again.
-cuda_is_current() { [ -f "$CUDA/.stamp" ] && cmp -s "$REQUIREMENTS" "$CUDA/.stamp"; }
+cuda_is_current() { [ -f "$(tree "$1")/.stamp" ] && cmp -s "$(pins "$1")" "$(tree "$1")/.stamp"; }
 
 install_packages() {
   local missing; missing=$(missing_packages | tr '\n' ' ')
@@ -47,17 +52,33 @@ setup:   deb http://deb.debian.org/debian-security bookworm-security main"
 }
 
 install_cuda() {
-  if cuda_is_current; then say "CUDA 13.0 toolkit: already in $CUDA"; return; fi
-  say "unpacking the CUDA 13.0 toolkit (104 MB of wheels from PyPI) into $CUDA"
-  rm -rf "$CUDA" "$CUDA.tmp"
+  local version=$1 tree new; tree=$(tree "$version"); new=$tree.new
+  if cuda_is_current "$version"; then say "CUDA $version: already in $tree"; return; fi
+  say "unpacking CUDA $version (wheels from PyPI) into $tree"
+  rm -rf "$tree" "$new" "$new.wheels"
   python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --no-deps --no-compile \
-    --require-hashes --target "$CUDA.tmp" -r "$REQUIREMENTS" || fail "pip could not fetch the wheels of $REQUIREMENTS"
-  mv "$CUDA.tmp/nvidia/cu13" "$CUDA"
-  rm -rf "$CUDA.tmp"
-  ln -s lib "$CUDA/lib64"                               # nvcc links from lib64
-  ln -s libcudart.so.13 "$CUDA/lib/libcudart.so"        # the wheel has the versioned name only
-  : >"$CUDA/include/curand_mtgp32_kernel.h"             # clang's CUDA wrapper includes it always; empty suffices
-  cp "$REQUIREMENTS" "$CUDA/.stamp"
+    --require-hashes --target "$new.wheels" -r "$(pins "$version")" ||
+    fail "pip could not fetch the wheels of $(pins "$version")"
+  "arrange_$version" "$new.wheels/nvidia" "$new"
+  rm -rf "$new.wheels"
+  ln -s lib "$new/lib64"                        # nvcc links from lib64
+  : >"$new/include/curand_mtgp32_kernel.h"      # clang's CUDA wrapper includes it always; empty suffices
+  cp "$(pins "$version")" "$new/.stamp"
+  mv "$new" "$tree"
+}
+
+arrange_13.0() {
+  mv "$1/cu13" "$2"
+  ln -s libcudart.so.13 "$2/lib/libcudart.so"   # the wheel has the versioned name only
+}
+
+# One wheel has ptxas and libdevice, one the headers and libcudart, one the C++ core libraries; libnvvm is of no use.
+arrange_12.9() {
+  mkdir -p "$2"
+  rm -rf "$1"/cuda_nvcc/nvvm/lib64 "$1"/cuda_*/__init__.py "$1"/cuda_*/.metadata
+  cp -rl "$1/cuda_nvcc/." "$1/cuda_runtime/." "$1/cuda_cccl/." "$2"
+  ln -s libcudart.so.12 "$2/lib/libcudart.so"
+  ln -s ../../cuda-13.0/bin/fatbinary ../../cuda-13.0/bin/nvlink "$2/bin/"
 }
 
 check_rust() {
@@ -70,16 +91,17 @@ main() {
     "") ;;
     --check)
       local missing; missing=$(missing_packages | tr '\n' ' ')
-      cuda_is_current || missing+="$CUDA"
+      local version
+      for version in "${CUDA[@]}"; do cuda_is_current "$version" || missing+="$(tree "$version") "; done
       [ -z "$missing" ] || fail "missing: $missing; run ./setup.sh"
       check_rust
       say "everything is there"; exit 0 ;;
     *) fail "unknown argument '$1'; known: --check" ;;
   esac
-  local start=$SECONDS
+  local start=$SECONDS version
   check_rust
   install_packages
-  install_cuda
+  for version in "${CUDA[@]}"; do install_cuda "$version"; done
   say "done in $((SECONDS - start)) s"
 }
 main "$@"
