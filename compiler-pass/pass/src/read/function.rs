@@ -12,6 +12,7 @@ use llvm_sys::LLVMOpcode;
 
 use super::calls::{RuntimeCall, Wrappers};
 use super::quiet::{self, Runtime};
+use super::rules::{CallRule, SizeRule, rule};
 use super::sizes::SizeReader;
 use super::slots::{Pointees, Slots};
 use super::trace::{Base, Origin, origins};
@@ -50,11 +51,11 @@ pub fn is_of_interest<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> bool 
 }
 
 fn is_allocation(name: &str) -> bool {
-    name.starts_with("cudaMalloc") && !name.starts_with("cudaMallocHost")
+    matches!(rule(name), CallRule::Allocate { .. })
 }
 
 fn is_raw_launch(name: &str) -> bool {
-    name.starts_with("cudaLaunch") || name.starts_with("cudaGraphLaunch")
+    rule(name) == CallRule::Launch
 }
 
 /// Reads one function.
@@ -178,8 +179,8 @@ impl<'m> FunctionReader<'_, 'm> {
             return Some(SiteKind::Launch { kernel: None, buffers: all.collect(), foreign });
         }
         let args: Vec<_> = call.args.iter().flatten().copied().filter(|arg| arg.is_pointer()).collect();
-        if call.name == "cudaFree" {
-            let Pointees { buffers, exact, .. } = self.slots.pointees(*args.first()?);
+        if let CallRule::Free { pointer } = rule(&call.name) {
+            let Pointees { buffers, exact, .. } = self.slots.pointees(call.args.get(pointer).copied()??);
             return (!buffers.is_empty()).then_some(SiteKind::Free { buffers, exact });
         }
         let mut buffers: Vec<_> = args.iter().flat_map(|&arg| self.slots.pointees(arg).buffers).collect();
@@ -189,9 +190,13 @@ impl<'m> FunctionReader<'_, 'm> {
     }
 
     fn allocation_site(&mut self, call: &RuntimeCall<'m>, address: Value<'m>) -> SiteKind {
-        let size = call.args.get(1).copied().flatten().and_then(|size| self.sizes.read(size));
-        let known_shape = matches!(call.name.as_str(), "cudaMalloc" | "cudaMallocManaged");
-        match (self.slots.allocate(address), size.filter(|_| known_shape)) {
+        let size = match rule(&call.name) {
+            CallRule::Allocate { size: SizeRule::Bytes(index), .. } => {
+                call.args.get(index).copied().flatten()
+            }
+            _ => None,
+        };
+        match (self.slots.allocate(address), size.and_then(|size| self.sizes.read(size))) {
             (Ok(buffer), Some(size)) => SiteKind::Allocation { buffer, size },
             (Ok(buffer), None) => SiteKind::Escape {
                 buffers: vec![buffer],
@@ -269,7 +274,10 @@ impl<'m> FunctionReader<'_, 'm> {
 
 /// The address that an allocating call fills.
 fn allocated_at<'m>(call: &RuntimeCall<'m>) -> Option<Value<'m>> {
-    if is_allocation(&call.name) { call.args.first().copied().flatten() } else { None }
+    match rule(&call.name) {
+        CallRule::Allocate { into, .. } => call.args.get(into).copied().flatten(),
+        _ => None,
+    }
 }
 
 fn escape(mut buffers: Vec<BufferId>, kind: EscapeKind) -> Option<SiteKind> {
