@@ -20,7 +20,8 @@ pub const MODULE_REGISTER: &str = "eager_module_register";
 /// starts here and will hold at most `bytes` at once. `blocks` and `threads_per_block`: the geometry of its first launch
 /// whose geometry is known here, 0 if none is. Returns when the scheduler has answered (or there is none). Dominates
 /// every device use of the task. Inside another static task of the same thread it *nests*: nothing is asked for if the
-/// outer task's row lists the site as covered, else the outer task is extended by `bytes`.
+/// outer task's row lists the site as covered, else the outer task is extended by `bytes` until the inner end. The two
+/// are one task then, on one device.
 pub const TASK_BEGIN: &str = "eager_task_begin";
 /// `void eager_all_launched(uint64_t site)`: after the last launch of the task on every path.
 pub const ALL_LAUNCHED: &str = "eager_all_launched";
@@ -159,8 +160,9 @@ pub struct EagerTask {
     pub flags: u32,
 }
 
-/// The requirement is the most that is allocated at once, below the sum of the allocations: what the task frees it may
-/// allocate again, so until its end nothing that it frees is given back.
+/// The requirement is the most that is allocated at once, below the sum of the allocations, or it allocates (or a covered
+/// site does) more than once, in a loop: what the task frees it may allocate again, so until its end nothing that it
+/// frees is given back.
 pub const TASK_REUSES: u32 = 1;
 
 // Layouts are fixed by the emitted constants: these asserts are the test.

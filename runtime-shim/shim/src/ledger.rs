@@ -3,6 +3,7 @@
 //! Trap: `on_host` and `on_device` say what the shim *asked for* (copies it made, prefetches it issued). Kernels move
 //! pages by faulting and the driver evicts without telling; the real residency is known to nobody here.
 
+use crate::account::FrameId;
 use crate::runtime::Span;
 use crate::spans::Spans;
 use crate::task::TaskKey;
@@ -24,6 +25,8 @@ pub enum Origin {
 pub struct Allocation {
     pub span: Span,
     pub owner: TaskKey,
+    /// The site that it was allocated by, as its task counts it.
+    pub frame: Option<FrameId>,
     pub origin: Origin,
     /// Filled by the host and not yet moved in.
     pub on_host: Spans,
@@ -38,9 +41,9 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    pub fn insert(&mut self, span: Span, owner: TaskKey, origin: Origin) {
-        let allocation =
-            Allocation { span, owner, origin, on_host: Spans::default(), on_device: Spans::default() };
+    pub fn insert(&mut self, span: Span, owner: TaskKey, frame: Option<FrameId>, origin: Origin) {
+        let (on_host, on_device) = (Spans::default(), Spans::default());
+        let allocation = Allocation { span, owner, frame, origin, on_host, on_device };
         self.allocations.insert(span.start, allocation);
     }
 
@@ -87,10 +90,10 @@ impl Ledger {
         self.allocations.values().filter(move |allocation| allocation.owner == owner)
     }
 
-    /// Gives an allocation to another task; returns its bytes, 0 if there is none at `base`.
+    /// Gives an allocation to another task, which had not announced it; returns its bytes, 0 if there is none at `base`.
     pub fn hand_over(&mut self, base: u64, owner: TaskKey) -> u64 {
         self.allocations.get_mut(&base).map_or(0, |allocation| {
-            allocation.owner = owner;
+            (allocation.owner, allocation.frame) = (owner, None);
             allocation.span.bytes
         })
     }
@@ -143,8 +146,8 @@ mod tests {
 
     fn two_buffers() -> Ledger {
         let mut ledger = Ledger::default();
-        ledger.insert(span(1000, 100), owner(), Origin::Rewritten);
-        ledger.insert(span(2000, 50), owner(), Origin::Rewritten);
+        ledger.insert(span(1000, 100), owner(), None, Origin::Rewritten);
+        ledger.insert(span(2000, 50), owner(), None, Origin::Rewritten);
         ledger
     }
 

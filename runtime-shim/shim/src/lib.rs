@@ -5,6 +5,7 @@
 //! CUDA error. Trap: the exported functions run in somebody else's program. They must not panic, unwind, start threads,
 //! or do anything before their first use; [`process::guarded`] sees to that, so nothing here calls the shim without it.
 
+pub mod account;
 pub mod config;
 mod hooks;
 pub mod ledger;

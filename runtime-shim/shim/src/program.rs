@@ -2,8 +2,8 @@
 //!
 //! Trap: this is filled by constructors, before `main` and before CUDA is up. It must do nothing but remember.
 
-use eager_abi::{ABI_VERSION, EagerKernel, EagerModule, EagerTask};
-use std::collections::BTreeMap;
+use eager_abi::{ABI_VERSION, EagerKernel, EagerModule, EagerTask, TASK_REUSES};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char};
 
 /// A kernel by the address that `cudaLaunchKernel` gets.
@@ -15,11 +15,22 @@ pub struct Kernel {
     pub argument_sizes: Vec<u32>,
 }
 
+/// A static task by its site.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Site {
+    /// The function that holds it.
+    pub function: String,
+    /// Sites whose memory it announces with its own.
+    pub covered: BTreeSet<u64>,
+    /// See [`TASK_REUSES`].
+    pub reuses: bool,
+}
+
 /// All registered modules.
 #[derive(Debug, Default)]
 pub struct Program {
     kernels: BTreeMap<usize, Kernel>,
-    functions: BTreeMap<u64, String>,
+    sites: BTreeMap<u64, Site>,
 }
 
 /// Limits on a module's tables, against a corrupt one: far above any real translation unit.
@@ -38,24 +49,28 @@ pub enum ModuleError {
 
 impl Program {
     pub const fn new() -> Program {
-        Program { kernels: BTreeMap::new(), functions: BTreeMap::new() }
+        Program { kernels: BTreeMap::new(), sites: BTreeMap::new() }
     }
 
     pub fn kernel(&self, stub: usize) -> Option<&Kernel> {
         self.kernels.get(&stub)
     }
 
-    /// Name of the function that holds a static task.
-    pub fn function(&self, site: u64) -> Option<&str> {
-        self.functions.get(&site).map(String::as_str)
+    pub fn site(&self, site: u64) -> Option<&Site> {
+        self.sites.get(&site)
+    }
+
+    /// Name of the function that holds a site.
+    pub fn function(&self, site: u64) -> &str {
+        self.site(site).map_or("unknown", |found| &found.function)
     }
 
     pub fn add_kernel(&mut self, stub: usize, kernel: Kernel) {
         self.kernels.insert(stub, kernel);
     }
 
-    pub fn add_function(&mut self, site: u64, name: String) {
-        self.functions.insert(site, name);
+    pub fn add_site(&mut self, site: u64, found: Site) {
+        self.sites.insert(site, found);
     }
 
     /// Reads a module's tables.
@@ -84,7 +99,11 @@ impl Program {
         // SAFETY: the pass emits `tasks` with `task_count` entries; the count was checked above.
         for task in unsafe { table::<EagerTask>(module.tasks, tasks) } {
             // SAFETY: `function` is a NUL-terminated constant of the pass.
-            self.add_function(task.site, unsafe { text(task.function) });
+            let function = unsafe { text(task.function) };
+            // SAFETY: `covered` has `covered_count` entries; `min` guards against a corrupt count.
+            let covered = unsafe { table(task.covered, task.covered_count.min(ENTRIES_MAX)) };
+            let (covered, reuses) = (covered.iter().copied().collect(), task.flags & TASK_REUSES != 0);
+            self.add_site(task.site, Site { function, covered, reuses });
         }
         Ok(())
     }
@@ -142,14 +161,15 @@ mod tests {
             shared_bytes: 0,
             reserved: 0,
         };
+        let covered = [11, 12];
         let task = EagerTask {
             site: 9,
             function: c"main".as_ptr(),
             line: 3,
             launch_sites: 1,
-            covered: ptr::null(),
-            covered_count: 0,
-            flags: 0,
+            covered: covered.as_ptr(),
+            covered_count: 2,
+            flags: TASK_REUSES,
         };
         let (kernels, tasks) = ([kernel], [task]);
         let mut program = Program::new();
@@ -157,8 +177,10 @@ mod tests {
         unsafe { program.register(&module(&kernels, &tasks)) }.expect("valid module");
         let found = program.kernel(0x1000).expect("registered");
         assert_eq!((found.name.as_str(), found.argument_sizes.as_slice()), ("_Z1kPfi", &[8, 4][..]));
-        assert_eq!(program.function(9), Some("main"));
-        assert!(program.kernel(0x1001).is_none() && program.function(8).is_none());
+        let site = Site { function: "main".into(), covered: [11, 12].into(), reuses: true };
+        assert_eq!((program.site(9), program.function(9)), (Some(&site), "main"));
+        assert!(program.kernel(0x1001).is_none() && program.site(8).is_none());
+        assert_eq!(program.function(8), "unknown");
     }
 
     #[test]

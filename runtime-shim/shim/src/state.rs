@@ -4,6 +4,7 @@
 //! carried out without it, and a key ([`TaskKey`]) that went stale meanwhile finds no task. Shrinks and ends alone are
 //! *sent* under it (sending waits only while the ring is full), because their order matters.
 
+use crate::account::{Announced, FrameId};
 use crate::ledger::Ledger;
 use crate::runtime::{DeviceIndex, StreamFlags, StreamId};
 use crate::task::{Kind, Phase, Task, TaskKey};
@@ -11,11 +12,24 @@ use eager_proto::TASK_SLOTS;
 use eager_proto::request::Slot;
 use std::collections::BTreeMap;
 
+/// A site that a thread has begun and not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenSite {
+    pub site: u64,
+    pub key: TaskKey,
+    /// Whose promise its allocations take from.
+    pub frame: FrameId,
+    /// Announced with the site around it: the frame is that one's, and its end changes nothing.
+    pub covered: bool,
+}
+
 /// What the shim keeps for each thread: CUDA's current device is per thread.
 #[derive(Debug, Default)]
 pub struct Thread {
-    /// Static tasks begun by this thread and not ended, innermost last.
-    pub open: Vec<TaskKey>,
+    /// Innermost last. An entry whose task or frame is gone (ended by another thread, or with an outer one) is stale.
+    pub open: Vec<OpenSite>,
+    /// The lazy task, if this thread has used it.
+    pub lazy: Option<TaskKey>,
     /// What the program set with `cudaSetDevice`, and is told by `cudaGetDevice`.
     pub program_device: i32,
     /// What the shim last set in the real runtime.
@@ -89,10 +103,10 @@ impl State {
         self.tasks().filter(|task| task.phase == Phase::Bound)
     }
 
-    fn add_task(&mut self, slot: Slot, kind: Kind, promised: u64) -> TaskKey {
+    fn add_task(&mut self, slot: Slot, announced: Option<Announced>) -> TaskKey {
         self.generations += 1;
         let key = TaskKey { slot, generation: self.generations };
-        self.tasks[slot.index()] = Some(Task::new(key, kind, promised));
+        self.tasks[slot.index()] = Some(Task::new(key, announced));
         key
     }
 
@@ -101,15 +115,14 @@ impl State {
         let slot = Self::lazy_slot();
         match &self.tasks[slot.index()] {
             Some(task) => task.key,
-            None => self.add_task(slot, Kind::Lazy, 0),
+            None => self.add_task(slot, None),
         }
     }
 
     /// A new static task. `answered` tells whether the daemon has answered a slot's request.
     pub fn add_static(
         &mut self,
-        site: u64,
-        bytes: u64,
+        announced: Announced,
         answered: impl Fn(Slot, u32) -> bool,
     ) -> Result<TaskKey, NoSlot> {
         let mut failure = NoSlot::Full;
@@ -121,7 +134,7 @@ impl State {
                 Some(end) if !answered(slot, end) => failure = NoSlot::Unanswered(slot, end),
                 _ => {
                     self.ended[slot.index()] = None;
-                    return Ok(self.add_task(slot, Kind::Static { site }, bytes));
+                    return Ok(self.add_task(slot, Some(announced)));
                 }
             }
         }
@@ -147,21 +160,49 @@ impl State {
         self.ended[slot.index()] = Some(sequence);
     }
 
-    /// The task that an allocation by this thread belongs to.
-    pub fn owner_of_new(&mut self, thread: &Thread) -> TaskKey {
-        self.innermost(thread).unwrap_or_else(|| self.lazy())
+    /// The task that an allocation by this thread belongs to, and the frame that it takes from.
+    pub fn owner_of_new(&mut self, thread: &Thread) -> (TaskKey, Option<FrameId>) {
+        self.innermost(thread).map_or_else(|| (self.lazy(), None), |open| (open.key, Some(open.frame)))
     }
 
-    /// The thread's innermost static task.
-    pub fn innermost(&self, thread: &Thread) -> Option<TaskKey> {
-        thread.open.iter().rev().copied().find(|&key| self.task(key).is_some())
+    /// The thread's innermost open site.
+    pub fn innermost<'a>(&self, thread: &'a Thread) -> Option<&'a OpenSite> {
+        thread.open.iter().rev().find(|open| self.is_open(open))
     }
 
-    /// The static task of `site` that ends now: the thread's own before another thread's.
-    pub fn open_at(&self, thread: &Thread, site: u64) -> Option<TaskKey> {
-        let is_it = |task: &Task| task.open && task.kind == Kind::Static { site };
-        let own = thread.open.iter().rev().copied().find(|&key| self.task(key).is_some_and(is_it));
-        own.or_else(|| self.tasks().find(|task| is_it(task)).map(|task| task.key))
+    pub fn is_open(&self, open: &OpenSite) -> bool {
+        self.task(open.key).is_some_and(|task| task.account.has(open.frame))
+    }
+
+    /// Where a site that begins now nests: in the thread's innermost open site, else in the bound lazy task if this
+    /// thread has used it and it still holds memory or handles.
+    ///
+    /// With the lazy task, because its kernels and the site's may share memory, streams, events and constants, which
+    /// belong to one device; and because a site that waited for another device would wait while holding this memory.
+    pub fn around(&self, thread: &Thread) -> Option<TaskKey> {
+        if let Some(open) = self.innermost(thread) {
+            return Some(open.key);
+        }
+        let lazy = thread.lazy.and_then(|key| self.task(key)).filter(|task| task.phase == Phase::Bound)?;
+        (lazy.account.live() > 0 || self.pinned).then_some(lazy.key)
+    }
+
+    /// The sites that a thread's innermost frame was announced by, innermost first: that of the frame, and those begun
+    /// in it that were announced with it.
+    pub fn announced_by<'a>(&self, thread: &'a Thread) -> impl Iterator<Item = u64> + 'a {
+        let frame = self.innermost(thread).map(|open| (open.key, open.frame));
+        let same = move |open: &&OpenSite| Some((open.key, open.frame)) == frame;
+        thread.open.iter().rev().filter(same).map(|open| open.site)
+    }
+
+    /// The site that ends now: the thread's own before another thread's.
+    pub fn open_at(&self, thread: &Thread, site: u64) -> Option<OpenSite> {
+        let own = thread.open.iter().rev().find(|open| open.site == site && self.is_open(open));
+        let other = || {
+            let found = |task: &Task| Some((task.key, task.account.frame_of(site)?));
+            self.tasks().find_map(found).map(|(key, frame)| OpenSite { site, key, frame, covered: false })
+        };
+        own.copied().or_else(other)
     }
 
     /// Does the program have streams that the legacy default stream waits for? Then default-stream launches stay
@@ -183,7 +224,7 @@ impl State {
         for task in self.tasks() {
             let settled = match task.phase {
                 Phase::Bound => task.terms.sequence == sequence(task.key.slot) && !task.terms.watched(),
-                Phase::Unbound => task.account.live == 0,
+                Phase::Unbound => task.account.live() == 0,
                 Phase::Asking | Phase::Refused => true,
             };
             if !settled {
@@ -191,7 +232,7 @@ impl State {
             }
             only_lazy &= task.phase != Phase::Bound || task.kind == Kind::Lazy;
         }
-        let own = self.innermost(thread).and_then(|key| self.task(key));
+        let own = self.innermost(thread).and_then(|open| self.task(open.key));
         let lazy = || self.tasks[Self::lazy_slot().index()].as_ref().filter(|_| only_lazy);
         let task = own.or_else(lazy).filter(|task| task.phase == Phase::Bound && !task.terms.gated())?;
         let stream = self.settled_stream(task, asked)?;

@@ -1,10 +1,11 @@
 //! One task as the shim keeps it: what the daemon reserves for it, its terms, its streams, its kernels in flight.
 //!
 //! Accounting invariant: while a task is bound, what the daemon holds for it equals [`Account::reserved`], that is the
-//! bytes now allocated plus the bytes a static task still has the right to allocate. Every change of that sum is told
-//! once (extend, shrink, end). Trap: a static task *promised* its bytes when it began, so its allocations take from the
-//! promise first and only what goes beyond is an extension; counting them again would reserve everything twice.
+//! bytes now allocated plus the bytes that its open sites still have the right to allocate. Every change of that sum is
+//! told once (extend, shrink, end). Trap: a static task *promised* its bytes when it began, so its allocations take from
+//! the promise first and only what goes beyond is an extension; counting them again would reserve everything twice.
 
+use crate::account::{Account, Announced, FrameId};
 use crate::runtime::{DeviceIndex, StreamId};
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
@@ -24,7 +25,7 @@ pub struct TaskKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `eager_task_begin` told its size.
-    Static { site: u64 },
+    Static,
     /// Everything outside static tasks: bound at its first launch.
     Lazy,
 }
@@ -38,41 +39,6 @@ pub enum Phase {
     Asking,
     Bound,
     Refused,
-}
-
-/// Bytes of one task.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Account {
-    /// Allocated now.
-    pub live: u64,
-    /// Told to the daemon at the begin and not yet allocated.
-    pub promised: u64,
-}
-
-impl Account {
-    /// What the daemon must hold for the task.
-    pub fn reserved(self) -> u64 {
-        self.live.saturating_add(self.promised)
-    }
-
-    /// Counts an allocation; returns how many of its bytes go beyond the promise.
-    pub fn take(&mut self, bytes: u64) -> u64 {
-        let kept = self.promised.min(bytes);
-        self.promised -= kept;
-        self.live = self.live.saturating_add(bytes);
-        bytes - kept
-    }
-
-    /// Undoes a [`take`](Self::take) that returned `beyond`.
-    pub fn untake(&mut self, bytes: u64, beyond: u64) {
-        self.live = self.live.saturating_sub(bytes);
-        self.promised = self.promised.saturating_add(bytes.saturating_sub(beyond));
-    }
-
-    /// Counts a free.
-    pub fn give(&mut self, bytes: u64) {
-        self.live = self.live.saturating_sub(bytes);
-    }
 }
 
 /// What the daemon last said of a bound task.
@@ -205,8 +171,6 @@ pub struct Task {
     pub kind: Kind,
     pub phase: Phase,
     pub account: Account,
-    /// A static task between its begin and its end.
-    pub open: bool,
     pub terms: Terms,
     pub stream: Option<OwnStream>,
     /// Streams used before a change of priority: kernels may still run there.
@@ -216,49 +180,68 @@ pub struct Task {
     pub flights: Flights,
     /// Busy or idle, as last told to the daemon while it watched.
     pub told_busy: Option<bool>,
+    pub told_all_launched: bool,
 }
 
 impl Task {
-    pub fn new(key: TaskKey, kind: Kind, promised: u64) -> Task {
-        let phase = if kind == Kind::Lazy { Phase::Unbound } else { Phase::Asking };
+    /// `announced`: what the site of a static task says; `None`: the lazy task.
+    pub fn new(key: TaskKey, announced: Option<Announced>) -> Task {
+        let mut account = Account::default();
+        let (kind, phase) = match announced {
+            Some(announced) => {
+                account.open(announced);
+                (Kind::Static, Phase::Asking)
+            }
+            None => (Kind::Lazy, Phase::Unbound),
+        };
         Task {
             key,
             kind,
             phase,
-            account: Account { live: 0, promised },
-            open: kind != Kind::Lazy,
+            account,
             terms: Terms::NONE,
             stream: None,
             old_streams: Vec::new(),
             copy_stream: None,
             flights: Flights::default(),
             told_busy: None,
+            told_all_launched: false,
         }
     }
 
-    /// Counts a free of `bytes`. `pinned`: the program holds streams or events on the task's device, so a lazy task
-    /// keeps its binding when its last buffer goes.
-    pub fn free(&mut self, bytes: u64, pinned: bool) -> Release {
-        self.account.give(bytes);
-        let over = match self.kind {
-            Kind::Static { .. } => !self.open,
-            Kind::Lazy => !pinned,
-        };
+    /// Counts a free of `bytes` that the site of `frame` had allocated. `pinned`: the program holds streams or events on
+    /// the task's device, so a lazy task keeps its binding when its last buffer goes.
+    pub fn free(&mut self, frame: Option<FrameId>, bytes: u64, pinned: bool) -> Release {
+        let gone = self.account.give(frame, bytes);
+        self.release(gone, pinned)
+    }
+
+    /// A site ended. Buffers that are still allocated keep the task, at their size, until they are freed.
+    pub fn close(&mut self, frame: FrameId, pinned: bool) -> Release {
+        let promised = self.account.close(frame);
+        self.release(promised, pinned)
+    }
+
+    /// Must the daemon be told now that the task has launched all it will? Asked once for each site that said so or
+    /// ended; true at most once.
+    pub fn all_launched_to_tell(&mut self) -> bool {
+        let tell = self.kind == Kind::Static
+            && self.phase == Phase::Bound
+            && !self.told_all_launched
+            && self.account.is_open()
+            && self.account.all_launched();
+        self.told_all_launched |= tell;
+        tell
+    }
+
+    /// What follows when `gone` bytes are no longer needed.
+    pub fn release(&self, gone: u64, pinned: bool) -> Release {
+        let kept = self.kind == Kind::Lazy && pinned;
+        let over = !self.account.is_open() && self.account.live() == 0 && !kept;
         match self.phase {
             Phase::Unbound | Phase::Asking => Release::Nothing,
-            _ if over && self.account.live == 0 => Release::End,
-            Phase::Bound if bytes > 0 => Release::Shrink(bytes),
-            _ => Release::Nothing,
-        }
-    }
-
-    /// A static task's site ended. Buffers that are still allocated keep it, at their size, until they are freed.
-    pub fn close(&mut self) -> Release {
-        let promised = std::mem::take(&mut self.account.promised);
-        self.open = false;
-        match self.phase {
-            _ if self.account.live == 0 => Release::End,
-            Phase::Bound if promised > 0 => Release::Shrink(promised),
+            _ if over => Release::End,
+            Phase::Bound if gone > 0 => Release::Shrink(gone),
             _ => Release::Nothing,
         }
     }
@@ -278,38 +261,38 @@ impl Task {
 mod tests {
     use super::*;
 
-    fn task(kind: Kind, promised: u64) -> Task {
-        let mut task =
-            Task::new(TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 }, kind, promised);
+    fn task(announced: Option<u64>) -> Task {
+        let key = TaskKey { slot: Slot::new(0).expect("slot 0"), generation: 1 };
+        let mut task = Task::new(key, announced.map(|bytes| Announced { site: 1, bytes, reuses: false }));
         task.phase = Phase::Bound;
         task
     }
 
     #[test]
-    fn a_static_task_takes_from_its_promise_before_it_extends() {
-        let mut task = task(Kind::Static { site: 1 }, 100);
-        assert_eq!(task.account.take(60), 0);
-        assert_eq!(task.account.take(60), 20);
-        assert_eq!(task.account.reserved(), 120);
-        task.account.untake(60, 20);
-        assert_eq!(task.account, Account { live: 60, promised: 40 });
-    }
-
-    #[test]
     fn a_closed_task_stays_until_its_last_buffer_is_freed() {
-        let mut task = task(Kind::Static { site: 1 }, 100);
-        task.account.take(60);
-        assert_eq!(task.free(20, false), Release::Shrink(20));
-        assert_eq!(task.close(), Release::Shrink(40));
-        assert_eq!(task.free(40, false), Release::End);
+        let mut task = task(Some(100));
+        let frame = task.account.frame_of(1);
+        task.account.take(frame, 60);
+        assert_eq!(task.free(frame, 20, false), Release::Shrink(20));
+        assert_eq!(task.close(frame.expect("open"), false), Release::Shrink(40));
+        assert_eq!(task.free(frame, 40, false), Release::End);
     }
 
     #[test]
     fn a_pinned_lazy_task_keeps_its_device() {
-        let mut task = task(Kind::Lazy, 0);
-        task.account.take(10);
-        assert_eq!(task.free(10, true), Release::Shrink(10));
-        assert_eq!(task.free(0, false), Release::End);
+        let mut task = task(None);
+        task.account.take(None, 10);
+        assert_eq!(task.free(None, 10, true), Release::Shrink(10));
+        assert_eq!(task.free(None, 0, false), Release::End);
+    }
+
+    #[test]
+    fn a_lazy_task_lives_while_a_site_in_it_is_open() {
+        let mut task = task(None);
+        let frame = task.account.open(Announced { site: 1, bytes: 5, reuses: false });
+        task.account.take(None, 10);
+        assert_eq!(task.free(None, 10, false), Release::Shrink(10));
+        assert_eq!(task.close(frame, false), Release::End);
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.attend(thread);
         let device = {
             let mut state = self.state.lock();
-            let key = state.owner_of_new(thread);
+            let (key, _) = state.owner_of_new(thread);
             state.bound().find(|task| task.key == key).map(|task| task.terms.device)
         };
         match device.map_or(Ok(()), |device| self.enter(thread, device)) {
@@ -107,6 +107,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 let _ = self.end(&mut state, key);
             }
             thread.open.clear();
+            thread.lazy = None;
         }
         result.into()
     }

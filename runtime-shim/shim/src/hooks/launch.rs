@@ -11,7 +11,7 @@ use crate::runtime::{CudaResult, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::{State, Thread};
-use crate::task::{Kind, Phase, Task, TaskKey, Terms};
+use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use eager_proto::reply::{FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
 use std::time::Duration;
@@ -75,6 +75,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Everything that must hold before a kernel may start; the task it belongs to.
     fn admit(&self, thread: &mut Thread, launch: &Launch) -> Result<TaskKey, Stop> {
         let key = self.task_of(thread, launch);
+        if key.slot == State::lazy_slot() {
+            thread.lazy = Some(key);
+        }
         self.bind(thread, key, Some(launch))?;
         self.take_over(thread, key, launch)?;
         self.pass_gate(thread, key, launch)?;
@@ -84,8 +87,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// The thread's innermost static task; else the task that owns an argument; else the lazy task.
     fn task_of(&self, thread: &Thread, launch: &Launch) -> TaskKey {
         let mut state = self.state.lock();
-        if let Some(key) = state.innermost(thread) {
-            return key;
+        if let Some(open) = state.innermost(thread) {
+            return open.key;
         }
         if state.bound().any(|task| task.kind != Kind::Lazy) {
             let words = self.arguments(launch);
@@ -110,7 +113,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn take_over(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
         let taken: Vec<Span> = {
             let state = self.state.lock();
-            let unbound = |task: &&Task| task.phase == Phase::Unbound && task.account.live > 0;
+            let unbound = |task: &&Task| task.phase == Phase::Unbound && task.account.live() > 0;
             let Some(lazy) = state.tasks().find(unbound).map(|task| task.key).filter(|&lazy| lazy != key)
             else {
                 return Ok(());
@@ -126,29 +129,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     fn hand_over(&self, thread: &mut Thread, key: TaskKey, span: Span) -> Result<(), Stop> {
-        let (beyond, device) = {
+        // Not from a promise: what the task's sites announced is for allocations of their own.
+        self.extend(thread, key, span.bytes)?;
+        let device = {
             let mut state = self.state.lock();
-            let Some(before) = state.ledger.get(span.start).map(|allocation| allocation.owner) else {
+            let before = state.ledger.get(span.start).map(|allocation| allocation.owner);
+            let Some(before) = before.filter(|&before| before != key && state.task(key).is_some()) else {
+                let release = state.task(key).map_or(Release::Nothing, |task| task.release(span.bytes, true));
+                self.release(&mut state, key, release);
                 return Ok(());
             };
             let bytes = state.ledger.hand_over(span.start, key);
             if let Some(task) = state.task_mut(before) {
-                task.account.give(bytes);
+                task.account.give(None, bytes);
             }
             let Some(task) = state.task_mut(key) else { return Ok(()) };
-            (task.account.take(bytes), task.terms.device)
+            task.account.take(None, bytes);
+            task.terms.device
         };
-        self.extend(thread, key, beyond).inspect_err(|_| {
-            let mut state = self.state.lock();
-            if let Some(task) = state.task_mut(key) {
-                task.account.untake(span.bytes, beyond);
-            }
-            let lazy = state.lazy();
-            state.ledger.hand_over(span.start, lazy);
-            if let Some(task) = state.task_mut(lazy) {
-                task.account.take(span.bytes);
-            }
-        })?;
         self.enter(thread, device).map_err(Stop::Cuda)?;
         let _ = self.runtime.prefer_device(span, device);
         let stream = self.fill_stream(key);
@@ -189,7 +187,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn kernel_size(&self, key: TaskKey, launch: &Launch) -> KernelSize {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else {
-            let live = self.state.lock().task(key).map_or(0, |task| task.account.live);
+            let live = self.state.lock().task(key).map_or(0, |task| task.account.live());
             return self.profile.size("unknown", live);
         };
         let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);

@@ -1,12 +1,13 @@
 //! Allocation and free: who an allocation belongs to, what it becomes, and what the daemon is told.
 
+use crate::account::FrameId;
 use crate::ledger::Origin;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
-use crate::task::{Phase, Release, TaskKey};
+use crate::task::{Kind, Phase, Release, Task, TaskKey};
 use crate::voice::size_text;
 use eager_proto::request::RequestBody;
 
@@ -17,6 +18,7 @@ const ATTACH_GLOBAL: u32 = 1;
 #[derive(Debug, Clone, Copy)]
 struct Room {
     key: TaskKey,
+    frame: Option<FrameId>,
     /// How many bytes were an extension.
     beyond: u64,
     place: Place,
@@ -100,9 +102,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::Fail(error);
         }
         let mut state = self.state.lock();
-        let (owner, pinned) = (allocation.owner, state.pinned);
-        let release =
-            state.task_mut(owner).map_or(Release::Nothing, |task| task.free(allocation.span.bytes, pinned));
+        let (owner, frame, pinned) = (allocation.owner, allocation.frame, state.pinned);
+        let freed = |task: &mut Task| task.free(frame, allocation.span.bytes, pinned);
+        let release = state.task_mut(owner).map_or(Release::Nothing, freed);
         let streams = self.release(&mut state, owner, release);
         drop(state);
         self.destroy(streams);
@@ -123,53 +125,65 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Counts an allocation and asks for what goes beyond what the daemon holds.
     fn make_room(&self, thread: &mut Thread, bytes: u64) -> Result<Room, Stop> {
-        let key = self.state.lock().owner_of_new(thread);
+        let (key, _) = self.state.lock().owner_of_new(thread);
         let mut state = self.lock_settled(key);
         // The task may have ended while it was waited for: then this is the next one's.
-        let key = if state.task(key).is_some() { key } else { state.owner_of_new(thread) };
+        let (key, frame) = state.owner_of_new(thread);
         let Some(task) = state.task_mut(key) else { return Err(Stop::Cuda(CudaError::INITIALIZATION)) };
+        if task.kind == Kind::Lazy {
+            thread.lazy = Some(key);
+        }
         if task.phase == Phase::Refused {
             drop(state);
             return Err(self.out_of_memory());
         }
-        let beyond = task.account.take(bytes);
+        let beyond = task.account.take(frame, bytes);
         let (phase, terms) = (task.phase, task.terms);
         drop(state);
         if phase != Phase::Bound {
-            return Ok(Room { key, beyond, place: Place::Unbound });
+            return Ok(Room { key, frame, beyond, place: Place::Unbound });
         }
         let place = Place::Bound { device: terms.device, managed: terms.managed() };
         match self.extend(thread, key, beyond) {
-            Ok(()) => Ok(Room { key, beyond, place }),
+            Ok(()) => Ok(Room { key, frame, beyond, place }),
             Err(stop) => {
-                if let Some(task) = self.state.lock().task_mut(key) {
-                    task.account.untake(bytes, beyond);
-                }
+                self.give_room_back(Room { key, frame, beyond: 0, place }, bytes, beyond);
                 Err(stop)
             }
         }
     }
 
-    /// Asks for `bytes` more for a bound task; waits like at its begin.
+    /// Asks for `bytes` more for a bound task. The daemon answers at once: an extension never waits for memory, since it
+    /// would do so holding some. A refusal is the program's out-of-memory error.
     pub(crate) fn extend(&self, thread: &mut Thread, key: TaskKey, bytes: u64) -> Result<(), Stop> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        // One at a time: the cell has one flag for the last extension of a slot.
-        let _extending = self.extending.lock();
-        let refusal = match self.ask(key.slot, &RequestBody::TaskExtend { bytes })? {
-            Answer::Bound(terms) if !terms.extend_refused() => {
-                self.adopt_terms(thread, key, terms);
-                return Ok(());
-            }
-            Answer::Bound(terms) => self.reason(key.slot, terms.reason),
-            Answer::Refused(reason) => reason,
-        };
+        let Some(refusal) = self.ask_extension(thread, key, bytes)? else { return Ok(()) };
         let size = size_text(bytes);
         self.voice.say(&format!(
             "an allocation of {size} is refused: {refusal}. It returns an out-of-memory error"
         ));
         Err(self.out_of_memory())
+    }
+
+    /// The same; returns why it was refused, if it was.
+    pub(crate) fn ask_extension(
+        &self,
+        thread: &mut Thread,
+        key: TaskKey,
+        bytes: u64,
+    ) -> Result<Option<String>, Stop> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        // One at a time: the cell has one flag for the last extension of a slot.
+        let _extending = self.extending.lock();
+        match self.ask(key.slot, &RequestBody::TaskExtend { bytes })? {
+            Answer::Bound(terms) if !terms.extend_refused() => {
+                self.adopt_terms(thread, key, terms);
+                Ok(None)
+            }
+            Answer::Bound(terms) => Ok(Some(self.reason(key.slot, terms.reason))),
+            Answer::Refused(reason) => Ok(Some(reason)),
+        }
     }
 
     fn malloc_on(
@@ -207,44 +221,29 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Enters a made allocation in the ledger, or gives its room back.
     fn settle_room(&self, room: Room, made: CudaResult<u64>, bytes: u64, origin: Origin) -> CudaResult<u64> {
-        let mut state = self.state.lock();
         if let Ok(start) = made {
-            state.ledger.insert(Span { start, bytes }, room.key, origin);
-            return made;
+            self.state.lock().ledger.insert(Span { start, bytes }, room.key, room.frame, origin);
+        } else {
+            self.give_room_back(room, bytes, room.beyond);
         }
-        let Room { key, beyond, .. } = room;
-        let pinned = state.pinned;
-        let release = state.task_mut(key).map_or(Release::Nothing, |task| {
-            task.account.untake(bytes, beyond);
-            if task.phase != Phase::Bound {
-                Release::Nothing
-            } else {
-                give_back(task.free(0, pinned), beyond)
-            }
-        });
-        let streams = self.release(&mut state, key, release);
-        drop(state);
-        self.destroy(streams);
         made
     }
-}
 
-/// What a failed allocation gives back: the whole task, if nothing else is left of it, or its extension.
-fn give_back(after: Release, beyond: u64) -> Release {
-    match after {
-        Release::Nothing if beyond > 0 => Release::Shrink(beyond),
-        other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failed_allocation_gives_back_its_extension_or_the_empty_task() {
-        assert_eq!(give_back(Release::Nothing, 5), Release::Shrink(5));
-        assert_eq!(give_back(Release::Nothing, 0), Release::Nothing);
-        assert_eq!(give_back(Release::End, 5), Release::End);
+    /// Uncounts an allocation that was not made, of which `beyond` bytes had not been announced. What was asked for it
+    /// in addition (`room.beyond`) goes back, or the whole task if nothing else is left of it.
+    fn give_room_back(&self, room: Room, bytes: u64, beyond: u64) {
+        let mut state = self.state.lock();
+        let pinned = state.pinned;
+        let release = state.task_mut(room.key).map_or(Release::Nothing, |task| {
+            let lost = task.account.untake(room.frame, bytes, beyond);
+            if task.phase == Phase::Bound {
+                task.release(room.beyond.saturating_add(lost), pinned)
+            } else {
+                Release::Nothing
+            }
+        });
+        let streams = self.release(&mut state, room.key, release);
+        drop(state);
+        self.destroy(streams);
     }
 }

@@ -1,24 +1,42 @@
 //! Static tasks as the pass announces them, and the binding of the lazy one.
 
+use crate::account::Announced;
 use crate::ledger::Origin;
 use crate::runtime::{Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop, answered};
-use crate::state::{NoSlot, Thread};
-use crate::task::{Kind, Phase, TaskKey, Terms};
+use crate::state::{NoSlot, OpenSite, State, Thread};
+use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use crate::voice::size_text;
 use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody, Slot};
 use std::sync::atomic::Ordering;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `eager_task_begin`. Returns when the daemon has bound or refused the task; a refusal shows at its allocations.
+    /// Never waits for memory while this thread holds some: see [`Self::begin_inside`].
     pub fn task_begin(&self, thread: &mut Thread, site: u64, bytes: u64, geometry: Geometry) {
         if self.bypass::<()>().is_some() {
             return;
         }
         self.attend(thread);
-        let Some(key) = self.claim_slot(site, bytes) else { return };
-        let function = self.program.read().function(site).unwrap_or("unknown").to_owned();
+        let reuses = self.program.read().site(site).is_some_and(|site| site.reuses);
+        let announced = Announced { site, bytes, reuses };
+        let around = {
+            let state = self.state.lock();
+            thread.open.retain(|open| state.is_open(open));
+            state.around(thread)
+        };
+        match around {
+            Some(key) => self.begin_inside(thread, key, announced),
+            None => self.begin_alone(thread, announced, geometry),
+        }
+    }
+
+    /// A site outside all others is a task of its own.
+    fn begin_alone(&self, thread: &mut Thread, announced: Announced, geometry: Geometry) {
+        let Announced { site, bytes, .. } = announced;
+        let Some(key) = self.claim_slot(announced) else { return };
+        let function = self.program.read().function(site).to_owned();
         let body = RequestBody::TaskBegin {
             requirement: bytes,
             site,
@@ -28,31 +46,68 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             function: function.clone(),
         };
         match self.ask(key.slot, &body) {
-            Ok(Answer::Bound(terms)) => {
-                self.bound(thread, key, terms);
-                thread.open.push(key);
-            }
-            Ok(Answer::Refused(reason)) => {
-                self.refused(key, &function, bytes, &reason);
-                thread.open.push(key);
-            }
+            Ok(Answer::Bound(terms)) => self.bound(thread, key, terms),
+            Ok(Answer::Refused(reason)) => self.refused(key, &function, bytes, &reason),
             Err(_) => {
                 self.state.lock().remove_task(key);
+                return;
             }
+        }
+        let frame = self.state.lock().task(key).and_then(|task| task.account.frame_of(site));
+        thread.open.extend(frame.map(|frame| OpenSite { site, key, frame, covered: false }));
+    }
+
+    /// A site inside another one of the thread (or inside the bound lazy task that the thread has used) belongs to that
+    /// task: covered by what it announced, or as an extension of it, which never waits.
+    fn begin_inside(&self, thread: &mut Thread, key: TaskKey, announced: Announced) {
+        let Announced { site, bytes, .. } = announced;
+        let outer = {
+            let state = self.state.lock();
+            let program = self.program.read();
+            let covers = |outer| program.site(outer).is_some_and(|outer| outer.covered.contains(&site));
+            let covered = state.announced_by(thread).any(covers)
+                || state.task(key).is_some_and(|task| task.phase == Phase::Refused);
+            state.innermost(thread).copied().filter(|_| covered)
+        };
+        if let Some(outer) = outer {
+            thread.open.push(OpenSite { site, covered: true, ..outer });
+            return;
+        }
+        let promised = match self.ask_extension(thread, key, bytes) {
+            Ok(None) => bytes,
+            Ok(Some(refusal)) => {
+                let (function, size) = (self.program.read().function(site).to_owned(), size_text(bytes));
+                self.voice.say(&format!(
+                    "the task in {function} ({size}), inside another one, is refused as a whole: {refusal}. Its \
+                     allocations are asked for one by one"
+                ));
+                0
+            }
+            Err(_) => return,
+        };
+        let mut state = self.state.lock();
+        if let Some(task) = state.task_mut(key) {
+            let frame = task.account.open(Announced { bytes: promised, ..announced });
+            thread.open.push(OpenSite { site, key, frame, covered: false });
         }
     }
 
     /// `eager_all_launched`.
-    pub fn all_launched(&self, thread: &mut Thread, site: u64) {
+    pub fn all_launched(&self, thread: &Thread, site: u64) {
         if self.bypass::<()>().is_some() {
             return;
         }
-        self.attend(thread);
-        let state = self.state.lock();
-        let bound =
-            state.open_at(thread, site).filter(|&key| state.task(key).map(|t| t.phase) == Some(Phase::Bound));
-        if let Some(key) = bound {
-            // Under the lock, as shrinks and ends are: it must not come after the end.
+        let mut state = self.state.lock();
+        let Some(open) = state.open_at(thread, site).filter(|open| !open.covered) else { return };
+        if let Some(task) = state.task_mut(open.key) {
+            task.account.set_all_launched(open.frame);
+        }
+        self.tell_all_launched(&mut state, open.key);
+    }
+
+    /// Under the lock, as shrinks and ends are: it must not come after the end.
+    fn tell_all_launched(&self, state: &mut State, key: TaskKey) {
+        if state.task_mut(key).is_some_and(Task::all_launched_to_tell) {
             let _ = self.send(key.slot, &RequestBody::AllLaunched);
         }
     }
@@ -64,19 +119,41 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.attend(thread);
         let mut state = self.state.lock();
-        let Some(key) = state.open_at(thread, site) else { return };
-        thread.open.retain(|&open| open != key);
-        let Some(release) = state.task_mut(key).map(|task| task.close()) else { return };
-        let streams = self.release(&mut state, key, release);
+        let Some(ending) = state.open_at(thread, site) else { return };
+        let mut streams = Vec::new();
+        for OpenSite { key, frame, .. } in self.take_ended(thread, ending) {
+            let pinned = state.pinned;
+            let release = state.task_mut(key).map_or(Release::Nothing, |task| task.close(frame, pinned));
+            streams.extend(self.release(&mut state, key, release));
+            self.tell_all_launched(&mut state, key);
+        }
+        thread.open.retain(|open| state.is_open(open));
         drop(state);
         self.destroy(streams);
     }
 
+    /// Takes the sites that end from the thread's: `ending`, and those begun after it in functions that it called, which
+    /// have returned without an end (by `longjmp`). Sites of the same function may overlap and have ends of their own.
+    /// Returns those that have frames to close.
+    fn take_ended(&self, thread: &mut Thread, ending: OpenSite) -> Vec<OpenSite> {
+        let Some(position) = thread.open.iter().rposition(|open| *open == ending) else {
+            return vec![ending];
+        };
+        let program = self.program.read();
+        let function = program.function(ending.site);
+        let later = thread.open.split_off(position + 1);
+        thread.open.truncate(position);
+        let (ended, kept): (Vec<_>, Vec<_>) =
+            later.into_iter().partition(|open| program.function(open.site) != function);
+        thread.open.extend(kept);
+        [ending].into_iter().chain(ended).filter(|open| !open.covered).collect()
+    }
+
     /// A slot for a static task. Without one the site counts as not announced: its memory goes to the lazy task.
-    fn claim_slot(&self, site: u64, bytes: u64) -> Option<TaskKey> {
+    fn claim_slot(&self, announced: Announced) -> Option<TaskKey> {
         let is_answered = |slot: Slot, end: u32| self.cell(slot).is_ok_and(|cell| answered(&cell, end));
         loop {
-            let claimed = self.state.lock().add_static(site, bytes, is_answered);
+            let claimed = self.state.lock().add_static(announced, is_answered);
             match claimed {
                 Ok(key) => return Some(key),
                 Err(NoSlot::Unanswered(slot, end)) => self.await_answer(slot, end).ok()?,
@@ -134,7 +211,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             Phase::Unbound => task.phase = Phase::Asking,
         }
-        let requirement = task.account.live;
+        let requirement = task.account.live();
         let ended = state.take_ended(key.slot);
         drop(state);
         let result = self.ask_lazy(key, requirement, ended, launch);
@@ -221,10 +298,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Binds the lazy task now if this thread would use it: something is made that belongs to one device.
     pub(crate) fn need_device(&self, thread: &mut Thread) -> Result<TaskKey, Stop> {
         self.attend(thread);
-        let key = self.state.lock().owner_of_new(thread);
+        let (key, _) = self.state.lock().owner_of_new(thread);
         self.bind(thread, key, None)?;
         let mut state = self.state.lock();
-        state.pinned |= state.task(key).is_some_and(|task| task.kind == Kind::Lazy);
+        if state.task(key).is_some_and(|task| task.kind == Kind::Lazy) {
+            state.pinned = true;
+            thread.lazy = Some(key);
+        }
         let device = state.task(key).map(|task| task.terms.device);
         drop(state);
         device.map_or(Ok(()), |device| self.enter(thread, device)).map_err(Stop::Cuda)?;

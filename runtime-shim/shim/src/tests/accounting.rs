@@ -4,6 +4,7 @@ use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
 use crate::outcome::Outcome;
 use crate::runtime::{CudaError, Geometry};
+use crate::state::Thread;
 use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody};
 use proptest::prelude::*;
 
@@ -15,7 +16,7 @@ fn a_static_task_is_told_once_and_ends_with_its_site() {
     let (a, b) = (bench.malloc(60), bench.malloc(40));
     assert_eq!(bench.daemon.requirement(first_slot()), Some(100));
     assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
-    bench.shim.all_launched(&mut bench.thread, SITE);
+    bench.shim.all_launched(&bench.thread, SITE);
     assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
     assert_eq!(bench.daemon.requirement(first_slot()), Some(40));
     assert_eq!(bench.shim.free(&mut bench.thread, b), Outcome::Handled(()));
@@ -152,13 +153,14 @@ fn a_failed_allocation_gives_its_room_back() {
 
 #[test]
 fn more_static_tasks_than_slots_fall_back_to_the_lazy_one() {
-    let mut bench = Bench::new();
-    for site in 0..20 {
-        bench.shim.task_begin(&mut bench.thread, site, 1, Geometry::UNKNOWN);
+    let bench = Bench::new();
+    let mut threads: Vec<Thread> = (0..20).map(|_| Thread::default()).collect();
+    for (site, thread) in (0..).zip(&mut threads) {
+        bench.shim.task_begin(thread, site, 1, Geometry::UNKNOWN);
     }
     assert_eq!(bench.said.lock().len(), 1);
-    for site in 0..20 {
-        bench.shim.task_end(&mut bench.thread, site);
+    for (site, thread) in (0..).zip(&mut threads) {
+        bench.shim.task_end(thread, site);
     }
     assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (0, 0));
 }
@@ -232,7 +234,7 @@ impl Bench {
         let state = self.shim.state.lock();
         for task in state.bound() {
             let live: u64 = state.ledger.of_task(task.key).map(|allocation| allocation.span.bytes).sum();
-            assert_eq!(task.account.live, live, "live bytes of {:?}", task.key);
+            assert_eq!(task.account.live(), live, "live bytes of {:?}", task.key);
             assert_eq!(
                 self.daemon.requirement(task.key.slot),
                 Some(task.account.reserved()),
@@ -242,7 +244,7 @@ impl Bench {
         }
         let bound: u64 = state.bound().map(|task| task.account.reserved()).sum();
         assert_eq!(self.daemon.held(), bound, "the daemon holds something for a task that is gone");
-        let counted: u64 = state.tasks().map(|task| task.account.live).sum();
+        let counted: u64 = state.tasks().map(|task| task.account.live()).sum();
         assert_eq!(counted, self.cuda.live_bytes(), "each live byte is counted in exactly one task");
         assert_eq!(self.daemon.violations(), [""; 0]);
     }
@@ -252,6 +254,10 @@ proptest! {
     #[test]
     fn nothing_is_counted_twice_or_missed(steps in prop::collection::vec(step(), 1..60)) {
         let mut bench = Bench::new();
+        bench.add_site(0, "outer", &[1], 0);
+        bench.add_site(1, "callee", &[], 0);
+        bench.add_site(2, "callee", &[], eager_abi::TASK_REUSES);
+        bench.add_site(3, "outer", &[0], eager_abi::TASK_REUSES);
         let mut live = Vec::new();
         for step in &steps {
             bench.carry_out(step, &mut live);
@@ -260,12 +266,8 @@ proptest! {
         for address in live {
             prop_assert_eq!(bench.shim.free(&mut bench.thread, address), Outcome::Handled(()));
         }
-        while let Some(&key) = bench.thread.open.last() {
-            bench.thread.open.pop();
-            let site = bench.shim.state.lock().task(key).map(|task| task.kind);
-            if let Some(crate::task::Kind::Static { site }) = site {
-                bench.shim.task_end(&mut bench.thread, site);
-            }
+        while let Some(open) = bench.thread.open.last().copied() {
+            bench.shim.task_end(&mut bench.thread, open.site);
         }
         bench.check_books();
         let (launched, retired) = bench.daemon.counters();

@@ -83,11 +83,12 @@ fn a_launch_takes_memory_over_and_finds_its_task_however_settled_the_others_are(
     let mut bench = Bench::new();
     bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
+    bench.other_thread();
     bench.shim.task_begin(&mut bench.thread, SITE + 1, 10, Geometry::UNKNOWN);
     let b = bench.malloc(10);
     assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
     bench.cuda.log();
-    let mut other = std::mem::take(&mut bench.thread);
+    bench.other_thread();
     for argument in [a, b, a] {
         assert_eq!(
             bench.launch(&[argument]),
@@ -95,7 +96,6 @@ fn a_launch_takes_memory_over_and_finds_its_task_however_settled_the_others_are(
             "from a thread without a task of its own"
         );
     }
-    std::mem::swap(&mut bench.thread, &mut other);
     let launches: Vec<String> =
         bench.cuda.log().into_iter().filter(|line| line.starts_with("launch")).collect();
     assert_eq!(launches, ["launch on stream 258", "launch on stream 257", "launch on stream 258"]);
@@ -132,6 +132,7 @@ fn default_stream_kernels_of_two_tasks_keep_the_programs_order() {
     bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    bench.other_thread();
     bench.shim.task_begin(&mut bench.thread, SITE + 1, 10, Geometry::UNKNOWN);
     let b = bench.malloc(10);
     bench.cuda.log();
@@ -144,6 +145,7 @@ fn a_stream_of_another_device_keeps_its_order_by_waiting() {
     let mut bench = Bench::new();
     let stream = bench.shim.stream_create(&mut bench.thread, StreamFlags::NON_BLOCKING, None);
     assert_eq!(stream, Outcome::Handled(StreamId(257)));
+    bench.other_thread();
     bench.daemon.bind_on(3);
     bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     let a = bench.malloc(10);

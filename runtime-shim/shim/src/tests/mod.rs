@@ -4,12 +4,13 @@ mod accounting;
 mod fakes;
 mod launches;
 mod memory;
+mod nesting;
 mod standing;
 
 use crate::config::{Config, OnLoss};
 use crate::profile::Profile;
-use crate::program::{Kernel, Program};
-use crate::runtime::{Copy, CopyKind, Launch, Order, StreamId};
+use crate::program::{Kernel, Program, Site};
+use crate::runtime::{Copy, CopyKind, Geometry, Launch, Order, StreamId};
 use crate::shim::Shim;
 use crate::state::Thread;
 use crate::voice::Voice;
@@ -46,7 +47,7 @@ impl Bench {
         };
         let mut program = Program::new();
         program.add_kernel(STUB, Kernel { name: "_Z1kPfS_i".into(), argument_sizes: vec![8, 8, 4] });
-        program.add_function(SITE, "main".into());
+        program.add_site(SITE, Site { function: "main".into(), ..Site::default() });
         let config = Config {
             disabled: false,
             socket: "/run/test.sock".into(),
@@ -58,6 +59,28 @@ impl Bench {
         let program = Box::leak(Box::new(RwLock::new(program)));
         let shim = Shim::new(Arc::clone(&cuda), scheduler, config, profile, sink, program);
         Bench { shim, cuda, daemon, said, thread: Thread::default() }
+    }
+
+    fn add_site(&self, site: u64, function: &str, covered: &[u64], flags: u32) {
+        let (covered, reuses) = (covered.iter().copied().collect(), flags & eager_abi::TASK_REUSES != 0);
+        self.shim.program.write().add_site(site, Site { function: function.into(), covered, reuses });
+    }
+
+    /// From here on another thread of the program.
+    fn other_thread(&mut self) {
+        self.thread = Thread::default();
+    }
+
+    fn begin(&mut self, site: u64, bytes: u64) {
+        self.shim.task_begin(&mut self.thread, site, bytes, Geometry::UNKNOWN);
+    }
+
+    fn end(&mut self, site: u64) {
+        self.shim.task_end(&mut self.thread, site);
+    }
+
+    fn free(&mut self, address: u64) {
+        assert_eq!(self.shim.free(&mut self.thread, address), crate::outcome::Outcome::Handled(()));
     }
 
     fn malloc(&mut self, bytes: u64) -> u64 {

@@ -42,7 +42,7 @@ fn without_a_daemon_every_call_passes_through() {
     for (name, _, outcome) in every_hook(&mut bench) {
         assert_eq!(outcome, Outcome::PassThrough(Why::NoDaemon), "{name}");
     }
-    bench.shim.all_launched(&mut bench.thread, SITE);
+    bench.shim.all_launched(&bench.thread, SITE);
     bench.shim.task_end(&mut bench.thread, SITE);
     assert_eq!(bench.cuda.log(), [""; 0]);
 }

@@ -1,0 +1,181 @@
+//! The bytes of one task: what is allocated, and what its sites have announced and not yet allocated.
+//!
+//! A static task has one *frame* for its own site, and one more for each site that begins while it is open and was not
+//! announced with it; so has the bound lazy task. An allocation takes from the frame of the site that makes it; what
+//! goes beyond is an extension, so that a frame's promise serves its own site only. Trap: [`Account::reserved`] is what
+//! the daemon holds. Every change of it must be told (extend, shrink, end), and nothing else may be.
+
+/// One site's announcement within a task; never used twice in a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FrameId(u32);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Frame {
+    id: FrameId,
+    site: u64,
+    /// Told to the daemon and not yet allocated.
+    promised: u64,
+    /// What it frees it may allocate again ([`eager_abi::TASK_REUSES`]).
+    reuses: bool,
+    all_launched: bool,
+}
+
+/// What a site announces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announced {
+    pub site: u64,
+    pub bytes: u64,
+    pub reuses: bool,
+}
+
+/// Bytes of one task.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    live: u64,
+    frames: Vec<Frame>,
+    next: u32,
+}
+
+impl Account {
+    /// Allocated now.
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// What the daemon must hold for the task.
+    pub fn reserved(&self) -> u64 {
+        self.frames.iter().fold(self.live, |sum, frame| sum.saturating_add(frame.promised))
+    }
+
+    /// Is any site of the task open?
+    pub fn is_open(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
+    pub fn has(&self, frame: FrameId) -> bool {
+        self.frames.iter().any(|open| open.id == frame)
+    }
+
+    /// The innermost open frame of a site.
+    pub fn frame_of(&self, site: u64) -> Option<FrameId> {
+        self.frames.iter().rev().find(|frame| frame.site == site).map(|frame| frame.id)
+    }
+
+    pub fn open(&mut self, announced: Announced) -> FrameId {
+        let id = FrameId(self.next);
+        self.next = self.next.wrapping_add(1);
+        let Announced { site, bytes, reuses } = announced;
+        self.frames.push(Frame { id, site, promised: bytes, reuses, all_launched: false });
+        id
+    }
+
+    /// Closes a frame; returns what it had announced and not allocated.
+    pub fn close(&mut self, frame: FrameId) -> u64 {
+        let position = self.frames.iter().position(|open| open.id == frame);
+        position.map_or(0, |position| self.frames.remove(position).promised)
+    }
+
+    /// The site of `frame` will launch nothing more.
+    pub fn set_all_launched(&mut self, frame: FrameId) {
+        if let Some(frame) = self.frame_mut(Some(frame)) {
+            frame.all_launched = true;
+        }
+    }
+
+    /// Has every open site launched all it will?
+    pub fn all_launched(&self) -> bool {
+        self.frames.iter().all(|frame| frame.all_launched)
+    }
+
+    /// Counts an allocation by the site of `frame`; returns how many of its bytes go beyond what the site announced.
+    pub fn take(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
+        self.live = self.live.saturating_add(bytes);
+        let Some(frame) = self.frame_mut(frame) else { return bytes };
+        let kept = frame.promised.min(bytes);
+        frame.promised -= kept;
+        bytes - kept
+    }
+
+    /// Undoes a [`take`](Self::take) that returned `beyond`. Returns how many of its bytes nobody holds any more: the
+    /// frame was closed meanwhile.
+    pub fn untake(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
+        self.live = self.live.saturating_sub(bytes);
+        let kept = bytes.saturating_sub(beyond);
+        let Some(frame) = self.frame_mut(frame) else { return kept };
+        frame.promised = frame.promised.saturating_add(kept);
+        0
+    }
+
+    /// Counts a free of memory that `frame` took; returns how many of its bytes are no longer held. None are, while the
+    /// site is open and may allocate them again.
+    pub fn give(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
+        self.live = self.live.saturating_sub(bytes);
+        match self.frame_mut(frame).filter(|frame| frame.reuses) {
+            Some(frame) => {
+                frame.promised = frame.promised.saturating_add(bytes);
+                0
+            }
+            None => bytes,
+        }
+    }
+
+    fn frame_mut(&mut self, frame: Option<FrameId>) -> Option<&mut Frame> {
+        let frame = frame?;
+        self.frames.iter_mut().find(|open| open.id == frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announced(site: u64, bytes: u64) -> Announced {
+        Announced { site, bytes, reuses: false }
+    }
+
+    #[test]
+    fn an_allocation_takes_from_its_own_sites_promise_before_it_extends() {
+        let mut account = Account::default();
+        let outer = account.open(announced(1, 100));
+        let inner = account.open(announced(2, 50));
+        assert_eq!(account.take(Some(inner), 60), 10, "the outer promise is not the inner site's");
+        assert_eq!(account.take(Some(outer), 60), 0);
+        assert_eq!(account.reserved(), 160);
+        assert_eq!(account.untake(Some(inner), 60, 10), 0);
+        assert_eq!((account.live(), account.reserved()), (60, 150));
+        assert_eq!(account.close(inner), 50);
+        assert_eq!((account.reserved(), account.close(inner)), (100, 0));
+    }
+
+    #[test]
+    fn a_site_that_reuses_keeps_what_it_frees_until_it_closes() {
+        let mut account = Account::default();
+        let frame = account.open(Announced { site: 1, bytes: 100, reuses: true });
+        account.take(Some(frame), 100);
+        assert_eq!(account.give(Some(frame), 70), 0);
+        assert_eq!(account.take(Some(frame), 70), 0, "the same bytes, for the next buffer");
+        assert_eq!(account.close(frame), 0);
+        assert_eq!(account.give(Some(frame), 70), 70, "closed: nothing is kept for it");
+    }
+
+    #[test]
+    fn what_a_closed_frame_had_kept_is_told() {
+        let mut account = Account::default();
+        let frame = account.open(announced(1, 2));
+        let recursion = account.open(announced(1, 8));
+        assert_eq!(account.frame_of(1), Some(recursion), "the innermost of a site");
+        assert_eq!(account.take(Some(frame), 5), 3);
+        assert_eq!(account.close(frame), 0);
+        assert_eq!(account.untake(Some(frame), 5, 3), 2);
+    }
+
+    #[test]
+    fn everything_is_launched_when_every_open_site_says_so() {
+        let mut account = Account::default();
+        let (first, second) = (account.open(announced(1, 0)), account.open(announced(2, 0)));
+        account.set_all_launched(first);
+        assert!(!account.all_launched());
+        account.close(second);
+        assert!(account.all_launched());
+    }
+}
