@@ -4,8 +4,12 @@
 
 use std::process::Command;
 
+const SOURCES: [&str; 2] = ["src/registration.cpp", "src/remarks.cpp"];
+
 fn main() {
-    println!("cargo:rerun-if-changed=src/registration.cpp");
+    for file in SOURCES {
+        println!("cargo:rerun-if-changed={file}");
+    }
     println!("cargo:rerun-if-env-changed=LLVM_CONFIG");
     let config = std::env::var("LLVM_CONFIG").unwrap_or_else(|_| "llvm-config-22".to_owned());
     let include = match Command::new(&config).arg("--includedir").output() {
@@ -19,6 +23,6 @@ fn main() {
         .flag("-fno-rtti")
         .flag("-fno-exceptions")
         .flag("-w")
-        .file("src/registration.cpp")
+        .files(SOURCES)
         .compile("eager_registration");
 }

@@ -127,8 +127,9 @@ fn add_compile(
     }
     if uses_plugin(job) {
         args.push(joined("-fpass-plugin=", &toolchain.plugin));
-        // Makes clang keep source locations in the IR, without debug information in the object.
-        args.push("-Rpass=eager".into());
+        // Makes clang keep source locations in the IR, without debug information in the object; no pass has this name, so
+        // it prints nothing.
+        args.push("-Rpass-analysis=eager-places".into());
         if job.settings.no_instrument {
             variables.push((INSTRUMENT_VARIABLE, "0".into()));
         }

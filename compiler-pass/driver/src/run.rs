@@ -48,7 +48,11 @@ pub fn main(
         let cuda_path = settings.cuda_path.as_deref();
         Toolchain::find(&Surroundings { variable, executable, cuda_path }, needs)
     };
-    match invocation::interpret(words)? {
+    let mut words = words.to_vec();
+    if variable("EAGER_REMARKS").is_some_and(|value| value == "1") {
+        words.extend(["-Rpass=eager".into(), "-Rpass-missed=eager".into()]);
+    }
+    match invocation::interpret(&words)? {
         Invocation::Help => {
             print!("{HELP}");
             Ok(0)
@@ -67,7 +71,7 @@ pub fn main(
                     file.display()
                 );
             }
-            carry_out(&plan::pass_through(words, &toolchain), &settings)
+            carry_out(&plan::pass_through(&words, &toolchain), &settings)
         }
         Invocation::Compile(job) => {
             check_sources(&job)?;

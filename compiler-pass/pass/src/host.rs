@@ -10,6 +10,7 @@ use crate::options::PassOptions;
 use crate::read::calls::{self, Wrappers};
 use crate::read::function::{self, Reading};
 use crate::read::{kernels, prepare};
+use crate::tell;
 
 /// Why a host module could not be instrumented.
 #[derive(Debug, thiserror::Error)]
@@ -28,11 +29,7 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     }
     let source = module.source_name();
     let kernels = kernels::registered(module);
-    let mut report = Report {
-        source: source.clone(),
-        kernels: kernels.iter().map(|kernel| kernel.name.clone()).collect(),
-        ..Report::default()
-    };
+    let mut report = Report { source: source.clone(), ..Report::default() };
     let mut rows = Vec::new();
     let wrappers = Wrappers::find(module);
     for function in functions_of_interest(module, &wrappers) {
@@ -44,7 +41,10 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     }
     emit::rename::rename_calls(module);
     emit::tables::emit_tables(module, &kernels, &rows);
-    tell(&report, options)?;
+    tell::tell(module, report, &kernels, options).map_err(|source| {
+        let path = options.report.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        HostError::Report { path, source }
+    })?;
     Ok(true)
 }
 
@@ -74,18 +74,6 @@ fn emit_plan(module: Module<'_>, source: &str, reading: &Reading<'_>, plan: &Pla
     }
     emit::tasks::emit_tasks(module, reading, &tasks);
     rows
-}
-
-fn tell(report: &Report, options: &PassOptions) -> Result<(), HostError> {
-    if options.remarks {
-        for line in report.remarks() {
-            eprintln!("{line}");
-        }
-    }
-    let Some(path) = &options.report else { return Ok(()) };
-    let failed = |source| HostError::Report { path: path.display().to_string(), source };
-    let text = serde_json::to_string_pretty(report).map_err(|error| failed(error.into()))?;
-    std::fs::write(path, text).map_err(failed)
 }
 
 /// Whether the module calls (or takes the address of) anything of the CUDA runtime.

@@ -383,7 +383,7 @@ impl<'m> Value<'m> {
         unsafe { type_attribute(|kind| LLVMGetCallSiteEnumAttribute(self.raw, index, kind)) }
     }
 
-    /// The source file and line of an instruction; needs line tables or `-Rpass=` at compile time.
+    /// The source file and line of an instruction; needs line tables or location tracking at compile time.
     #[must_use]
     pub fn location(self) -> Option<SourceLocation> {
         self.opcode()?;

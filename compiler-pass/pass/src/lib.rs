@@ -10,6 +10,7 @@ mod host;
 mod ir;
 pub mod options;
 mod read;
+mod tell;
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

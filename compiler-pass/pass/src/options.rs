@@ -12,8 +12,6 @@ pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 pub const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
 /// `0`: leave the host code as it is.
 pub const INSTRUMENT_VARIABLE: &str = "EAGER_PASS_INSTRUMENT";
-/// `1`: print a remark line per task on stderr.
-pub const REMARKS_VARIABLE: &str = "EAGER_REMARKS";
 
 /// One module's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,11 +19,10 @@ pub struct PassOptions {
     pub cpu_kernels: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub instrument: bool,
-    pub remarks: bool,
 }
 
 impl PassOptions {
-    /// Decodes the four variables through `lookup`.
+    /// Decodes the variables through `lookup`.
     #[must_use]
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -33,7 +30,6 @@ impl PassOptions {
             cpu_kernels: path(CPU_KERNELS_VARIABLE),
             report: path(REPORT_VARIABLE),
             instrument: lookup(INSTRUMENT_VARIABLE).is_none_or(|value| value != "0"),
-            remarks: lookup(REMARKS_VARIABLE).is_some_and(|value| value == "1"),
         }
     }
 }

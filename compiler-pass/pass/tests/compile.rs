@@ -55,7 +55,6 @@ fn compile(folder: &Path, cuda: &Path, source: &str, level: &str) -> Output {
         .arg(format!("-fpass-plugin={}", plugin().display()))
         .env("EAGER_PASS_CPU_KERNELS", folder.join("kernels.bc"))
         .env("EAGER_PASS_REPORT", folder.join("report.json"))
-        .env("EAGER_REMARKS", "1")
         .output()
         .unwrap()
 }
@@ -68,7 +67,11 @@ fn one_object_holds_host_calls_and_cpu_kernels() {
         let compiled = compile(scratch.path(), &cuda, SOURCE, level);
         let errors = String::from_utf8_lossy(&compiled.stderr).into_owned();
         assert!(compiled.status.success(), "{errors}");
-        assert!(errors.contains("eager: a.cu:6: remark: static task in main"), "{errors}");
+        assert!(
+            errors.contains("a.cu:6:3: remark: static task in main: 1 allocations")
+                && errors.contains("[-Rpass=eager]"),
+            "{errors}"
+        );
         let symbols = Command::new(NM).arg(scratch.path().join("a.o")).output().unwrap();
         let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
         for name in
@@ -79,7 +82,9 @@ fn one_object_holds_host_calls_and_cpu_kernels() {
         assert!(!symbols.contains(" U cudaMalloc"), "{symbols}");
         let report = std::fs::read_to_string(scratch.path().join("report.json")).unwrap();
         let report: eager_tasks::Report = serde_json::from_str(&report).unwrap();
-        assert_eq!(report.kernels, ["_Z5twicePfi"]);
+        let [kernel] = report.kernels.as_slice() else { panic!("{report:?}") };
+        assert_eq!((kernel.symbol.as_str(), kernel.function.as_str()), ("_Z5twicePfi", "twice(float*, int)"));
+        assert_eq!(kernel.args.iter().map(|arg| arg.bytes).collect::<Vec<_>>(), [8, 4]);
     }
 }
 

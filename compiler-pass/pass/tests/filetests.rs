@@ -33,7 +33,7 @@ fn opt(input: &Path, output: &Path, passes: &str) -> Output {
         .arg(format!("-passes={passes}"))
         .args(["-S", "-o"])
         .args([output, input])
-        .env("EAGER_REMARKS", "1")
+        .args(["-pass-remarks=eager", "-pass-remarks-missed=eager"])
         .env_remove("EAGER_PASS_CPU_KERNELS")
         .env_remove("EAGER_PASS_REPORT")
         .env_remove("EAGER_PASS_INSTRUMENT")

@@ -1,4 +1,4 @@
-//! What the pass found and decided in one translation unit: JSON for tools, remark lines for people.
+//! What the pass found and decided in one translation unit: JSON for tools, remarks for people.
 //!
 //! Trap: the site number in the report is the one that the program gives to the shim at run time, so a trace can be
 //! matched to the source; it depends on source path, function and ordinal only.
@@ -13,14 +13,62 @@ use crate::plan::{Placement, Plan, TaskPlan};
 pub struct Report {
     /// Path of the source as given to the compiler.
     pub source: String,
-    /// Mangled names of the kernels that it registers.
-    pub kernels: Vec<String>,
+    /// The kernels that it registers.
+    pub kernels: Vec<KernelReport>,
     pub tasks: Vec<TaskReport>,
+}
+
+/// One kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelReport {
+    /// Mangled device name.
+    pub symbol: String,
+    /// As the user wrote it.
+    pub function: String,
+    pub args: Vec<ArgReport>,
+}
+
+/// One kernel argument. `read` and `written` both false: unknown, unless the class is "unused".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArgReport {
+    pub bytes: u32,
+    pub pointer: bool,
+    pub read: bool,
+    pub written: bool,
+    pub access: AccessClass,
+}
+
+/// How one launch goes through a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessClass {
+    #[default]
+    Unknown,
+    OnePass,
+    Cyclic,
+    Sparse,
+    Unused,
+}
+
+/// What a compiler says of one task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// Of the function that holds the task.
+    pub symbol: String,
+    pub place: Option<Place>,
+    /// A lazy task: what clang's `-Rpass-missed=` shows; else `-Rpass=`.
+    pub missed: bool,
+    /// Short name for optimisation records.
+    pub name: &'static str,
+    pub text: String,
 }
 
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReport {
+    /// Of the function that holds the task.
+    pub symbol: String,
+    /// The same as the user wrote it.
     pub function: String,
     pub place: Option<Place>,
     /// Symbols of the kernels' stubs, in the order of their launches, each once.
@@ -64,6 +112,7 @@ impl Report {
         for (ordinal, task) in plan.tasks.iter().enumerate() {
             let site = site_id(&self.source, &facts.function, ordinal);
             self.tasks.push(TaskReport {
+                symbol: facts.function.clone(),
                 function: facts.function.clone(),
                 place: task.place.clone(),
                 kernels: kernels_of(facts, task),
@@ -73,31 +122,39 @@ impl Report {
         }
     }
 
-    /// One line per task, as compilers word remarks.
-    #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
-        self.tasks.iter().map(|task| self.remark(task)).collect()
+    /// Gives every task its function's readable name, through `demangled`.
+    pub fn name_functions(&mut self, demangled: impl Fn(&str) -> String) {
+        for task in &mut self.tasks {
+            task.function = demangled(&task.symbol);
+        }
     }
 
-    fn remark(&self, task: &TaskReport) -> String {
-        let place =
-            |place: &Option<Place>| place.as_ref().map_or_else(|| self.source.clone(), ToString::to_string);
-        match &task.outcome {
+    /// One remark per task, in the order of the tasks.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<Remark> {
+        self.tasks.iter().map(TaskReport::remark).collect()
+    }
+}
+
+impl TaskReport {
+    fn remark(&self) -> Remark {
+        let (name, place, text) = match &self.outcome {
             Outcome::Static { bytes, exact, allocations, ends_at_return, .. } => {
                 let bound = if *exact { "" } else { " at most" };
                 let end = if *ends_at_return { "; not all is freed, so it ends at the return" } else { "" };
-                format!(
-                    "eager: {}: remark: static task in {}: {allocations} allocations,{bound} {bytes} bytes, {} launch sites{end}",
-                    place(&task.place),
-                    task.function,
-                    task.launch_sites
-                )
+                let text = format!(
+                    "static task in {}: {allocations} allocations,{bound} {bytes} bytes, {} launch sites{end}",
+                    self.function, self.launch_sites
+                );
+                ("StaticTask", self.place.clone(), text)
             }
             Outcome::Lazy { reason, at } => {
-                let at = if at.is_some() { at } else { &task.place };
-                format!("eager: {}: remark: lazy task in {}: {reason}", place(at), task.function)
+                let place = at.clone().or_else(|| self.place.clone());
+                ("LazyTask", place, format!("lazy task in {}: {reason}", self.function))
             }
-        }
+        };
+        let missed = matches!(self.outcome, Outcome::Lazy { .. });
+        Remark { symbol: self.symbol.clone(), place, missed, name, text }
     }
 }
 

@@ -208,8 +208,8 @@ fn report_reads_back_and_words_one_remark_per_task() {
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
     let [remark] = report.remarks().try_into().unwrap();
-    assert!(
-        remark.starts_with("eager: a.cu: remark: static task in f: 2 allocations, 1 + [n] bytes"),
-        "{remark}"
-    );
+    assert!(remark.text.starts_with("static task in f: 2 allocations, 1 + [n] bytes"), "{remark:?}");
+    assert_eq!((remark.symbol.as_str(), remark.missed), ("f", false));
+    report.name_functions(|symbol| format!("{symbol}(int)"));
+    assert!(report.remarks()[0].text.starts_with("static task in f(int): "));
 }

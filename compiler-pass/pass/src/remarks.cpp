@@ -1,0 +1,47 @@
+// Optimisation remarks, which LLVM offers in C++ only: clang prints them under -Rpass=eager and -Rpass-missed=eager,
+// opt and lld under -pass-remarks=eager, and -fsave-optimization-record keeps them.
+//
+// Trap: a remark needs a debug location of the module to have a column, so the one of an instruction on that line is
+// looked up; without location tracking (the driver asks clang for it) the remark has no place.
+#include "llvm-c/Core.h"
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace llvm;
+
+static DiagnosticLocation location(Function &function, StringRef file, unsigned line) {
+  const DILocation *found = nullptr;
+  for (Instruction &instruction : instructions(function)) {
+    const DILocation *here = instruction.getDebugLoc().get();
+    if (here && here->getLine() == line && here->getFilename() == file &&
+        (!found || here->getColumn() < found->getColumn()))
+      found = here;
+  }
+  if (found)
+    return DiagnosticLocation(DebugLoc(found));
+  return DiagnosticLocation(function.getSubprogram());
+}
+
+extern "C" void eager_emit_remark(LLVMModuleRef module, const char *symbol, const char *file, unsigned line,
+                                  bool missed, const char *name, const char *message) {
+  Function *function = unwrap(module)->getFunction(symbol);
+  if (!function || function->isDeclaration())
+    return;
+  DiagnosticLocation place = location(*function, file, line);
+  const BasicBlock *region = &function->getEntryBlock();
+  LLVMContext &context = function->getContext();
+  if (missed)
+    context.diagnose(OptimizationRemarkMissed("eager", name, place, region) << message);
+  else
+    context.diagnose(OptimizationRemark("eager", name, place, region) << message);
+}
+
+// The name as the user wrote it, to be freed by the caller with free().
+extern "C" char *eager_demangle(const char *symbol) { return strdup(demangle(symbol).c_str()); }

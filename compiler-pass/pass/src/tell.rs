@@ -1,0 +1,113 @@
+//! Tells people and tools what was found: remarks through LLVM's diagnostics, so that clang's own switches choose them,
+//! and the JSON report.
+//!
+//! Trap: the report names functions by symbol while it is built, since sites are hashed from symbols; only here do
+//! symbols become readable names.
+
+use std::ffi::{CStr, CString, c_char};
+
+use eager_abi::{
+    ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNUSED, ARG_ACCESS_BITS, ARG_ACCESS_SHIFT,
+    ARG_POINTER, ARG_READ, ARG_WRITTEN, EagerKernelArg,
+};
+use eager_tasks::Report;
+use eager_tasks::report::{AccessClass, ArgReport, KernelReport, Remark};
+use llvm_sys::prelude::LLVMModuleRef;
+
+use crate::ir::Module;
+use crate::options::PassOptions;
+use crate::read::kernels::RegisteredKernel;
+
+unsafe extern "C" {
+    fn eager_emit_remark(
+        module: LLVMModuleRef,
+        symbol: *const c_char,
+        file: *const c_char,
+        line: u32,
+        missed: bool,
+        name: *const c_char,
+        message: *const c_char,
+    );
+    fn eager_demangle(symbol: *const c_char) -> *mut c_char;
+}
+
+/// Completes the report, emits one remark per task, and writes the report where the driver wants it.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn tell(
+    module: Module<'_>,
+    mut report: Report,
+    kernels: &[RegisteredKernel<'_>],
+    options: &PassOptions,
+) -> std::io::Result<()> {
+    report.kernels = kernels.iter().map(kernel_report).collect();
+    report.name_functions(demangled);
+    for remark in report.remarks() {
+        emit_one(module, &remark);
+    }
+    let Some(path) = &options.report else { return Ok(()) };
+    std::fs::write(path, serde_json::to_string_pretty(&report)?)
+}
+
+fn kernel_report(kernel: &RegisteredKernel<'_>) -> KernelReport {
+    KernelReport {
+        symbol: kernel.name.clone(),
+        function: demangled(&kernel.name),
+        args: kernel.args.iter().map(arg_report).collect(),
+    }
+}
+
+fn arg_report(arg: &EagerKernelArg) -> ArgReport {
+    let has = |flag: u32| arg.flags & flag != 0;
+    let class = arg.flags >> ARG_ACCESS_SHIFT & ((1 << ARG_ACCESS_BITS) - 1);
+    ArgReport {
+        bytes: arg.size,
+        pointer: has(ARG_POINTER),
+        read: has(ARG_READ),
+        written: has(ARG_WRITTEN),
+        access: match class {
+            ACCESS_ONE_PASS => AccessClass::OnePass,
+            ACCESS_CYCLIC => AccessClass::Cyclic,
+            ACCESS_SPARSE => AccessClass::Sparse,
+            ACCESS_UNUSED => AccessClass::Unused,
+            _ => AccessClass::Unknown,
+        },
+    }
+}
+
+fn emit_one(module: Module<'_>, remark: &Remark) {
+    let text = |text: &str| CString::new(text).unwrap_or_default();
+    let (file, line) = remark.place.as_ref().map_or(("", 0), |place| (place.file.as_str(), place.line));
+    let (symbol, file, message) = (text(&remark.symbol), text(file), text(&remark.text));
+    let name = text(remark.name);
+    // SAFETY: the module is live, the strings are NUL-terminated and outlive the call, which copies what it keeps.
+    unsafe {
+        eager_emit_remark(
+            module.raw(),
+            symbol.as_ptr(),
+            file.as_ptr(),
+            line,
+            remark.missed,
+            name.as_ptr(),
+            message.as_ptr(),
+        );
+    }
+}
+
+/// A C++ symbol as the user wrote it; any other symbol as it is.
+#[must_use]
+pub fn demangled(symbol: &str) -> String {
+    let Ok(symbol) = CString::new(symbol) else { return symbol.to_owned() };
+    // SAFETY: the argument is NUL-terminated; the result is a fresh NUL-terminated string from `malloc`, read before it
+    // is freed, or null when memory ran out.
+    unsafe {
+        let readable = eager_demangle(symbol.as_ptr());
+        if readable.is_null() {
+            return symbol.to_string_lossy().into_owned();
+        }
+        let owned = CStr::from_ptr(readable).to_string_lossy().into_owned();
+        libc::free(readable.cast());
+        owned
+    }
+}
