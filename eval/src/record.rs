@@ -155,6 +155,23 @@ impl Record {
         self.makespan_s - asked
     }
 
+    /// Jobs that came to their end; others failed for want of memory or were refused.
+    pub fn jobs_ended(&self) -> usize {
+        self.jobs.iter().filter(|job| job.outcome == Outcome::Ok).count()
+    }
+
+    /// Jobs that ended well per second, over the baseline's.
+    pub fn throughput_over(&self, baseline: &Record) -> f64 {
+        let ended = self.jobs_ended() as f64 / baseline.jobs_ended() as f64;
+        ended * (baseline.makespan_s / self.makespan_s)
+    }
+
+    /// The same from the last request on.
+    pub fn throughput_ask_over(&self, baseline: &Record) -> f64 {
+        let ended = self.jobs_ended() as f64 / baseline.jobs_ended() as f64;
+        ended * (baseline.ask_makespan_s() / self.ask_makespan_s())
+    }
+
     /// What over-subscription moved in both directions, all devices.
     pub fn paged_bytes(&self) -> u64 {
         self.devices.iter().map(|device| device.paged_bytes).sum()

@@ -32,7 +32,7 @@ pub struct SimSummary {
     pub jobs: usize,
     pub jobs_ended: usize,
     pub makespan_s: f64,
-    /// Makespan of the baseline over this makespan; absent when the baseline was not run.
+    /// Jobs that ended well per second, over the baseline's; absent when the baseline was not run.
     pub throughput_vs_case: Option<f64>,
     pub throughput_vs_case_fifo: Option<f64>,
     /// The same on the source document's clock: from "all have asked" to "all have ended".
@@ -89,12 +89,12 @@ fn sim(record: &Record, case: Option<&Record>, fifo: Option<&Record>) -> SimSumm
     let (wait_mean_s, wait_max_s) = record.waits_s();
     SimSummary {
         jobs: record.jobs.len(),
-        jobs_ended: record.jobs.iter().filter(|j| j.outcome == Outcome::Ok).count(),
+        jobs_ended: record.jobs_ended(),
         makespan_s: record.makespan_s,
-        throughput_vs_case: case.map(|baseline| baseline.makespan_s / record.makespan_s),
-        throughput_vs_case_fifo: fifo.map(|baseline| baseline.makespan_s / record.makespan_s),
+        throughput_vs_case: case.map(|baseline| record.throughput_over(baseline)),
+        throughput_vs_case_fifo: fifo.map(|baseline| record.throughput_over(baseline)),
         ask_makespan_s: record.ask_makespan_s(),
-        throughput_vs_case_ask: case.map(|baseline| baseline.ask_makespan_s() / record.ask_makespan_s()),
+        throughput_vs_case_ask: case.map(|baseline| record.throughput_ask_over(baseline)),
         wait_mean_s,
         wait_max_s,
         normal_slowdown_p95: record.normal_slowdown_p95(),

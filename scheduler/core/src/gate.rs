@@ -1,4 +1,4 @@
-//! May the next kernel of an eager task start? Barrier (eager launch specification §6) and per-kernel rule (§7).
+//! May the next kernel of a task start? Barrier (eager launch specification §6), per-kernel rule (§7), and turns.
 //!
 //! Trap: waiting for a Normal task whose own program stands at a closed gate, or in the queue, can be waiting for
 //! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for.
@@ -33,7 +33,7 @@ pub(crate) fn judge(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) 
     if rule == GateRule::None {
         return Verdict { gate: Gate::Ungated, reason: Reason::NoGate };
     }
-    if bound.class != Class::Eager {
+    if bound.class != Class::Eager && rule != GateRule::Turns {
         return Verdict { gate: Gate::Ungated, reason: Reason::NoLongerEager };
     }
     if bound.waived_until.is_some_and(|until| view.now < until) {
@@ -43,6 +43,17 @@ pub(crate) fn judge(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) 
     match rule {
         GateRule::Barrier => barrier(view, task, bound),
         GateRule::PerKernel | GateRule::None => per_kernel(view, task, bound),
+        GateRule::Turns => turn(view, task, bound),
+    }
+}
+
+fn turn(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
+    let device = bound.device;
+    match view.state.devices.get(&device).and_then(|device| device.turn) {
+        Some(turn) if turn.task == task.id && turn.is_over => Verdict::hold(Reason::TurnOver { device }),
+        Some(turn) if turn.task == task.id => Verdict::go(None, Reason::HasTurn { device }),
+        Some(turn) => Verdict::hold(Reason::NotItsTurn { device, holder: turn.task }),
+        None => Verdict::hold(Reason::NobodysTurn { device }),
     }
 }
 

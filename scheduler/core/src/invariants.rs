@@ -41,6 +41,8 @@ pub enum Violation {
     WrongGate { task: TaskId, gate: Gate },
     #[error("{task}: a kernel stands at an open gate")]
     HeldAtOpenGate { task: TaskId },
+    #[error("{device}: kernels of {task} stand at their gate and it is nobody's turn")]
+    TurnMissed { device: DeviceId, task: TaskId },
     #[error("{task}: watched is {watched}, and should not be")]
     WrongWatch { task: TaskId, watched: bool },
 }
@@ -50,6 +52,7 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
     for device in scheduler.state().devices.values() {
         check_sums(scheduler, device)?;
         check_eager(scheduler, device)?;
+        check_turn(scheduler, device)?;
     }
     for task in scheduler.state().tasks.values() {
         let owner = scheduler.state().clients.get(&task.client);
@@ -118,6 +121,16 @@ fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> 
     Ok(())
 }
 
+fn check_turn(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
+    if scheduler.traits().gate != GateRule::Turns || device.turn.is_some() {
+        return Ok(());
+    }
+    match bound_on(scheduler, device.id).find(|(_, bound)| bound.held.is_some()) {
+        Some((task, _)) => Err(Violation::TurnMissed { device: device.id, task: task.id }),
+        None => Ok(()),
+    }
+}
+
 fn check_bound(scheduler: &Scheduler, task: &Task, bound: &Bound) -> Result<(), Violation> {
     let id = task.id;
     let whole = bound.grant == task.requirement;
@@ -128,7 +141,8 @@ fn check_bound(scheduler: &Scheduler, task: &Task, bound: &Bound) -> Result<(), 
     if bound.started_eager && !bound.managed {
         return Err(Violation::EagerUnmanaged { task: id });
     }
-    let gated = bound.class == Class::Eager && scheduler.traits().gate != GateRule::None;
+    let rule = scheduler.traits().gate;
+    let gated = rule == GateRule::Turns || (bound.class == Class::Eager && rule != GateRule::None);
     if gated == (bound.gate == Gate::Ungated) {
         return Err(Violation::WrongGate { task: id, gate: bound.gate });
     }
@@ -136,8 +150,12 @@ fn check_bound(scheduler: &Scheduler, task: &Task, bound: &Bound) -> Result<(), 
         return Err(Violation::HeldAtOpenGate { task: id });
     }
     let eager_beside = bound_on(scheduler, bound.device).any(|(_, other)| other.class == Class::Eager);
-    let should_watch =
-        scheduler.traits().gate == GateRule::PerKernel && bound.class != Class::Eager && eager_beside;
+    let turn = scheduler.state().devices.get(&bound.device).and_then(|device| device.turn);
+    let should_watch = match rule {
+        GateRule::PerKernel => bound.class != Class::Eager && eager_beside,
+        GateRule::Turns => turn.is_some_and(|turn| turn.task == id),
+        GateRule::None | GateRule::Barrier => false,
+    };
     if bound.watched != should_watch {
         return Err(Violation::WrongWatch { task: id, watched: bound.watched });
     }

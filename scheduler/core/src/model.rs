@@ -15,8 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Device {
     pub id: DeviceId,
     pub profile: DeviceProfile,
-    /// What the ledger may give away: the profile's, or without end under the policy `infinite`.
+    /// What the ledger may give away: the profile's, or without end where the policy does not count memory.
     pub capacity: Bytes,
+    /// What one task may have at most: the profile's capacity, or without end under the policy `infinite`.
+    pub task_max: Bytes,
     /// Sum of the grants of the tasks bound here.
     pub granted: Bytes,
     /// Set aside for the contexts of clients that are or were bound here.
@@ -24,6 +26,19 @@ pub struct Device {
     /// Warps of the tasks bound here, by their launch geometry.
     pub warps: u64,
     pub tasks: BTreeSet<TaskId>,
+    /// Whose kernels may start, under [`crate::policy::GateRule::Turns`].
+    pub turn: Option<Turn>,
+}
+
+/// A task's time quantum on its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    pub task: TaskId,
+    pub since: Nanos,
+    /// Since when it has had no kernel there.
+    pub idle_since: Option<Nanos>,
+    /// Its gate is closed; the next turn starts when its last kernels have ended.
+    pub is_over: bool,
 }
 
 impl Device {
@@ -170,7 +185,8 @@ impl<'a> View<'a> {
         self.tasks_on(device).filter(|(_, bound)| bound.class == Class::Eager).count() as u32
     }
 
-    pub fn largest_capacity(&self) -> Option<Bytes> {
-        self.state.devices.values().map(|device| device.capacity).max()
+    /// What the largest device can hold for one task.
+    pub fn largest_task(&self) -> Option<Bytes> {
+        self.state.devices.values().map(|device| device.task_max).max()
     }
 }

@@ -43,6 +43,12 @@ pub struct Options {
     /// Memory the ledger sets aside for each client's context on a device it is bound to, until the client is gone. 0:
     /// the capacity given for a device already leaves room for contexts.
     pub context_bytes: Bytes,
+    /// Policy `cg`: tasks that one device may hold. 3: what CASE's evaluation found to fail often (design study §2).
+    pub tasks_per_device: u32,
+    /// Policy `quanta`: how long a turn lasts when others wait. 30 s, as in nvshare.
+    pub quantum_ns: Nanos,
+    /// Policy `quanta`: a turn ends early when its task had no kernel for this long and others wait. 5 s, as in nvshare.
+    pub quantum_idle_ns: Nanos,
     /// A held kernel goes after this long whatever else runs. None: it waits as long as the rule says, like in the
     /// document.
     pub hold_ns_max: Option<Nanos>,
@@ -59,6 +65,9 @@ impl Default for Options {
             os_ratio_percent_cyclic: 100,
             os_ratio_percent_other: 150,
             context_bytes: Bytes::ZERO,
+            tasks_per_device: 3,
+            quantum_ns: Nanos::from_secs(30),
+            quantum_idle_ns: Nanos::from_secs(5),
             hold_ns_max: None,
         }
     }

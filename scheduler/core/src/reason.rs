@@ -37,6 +37,14 @@ pub enum Reason {
     TooLittleToStart { wanted: Bytes, most: Bytes, device: DeviceId, least: Bytes },
     #[error("waits: no device has the {context} free that its context takes")]
     NoRoomForContext { context: Bytes },
+    #[error("waits: every device has its {tasks_per_device} tasks, the most that this policy allows")]
+    DevicesFull { tasks_per_device: u32 },
+    #[error("goes to {device}, which has the fewest tasks ({tasks}); this policy does not count memory")]
+    Assigned { device: DeviceId, tasks: u32 },
+    #[error(
+        "waits: {device} has the memory, but its SMs have no slots left for {blocks} blocks of {threads_per_block} threads"
+    )]
+    NoSlots { device: DeviceId, blocks: u64, threads_per_block: u32 },
     #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
     ProposalDropped,
 
@@ -56,7 +64,7 @@ pub enum Reason {
     #[error("refused: {bytes} more would make {wanted}; {device} has {capacity}, and {limit} is the limit")]
     ExtendTooLarge { bytes: Bytes, wanted: Bytes, device: DeviceId, capacity: Bytes, limit: Bytes },
 
-    // The gate of an eager task.
+    // The gate.
     #[error("goes: no task on {device} has to be protected")]
     NobodyToProtect { device: DeviceId },
     #[error("goes: all {tasks} normal tasks on {device} have launched their last kernel")]
@@ -90,6 +98,14 @@ pub enum Reason {
     NoGate,
     #[error("goes: the barrier was opened before")]
     BarrierPassed,
+    #[error("goes: it is its turn on {device}")]
+    HasTurn { device: DeviceId },
+    #[error("holds: it is the turn of {holder} on {device}")]
+    NotItsTurn { device: DeviceId, holder: TaskId },
+    #[error("holds: its turn on {device} is over, and its last kernels run")]
+    TurnOver { device: DeviceId },
+    #[error("holds: it is nobody's turn on {device} until a kernel asks")]
+    NobodysTurn { device: DeviceId },
 }
 
 impl Reason {
@@ -107,6 +123,9 @@ impl Reason {
             Reason::ProposalDropped => 9,
             Reason::TooLittleToStart { .. } => 10,
             Reason::NoRoomForContext { .. } => 11,
+            Reason::DevicesFull { .. } => 12,
+            Reason::Assigned { .. } => 13,
+            Reason::NoSlots { .. } => 14,
             Reason::Grows { .. } => 20,
             Reason::Promoted { .. } => 21,
             Reason::Shrinks { .. } => 22,
@@ -127,6 +146,10 @@ impl Reason {
             Reason::NoGate => 50,
             Reason::BarrierPassed => 51,
             Reason::NormalUnknown { .. } => 52,
+            Reason::HasTurn { .. } => 53,
+            Reason::NotItsTurn { .. } => 54,
+            Reason::TurnOver { .. } => 55,
+            Reason::NobodysTurn { .. } => 56,
         }
     }
 }

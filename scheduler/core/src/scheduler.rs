@@ -4,6 +4,7 @@
 //! ([`Scheduler::anomalies`]); it never panics and is never an error for the caller to handle.
 
 mod settle;
+mod turns;
 mod view;
 
 pub use view::{DeviceView, Stage, TaskView};
@@ -12,7 +13,7 @@ use crate::action::{Action, Class};
 use crate::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
 use crate::model::{Activity, Bound, Client, Device, State, Task, TaskState, View};
 use crate::options::Options;
-use crate::policy::{self, GateRule, Policy, PolicyName, Traits};
+use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
@@ -100,7 +101,8 @@ impl Scheduler {
             let (_, since) = bound.held.as_ref()?;
             Some(Nanos(since.0.saturating_add(self.options.hold_ns_max?.0)))
         };
-        bound.flat_map(|bound| [held_until(bound), bound.waived_until]).flatten().min()
+        let held = bound.flat_map(|bound| [held_until(bound), bound.waived_until]).flatten();
+        held.chain(self.turn_deadlines()).min()
     }
 
     fn take_in(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), Anomaly> {
@@ -114,8 +116,8 @@ impl Scheduler {
             Event::AllLaunched { task } => self.all_launched(task),
             Event::TaskEnd { task } => self.end(task),
             Event::KernelHeld { task, kernel } => self.kernel_held(task, kernel),
-            Event::Busy { task } => self.bound(task).map(|bound| bound.activity = Activity::Busy),
-            Event::Idle { task } => self.bound(task).map(|bound| bound.activity = Activity::Idle),
+            Event::Busy { task } => self.activity(task, Activity::Busy),
+            Event::Idle { task } => self.activity(task, Activity::Idle),
             Event::Promoted { task } => self.promotion_done(task),
             Event::Tick => Ok(()),
         }
@@ -127,12 +129,14 @@ impl Scheduler {
         }
         let device = Device {
             id,
-            capacity: if self.traits.endless_memory { ENDLESS } else { profile.capacity },
+            capacity: if self.traits.memory == MemoryRule::Counted { profile.capacity } else { ENDLESS },
+            task_max: if self.traits.memory == MemoryRule::Endless { ENDLESS } else { profile.capacity },
             profile,
             granted: Bytes::ZERO,
             contexts: Bytes::ZERO,
             warps: 0,
             tasks: BTreeSet::new(),
+            turn: None,
         };
         self.state.devices.insert(id, device);
         self.supply_grew = true;
@@ -188,7 +192,7 @@ impl Scheduler {
         let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
         let wanted = task.requirement.saturating_add(bytes);
         let device = self.state.devices.get(&device).ok_or(Anomaly::NotBound)?;
-        let (device, capacity, free) = (device.id, device.capacity, device.free());
+        let (device, capacity, free) = (device.id, device.task_max, device.free());
         let most = capacity.saturating_sub(self.options.context_bytes);
         let limit = most.percent(self.options.oversize_percent_under(self.traits.eager));
         if wanted > limit {
@@ -258,6 +262,12 @@ impl Scheduler {
         }
         let since = bound.held.as_ref().map_or(now, |(_, since)| *since);
         bound.held = Some((kernel, since));
+        Ok(())
+    }
+
+    fn activity(&mut self, id: TaskId, activity: Activity) -> Result<(), Anomaly> {
+        self.bound(id)?.activity = activity;
+        self.note_turn_activity(id, activity);
         Ok(())
     }
 

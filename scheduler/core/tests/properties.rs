@@ -36,7 +36,9 @@ fn any_options() -> impl Strategy<Value = Options> {
     ];
     let sizes = (1u32..4, 0u32..60, 100u32..200, prop_oneof![Just(0), Just(GIB / 4)]);
     let gate = (any::<bool>(), 50u32..120, 100u32..200, proptest::option::of(1u64..50));
-    (queue, sizes, gate).prop_map(|(queue, sizes, gate)| Options {
+    // Long enough that a program told to go gets to act: shorter turns pass round and round for nothing.
+    let turns = (1u32..4, 1000u64..5000, 500u64..1000);
+    (queue, sizes, gate, turns).prop_map(|(queue, sizes, gate, turns)| Options {
         queue,
         eager_per_device: sizes.0,
         grant_percent_min: sizes.1,
@@ -46,6 +48,9 @@ fn any_options() -> impl Strategy<Value = Options> {
         os_ratio_percent_cyclic: gate.1,
         os_ratio_percent_other: gate.2,
         hold_ns_max: gate.3.map(Nanos),
+        tasks_per_device: turns.0,
+        quantum_ns: Nanos(turns.1),
+        quantum_idle_ns: Nanos(turns.2),
     })
 }
 
@@ -178,6 +183,9 @@ proptest! {
         honest.finish()?;
     }
 }
+
+/// Far more rounds than a list of programs can need.
+const ROUNDS_MAX: u32 = 10_000;
 
 /// Programs that behave: one task each, kernels only through an open gate, an end to everything.
 struct Honest {
@@ -356,12 +364,21 @@ impl Honest {
 
     /// Everybody goes on until all have ended; a round in which nobody could move is a deadlock.
     fn finish(&mut self) -> Result<(), TestCaseError> {
+        let mut rounds = 0;
         while !self.programs.is_empty() {
+            rounds += 1;
+            prop_assert!(rounds < ROUNDS_MAX, "tasks come and go and none of them ends");
             let before = self.progress();
             let bound: Vec<u64> =
                 self.programs.iter().filter(|(_, it)| it.bound).map(|(id, _)| *id).collect();
             for id in bound {
                 self.advance(id)?;
+            }
+            if self.progress() == before
+                && let Some(deadline) = self.scheduler.next_deadline()
+            {
+                self.now = self.now.max(deadline.0);
+                self.step(Event::Tick)?;
             }
             if self.progress() == before {
                 let stuck: Vec<String> =
@@ -377,8 +394,8 @@ impl Honest {
     }
 
     /// Changes with everything a program does or is told.
-    fn progress(&self) -> Vec<(u64, bool, bool, u32)> {
-        self.programs.iter().map(|(id, it)| (*id, it.bound, it.held, it.kernels_left)).collect()
+    fn progress(&self) -> Vec<(u64, bool, bool, Option<Gate>, u32)> {
+        self.programs.iter().map(|(id, it)| (*id, it.bound, it.held, it.gate, it.kernels_left)).collect()
     }
 }
 
@@ -403,7 +420,8 @@ fn an_unknown_policy_is_named_with_the_known_ones() {
     let error = "fastest".parse::<PolicyName>().expect_err("no such policy");
     assert_eq!(
         error.to_string(),
-        "unknown policy `fastest`: known are case, case-fifo, sa, eager, eager-p, eager-b, eager-pb, eager-opt, infinite"
+        "unknown policy `fastest`: known are case, case-fifo, case-alg2, sa, cg, schedgpu, quanta, eager, eager-p, eager-b, \
+         eager-pb, eager-opt, infinite"
     );
     for policy in PolicyName::ALL {
         assert_eq!(policy.to_string().parse(), Ok(policy));

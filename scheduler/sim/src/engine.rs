@@ -13,6 +13,7 @@ use eager_core::Scheduler;
 use eager_core::action::{Action, Class, Gate, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
+use eager_core::policy::MemoryRule;
 use eager_core::units::{Bytes, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Completion, Model, ModelError, OpId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -100,7 +101,7 @@ impl<'a> World<'a> {
     fn new(jobs: &'a [Job], options: &'a SimOptions) -> World<'a> {
         let traits = options.policy.traits();
         let mut cards = options.cards.clone();
-        if traits.endless_memory {
+        if traits.memory == MemoryRule::Endless {
             for card in &mut cards {
                 card.memory_bytes = ENDLESS_BYTES;
             }
@@ -111,7 +112,7 @@ impl<'a> World<'a> {
             model: Model::new(cards, options.model.clone()),
             priorities: traits.priorities,
             scheduler: Scheduler::new(options.policy, options.scheduler.clone()),
-            auditor: Auditor::new(options.scheduler.context_bytes, traits.endless_memory),
+            auditor: Auditor::new(options.scheduler.context_bytes, traits.memory != MemoryRule::Counted),
             jobs,
             clients: Vec::new(),
             submitted: 0,

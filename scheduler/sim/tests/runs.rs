@@ -30,9 +30,11 @@ fn the_same_input_gives_the_same_bytes() {
 fn every_policy_ends_every_job_and_its_journal_replays() {
     for policy in PolicyName::ALL {
         let result = run(&mix(), &options(policy, 2)).unwrap();
-        assert!(result.all_done(), "{policy}: {:?}", result.jobs);
         assert_eq!(result.jobs.len(), mix().len());
-        assert_eq!(result.oom_errors, 0, "{policy}");
+        // `cg` promises nothing about memory: here its third job on a device finds none.
+        let fails = policy == PolicyName::Cg;
+        assert_eq!(result.oom_errors > 0, fails, "{policy}");
+        assert_eq!(result.all_done(), !fails, "{policy}: {:?}", result.jobs);
         let (header, lines) = result.journal.unwrap();
         let text = replay::write(&header, &lines).unwrap();
         assert_eq!(replay::replay(&text).unwrap(), lines.len(), "{policy}");
@@ -82,18 +84,21 @@ fn jobs_that_do_not_meet_take_as_long_on_the_device_as_alone_and_page_nothing() 
     let alone = run(&[job(&shape)], &options(PolicyName::Case, 4)).unwrap().jobs[0].device_side();
     // 3 GiB in and an eighth of it out at 6 GB/s, and a kernel of 5 s; no host phase.
     assert!((5.5..5.7).contains(&(alone.0 as f64 / 1e9)), "{alone}");
-    for policy in PolicyName::ALL {
+    // `schedgpu` puts all four on the first device, where they meet.
+    for policy in PolicyName::ALL.into_iter().filter(|&policy| policy != PolicyName::SchedGpu) {
         let jobs = vec![job(&shape); 4];
         let result = run(&jobs, &SimOptions { host_cores: 2, ..options(policy, 4) }).unwrap();
         assert_eq!(result.bytes_paged(), 0, "{policy}");
         for one in &result.jobs {
             let slowdown = one.device_side().0 as f64 / alone.0 as f64;
             // Managed memory costs a kernel 1 %, and fill then prefetch take longer than a plain copy.
-            let most = if policy.traits().eager { 1.05 } else { 1.001 };
+            let managed = policy.traits().eager || policy.traits().managed;
+            let most = if managed { 1.05 } else { 1.001 };
             assert!((0.999..most).contains(&slowdown), "{policy}: {slowdown}");
         }
         let prefetched: u64 = result.jobs.iter().map(|job| job.moved.prefetched_bytes).sum();
-        assert_eq!(prefetched, if policy.traits().eager { 4 * 3 * GIB } else { 0 }, "{policy}");
+        let managed = policy.traits().eager || policy.traits().managed;
+        assert_eq!(prefetched, if managed { 4 * 3 * GIB } else { 0 }, "{policy}");
     }
 }
 
@@ -210,7 +215,7 @@ proptest! {
         options.scheduler.context_bytes = eager_core::units::Bytes(options.model.context_memory());
         let result = run(&jobs, &options).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(result.jobs.len(), jobs.len());
-        prop_assert!(result.all_done(), "{:?}", result.jobs);
+        prop_assert!(policy == PolicyName::Cg || result.all_done(), "{:?}", result.jobs);
         let (header, lines) = result.journal.unwrap();
         prop_assert!(eager_core::journal::replay(header, lines).is_ok());
     }

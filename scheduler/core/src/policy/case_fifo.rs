@@ -1,7 +1,7 @@
 //! CASE with the queue of the published eager prototype: while the first waiter does not fit, nobody behind it starts.
 //! A weaker baseline than `case`: say which one a comparison is against.
 
-use super::{GateRule, Placement, Policy, Traits, placement};
+use super::{Placement, Policy, Traits, placement};
 use crate::model::{Task, View};
 use crate::options::QueueOrder;
 
@@ -10,13 +10,7 @@ pub(super) struct CaseFifo;
 
 impl Policy for CaseFifo {
     fn traits(&self) -> Traits {
-        Traits {
-            queue: QueueOrder::Fifo,
-            eager: false,
-            priorities: false,
-            gate: GateRule::None,
-            endless_memory: false,
-        }
+        Traits { queue: QueueOrder::Fifo, ..Traits::CASE }
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {

@@ -3,20 +3,13 @@
 
 use super::{GateRule, Placement, Policy, Traits, placement};
 use crate::model::{Task, View};
-use crate::options::QueueOrder;
 
 #[derive(Debug)]
 pub(super) struct EagerB;
 
 impl Policy for EagerB {
     fn traits(&self) -> Traits {
-        Traits {
-            queue: QueueOrder::Fifo,
-            eager: true,
-            priorities: false,
-            gate: GateRule::Barrier,
-            endless_memory: false,
-        }
+        Traits { gate: GateRule::Barrier, ..Traits::EAGER }
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {

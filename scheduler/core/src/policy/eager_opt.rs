@@ -4,20 +4,13 @@
 
 use super::{GateRule, Placement, Policy, Traits, placement};
 use crate::model::{Task, View};
-use crate::options::QueueOrder;
 
 #[derive(Debug)]
 pub(super) struct EagerOpt;
 
 impl Policy for EagerOpt {
     fn traits(&self) -> Traits {
-        Traits {
-            queue: QueueOrder::Fifo,
-            eager: true,
-            priorities: true,
-            gate: GateRule::PerKernel,
-            endless_memory: false,
-        }
+        Traits { priorities: true, gate: GateRule::PerKernel, ..Traits::EAGER }
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {

@@ -1,22 +1,15 @@
 //! `EL_p` (eager launch specification §5): `EL` with Normal tasks on high-priority streams. Across processes the
 //! priority works only under MPS; it ranks the use of SMs and does nothing about paging.
 
-use super::{GateRule, Placement, Policy, Traits, placement};
+use super::{Placement, Policy, Traits, placement};
 use crate::model::{Task, View};
-use crate::options::QueueOrder;
 
 #[derive(Debug)]
 pub(super) struct EagerP;
 
 impl Policy for EagerP {
     fn traits(&self) -> Traits {
-        Traits {
-            queue: QueueOrder::Fifo,
-            eager: true,
-            priorities: true,
-            gate: GateRule::None,
-            endless_memory: false,
-        }
+        Traits { priorities: true, ..Traits::EAGER }
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {

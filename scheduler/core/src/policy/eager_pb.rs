@@ -2,20 +2,13 @@
 
 use super::{GateRule, Placement, Policy, Traits, placement};
 use crate::model::{Task, View};
-use crate::options::QueueOrder;
 
 #[derive(Debug)]
 pub(super) struct EagerPb;
 
 impl Policy for EagerPb {
     fn traits(&self) -> Traits {
-        Traits {
-            queue: QueueOrder::Fifo,
-            eager: true,
-            priorities: true,
-            gate: GateRule::Barrier,
-            endless_memory: false,
-        }
+        Traits { priorities: true, gate: GateRule::Barrier, ..Traits::EAGER }
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {

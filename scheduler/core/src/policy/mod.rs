@@ -3,7 +3,9 @@
 //! Trap: a policy only proposes. It cannot touch the ledger, and a proposal that does not fit is dropped and counted.
 
 mod case;
+mod case_alg2;
 mod case_fifo;
+mod cg;
 mod eager;
 mod eager_b;
 mod eager_opt;
@@ -12,7 +14,10 @@ mod eager_pb;
 mod infinite;
 mod name;
 mod placement;
+mod quanta;
 mod sa;
+mod schedgpu;
+mod slots;
 
 pub use name::{PolicyName, UnknownPolicy};
 
@@ -38,6 +43,19 @@ pub enum GateRule {
     Barrier,
     /// Each one is judged (eager launch specification §7).
     PerKernel,
+    /// Every task's kernels, eager or not, start only in the task's own time quantum on its device.
+    Turns,
+}
+
+/// What the ledger makes of a device's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryRule {
+    /// Grants never exceed it.
+    Counted,
+    /// Grants may exceed it, and what then happens is left to the driver: paging, or failed allocations.
+    Ignored,
+    /// Devices count as endless; for bounds in simulation only.
+    Endless,
 }
 
 /// How a policy differs from the others outside of placement.
@@ -50,8 +68,23 @@ pub struct Traits {
     /// Without it all tasks use the same priority.
     pub priorities: bool,
     pub gate: GateRule,
-    /// Devices count as endless; for bounds in simulation only.
-    pub endless_memory: bool,
+    pub memory: MemoryRule,
+    /// All memory is managed, also of tasks that have their whole requirement.
+    pub managed: bool,
+}
+
+impl Traits {
+    /// What CASE does; the other policies say what they do differently.
+    pub const CASE: Traits = Traits {
+        queue: QueueOrder::LargestFirst,
+        eager: false,
+        priorities: false,
+        gate: GateRule::None,
+        memory: MemoryRule::Counted,
+        managed: false,
+    };
+    /// What eager launch does before anything protects the Normal tasks.
+    pub const EAGER: Traits = Traits { queue: QueueOrder::Fifo, eager: true, ..Traits::CASE };
 }
 
 pub(crate) trait Policy: Debug + Send {
@@ -63,6 +96,7 @@ pub(crate) trait Policy: Debug + Send {
 pub(crate) fn of(name: PolicyName) -> Box<dyn Policy> {
     match name {
         PolicyName::Case => Box::new(case::Case),
+        PolicyName::CaseAlg2 => Box::new(case_alg2::CaseAlg2),
         PolicyName::CaseFifo => Box::new(case_fifo::CaseFifo),
         PolicyName::Eager => Box::new(eager::Eager),
         PolicyName::EagerP => Box::new(eager_p::EagerP),
@@ -70,6 +104,9 @@ pub(crate) fn of(name: PolicyName) -> Box<dyn Policy> {
         PolicyName::EagerPb => Box::new(eager_pb::EagerPb),
         PolicyName::EagerOpt => Box::new(eager_opt::EagerOpt),
         PolicyName::Sa => Box::new(sa::Sa),
+        PolicyName::Cg => Box::new(cg::Cg),
+        PolicyName::SchedGpu => Box::new(schedgpu::SchedGpu),
+        PolicyName::Quanta => Box::new(quanta::Quanta),
         PolicyName::Infinite => Box::new(infinite::Infinite),
     }
 }

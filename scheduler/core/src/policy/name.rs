@@ -13,6 +13,8 @@ use std::str::FromStr;
 pub enum PolicyName {
     /// CASE, backfilling: every waiter is retried at each release, largest first.
     Case,
+    /// CASE's other placement: blocks and warps must find slots on the SMs.
+    CaseAlg2,
     /// CASE with a queue whose head blocks all behind it.
     CaseFifo,
     /// `EL`.
@@ -27,6 +29,13 @@ pub enum PolicyName {
     EagerOpt,
     /// One task per device.
     Sa,
+    /// A fixed number of tasks per device, memory not counted.
+    Cg,
+    /// Memory alone decides; the first device with room.
+    #[serde(rename = "schedgpu")]
+    SchedGpu,
+    /// All start; one task per device at a time may launch kernels.
+    Quanta,
     /// As if memory had no end.
     Infinite,
 }
@@ -40,10 +49,14 @@ pub struct UnknownPolicy {
 
 impl PolicyName {
     /// Baselines first.
-    pub const ALL: [PolicyName; 9] = [
+    pub const ALL: [PolicyName; 13] = [
         PolicyName::Case,
         PolicyName::CaseFifo,
+        PolicyName::CaseAlg2,
         PolicyName::Sa,
+        PolicyName::Cg,
+        PolicyName::SchedGpu,
+        PolicyName::Quanta,
         PolicyName::Eager,
         PolicyName::EagerP,
         PolicyName::EagerB,
@@ -56,12 +69,16 @@ impl PolicyName {
         match self {
             PolicyName::Case => "case",
             PolicyName::CaseFifo => "case-fifo",
+            PolicyName::CaseAlg2 => "case-alg2",
             PolicyName::Eager => "eager",
             PolicyName::EagerP => "eager-p",
             PolicyName::EagerB => "eager-b",
             PolicyName::EagerPb => "eager-pb",
             PolicyName::EagerOpt => "eager-opt",
             PolicyName::Sa => "sa",
+            PolicyName::Cg => "cg",
+            PolicyName::SchedGpu => "schedgpu",
+            PolicyName::Quanta => "quanta",
             PolicyName::Infinite => "infinite",
         }
     }

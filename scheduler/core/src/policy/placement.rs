@@ -13,18 +13,47 @@ use std::cmp::Reverse;
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
     let fitting = with_free(view, task).filter(|(_, free)| *free >= task.requirement);
     let (device, free) = fitting.min_by_key(|(device, _)| (device.warps, device.tasks.len(), device.id))?;
+    Some(whole(device, task, free))
+}
+
+/// Normal Launch on a device that has `free` for the task, enough for all of it.
+pub(super) fn whole(device: &Device, task: &Task, free: Bytes) -> Placement {
     let reason = Reason::Fits { device: device.id, wanted: task.requirement, free };
-    Some(Placement::Bind { device: device.id, grant: task.requirement, reason })
+    Placement::Bind { device: device.id, grant: task.requirement, reason }
 }
 
 /// Normal Launch, or else wait.
 pub(super) fn whole_or_wait(view: View<'_>, task: &Task) -> Placement {
-    whole_fewest_warps(view, task).unwrap_or_else(|| {
-        Placement::Wait(match most_free(view, task, |_| true) {
-            Some((device, most)) => Reason::NoRoom { wanted: task.requirement, most, device: device.id },
-            None => Reason::NoRoomForContext { context: view.options.context_bytes },
-        })
+    whole_fewest_warps(view, task).unwrap_or_else(|| no_room(view, task))
+}
+
+/// Normal Launch on the first device with room, or else wait.
+pub(super) fn whole_first_fit(view: View<'_>, task: &Task) -> Placement {
+    match with_free(view, task).find(|(_, free)| *free >= task.requirement) {
+        Some((device, free)) => whole(device, task, free),
+        None => no_room(view, task),
+    }
+}
+
+/// Waits for memory; says where most is free.
+pub(super) fn no_room(view: View<'_>, task: &Task) -> Placement {
+    Placement::Wait(match most_free(view, task, |_| true) {
+        Some((device, most)) => Reason::NoRoom { wanted: task.requirement, most, device: device.id },
+        None => Reason::NoRoomForContext { context: view.options.context_bytes },
     })
+}
+
+/// The device with the fewest tasks (equal: least memory granted, then the lowest index) that `takes` one more, and on
+/// which the task could fit if it were alone. For policies whose ledger does not count memory.
+pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> bool) -> Option<Placement> {
+    let alone = view.options.context_bytes.saturating_add(task.requirement);
+    let devices = with_free(view, task).filter(|(device, _)| device.task_max >= alone);
+    let count = |device: &Device| device.tasks.len() as u32;
+    let (device, _) = devices
+        .filter(|(device, _)| takes(count(device)))
+        .min_by_key(|(device, _)| (count(device), device.granted, device.id))?;
+    let reason = Reason::Assigned { device: device.id, tasks: count(device) };
+    Some(Placement::Bind { device: device.id, grant: task.requirement, reason })
 }
 
 /// Normal Launch; else Eager Launch on the device with the most free memory (equal: the fewest warps, then the lowest
@@ -51,7 +80,10 @@ pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
 }
 
 /// Devices that can take the task's context, with what they could grant it.
-fn with_free<'a>(view: View<'a>, task: &Task) -> impl Iterator<Item = (&'a Device, Bytes)> + use<'a> {
+pub(super) fn with_free<'a>(
+    view: View<'a>,
+    task: &Task,
+) -> impl Iterator<Item = (&'a Device, Bytes)> + use<'a> {
     let client = task.client;
     view.state.devices.values().filter_map(move |device| Some((device, view.free_for(device, client)?)))
 }

@@ -1,6 +1,6 @@
 //! SA, single assignment: one task per device, in order of arrival. What a cluster without sharing does.
 
-use super::{GateRule, Placement, Policy, Traits};
+use super::{Placement, Policy, Traits};
 use crate::model::{Task, View};
 use crate::options::QueueOrder;
 use crate::reason::Reason;
@@ -10,13 +10,7 @@ pub(super) struct Sa;
 
 impl Policy for Sa {
     fn traits(&self) -> Traits {
-        Traits {
-            queue: QueueOrder::Fifo,
-            eager: false,
-            priorities: false,
-            gate: GateRule::None,
-            endless_memory: false,
-        }
+        Traits { queue: QueueOrder::Fifo, ..Traits::CASE }
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {

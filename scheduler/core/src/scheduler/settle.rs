@@ -28,6 +28,7 @@ impl Scheduler {
             let head = self.queue.first().map(|&(_, head)| head).filter(|&head| head != id);
             self.try_next(id, head, out);
         }
+        self.settle_turns();
         self.settle_gates(out);
         self.settle_watches(out);
     }
@@ -115,6 +116,7 @@ impl Scheduler {
             Placement::Bind { device, grant, reason } => (device, grant, reason),
         };
         let managed = task.request.managed
+            || self.traits.managed
             || grant < task.requirement
             || (self.traits.eager && self.options.managed_normal_tasks);
         let (arrival, said) = (task.arrival, reason.clone());
@@ -144,7 +146,7 @@ impl Scheduler {
     /// Requirements that no device can ever hold are refused at once, wherever they stand in the queue.
     fn too_large(&self, id: TaskId) -> Option<Reason> {
         let wanted = self.state.tasks.get(&id)?.requirement;
-        let largest = self.read().largest_capacity()?.saturating_sub(self.options.context_bytes);
+        let largest = self.read().largest_task()?.saturating_sub(self.options.context_bytes);
         let limit = largest.percent(self.options.oversize_percent_under(self.traits.eager));
         (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })
     }
@@ -210,17 +212,17 @@ impl Scheduler {
         }
     }
 
-    /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and no others.
+    /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and tasks in their turn; no others.
     fn settle_watches(&mut self, out: &mut Vec<Action>) {
-        if self.traits.gate != GateRule::PerKernel {
+        if !matches!(self.traits.gate, GateRule::PerKernel | GateRule::Turns) {
             return;
         }
         let devices = self.state.devices.keys();
         let with_eager: BTreeSet<DeviceId> =
             devices.copied().filter(|&device| self.read().eager_tasks_on(device) > 0).collect();
         for id in self.bound_tasks() {
+            let on = self.should_watch(id, &with_eager);
             let Ok(bound) = self.bound(id) else { continue };
-            let on = bound.class != Class::Eager && with_eager.contains(&bound.device);
             if bound.watched != on {
                 bound.watched = on;
                 out.push(Action::Watch { task: id, on });
@@ -228,6 +230,15 @@ impl Scheduler {
             if !on {
                 bound.activity = Activity::Unknown;
             }
+        }
+    }
+
+    fn should_watch(&self, id: TaskId, with_eager: &BTreeSet<DeviceId>) -> bool {
+        let Some(bound) = self.state.tasks.get(&id).and_then(Task::bound) else { return false };
+        let turn = self.state.devices.get(&bound.device).and_then(|device| device.turn);
+        match self.traits.gate {
+            GateRule::Turns => turn.is_some_and(|turn| turn.task == id),
+            _ => bound.class != Class::Eager && with_eager.contains(&bound.device),
         }
     }
 }

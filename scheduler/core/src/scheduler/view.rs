@@ -78,13 +78,15 @@ impl Scheduler {
     /// All devices, by id.
     pub fn devices(&self) -> impl Iterator<Item = DeviceView<'_>> {
         self.state.devices.values().map(|device| {
+            // Where the ledger does not count memory, people still want to see what there is.
+            let capacity = device.capacity.min(device.task_max);
             let mut view = DeviceView {
                 device: device.id,
                 profile: &device.profile,
-                capacity: device.capacity,
+                capacity,
                 granted: device.granted,
                 contexts: device.contexts,
-                free: device.free(),
+                free: capacity.saturating_sub(device.granted).saturating_sub(device.contexts),
                 oversubscribed: Bytes::ZERO,
                 normal_tasks: 0,
                 eager_tasks: 0,

@@ -1,0 +1,22 @@
+//! CG, a fixed number of tasks per device ("core to GPU" in CASE's evaluation): what a cluster does that shares devices
+//! and knows nothing of memory. Memory is not counted, so allocations may fail.
+
+use super::{MemoryRule, Placement, Policy, Traits, placement};
+use crate::model::{Task, View};
+use crate::options::QueueOrder;
+use crate::reason::Reason;
+
+#[derive(Debug)]
+pub(super) struct Cg;
+
+impl Policy for Cg {
+    fn traits(&self) -> Traits {
+        Traits { queue: QueueOrder::Fifo, memory: MemoryRule::Ignored, ..Traits::CASE }
+    }
+
+    fn place(&self, view: View<'_>, task: &Task) -> Placement {
+        let tasks_per_device = view.options.tasks_per_device;
+        placement::fewest_tasks(view, task, |tasks| tasks < tasks_per_device)
+            .unwrap_or(Placement::Wait(Reason::DevicesFull { tasks_per_device }))
+    }
+}

@@ -1,0 +1,25 @@
+//! Exclusive time quanta, after nvshare: all memory is managed, every task starts at once on the device with the fewest,
+//! and on each device one task at a time may launch kernels. Its turn ends when its quantum is over, or when it has been
+//! idle for a while, and somebody else has a kernel to launch.
+//!
+//! Trap: only launches wait for the turn. nvshare holds copies too; here a copy into managed memory is filled by the
+//! host and its prefetch may push out pages of the task whose turn it is.
+
+use super::{GateRule, MemoryRule, Placement, Policy, Traits, placement};
+use crate::model::{Task, View};
+use crate::reason::Reason;
+
+#[derive(Debug)]
+pub(super) struct Quanta;
+
+impl Policy for Quanta {
+    fn traits(&self) -> Traits {
+        Traits { gate: GateRule::Turns, memory: MemoryRule::Ignored, managed: true, ..Traits::CASE }
+    }
+
+    fn place(&self, view: View<'_>, task: &Task) -> Placement {
+        let context = view.options.context_bytes;
+        placement::fewest_tasks(view, task, |_| true)
+            .unwrap_or(Placement::Wait(Reason::NoRoomForContext { context }))
+    }
+}

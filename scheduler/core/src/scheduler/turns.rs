@@ -1,0 +1,76 @@
+//! Whose turn it is on each device, for policies that give the device to one task at a time (`quanta`).
+//!
+//! Trap: a turn that is over still holds the device until the task's last kernels have ended; the next one starts then,
+//! so two tasks never page against each other.
+
+use super::Scheduler;
+use crate::model::{Activity, Bound, Device, Task, Turn};
+use crate::policy::GateRule;
+use crate::units::{DeviceId, Nanos, TaskId};
+
+impl Scheduler {
+    /// Ends turns that are over and starts the next; gates follow.
+    pub(super) fn settle_turns(&mut self) {
+        if self.traits.gate != GateRule::Turns {
+            return;
+        }
+        let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
+        for id in devices {
+            let Some(device) = self.state.devices.get(&id) else { continue };
+            let turn = self.turn_after(device);
+            if let Some(device) = self.state.devices.get_mut(&id) {
+                device.turn = turn;
+            }
+        }
+    }
+
+    fn turn_after(&self, device: &Device) -> Option<Turn> {
+        let next = self.longest_held(device);
+        let start = |task| Turn { task, since: self.now, idle_since: Some(self.now), is_over: false };
+        let Some(mut turn) = device.turn.filter(|turn| device.tasks.contains(&turn.task)) else {
+            return next.map(start);
+        };
+        let ends = self.turn_ends(device, &turn);
+        turn.is_over |= ends.is_some_and(|at| at <= self.now);
+        let activity = self.state.tasks.get(&turn.task).and_then(Task::bound).map(|bound| bound.activity);
+        match activity {
+            Some(Activity::Idle) if turn.is_over => next.map(start),
+            _ => Some(turn),
+        }
+    }
+
+    /// When the turn ends as things stand: never while nobody else wants the device.
+    fn turn_ends(&self, device: &Device, turn: &Turn) -> Option<Nanos> {
+        let is_wanted = self.held_on(device).any(|(_, task)| task != turn.task);
+        let after = |since: Nanos, by: Nanos| Nanos(since.0.saturating_add(by.0));
+        let quantum = after(turn.since, self.options.quantum_ns);
+        let idle = turn.idle_since.map(|since| after(since, self.options.quantum_idle_ns));
+        is_wanted.then(|| idle.map_or(quantum, |idle| idle.min(quantum)))
+    }
+
+    /// Moments at which a turn ends if nothing else happens.
+    pub(super) fn turn_deadlines(&self) -> impl Iterator<Item = Nanos> + '_ {
+        self.state.devices.values().filter_map(|device| {
+            let turn = device.turn.as_ref().filter(|turn| !turn.is_over)?;
+            self.turn_ends(device, turn)
+        })
+    }
+
+    /// The task whose kernel has stood at its gate for longest.
+    fn longest_held(&self, device: &Device) -> Option<TaskId> {
+        self.held_on(device).min().map(|(_, task)| task)
+    }
+
+    fn held_on(&self, device: &Device) -> impl Iterator<Item = (Nanos, TaskId)> + '_ {
+        let since = |bound: &Bound| bound.held.as_ref().map(|(_, since)| *since);
+        self.read().tasks_on(device.id).filter_map(move |(task, bound)| Some((since(bound)?, task.id)))
+    }
+
+    pub(super) fn note_turn_activity(&mut self, id: TaskId, activity: Activity) {
+        let now = self.now;
+        let turns = self.state.devices.values_mut().filter_map(|device| device.turn.as_mut());
+        for turn in turns.filter(|turn| turn.task == id) {
+            turn.idle_since = (activity == Activity::Idle).then(|| turn.idle_since.unwrap_or(now));
+        }
+    }
+}
