@@ -22,6 +22,7 @@ pub mod state;
 pub mod task;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 pub mod voice;
 
 use cudarc::runtime::sys::{cudaEvent_t, cudaStream_t, dim3};

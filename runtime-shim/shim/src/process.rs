@@ -14,6 +14,7 @@ use crate::program::Program;
 use crate::real::RealRuntime;
 use crate::shim::Shim;
 use crate::state::Thread;
+use crate::trace;
 use crate::voice::{Voice, to_stderr};
 use eager_proto::hello::Hello;
 use eager_shm::client::{ClientConnection, ConnectError};
@@ -154,6 +155,9 @@ fn start() -> Option<LiveShim> {
         return None;
     }
     complaints.iter().for_each(|complaint| to_stderr(complaint));
+    if let Some(path) = std::env::var_os(trace::ENV_TRACE) {
+        trace::start(path.as_ref());
+    }
     let profile = config.profile.as_deref().map_or_else(Profile::default, |path| {
         Profile::load(path).unwrap_or_else(|error| {
             to_stderr(&format!(

@@ -2,6 +2,7 @@
 //!
 //! Trap: the daemon may be dead, stopped or slow at every call. Nothing here waits for longer than it was told to.
 
+use crate::trace;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
 use eager_shm::client::{ClientConnection, SendError, Wait};
@@ -46,10 +47,15 @@ pub trait Scheduler {
 
 impl Scheduler for ClientConnection {
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
-        ClientConnection::send(self, body, slot).map_err(|error| match error {
+        let told = trace::is_on().then(|| body.clone());
+        let sent = ClientConnection::send(self, body, slot).map_err(|error| match error {
             SendError::RingFull => Unsent::Full,
             SendError::DaemonGone | SendError::Forked => Unsent::Gone,
-        })
+        });
+        if let (Ok(_), Some(body)) = (&sent, told) {
+            trace::record(slot, &body);
+        }
+        sent
     }
 
     fn cell(&self, slot: Slot) -> Option<TaskCell> {

@@ -21,6 +21,7 @@ use crate::kernel::{Compute, Profile};
 use crate::memory::{Allocation, Arena, Kind, Table};
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
+use crate::trace;
 
 /// Size of the model's blocks of managed memory.
 const MODEL_BLOCK_BYTES: u64 = 2 << 20;
@@ -127,7 +128,8 @@ impl Runtime {
     /// # Errors
     /// The code for the program.
     pub fn call(&self, request: Request) -> Result<Reply, Code> {
-        self.backend.call(request).map_err(|error| {
+        let change = trace::change_of(&request);
+        let reply = self.backend.call(request).map_err(|error| {
             let mut failure = self.failure.lock();
             if let Some(code) = *failure {
                 return code;
@@ -137,7 +139,11 @@ impl Runtime {
                 *failure = Some(code);
             }
             code
-        })
+        })?;
+        if let Some(change) = change {
+            trace::changed(change, &reply);
+        }
+        Ok(reply)
     }
 
     /// Makes the process's context on the device unless it is there.

@@ -1,12 +1,17 @@
-//! The optional trace: one JSON line per API call into the file that `EAGER_VGPU_TRACE` names.
+//! The optional trace: one JSON line per API call, and one per change of the server's ledger, into the file that
+//! `EAGER_VGPU_TRACE` names.
 //!
 //! Trap: calls may come before `main` (registration), so the file is opened at the first call and never earlier. A
-//! trace that cannot be written is said once and given up; the program goes on.
+//! trace that cannot be written is said once and given up; the program goes on. The line of a call is written when it
+//! starts, so that of a change comes after the line of the call that made it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::sync::OnceLock;
 
+use eager_gpu_model::AllocId;
+use eager_vgpu_link::{Reply, Request};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -21,13 +26,58 @@ struct Line {
     device: u32,
 }
 
+/// What the process holds after a change, device and managed memory together.
+#[derive(Serialize)]
+struct LedgerLine {
+    held_bytes: u64,
+}
+
+/// A request that changes what the process holds on the server.
+#[derive(Debug, Clone, Copy)]
+pub enum Change {
+    Allocate { device: u32, bytes: u64 },
+    Free { alloc: AllocId },
+    CloseContext { device: u32 },
+}
+
 static FILE: OnceLock<Option<Mutex<File>>> = OnceLock::new();
+/// Device and size of everything held; kept up only while a trace is written.
+static HELD: Mutex<BTreeMap<AllocId, (u32, u64)>> = Mutex::new(BTreeMap::new());
 
 /// Adds one line if a trace was asked for. `bytes` is 0 for calls that have no size.
 pub fn record(call: &'static str, bytes: usize) {
     let Some(file) = FILE.get_or_init(open) else { return };
-    let line = Line { call, bytes, device: current_device() };
-    let mut text = serde_json::to_string(&line).expect("a plain structure always serialises");
+    write(file, &Line { call, bytes, device: current_device() });
+}
+
+/// What `request` will change if it is granted; `None` also when no trace is written.
+pub fn change_of(request: &Request) -> Option<Change> {
+    let change = match *request {
+        Request::Allocate { device, bytes, .. } => Change::Allocate { device, bytes },
+        Request::Free { alloc } => Change::Free { alloc },
+        Request::CloseContext { device } => Change::CloseContext { device },
+        _ => return None,
+    };
+    FILE.get_or_init(open).is_some().then_some(change)
+}
+
+/// Adds the line of a change that was granted with `reply`.
+pub fn changed(change: Change, reply: &Reply) {
+    let Some(file) = FILE.get_or_init(open) else { return };
+    let mut held = HELD.lock();
+    match (change, reply) {
+        (Change::Allocate { device, bytes }, Reply::Allocated(alloc)) => {
+            held.insert(*alloc, (device, bytes));
+        }
+        (Change::Free { alloc }, _) => drop(held.remove(&alloc)),
+        (Change::CloseContext { device }, _) => held.retain(|_, (on, _)| *on != device),
+        (Change::Allocate { .. }, _) => {}
+    }
+    write(file, &LedgerLine { held_bytes: held.values().map(|(_, bytes)| bytes).sum() });
+}
+
+fn write(file: &Mutex<File>, line: &impl Serialize) {
+    let mut text = serde_json::to_string(line).expect("a plain structure always serialises");
     text.push('\n');
     // One write per line, so that lines of several processes on one file do not mix. A full disk must not stop the
     // program that is traced.
