@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+pub mod accounting;
+pub mod corpus;
 pub mod daemon;
 
 /// The folder of the built executables and libraries.
