@@ -6,6 +6,8 @@
 //! versions fail at link (or load) time with a name that says so, not at run time.
 #![forbid(unsafe_code)]
 
+pub mod calls;
+
 use core::ffi::{c_char, c_void};
 
 /// Version of everything in this file.

@@ -1,0 +1,120 @@
+//! Memory: device, managed, pinned, pooled, imported, arrays and what is looked up in them.
+
+use super::*;
+
+pub(super) const CALLS: &[Call] = &[
+    forwarded("cudaArrayGetInfo"),
+    forwarded("cudaArrayGetMemoryRequirements"),
+    forwarded("cudaArrayGetPlane"),
+    forwarded("cudaArrayGetSparseProperties"),
+    forwarded("cudaCreateChannelDesc").harmless(),
+    observed("cudaCreateSurfaceObject", "binds first: it belongs to one device").creates(0),
+    observed("cudaCreateTextureObject", "binds first: it belongs to one device").creates(0),
+    forwarded("cudaDestroyExternalMemory"),
+    forwarded("cudaDestroyExternalSemaphore"),
+    forwarded("cudaDestroySurfaceObject").destroys(0),
+    forwarded("cudaDestroyTextureObject").destroys(0),
+    rewritten("cudaDeviceGetDefaultMemPool", "of the task's device"),
+    rewritten("cudaDeviceGetMemPool", "of the task's device"),
+    rewritten("cudaDeviceSetMemPool", "of the task's device"),
+    noted("cudaExternalMemoryGetMappedBuffer", "not counted: memory of another interface"),
+    noted("cudaExternalMemoryGetMappedMipmappedArray", "not counted: memory of another interface"),
+    rewritten("cudaFree", "freed and reported").frees(0),
+    rewritten("cudaFreeArray", "freed and reported").frees(0),
+    rewritten("cudaFreeAsync", "freed and reported; managed memory after its stream")
+        .frees(0)
+        .ptsz("cudaFreeAsync_ptsz"),
+    observed("cudaFreeHost", "host memory"),
+    rewritten("cudaFreeMipmappedArray", "freed and reported").frees(0),
+    forwarded("cudaGetChannelDesc").harmless(),
+    forwarded("cudaGetMipmappedArrayLevel"),
+    forwarded("cudaGetSurfaceObjectResourceDesc"),
+    observed("cudaGetSymbolAddress", "of the task's device").writes_symbol(),
+    forwarded("cudaGetSymbolSize"),
+    forwarded("cudaGetTextureObjectResourceDesc"),
+    forwarded("cudaGetTextureObjectResourceViewDesc"),
+    forwarded("cudaGetTextureObjectTextureDesc"),
+    forwarded("cudaGraphicsMapResources"),
+    forwarded("cudaGraphicsResourceGetMappedMipmappedArray"),
+    noted("cudaGraphicsResourceGetMappedPointer", "not counted: memory of another interface"),
+    forwarded("cudaGraphicsResourceSetMapFlags"),
+    forwarded("cudaGraphicsSubResourceGetMappedArray"),
+    forwarded("cudaGraphicsUnmapResources"),
+    forwarded("cudaGraphicsUnregisterResource"),
+    observed("cudaHostAlloc", "host memory: counted as pinned").allocates_host(0),
+    noted("cudaHostGetDevicePointer", "the address, not the memory, is the device's"),
+    forwarded("cudaHostGetFlags"),
+    observed("cudaHostRegister", "host memory: counted as pinned"),
+    observed("cudaHostUnregister", "host memory"),
+    forwarded("cudaImportExternalMemory"),
+    forwarded("cudaImportExternalSemaphore"),
+    forwarded("cudaIpcCloseMemHandle"),
+    forwarded("cudaIpcGetEventHandle"),
+    forwarded("cudaIpcGetMemHandle"),
+    forwarded("cudaIpcOpenEventHandle"),
+    noted("cudaIpcOpenMemHandle", "not counted: memory of another process"),
+    rewritten("cudaMalloc", "plain device memory, or managed where the task is eager or has no device yet")
+        .allocates(0, Bytes(1)),
+    rewritten("cudaMalloc3D", "as cudaMalloc; managed rows are 512 bytes apart")
+        .allocates(0, PitchedExtent { extent: 1 }),
+    rewritten("cudaMalloc3DArray", "as cudaMallocArray").allocates(0, Unknown),
+    rewritten("cudaMallocArray", "plain device memory, counted by what the device has less afterwards")
+        .allocates(0, Unknown),
+    rewritten("cudaMallocAsync", "from the task's device; managed if the task is eager")
+        .allocates(0, Bytes(1))
+        .ptsz("cudaMallocAsync_ptsz"),
+    rewritten("cudaMallocFromPoolAsync", "as cudaMallocAsync; from the pool while plain")
+        .allocates(0, Bytes(1))
+        .ptsz("cudaMallocFromPoolAsync_ptsz"),
+    observed("cudaMallocHost", "host memory: counted as pinned").allocates_host(0),
+    observed("cudaMallocManaged", "counted; hints and copies are the program's").allocates(0, Bytes(1)),
+    rewritten("cudaMallocMipmappedArray", "as cudaMallocArray").allocates(0, Unknown),
+    rewritten("cudaMallocPitch", "as cudaMalloc; managed rows are 512 bytes apart")
+        .allocates(0, Pitched { width: 2, height: 3 }),
+    rewritten("cudaMemAdvise", "of the shim's managed memory: ignored; a device is the task's").differs(),
+    rewritten("cudaMemAdvise_v2", "as cudaMemAdvise of CUDA 13").only(Twelve),
+    noted("cudaMemDiscardAndPrefetchBatchAsync", "device numbers stay the program's")
+        .only(Thirteen)
+        .ptsz("cudaMemDiscardAndPrefetchBatchAsync_ptsz"),
+    forwarded("cudaMemDiscardBatchAsync").only(Thirteen).ptsz("cudaMemDiscardBatchAsync_ptsz"),
+    forwarded("cudaMemGetDefaultMemPool").only(Thirteen),
+    observed("cudaMemGetInfo", "of the task's device; says nothing about what the daemon will grant"),
+    forwarded("cudaMemGetMemPool").only(Thirteen),
+    rewritten("cudaMemPoolCreate", "on the task's device, whatever the program asked for").creates(0),
+    forwarded("cudaMemPoolDestroy").destroys(0),
+    forwarded("cudaMemPoolExportPointer"),
+    forwarded("cudaMemPoolExportToShareableHandle"),
+    forwarded("cudaMemPoolGetAccess"),
+    forwarded("cudaMemPoolGetAttribute"),
+    forwarded("cudaMemPoolImportFromShareableHandle"),
+    noted("cudaMemPoolImportPointer", "not counted: memory of another process"),
+    forwarded("cudaMemPoolSetAccess"),
+    forwarded("cudaMemPoolSetAttribute"),
+    noted("cudaMemPoolTrimTo", "what a pool keeps cached is not counted"),
+    rewritten(
+        "cudaMemPrefetchAsync",
+        "of the shim's managed memory: within the grant; a device is the task's",
+    )
+    .ptsz("cudaMemPrefetchAsync_ptsz")
+    .differs(),
+    rewritten("cudaMemPrefetchAsync_v2", "as cudaMemPrefetchAsync of CUDA 13")
+        .only(Twelve)
+        .ptsz("cudaMemPrefetchAsync_v2_ptsz"),
+    noted("cudaMemPrefetchBatchAsync", "device numbers stay the program's")
+        .only(Thirteen)
+        .ptsz("cudaMemPrefetchBatchAsync_ptsz"),
+    forwarded("cudaMemRangeGetAttribute"),
+    forwarded("cudaMemRangeGetAttributes"),
+    forwarded("cudaMemSetMemPool").only(Thirteen),
+    forwarded("cudaMipmappedArrayGetMemoryRequirements"),
+    forwarded("cudaMipmappedArrayGetSparseProperties"),
+    noted("cudaPointerGetAttributes", "managed memory of the shim says that it is managed"),
+    forwarded("cudaSignalExternalSemaphoresAsync").ptsz("cudaSignalExternalSemaphoresAsync_ptsz"),
+    forwarded("cudaSignalExternalSemaphoresAsync_v2")
+        .only(Twelve)
+        .ptsz("cudaSignalExternalSemaphoresAsync_v2_ptsz"),
+    forwarded("cudaWaitExternalSemaphoresAsync").ptsz("cudaWaitExternalSemaphoresAsync_ptsz"),
+    forwarded("cudaWaitExternalSemaphoresAsync_v2")
+        .only(Twelve)
+        .ptsz("cudaWaitExternalSemaphoresAsync_v2_ptsz"),
+];
