@@ -10,6 +10,8 @@ use crate::stream::Completion;
 /// What `cudaEventCreate…` made.
 #[derive(Debug)]
 pub struct Event {
+    /// Only streams of this device record it.
+    pub device: u32,
     pub timing: bool,
     /// The latest record.
     pub recorded: Option<Arc<Completion>>,

@@ -5,9 +5,11 @@
 //! `libcudart.map`, or the linker hides them.
 
 mod api;
+mod command;
 mod config;
 mod device;
 mod event;
+mod ffi;
 mod kernel;
 mod memory;
 mod runtime;

@@ -15,13 +15,15 @@ use eager_vgpu_link::{Backend, DeviceInfo, Reply, Request, Socket};
 use eager_vgpud::{Embedded, EmbeddedConfig};
 use parking_lot::Mutex;
 
+use crate::command::{Command, in_host_function};
 use crate::config::{Config, Devices};
 use crate::event::Event;
-use crate::kernel::{Compute, Profile};
+use crate::kernel::{Compute, Profile, variable_at};
 use crate::memory::{Allocation, Arena, Kind, Table};
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
+use crate::transfer::{DeviceOp, Extent, Place, Region};
 
 /// Size of the model's blocks of managed memory.
 const MODEL_BLOCK_BYTES: u64 = 2 << 20;
@@ -36,7 +38,7 @@ const ARENA_BYTES_MAX: u64 = 4 << 40;
 pub struct Memory {
     pub arena: Arena,
     pub table: Table,
-    /// Page-locked host memory by address, kept alive here.
+    /// Page-locked host memory of the runtime's own by address, kept alive here.
     pub pinned: BTreeMap<u64, Vec<u128>>,
 }
 
@@ -51,6 +53,8 @@ pub struct Runtime {
     pub streams: Mutex<Streams>,
     pub compute: Mutex<Compute>,
     pub memory: Mutex<Memory>,
+    /// (device, peer) pairs whose access the program has enabled.
+    pub peers: Mutex<BTreeSet<(u32, u32)>>,
     pub profile: Option<Mutex<Profile>>,
     profile_path: Option<PathBuf>,
     failure: Mutex<Option<Code>>,
@@ -62,8 +66,12 @@ impl Runtime {
     /// The runtime, made now if need be.
     ///
     /// # Errors
-    /// Why it could not be made, or the error of earlier asynchronous work.
+    /// Why it could not be made, the error of earlier asynchronous work, or `cudaErrorNotPermitted` inside a function
+    /// that a stream calls.
     pub fn get() -> Result<&'static Runtime, Code> {
+        if in_host_function() {
+            return Err(Code::cudaErrorNotPermitted);
+        }
         let runtime = RUNTIME.get_or_init(Runtime::start).as_ref().map_err(|code| *code)?;
         match *runtime.failure.lock() {
             Some(code) => Err(code),
@@ -71,9 +79,14 @@ impl Runtime {
         }
     }
 
+    /// The runtime, if there is one already.
+    pub fn started() -> Option<&'static Runtime> {
+        RUNTIME.get()?.as_ref().ok()
+    }
+
     /// The error of earlier asynchronous work, without making a runtime.
     pub fn failure() -> Option<Code> {
-        RUNTIME.get().and_then(|runtime| *runtime.as_ref().ok()?.failure.lock())
+        Runtime::started().and_then(|runtime| *runtime.failure.lock())
     }
 
     fn start() -> Result<Runtime, Code> {
@@ -108,6 +121,7 @@ impl Runtime {
             streams: Mutex::new(Streams::new()),
             compute: Mutex::new(compute),
             memory: Mutex::new(Memory { arena, table: Table::default(), pinned: BTreeMap::new() }),
+            peers: Mutex::default(),
             profile: config.profile.is_some().then(|| Mutex::new(Profile::new())),
             profile_path: config.profile,
             failure: Mutex::new(None),
@@ -187,7 +201,29 @@ impl Runtime {
         }
     }
 
-    /// Adds asynchronous work; an error of it answers all later calls.
+    /// As [`Runtime::run_op`], one after the other; returns the sum.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn run_ops(&self, ops: Vec<DeviceOp>) -> Result<u64, Code> {
+        ops.into_iter().try_fold(0, |sum_ns, (device, op)| Ok(sum_ns + self.run_op(device, op)?))
+    }
+
+    /// What lies at a block of addresses.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidValue` if it begins inside an allocation or device variable and ends outside.
+    pub fn place(&self, region: Region, extent: Extent) -> Result<Place, Code> {
+        if let Some(allocation) = self.memory.lock().table.find(region.address) {
+            return Place::inside(allocation, region, extent);
+        }
+        let Some(variable) = variable_at(region.address) else { return Ok(Place::PAGEABLE) };
+        let end = region.span(extent).and_then(|span| region.address.checked_add(span));
+        let inside = end.is_some_and(|end| end <= variable.address + variable.bytes);
+        if inside { Ok(Place::Variable) } else { Err(Code::cudaErrorInvalidValue) }
+    }
+
+    /// Adds asynchronous work behind `waits`; an error of it answers all later calls.
     ///
     /// # Errors
     /// `cudaErrorInvalidResourceHandle` if there is no such stream.
@@ -195,18 +231,28 @@ impl Runtime {
         &'static self,
         stream: StreamKey,
         waits: Vec<Arc<Completion>>,
-        work: impl FnOnce() -> Result<u64, Code> + Send + 'static,
+        command: Command,
     ) -> Result<Arc<Completion>, Code> {
         let work: Work = Box::new(move || {
-            if self.failure.lock().is_some() {
+            let failure = *self.failure.lock();
+            if let Some(code) = failure {
+                command.run_after_failure(code);
                 return 0;
             }
-            work().unwrap_or_else(|code| {
+            command.run(self).unwrap_or_else(|code| {
                 self.failure.lock().get_or_insert(code);
                 0
             })
         });
         self.streams.lock().enqueue(stream, waits, work).map_err(invalid_stream)
+    }
+
+    /// Adds asynchronous work to a stream.
+    ///
+    /// # Errors
+    /// As [`Runtime::enqueue`].
+    pub fn submit(&'static self, stream: StreamKey, command: Command) -> Result<Arc<Completion>, Code> {
+        self.enqueue(stream, Vec::new(), command)
     }
 
     /// Waits for work; then the host's later work comes after it.
@@ -274,7 +320,7 @@ impl Memory {
     pub fn forget(&mut self, allocation: &Allocation) {
         self.table.remove(allocation.address);
         match allocation.kind {
-            Kind::Pinned => drop(self.pinned.remove(&allocation.address)),
+            Kind::Pinned { .. } => drop(self.pinned.remove(&allocation.address)),
             Kind::Modelled { .. } => self.arena.release(allocation.address, allocation.bytes),
         }
     }
@@ -287,7 +333,7 @@ fn write_json(path: &Path, profile: &Profile) -> std::io::Result<()> {
 }
 
 extern "C" fn write_profile_at_exit() {
-    if let Some(Ok(runtime)) = RUNTIME.get() {
+    if let Some(runtime) = Runtime::started() {
         // A panic must not cross into `exit`; its message is on standard error.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.write_profile()));
     }

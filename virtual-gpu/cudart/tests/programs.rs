@@ -58,9 +58,9 @@ fn build() -> Option<Built> {
     }
     let program = folder.join("api");
     let compiled = Command::new("clang++-22")
-        .args(["-std=c++17", "-O1", "-Wall", "-Werror", "-isystem"])
+        .args(["-std=c++17", "-O1", "-pthread", "-Wall", "-Werror", "-isystem"])
         .arg(&headers)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/api.cpp"))
+        .args(sources())
         .arg("-L")
         .arg(&folder)
         .args(["-lcudart", "-o"])
@@ -69,6 +69,13 @@ fn build() -> Option<Built> {
         .unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     Some(Built { program, library_folder: folder })
+}
+
+/// Every C++ file of the program.
+fn sources() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "cpp")).collect()
 }
 
 fn command(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> Command {
@@ -104,6 +111,36 @@ fn device_variables_are_reached_through_their_symbols() {
 }
 
 #[test]
+fn pitched_memory_is_counted_with_its_gaps_and_copied_without_them() {
+    let Some(built) = built() else { return };
+    run(built, "pitched", &[]);
+}
+
+#[test]
+fn blocks_in_three_dimensions_are_copied_and_filled() {
+    let Some(built) = built() else { return };
+    run(built, "blocks", &[]);
+}
+
+#[test]
+fn host_memory_is_page_locked_by_allocation_or_registration() {
+    let Some(built) = built() else { return };
+    run(built, "page-locked", &[]);
+}
+
+#[test]
+fn devices_are_peers_of_each_other() {
+    let Some(built) = built() else { return };
+    run(built, "peers", &[("EAGER_VGPU", "2xV100-16GB")]);
+}
+
+#[test]
+fn addresses_of_symbols_are_device_pointers() {
+    let Some(built) = built() else { return };
+    run(built, "symbol-addresses", &[]);
+}
+
+#[test]
 fn managed_memory_takes_what_is_resident_and_may_exceed_the_device() {
     let Some(built) = built() else { return };
     run(built, "managed", SMALL);
@@ -129,6 +166,42 @@ fn streams_and_events_keep_their_order_and_modelled_time_does_not_depend_on_the_
     let (jumping, _) = run(built, "streams", &[("EAGER_VGPU_TIME_SCALE", "0")]);
     let [waiting, jumping] = [waiting, jumping].map(|ms| ms.trim().parse::<f64>().unwrap());
     assert!((waiting - jumping).abs() < 0.5 * jumping, "{waiting} ms and {jumping} ms of modelled time");
+}
+
+#[test]
+fn streams_say_what_they_were_made_as() {
+    let Some(built) = built() else { return };
+    run(built, "stream-questions", &[]);
+}
+
+#[test]
+fn events_belong_to_a_device_and_their_flags_are_checked() {
+    let Some(built) = built() else { return };
+    run(built, "event-rules", &[("EAGER_VGPU", "2xV100-16GB")]);
+}
+
+#[test]
+fn host_functions_run_in_their_place_and_must_not_call_cuda() {
+    let Some(built) = built() else { return };
+    run(built, "host-functions", &[]);
+}
+
+#[test]
+fn each_thread_has_a_default_stream_of_its_own() {
+    let Some(built) = built() else { return };
+    run(built, "threads-own-streams", &[]);
+}
+
+#[test]
+fn launches_may_be_described_by_structures() {
+    let Some(built) = built() else { return };
+    run(built, "structured-launches", &[]);
+}
+
+#[test]
+fn settings_are_remembered() {
+    let Some(built) = built() else { return };
+    run(built, "settings", &[("EAGER_VGPU", "2xV100-16GB")]);
 }
 
 #[test]

@@ -8,8 +8,9 @@ use core::ffi::c_int;
 use cudarc::runtime::sys::cudaDeviceProp;
 use eager_vgpu_link::{Reply, Request};
 
-use super::{open, put};
+use super::open;
 use crate::device::{attribute, current_device, properties, set_current_device};
+use crate::ffi::Out;
 use crate::runtime::{Runtime, unexpected};
 use crate::status::{Code, guard};
 
@@ -17,74 +18,61 @@ use crate::status::{Code, guard};
 pub const PRIORITY_LEAST: c_int = 0;
 pub const PRIORITY_GREATEST: c_int = -5;
 
-fn index(device: c_int) -> Result<u32, Code> {
-    u32::try_from(device).map_err(|_| Code::cudaErrorInvalidDevice)
+/// A device that exists.
+///
+/// # Errors
+/// `cudaErrorInvalidDevice`.
+pub fn known_device(runtime: &Runtime, device: c_int) -> Result<u32, Code> {
+    let device = u32::try_from(device).map_err(|_| Code::cudaErrorInvalidDevice)?;
+    runtime.device(device).map(|_| device)
 }
 
-/// # Safety
-/// `count` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaGetDeviceCount(count: *mut c_int) -> Code {
+pub extern "C" fn cudaGetDeviceCount(count: Out<c_int>) -> Code {
     guard("cudaGetDeviceCount", 0, || {
         let devices = c_int::try_from(Runtime::get()?.devices.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the caller says so.
-        unsafe { put(count, devices) }
+        count.put(devices)
     })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaSetDevice(device: c_int) -> Code {
     guard("cudaSetDevice", 0, || {
-        let device = index(device)?;
-        Runtime::get()?.device(device)?;
-        set_current_device(device);
+        set_current_device(known_device(Runtime::get()?, device)?);
         Ok(())
     })
 }
 
-/// # Safety
-/// `device` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> Code {
-    // SAFETY: the caller says so.
-    guard("cudaGetDevice", 0, || unsafe { put(device, current_device().cast_signed()) })
+pub extern "C" fn cudaGetDevice(device: Out<c_int>) -> Code {
+    guard("cudaGetDevice", 0, || device.put(current_device().cast_signed()))
 }
 
-/// # Safety
-/// `filled` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaGetDeviceProperties(filled: *mut cudaDeviceProp, device: c_int) -> Code {
+pub extern "C" fn cudaGetDeviceProperties(filled: Out<cudaDeviceProp>, device: c_int) -> Code {
     guard("cudaGetDeviceProperties", 0, || {
-        let device = Runtime::get()?.device(index(device)?)?;
-        // SAFETY: the caller says so.
-        unsafe { put(filled, properties(device)) }
+        let runtime = Runtime::get()?;
+        let device = runtime.device(known_device(runtime, device)?)?;
+        filled.put(properties(device))
     })
 }
 
-/// # Safety
-/// `value` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDeviceGetAttribute(value: *mut c_int, number: u32, device: c_int) -> Code {
+pub extern "C" fn cudaDeviceGetAttribute(value: Out<c_int>, number: u32, device: c_int) -> Code {
     guard("cudaDeviceGetAttribute", 0, || {
-        let device = Runtime::get()?.device(index(device)?)?;
+        let runtime = Runtime::get()?;
+        let device = runtime.device(known_device(runtime, device)?)?;
         let found = attribute(device, number).ok_or(Code::cudaErrorInvalidValue)?;
-        // SAFETY: the caller says so.
-        unsafe { put(value, found) }
+        value.put(found)
     })
 }
 
-/// # Safety
-/// Both pointers are null or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> Code {
+pub extern "C" fn cudaDeviceGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) -> Code {
     guard("cudaDeviceGetStreamPriorityRange", 0, || {
         Runtime::get()?;
-        for (to, priority) in [(least, PRIORITY_LEAST), (greatest, PRIORITY_GREATEST)] {
-            if !to.is_null() {
-                // SAFETY: not null, and then the caller vouches for it.
-                unsafe { to.write(priority) };
-            }
-        }
+        least.put_if_wanted(PRIORITY_LEAST);
+        greatest.put_if_wanted(PRIORITY_GREATEST);
         Ok(())
     })
 }
@@ -103,10 +91,8 @@ pub extern "C" fn cudaDeviceReset() -> Code {
     guard("cudaDeviceReset", 0, || Runtime::get()?.close_context(current_device()))
 }
 
-/// # Safety
-/// Both pointers are null or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> Code {
+pub extern "C" fn cudaMemGetInfo(free: Out<usize>, total: Out<usize>) -> Code {
     guard("cudaMemGetInfo", 0, || {
         let (runtime, device) = open()?;
         let info = match runtime.call(Request::MemoryInfo { device })? {
@@ -114,10 +100,7 @@ pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> 
             other => return Err(unexpected(&other)),
         };
         for (to, bytes) in [(free, info.free), (total, info.total)] {
-            if !to.is_null() {
-                // SAFETY: not null, and then the caller vouches for it.
-                unsafe { to.write(usize::try_from(bytes).unwrap_or(usize::MAX)) };
-            }
+            to.put_if_wanted(usize::try_from(bytes).unwrap_or(usize::MAX));
         }
         Ok(())
     })

@@ -2,9 +2,9 @@
 //!
 //! Trap: `cudaGetLastError` forgets the error, unless it is one that the device does not recover from.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{c_char, c_int};
 
-use super::put;
+use crate::ffi::Out;
 use crate::runtime::Runtime;
 use crate::status::{Code, guard, peek_last, take_last};
 
@@ -24,71 +24,79 @@ pub extern "C" fn cudaPeekAtLastError() -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetErrorName(code: u32) -> *const c_char {
-    entry(code).1.as_ptr()
+    entry(code).1.as_ptr().cast()
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetErrorString(code: u32) -> *const c_char {
-    entry(code).2.as_ptr()
+    entry(code).2.as_ptr().cast()
 }
 
-/// # Safety
-/// `version` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaRuntimeGetVersion(version: *mut c_int) -> Code {
-    // SAFETY: the caller says so.
-    guard("cudaRuntimeGetVersion", 0, || unsafe { put(version, CUDA_VERSION) })
+pub extern "C" fn cudaRuntimeGetVersion(version: Out<c_int>) -> Code {
+    guard("cudaRuntimeGetVersion", 0, || version.put(CUDA_VERSION))
 }
 
-/// # Safety
-/// `version` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaDriverGetVersion(version: *mut c_int) -> Code {
-    // SAFETY: the caller says so.
-    guard("cudaDriverGetVersion", 0, || unsafe { put(version, CUDA_VERSION) })
+pub extern "C" fn cudaDriverGetVersion(version: Out<c_int>) -> Code {
+    guard("cudaDriverGetVersion", 0, || version.put(CUDA_VERSION))
 }
 
-type Entry = (Code, &'static CStr, &'static CStr);
+/// A code, its name and its text, both with the NUL that C wants.
+type Entry = (Code, &'static str, &'static str);
 
-/// The codes this library gives, in ascending order; wording of the CUDA runtime.
-const ENTRIES: &[Entry] = &[
-    (Code::cudaSuccess, c"cudaSuccess", c"no error"),
-    (Code::cudaErrorInvalidValue, c"cudaErrorInvalidValue", c"invalid argument"),
-    (Code::cudaErrorMemoryAllocation, c"cudaErrorMemoryAllocation", c"out of memory"),
-    (Code::cudaErrorInitializationError, c"cudaErrorInitializationError", c"initialization error"),
-    (
-        Code::cudaErrorInvalidConfiguration,
-        c"cudaErrorInvalidConfiguration",
-        c"invalid configuration argument",
-    ),
-    (Code::cudaErrorInvalidSymbol, c"cudaErrorInvalidSymbol", c"invalid device symbol"),
-    (
-        Code::cudaErrorInvalidMemcpyDirection,
-        c"cudaErrorInvalidMemcpyDirection",
-        c"invalid copy direction for memcpy",
-    ),
-    (
-        Code::cudaErrorDevicesUnavailable,
-        c"cudaErrorDevicesUnavailable",
-        c"CUDA-capable device(s) is/are busy or unavailable",
-    ),
-    (
-        Code::cudaErrorMissingConfiguration,
-        c"cudaErrorMissingConfiguration",
-        c"__global__ function call is not configured",
-    ),
-    (Code::cudaErrorInvalidDeviceFunction, c"cudaErrorInvalidDeviceFunction", c"invalid device function"),
-    (Code::cudaErrorInvalidDevice, c"cudaErrorInvalidDevice", c"invalid device ordinal"),
-    (Code::cudaErrorInvalidResourceHandle, c"cudaErrorInvalidResourceHandle", c"invalid resource handle"),
-    (Code::cudaErrorNotReady, c"cudaErrorNotReady", c"device not ready"),
-    (Code::cudaErrorLaunchFailure, c"cudaErrorLaunchFailure", c"unspecified launch failure"),
-    (Code::cudaErrorNotSupported, c"cudaErrorNotSupported", c"operation not supported"),
-    (Code::cudaErrorUnknown, c"cudaErrorUnknown", c"unknown error"),
-];
+macro_rules! entries {
+    ($($code:ident: $text:literal,)*) => {
+        /// The codes this library gives, in ascending order; wording of the CUDA runtime.
+        const ENTRIES: &[Entry] =
+            &[$((Code::$code, concat!(stringify!($code), "\0"), concat!($text, "\0"))),*];
+    };
+}
+
+entries! {
+    cudaSuccess: "no error",
+    cudaErrorInvalidValue: "invalid argument",
+    cudaErrorMemoryAllocation: "out of memory",
+    cudaErrorInitializationError: "initialization error",
+    cudaErrorCudartUnloading: "driver shutting down",
+    cudaErrorInvalidConfiguration: "invalid configuration argument",
+    cudaErrorInvalidPitchValue: "invalid pitch argument",
+    cudaErrorInvalidSymbol: "invalid device symbol",
+    cudaErrorInvalidMemcpyDirection: "invalid copy direction for memcpy",
+    cudaErrorDevicesUnavailable: "CUDA-capable device(s) is/are busy or unavailable",
+    cudaErrorMissingConfiguration: "__global__ function call is not configured",
+    cudaErrorInvalidDeviceFunction: "invalid device function",
+    cudaErrorInvalidDevice: "invalid device ordinal",
+    cudaErrorInvalidResourceHandle: "invalid resource handle",
+    cudaErrorIllegalState: "the operation cannot be performed in the present state",
+    cudaErrorSymbolNotFound: "named symbol not found",
+    cudaErrorNotReady: "device not ready",
+    cudaErrorIllegalAddress: "an illegal memory access was encountered",
+    cudaErrorLaunchOutOfResources: "too many resources requested for launch",
+    cudaErrorPeerAccessAlreadyEnabled: "peer access is already enabled",
+    cudaErrorPeerAccessNotEnabled: "peer access has not been enabled",
+    cudaErrorHostMemoryAlreadyRegistered: "part or all of the requested memory range is already mapped",
+    cudaErrorHostMemoryNotRegistered: "pointer does not correspond to a registered memory region",
+    cudaErrorLaunchFailure: "unspecified launch failure",
+    cudaErrorCooperativeLaunchTooLarge: "too many blocks in cooperative launch",
+    cudaErrorNotPermitted: "operation not permitted",
+    cudaErrorNotSupported: "operation not supported",
+    cudaErrorStreamCaptureUnsupported: "operation not permitted when stream is capturing",
+    cudaErrorStreamCaptureInvalidated: "operation failed due to a previous error during capture",
+    cudaErrorStreamCaptureMerge: "operation would result in a merge of separate capture sequences",
+    cudaErrorStreamCaptureUnmatched: "capture was not ended in the same stream as it began",
+    cudaErrorStreamCaptureUnjoined: "capturing stream has unjoined work",
+    cudaErrorStreamCaptureIsolation: "dependency created on uncaptured work in another stream",
+    cudaErrorStreamCaptureImplicit: "operation would make the legacy stream depend on a capturing blocking stream",
+    cudaErrorCapturedEvent: "operation not permitted on an event last recorded in a capturing stream",
+    cudaErrorStreamCaptureWrongThread: "attempt to terminate a thread-local capture sequence from another thread",
+    cudaErrorGraphExecUpdateFailure: "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update",
+    cudaErrorUnknown: "unknown error",
+}
 
 /// Code, name and text; NVIDIA's words for a number that is no code.
 fn entry(code: u32) -> Entry {
-    let unknown = (Code::cudaErrorUnknown, c"unrecognized error code", c"unrecognized error code");
+    let unknown = (Code::cudaErrorUnknown, "unrecognized error code\0", "unrecognized error code\0");
     ENTRIES.iter().copied().find(|(known, ..)| *known as u32 == code).unwrap_or(unknown)
 }
 
@@ -99,7 +107,7 @@ mod tests {
     #[test]
     fn codes_are_listed_once_in_order() {
         assert!(ENTRIES.windows(2).all(|pair| (pair[0].0 as u32) < pair[1].0 as u32));
-        assert_eq!(entry(2).2, c"out of memory");
-        assert_eq!(entry(12345).1, c"unrecognized error code");
+        assert_eq!(entry(2).2, "out of memory\0");
+        assert_eq!(entry(12345).1, "unrecognized error code\0");
     }
 }

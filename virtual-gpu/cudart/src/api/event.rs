@@ -4,43 +4,47 @@
 
 use core::ffi::c_void;
 
-use super::{open, put, stream_key};
+use super::{open, stream_key};
+use crate::command::Command;
 use crate::event::{Event, elapsed_ms};
-use crate::status::{Code, guard};
+use crate::ffi::Out;
+use crate::runtime::invalid_stream;
+use crate::status::{Code, guard, say};
 
+/// Waiting never spins here, so this asks for nothing.
+const BLOCKING_SYNC: u32 = 1;
 const DISABLE_TIMING: u32 = 2;
-/// `cudaEventBlockingSync`, `cudaEventDisableTiming`, `cudaEventInterprocess`; the last is refused.
-const FLAGS_KNOWN: u32 = 3;
+const INTERPROCESS: u32 = 4;
 
-/// # Safety
-/// `event` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaEventCreate(event: *mut *mut c_void) -> Code {
-    // SAFETY: the caller says so.
-    guard("cudaEventCreate", 0, || unsafe { create(event, 0) })
+pub extern "C" fn cudaEventCreate(event: Out<*mut c_void>) -> Code {
+    guard("cudaEventCreate", 0, || create(event, 0))
 }
 
-/// # Safety
-/// `event` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaEventCreateWithFlags(event: *mut *mut c_void, flags: u32) -> Code {
-    // SAFETY: the caller says so.
-    guard("cudaEventCreateWithFlags", 0, || unsafe { create(event, flags) })
+pub extern "C" fn cudaEventCreateWithFlags(event: Out<*mut c_void>, flags: u32) -> Code {
+    guard("cudaEventCreateWithFlags", 0, || create(event, flags))
 }
 
-/// # Safety
-/// `event` is valid for writing.
-unsafe fn create(event: *mut *mut c_void, flags: u32) -> Result<(), Code> {
-    let (runtime, _) = open()?;
-    if flags & !FLAGS_KNOWN != 0 {
+fn create(event: Out<*mut c_void>, flags: u32) -> Result<(), Code> {
+    let (runtime, device) = open()?;
+    event.check()?;
+    let timing = flags & DISABLE_TIMING == 0;
+    if flags & !(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) != 0 {
         return Err(Code::cudaErrorInvalidValue);
+    }
+    if flags & INTERPROCESS != 0 {
+        // CUDA has no interprocess event that times either.
+        if timing {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        say(format_args!("cudaEventInterprocess: virtual GPUs share no events between processes"));
+        return Err(Code::cudaErrorNotSupported);
     }
     let mut events = runtime.events.lock();
     let handle = events.last_key_value().map_or(1, |(&last, _)| last + 1);
-    // SAFETY: the caller says so.
-    unsafe { put(event, handle as *mut c_void)? };
-    events.insert(handle, Event { timing: flags & DISABLE_TIMING == 0, recorded: None });
-    Ok(())
+    events.insert(handle, Event { device, timing, recorded: None });
+    event.put(handle as *mut c_void)
 }
 
 #[unsafe(no_mangle)]
@@ -54,19 +58,31 @@ pub extern "C" fn cudaEventDestroy(event: *mut c_void) -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaEventRecord(event: *mut c_void, stream: *mut c_void) -> Code {
-    guard("cudaEventRecord", 0, || {
-        let (runtime, device) = open()?;
-        let mut events = runtime.events.lock();
-        let event = events.get_mut(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle)?;
-        event.recorded = Some(runtime.enqueue(stream_key(stream, device), Vec::new(), || Ok(0))?);
-        Ok(())
+    guard("cudaEventRecord", 0, || record(event, stream))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaEventRecordWithFlags(event: *mut c_void, stream: *mut c_void, flags: u32) -> Code {
+    const EXTERNAL: u32 = 1;
+    guard("cudaEventRecordWithFlags", 0, || {
+        if flags & !EXTERNAL != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        record(event, stream)
     })
 }
 
-/// No flag changes anything outside graphs, which do not exist here.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaEventRecordWithFlags(event: *mut c_void, stream: *mut c_void, _flags: u32) -> Code {
-    cudaEventRecord(event, stream)
+fn record(event: *mut c_void, stream: *mut c_void) -> Result<(), Code> {
+    let (runtime, device) = open()?;
+    let key = stream_key(stream, device);
+    let mut events = runtime.events.lock();
+    let event = events.get_mut(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle)?;
+    let stream_device = runtime.streams.lock().describe(key).map_err(invalid_stream)?.device;
+    if stream_device != event.device {
+        return Err(Code::cudaErrorInvalidResourceHandle);
+    }
+    event.recorded = Some(runtime.submit(key, Command::Nothing)?);
+    Ok(())
 }
 
 #[unsafe(no_mangle)]
@@ -93,21 +109,13 @@ pub extern "C" fn cudaEventQuery(event: *mut c_void) -> Code {
 }
 
 /// Modelled device time, not the time the CPU took.
-///
-/// # Safety
-/// `milliseconds` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaEventElapsedTime(
-    milliseconds: *mut f32,
-    start: *mut c_void,
-    end: *mut c_void,
-) -> Code {
+pub extern "C" fn cudaEventElapsedTime(milliseconds: Out<f32>, start: *mut c_void, end: *mut c_void) -> Code {
     guard("cudaEventElapsedTime", 0, || {
         let (runtime, _) = open()?;
         let events = runtime.events.lock();
         let find =
             |event: *mut c_void| events.get(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle);
-        // SAFETY: the caller says so.
-        unsafe { put(milliseconds, elapsed_ms(find(start)?, find(end)?)?) }
+        milliseconds.put(elapsed_ms(find(start)?, find(end)?)?)
     })
 }

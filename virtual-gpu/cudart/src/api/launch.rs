@@ -1,193 +1,206 @@
-//! Kernel launches and questions about kernels.
+//! Kernel launches.
 //!
 //! Trap: a launch returns before the kernel has run; only what is wrong with the call itself is answered here.
 
 use core::ffi::{c_int, c_void};
 
-use cudarc::runtime::sys::{cudaFuncAttributes, dim3};
+use cudarc::runtime::sys::dim3;
 
-use super::{open, put, stream_key};
-use crate::device::shared_opt_in_bytes_max;
-use crate::kernel::{
-    CapturedArgs, Launch, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX, kernel, opt_in_shared,
-    shared_opt_in_bytes,
-};
-use crate::memory::{Allocation, Kind};
+use super::function::active_blocks_per_sm;
+use super::{open, stream_key};
+use crate::command::Command;
+use crate::ffi::{In, KernelArgs, Out};
+use crate::kernel::{CapturedArgs, Launch, SHARED_BYTES_PER_BLOCK, Shape, kernel, shared_opt_in_bytes};
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard, say};
+use crate::stream::StreamKey;
 
-/// # Safety
-/// `args` holds a pointer to a value for each parameter of the kernel behind `stub`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaLaunchKernel(
-    stub: *const c_void,
-    grid: dim3,
-    block: dim3,
-    args: *mut *mut c_void,
-    dynamic_shared_bytes: usize,
-    stream: *mut c_void,
-) -> Code {
-    let shape = Shape {
+use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
+
+/// A launch as the program describes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    pub stub: *const c_void,
+    pub shape: Shape,
+    pub args: KernelArgs,
+    /// All blocks must be able to run at once.
+    pub cooperative: bool,
+    /// Instead of the stream's.
+    pub priority: Option<i32>,
+}
+
+/// The shape that CUDA's structures describe.
+pub fn shape(grid: dim3, block: dim3, dynamic_shared_bytes: usize) -> Shape {
+    Shape {
         grid: [grid.x, grid.y, grid.z],
         block: [block.x, block.y, block.z],
         dynamic_shared_bytes: dynamic_shared_bytes as u64,
-    };
-    // SAFETY: the caller says so.
-    guard("cudaLaunchKernel", 0, || unsafe { launch(stub, shape, args.cast_const().cast(), stream) })
+    }
+}
+
+impl Asked {
+    fn plain(stub: *const c_void, shape: Shape, args: KernelArgs) -> Asked {
+        Asked { stub, shape, args, cooperative: false, priority: None }
+    }
+
+    /// Checks the launch for a device and copies its arguments.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidDeviceFunction`, `cudaErrorInvalidConfiguration`, `cudaErrorInvalidValue` (shared memory, no
+    /// arguments), `cudaErrorCooperativeLaunchTooLarge`.
+    pub fn prepare(&self, runtime: &Runtime, device: u32, stream_priority: i32) -> Result<Launch, Code> {
+        let kernel = kernel(self.stub)?;
+        let shared_bytes_max = SHARED_BYTES_PER_BLOCK.max(shared_opt_in_bytes(self.stub));
+        self.shape.check(kernel.entry.static_shared_bytes, shared_bytes_max)?;
+        if self.cooperative {
+            let info = runtime.device(device)?;
+            let threads = u32::try_from(self.shape.threads_per_block()).unwrap_or(u32::MAX);
+            let blocks = active_blocks_per_sm(info, &kernel, threads, self.shape.dynamic_shared_bytes);
+            if self.shape.blocks() > u64::from(blocks) * u64::from(info.sms) {
+                return Err(Code::cudaErrorCooperativeLaunchTooLarge);
+            }
+        }
+        let params = kernel.params();
+        if self.args.is_null() && !params.is_empty() {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        // SAFETY: the program passes one pointer per parameter of the kernel, as CUDA demands.
+        let args = unsafe { CapturedArgs::capture(params, self.args.pointers()) };
+        let priority = self.priority.unwrap_or(stream_priority);
+        Ok(Launch { kernel, shape: self.shape, args, device, priority })
+    }
+
+    fn submit(&self, stream: *mut c_void) -> Result<(), Code> {
+        let (runtime, device) = open()?;
+        let key: StreamKey = stream_key(stream, device);
+        let properties = runtime.streams.lock().describe(key).map_err(invalid_stream)?;
+        if properties.device != device {
+            return Err(Code::cudaErrorInvalidResourceHandle);
+        }
+        let launch = self.prepare(runtime, device, properties.priority)?;
+        runtime.submit(key, Command::Kernel(launch)).map(drop)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaLaunchKernel(
+    stub: *const c_void,
+    grid: dim3,
+    block: dim3,
+    args: KernelArgs,
+    dynamic_shared_bytes: usize,
+    stream: *mut c_void,
+) -> Code {
+    guard("cudaLaunchKernel", 0, || {
+        Asked::plain(stub, shape(grid, block, dynamic_shared_bytes), args).submit(stream)
+    })
 }
 
 /// nvcc's newer host code asks for a handle once and launches by it; the handle is the stub.
-///
-/// # Safety
-/// `handle` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cudaGetKernel(handle: *mut *const c_void, stub: *const c_void) -> Code {
-    // SAFETY: the caller says so.
-    guard("__cudaGetKernel", 0, || unsafe { put(handle, stub) })
+pub extern "C" fn __cudaGetKernel(handle: Out<*const c_void>, stub: *const c_void) -> Code {
+    guard("__cudaGetKernel", 0, || handle.put(stub))
 }
 
-/// # Safety
-/// As for [`cudaLaunchKernel`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cudaLaunchKernel(
+pub extern "C" fn __cudaLaunchKernel(
     handle: *const c_void,
     grid: dim3,
     block: dim3,
-    args: *mut *mut c_void,
+    args: KernelArgs,
     dynamic_shared_bytes: usize,
     stream: *mut c_void,
 ) -> Code {
-    // SAFETY: the caller says so.
-    unsafe { cudaLaunchKernel(handle, grid, block, args, dynamic_shared_bytes, stream) }
+    cudaLaunchKernel(handle, grid, block, args, dynamic_shared_bytes, stream)
 }
 
-/// # Safety
-/// As for [`cudaLaunchKernel`].
-unsafe fn launch(
-    stub: *const c_void,
-    shape: Shape,
-    args: *const *const c_void,
-    stream: *mut c_void,
-) -> Result<(), Code> {
-    let (runtime, device) = open()?;
-    let kernel = kernel(stub)?;
-    let shared_bytes_max = SHARED_BYTES_PER_BLOCK.max(shared_opt_in_bytes(stub));
-    shape.check(kernel.entry.static_shared_bytes, shared_bytes_max)?;
-    let stream = stream_key(stream, device);
-    let (stream_device, priority) = runtime.streams.lock().describe(stream).map_err(invalid_stream)?;
-    if stream_device != device {
-        return Err(Code::cudaErrorInvalidResourceHandle);
-    }
-    let params = if kernel.entry.param_count == 0 {
-        &[][..]
-    } else {
-        // SAFETY: pointer and count belong together in an entry of this ABI version.
-        unsafe { std::slice::from_raw_parts(kernel.entry.params, kernel.entry.param_count as usize) }
-    };
-    // SAFETY: the caller vouches for `args`.
-    let args = unsafe { CapturedArgs::capture(params, args) };
-    let launch = Launch { kernel, shape, args, device, priority };
-    runtime.enqueue(stream, Vec::new(), move || run(runtime, &launch))?;
-    Ok(())
-}
-
-/// Runs the kernel on the CPU, then in the model; returns the modelled nanoseconds.
-fn run(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
-    let op = {
-        let mut compute = runtime.compute.lock();
-        let allocations: Vec<Allocation> = {
-            let memory = runtime.memory.lock();
-            memory.table.iter().filter(|allocation| allocation.kind != Kind::Pinned).copied().collect()
-        };
-        let mut profile = runtime.profile.as_ref().map(|profile| profile.lock());
-        compute.run(launch, &allocations, profile.as_deref_mut()).map_err(|failure| {
-            say(format_args!("kernel {}: {failure}", launch.kernel.name));
-            Code::cudaErrorLaunchFailure
-        })?
-    };
-    runtime.run_op(launch.device, op)
-}
-
-/// Registers and local memory are not known for CPU code and stay 0.
-///
-/// # Safety
-/// `attributes` is valid for writing.
+/// Blocks run to their end one after the other, so they all run "at once" only until the first waits for another: a
+/// kernel that synchronises its grid does not compile for virtual GPUs.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaFuncGetAttributes(
-    attributes: *mut cudaFuncAttributes,
+pub extern "C" fn cudaLaunchCooperativeKernel(
     stub: *const c_void,
+    grid: dim3,
+    block: dim3,
+    args: KernelArgs,
+    dynamic_shared_bytes: usize,
+    stream: *mut c_void,
 ) -> Code {
-    guard("cudaFuncGetAttributes", 0, || {
-        let (runtime, device) = open()?;
-        let kernel = kernel(stub)?;
-        let capability = runtime.device(device)?.compute_capability;
-        let version = c_int::try_from(capability.0 * 10 + capability.1).unwrap_or(0);
-        // SAFETY: the structure is made of integers, for which zero is a value.
-        let mut filled: cudaFuncAttributes = unsafe { std::mem::zeroed() };
-        filled.sharedSizeBytes = kernel.entry.static_shared_bytes as usize;
-        filled.maxThreadsPerBlock = THREADS_PER_BLOCK_MAX.cast_signed();
-        filled.ptxVersion = version;
-        filled.binaryVersion = version;
-        let shared_bytes_max = SHARED_BYTES_PER_BLOCK.max(shared_opt_in_bytes(stub));
-        filled.maxDynamicSharedSizeBytes =
-            (shared_bytes_max - kernel.entry.static_shared_bytes).cast_signed();
-        // SAFETY: the caller says so.
-        unsafe { put(attributes, filled) }
+    guard("cudaLaunchCooperativeKernel", 0, || {
+        let plain = Asked::plain(stub, shape(grid, block, dynamic_shared_bytes), args);
+        Asked { cooperative: true, ..plain }.submit(stream)
     })
 }
 
-/// `cudaFuncAttributeMaxDynamicSharedMemorySize` is obeyed; the carve-out is a hint and has no effect.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, value: c_int) -> Code {
-    const MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
-    const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
-    guard("cudaFuncSetAttribute", 0, || {
-        let (runtime, device) = open()?;
-        let static_bytes = kernel(stub)?.entry.static_shared_bytes;
-        match attribute {
-            MAX_DYNAMIC_SHARED_MEMORY_SIZE => {
-                let wanted = u32::try_from(value).ok().and_then(|bytes| bytes.checked_add(static_bytes));
-                let allowed_bytes = shared_opt_in_bytes_max(runtime.device(device)?);
-                let bytes =
-                    wanted.filter(|&bytes| bytes <= allowed_bytes).ok_or(Code::cudaErrorInvalidValue)?;
-                opt_in_shared(stub, bytes);
-                Ok(())
+/// `cudaLaunchConfig_t` with attributes as plain numbers.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct LaunchConfig {
+    grid: dim3,
+    block: dim3,
+    dynamic_shared_bytes: usize,
+    stream: *mut c_void,
+    attributes: In<LaunchAttribute>,
+    attribute_count: u32,
+}
+
+/// `cudaLaunchAttribute`: the value is a union of 64 bytes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct LaunchAttribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<LaunchAttribute>() == 72);
+
+impl LaunchAttribute {
+    /// Takes one attribute into account. Hints about order and caches change nothing here: work of a stream never
+    /// overlaps.
+    fn apply(&self, asked: &mut Asked) -> Result<(), Code> {
+        const COOPERATIVE: u32 = 2;
+        const CLUSTER_DIMENSION: u32 = 4;
+        const PROGRAMMATIC_EVENT: u32 = 7;
+        const PRIORITY: u32 = 8;
+        const LAUNCH_COMPLETION_EVENT: u32 = 12;
+        const DEVICE_UPDATABLE_NODE: u32 = 13;
+        const LAST_KNOWN: u32 = 16;
+        match self.id {
+            COOPERATIVE => asked.cooperative = self.value[0] != 0,
+            PRIORITY => {
+                let priority = self.value[0].cast_signed() as c_int;
+                asked.priority = Some(priority.clamp(PRIORITY_GREATEST, PRIORITY_LEAST));
             }
-            PREFERRED_SHARED_MEMORY_CARVEOUT => Ok(()),
-            _ => Err(Code::cudaErrorInvalidValue),
+            CLUSTER_DIMENSION if self.value[..3].iter().any(|&blocks| blocks > 1) => {
+                say(format_args!(
+                    "virtual GPUs have no clusters of blocks: launch without a cluster dimension"
+                ));
+                return Err(Code::cudaErrorNotSupported);
+            }
+            PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT | DEVICE_UPDATABLE_NODE => {
+                say(format_args!("launch attribute {} is not supported on virtual GPUs", self.id));
+                return Err(Code::cudaErrorNotSupported);
+            }
+            0..=LAST_KNOWN => {}
+            _ => return Err(Code::cudaErrorInvalidValue),
         }
-    })
+        Ok(())
+    }
 }
 
-/// A hint without effect here.
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncSetCacheConfig(stub: *const c_void, _config: u32) -> Code {
-    guard("cudaFuncSetCacheConfig", 0, || kernel(stub).map(drop))
-}
-
-/// Blocks of a kernel that fit on one multiprocessor, limited by threads, blocks and shared memory; registers are not
-/// known for CPU code.
-///
-/// # Safety
-/// `count` is valid for writing.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-    count: *mut c_int,
+pub extern "C" fn cudaLaunchKernelExC(
+    config: In<LaunchConfig>,
     stub: *const c_void,
-    threads_per_block: c_int,
-    dynamic_shared_bytes: usize,
+    args: KernelArgs,
 ) -> Code {
-    guard("cudaOccupancyMaxActiveBlocksPerMultiprocessor", 0, || {
-        let (runtime, device) = open()?;
-        let static_bytes = kernel(stub)?.entry.static_shared_bytes as usize;
-        let threads = u32::try_from(threads_per_block).ok().filter(|&threads| threads > 0);
-        let threads = threads.ok_or(Code::cudaErrorInvalidValue)?;
-        let device = runtime.device(device)?;
-        let shared_bytes = static_bytes.saturating_add(dynamic_shared_bytes);
-        let by_shared = (device.shared_bytes_per_sm as usize).checked_div(shared_bytes).unwrap_or(usize::MAX);
-        let by_threads = if threads > THREADS_PER_BLOCK_MAX { 0 } else { device.threads_per_sm / threads };
-        let blocks = by_threads.min(device.blocks_per_sm).min(u32::try_from(by_shared).unwrap_or(u32::MAX));
-        // SAFETY: the caller says so.
-        unsafe { put(count, blocks.cast_signed()) }
+    guard("cudaLaunchKernelExC", 0, || {
+        let config = config.get()?;
+        let shape = shape(config.grid, config.block, config.dynamic_shared_bytes);
+        let mut asked = Asked::plain(stub, shape, args);
+        for attribute in config.attributes.all(config.attribute_count as usize)? {
+            attribute.apply(&mut asked)?;
+        }
+        asked.submit(config.stream)
     })
 }

@@ -10,6 +10,7 @@ use eager_gpu_model::{Advice, AllocId, AllocKind, Location, Op, Range};
 use eager_vgpu_link::Request;
 
 use super::{open, stream_key};
+use crate::command::Command;
 use crate::memory::Kind;
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
@@ -98,9 +99,8 @@ pub extern "C" fn cudaMemPrefetchAsync(
             return Err(Code::cudaErrorInvalidValue);
         }
         let (Managed { alloc, device, range }, to) = managed.at(runtime, location.target(runtime)?)?;
-        let prefetch = move || runtime.run_op(device, Op::Prefetch { alloc, range, to });
-        runtime.enqueue(stream_key(stream, current), Vec::new(), prefetch)?;
-        Ok(())
+        let prefetch = Command::Model(device, Op::Prefetch { alloc, range, to });
+        runtime.submit(stream_key(stream, current), prefetch).map(drop)
     })
 }
 

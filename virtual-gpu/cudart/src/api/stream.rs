@@ -5,56 +5,44 @@
 use core::ffi::{c_int, c_void};
 
 use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
-use super::{open, put, stream_key};
-use crate::runtime::invalid_stream;
+use super::{open, stream_key};
+use crate::command::{Callback, Command, HostFunction};
+use crate::ffi::Out;
+use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
-use crate::stream::StreamKey;
+use crate::stream::Properties;
 
 const NON_BLOCKING: u32 = 1;
 
-/// # Safety
-/// `stream` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamCreate(stream: *mut *mut c_void) -> Code {
-    // SAFETY: the caller says so.
-    guard("cudaStreamCreate", 0, || unsafe { create(stream, 0, PRIORITY_LEAST) })
+pub extern "C" fn cudaStreamCreate(stream: Out<*mut c_void>) -> Code {
+    guard("cudaStreamCreate", 0, || create(stream, 0, PRIORITY_LEAST))
 }
 
-/// # Safety
-/// `stream` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamCreateWithFlags(stream: *mut *mut c_void, flags: u32) -> Code {
-    // SAFETY: the caller says so.
-    guard("cudaStreamCreateWithFlags", 0, || unsafe { create(stream, flags, PRIORITY_LEAST) })
+pub extern "C" fn cudaStreamCreateWithFlags(stream: Out<*mut c_void>, flags: u32) -> Code {
+    guard("cudaStreamCreateWithFlags", 0, || create(stream, flags, PRIORITY_LEAST))
 }
 
 /// Priorities outside the range are moved into it, as CUDA does.
-///
-/// # Safety
-/// `stream` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamCreateWithPriority(
-    stream: *mut *mut c_void,
+pub extern "C" fn cudaStreamCreateWithPriority(
+    stream: Out<*mut c_void>,
     flags: u32,
     priority: c_int,
 ) -> Code {
-    // SAFETY: the caller says so.
-    guard("cudaStreamCreateWithPriority", 0, || unsafe { create(stream, flags, priority) })
+    guard("cudaStreamCreateWithPriority", 0, || create(stream, flags, priority))
 }
 
-/// # Safety
-/// `stream` is valid for writing.
-unsafe fn create(stream: *mut *mut c_void, flags: u32, priority: c_int) -> Result<(), Code> {
+fn create(stream: Out<*mut c_void>, flags: u32, priority: c_int) -> Result<(), Code> {
     let (runtime, device) = open()?;
-    if stream.is_null() || flags & !NON_BLOCKING != 0 {
+    stream.check()?;
+    if flags & !NON_BLOCKING != 0 {
         return Err(Code::cudaErrorInvalidValue);
     }
     let priority = priority.clamp(PRIORITY_GREATEST, PRIORITY_LEAST);
-    match runtime.streams.lock().create(device, priority, flags & NON_BLOCKING == 0) {
-        // SAFETY: the caller says so.
-        StreamKey::Created(handle) => unsafe { put(stream, handle as *mut c_void) },
-        StreamKey::Default { .. } => Err(Code::cudaErrorUnknown),
-    }
+    let properties = Properties { device, priority, blocking: flags & NON_BLOCKING == 0 };
+    stream.put(runtime.streams.lock().create(properties) as *mut c_void)
 }
 
 /// Returns at once; what is enqueued still runs.
@@ -85,26 +73,99 @@ pub extern "C" fn cudaStreamQuery(stream: *mut c_void) -> Code {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaStreamWaitEvent(stream: *mut c_void, event: *mut c_void, _flags: u32) -> Code {
+pub extern "C" fn cudaStreamWaitEvent(stream: *mut c_void, event: *mut c_void, flags: u32) -> Code {
+    const EXTERNAL: u32 = 1;
     guard("cudaStreamWaitEvent", 0, || {
         let (runtime, device) = open()?;
+        if flags & !EXTERNAL != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
         let recorded = {
             let events = runtime.events.lock();
             let event = events.get(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle)?;
             event.recorded.clone()
         };
-        runtime.enqueue(stream_key(stream, device), recorded.into_iter().collect(), || Ok(0)).map(drop)
+        let waits = recorded.into_iter().collect();
+        runtime.enqueue(stream_key(stream, device), waits, Command::Nothing).map(drop)
     })
 }
 
-/// # Safety
-/// `priority` is valid for writing.
+fn describe(stream: *mut c_void) -> Result<Properties, Code> {
+    let (runtime, device) = open()?;
+    runtime.streams.lock().describe(stream_key(stream, device)).map_err(invalid_stream)
+}
+
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamGetPriority(stream: *mut c_void, priority: *mut c_int) -> Code {
-    guard("cudaStreamGetPriority", 0, || {
+pub extern "C" fn cudaStreamGetPriority(stream: *mut c_void, priority: Out<c_int>) -> Code {
+    guard("cudaStreamGetPriority", 0, || priority.put(describe(stream)?.priority))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaStreamGetFlags(stream: *mut c_void, flags: Out<u32>) -> Code {
+    guard("cudaStreamGetFlags", 0, || flags.put(if describe(stream)?.blocking { 0 } else { NON_BLOCKING }))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaStreamGetDevice(stream: *mut c_void, device: Out<c_int>) -> Code {
+    guard("cudaStreamGetDevice", 0, || device.put(describe(stream)?.device.cast_signed()))
+}
+
+/// A number that no other stream of the process has, default streams included.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaStreamGetId(stream: *mut c_void, id: Out<u64>) -> Code {
+    guard("cudaStreamGetId", 0, || {
         let (runtime, device) = open()?;
-        let described = runtime.streams.lock().describe(stream_key(stream, device));
-        // SAFETY: the caller says so.
-        unsafe { put(priority, described.map_err(invalid_stream)?.1) }
+        let key = stream_key(stream, device);
+        runtime.streams.lock().describe(key).map_err(invalid_stream)?;
+        id.put(key.id())
     })
+}
+
+/// Managed memory is visible to every stream here; the call only checks what it is given.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaStreamAttachMemAsync(
+    stream: *mut c_void,
+    pointer: *mut c_void,
+    _bytes: usize,
+    flags: u32,
+) -> Code {
+    const ATTACH_FLAGS: [u32; 3] = [1, 2, 4];
+    guard("cudaStreamAttachMemAsync", 0, || {
+        let (runtime, device) = open()?;
+        runtime.streams.lock().describe(stream_key(stream, device)).map_err(invalid_stream)?;
+        let known = runtime.memory.lock().table.find(pointer as u64).is_some();
+        if known && ATTACH_FLAGS.contains(&flags) { Ok(()) } else { Err(Code::cudaErrorInvalidValue) }
+    })
+}
+
+/// The function runs on the stream's own thread and must not call CUDA (`cudaErrorNotPermitted`).
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaLaunchHostFunc(
+    stream: *mut c_void,
+    function: Option<extern "C" fn(*mut c_void)>,
+    data: *mut c_void,
+) -> Code {
+    guard("cudaLaunchHostFunc", 0, || {
+        let function = function.ok_or(Code::cudaErrorInvalidValue)?;
+        submit(stream, Command::Host(HostFunction { function, data }))
+    })
+}
+
+/// As [`cudaLaunchHostFunc`], but also called when earlier work has failed, with its code.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaStreamAddCallback(
+    stream: *mut c_void,
+    function: Option<extern "C" fn(*mut c_void, Code, *mut c_void)>,
+    data: *mut c_void,
+    flags: u32,
+) -> Code {
+    guard("cudaStreamAddCallback", 0, || {
+        let function = function.filter(|_| flags == 0).ok_or(Code::cudaErrorInvalidValue)?;
+        submit(stream, Command::Callback(Callback { function, stream, data }))
+    })
+}
+
+fn submit(stream: *mut c_void, command: Command) -> Result<(), Code> {
+    let (runtime, device): (&'static Runtime, u32) = open()?;
+    runtime.submit(stream_key(stream, device), command).map(drop)
 }

@@ -5,25 +5,63 @@
 
 use core::ffi::c_void;
 
-use super::transfer::{End, Return, copy_between};
-use super::{open, put, stream_key};
+use super::copy::{Return, submit_copy};
+use super::{open, stream_key};
+use crate::ffi::Out;
 use crate::kernel::variable;
 use crate::status::{Code, guard};
-use crate::stream::StreamKey;
-use crate::transfer::{Direction, Place};
+use crate::stream::default_stream;
+use crate::transfer::{Copy, Direction};
 
-/// The part of a variable from `offset` on.
-fn variable_end(symbol: *const c_void, offset: usize, bytes: usize) -> Result<End, Code> {
+/// Address of `bytes` of a variable from `offset` on.
+///
+/// # Errors
+/// `cudaErrorInvalidSymbol`, `cudaErrorInvalidValue` if the variable is not that long.
+pub fn symbol_address(symbol: *const c_void, offset: usize, bytes: usize) -> Result<u64, Code> {
     let variable = variable(symbol)?;
     let end = (offset as u64).checked_add(bytes as u64).filter(|&end| end <= variable.bytes);
     end.ok_or(Code::cudaErrorInvalidValue)?;
-    Ok(End { address: variable.address + offset as u64, place: Place::Variable })
+    Ok(variable.address + offset as u64)
 }
 
-/// # Safety
-/// `from` is readable for `bytes`.
+/// A copy to a symbol: to the device, whatever side it comes from.
+///
+/// # Errors
+/// As [`symbol_address`]; `cudaErrorInvalidMemcpyDirection` for a direction that leaves the device.
+pub fn copy_to_symbol(
+    symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: u32,
+) -> Result<Copy, Code> {
+    let direction = match Direction::new(kind)? {
+        Direction::HostToHost | Direction::DeviceToHost => return Err(Code::cudaErrorInvalidMemcpyDirection),
+        direction => direction,
+    };
+    Ok(Copy::line(symbol_address(symbol, offset, bytes)?, from as u64, bytes as u64, direction))
+}
+
+/// A copy from a symbol.
+///
+/// # Errors
+/// As [`symbol_address`]; `cudaErrorInvalidMemcpyDirection` for a direction that begins on the host.
+pub fn copy_from_symbol(
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: u32,
+) -> Result<Copy, Code> {
+    let direction = match Direction::new(kind)? {
+        Direction::HostToHost | Direction::HostToDevice => return Err(Code::cudaErrorInvalidMemcpyDirection),
+        direction => direction,
+    };
+    Ok(Copy::line(to as u64, symbol_address(symbol, offset, bytes)?, bytes as u64, direction))
+}
+
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemcpyToSymbol(
+pub extern "C" fn cudaMemcpyToSymbol(
     symbol: *const c_void,
     from: *const c_void,
     bytes: usize,
@@ -32,17 +70,13 @@ pub unsafe extern "C" fn cudaMemcpyToSymbol(
 ) -> Code {
     guard("cudaMemcpyToSymbol", bytes, || {
         let (runtime, device) = open()?;
-        let (to, from) = (variable_end(symbol, offset, bytes)?, End::new(runtime, from, bytes)?);
-        let (stream, direction) = (StreamKey::Default { device }, Direction::new(kind)?);
-        // SAFETY: the variable is that long, and the caller vouches for `from`.
-        unsafe { copy_between(runtime, stream, to, from, bytes, direction, Return::AtEnd) }
+        let copy = copy_to_symbol(symbol, from, bytes, offset, kind)?;
+        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
     })
 }
 
-/// # Safety
-/// `from` is readable for `bytes` until the copy is over.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemcpyToSymbolAsync(
+pub extern "C" fn cudaMemcpyToSymbolAsync(
     symbol: *const c_void,
     from: *const c_void,
     bytes: usize,
@@ -52,17 +86,13 @@ pub unsafe extern "C" fn cudaMemcpyToSymbolAsync(
 ) -> Code {
     guard("cudaMemcpyToSymbolAsync", bytes, || {
         let (runtime, device) = open()?;
-        let (to, from) = (variable_end(symbol, offset, bytes)?, End::new(runtime, from, bytes)?);
-        let (stream, direction) = (stream_key(stream, device), Direction::new(kind)?);
-        // SAFETY: the variable is that long, and the caller vouches for `from`.
-        unsafe { copy_between(runtime, stream, to, from, bytes, direction, Return::Early) }
+        let copy = copy_to_symbol(symbol, from, bytes, offset, kind)?;
+        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
     })
 }
 
-/// # Safety
-/// `to` is writable for `bytes`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaMemcpyFromSymbol(
+pub extern "C" fn cudaMemcpyFromSymbol(
     to: *mut c_void,
     symbol: *const c_void,
     bytes: usize,
@@ -71,31 +101,39 @@ pub unsafe extern "C" fn cudaMemcpyFromSymbol(
 ) -> Code {
     guard("cudaMemcpyFromSymbol", bytes, || {
         let (runtime, device) = open()?;
-        let (to, from) = (End::new(runtime, to, bytes)?, variable_end(symbol, offset, bytes)?);
-        let (stream, direction) = (StreamKey::Default { device }, Direction::new(kind)?);
-        // SAFETY: the variable is that long, and the caller vouches for `to`.
-        unsafe { copy_between(runtime, stream, to, from, bytes, direction, Return::AtEnd) }
+        let copy = copy_from_symbol(to, symbol, bytes, offset, kind)?;
+        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
     })
 }
 
-/// # Safety
-/// `address` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaGetSymbolAddress(address: *mut *mut c_void, symbol: *const c_void) -> Code {
+pub extern "C" fn cudaMemcpyFromSymbolAsync(
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: u32,
+    stream: *mut c_void,
+) -> Code {
+    guard("cudaMemcpyFromSymbolAsync", bytes, || {
+        let (runtime, device) = open()?;
+        let copy = copy_from_symbol(to, symbol, bytes, offset, kind)?;
+        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetSymbolAddress(address: Out<*mut c_void>, symbol: *const c_void) -> Code {
     guard("cudaGetSymbolAddress", 0, || {
         open()?;
-        // SAFETY: the caller says so.
-        unsafe { put(address, variable(symbol)?.address as *mut c_void) }
+        address.put(variable(symbol)?.address as *mut c_void)
     })
 }
 
-/// # Safety
-/// `bytes` is valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaGetSymbolSize(bytes: *mut usize, symbol: *const c_void) -> Code {
+pub extern "C" fn cudaGetSymbolSize(bytes: Out<usize>, symbol: *const c_void) -> Code {
     guard("cudaGetSymbolSize", 0, || {
         open()?;
-        // SAFETY: the caller says so.
-        unsafe { put(bytes, variable(symbol)?.bytes as usize) }
+        bytes.put(usize::try_from(variable(symbol)?.bytes).unwrap_or(usize::MAX))
     })
 }

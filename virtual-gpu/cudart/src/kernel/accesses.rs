@@ -81,7 +81,7 @@ pub fn model_accesses(touched: &[Touched], global_bytes: u64) -> Vec<Access> {
     touched
         .iter()
         .filter_map(|touched| match touched.allocation.kind {
-            Kind::Pinned => None,
+            Kind::Pinned { .. } => None,
             Kind::Modelled { alloc, .. } => Some(Access {
                 alloc,
                 ranges: touched.ranges.clone(),

@@ -13,5 +13,8 @@ mod run;
 pub use args::CapturedArgs;
 pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
 pub use profile::Profile;
-pub use registry::{add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes, variable};
+pub use registry::{
+    CpuKernel, add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes, variable,
+    variable_at,
+};
 pub use run::{Compute, Launch};

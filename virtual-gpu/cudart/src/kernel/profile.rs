@@ -90,7 +90,7 @@ impl KernelProfile {
             .iter()
             .filter_map(|touched| match touched.allocation.kind {
                 Kind::Modelled { alloc, .. } => Some((alloc, touched)),
-                Kind::Pinned => None,
+                Kind::Pinned { .. } => None,
             })
             .flat_map(|(alloc, touched)| {
                 touched.ranges.iter().map(move |range| ((alloc, range.offset), range.bytes))

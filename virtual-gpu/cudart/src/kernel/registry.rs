@@ -8,7 +8,7 @@
 use core::ffi::{CStr, c_char, c_void};
 use std::collections::BTreeMap;
 
-use eager_exec::abi::{KERNEL_ABI_VERSION, KernelEntry, KernelTable, VariableEntry};
+use eager_exec::abi::{KERNEL_ABI_VERSION, KernelEntry, KernelTable, ParamDesc, VariableEntry};
 use parking_lot::Mutex;
 
 use crate::status::{Code, say};
@@ -18,6 +18,14 @@ use crate::status::{Code, say};
 pub struct CpuKernel {
     pub name: &'static str,
     pub entry: &'static KernelEntry,
+}
+
+impl CpuKernel {
+    /// Size and alignment of each parameter.
+    pub fn params(&self) -> &'static [ParamDesc] {
+        // SAFETY: pointer and count belong together in an entry of this ABI version, which stays (`add_table`'s contract).
+        unsafe { slice(self.entry.params, self.entry.param_count) }
+    }
 }
 
 // SAFETY: needed because an entry holds raw pointers. They lead to constants of the program that nobody writes and that
@@ -182,6 +190,14 @@ pub fn variable(symbol: *const c_void) -> Result<Variable, Code> {
         ));
         Code::cudaErrorInvalidSymbol
     })
+}
+
+/// The device variable that holds an address.
+pub fn variable_at(address: u64) -> Option<Variable> {
+    let registry = REGISTRY.lock();
+    let holds =
+        |variable: &&Variable| (variable.address..variable.address + variable.bytes).contains(&address);
+    registry.variables.values().find(holds).copied()
 }
 
 /// Allows a kernel more dynamic shared memory than every kernel gets.

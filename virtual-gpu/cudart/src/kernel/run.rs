@@ -14,7 +14,7 @@ use super::args::CapturedArgs;
 use super::check::Shape;
 use super::profile::{LaunchSample, Profile};
 use super::registry::CpuKernel;
-use crate::memory::{Allocation, Kind};
+use crate::memory::Allocation;
 
 /// Flag of a kernel entry: memory accesses are recorded.
 const RECORDS_TOUCHES: u32 = 1;
@@ -135,9 +135,7 @@ fn pointed_allocations(args: &CapturedArgs, allocations: &[Allocation]) -> Vec<A
 
 fn model_op(launch: &Launch, mut touched: Vec<Touched>, cost: LaunchCost) -> Op {
     // Memory of another device's context is reached over the link on a real machine; the model has no such path.
-    touched.retain(|touched| {
-        touched.allocation.device == launch.device && touched.allocation.kind != Kind::Pinned
-    });
+    touched.retain(|touched| touched.allocation.device == launch.device && !touched.allocation.is_pinned());
     Op::Kernel(Kernel {
         priority: launch.priority,
         launches: 1,

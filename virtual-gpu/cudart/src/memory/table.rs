@@ -9,8 +9,8 @@ use eager_gpu_model::{AllocId, AllocKind, Range};
 /// Where an allocation lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `cudaMallocHost`: page-locked host memory, unknown to the model.
-    Pinned,
+    /// Page-locked host memory, unknown to the model: the runtime's own or the program's, registered with these flags.
+    Pinned { flags: u32, registered: bool },
     /// Known to the model.
     Modelled { alloc: AllocId, kind: AllocKind },
 }
@@ -25,6 +25,10 @@ pub struct Allocation {
 }
 
 impl Allocation {
+    pub fn is_pinned(&self) -> bool {
+        matches!(self.kind, Kind::Pinned { .. })
+    }
+
     /// The range from `address` on, or `None` if it would leave the allocation.
     pub fn range(&self, address: u64, bytes: u64) -> Option<Range> {
         let offset = address.checked_sub(self.address)?;
@@ -55,6 +59,12 @@ impl Table {
         self.by_address.get(&address)
     }
 
+    /// Whether any allocation has bytes in common with the range.
+    pub fn overlaps(&self, address: u64, bytes: u64) -> bool {
+        let last_before_end = self.by_address.range(..address.saturating_add(bytes)).next_back();
+        last_before_end.is_some_and(|(_, found)| found.address + found.bytes > address)
+    }
+
     pub fn remove(&mut self, address: u64) -> Option<Allocation> {
         self.by_address.remove(&address)
     }
@@ -80,6 +90,8 @@ mod tests {
         assert_eq!(allocation.range(0x1008, 9), None);
         assert_eq!(allocation.range(0x1008, u64::MAX), None);
         assert!(table.starting_at(0x1008).is_none());
+        assert!(table.overlaps(0xff0, 17) && table.overlaps(0x100f, 1) && table.overlaps(0, u64::MAX));
+        assert!(!table.overlaps(0xff0, 16) && !table.overlaps(0x1010, 16));
         assert!(table.remove(0x1000).is_some() && table.find(0x1008).is_none());
     }
 }

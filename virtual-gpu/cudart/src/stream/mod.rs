@@ -2,12 +2,14 @@
 //!
 //! Work on a device's default stream waits for all earlier work on its blocking streams, and work on a blocking stream
 //! waits for all earlier work on the default stream; streams made with `cudaStreamNonBlocking` stand apart (CUDA C++
-//! programming guide, "Default Stream"). Trap: enqueueing happens under one lock, so that "earlier" has one meaning.
+//! programming guide, "Default Stream"). A per-thread default stream is a blocking one. Trap: enqueueing happens under one lock, so that "earlier" has one meaning.
 
 mod completion;
+mod thread;
 mod worker;
 
 pub use completion::Completion;
+pub use thread::{default_stream, own_default_stream, with_own_default_stream};
 pub use worker::Work;
 
 use std::collections::BTreeMap;
@@ -21,20 +23,70 @@ use worker::Job;
 pub enum StreamKey {
     /// The default stream of a device.
     Default { device: u32 },
+    /// The default stream of one thread on a device.
+    PerThread { device: u32, thread: u64 },
     /// What `cudaStreamCreate…` gave out.
     Created(u64),
 }
 
+impl StreamKey {
+    /// A number for the stream that no other of the process has.
+    pub fn id(self) -> u64 {
+        const DEFAULT_IDS: u64 = 1 << 62;
+        const PER_THREAD_IDS: u64 = 1 << 63;
+        match self {
+            StreamKey::Created(handle) => handle,
+            StreamKey::Default { device } => DEFAULT_IDS | u64::from(device),
+            StreamKey::PerThread { device, thread } => PER_THREAD_IDS | thread << 16 | u64::from(device),
+        }
+    }
+
+    /// What a default stream is by its name alone, before it has any work.
+    fn implied(self) -> Option<Properties> {
+        match self {
+            StreamKey::Default { device } | StreamKey::PerThread { device, .. } => {
+                Some(Properties { device, priority: 0, blocking: true })
+            }
+            StreamKey::Created(_) => None,
+        }
+    }
+}
+
+/// What a stream was made as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Properties {
+    pub device: u32,
+    pub priority: i32,
+    /// Joins the device's default stream.
+    pub blocking: bool,
+}
+
 #[derive(Debug)]
 struct Stream {
-    device: u32,
-    priority: i32,
-    blocking: bool,
+    properties: Properties,
     /// Its work still counts for whoever waits for the device; no more may be added.
     destroyed: bool,
     /// Started with the first job.
     jobs: Option<Sender<Job>>,
     last: Option<Arc<Completion>>,
+}
+
+impl Stream {
+    fn new(properties: Properties) -> Stream {
+        Stream { properties, destroyed: false, jobs: None, last: None }
+    }
+
+    /// The worker ends after its last job.
+    fn end(&mut self) {
+        self.destroyed = true;
+        self.jobs = None;
+    }
+}
+
+impl Properties {
+    fn joins(&self, device: u32) -> bool {
+        self.blocking && self.device == device
+    }
 }
 
 /// All streams of the process.
@@ -58,38 +110,49 @@ impl Streams {
         Streams { streams: BTreeMap::new(), next_created: FIRST_CREATED, host_clock_ns: 0 }
     }
 
-    pub fn create(&mut self, device: u32, priority: i32, blocking: bool) -> StreamKey {
-        let key = StreamKey::Created(self.next_created);
+    /// Makes a stream; its handle.
+    pub fn create(&mut self, properties: Properties) -> u64 {
+        let handle = self.next_created;
         self.next_created += 1;
-        self.streams
-            .insert(key, Stream { device, priority, blocking, destroyed: false, jobs: None, last: None });
-        key
+        self.streams.insert(StreamKey::Created(handle), Stream::new(properties));
+        handle
     }
 
-    /// Ends the stream; what is enqueued still runs.
+    /// Ends a stream that was created; what is enqueued still runs.
     pub fn destroy(&mut self, key: StreamKey) -> Result<(), NoStream> {
         let stream = self.live_mut(key)?;
-        stream.destroyed = true;
-        // The worker ends after its last job.
-        stream.jobs = None;
+        if key.implied().is_some() {
+            return Err(NoStream);
+        }
+        stream.end();
+        self.forget_ended();
+        Ok(())
+    }
+
+    /// Ends the default streams of a thread.
+    pub fn end_thread(&mut self, ended: u64) {
+        for (key, stream) in &mut self.streams {
+            if matches!(key, StreamKey::PerThread { thread, .. } if *thread == ended) {
+                stream.end();
+            }
+        }
+        self.forget_ended();
+    }
+
+    fn forget_ended(&mut self) {
         self.streams.retain(|_, stream| {
             let has_work = stream.last.as_ref().is_some_and(|last| last.clock_ns().is_none());
             !stream.destroyed || has_work
         });
-        Ok(())
     }
 
     fn live_mut(&mut self, key: StreamKey) -> Result<&mut Stream, NoStream> {
         self.streams.get_mut(&key).filter(|stream| !stream.destroyed).ok_or(NoStream)
     }
 
-    /// Device and priority of a stream.
-    pub fn describe(&self, key: StreamKey) -> Result<(u32, i32), NoStream> {
-        match (key, self.streams.get(&key)) {
-            (_, Some(stream)) if !stream.destroyed => Ok((stream.device, stream.priority)),
-            (StreamKey::Default { device }, _) => Ok((device, 0)),
-            (StreamKey::Created(_), _) => Err(NoStream),
-        }
+    pub fn describe(&self, key: StreamKey) -> Result<Properties, NoStream> {
+        let known = self.streams.get(&key).filter(|stream| !stream.destroyed);
+        known.map(|stream| stream.properties).or(key.implied()).ok_or(NoStream)
     }
 
     /// Adds work behind everything it must follow: earlier work of the stream, `waits`, and what the rules of the
@@ -100,17 +163,10 @@ impl Streams {
         mut waits: Vec<Arc<Completion>>,
         work: Work,
     ) -> Result<Arc<Completion>, NoStream> {
-        if let StreamKey::Default { device } = key {
-            self.streams.entry(key).or_insert(Stream {
-                device,
-                priority: 0,
-                blocking: true,
-                destroyed: false,
-                jobs: None,
-                last: None,
-            });
+        if let Some(properties) = key.implied() {
+            self.streams.entry(key).or_insert_with(|| Stream::new(properties));
         }
-        let &mut Stream { blocking, device, .. } = self.live_mut(key)?;
+        let Properties { device, blocking, .. } = self.live_mut(key)?.properties;
         if blocking {
             waits.extend(self.implied_waits(key, device));
         }
@@ -129,7 +185,7 @@ impl Streams {
         let is_default = matches!(key, StreamKey::Default { .. });
         self.streams
             .iter()
-            .filter(|(other, stream)| stream.device == device && stream.blocking && **other != key)
+            .filter(|(other, stream)| **other != key && stream.properties.joins(device))
             .filter(|(other, _)| is_default || matches!(other, StreamKey::Default { .. }))
             .filter_map(|(_, stream)| stream.last.clone())
             .filter(|last| last.clock_ns().is_none_or(|ended_ns| ended_ns > self.host_clock_ns))
@@ -146,7 +202,7 @@ impl Streams {
     pub fn last_of_device(&self, device: u32) -> Vec<Arc<Completion>> {
         self.streams
             .values()
-            .filter(|stream| stream.device == device)
+            .filter(|stream| stream.properties.device == device)
             .filter_map(|stream| stream.last.clone())
             .collect()
     }
@@ -174,11 +230,15 @@ mod tests {
 
     const DEFAULT: StreamKey = StreamKey::Default { device: 0 };
 
+    fn created(streams: &mut Streams, blocking: bool) -> StreamKey {
+        StreamKey::Created(streams.create(Properties { device: 0, priority: 0, blocking }))
+    }
+
     #[test]
     fn the_default_stream_joins_blocking_streams_both_ways() {
         let mut streams = Streams::new();
-        let blocking = streams.create(0, 0, true);
-        let apart = streams.create(0, 0, false);
+        let blocking = created(&mut streams, true);
+        let apart = created(&mut streams, false);
         let (work, release) = held();
         let first = streams.enqueue(blocking, vec![], work).unwrap();
         let middle = streams.enqueue(DEFAULT, vec![], takes(10)).unwrap();
@@ -191,9 +251,22 @@ mod tests {
     }
 
     #[test]
+    fn threads_default_streams_join_the_device_s_own_but_not_each_other() {
+        let mut streams = Streams::new();
+        let [one, other] = [1, 2].map(|thread| StreamKey::PerThread { device: 0, thread });
+        let (work, release) = held();
+        let first = streams.enqueue(one, vec![], work).unwrap();
+        assert_eq!(streams.enqueue(other, vec![], takes(4)).unwrap().wait(), 4, "beside the held work");
+        let joined = streams.enqueue(DEFAULT, vec![], takes(1)).unwrap();
+        assert_eq!(joined.clock_ns(), None);
+        release.send(100).unwrap();
+        assert_eq!((joined.wait(), first.wait()), (101, 100));
+    }
+
+    #[test]
     fn destroyed_streams_finish_their_work_and_are_gone() {
         let mut streams = Streams::new();
-        let key = streams.create(0, 0, true);
+        let key = created(&mut streams, true);
         let (work, release) = held();
         let done = streams.enqueue(key, vec![], work).unwrap();
         streams.destroy(key).unwrap();
@@ -205,7 +278,7 @@ mod tests {
     #[test]
     fn work_enqueued_after_the_host_waited_starts_later() {
         let mut streams = Streams::new();
-        let (one, other) = (streams.create(0, 0, false), streams.create(0, 0, false));
+        let (one, other) = (created(&mut streams, false), created(&mut streams, false));
         let reached = streams.enqueue(one, vec![], takes(50)).unwrap().wait();
         streams.host_reached(reached);
         assert_eq!(streams.enqueue(other, vec![], takes(7)).unwrap().wait(), 57);

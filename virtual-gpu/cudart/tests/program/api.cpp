@@ -1,137 +1,13 @@
-// A program on the stand-in runtime, one scenario per run; its kernels are written by hand against the kernel ABI, so
-// that this test needs no device compiler. Trap: the structures below mirror `eager_exec::abi`, version 2.
-#include <cuda_runtime_api.h>
+// Calls of everyday programs: copies, streams, launches, questions, and what happens when things go wrong.
+#include "harness.h"
 
-#include <cstdint>
-#include <cstdio>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <string>
 #include <unistd.h>
-#include <vector>
 
-struct BlockContext {
-    uint32_t block_idx[3], block_dim[3], grid_dim[3], shared_bytes;
-    uint8_t *shared, *scratch;
-    uint64_t scratch_bytes, touch_base, touch_limit;
-    uint8_t *touch_map;
-    uint32_t touch_shift, reserved;
-    uint64_t global_bytes, flops32, flops64;
-    const struct Helpers *helpers;
-};
-struct Helpers {
-    uint8_t *(*grow_scratch)(BlockContext *, uint64_t);
-    int32_t (*vprintf)(const char *, const void *);
-    void (*trap)(BlockContext *);
-};
-struct ParamDesc { uint32_t size, align; };
-struct KernelEntry {
-    const char *name;
-    void (*run_block)(BlockContext *, const void *const *);
-    const ParamDesc *params;
-    uint32_t param_count, mode, static_shared_bytes, flags;
-};
-struct VariableEntry { const char *name; void *address; uint64_t bytes; };
-struct KernelTable {
-    uint32_t abi_version, kernel_count, variable_count, reserved;
-    const KernelEntry *kernels;
-    const VariableEntry *variables;
-    const void *device_code;
-};
-static_assert(sizeof(BlockContext) == 128 && sizeof(KernelEntry) == 40, "the ABI's sizes");
-
-extern "C" void eager_vgpu_register(const KernelTable *);
-extern "C" void **__cudaRegisterFatBinary(void *);
-extern "C" void __cudaRegisterFunction(void **, const char *, char *, const char *, int, void *, void *, dim3 *, dim3 *,
-                                       int *);
-extern "C" void __cudaRegisterVar(void **, char *, char *, const char *, int, size_t, int, int);
 extern "C" unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, cudaStream_t);
 extern "C" cudaError_t __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
 
-#define EXPECT(condition)                                                              \
-    do {                                                                               \
-        if (!(condition)) {                                                            \
-            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            std::exit(1);                                                              \
-        }                                                                              \
-    } while (0)
-#define OK(call) EXPECT((call) == cudaSuccess)
-
-// ---- kernels ----
-
-static int device_offset = 5;  // The device's copy of a __constant__ variable.
-static char shadow_offset;     // The host's shadow of it: only its address counts.
-
-static void touch(BlockContext *ctx, const void *address, bool write) {
-    uint64_t index = ((uint64_t)address - ctx->touch_base) >> ctx->touch_shift;
-    if (index > ctx->touch_limit) index = ctx->touch_limit;
-    ctx->touch_map[2 * index + write] = 1;
-    ctx->global_bytes += 4;
-}
-
-// values[i] = values[i] * factor + offset, for i < count
-static void scale_block(BlockContext *ctx, const void *const *args) {
-    int *values = *(int *const *)args[0];
-    int count = *(const int *)args[1], factor = *(const int *)args[2];
-    for (uint32_t thread = 0; thread < ctx->block_dim[0]; thread++) {
-        uint32_t i = ctx->block_idx[0] * ctx->block_dim[0] + thread;
-        if (i >= (uint32_t)count) continue;
-        touch(ctx, values + i, false);
-        touch(ctx, values + i, true);
-        values[i] = values[i] * factor + device_offset;
-        ctx->flops32 += 2;
-    }
-}
-static void trap_block(BlockContext *ctx, const void *const *) { ctx->helpers->trap(ctx); }
-static void wild_block(BlockContext *, const void *const *) { *(volatile int *)0x1230 = 1; }
-
-static const ParamDesc scale_params[] = {{8, 8}, {4, 4}, {4, 4}};
-static const KernelEntry kernels[] = {
-    {"_Z5scalePiii", scale_block, scale_params, 3, 0, 1024, 3},
-    {"_Z4trapv", trap_block, nullptr, 0, 0, 0, 0},
-    {"_Z4wildv", wild_block, nullptr, 0, 0, 0, 0},
-};
-static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {2, 3, 1, 0, kernels, variables, nullptr};
-
-// Host stubs: only their addresses count.
-static char scale_stub, trap_stub, wild_stub, orphan_stub;
-
-__attribute__((constructor(101))) static void register_cpu_code() { eager_vgpu_register(&table); }
-__attribute__((constructor)) static void register_host_code() {
-    static char blob;
-    void **handle = __cudaRegisterFatBinary(&blob);
-    auto add = [&](char *stub, const char *name) {
-        __cudaRegisterFunction(handle, stub, (char *)name, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
-    };
-    add(&scale_stub, "_Z5scalePiii");
-    add(&trap_stub, "_Z4trapv");
-    add(&wild_stub, "_Z4wildv");
-    add(&orphan_stub, "_Z6orphanv");
-    __cudaRegisterVar(handle, &shadow_offset, (char *)"offset", "offset", 0, sizeof device_offset, 1, 0);
-}
-
-static cudaError_t scale(int *values, int count, int factor, cudaStream_t stream = nullptr) {
-    void *args[] = {&values, &count, &factor};
-    return cudaLaunchKernel(&scale_stub, dim3((count + 255) / 256), dim3(256), args, 0, stream);
-}
-
-static std::vector<int> counting(int count) {
-    std::vector<int> values(count);
-    for (int i = 0; i < count; i++) values[i] = i;
-    return values;
-}
-
-static size_t free_bytes() {
-    size_t free = 0, total = 0;
-    OK(cudaMemGetInfo(&free, &total));
-    return free;
-}
-
-// ---- scenarios ----
-
-static void copies() {
+SCENARIO(copies, "copies") {
     const int count = 100000;
     const size_t bytes = count * sizeof(int);
     std::vector<int> in = counting(count), out(count);
@@ -171,7 +47,7 @@ static void copies() {
     OK(cudaFree(nullptr));
 }
 
-static void symbols() {
+SCENARIO(symbols, "symbols") {
     int value = 0, *a = nullptr;
     OK(cudaMemcpyFromSymbol(&value, &shadow_offset, sizeof value, 0, cudaMemcpyDeviceToHost));
     EXPECT(value == 5);
@@ -187,7 +63,7 @@ static void symbols() {
 }
 
 // Run with a capacity of 16 MiB (memory scale 1024).
-static void managed() {
+SCENARIO(managed, "managed") {
     const size_t bytes = 24 << 20;
     const int count = bytes / sizeof(int);
     OK(cudaFree(nullptr));
@@ -221,7 +97,7 @@ static void managed() {
 }
 
 // Run with two devices and a time scale that makes the kernel take long after its results are there.
-static void managed_elsewhere() {
+SCENARIO(managed_elsewhere, "managed-elsewhere") {
     const size_t bytes = 8 << 20;
     const int count = bytes / sizeof(int);
     int *values = nullptr, *copy = nullptr;
@@ -255,7 +131,7 @@ static void managed_elsewhere() {
 }
 
 // Run with a capacity of 16 MiB.
-static void out_of_memory() {
+SCENARIO(out_of_memory, "out-of-memory") {
     void *big = nullptr, *small = nullptr;
     EXPECT(cudaMalloc(&big, 17 << 20) == cudaErrorMemoryAllocation);
     EXPECT(cudaGetLastError() == cudaErrorMemoryAllocation && cudaGetLastError() == cudaSuccess);
@@ -268,7 +144,7 @@ static void out_of_memory() {
     OK(cudaMalloc(&big, 12 << 20));
 }
 
-static void streams() {
+SCENARIO(streams, "streams") {
     const int count = 1 << 16;
     int *values = nullptr;
     cudaStream_t one, other;
@@ -313,7 +189,7 @@ static void streams() {
     EXPECT(cudaEventRecord(start, nullptr) == cudaErrorInvalidResourceHandle);
 }
 
-static void launch_errors() {
+SCENARIO(launch_errors, "launch-errors") {
     int *values = nullptr, count = 1, factor = 1;
     OK(cudaMalloc((void **)&values, 1024));
     void *args[] = {&values, &count, &factor};
@@ -345,7 +221,7 @@ static void launch_errors() {
     EXPECT(cudaGetLastError() == cudaErrorLaunchFailure && cudaGetLastError() == cudaErrorLaunchFailure);
 }
 
-static void questions() {
+SCENARIO(questions, "questions") {
     EXPECT(std::string(cudaGetErrorString(cudaErrorMemoryAllocation)) == "out of memory");
     EXPECT(std::string(cudaGetErrorName(cudaErrorMemoryAllocation)) == "cudaErrorMemoryAllocation");
     EXPECT(std::string(cudaGetErrorName((cudaError_t)54321)) == "unrecognized error code");
@@ -368,7 +244,7 @@ static void questions() {
 }
 
 // Takes 10 MiB of a shared device of 16 MiB, says so, and holds it until its standard input ends.
-static void hold() {
+SCENARIO(hold, "hold") {
     void *held = nullptr;
     OK(cudaMalloc(&held, 10 << 20));
     std::puts("held");
@@ -377,7 +253,7 @@ static void hold() {
 }
 
 // Prints the code that a program gets for 10 MiB.
-static void take() {
+SCENARIO(take, "take") {
     void *taken = nullptr;
     std::printf("%d\n", (int)cudaMalloc(&taken, 10 << 20));
     cudaDeviceSynchronize();  // Must not repeat a complaint.
@@ -390,31 +266,16 @@ static void run_wild() {
 }
 
 // A fault of the program's own: nothing to say about kernels.
-static void fault_on_host() {
+SCENARIO(fault_on_host, "host-fault") {
     OK(cudaFree(nullptr));
     *(volatile int *)0x1230 = 1;
 }
 
+SCENARIO(wild, "wild") { run_wild(); }
+
 static void on_fault(int) { _exit(7); }
 
-static void own_handler() {
+SCENARIO(own_handler, "own-handler") {
     std::signal(SIGSEGV, on_fault);
     run_wild();
-}
-
-int main(int argc, char **argv) {
-    const struct { const char *name; void (*run)(); } scenarios[] = {
-        {"copies", copies},   {"symbols", symbols},     {"managed", managed}, {"out-of-memory", out_of_memory},
-        {"streams", streams}, {"launch-errors", launch_errors}, {"questions", questions},
-        {"hold", hold},       {"take", take},           {"managed-elsewhere", managed_elsewhere},
-        {"wild", run_wild},   {"host-fault", fault_on_host}, {"own-handler", own_handler},
-    };
-    for (auto &scenario : scenarios) {
-        if (argc == 2 && !std::strcmp(argv[1], scenario.name)) {
-            scenario.run();
-            return 0;
-        }
-    }
-    std::fprintf(stderr, "usage: %s SCENARIO\n", argv[0]);
-    return 2;
 }

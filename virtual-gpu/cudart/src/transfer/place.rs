@@ -1,12 +1,12 @@
-//! Copies and fills: which memory a pointer means, what the bytes do, what the model is told. The first and last part
-//! are pure.
+//! Which memory a pointer means, and what the model is told about copies and fills. Pure.
 //!
 //! Trap: a managed range is device memory to a copy that names the device side, and host memory to one that names the
 //! host side; the latter pulls resident pages back to the host, as a `memcpy` in the program would.
 
 use eager_gpu_model::{AllocId, AllocKind, Op, Range};
 
-use crate::memory::{Kind, Table};
+use super::{Extent, Region};
+use crate::memory::{Allocation, Kind};
 use crate::status::Code;
 
 /// Direction of a copy, as the program names it.
@@ -52,23 +52,31 @@ pub enum Place {
 }
 
 impl Place {
-    /// What `bytes` at `address` are.
+    /// What a block inside an allocation is. To the model it is as long as what is moved of it, in one piece; of
+    /// managed memory it is the whole span, because the pages between two rows move with them.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if they begin inside an allocation and end outside.
-    pub fn of(table: &Table, address: u64, bytes: u64) -> Result<Place, Code> {
-        let Some(allocation) = table.find(address) else { return Ok(Place::Host { pinned: false }) };
-        let range = allocation.range(address, bytes).ok_or(Code::cudaErrorInvalidValue)?;
+    /// `cudaErrorInvalidValue` if it ends outside the allocation.
+    pub fn inside(allocation: &Allocation, region: Region, extent: Extent) -> Result<Place, Code> {
+        let invalid = Code::cudaErrorInvalidValue;
+        let span = region.span(extent).ok_or(invalid)?;
+        let mut range = allocation.range(region.address, span).ok_or(invalid)?;
         Ok(match allocation.kind {
-            Kind::Pinned => Place::Host { pinned: true },
+            Kind::Pinned { .. } => Place::Host { pinned: true },
             Kind::Modelled { alloc, kind } => {
+                if kind == AllocKind::Device {
+                    range.bytes = extent.bytes().ok_or(invalid)?;
+                }
                 Place::Modelled { alloc, kind, device: allocation.device, range }
             }
         })
     }
 
-    fn is_pageable(self) -> bool {
-        self == Place::Host { pinned: false }
+    /// Host memory of which the runtime knows nothing.
+    pub const PAGEABLE: Place = Place::Host { pinned: false };
+
+    pub fn is_pageable(self) -> bool {
+        self == Place::PAGEABLE
     }
 
     fn is_on_device(self) -> bool {
@@ -119,6 +127,9 @@ fn move_ops(to: Place, to_device: bool, from: Place, from_device: bool) -> Vec<D
     let pinned = |place| place == Place::Host { pinned: true };
     match (arriving, leaving) {
         (Some((to, device, to_range)), Some((from, from_device, from_range))) if device == from_device => {
+            // They differ where one is managed memory with gaps between its rows.
+            let bytes = from_range.bytes.min(to_range.bytes);
+            let from_range = Range { bytes, ..from_range };
             vec![(device, Op::CopyOnDevice { from, from_range, to, to_offset: to_range.offset })]
         }
         (arriving, leaving) => {
@@ -153,28 +164,6 @@ pub fn fill_ops(place: Place) -> Result<Vec<DeviceOp>, Code> {
         Place::Host { pinned: true } | Place::Variable => Ok(Vec::new()),
         Place::Host { pinned: false } => Err(Code::cudaErrorInvalidValue),
     }
-}
-
-/// An address that stream work may carry to its worker.
-#[derive(Debug, Clone, Copy)]
-pub struct Address(pub u64);
-
-/// Moves the bytes; the ranges may overlap.
-///
-/// # Safety
-/// Both ranges are `bytes` long and accessible until the copy is done, and nobody else writes them meanwhile.
-pub unsafe fn move_bytes(to: Address, from: Address, bytes: usize) {
-    // SAFETY: the caller says so; `copy` allows overlap.
-    unsafe { std::ptr::copy(from.0 as *const u8, to.0 as *mut u8, bytes) };
-}
-
-/// Sets every byte.
-///
-/// # Safety
-/// The range is `bytes` long and writable until the fill is done.
-pub unsafe fn fill_bytes(to: Address, value: u8, bytes: usize) {
-    // SAFETY: the caller says so.
-    unsafe { std::ptr::write_bytes(to.0 as *mut u8, value, bytes) };
 }
 
 #[cfg(test)]

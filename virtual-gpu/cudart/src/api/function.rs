@@ -1,0 +1,191 @@
+//! Questions about kernels, and what can be set on them.
+//!
+//! Trap: registers and local memory are not known for CPU code; they stay 0 and limit nothing.
+
+use core::ffi::{c_char, c_int, c_void};
+
+use cudarc::runtime::sys::cudaFuncAttributes;
+use eager_vgpu_link::DeviceInfo;
+
+use super::open;
+use crate::device::shared_opt_in_bytes_max;
+use crate::ffi::Out;
+use crate::kernel::{
+    CpuKernel, SHARED_BYTES_PER_BLOCK, THREADS_PER_BLOCK_MAX, kernel, opt_in_shared, shared_opt_in_bytes,
+};
+use crate::status::{Code, guard};
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stub: *const c_void) -> Code {
+    guard("cudaFuncGetAttributes", 0, || {
+        let (runtime, device) = open()?;
+        let kernel = kernel(stub)?;
+        let capability = runtime.device(device)?.compute_capability;
+        let version = c_int::try_from(capability.0 * 10 + capability.1).unwrap_or(0);
+        // SAFETY: the structure is made of integers, for which zero is a value.
+        let mut filled: cudaFuncAttributes = unsafe { std::mem::zeroed() };
+        filled.sharedSizeBytes = kernel.entry.static_shared_bytes as usize;
+        filled.maxThreadsPerBlock = THREADS_PER_BLOCK_MAX.cast_signed();
+        filled.ptxVersion = version;
+        filled.binaryVersion = version;
+        filled.preferredShmemCarveout = -1;
+        let shared_bytes_max = SHARED_BYTES_PER_BLOCK.max(shared_opt_in_bytes(stub));
+        filled.maxDynamicSharedSizeBytes =
+            (shared_bytes_max - kernel.entry.static_shared_bytes).cast_signed();
+        attributes.put(filled)
+    })
+}
+
+/// `cudaFuncAttributeMaxDynamicSharedMemorySize` is obeyed; the carve-out is a hint and has no effect.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, value: c_int) -> Code {
+    const MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
+    const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
+    guard("cudaFuncSetAttribute", 0, || {
+        let (runtime, device) = open()?;
+        let static_bytes = kernel(stub)?.entry.static_shared_bytes;
+        match attribute {
+            MAX_DYNAMIC_SHARED_MEMORY_SIZE => {
+                let wanted = u32::try_from(value).ok().and_then(|bytes| bytes.checked_add(static_bytes));
+                let allowed_bytes = shared_opt_in_bytes_max(runtime.device(device)?);
+                let bytes =
+                    wanted.filter(|&bytes| bytes <= allowed_bytes).ok_or(Code::cudaErrorInvalidValue)?;
+                opt_in_shared(stub, bytes);
+                Ok(())
+            }
+            PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => Ok(()),
+            _ => Err(Code::cudaErrorInvalidValue),
+        }
+    })
+}
+
+/// A hint without effect here.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncSetCacheConfig(stub: *const c_void, config: u32) -> Code {
+    const PREFER_EQUAL: u32 = 3;
+    guard("cudaFuncSetCacheConfig", 0, || {
+        kernel(stub)?;
+        if config <= PREFER_EQUAL { Ok(()) } else { Err(Code::cudaErrorInvalidValue) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncGetName(name: Out<*const c_char>, stub: *const c_void) -> Code {
+    guard("cudaFuncGetName", 0, || name.put(kernel(stub)?.entry.name))
+}
+
+/// Offset and size of one parameter, laid out one behind the other as a GPU's constant bank holds them.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncGetParamInfo(
+    stub: *const c_void,
+    index: usize,
+    offset: Out<usize>,
+    bytes: Out<usize>,
+) -> Code {
+    guard("cudaFuncGetParamInfo", 0, || {
+        let mut end = 0_usize;
+        for (position, param) in kernel(stub)?.params().iter().enumerate() {
+            let start = end.next_multiple_of((param.align as usize).max(1));
+            if position == index {
+                bytes.put_if_wanted(param.size as usize);
+                return offset.put(start);
+            }
+            end = start + param.size as usize;
+        }
+        Err(Code::cudaErrorInvalidValue)
+    })
+}
+
+/// The handle is the stub, as everywhere here.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetFuncBySymbol(function: Out<*const c_void>, stub: *const c_void) -> Code {
+    guard("cudaGetFuncBySymbol", 0, || kernel(stub).and_then(|_| function.put(stub)))
+}
+
+/// As [`cudaGetFuncBySymbol`].
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetKernel(handle: Out<*const c_void>, stub: *const c_void) -> Code {
+    guard("cudaGetKernel", 0, || kernel(stub).and_then(|_| handle.put(stub)))
+}
+
+/// Blocks of a kernel that fit on one multiprocessor, limited by threads, blocks and shared memory.
+pub fn active_blocks_per_sm(
+    device: &DeviceInfo,
+    kernel: &CpuKernel,
+    threads_per_block: u32,
+    dynamic_shared_bytes: u64,
+) -> u32 {
+    let shared_bytes = dynamic_shared_bytes.saturating_add(u64::from(kernel.entry.static_shared_bytes));
+    let by_shared = u64::from(device.shared_bytes_per_sm).checked_div(shared_bytes).unwrap_or(u64::MAX);
+    let too_large = threads_per_block == 0 || threads_per_block > THREADS_PER_BLOCK_MAX;
+    let by_threads = if too_large { 0 } else { device.threads_per_sm / threads_per_block };
+    by_threads.min(device.blocks_per_sm).min(u32::try_from(by_shared).unwrap_or(u32::MAX))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    count: Out<c_int>,
+    stub: *const c_void,
+    threads_per_block: c_int,
+    dynamic_shared_bytes: usize,
+) -> Code {
+    guard("cudaOccupancyMaxActiveBlocksPerMultiprocessor", 0, || {
+        occupancy(count, stub, threads_per_block, dynamic_shared_bytes)
+    })
+}
+
+/// The one flag is about a cache and changes nothing here.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    count: Out<c_int>,
+    stub: *const c_void,
+    threads_per_block: c_int,
+    dynamic_shared_bytes: usize,
+    flags: u32,
+) -> Code {
+    const DISABLE_CACHING_OVERRIDE: u32 = 1;
+    guard("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 0, || {
+        if flags & !DISABLE_CACHING_OVERRIDE != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        occupancy(count, stub, threads_per_block, dynamic_shared_bytes)
+    })
+}
+
+fn occupancy(
+    count: Out<c_int>,
+    stub: *const c_void,
+    threads_per_block: c_int,
+    dynamic_shared_bytes: usize,
+) -> Result<(), Code> {
+    let (runtime, device) = open()?;
+    let kernel = kernel(stub)?;
+    let threads = positive(threads_per_block)?;
+    let device = runtime.device(device)?;
+    count.put(active_blocks_per_sm(device, &kernel, threads, dynamic_shared_bytes as u64).cast_signed())
+}
+
+fn positive(number: c_int) -> Result<u32, Code> {
+    u32::try_from(number).ok().filter(|&number| number > 0).ok_or(Code::cudaErrorInvalidValue)
+}
+
+/// What is left of a multiprocessor's shared memory for each of `blocks` blocks beside the static part.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaOccupancyAvailableDynamicSMemPerBlock(
+    bytes: Out<usize>,
+    stub: *const c_void,
+    blocks: c_int,
+    threads_per_block: c_int,
+) -> Code {
+    guard("cudaOccupancyAvailableDynamicSMemPerBlock", 0, || {
+        let (runtime, device) = open()?;
+        let kernel = kernel(stub)?;
+        let (blocks, threads) = (positive(blocks)?, positive(threads_per_block)?);
+        let device = runtime.device(device)?;
+        if blocks > active_blocks_per_sm(device, &kernel, threads, 0) {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let per_block = (device.shared_bytes_per_sm / blocks).min(shared_opt_in_bytes_max(device));
+        bytes.put((per_block - kernel.entry.static_shared_bytes.min(per_block)) as usize)
+    })
+}

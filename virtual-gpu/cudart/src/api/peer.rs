@@ -1,0 +1,71 @@
+//! Access of one device to another's memory.
+//!
+//! Kernels here reach all memory of the process, and in no modelled time; the calls keep the books that CUDA keeps.
+//! Trap: access is one-way, and a device is no peer of its own.
+
+use core::ffi::c_int;
+
+use super::device::known_device;
+use super::open;
+use crate::ffi::Out;
+use crate::status::{Code, guard};
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceCanAccessPeer(can: Out<c_int>, device: c_int, peer: c_int) -> Code {
+    guard("cudaDeviceCanAccessPeer", 0, || {
+        let (runtime, _) = open()?;
+        let (device, peer) = (known_device(runtime, device)?, known_device(runtime, peer)?);
+        can.put(c_int::from(device != peer))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceEnablePeerAccess(peer: c_int, flags: u32) -> Code {
+    guard("cudaDeviceEnablePeerAccess", 0, || {
+        let (runtime, device) = open()?;
+        let peer = known_device(runtime, peer)?;
+        if flags != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        if peer == device {
+            return Err(Code::cudaErrorInvalidDevice);
+        }
+        let fresh = runtime.peers.lock().insert((device, peer));
+        if fresh { Ok(()) } else { Err(Code::cudaErrorPeerAccessAlreadyEnabled) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceDisablePeerAccess(peer: c_int) -> Code {
+    guard("cudaDeviceDisablePeerAccess", 0, || {
+        let (runtime, device) = open()?;
+        let peer = known_device(runtime, peer)?;
+        let was_there = runtime.peers.lock().remove(&(device, peer));
+        if was_there { Ok(()) } else { Err(Code::cudaErrorPeerAccessNotEnabled) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceGetP2PAttribute(
+    value: Out<c_int>,
+    attribute: u32,
+    device: c_int,
+    peer: c_int,
+) -> Code {
+    const PERFORMANCE_RANK: u32 = 1;
+    const ACCESS_SUPPORTED: u32 = 2;
+    const NATIVE_ATOMIC_SUPPORTED: u32 = 3;
+    const CUDA_ARRAY_ACCESS_SUPPORTED: u32 = 4;
+    guard("cudaDeviceGetP2PAttribute", 0, || {
+        let (runtime, _) = open()?;
+        let (device, peer) = (known_device(runtime, device)?, known_device(runtime, peer)?);
+        if device == peer {
+            return Err(Code::cudaErrorInvalidDevice);
+        }
+        value.put(match attribute {
+            PERFORMANCE_RANK => 0,
+            ACCESS_SUPPORTED | NATIVE_ATOMIC_SUPPORTED | CUDA_ARRAY_ACCESS_SUPPORTED => 1,
+            _ => return Err(Code::cudaErrorInvalidValue),
+        })
+    })
+}

@@ -1,0 +1,87 @@
+//! The second names of calls that use a default stream: `…_ptsz` and `…_ptds`.
+//!
+//! CUDA's headers rename the calls of code compiled with `--default-stream per-thread` to these; there the default stream
+//! is the calling thread's own. Trap: the suffix only changes what *no* stream (0) means, never a stream that is named.
+
+use core::ffi::{c_int, c_void};
+
+use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr, dim3};
+
+use super::copy3d::{Memcpy3DParms, Memcpy3DPeerParms};
+use super::launch::LaunchConfig;
+use super::managed::MemLocation;
+use super::{copy, copy3d, event, fill, launch, managed, stream, symbol};
+use crate::ffi::{In, KernelArgs, Out};
+use crate::status::Code;
+use crate::stream::with_own_default_stream;
+
+macro_rules! second_names {
+    ($($name:ident = $call:path: ($($argument:ident: $type:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: $type),*) -> Code {
+            with_own_default_stream(|| $call($($argument),*))
+        }
+    )*};
+}
+
+type Ptr = *mut c_void;
+type ConstPtr = *const c_void;
+type Stream = *mut c_void;
+type HostFn = Option<extern "C" fn(*mut c_void)>;
+type CallbackFn = Option<extern "C" fn(*mut c_void, Code, *mut c_void)>;
+
+second_names! {
+    cudaMemcpy_ptds = copy::cudaMemcpy: (to: Ptr, from: ConstPtr, bytes: usize, kind: u32);
+    cudaMemcpyAsync_ptsz = copy::cudaMemcpyAsync: (to: Ptr, from: ConstPtr, bytes: usize, kind: u32, stream: Stream);
+    cudaMemcpy2D_ptds = copy::cudaMemcpy2D:
+        (to: Ptr, to_pitch: usize, from: ConstPtr, from_pitch: usize, width: usize, height: usize, kind: u32);
+    cudaMemcpy2DAsync_ptsz = copy::cudaMemcpy2DAsync:
+        (to: Ptr, to_pitch: usize, from: ConstPtr, from_pitch: usize, width: usize, height: usize, kind: u32,
+         stream: Stream);
+    cudaMemcpy3D_ptds = copy3d::cudaMemcpy3D: (parms: In<Memcpy3DParms>);
+    cudaMemcpy3DAsync_ptsz = copy3d::cudaMemcpy3DAsync: (parms: In<Memcpy3DParms>, stream: Stream);
+    cudaMemcpy3DPeer_ptds = copy3d::cudaMemcpy3DPeer: (parms: In<Memcpy3DPeerParms>);
+    cudaMemcpy3DPeerAsync_ptsz = copy3d::cudaMemcpy3DPeerAsync: (parms: In<Memcpy3DPeerParms>, stream: Stream);
+    cudaMemset_ptds = fill::cudaMemset: (to: Ptr, value: c_int, bytes: usize);
+    cudaMemsetAsync_ptsz = fill::cudaMemsetAsync: (to: Ptr, value: c_int, bytes: usize, stream: Stream);
+    cudaMemset2D_ptds = fill::cudaMemset2D: (to: Ptr, pitch: usize, value: c_int, width: usize, height: usize);
+    cudaMemset2DAsync_ptsz = fill::cudaMemset2DAsync:
+        (to: Ptr, pitch: usize, value: c_int, width: usize, height: usize, stream: Stream);
+    cudaMemset3D_ptds = fill::cudaMemset3D: (to: cudaPitchedPtr, value: c_int, extent: cudaExtent);
+    cudaMemset3DAsync_ptsz = fill::cudaMemset3DAsync:
+        (to: cudaPitchedPtr, value: c_int, extent: cudaExtent, stream: Stream);
+    cudaMemcpyToSymbol_ptds = symbol::cudaMemcpyToSymbol:
+        (symbol: ConstPtr, from: ConstPtr, bytes: usize, offset: usize, kind: u32);
+    cudaMemcpyToSymbolAsync_ptsz = symbol::cudaMemcpyToSymbolAsync:
+        (symbol: ConstPtr, from: ConstPtr, bytes: usize, offset: usize, kind: u32, stream: Stream);
+    cudaMemcpyFromSymbol_ptds = symbol::cudaMemcpyFromSymbol:
+        (to: Ptr, symbol: ConstPtr, bytes: usize, offset: usize, kind: u32);
+    cudaMemcpyFromSymbolAsync_ptsz = symbol::cudaMemcpyFromSymbolAsync:
+        (to: Ptr, symbol: ConstPtr, bytes: usize, offset: usize, kind: u32, stream: Stream);
+    cudaMemPrefetchAsync_ptsz = managed::cudaMemPrefetchAsync:
+        (pointer: ConstPtr, bytes: usize, location: MemLocation, flags: u32, stream: Stream);
+
+    cudaLaunchKernel_ptsz = launch::cudaLaunchKernel:
+        (stub: ConstPtr, grid: dim3, block: dim3, args: KernelArgs, shared_bytes: usize, stream: Stream);
+    __cudaLaunchKernel_ptsz = launch::__cudaLaunchKernel:
+        (handle: ConstPtr, grid: dim3, block: dim3, args: KernelArgs, shared_bytes: usize, stream: Stream);
+    cudaLaunchCooperativeKernel_ptsz = launch::cudaLaunchCooperativeKernel:
+        (stub: ConstPtr, grid: dim3, block: dim3, args: KernelArgs, shared_bytes: usize, stream: Stream);
+    cudaLaunchKernelExC_ptsz = launch::cudaLaunchKernelExC:
+        (config: In<LaunchConfig>, stub: ConstPtr, args: KernelArgs);
+
+    cudaEventRecord_ptsz = event::cudaEventRecord: (event: Ptr, stream: Stream);
+    cudaEventRecordWithFlags_ptsz = event::cudaEventRecordWithFlags: (event: Ptr, stream: Stream, flags: u32);
+    cudaStreamWaitEvent_ptsz = stream::cudaStreamWaitEvent: (stream: Stream, event: Ptr, flags: u32);
+    cudaStreamSynchronize_ptsz = stream::cudaStreamSynchronize: (stream: Stream);
+    cudaStreamQuery_ptsz = stream::cudaStreamQuery: (stream: Stream);
+    cudaStreamGetPriority_ptsz = stream::cudaStreamGetPriority: (stream: Stream, priority: Out<c_int>);
+    cudaStreamGetFlags_ptsz = stream::cudaStreamGetFlags: (stream: Stream, flags: Out<u32>);
+    cudaStreamGetDevice_ptsz = stream::cudaStreamGetDevice: (stream: Stream, device: Out<c_int>);
+    cudaStreamGetId_ptsz = stream::cudaStreamGetId: (stream: Stream, id: Out<u64>);
+    cudaStreamAttachMemAsync_ptsz = stream::cudaStreamAttachMemAsync:
+        (stream: Stream, pointer: Ptr, bytes: usize, flags: u32);
+    cudaStreamAddCallback_ptsz = stream::cudaStreamAddCallback:
+        (stream: Stream, function: CallbackFn, data: Ptr, flags: u32);
+    cudaLaunchHostFunc_ptsz = stream::cudaLaunchHostFunc: (stream: Stream, function: HostFn, data: Ptr);
+}

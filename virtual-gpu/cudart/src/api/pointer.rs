@@ -1,0 +1,53 @@
+//! Questions about pointers.
+//!
+//! Trap: host memory that was never registered is no error since CUDA 11, but a kind of its own.
+
+use core::ffi::{c_int, c_void};
+
+use cudarc::runtime::sys::{cudaMemoryType, cudaPointerAttributes};
+use eager_gpu_model::AllocKind;
+
+use super::open;
+use crate::ffi::Out;
+use crate::kernel::variable_at;
+use crate::memory::Kind;
+use crate::status::{Code, guard};
+
+/// Device of memory that belongs to none.
+const NO_DEVICE: c_int = -2;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaPointerGetAttributes(
+    attributes: Out<cudaPointerAttributes>,
+    pointer: *const c_void,
+) -> Code {
+    guard("cudaPointerGetAttributes", 0, || {
+        let (runtime, current) = open()?;
+        let found = runtime.memory.lock().table.find(pointer as u64).copied();
+        let (kind, device) = match found {
+            Some(found) => (memory_type(found.kind), c_int::try_from(found.device).unwrap_or(c_int::MAX)),
+            None if variable_at(pointer as u64).is_some() => {
+                (cudaMemoryType::cudaMemoryTypeDevice, c_int::try_from(current).unwrap_or(c_int::MAX))
+            }
+            None => (cudaMemoryType::cudaMemoryTypeUnregistered, NO_DEVICE),
+        };
+        let (none, same) = (std::ptr::null_mut(), pointer.cast_mut());
+        let on_device = kind == cudaMemoryType::cudaMemoryTypeDevice;
+        let unregistered = kind == cudaMemoryType::cudaMemoryTypeUnregistered;
+        attributes.put(cudaPointerAttributes {
+            type_: kind,
+            device,
+            devicePointer: if unregistered { none } else { same },
+            hostPointer: if on_device { none } else { same },
+            reserved: [0; 8],
+        })
+    })
+}
+
+fn memory_type(kind: Kind) -> cudaMemoryType {
+    match kind {
+        Kind::Pinned { .. } => cudaMemoryType::cudaMemoryTypeHost,
+        Kind::Modelled { kind: AllocKind::Device, .. } => cudaMemoryType::cudaMemoryTypeDevice,
+        Kind::Modelled { kind: AllocKind::Managed, .. } => cudaMemoryType::cudaMemoryTypeManaged,
+    }
+}

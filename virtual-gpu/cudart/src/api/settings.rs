@@ -1,0 +1,185 @@
+//! What programs set on a device or ask about its place in the machine: limits, flags, PCI address, profiler.
+//!
+//! None of it changes anything here; the calls remember and tell back what CUDA documents. Trap: limits belong to a
+//! device, flags too, and both outlive the context.
+
+use core::ffi::{CStr, c_char, c_int};
+use std::collections::BTreeMap;
+
+use cudarc::runtime::sys::cudaDeviceProp;
+use parking_lot::Mutex;
+
+use super::device::known_device;
+use super::open;
+use crate::device::{current_device, set_current_device};
+use crate::ffi::{In, Out};
+use crate::runtime::Runtime;
+use crate::status::{Code, guard};
+
+/// Defaults of NVIDIA's driver, by the number of the limit: stack of a thread, `printf` buffer, heap of `malloc`, depth
+/// and count of launches from kernels, L2 fetch granularity, persisting part of L2; bytes where it is a size.
+const LIMITS: [usize; 7] = [1 << 10, 1 << 20, 8 << 20, 2, 2048, 64, 0];
+
+/// Limits that were set, by (device, limit), and flags by device.
+#[derive(Debug)]
+struct Settings {
+    limits: BTreeMap<(u32, u32), usize>,
+    flags: BTreeMap<u32, u32>,
+}
+
+static SETTINGS: Mutex<Settings> = Mutex::new(Settings { limits: BTreeMap::new(), flags: BTreeMap::new() });
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceSetLimit(limit: u32, value: usize) -> Code {
+    guard("cudaDeviceSetLimit", 0, || {
+        let (_, device) = open()?;
+        LIMITS.get(limit as usize).ok_or(Code::cudaErrorInvalidValue)?;
+        SETTINGS.lock().limits.insert((device, limit), value);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceGetLimit(value: Out<usize>, limit: u32) -> Code {
+    guard("cudaDeviceGetLimit", 0, || {
+        let (_, device) = open()?;
+        let default = LIMITS.get(limit as usize).ok_or(Code::cudaErrorInvalidValue)?;
+        let set = SETTINGS.lock().limits.get(&(device, limit)).copied();
+        value.put(set.unwrap_or(*default))
+    })
+}
+
+/// How to wait, mapped host memory, stack resizing, synchronous copies.
+const DEVICE_FLAGS: u32 = 0x9f;
+/// Mapped host memory is always there.
+const DEVICE_MAP_HOST: u32 = 8;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaSetDeviceFlags(flags: u32) -> Code {
+    guard("cudaSetDeviceFlags", 0, || set_flags(current_device(), flags))
+}
+
+fn set_flags(device: u32, flags: u32) -> Result<(), Code> {
+    let waits = flags & 7;
+    if flags & !DEVICE_FLAGS != 0 || !(waits == 0 || waits.is_power_of_two()) {
+        return Err(Code::cudaErrorInvalidValue);
+    }
+    SETTINGS.lock().flags.insert(device, flags);
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetDeviceFlags(flags: Out<u32>) -> Code {
+    guard("cudaGetDeviceFlags", 0, || {
+        Runtime::get()?;
+        let set = SETTINGS.lock().flags.get(&current_device()).copied().unwrap_or(0);
+        flags.put(set | DEVICE_MAP_HOST)
+    })
+}
+
+/// Makes the context now, without choosing the device.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaInitDevice(device: c_int, device_flags: u32, flags: u32) -> Code {
+    const FLAGS_ARE_VALID: u32 = 1;
+    guard("cudaInitDevice", 0, || {
+        let runtime = Runtime::get()?;
+        let device = known_device(runtime, device)?;
+        if flags & FLAGS_ARE_VALID != 0 {
+            set_flags(device, device_flags)?;
+        }
+        runtime.open_context(device)
+    })
+}
+
+/// The device whose memory is nearest above what is asked for, else the largest.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaChooseDevice(chosen: Out<c_int>, wanted: In<cudaDeviceProp>) -> Code {
+    guard("cudaChooseDevice", 0, || {
+        let runtime = Runtime::get()?;
+        let bytes = wanted.get()?.totalGlobalMem as u64;
+        let fits = runtime.devices.iter().filter(|device| device.capacity_bytes >= bytes);
+        let nearest = fits.min_by_key(|device| (device.capacity_bytes, device.index));
+        let largest = runtime.devices.iter().max_by_key(|device| device.capacity_bytes);
+        let best = nearest.or(largest).ok_or(Code::cudaErrorInvalidValue)?;
+        chosen.put(best.index.cast_signed())
+    })
+}
+
+/// The first device of the list becomes the thread's.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaSetValidDevices(devices: In<c_int>, count: c_int) -> Code {
+    guard("cudaSetValidDevices", 0, || {
+        let runtime = Runtime::get()?;
+        let count = usize::try_from(count).map_err(|_| Code::cudaErrorInvalidValue)?;
+        let devices: Result<Vec<u32>, Code> =
+            devices.all(count)?.into_iter().map(|device| known_device(runtime, device)).collect();
+        if let Some(&first) = devices?.first() {
+            set_current_device(first);
+        }
+        Ok(())
+    })
+}
+
+/// `domain:bus:device.function`, as the bus number in the properties.
+fn pci_bus_id(device: u32) -> String {
+    format!("0000:{:02X}:00.0", device + 1)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceGetPCIBusId(text: Out<c_char>, room: c_int, device: c_int) -> Code {
+    guard("cudaDeviceGetPCIBusId", 0, || {
+        text.check()?;
+        let id = pci_bus_id(known_device(Runtime::get()?, device)?);
+        let room = usize::try_from(room).unwrap_or(0);
+        if room <= id.len() {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let characters = id.bytes().chain([0]).map(|byte| c_char::from_ne_bytes([byte]));
+        text.put_all(characters, room);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `text` is null or a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(device: Out<c_int>, text: *const c_char) -> Code {
+    guard("cudaDeviceGetByPCIBusId", 0, || {
+        let runtime = Runtime::get()?;
+        if text.is_null() {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        // SAFETY: not null, and then the caller says so.
+        let wanted = unsafe { CStr::from_ptr(text) }.to_string_lossy().to_uppercase();
+        // The domain may be left out.
+        let is_it = |index: &u32| {
+            let id = pci_bus_id(*index);
+            id == wanted || id.strip_prefix("0000:") == Some(wanted.as_str())
+        };
+        let found = runtime.devices.iter().map(|device| device.index).find(is_it);
+        device.put(found.ok_or(Code::cudaErrorInvalidDevice)?.cast_signed())
+    })
+}
+
+/// Caches are not modelled.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceSetCacheConfig(_config: u32) -> Code {
+    guard("cudaDeviceSetCacheConfig", 0, || open().map(drop))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceGetCacheConfig(config: Out<u32>) -> Code {
+    const PREFER_NONE: u32 = 0;
+    guard("cudaDeviceGetCacheConfig", 0, || config.put(PREFER_NONE))
+}
+
+/// No profiler listens.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaProfilerStart() -> Code {
+    guard("cudaProfilerStart", 0, || open().map(drop))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaProfilerStop() -> Code {
+    guard("cudaProfilerStop", 0, || open().map(drop))
+}

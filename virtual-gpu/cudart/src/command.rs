@@ -1,0 +1,123 @@
+//! What can stand in a stream: one piece of asynchronous work, carried out when its turn comes.
+//!
+//! Everything it needs was copied when the program called. Trap: the same command runs again with every launch of a
+//! graph that holds it, so running one changes nothing in it.
+
+use core::cell::Cell;
+use core::ffi::c_void;
+
+use eager_gpu_model::Op;
+
+use crate::kernel::Launch;
+use crate::memory::Allocation;
+use crate::runtime::Runtime;
+use crate::status::{Code, say};
+use crate::transfer::{Copy, Fill};
+
+/// One piece of work.
+#[derive(Debug)]
+pub enum Command {
+    /// Only its place in the stream counts: an event, a wait, an empty node.
+    Nothing,
+    Kernel(Launch),
+    Copy(Copy),
+    Fill(Fill),
+    /// For the model only, on a device.
+    Model(u32, Op),
+    Host(HostFunction),
+    Callback(Callback),
+}
+
+/// What `cudaLaunchHostFunc` was given.
+#[derive(Debug, Clone, Copy)]
+pub struct HostFunction {
+    pub function: extern "C" fn(*mut c_void),
+    pub data: *mut c_void,
+}
+
+/// What `cudaStreamAddCallback` was given.
+#[derive(Debug, Clone, Copy)]
+pub struct Callback {
+    pub function: extern "C" fn(stream: *mut c_void, status: Code, data: *mut c_void),
+    pub stream: *mut c_void,
+    pub data: *mut c_void,
+}
+
+// SAFETY: the pointers are handed back to the program's function, on whatever thread runs it, as CUDA documents; nothing
+// here looks behind them.
+unsafe impl Send for HostFunction {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for HostFunction {}
+// SAFETY: as for `HostFunction`.
+unsafe impl Send for Callback {}
+// SAFETY: as for `HostFunction`.
+unsafe impl Sync for Callback {}
+
+thread_local! {
+    static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is inside a function that a stream called: it must not call CUDA.
+pub fn in_host_function() -> bool {
+    IN_HOST_FUNCTION.get()
+}
+
+impl Command {
+    /// Does everything and waits for its modelled end; returns the modelled nanoseconds it took.
+    ///
+    /// # Errors
+    /// What the program gets at its next call.
+    pub fn run(&self, runtime: &Runtime) -> Result<u64, Code> {
+        match self {
+            Command::Nothing => Ok(0),
+            Command::Kernel(launch) => run_kernel(runtime, launch),
+            Command::Copy(copy) => copy.run(runtime),
+            Command::Fill(fill) => fill.run(runtime),
+            Command::Model(device, op) => runtime.run_op(*device, op.clone()),
+            Command::Host(host) => {
+                as_host_function(|| (host.function)(host.data));
+                Ok(0)
+            }
+            Command::Callback(callback) => {
+                callback.call(Code::cudaSuccess);
+                Ok(0)
+            }
+        }
+    }
+
+    /// What is left to do when earlier work has failed: callbacks learn of it, all else is dropped.
+    pub fn run_after_failure(&self, code: Code) {
+        if let Command::Callback(callback) = self {
+            callback.call(code);
+        }
+    }
+}
+
+impl Callback {
+    fn call(&self, status: Code) {
+        as_host_function(|| (self.function)(self.stream, status, self.data));
+    }
+}
+
+fn as_host_function(call: impl FnOnce()) {
+    IN_HOST_FUNCTION.set(true);
+    call();
+    IN_HOST_FUNCTION.set(false);
+}
+
+/// Runs the kernel on the CPU, then in the model.
+fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
+    let op = {
+        let mut compute = runtime.compute.lock();
+        let allocations: Vec<Allocation> = {
+            let memory = runtime.memory.lock();
+            memory.table.iter().filter(|allocation| !allocation.is_pinned()).copied().collect()
+        };
+        let mut profile = runtime.profile.as_ref().map(|profile| profile.lock());
+        compute.run(launch, &allocations, profile.as_deref_mut()).map_err(|failure| {
+            say(format_args!("kernel {}: {failure}", launch.kernel.name));
+            Code::cudaErrorLaunchFailure
+        })?
+    };
+    runtime.run_op(launch.device, op)
+}

@@ -1,0 +1,99 @@
+//! Pointers that a program in C passes for results and structures.
+//!
+//! They have no constructor: values of these types come from C only, where CUDA's documentation obliges the caller to
+//! pass null or a pointer valid for the type. Trap: C may put any number into an enumeration, so a structure read
+//! through [`In`] must be made of plain numbers and addresses.
+
+use core::ffi::c_void;
+
+use crate::status::Code;
+
+/// Where the caller wants a result.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Out<T>(*mut T);
+
+// By hand, because a derived one would ask the same of `T`.
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Out<T> {}
+
+impl<T> Out<T> {
+    /// # Errors
+    /// `cudaErrorInvalidValue` for null.
+    pub fn put(self, value: T) -> Result<(), Code> {
+        self.check()?;
+        self.put_if_wanted(value);
+        Ok(())
+    }
+
+    /// For results that the caller may leave out by passing null.
+    pub fn put_if_wanted(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: not null, so the caller in C vouches for it (see the module's head).
+            unsafe { self.0.write(value) };
+        }
+    }
+
+    /// # Errors
+    /// `cudaErrorInvalidValue` for null, before anything is done that would have to be undone.
+    pub fn check(self) -> Result<(), Code> {
+        if self.0.is_null() { Err(Code::cudaErrorInvalidValue) } else { Ok(()) }
+    }
+
+    /// Fills an array of at most `room` elements.
+    pub fn put_all(self, values: impl Iterator<Item = T>, room: usize) {
+        for (index, value) in values.take(room).enumerate() {
+            // SAFETY: CUDA obliges the caller to pass an array of `room` elements; null goes with no room, which is
+            // checked by whoever calls this.
+            unsafe { self.0.add(index).write(value) };
+        }
+    }
+}
+
+/// A structure or array that the caller passes by address.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct In<T>(*const T);
+
+impl<T: Copy> In<T> {
+    /// # Errors
+    /// `cudaErrorInvalidValue` for null.
+    pub fn get(self) -> Result<T, Code> {
+        self.all(1).map(|values| values[0])
+    }
+
+    /// An array of `count` elements.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidValue` for null, unless `count` is 0.
+    pub fn all(self, count: usize) -> Result<Vec<T>, Code> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if self.0.is_null() {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        // SAFETY: not null, so the caller in C vouches for it and for the count (see the module's head).
+        Ok((0..count).map(|index| unsafe { self.0.add(index).read() }).collect())
+    }
+}
+
+/// The addresses of a kernel's argument values.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct KernelArgs(*const *const c_void);
+
+impl KernelArgs {
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// One pointer for each parameter of the kernel, as the caller in C vouches.
+    pub fn pointers(self) -> *const *const c_void {
+        self.0
+    }
+}

@@ -1,0 +1,112 @@
+//! Copies and fills: checked when the program asks, carried out when their turn comes.
+//!
+//! Trap: what the model is told is found out twice, once to answer the call and once when the work runs: a managed
+//! allocation may have moved to another device in between, and a graph runs the same copy many times.
+
+mod place;
+mod region;
+
+pub use place::{DeviceOp, Direction, Place, copy_ops, fill_ops};
+pub use region::{Extent, Region};
+
+use crate::runtime::Runtime;
+use crate::status::Code;
+
+/// A copy of a block of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copy {
+    pub to: Region,
+    pub from: Region,
+    pub extent: Extent,
+    pub direction: Direction,
+}
+
+impl Copy {
+    /// Bytes in one piece.
+    pub fn line(to: u64, from: u64, bytes: u64, direction: Direction) -> Copy {
+        Copy { to: Region::line(to), from: Region::line(from), extent: Extent::line(bytes), direction }
+    }
+
+    /// Whether host memory takes part that the program may reuse as soon as the call returns.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidValue` when a pointer cannot be what the direction says, or a block leaves its allocation.
+    pub fn check(&self, runtime: &Runtime) -> Result<Pageable, Code> {
+        if self.to.address == 0 || self.from.address == 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let (to, from) = (runtime.place(self.to, self.extent)?, runtime.place(self.from, self.extent)?);
+        copy_ops(to, from, self.direction)?;
+        Ok(Pageable(to.is_pageable() || from.is_pageable()))
+    }
+
+    /// Moves the bytes, then lets the modelled time pass; returns it in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Copy::check`], when the program freed memory that the copy needs; what the server says.
+    pub fn run(&self, runtime: &Runtime) -> Result<u64, Code> {
+        let (to, from) = (runtime.place(self.to, self.extent)?, runtime.place(self.from, self.extent)?);
+        let ops = copy_ops(to, from, self.direction)?;
+        self.move_bytes();
+        runtime.run_ops(ops)
+    }
+
+    fn move_bytes(&self) {
+        let bytes = |number: u64| usize::try_from(number).expect("checked to lie in the address space");
+        let move_line = |to: u64, from: u64, count: u64| {
+            // SAFETY: an end on a device lies in a live allocation (looked up just before, and not given back while its
+            // stream has work); for host memory the program vouches, as CUDA demands. `copy` allows overlap.
+            unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes(count)) };
+        };
+        if self.to.is_dense(self.extent) && self.from.is_dense(self.extent) {
+            move_line(self.to.address, self.from.address, self.extent.bytes().expect("checked at the call"));
+            return;
+        }
+        for (to, from) in self.to.rows(self.extent).zip(self.from.rows(self.extent)) {
+            move_line(to, from, self.extent.width);
+        }
+    }
+}
+
+/// Pageable host memory takes part in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pageable(pub bool);
+
+/// A fill of a block of bytes with a value of one, two or four bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fill {
+    pub to: Region,
+    pub extent: Extent,
+    pub value: u32,
+    /// 1, 2 or 4; rows are a multiple of it long.
+    pub element_bytes: u8,
+}
+
+impl Fill {
+    /// # Errors
+    /// `cudaErrorInvalidValue` for pageable memory, or a block that leaves its allocation.
+    pub fn check(&self, runtime: &Runtime) -> Result<(), Code> {
+        fill_ops(runtime.place(self.to, self.extent)?).map(drop)
+    }
+
+    /// Writes the bytes, then lets the modelled time pass; returns it in nanoseconds.
+    ///
+    /// # Errors
+    /// As [`Fill::check`], when the program freed the memory; what the server says.
+    pub fn run(&self, runtime: &Runtime) -> Result<u64, Code> {
+        let ops = fill_ops(runtime.place(self.to, self.extent)?)?;
+        let element = self.value.to_le_bytes();
+        let element = &element[..usize::from(self.element_bytes)];
+        for row in self.to.rows(self.extent) {
+            let width = usize::try_from(self.extent.width).expect("checked to lie in the address space");
+            // SAFETY: the row lies in a live allocation (looked up just before, and not given back while its stream has
+            // work).
+            let row = unsafe { std::slice::from_raw_parts_mut(row as *mut u8, width) };
+            match element {
+                [byte] => row.fill(*byte),
+                _ => row.chunks_exact_mut(element.len()).for_each(|cell| cell.copy_from_slice(element)),
+            }
+        }
+        runtime.run_ops(ops)
+    }
+}

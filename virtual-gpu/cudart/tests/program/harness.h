@@ -1,0 +1,40 @@
+// What every file of the test program shares: checks, the kernels' host stubs, and the list of scenarios.
+//
+// Trap: a file adds its scenarios from a constructor, so a misspelt name is only found when a test asks for it.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#define EXPECT(condition)                                                              \
+    do {                                                                               \
+        if (!(condition)) {                                                            \
+            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            std::exit(1);                                                              \
+        }                                                                              \
+    } while (0)
+#define OK(call) EXPECT((call) == cudaSuccess)
+
+extern char scale_stub, trap_stub, wild_stub, orphan_stub;  // Only their addresses count.
+extern char shadow_offset;                                            // The host's shadow of a device variable.
+
+// values[i] = values[i] * factor + offset, for i < count
+cudaError_t scale(int *values, int count, int factor, cudaStream_t stream = nullptr);
+std::vector<int> counting(int count);
+size_t free_bytes();
+
+struct Scenario {
+    const char *name;
+    void (*run)();
+    Scenario *next;
+    Scenario(const char *name, void (*run)());
+};
+#define SCENARIO(identifier, name)                       \
+    static void identifier();                            \
+    static Scenario identifier##_scenario(name, identifier); \
+    static void identifier()
