@@ -1,136 +1,12 @@
-//! The flags that the driver must understand, as one sorted table; every other flag goes to clang as it is.
+//! A command line into arguments, each understood as far as the driver needs.
 //!
-//! A flag is here for one of three reasons: it changes what the driver does, it takes a value in the next argument
-//! (which must not be mistaken for an input), or it belongs to one of the steps only. Trap: clang takes `-L dir` and
-//! `-Ldir` alike, but `-include file` only apart.
+//! Trap: a value may look like anything, also like a flag or an input, so the words are read once, in order.
 
 use std::ffi::{OsStr, OsString};
 
-/// How a flag takes its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// The flag is the whole argument.
-    None,
-    /// The value is the next argument.
-    Apart,
-    /// The value is the rest of the argument.
-    Joined,
-    /// Either of the two.
-    JoinedOrApart,
-}
+use crate::flags::{self, FLAGS, Flag, Use, Value};
 
-/// What a flag is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// The compile of every source.
-    Compile,
-    /// The compile of CUDA sources only.
-    Cuda,
-    Link,
-    /// Both steps.
-    Both,
-    /// `-o`.
-    Output,
-    /// `-x`.
-    Language,
-    /// `-c`, `-S`: compile without a link.
-    CompileOnly,
-    /// Ends before code generation, or prints something: clang does it alone.
-    ClangAlone,
-    CudaPath,
-    GpuArch,
-    Show,
-    Report,
-    NoInstrument,
-    NoCpuKernels,
-    Help,
-    Version,
-}
-
-/// One row of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct Flag {
-    pub name: &'static str,
-    pub value: Value,
-    pub usage: Use,
-}
-
-const fn flag(name: &'static str, value: Value, usage: Use) -> Flag {
-    Flag { name, value, usage }
-}
-
-/// Sorted by name. A longer name wins over a shorter one that it begins with.
-pub const FLAGS: &[Flag] = &[
-    flag("-###", Value::None, Use::ClangAlone),
-    flag("--cuda-device-only", Value::None, Use::ClangAlone),
-    flag("--cuda-gpu-arch=", Value::Joined, Use::GpuArch),
-    flag("--cuda-host-only", Value::None, Use::Cuda),
-    flag("--cuda-include-ptx=", Value::Joined, Use::Cuda),
-    flag("--cuda-path=", Value::Joined, Use::CudaPath),
-    flag("--eager-no-cpu-kernels", Value::None, Use::NoCpuKernels),
-    flag("--eager-no-instrument", Value::None, Use::NoInstrument),
-    flag("--eager-report=", Value::Joined, Use::Report),
-    flag("--help", Value::None, Use::Help),
-    flag("--no-cuda-include-ptx=", Value::Joined, Use::Cuda),
-    flag("--offload-arch=", Value::Joined, Use::GpuArch),
-    flag("--param", Value::Apart, Use::Both),
-    flag("--show", Value::None, Use::Show),
-    flag("--version", Value::None, Use::Version),
-    flag("-B", Value::JoinedOrApart, Use::Both),
-    flag("-D", Value::JoinedOrApart, Use::Compile),
-    flag("-E", Value::None, Use::ClangAlone),
-    flag("-I", Value::JoinedOrApart, Use::Compile),
-    flag("-L", Value::JoinedOrApart, Use::Link),
-    flag("-M", Value::None, Use::ClangAlone),
-    flag("-MD", Value::None, Use::Compile),
-    flag("-MF", Value::JoinedOrApart, Use::Compile),
-    flag("-MM", Value::None, Use::ClangAlone),
-    flag("-MMD", Value::None, Use::Compile),
-    flag("-MP", Value::None, Use::Compile),
-    flag("-MQ", Value::JoinedOrApart, Use::Compile),
-    flag("-MT", Value::JoinedOrApart, Use::Compile),
-    flag("-S", Value::None, Use::CompileOnly),
-    flag("-T", Value::JoinedOrApart, Use::Link),
-    flag("-U", Value::JoinedOrApart, Use::Compile),
-    flag("-W", Value::Joined, Use::Compile),
-    flag("-Wl,", Value::Joined, Use::Link),
-    flag("-Xarch_device", Value::Apart, Use::Cuda),
-    flag("-Xarch_host", Value::Apart, Use::Compile),
-    flag("-Xassembler", Value::Apart, Use::Compile),
-    flag("-Xclang", Value::Apart, Use::Compile),
-    flag("-Xcuda-fatbinary", Value::Apart, Use::Cuda),
-    flag("-Xcuda-ptxas", Value::Apart, Use::Cuda),
-    flag("-Xlinker", Value::Apart, Use::Link),
-    flag("-Xpreprocessor", Value::Apart, Use::Compile),
-    flag("-c", Value::None, Use::CompileOnly),
-    flag("-fsyntax-only", Value::None, Use::ClangAlone),
-    flag("-fuse-ld=", Value::Joined, Use::Link),
-    flag("-h", Value::None, Use::Help),
-    flag("-idirafter", Value::JoinedOrApart, Use::Compile),
-    flag("-imacros", Value::Apart, Use::Compile),
-    flag("-include", Value::Apart, Use::Compile),
-    flag("-iquote", Value::JoinedOrApart, Use::Compile),
-    flag("-isysroot", Value::JoinedOrApart, Use::Both),
-    flag("-isystem", Value::JoinedOrApart, Use::Compile),
-    flag("-l", Value::JoinedOrApart, Use::Link),
-    flag("-mllvm", Value::Apart, Use::Compile),
-    flag("-no-pie", Value::None, Use::Link),
-    flag("-nostdlib", Value::None, Use::Link),
-    flag("-o", Value::JoinedOrApart, Use::Output),
-    flag("-pie", Value::None, Use::Link),
-    flag("-rdynamic", Value::None, Use::Link),
-    flag("-rpath", Value::Apart, Use::Link),
-    flag("-s", Value::None, Use::Link),
-    flag("-shared", Value::None, Use::Link),
-    flag("-static", Value::None, Use::Link),
-    flag("-std=", Value::Joined, Use::Compile),
-    flag("-target", Value::Apart, Use::Both),
-    flag("-u", Value::JoinedOrApart, Use::Link),
-    flag("-x", Value::JoinedOrApart, Use::Language),
-    flag("-z", Value::Apart, Use::Link),
-];
-
-/// One argument of the command line, understood as far as the driver needs.
+/// One argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arg {
     Input(OsString),
@@ -142,8 +18,6 @@ pub enum Arg {
     },
     /// Not in the table: clang's to judge.
     Unknown(OsString),
-    /// `@file`.
-    ResponseFile(OsString),
 }
 
 /// Why a command line cannot be read.
@@ -151,20 +25,20 @@ pub enum Arg {
 pub enum ArgError {
     #[error("argument to '{flag}' is missing")]
     ValueMissing { flag: &'static str },
+    #[error("unknown switch '{switch}': did you mean '{closest}'?")]
+    UnknownSwitch { switch: String, closest: &'static str },
 }
 
 /// Splits a command line.
 ///
 /// # Errors
-/// When a flag that takes a value is the last word.
+/// When a flag that takes a value is the last word, or a switch of the driver's own does not exist.
 pub fn parse(words: &[OsString]) -> Result<Vec<Arg>, ArgError> {
     let mut parsed = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
-        if text.len() > 1 && text.starts_with('@') {
-            parsed.push(Arg::ResponseFile(word.clone()));
-        } else if text == "-" || !text.starts_with('-') {
+        if text == "-" || !text.starts_with('-') {
             parsed.push(Arg::Input(word.clone()));
         } else if let Some((found, value)) = find(&text) {
             let mut words = vec![word.clone()];
@@ -177,6 +51,9 @@ pub fn parse(words: &[OsString]) -> Result<Vec<Arg>, ArgError> {
                 }
             };
             parsed.push(Arg::Flag { usage: found.usage, value, words });
+        } else if text.starts_with("--eager-") {
+            let closest = flags::closest_switch(&text);
+            return Err(ArgError::UnknownSwitch { switch: text.into_owned(), closest });
         } else {
             parsed.push(Arg::Unknown(word.clone()));
         }
@@ -219,13 +96,6 @@ mod tests {
     }
 
     #[test]
-    fn table_is_sorted_and_has_no_name_twice() {
-        for pair in FLAGS.windows(2) {
-            assert!(pair[0].name < pair[1].name, "{} before {}", pair[0].name, pair[1].name);
-        }
-    }
-
-    #[test]
     fn every_flag_is_found_by_its_own_name() {
         for flag in FLAGS {
             let line = match flag.value {
@@ -244,7 +114,7 @@ mod tests {
 
     #[test]
     fn longer_name_wins() {
-        let parsed = parse(&words("-Wl,-z -Wall -MD -MF out.d -static-libstdc++")).unwrap();
+        let parsed = parse(&words("-Wl,-z -Wall -MD -MF out.d -fstatic")).unwrap();
         let usages: Vec<_> = parsed
             .iter()
             .map(|arg| match arg {
@@ -252,8 +122,9 @@ mod tests {
                 _ => None,
             })
             .collect();
-        let expected = [Some(Use::Link), Some(Use::Compile), Some(Use::Compile), Some(Use::Compile), None];
-        assert_eq!(usages, expected);
+        let expected = [Use::Link, Use::Compile, Use::Dependencies, Use::DependencyFile].map(Some);
+        assert_eq!(usages[..4], expected);
+        assert_eq!(usages[4], None);
     }
 
     #[test]
@@ -264,8 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn missing_value_is_named() {
-        assert_eq!(parse(&words("a.cu -o")).unwrap_err().to_string(), "argument to '-o' is missing");
+    fn wrong_words_are_named() {
+        let error = |line| parse(&words(line)).unwrap_err().to_string();
+        assert_eq!(error("a.cu -o"), "argument to '-o' is missing");
+        assert_eq!(
+            error("--eager-no-instrumnet a.cu"),
+            "unknown switch '--eager-no-instrumnet': did you mean '--eager-no-instrument'?"
+        );
     }
 
     #[test]

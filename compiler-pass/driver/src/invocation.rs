@@ -5,49 +5,17 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::args::{self, Arg, ArgError, Use};
-
-/// The language of a source file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
-    C,
-    Cxx,
-    Cuda,
-}
-
-impl Language {
-    /// The name that clang's `-x` takes.
-    #[must_use]
-    pub fn clang_name(self) -> &'static str {
-        match self {
-            Self::C => "c",
-            Self::Cxx => "c++",
-            Self::Cuda => "cuda",
-        }
-    }
-
-    fn of_path(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
-            "cu" => Some(Self::Cuda),
-            "c" => Some(Self::C),
-            "cc" | "cpp" | "cxx" | "C" | "c++" => Some(Self::Cxx),
-            _ => None,
-        }
-    }
-}
-
-/// A file to compile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    pub path: PathBuf,
-    pub language: Language,
-}
+use crate::args::{self, Arg, ArgError};
+use crate::flags::Use;
+use crate::source::{Language, Source};
 
 /// One word of the link line, in the user's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkItem {
     /// The object of `sources[i]`.
     Source(usize),
+    /// An object, an archive or a library by its path.
+    File(OsString),
     Word(OsString),
 }
 
@@ -63,30 +31,80 @@ pub struct Settings {
     pub cuda_path: Option<PathBuf>,
 }
 
+/// What comes out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// `-E`, `-M`, `-MM`, `-fsyntax-only`, as the user wrote it: no code, so no plugin.
+    FrontEnd(OsString),
+    /// `-c` or `-S`, as the user wrote it.
+    Compile(OsString),
+    /// An executable or a shared library.
+    #[default]
+    Link,
+    /// A static library of the objects.
+    Archive,
+}
+
+/// Which half of a CUDA source is compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    #[default]
+    Both,
+    Host,
+    Device,
+}
+
+/// The CUDA runtime to link with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CudaRuntime {
+    #[default]
+    Shared,
+    Static,
+    None,
+}
+
+/// The user's `-MD` and what belongs to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    /// `-MD` or `-MMD`.
+    pub flag: Option<OsString>,
+    pub file: Option<PathBuf>,
+    /// `-MT x` and `-MQ x`, as the user wrote them.
+    pub targets: Vec<OsString>,
+}
+
 /// Everything of a command line that compiles or links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
+    pub mode: Mode,
     pub sources: Vec<Source>,
     pub compile_words: Vec<OsString>,
     /// For CUDA sources only, after `compile_words`.
     pub cuda_words: Vec<OsString>,
+    /// `-Rpass=` and its like.
+    pub remark_words: Vec<OsString>,
     /// Whether the user chose a GPU architecture.
     pub has_gpu_arch: bool,
-    /// `-c` or `-S`, as the user wrote it.
-    pub compile_only: Option<OsString>,
+    pub side: Side,
+    /// `-fgpu-rdc`: device code is linked across files.
+    pub rdc: bool,
+    /// `-flto`, `--eager-whole-program`: the host code is instrumented when it is linked.
+    pub whole_program: bool,
+    pub dependencies: Dependencies,
+    pub runtime: CudaRuntime,
     pub link: Vec<LinkItem>,
     pub output: Option<PathBuf>,
     pub settings: Settings,
+    /// What the driver does differently than asked, one line each.
+    pub notes: Vec<String>,
 }
 
 /// Why the driver leaves a command line to clang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassThroughReason {
-    /// It ends before code generation, or only prints.
+    /// It only prints.
     NoCode(OsString),
-    /// The driver cannot see the inputs in it.
-    ResponseFile(OsString),
-    /// A source in a language that the driver does not instrument, or standard input.
+    /// A source in a language that the driver does not instrument, or standard input in an unknown one.
     Language(OsString),
     /// Nothing to compile or to link.
     NoInput,
@@ -95,9 +113,7 @@ pub enum PassThroughReason {
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
-    Compile(Job),
-    Link(Job),
-    CompileAndLink(Job),
+    Run(Box<Job>),
     PassThrough(PassThroughReason, Settings),
     Help,
     Version,
@@ -112,16 +128,20 @@ pub enum InvocationError {
     OneOutputForMany,
     #[error("--eager-report= needs a file name")]
     ReportNameMissing,
+    #[error("'{word}': the CUDA runtime is one of shared, static, none")]
+    UnknownRuntime { word: String },
+    #[error("--eager-archive needs -o and at least one source or object")]
+    ArchiveOfNothing,
 }
 
-/// Reads a command line.
+/// Reads a command line without response files.
 ///
 /// # Errors
-/// When a flag lacks its value, or one output is named for several objects.
+/// When a flag lacks its value or has a wrong one, or one output is named for several objects.
 pub fn interpret(words: &[OsString]) -> Result<Invocation, InvocationError> {
     let mut reader = Reader::default();
     for arg in args::parse(words)? {
-        reader.take(arg);
+        reader.take(arg)?;
     }
     reader.finish()
 }
@@ -131,21 +151,23 @@ struct Reader {
     job: Job,
     language: Option<OsString>,
     alone: Option<PassThroughReason>,
+    no_code: Option<OsString>,
+    compile_only: Option<OsString>,
     help: bool,
     version: bool,
 }
 
 impl Reader {
-    fn take(&mut self, arg: Arg) {
+    fn take(&mut self, arg: Arg) -> Result<(), InvocationError> {
         match arg {
             Arg::Input(path) => self.take_input(path),
             Arg::Unknown(word) => {
                 self.job.compile_words.push(word.clone());
                 self.job.link.push(LinkItem::Word(word));
             }
-            Arg::ResponseFile(word) => self.leave(PassThroughReason::ResponseFile(word)),
-            Arg::Flag { usage, value, words } => self.take_flag(usage, value, words),
+            Arg::Flag { usage, value, words } => self.take_flag(usage, value, words)?,
         }
+        Ok(())
     }
 
     fn leave(&mut self, reason: PassThroughReason) {
@@ -156,53 +178,75 @@ impl Reader {
         let path = PathBuf::from(&word);
         let language = match self.language.as_ref().and_then(|name| name.to_str()) {
             None | Some("none") => Language::of_path(&path),
-            Some("cuda") => Some(Language::Cuda),
-            Some("c") => Some(Language::C),
-            Some("c++") => Some(Language::Cxx),
-            Some(_) => return self.leave(PassThroughReason::Language(word)),
+            Some(name) => match Language::of_name(name) {
+                Some(language) => Some(language),
+                None => return self.leave(PassThroughReason::Language(word)),
+            },
         };
         match language {
-            _ if word == "-" => self.leave(PassThroughReason::Language(word)),
             Some(language) => {
                 self.job.link.push(LinkItem::Source(self.job.sources.len()));
                 self.job.sources.push(Source { path, language });
             }
-            None => self.job.link.push(LinkItem::Word(word)),
+            None if word == "-" => self.leave(PassThroughReason::Language(word)),
+            None => self.job.link.push(LinkItem::File(word)),
         }
     }
 
-    fn take_flag(&mut self, usage: Use, value: OsString, words: Vec<OsString>) {
-        let settings = &mut self.job.settings;
+    fn take_flag(
+        &mut self,
+        usage: Use,
+        value: OsString,
+        words: Vec<OsString>,
+    ) -> Result<(), InvocationError> {
+        let first = || words.first().cloned().unwrap_or_default();
+        let job = &mut self.job;
         match usage {
-            Use::Compile => self.job.compile_words.extend(words),
-            Use::Cuda => self.job.cuda_words.extend(words),
+            Use::Compile => job.compile_words.extend(words),
+            Use::Cuda => job.cuda_words.extend(words),
             Use::GpuArch => {
-                self.job.has_gpu_arch = true;
-                self.job.cuda_words.extend(words);
+                job.has_gpu_arch = true;
+                job.cuda_words.extend(words);
             }
-            Use::Link => self.job.link.extend(words.into_iter().map(LinkItem::Word)),
+            Use::HostOnly => job.side = Side::Host,
+            Use::DeviceOnly => job.side = Side::Device,
+            Use::Rdc => job.rdc = true,
+            Use::NoRdc => job.rdc = false,
+            Use::Link => job.link.extend(words.into_iter().map(LinkItem::Word)),
             Use::Both => {
-                self.job.compile_words.extend(words.iter().cloned());
-                self.job.link.extend(words.into_iter().map(LinkItem::Word));
+                job.compile_words.extend(words.iter().cloned());
+                job.link.extend(words.into_iter().map(LinkItem::Word));
             }
-            Use::Output => self.job.output = Some(value.into()),
+            Use::Output => job.output = Some(value.into()),
             Use::Language => self.language = Some(value),
-            Use::CompileOnly => self.job.compile_only = words.into_iter().next(),
-            Use::ClangAlone => {
-                self.leave(PassThroughReason::NoCode(words.into_iter().next().unwrap_or_default()))
+            Use::CompileOnly => self.compile_only = Some(first()),
+            Use::FrontEnd => self.no_code = Some(first()),
+            Use::ClangAlone => self.leave(PassThroughReason::NoCode(first())),
+            Use::Dependencies => job.dependencies.flag = Some(first()),
+            Use::DependencyFile => job.dependencies.file = Some(value.into()),
+            Use::DependencyTarget => job.dependencies.targets.extend(words),
+            Use::Remark => job.remark_words.extend(words),
+            Use::Lto => {
+                job.whole_program = true;
+                if value == "thin" {
+                    job.notes.push("-flto=thin: full link-time optimisation is used instead: host code is instrumented as one module".to_owned());
+                }
             }
-            Use::CudaPath => settings.cuda_path = Some(value.into()),
-            Use::Show => settings.show = true,
-            Use::Report => settings.report = Some(value.into()),
-            Use::NoInstrument => settings.no_instrument = true,
-            Use::NoCpuKernels => settings.no_cpu_kernels = true,
+            Use::WholeProgram => job.whole_program = true,
+            Use::NoLto => job.whole_program = false,
+            Use::Archive => job.mode = Mode::Archive,
+            Use::CudaRuntime => job.runtime = runtime(&value)?,
             Use::Help => self.help = true,
             Use::Version => self.version = true,
+            Use::CudaPath | Use::Show | Use::Report | Use::NoInstrument | Use::NoCpuKernels => {
+                set(&mut job.settings, usage, value);
+            }
         }
+        Ok(())
     }
 
     fn finish(self) -> Result<Invocation, InvocationError> {
-        let job = self.job;
+        let mut job = self.job;
         if self.help {
             return Ok(Invocation::Help);
         }
@@ -215,16 +259,64 @@ impl Reader {
         if let Some(reason) = self.alone {
             return Ok(Invocation::PassThrough(reason, job.settings));
         }
-        let has_objects = job
-            .link
-            .iter()
-            .any(|item| matches!(item, LinkItem::Word(word) if !word.to_string_lossy().starts_with('-')));
-        match (&job.compile_only, job.sources.len()) {
-            (None, 0) if has_objects => Ok(Invocation::Link(job)),
-            (_, 0) => Ok(Invocation::PassThrough(PassThroughReason::NoInput, job.settings)),
-            (Some(_), count) if count > 1 && job.output.is_some() => Err(InvocationError::OneOutputForMany),
-            (Some(_), _) => Ok(Invocation::Compile(job)),
-            (None, _) => Ok(Invocation::CompileAndLink(job)),
+        // The earliest stop wins, as in clang.
+        match (self.no_code, self.compile_only) {
+            (Some(word), _) => job.mode = Mode::FrontEnd(word),
+            (None, Some(word)) => job.mode = Mode::Compile(word),
+            (None, None) => {}
         }
+        let has_files = job.link.iter().any(|item| !matches!(item, LinkItem::Word(_)));
+        let writes_one = matches!(job.mode, Mode::FrontEnd(_) | Mode::Compile(_));
+        match job.mode {
+            Mode::Archive if !has_files || job.output.is_none() => Err(InvocationError::ArchiveOfNothing),
+            _ if !has_files || (writes_one && job.sources.is_empty()) => {
+                Ok(Invocation::PassThrough(PassThroughReason::NoInput, job.settings))
+            }
+            _ if writes_one && job.sources.len() > 1 && job.output.is_some() => {
+                Err(InvocationError::OneOutputForMany)
+            }
+            _ => Ok(Invocation::Run(Box::new(job))),
+        }
+    }
+}
+
+fn set(settings: &mut Settings, usage: Use, value: OsString) {
+    match usage {
+        Use::CudaPath => settings.cuda_path = Some(value.into()),
+        Use::Show => settings.show = true,
+        Use::Report => settings.report = Some(value.into()),
+        Use::NoInstrument => settings.no_instrument = true,
+        Use::NoCpuKernels => settings.no_cpu_kernels = true,
+        _ => {}
+    }
+}
+
+fn runtime(value: &OsString) -> Result<CudaRuntime, InvocationError> {
+    match value.to_str() {
+        Some("shared") => Ok(CudaRuntime::Shared),
+        Some("static") => Ok(CudaRuntime::Static),
+        Some("none") => Ok(CudaRuntime::None),
+        _ => Err(InvocationError::UnknownRuntime { word: value.to_string_lossy().into_owned() }),
+    }
+}
+
+impl Job {
+    /// Whether the plugin works on the sources of this job.
+    #[must_use]
+    pub fn uses_plugin(&self) -> bool {
+        let plain = self.settings.no_instrument && self.settings.no_cpu_kernels;
+        !plain && self.side != Side::Device && !matches!(self.mode, Mode::FrontEnd(_))
+    }
+
+    /// Whether the runtime `word` (`-lcudart…`) is linked by the user's own words.
+    #[must_use]
+    pub fn links(&self, word: &str) -> bool {
+        self.link.iter().any(|item| matches!(item, LinkItem::Word(found) if found == word))
+    }
+
+    /// The first source that has to be there and is not, by `exists`.
+    pub fn missing_source(&self, exists: impl Fn(&Path) -> bool) -> Option<&Path> {
+        let missing = |source: &&Source| !source.is_special() && !exists(&source.path);
+        self.sources.iter().find(missing).map(|source| source.path.as_path())
     }
 }

@@ -1,12 +1,17 @@
-//! The parts of `eagercc`: parse ([`args`], [`invocation`]), find the tools ([`toolchain`]), decide ([`plan`]), act
-//! ([`run`]).
+//! The parts of `eagercc`: expand ([`response`]), translate nvcc's words ([`nvcc`]), parse ([`args`], [`invocation`]),
+//! find the tools ([`toolchain`]), decide ([`plan`]), act ([`run`]).
 //!
 //! Only [`toolchain`] looks at the environment and only [`run`] starts processes; the rest is pure and tested without a
 //! compiler.
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod flags;
 pub mod invocation;
+pub mod nvcc;
 pub mod plan;
+pub mod report;
+pub mod response;
 pub mod run;
+pub mod source;
 pub mod toolchain;

@@ -1,125 +1,155 @@
-//! Carries a plan out: processes, the scratch folder, the merged report.
+//! Carries a plan out: runs the commands, gathers the reports. The only module that starts processes.
 //!
 //! The scratch folder goes away with its handle, also when a compile fails. Trap: a compiler killed by a signal has no
 //! exit code; the driver then fails with the shell's convention, 128 plus the signal.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
-use crate::invocation::{self, Invocation, Job, PassThroughReason, Settings};
+use crate::invocation::{self, Invocation, Job, Mode, Settings};
 use crate::plan::{self, CommandLine, Plan};
-use crate::toolchain::{Needs, Surroundings, Toolchain};
+use crate::toolchain::{LLVM_MAJOR, Needs, Surroundings, Toolchain};
+use crate::{nvcc, report, response};
 
 const HELP: &str = "\
 eagercc: compiles CUDA and C/C++ programs for the Eager scheduler
 
-usage: eagercc [clang flags] files... [-o program]
+usage: eagercc [clang's flags] files... [-o program]
+       eagercc --nvcc [nvcc's flags] files... [-o program]
 
-  Sources (.cu, .c, .cc, .cpp) are compiled by clang with the Eager pass; the executable runs on NVIDIA's CUDA runtime
-  and on the virtual GPU's. Flags that are not listed here go to clang as they are.
+  Sources (.cu, .c, .cc, .cpp, .cxx) are compiled by clang with the Eager pass; the executable runs on NVIDIA's CUDA
+  runtime and on the virtual GPU's. Flags that are not listed here go to clang as they are; @file is read.
 
-  --cuda-gpu-arch=sm_NN   GPU architecture (default sm_90); may be repeated
-  --cuda-path=DIR         CUDA tree
-  --eager-report=FILE     write what the pass found and planned, as JSON
-  --eager-no-instrument   leave the host code as it is (no scheduler)
-  --eager-no-cpu-kernels  no CPU code for kernels (the program then needs a real GPU)
-  --show                  print the commands instead of running them
+  --nvcc                   the other words are nvcc's (also when called by the name nvcc)
+  --cuda-gpu-arch=sm_NN    GPU architecture (default sm_90); may be repeated
+  --cuda-path=DIR          CUDA tree (12.9 or 13.0)
+  --cudart=KIND            CUDA runtime to link: shared (default), static, none
+  -fgpu-rdc                device code linked across files; give it to the link too
+  -flto                    host code instrumented as one module, by the linker; give it to the link too
+  --eager-whole-program    the same
+  -Rpass=eager             remark for each static task      -Rpass-missed=eager  for each lazy task, and why
+  --eager-report=FILE      what the pass found and planned, as JSON, for all sources of the command
+  --eager-no-instrument    leave the host code as it is (no scheduler)
+  --eager-no-cpu-kernels   no CPU code for kernels (the program then needs a real GPU)
+  --eager-archive          a static library of the sources and objects
+  --show                   print the commands instead of running them
   --version, --help
 
 environment:
   EAGER_CLANG      clang++ of LLVM 22         EAGER_CUDA_PATH  CUDA tree
-  EAGER_HOME       folder with lib/eager/     EAGER_REMARKS=1  one line per task found, on stderr
+  EAGER_HOME       folder with lib/eager/     EAGER_REMARKS=1  as -Rpass=eager -Rpass-missed=eager
 ";
 
-/// Runs the driver; returns the exit code.
+/// Runs the driver; returns the exit code. `name` is what the user called it by.
 ///
 /// # Errors
 /// When the command line is wrong, a tool is missing, or a process cannot be started.
 pub fn main(
+    name: &OsStr,
     words: &[OsString],
     executable: &Path,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> anyhow::Result<u8> {
-    let surroundings = |settings: &Settings, needs: Needs| {
-        let cuda_path = settings.cuda_path.as_deref();
-        Toolchain::find(&Surroundings { variable, executable, cuda_path }, needs)
-    };
-    let mut words = words.to_vec();
+    let mut words = clang_words(name, words)?;
     if variable("EAGER_REMARKS").is_some_and(|value| value == "1") {
         words.extend(["-Rpass=eager".into(), "-Rpass-missed=eager".into()]);
     }
+    let find = |settings: &Settings, needs: Needs| {
+        let cuda_path = settings.cuda_path.as_deref();
+        Toolchain::find(&Surroundings { variable, executable, cuda_path }, needs)
+    };
     match invocation::interpret(&words)? {
         Invocation::Help => {
             print!("{HELP}");
             Ok(0)
         }
         Invocation::Version => {
-            let nothing = Needs { cuda: false, plugin: false, shim: false };
-            let toolchain = surroundings(&Settings::default(), nothing)?;
+            let toolchain = find(&Settings::default(), Needs::default())?;
             println!("eagercc {}", env!("CARGO_PKG_VERSION"));
             run_all(&plan::pass_through(&["--version".into()], &toolchain))
         }
-        Invocation::PassThrough(reason, settings) => {
-            let toolchain = surroundings(&settings, Needs { cuda: false, plugin: false, shim: false })?;
-            if let PassThroughReason::ResponseFile(file) = &reason {
-                eprintln!(
-                    "eagercc: note: clang reads {} itself: nothing on this command line is instrumented",
-                    file.display()
-                );
-            }
+        Invocation::PassThrough(_, settings) => {
+            let toolchain = find(&settings, Needs::default())?;
             carry_out(&plan::pass_through(&words, &toolchain), &settings)
         }
-        Invocation::Compile(job) => {
-            check_sources(&job)?;
-            let toolchain = surroundings(&job.settings, needs(&job, false))?;
-            with_scratch(&job.settings, |scratch| plan::compile(&job, &toolchain, scratch))
-        }
-        Invocation::CompileAndLink(job) => {
-            check_sources(&job)?;
-            let toolchain = surroundings(&job.settings, needs(&job, true))?;
-            with_scratch(&job.settings, |scratch| plan::compile_and_link(&job, &toolchain, scratch))
-        }
-        Invocation::Link(job) => {
-            let toolchain = surroundings(&job.settings, needs(&job, true))?;
-            carry_out(&plan::link(&job, &toolchain), &job.settings)
+        Invocation::Run(job) => {
+            let missing = job.missing_source(Path::exists).filter(|_| !job.settings.show);
+            // clang would say it in two lines, once per side.
+            if let Some(path) = missing {
+                bail!("no such file: {}", path.display());
+            }
+            let needs = needs(&job);
+            let toolchain = find(&job.settings, needs)?;
+            if needs.plugin && variable("EAGER_CLANG").is_some() {
+                check_major(&toolchain.clang)?;
+            }
+            for note in &job.notes {
+                eprintln!("eagercc: note: {note}");
+            }
+            run_job(&job, &toolchain)
         }
     }
 }
 
-/// Names a missing source before clang does, which would say it in two lines, once per side.
-fn check_sources(job: &Job) -> anyhow::Result<()> {
-    match job.sources.iter().find(|source| !job.settings.show && !source.path.exists()) {
-        Some(source) => anyhow::bail!("no such file: {}", source.path.display()),
-        None => Ok(()),
+/// The command line without response files, in clang's words.
+fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+    let read = |path: &Path| std::fs::read_to_string(path);
+    let named_nvcc = Path::new(name).file_name().is_some_and(|name| name == "nvcc");
+    if !named_nvcc && !words.iter().any(|word| word == "--nvcc") {
+        return Ok(response::expand(words, &read)?);
     }
+    let words: Vec<_> = words.iter().filter(|word| *word != "--nvcc").cloned().collect();
+    let words = response::expand(&nvcc::response_files(&words), &read)?;
+    Ok(nvcc::translate(&words)?)
 }
 
-fn needs(job: &Job, links: bool) -> Needs {
-    let settings = &job.settings;
-    let compiles = !job.sources.is_empty();
+fn needs(job: &Job) -> Needs {
+    let links = job.mode == Mode::Link;
+    let instrumented_link = links && !job.settings.no_instrument;
     Needs {
-        cuda: true,
-        plugin: compiles && !(settings.no_instrument && settings.no_cpu_kernels),
-        shim: links && !settings.no_instrument,
+        cuda: links || job.sources.iter().any(|source| source.language.is_cuda()) || job.uses_plugin(),
+        plugin: job.uses_plugin() && (!job.sources.is_empty() || job.whole_program),
+        shim: instrumented_link,
+        linker: links && job.whole_program,
+        archiver: job.mode == Mode::Archive,
     }
 }
 
-fn with_scratch(settings: &Settings, plan: impl FnOnce(&Path) -> Plan) -> anyhow::Result<u8> {
-    if settings.show {
-        return carry_out(&plan(Path::new("$SCRATCH")), settings);
+/// A plugin of another LLVM would be refused by clang in words that help nobody.
+fn check_major(clang: &Path) -> anyhow::Result<()> {
+    let output = Command::new(clang)
+        .arg("-dumpversion")
+        .output()
+        .with_context(|| format!("cannot run {}", clang.display()))?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if version.split('.').next() != Some(&LLVM_MAJOR.to_string()) {
+        bail!(
+            "EAGER_CLANG names clang {version} ({}), and the pass is built for LLVM {LLVM_MAJOR}: name a clang of \
+             that version",
+            clang.display()
+        );
+    }
+    Ok(())
+}
+
+fn run_job(job: &Job, toolchain: &Toolchain) -> anyhow::Result<u8> {
+    if job.settings.show {
+        return carry_out(&plan::plan(job, toolchain, Path::new("$SCRATCH")), &job.settings);
     }
     let scratch = tempfile::Builder::new()
         .prefix("eagercc-")
         .tempdir()
         .context("cannot make a scratch folder (TMPDIR names where)")?;
-    let plan = plan(scratch.path());
-    let code = carry_out(&plan, settings)?;
-    if let Some(path) = settings.report.as_ref().filter(|_| code == 0) {
-        merge_reports(&plan.reports, path)?;
+    let plan = plan::plan(job, toolchain, scratch.path());
+    let code = carry_out(&plan, &job.settings)?;
+    if let Some(path) = job.settings.report.as_ref().filter(|_| code == 0) {
+        std::fs::write(path, report::merged(&report::read(&plan.reports)))
+            .with_context(|| format!("cannot write the report {}", path.display()))?;
     }
     Ok(code)
 }
@@ -145,19 +175,14 @@ fn run_all(plan: &Plan) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn run(command: &CommandLine) -> anyhow::Result<u8> {
-    let status = Command::new(&command.program)
-        .args(&command.args)
-        .envs(command.variables.iter().map(|(name, value)| (name, value)))
-        .status()
-        .with_context(|| format!("cannot run {}", command.program.display()))?;
+fn run(line: &CommandLine) -> anyhow::Result<u8> {
+    let mut command = Command::new(&line.program);
+    command.args(&line.args).envs(line.variables.iter().map(|(name, value)| (name, value)));
+    if let Some(path) = &line.append_to {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        command.stdout(file.with_context(|| format!("cannot write {}", path.display()))?);
+    }
+    let status = command.status().with_context(|| format!("cannot run {}", line.program.display()))?;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok(u8::try_from(code).unwrap_or(1))
-}
-
-/// One JSON array with the reports of all sources; a source without CUDA calls has none.
-fn merge_reports(reports: &[PathBuf], path: &Path) -> anyhow::Result<()> {
-    let texts: Vec<_> = reports.iter().filter_map(|report| std::fs::read_to_string(report).ok()).collect();
-    let merged = format!("[\n{}\n]\n", texts.iter().map(|text| text.trim()).collect::<Vec<_>>().join(",\n"));
-    std::fs::write(path, merged).with_context(|| format!("cannot write the report {}", path.display()))
 }

@@ -6,8 +6,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The name of the compiler that the plugin is built for.
+/// The LLVM that the plugin is built for.
+pub const LLVM_MAJOR: u32 = 22;
 const CLANG: &str = "clang++-22";
+const LINKER: &str = "ld.lld-22";
+const ARCHIVER: &str = "llvm-ar-22";
+/// Where Debian and apt.llvm.org put the tools without a version in their names.
+const LLVM_FOLDER: &str = "/usr/lib/llvm-22/bin";
 const PLUGIN: &str = "libeager_pass.so";
 const SHIM: &str = "libeager.so";
 const CUDA_TREE: &str = ".toolchain/cuda-13.0";
@@ -17,9 +22,13 @@ const CUDA_TREE: &str = ".toolchain/cuda-13.0";
 pub struct Toolchain {
     pub clang: PathBuf,
     pub cuda: PathBuf,
+    /// Folders of the CUDA tree that nvcc searches for headers besides `include`.
+    pub cuda_includes: Vec<PathBuf>,
     pub plugin: PathBuf,
     /// The folder that holds `libeager.so`.
     pub shim_folder: PathBuf,
+    /// `llvm-ar`, which knows bitcode.
+    pub archiver: PathBuf,
 }
 
 /// Which part is missing, and what to do about it.
@@ -35,16 +44,23 @@ pub enum ToolchainError {
     CudaNamed { path: String },
     #[error("libeager_pass.so not found beside eagercc: run `cargo build -p eager-pass` or set EAGER_HOME")]
     Plugin,
+    #[error("lld of LLVM 22 not found, and -flto needs it: run ./setup.sh or install lld-22")]
+    Linker,
+    #[error("llvm-ar-22 not found: run ./setup.sh or install llvm-22")]
+    Archiver,
     #[error("libeager.so not found beside eagercc: run `cargo build -p eager-shim` or set EAGER_HOME")]
     Shim,
 }
 
 /// What a command needs; nothing else is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     pub cuda: bool,
     pub plugin: bool,
     pub shim: bool,
+    /// lld, for link-time optimisation.
+    pub linker: bool,
+    pub archiver: bool,
 }
 
 /// The outside world, as data.
@@ -74,7 +90,11 @@ impl Toolchain {
             optional(find_library(surroundings, PLUGIN).ok_or(ToolchainError::Plugin), needs.plugin)?;
         let shim = optional(find_library(surroundings, SHIM).ok_or(ToolchainError::Shim), needs.shim)?;
         let shim_folder = shim.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { clang, cuda, plugin, shim_folder })
+        optional(llvm_tool(surroundings, LINKER, "ld.lld").ok_or(ToolchainError::Linker), needs.linker)?;
+        let archiver = llvm_tool(surroundings, ARCHIVER, "llvm-ar").ok_or(ToolchainError::Archiver);
+        let archiver = optional(archiver, needs.archiver)?;
+        let cuda_includes = Vec::from_iter(Some(cuda.join("include/cccl")).filter(|path| path.is_dir()));
+        Ok(Self { clang, cuda, cuda_includes, plugin, shim_folder, archiver })
     }
 }
 
@@ -89,10 +109,13 @@ fn find_clang(surroundings: &Surroundings<'_>) -> Result<PathBuf, ToolchainError
             .then(|| named.clone())
             .ok_or(ToolchainError::ClangNamed { path: named.display().to_string() });
     }
-    let usual = PathBuf::from("/usr/lib/llvm-22/bin/clang++");
-    on_path(surroundings, Path::new(CLANG))
-        .or_else(|| usual.is_file().then_some(usual))
-        .ok_or(ToolchainError::Clang)
+    llvm_tool(surroundings, CLANG, "clang++").ok_or(ToolchainError::Clang)
+}
+
+/// A tool by its versioned name on the path, else by its plain name in LLVM's own folder.
+fn llvm_tool(surroundings: &Surroundings<'_>, versioned: &str, plain: &str) -> Option<PathBuf> {
+    let usual = Path::new(LLVM_FOLDER).join(plain);
+    on_path(surroundings, Path::new(versioned)).or_else(|| usual.is_file().then_some(usual))
 }
 
 fn on_path(surroundings: &Surroundings<'_>, name: &Path) -> Option<PathBuf> {

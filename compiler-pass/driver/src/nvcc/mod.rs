@@ -1,0 +1,208 @@
+//! nvcc's command lines into clang's, before anything else reads them (`eagercc --nvcc …`).
+//!
+//! What has no counterpart and changes nothing of the result is dropped; what cannot be done is refused with one line.
+//! Trap: nvcc takes `-name value` and `-name=value` alike for nearly every switch, and many values are comma-separated
+//! lists.
+
+mod arch;
+mod table;
+
+use std::ffi::OsString;
+
+use arch::Architectures;
+use table::{SWITCHES, Special, Switch, Takes, Turn};
+
+/// Why an nvcc command line cannot be translated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NvccError {
+    #[error("argument to '{switch}' is missing")]
+    ValueMissing { switch: String },
+    #[error("'{switch}' of nvcc has no counterpart here: {instead}")]
+    Unsupported { switch: String, instead: &'static str },
+    #[error("'{value}' is no GPU architecture (sm_NN or compute_NN)")]
+    Architecture { value: String },
+}
+
+/// Translates the words of an nvcc line; words that nvcc does not know stay as they are.
+///
+/// # Errors
+/// See [`NvccError`].
+pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
+    let mut translation = Translation::default();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let text = word.to_string_lossy();
+        let Some((switch, joined)) = find(&text).filter(|_| text.starts_with('-')) else {
+            translation.words.push(word.clone());
+            continue;
+        };
+        let value = match (switch.takes, joined) {
+            (Takes::Nothing, _) => String::new(),
+            (_, Some(value)) => value,
+            (_, None) => {
+                let next = rest.next().ok_or_else(|| NvccError::ValueMissing { switch: text.to_string() })?;
+                next.to_string_lossy().into_owned()
+            }
+        };
+        translation.take(&text, switch, &value)?;
+    }
+    translation.finish()
+}
+
+/// nvcc's `--options-file f` (and `-optf f`) as `@f`, which the driver reads.
+#[must_use]
+pub fn response_files(words: &[OsString]) -> Vec<OsString> {
+    let mut found = Vec::new();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let text = word.to_string_lossy();
+        let files = match text.split_once('=') {
+            Some(("--options-file" | "-optf", files)) => Some(files.to_owned()),
+            None if matches!(&*text, "--options-file" | "-optf") => {
+                rest.next().map(|files| files.to_string_lossy().into_owned())
+            }
+            _ => None,
+        };
+        match files {
+            Some(files) => found.extend(split_list(&files).iter().map(|file| format!("@{file}").into())),
+            None => found.push(word.clone()),
+        }
+    }
+    found
+}
+
+/// The switch that a word names, with the value if it is in the same word.
+fn find(text: &str) -> Option<(&'static Switch, Option<String>)> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    let named = |switch: &&Switch| {
+        let bare = name.trim_start_matches('-');
+        let is_long = bare == switch.long && (name.starts_with("--") || switch.long.len() > 1);
+        (is_long || (!switch.short.is_empty() && name == format!("-{}", switch.short)))
+            && (value.is_none() || switch.takes != Takes::Nothing)
+    };
+    if let Some(switch) = SWITCHES.iter().find(named) {
+        return Some((switch, value));
+    }
+    // `-Iinclude`, `-DN=4`, `-O3`: one letter with its value joined.
+    let one_letter = |switch: &&Switch| {
+        switch.short.len() == 1 && switch.takes != Takes::Nothing && text.get(1..2) == Some(switch.short)
+    };
+    if text.starts_with("--") {
+        return None;
+    }
+    let switch = SWITCHES.iter().find(one_letter)?;
+    text.get(2..).filter(|value| !value.is_empty()).map(|value| (switch, Some(value.to_owned())))
+}
+
+#[derive(Default)]
+struct Translation {
+    words: Vec<OsString>,
+    architectures: Architectures,
+    /// `-ptx`, `-cubin`: the extension of the output that nvcc names itself.
+    device_output: Option<&'static str>,
+    has_output: bool,
+    archive: bool,
+}
+
+impl Translation {
+    fn take(&mut self, written: &str, switch: &Switch, value: &str) -> Result<(), NvccError> {
+        let values: Vec<String> = match switch.takes {
+            Takes::Nothing => Vec::new(),
+            Takes::One => vec![value.to_owned()],
+            Takes::List => split_list(value),
+        };
+        match switch.turn {
+            Turn::Drop => {}
+            Turn::To(words) => self.words.extend(words.iter().map(OsString::from)),
+            Turn::Joined(prefix) => {
+                self.words.extend(values.iter().map(|value| format!("{prefix}{value}").into()));
+            }
+            Turn::Apart(flag) => {
+                self.words.extend(values.iter().flat_map(|value| [flag.into(), value.into()]));
+            }
+            Turn::Values => self.words.extend(values.iter().map(OsString::from)),
+            Turn::Refuse(instead) => {
+                return Err(NvccError::Unsupported { switch: written.to_owned(), instead });
+            }
+            Turn::Special(special) => self.take_special(special, value)?,
+        }
+        Ok(())
+    }
+
+    fn take_special(&mut self, special: Special, value: &str) -> Result<(), NvccError> {
+        let mut add = |words: &[&str]| self.words.extend(words.iter().map(OsString::from));
+        match special {
+            Special::Arch => self.architectures.take_arch(value)?,
+            Special::Code => self.architectures.take_code(value)?,
+            Special::Gencode => self.architectures.take_pair(value)?,
+            Special::Language => add(&["-x", if value == "cu" { "cuda" } else { value }]),
+            Special::MaxRegisters => add(&["-Xcuda-ptxas", &format!("--maxrregcount={value}")]),
+            Special::Output => {
+                self.has_output = true;
+                add(&["-o", value]);
+            }
+            Special::Ptx => {
+                self.device_output = Some("ptx");
+                add(&["--cuda-device-only", "-S"]);
+            }
+            Special::Cubin => {
+                self.device_output = Some("cubin");
+                add(&["--cuda-device-only", "-c"]);
+            }
+            Special::Archive => self.archive = true,
+            Special::Rdc if value == "true" => add(&["-fgpu-rdc"]),
+            Special::Rdc => add(&["-fno-gpu-rdc"]),
+            Special::Fmad => add(&["-Xarch_device", fused(value)]),
+            Special::FlushDenormals if value == "true" => add(&["-fgpu-flush-denormals-to-zero"]),
+            Special::DefaultStream if value == "per-thread" => {
+                add(&["-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1", "-Xclang", "-fgpu-default-stream=per-thread"])
+            }
+            Special::Werror if value.split(',').any(|kind| kind == "all-warnings") => add(&["-Werror"]),
+            Special::FlushDenormals | Special::DefaultStream | Special::Werror => {}
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<OsString>, NvccError> {
+        // One kind of device code is asked for: no second one beside it.
+        self.words.extend(self.architectures.words(self.device_output.is_none()));
+        if self.archive {
+            self.words.push("--eager-archive".into());
+        }
+        if let Some(extension) = self.device_output.filter(|_| !self.has_output) {
+            let is_source = |word: &&OsString| {
+                let word = word.to_string_lossy();
+                !word.starts_with('-') && (word.ends_with(".cu") || word.ends_with(".cpp"))
+            };
+            let source = self.words.iter().find(is_source).map(std::path::PathBuf::from);
+            if let Some(stem) = source.as_ref().and_then(|source| source.file_stem()) {
+                let output = std::path::Path::new(stem).with_extension(extension);
+                self.words.extend(["-o".into(), output.into()]);
+            }
+        }
+        Ok(self.words)
+    }
+}
+
+fn fused(value: &str) -> &'static str {
+    if value == "false" { "-ffp-contract=off" } else { "-ffp-contract=fast" }
+}
+
+/// nvcc's lists: commas separate, a backslash keeps one.
+fn split_list(value: &str) -> Vec<String> {
+    let (mut items, mut item) = (Vec::new(), String::new());
+    let mut characters = value.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' if characters.peek() == Some(&',') => item.extend(characters.next()),
+            ',' => items.push(std::mem::take(&mut item)),
+            _ => item.push(character),
+        }
+    }
+    items.push(item);
+    items.retain(|item| !item.is_empty());
+    items
+}

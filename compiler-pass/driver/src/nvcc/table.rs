@@ -1,0 +1,181 @@
+//! nvcc's switches and what each becomes for clang.
+//!
+//! Names and meanings: `nvcc --help` of CUDA 13.0. Trap: a one-letter short name takes its value joined as well.
+
+/// What a switch takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    Nothing,
+    One,
+    /// Values separated by commas.
+    List,
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Turn {
+    /// It changes nothing of what clang makes.
+    Drop,
+    /// These words.
+    To(&'static [&'static str]),
+    /// Each value behind this prefix, in one word.
+    Joined(&'static str),
+    /// Each value as a word of its own behind this flag.
+    Apart(&'static str),
+    /// Each value as it is.
+    Values,
+    /// An error that says what to do instead.
+    Refuse(&'static str),
+    Special(Special),
+}
+
+/// Switches that need a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    Arch,
+    Code,
+    Gencode,
+    Language,
+    MaxRegisters,
+    Output,
+    Ptx,
+    Cubin,
+    Archive,
+    Rdc,
+    Fmad,
+    FlushDenormals,
+    DefaultStream,
+    Werror,
+}
+
+/// One switch.
+#[derive(Clone, Copy, Debug)]
+pub struct Switch {
+    /// Without the dashes.
+    pub long: &'static str,
+    /// Without the dash; empty if there is none.
+    pub short: &'static str,
+    pub takes: Takes,
+    pub turn: Turn,
+}
+
+const fn switch(long: &'static str, short: &'static str, takes: Takes, turn: Turn) -> Switch {
+    Switch { long, short, takes, turn }
+}
+
+use Special::{Arch, Archive, Code, Cubin, DefaultStream, FlushDenormals, Fmad, Gencode, Language};
+use Special::{MaxRegisters, Output, Ptx, Rdc, Werror};
+use Takes::{List, Nothing, One};
+use Turn::{Apart, Drop, Joined, Refuse, To, Values};
+
+const RELINK: &str = "link with `eagercc --nvcc -rdc=true`, which links device and host code in one step";
+const NO_RUN: &str = "run the program yourself";
+const NO_FATBIN: &str = "compile with -c: the object holds the fat binary";
+
+/// In the order of nvcc's manual: phases, files, compiler, code generation, the rest.
+pub const SWITCHES: &[Switch] = &[
+    switch("compile", "c", Nothing, To(&["-c"])),
+    switch("device-c", "dc", Nothing, To(&["-c", "-fgpu-rdc"])),
+    switch("device-w", "dw", Nothing, To(&["-c"])),
+    switch("device-link", "dlink", Nothing, Refuse(RELINK)),
+    switch("link", "link", Nothing, Drop),
+    switch("lib", "lib", Nothing, Turn::Special(Archive)),
+    switch("run", "run", Nothing, Refuse(NO_RUN)),
+    switch("ptx", "ptx", Nothing, Turn::Special(Ptx)),
+    switch("cubin", "cubin", Nothing, Turn::Special(Cubin)),
+    switch("fatbin", "fatbin", Nothing, Refuse(NO_FATBIN)),
+    switch("cuda", "cuda", Nothing, Refuse("use -E, or -S -emit-llvm for clang's intermediate code")),
+    switch("preprocess", "E", Nothing, To(&["-E"])),
+    switch("generate-dependencies", "M", Nothing, To(&["-M"])),
+    switch("generate-nonsystem-dependencies", "MM", Nothing, To(&["-MM"])),
+    switch("generate-dependencies-with-compile", "MD", Nothing, To(&["-MD"])),
+    switch("generate-nonsystem-dependencies-with-compile", "MMD", Nothing, To(&["-MMD"])),
+    switch("generate-dependency-targets", "MP", Nothing, To(&["-MP"])),
+    switch("dependency-output", "MF", One, Apart("-MF")),
+    switch("dependency-target-name", "MT", One, Apart("-MT")),
+    switch("output-file", "o", One, Turn::Special(Output)),
+    switch("output-directory", "odir", One, Refuse("name each output with -o")),
+    switch("x", "x", One, Turn::Special(Language)),
+    switch("pre-include", "include", List, Apart("-include")),
+    switch("library", "l", List, Joined("-l")),
+    switch("define-macro", "D", One, Joined("-D")),
+    switch("undefine-macro", "U", List, Joined("-U")),
+    switch("include-path", "I", List, Joined("-I")),
+    switch("system-include", "isystem", List, Apart("-isystem")),
+    switch("library-path", "L", List, Joined("-L")),
+    switch("cudart", "cudart", One, Joined("--cudart=")),
+    switch("cudadevrt", "cudadevrt", One, Drop),
+    switch("compiler-bindir", "ccbin", One, Drop),
+    switch("allow-unsupported-compiler", "allow-unsupported-compiler", Nothing, Drop),
+    switch("compiler-options", "Xcompiler", List, Values),
+    switch("linker-options", "Xlinker", List, Apart("-Xlinker")),
+    switch("ptxas-options", "Xptxas", List, Apart("-Xcuda-ptxas")),
+    switch("nvlink-options", "Xnvlink", List, Apart("-Xoffload-linker")),
+    switch("fatbin-options", "Xfatbin", List, Drop),
+    switch("cudafe-options", "Xcudafe", List, Drop),
+    switch("archive-options", "Xarchive", List, Drop),
+    switch("std", "std", One, Joined("-std=")),
+    switch("optimize", "O", One, Joined("-O")),
+    switch("dopt", "dopt", One, Drop),
+    switch("Ofast-compile", "Ofc", One, Drop),
+    switch("debug", "g", Nothing, To(&["-g"])),
+    switch("device-debug", "G", Nothing, To(&["-g", "--cuda-noopt-device-debug"])),
+    switch("generate-line-info", "lineinfo", Nothing, To(&["-gline-tables-only"])),
+    switch("profile", "pg", Nothing, To(&["-pg"])),
+    switch("shared", "shared", Nothing, To(&["-shared"])),
+    switch("machine", "m", One, Joined("-m")),
+    switch("gpu-architecture", "arch", One, Turn::Special(Arch)),
+    switch("gpu-code", "code", One, Turn::Special(Code)),
+    switch("generate-code", "gencode", One, Turn::Special(Gencode)),
+    switch("relocatable-device-code", "rdc", One, Turn::Special(Rdc)),
+    switch("maxrregcount", "maxrregcount", One, Turn::Special(MaxRegisters)),
+    switch(
+        "use_fast_math",
+        "use_fast_math",
+        Nothing,
+        To(&["-fgpu-approx-transcendentals", "-fgpu-flush-denormals-to-zero"]),
+    ),
+    switch("ftz", "ftz", One, Turn::Special(FlushDenormals)),
+    switch("fmad", "fmad", One, Turn::Special(Fmad)),
+    switch("prec-div", "prec-div", One, Drop),
+    switch("prec-sqrt", "prec-sqrt", One, Drop),
+    switch("default-stream", "default-stream", One, Turn::Special(DefaultStream)),
+    switch("expt-relaxed-constexpr", "expt-relaxed-constexpr", Nothing, Drop),
+    switch("expt-extended-lambda", "expt-extended-lambda", Nothing, Drop),
+    switch("extended-lambda", "extended-lambda", Nothing, Drop),
+    switch("extra-device-vectorization", "extra-device-vectorization", Nothing, Drop),
+    switch("restrict", "restrict", Nothing, Drop),
+    switch("dlink-time-opt", "dlto", Nothing, Drop),
+    switch("legacy-launch-seq", "legacy-launch-seq", Nothing, Drop),
+    switch("static-global-template-stub", "static-global-template-stub", One, Drop),
+    switch("device-entity-has-hidden-visibility", "device-entity-has-hidden-visibility", One, Drop),
+    switch("disable-warnings", "w", Nothing, To(&["-w"])),
+    switch("Werror", "Werror", One, Turn::Special(Werror)),
+    switch("Wno-deprecated-gpu-targets", "Wno-deprecated-gpu-targets", Nothing, Drop),
+    switch("Wreorder", "Wreorder", Nothing, To(&["-Wreorder"])),
+    switch("Wdefault-stream-launch", "Wdefault-stream-launch", Nothing, Drop),
+    switch("Wext-lambda-captures-this", "Wext-lambda-captures-this", Nothing, Drop),
+    switch("Wmissing-launch-bounds", "Wmissing-launch-bounds", Nothing, Drop),
+    switch("resource-usage", "res-usage", Nothing, To(&["-Xcuda-ptxas", "-v"])),
+    switch("diag-suppress", "diag-suppress", List, Drop),
+    switch("diag-error", "diag-error", List, Drop),
+    switch("diag-warn", "diag-warn", List, Drop),
+    switch("display-error-number", "err-no", Nothing, Drop),
+    switch("no-display-error-number", "no-err-no", Nothing, Drop),
+    switch("source-in-ptx", "src-in-ptx", Nothing, Drop),
+    switch("forward-unknown-to-host-compiler", "forward-unknown-to-host-compiler", Nothing, Drop),
+    switch("forward-unknown-to-host-linker", "forward-unknown-to-host-linker", Nothing, Drop),
+    switch("threads", "t", One, Drop),
+    switch("split-compile", "split-compile", One, Drop),
+    switch("keep", "keep", Nothing, Drop),
+    switch("keep-dir", "keep-dir", One, Drop),
+    switch("save-temps", "save-temps", Nothing, Drop),
+    switch("clean-targets", "clean", Nothing, Refuse("remove the outputs yourself")),
+    switch("time", "time", One, Drop),
+    switch("no-host-device-initializer-list", "nohdinitlist", Nothing, Drop),
+    switch("no-host-device-move-forward", "nohdmoveforward", Nothing, Drop),
+    switch("verbose", "v", Nothing, To(&["-v"])),
+    switch("dryrun", "dryrun", Nothing, To(&["--show"])),
+    switch("version", "V", Nothing, To(&["--version"])),
+    switch("help", "h", Nothing, To(&["--help"])),
+];

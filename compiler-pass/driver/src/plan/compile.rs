@@ -1,0 +1,180 @@
+//! The commands that one source needs up to its object.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::{
+    CPU_KERNELS_VARIABLE, CommandLine, GPU_ARCH, INSTRUMENT_VARIABLE, Plan, REPORT_VARIABLE,
+    WHOLE_PROGRAM_VARIABLE, joined,
+};
+use crate::invocation::{Job, Mode, Side};
+use crate::source::{Language, Source};
+use crate::toolchain::Toolchain;
+
+/// One source of a job, with what its commands need.
+#[derive(Clone, Copy)]
+pub struct Unit<'a> {
+    pub job: &'a Job,
+    pub toolchain: &'a Toolchain,
+    pub scratch: &'a Path,
+    pub index: usize,
+}
+
+impl Unit<'_> {
+    fn source(&self) -> &Source {
+        &self.job.sources[self.index]
+    }
+
+    /// `-c` or `-S`, and the device half's dependencies if the host half's are asked for.
+    pub fn add_compile(&self, plan: &mut Plan, mode: &OsString, output: Option<&Path>) {
+        let mut command = self.command(self.words());
+        self.add_plugin(plan, &mut command);
+        let dependencies = self.dependencies();
+        if let Some((flag, file, targets)) = &dependencies {
+            command.args.extend([flag.clone(), "-MF".into(), file.into()]);
+            command.args.extend(targets.iter().cloned());
+        }
+        self.add_side(&mut command, self.job.side);
+        self.add_source(&mut command, mode, output);
+        plan.commands.push(command);
+        if let Some((flag, file, targets)) = dependencies.filter(|_| self.has_two_sides()) {
+            let print = if flag == "-MMD" { "-MM" } else { "-M" };
+            let mut command = self.command(self.words());
+            command.args.extend(targets);
+            self.add_device_half(plan, command, print, Some(file));
+        }
+    }
+
+    /// `-E` and the like: what clang says of the host half, then of the device half.
+    pub fn add_front_end(&self, plan: &mut Plan, mode: &OsString) {
+        let wanted = &self.job.dependencies;
+        let mut command = self.command(self.words());
+        command.args.extend(wanted.flag.iter().cloned());
+        command.args.extend(wanted.file.iter().flat_map(|file| [OsString::from("-MF"), file.into()]));
+        command.args.extend(wanted.targets.iter().cloned());
+        self.add_side(&mut command, self.job.side);
+        self.add_source(&mut command, mode, self.job.output.as_deref());
+        let dumps_macros = command.args.iter().any(|word| word == "-dM");
+        plan.commands.push(command);
+        if self.has_two_sides() && mode != "-fsyntax-only" && !dumps_macros {
+            let mut command = self.command(self.words());
+            let mut into = self.job.output.clone();
+            if mode != "-E" {
+                into = wanted.file.clone().or(into);
+                command.args.extend(wanted.targets.iter().cloned());
+            }
+            self.add_device_half(plan, command, &mode.to_string_lossy(), into);
+        }
+    }
+
+    fn has_two_sides(&self) -> bool {
+        self.source().language == Language::Cuda && self.job.side == Side::Both
+    }
+
+    fn add_device_half(&self, plan: &mut Plan, mut command: CommandLine, mode: &str, into: Option<PathBuf>) {
+        self.add_side(&mut command, Side::Device);
+        self.add_source(&mut command, &mode.into(), None);
+        command.append_to = into.filter(|path| path != Path::new("-"));
+        plan.commands.push(command);
+    }
+
+    fn command(&self, args: Vec<OsString>) -> CommandLine {
+        CommandLine { program: self.toolchain.clang.clone(), args, ..CommandLine::default() }
+    }
+
+    /// The user's words for this language, and where CUDA is.
+    fn words(&self) -> Vec<OsString> {
+        let Unit { job, toolchain, .. } = self;
+        let language = self.source().language;
+        let mut words = job.compile_words.clone();
+        if language.is_cuda() {
+            words.extend(job.cuda_words.iter().cloned());
+            words.push(joined("--cuda-path=", &toolchain.cuda));
+            if !job.has_gpu_arch {
+                words.push(format!("--cuda-gpu-arch={GPU_ARCH}").into());
+            }
+            words.push("-Wno-unknown-cuda-version".into());
+            if job.rdc {
+                words.push("-fgpu-rdc".into());
+            }
+        } else if language.is_preprocessed_here() && !toolchain.cuda.as_os_str().is_empty() {
+            words.extend(["-isystem".into(), toolchain.cuda.join("include").into()]);
+        }
+        if language.is_preprocessed_here() {
+            words.extend(
+                toolchain.cuda_includes.iter().flat_map(|path| [OsString::from("-isystem"), path.into()]),
+            );
+        }
+        words
+    }
+
+    fn add_plugin(&self, plan: &mut Plan, command: &mut CommandLine) {
+        let Unit { job, toolchain, scratch, index } = self;
+        if job.whole_program {
+            command.args.push("-flto=full".into());
+        }
+        if !job.uses_plugin() || !self.source().language.has_ir() {
+            return;
+        }
+        command.args.push(joined("-fpass-plugin=", &toolchain.plugin));
+        // Makes clang keep source locations in the IR, without debug information in the object; no pass has this name, so
+        // it prints nothing.
+        command.args.push("-Rpass-analysis=eager-places".into());
+        command.args.extend(job.remark_words.iter().cloned());
+        if job.settings.no_instrument {
+            command.variables.push((INSTRUMENT_VARIABLE, "0".into()));
+        } else if job.whole_program {
+            command.variables.push((WHOLE_PROGRAM_VARIABLE, "1".into()));
+        }
+        if self.source().language.is_cuda() && !job.settings.no_cpu_kernels {
+            let kernels = scratch.join(format!("{index}-kernels.bc"));
+            command.variables.push((CPU_KERNELS_VARIABLE, kernels.into()));
+        }
+        if job.settings.report.is_some() && !job.whole_program {
+            let report = scratch.join(format!("{index}-report.json"));
+            command.variables.push((REPORT_VARIABLE, report.clone().into()));
+            plan.reports.push(report);
+        }
+    }
+
+    fn add_side(&self, command: &mut CommandLine, side: Side) {
+        match side {
+            Side::Host if self.source().language.is_cuda() => command.args.push("--cuda-host-only".into()),
+            Side::Device if self.source().language.is_cuda() => {
+                command.args.push("--cuda-device-only".into())
+            }
+            _ => {}
+        }
+    }
+
+    fn add_source(&self, command: &mut CommandLine, mode: &OsString, output: Option<&Path>) {
+        let source = self.source();
+        let language = source.language.clang_name().into();
+        command.args.extend(["-x".into(), language, source.path.clone().into(), mode.clone()]);
+        command.args.extend(output.iter().flat_map(|output| [OsString::from("-o"), output.into()]));
+    }
+
+    /// The flag, the file and the targets of the dependencies asked for. Where clang would derive a name from `-o`, the
+    /// user's `-o` is meant, not the object in the scratch folder.
+    fn dependencies(&self) -> Option<(OsString, PathBuf, Vec<OsString>)> {
+        let Unit { job, .. } = self;
+        let wanted = &job.dependencies;
+        let flag = wanted.flag.clone().filter(|_| self.source().language.is_preprocessed_here())?;
+        let stem = self.source().stem();
+        let file = wanted.file.clone().unwrap_or_else(|| match &job.output {
+            Some(output) if job.sources.len() > 1 => {
+                let output = output.with_extension("").display().to_string();
+                PathBuf::from(format!("{output}-{stem}.d"))
+            }
+            Some(output) => output.with_extension("d"),
+            None => format!("{stem}.d").into(),
+        });
+        let mut targets = wanted.targets.clone();
+        if targets.is_empty() {
+            let extension = if job.mode == Mode::Compile("-S".into()) { "s" } else { "o" };
+            let derived = || PathBuf::from(format!("{stem}.{extension}"));
+            targets = vec!["-MQ".into(), job.output.clone().unwrap_or_else(derived).into()];
+        }
+        Some((flag, file, targets))
+    }
+}

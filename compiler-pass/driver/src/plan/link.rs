@@ -1,0 +1,97 @@
+//! The last command: an executable, a shared library, or an archive of objects.
+//!
+//! Trap: the executable gets a run path to `libeager.so` but none to CUDA's libraries: the loader must stay free to take
+//! the stand-in runtime or NVIDIA's. For the linker CUDA's folder comes first, since the shim's may hold the stand-in
+//! under the same name.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::{CommandLine, Plan, REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, joined};
+use crate::invocation::{CudaRuntime, Job, LinkItem};
+use crate::toolchain::Toolchain;
+
+/// Links the objects of the sources with the user's words, the shim and the CUDA runtime.
+pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path, objects: &[PathBuf]) {
+    // Flags of the compile that the linker step has no use for are not worth a warning.
+    let mut args: Vec<OsString> = vec!["-Wno-unused-command-line-argument".into()];
+    args.extend(job.link.iter().map(|item| match item {
+        LinkItem::Source(index) => objects[*index].clone().into(),
+        LinkItem::File(word) | LinkItem::Word(word) => word.clone(),
+    }));
+    let mut command = CommandLine { program: toolchain.clang.clone(), args, ..CommandLine::default() };
+    if job.rdc {
+        let tree = joined("--cuda-path=", &toolchain.cuda);
+        command.args.extend(["--offload-link".into(), tree.clone(), "-Xoffload-linker".into(), tree]);
+    }
+    if job.whole_program {
+        add_whole_program(plan, &mut command, job, toolchain, scratch);
+    }
+    // A relocatable object is not a program yet.
+    if !job.links("-r") {
+        add_libraries(&mut command.args, job, toolchain);
+    }
+    if let Some(output) = &job.output {
+        command.args.extend(["-o".into(), output.into()]);
+    }
+    plan.commands.push(command);
+}
+
+fn add_libraries(args: &mut Vec<OsString>, job: &Job, toolchain: &Toolchain) {
+    let runtime = if job.links("-lcudart_static") || job.links("-lcudart") {
+        &[][..]
+    } else {
+        match job.runtime {
+            CudaRuntime::Shared => &["-lcudart"][..],
+            CudaRuntime::Static => &["-lcudart_static", "-ldl", "-lrt", "-lpthread"],
+            CudaRuntime::None => &[],
+        }
+    };
+    args.push(joined("-L", &toolchain.cuda.join("lib")));
+    if !job.settings.no_instrument {
+        args.push(joined("-L", &toolchain.shim_folder));
+        args.push("-leager".into());
+        args.push("-Wl,--enable-new-dtags".into());
+        args.push(joined("-Wl,-rpath,", &toolchain.shim_folder));
+    }
+    args.extend(runtime.iter().map(OsString::from));
+    args.push("-lm".into());
+}
+
+/// The linker merges the bitcode of all objects and runs the plugin on the whole.
+fn add_whole_program(
+    plan: &mut Plan,
+    command: &mut CommandLine,
+    job: &Job,
+    toolchain: &Toolchain,
+    scratch: &Path,
+) {
+    command.args.extend(["-flto=full".into(), "-fuse-ld=lld".into()]);
+    if job.settings.no_instrument {
+        return;
+    }
+    command.args.push(joined("-Wl,--load-pass-plugin=", &toolchain.plugin));
+    command.variables.push((WHOLE_PROGRAM_VARIABLE, "1".into()));
+    // clang's own remark switches do not reach the linker.
+    command.args.extend(job.remark_words.iter().filter_map(|word| {
+        let word = word.to_str()?.strip_prefix("-R")?;
+        Some(OsString::from(format!("-Wl,-mllvm,-{}", word.replacen("pass", "pass-remarks", 1))))
+    }));
+    if job.settings.report.is_some() {
+        let report = scratch.join("program-report.json");
+        command.variables.push((REPORT_VARIABLE, report.clone().into()));
+        plan.reports.push(report);
+    }
+}
+
+/// A static library of the objects, in the user's order.
+pub fn add_archive(plan: &mut Plan, job: &Job, toolchain: &Toolchain, objects: &[PathBuf]) {
+    let mut args: Vec<OsString> = vec!["rcsD".into()];
+    args.extend(job.output.iter().map(OsString::from));
+    args.extend(job.link.iter().filter_map(|item| match item {
+        LinkItem::Source(index) => Some(objects[*index].clone().into()),
+        LinkItem::File(word) => Some(word.clone()),
+        LinkItem::Word(_) => None,
+    }));
+    plan.commands.push(CommandLine { program: toolchain.archiver.clone(), args, ..CommandLine::default() });
+}

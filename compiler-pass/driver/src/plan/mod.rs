@@ -1,0 +1,113 @@
+//! Invocation and toolchain into command lines: the driver's whole decision, pure, tested with golden files.
+//!
+//! One clang command per source (the plugin's device half and host half meet in it through one file of the scratch
+//! folder), then one link. Trap: clang looks at the host half only when it preprocesses a CUDA source or lists what it
+//! depends on; a second command adds what only the device half includes, so that `make` and `ccache` see it.
+
+mod compile;
+mod link;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::args::shell_quoted;
+use crate::invocation::{Job, Mode};
+use crate::toolchain::Toolchain;
+
+/// GPU architecture when the user names none.
+const GPU_ARCH: &str = "sm_90";
+
+/// Names of the plugin's variables; the plugin's own list is `eager_pass::options`.
+const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
+const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
+const INSTRUMENT_VARIABLE: &str = "EAGER_PASS_INSTRUMENT";
+const WHOLE_PROGRAM_VARIABLE: &str = "EAGER_PASS_WHOLE_PROGRAM";
+
+/// One process to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    pub variables: Vec<(&'static str, OsString)>,
+    /// A file that its standard output is appended to.
+    pub append_to: Option<PathBuf>,
+}
+
+impl CommandLine {
+    /// The command as a shell would take it.
+    #[must_use]
+    pub fn shell(&self) -> String {
+        let variables = self.variables.iter().map(|(name, value)| format!("{name}={}", shell_quoted(value)));
+        let words =
+            std::iter::once(self.program.as_os_str()).chain(self.args.iter().map(OsString::as_os_str));
+        let append = self.append_to.iter().map(|path| format!(">> {}", shell_quoted(path.as_os_str())));
+        variables.chain(words.map(shell_quoted)).chain(append).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The commands of one invocation, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub commands: Vec<CommandLine>,
+    /// The reports that the commands leave in the scratch folder; a source without CUDA calls leaves none.
+    pub reports: Vec<PathBuf>,
+}
+
+/// The commands of a job; `scratch` is a folder for what nobody asked to keep.
+#[must_use]
+pub fn plan(job: &Job, toolchain: &Toolchain, scratch: &Path) -> Plan {
+    let mut plan = Plan::default();
+    let objects: Vec<_> = (0..job.sources.len()).map(|index| object_path(job, scratch, index)).collect();
+    for (index, object) in objects.iter().enumerate() {
+        let unit = compile::Unit { job, toolchain, scratch, index };
+        match &job.mode {
+            Mode::FrontEnd(word) => unit.add_front_end(&mut plan, word),
+            Mode::Compile(word) => unit.add_compile(&mut plan, word, job.output.as_deref()),
+            Mode::Link | Mode::Archive => {
+                unit.add_compile(&mut plan, &"-c".into(), Some(object));
+            }
+        }
+    }
+    match job.mode {
+        Mode::Link => link::add_link(&mut plan, job, toolchain, scratch, &objects),
+        Mode::Archive => link::add_archive(&mut plan, job, toolchain, &objects),
+        Mode::FrontEnd(_) | Mode::Compile(_) => {}
+    }
+    plan
+}
+
+/// The user's words, to clang, with the CUDA tree if there is a CUDA source among them.
+#[must_use]
+pub fn pass_through(words: &[OsString], toolchain: &Toolchain) -> Plan {
+    let own = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.starts_with("--eager-") || word.starts_with("--cudart=") || word == "--show"
+    };
+    let mut args: Vec<OsString> = words.iter().filter(|word| !own(word)).cloned().collect();
+    let names_cuda =
+        words.iter().any(|word| Path::new(word).extension().is_some_and(|extension| extension == "cu"));
+    let has_tree = words.iter().any(|word| word.to_string_lossy().starts_with("--cuda-path="));
+    if names_cuda && !has_tree && !toolchain.cuda.as_os_str().is_empty() {
+        args.extend([joined("--cuda-path=", &toolchain.cuda), "-Wno-unknown-cuda-version".into()]);
+        let names_arch = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word.starts_with("--cuda-gpu-arch=") || word.starts_with("--offload-arch=")
+        };
+        if !words.iter().any(names_arch) {
+            args.push(format!("--cuda-gpu-arch={GPU_ARCH}").into());
+        }
+    }
+    let command = CommandLine { program: toolchain.clang.clone(), args, ..CommandLine::default() };
+    Plan { commands: vec![command], reports: Vec::new() }
+}
+
+/// Where the object of a source lies until the link; the number keeps equal names of two folders apart.
+fn object_path(job: &Job, scratch: &Path, index: usize) -> PathBuf {
+    scratch.join(format!("{index}-{}.o", job.sources[index].stem()))
+}
+
+fn joined(prefix: &str, path: &Path) -> OsString {
+    let mut word = OsString::from(prefix);
+    word.push(path);
+    word
+}
