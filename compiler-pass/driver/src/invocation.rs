@@ -314,6 +314,14 @@ impl Job {
         self.link.iter().any(|item| matches!(item, LinkItem::Word(found) if found == word))
     }
 
+    /// The objects, archives and libraries that the command line names by path.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.link.iter().filter_map(|item| match item {
+            LinkItem::File(path) => Some(Path::new(path)),
+            _ => None,
+        })
+    }
+
     /// The first source that has to be there and is not, by `exists`.
     pub fn missing_source(&self, exists: impl Fn(&Path) -> bool) -> Option<&Path> {
         let missing = |source: &&Source| !source.is_special() && !exists(&source.path);

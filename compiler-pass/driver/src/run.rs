@@ -4,7 +4,8 @@
 //! exit code; the driver then fails with the shell's convention, 128 plus the signal.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -77,7 +78,8 @@ pub fn main(
             let toolchain = find(&settings, Needs::default())?;
             carry_out(&plan::pass_through(&words, &toolchain), &settings)
         }
-        Invocation::Run(job) => {
+        Invocation::Run(mut job) => {
+            job.whole_program |= job.mode == Mode::Link && job.files().any(is_bitcode);
             let missing = job.missing_source(Path::exists).filter(|_| !job.settings.show);
             // clang would say it in two lines, once per side.
             if let Some(path) = missing {
@@ -118,6 +120,12 @@ fn needs(job: &Job) -> Needs {
         linker: links && job.whole_program,
         archiver: job.mode == Mode::Archive,
     }
+}
+
+/// Whether a file is LLVM bitcode: an object of a compile with `-flto`, which only a link with `-flto` takes.
+fn is_bitcode(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"BC\xC0\xDE"
 }
 
 /// A plugin of another LLVM would be refused by clang in words that help nobody.

@@ -88,6 +88,12 @@ impl<'m> Module<'m> {
         text(bytes, len)
     }
 
+    /// Names the module after what is made of it.
+    pub fn set_source_name(self, name: &str) {
+        // SAFETY: the module is live and copies the `name.len()` bytes.
+        unsafe { LLVMSetSourceFileName(self.raw, name.as_ptr().cast(), name.len()) };
+    }
+
     /// Every function, declarations too, in module order.
     #[must_use]
     pub fn functions(self) -> Vec<Value<'m>> {

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use llvm_sys::prelude::LLVMModuleRef;
 
 use crate::ir::Module;
-use crate::options::PassOptions;
+use crate::options::{PassOptions, WholeProgram};
 
 /// The LLVM this plugin is built for. Its C++ interface differs from one major version to the next.
 pub const LLVM_MAJOR: u32 = 22;
@@ -89,7 +89,7 @@ fn host_llvm_major() -> u32 {
 pub unsafe extern "C" fn eager_run_on_module(module: LLVMModuleRef) -> bool {
     // SAFETY: the caller's promise is the one `from_raw` asks for.
     let module = unsafe { Module::from_raw(module) };
-    let options = PassOptions::from_lookup(|name| std::env::var_os(name));
+    let options = options();
     match catch_unwind(AssertUnwindSafe(|| run(module, &options))) {
         Ok(Ok(changed)) => changed,
         Ok(Err(message)) => {
@@ -106,6 +106,27 @@ pub unsafe extern "C" fn eager_run_on_module(module: LLVMModuleRef) -> bool {
     }
 }
 
+fn options() -> PassOptions {
+    PassOptions::from_lookup(|name| std::env::var_os(name))
+}
+
+/// Whether the host code of this module waits for the linker.
+///
+/// # Safety
+/// As for [`eager_run_on_module`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eager_is_postponed(module: LLVMModuleRef) -> bool {
+    // SAFETY: the caller's promise is the one `from_raw` asks for.
+    let module = unsafe { Module::from_raw(module) };
+    options().whole_program == WholeProgram::Compile && !device::is_device(module)
+}
+
+/// Whether this process is a linker that runs the plugin on the whole program.
+#[unsafe(no_mangle)]
+pub extern "C" fn eager_links_program() -> bool {
+    matches!(options().whole_program, WholeProgram::Link(_))
+}
+
 /// Runs the pass on one module, device or host.
 ///
 /// # Errors
@@ -118,7 +139,10 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
         return Ok(false);
     }
     let mut changed = false;
-    if options.instrument {
+    if let WholeProgram::Link(program) = &options.whole_program {
+        module.set_source_name(program);
+    }
+    if options.instrument && options.whole_program != WholeProgram::Compile {
         changed |= host::instrument(module, options).map_err(|error| error.to_string())?;
     }
     if let Some(path) = options.cpu_kernels.as_ref().filter(|_| device::has_device_code(module)) {

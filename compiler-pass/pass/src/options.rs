@@ -12,6 +12,20 @@ pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 pub const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
 /// `0`: leave the host code as it is.
 pub const INSTRUMENT_VARIABLE: &str = "EAGER_PASS_INSTRUMENT";
+/// `compile`: the host code is instrumented by the linker. `link=NAME`: this is the linker, and NAME its output.
+pub const WHOLE_PROGRAM_VARIABLE: &str = "EAGER_PASS_WHOLE_PROGRAM";
+
+/// When the host code is instrumented.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WholeProgram {
+    /// When it is compiled.
+    #[default]
+    Off,
+    /// Later: this is the compile.
+    Compile,
+    /// Now that it is linked, into the file of this name.
+    Link(String),
+}
 
 /// One module's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +33,7 @@ pub struct PassOptions {
     pub cpu_kernels: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub instrument: bool,
+    pub whole_program: WholeProgram,
 }
 
 impl PassOptions {
@@ -30,6 +45,14 @@ impl PassOptions {
             cpu_kernels: path(CPU_KERNELS_VARIABLE),
             report: path(REPORT_VARIABLE),
             instrument: lookup(INSTRUMENT_VARIABLE).is_none_or(|value| value != "0"),
+            whole_program: lookup(WHOLE_PROGRAM_VARIABLE).map_or(WholeProgram::Off, |value| {
+                let value = value.to_string_lossy();
+                match value.strip_prefix("link=") {
+                    Some(name) => WholeProgram::Link(name.to_owned()),
+                    None if value == "compile" => WholeProgram::Compile,
+                    None => WholeProgram::Off,
+                }
+            }),
         }
     }
 }

@@ -124,7 +124,7 @@ impl Unit<'_> {
         if job.settings.no_instrument {
             command.variables.push((INSTRUMENT_VARIABLE, "0".into()));
         } else if job.whole_program {
-            command.variables.push((WHOLE_PROGRAM_VARIABLE, "1".into()));
+            command.variables.push((WHOLE_PROGRAM_VARIABLE, "compile".into()));
         }
         if self.source().language.is_cuda() && !job.settings.no_cpu_kernels {
             let kernels = scratch.join(format!("{index}-kernels.bc"));

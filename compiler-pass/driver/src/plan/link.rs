@@ -71,7 +71,8 @@ fn add_whole_program(
         return;
     }
     command.args.push(joined("-Wl,--load-pass-plugin=", &toolchain.plugin));
-    command.variables.push((WHOLE_PROGRAM_VARIABLE, "1".into()));
+    let program = job.output.as_deref().unwrap_or(Path::new("a.out"));
+    command.variables.push((WHOLE_PROGRAM_VARIABLE, joined("link=", program)));
     // clang's own remark switches do not reach the linker.
     command.args.extend(job.remark_words.iter().filter_map(|word| {
         let word = word.to_str()?.strip_prefix("-R")?;

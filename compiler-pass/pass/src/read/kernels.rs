@@ -23,8 +23,12 @@ pub struct RegisteredKernel<'m> {
 /// Every kernel that the module registers, in the order of registration.
 #[must_use]
 pub fn registered(module: Module<'_>) -> Vec<RegisteredKernel<'_>> {
-    let Some(registers) = module.function("__cuda_register_globals") else { return Vec::new() };
-    let instructions = registers.blocks().into_iter().flat_map(|block| block.instructions());
+    // A module that a linker merged has one such function per source, with numbers behind the name.
+    let registers = module
+        .functions()
+        .into_iter()
+        .filter(|function| function.name().starts_with("__cuda_register_globals"));
+    let instructions = registers.flat_map(Value::blocks).flat_map(|block| block.instructions());
     instructions.filter_map(|instruction| kernel_of(module, instruction)).collect()
 }
 
