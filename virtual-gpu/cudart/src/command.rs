@@ -22,6 +22,8 @@ pub enum Command {
     Kernel(Launch),
     Copy(Copy),
     Fill(Fill),
+    /// Gives the memory back that starts at an address.
+    Release(u64),
     /// For the model only, on a device.
     Model(u32, Op),
     Host(HostFunction),
@@ -73,6 +75,7 @@ impl Command {
             Command::Kernel(launch) => run_kernel(runtime, launch),
             Command::Copy(copy) => copy.run(runtime),
             Command::Fill(fill) => fill.run(runtime),
+            Command::Release(address) => runtime.release(*address).map(|()| 0),
             Command::Model(device, op) => runtime.run_op(*device, op.clone()),
             Command::Host(host) => {
                 as_host_function(|| (host.function)(host.data));

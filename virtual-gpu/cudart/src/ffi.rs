@@ -44,6 +44,11 @@ impl<T> Out<T> {
         if self.0.is_null() { Err(Code::cudaErrorInvalidValue) } else { Ok(()) }
     }
 
+    /// For pointers to nothing in particular, once another argument has said to what.
+    pub fn cast<U>(self) -> Out<U> {
+        Out(self.0.cast())
+    }
+
     /// Fills an array of at most `room` elements.
     pub fn put_all(self, values: impl Iterator<Item = T>, room: usize) {
         for (index, value) in values.take(room).enumerate() {
@@ -55,9 +60,23 @@ impl<T> Out<T> {
 }
 
 /// A structure or array that the caller passes by address.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 #[repr(transparent)]
 pub struct In<T>(*const T);
+
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for In<T> {}
+
+impl<T> In<T> {
+    /// For pointers to nothing in particular, once another argument has said to what.
+    pub fn cast<U>(self) -> In<U> {
+        In(self.0.cast())
+    }
+}
 
 impl<T: Copy> In<T> {
     /// # Errors

@@ -19,7 +19,7 @@ use crate::command::{Command, in_host_function};
 use crate::config::{Config, Devices};
 use crate::event::Event;
 use crate::kernel::{Compute, Profile, variable_at};
-use crate::memory::{Allocation, Arena, Kind, Table};
+use crate::memory::{Allocation, Arena, Kind, Pools, Table};
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
@@ -49,6 +49,7 @@ pub struct Runtime {
     pub devices: Vec<DeviceInfo>,
     /// Devices on which the process has a context.
     contexts: Mutex<BTreeSet<u32>>,
+    pub pools: Mutex<Pools>,
     pub events: Mutex<BTreeMap<u64, Event>>,
     pub streams: Mutex<Streams>,
     pub compute: Mutex<Compute>,
@@ -117,6 +118,7 @@ impl Runtime {
             backend,
             devices,
             contexts: Mutex::default(),
+            pools: Mutex::default(),
             events: Mutex::default(),
             streams: Mutex::new(Streams::new()),
             compute: Mutex::new(compute),
@@ -182,6 +184,7 @@ impl Runtime {
         if self.contexts.lock().remove(&device) {
             self.call(Request::CloseContext { device })?;
         }
+        self.pools.lock().forget_device(device);
         let mut memory = self.memory.lock();
         let gone: Vec<Allocation> = memory.table.iter().filter(|a| a.device == device).copied().collect();
         for allocation in gone {
@@ -262,7 +265,10 @@ impl Runtime {
     pub fn wait(&self, work: &[Arc<Completion>]) -> Result<(), Code> {
         let reached_ns = work.iter().map(|completion| completion.wait()).max().unwrap_or(0);
         self.streams.lock().host_reached(reached_ns);
-        self.failure.lock().map_or(Ok(()), Err)
+        if let Some(code) = *self.failure.lock() {
+            return Err(code);
+        }
+        self.trim_pools()
     }
 
     /// Waits for all work on the device.
@@ -305,6 +311,51 @@ impl Runtime {
         let kind = Kind::Modelled { alloc: fresh, kind };
         memory.table.insert(Allocation { address, bytes, device, kind });
         Ok(fresh)
+    }
+
+    /// Memory of a device; address 0 for no bytes.
+    ///
+    /// # Errors
+    /// `cudaErrorMemoryAllocation`.
+    pub fn allocate(&self, device: u32, bytes: u64, kind: AllocKind) -> Result<u64, Code> {
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let alloc = match self.call(Request::Allocate { device, bytes, kind })? {
+            Reply::Allocated(alloc) => alloc,
+            other => return Err(unexpected(&other)),
+        };
+        let mut memory = self.memory.lock();
+        let Some(address) = memory.arena.allocate(bytes) else {
+            drop(memory);
+            self.call(Request::Free { alloc })?;
+            return Err(Code::cudaErrorMemoryAllocation);
+        };
+        let address = address.as_ptr() as u64;
+        memory.table.insert(Allocation { address, bytes, device, kind: Kind::Modelled { alloc, kind } });
+        Ok(address)
+    }
+
+    /// Gives the memory back that starts at `address`. Nothing may use it any more.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidValue` if no device or managed memory starts there.
+    pub fn release(&self, address: u64) -> Result<(), Code> {
+        let found = self.memory.lock().table.starting_at(address).copied();
+        let allocation = found.ok_or(Code::cudaErrorInvalidValue)?;
+        let Kind::Modelled { alloc, .. } = allocation.kind else { return Err(Code::cudaErrorInvalidValue) };
+        self.call(Request::Free { alloc })?;
+        self.memory.lock().forget(&allocation);
+        Ok(())
+    }
+
+    /// Gives back what pools hold beyond their thresholds.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn trim_pools(&self) -> Result<(), Code> {
+        let unused = self.pools.lock().trim_to_thresholds();
+        unused.into_iter().try_for_each(|address| self.release(address))
     }
 
     fn write_profile(&self) {

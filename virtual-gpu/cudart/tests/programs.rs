@@ -205,6 +205,24 @@ fn settings_are_remembered() {
 }
 
 #[test]
+fn memory_is_freed_in_stream_order_and_reused() {
+    let Some(built) = built() else { return };
+    run(built, "stream-ordered", &[]);
+}
+
+#[test]
+fn a_full_device_makes_pools_let_go_or_wait() {
+    let Some(built) = built() else { return };
+    run(built, "pool-pressure", SMALL);
+}
+
+#[test]
+fn pools_belong_to_a_device_and_have_a_size() {
+    let Some(built) = built() else { return };
+    run(built, "pools-of-ones-own", &[("EAGER_VGPU", "2xV100-16GB")]);
+}
+
+#[test]
 fn bad_launches_are_refused_and_a_trap_is_sticky() {
     let Some(built) = built() else { return };
     let (_, stderr) = run(built, "launch-errors", &[]);

@@ -25,7 +25,7 @@ pub struct MemLocation {
 
 /// Where managed memory shall be.
 #[derive(Debug, Clone, Copy)]
-enum Target {
+pub enum Target {
     Host,
     Device(u32),
 }
@@ -33,7 +33,7 @@ enum Target {
 impl MemLocation {
     /// # Errors
     /// `cudaErrorInvalidValue` for a kind of location that CUDA does not have, `cudaErrorInvalidDevice`.
-    fn target(self, runtime: &Runtime) -> Result<Target, Code> {
+    pub fn target(self, runtime: &Runtime) -> Result<Target, Code> {
         const DEVICE: u32 = 1;
         const HOST: u32 = 2;
         const HOST_NUMA: u32 = 3;

@@ -5,14 +5,13 @@
 use core::ffi::c_void;
 
 use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr};
-use eager_gpu_model::{AllocId, AllocKind};
-use eager_vgpu_link::{Reply, Request};
+use eager_gpu_model::AllocKind;
 
 use super::open;
 use crate::ffi::Out;
-use crate::memory::{Allocation, Kind};
-use crate::runtime::{Runtime, unexpected};
+use crate::memory::Kind;
 use crate::status::{Code, guard};
+use crate::stream::{Completion, StreamKey};
 
 /// Rows of pitched memory start at multiples of this, as on NVIDIA's cards.
 pub const PITCH_BYTES: u64 = 512;
@@ -22,7 +21,7 @@ pub extern "C" fn cudaMalloc(pointer: Out<*mut c_void>, bytes: usize) -> Code {
     guard("cudaMalloc", bytes, || {
         pointer.check()?;
         let (runtime, device) = open()?;
-        pointer.put(allocate(runtime, device, bytes as u64, AllocKind::Device)? as *mut c_void)
+        pointer.put(runtime.allocate(device, bytes as u64, AllocKind::Device)? as *mut c_void)
     })
 }
 
@@ -37,7 +36,7 @@ pub extern "C" fn cudaMallocManaged(pointer: Out<*mut c_void>, bytes: usize, fla
             return Err(Code::cudaErrorInvalidValue);
         }
         let (runtime, device) = open()?;
-        pointer.put(allocate(runtime, device, bytes as u64, AllocKind::Managed)? as *mut c_void)
+        pointer.put(runtime.allocate(device, bytes as u64, AllocKind::Managed)? as *mut c_void)
     })
 }
 
@@ -73,48 +72,8 @@ fn allocate_rows(width: usize, rows: usize) -> Result<(*mut c_void, usize), Code
     let out_of_memory = Code::cudaErrorMemoryAllocation;
     let pitch = (width as u64).checked_next_multiple_of(PITCH_BYTES).ok_or(out_of_memory)?;
     let bytes = pitch.checked_mul(rows as u64).ok_or(out_of_memory)?;
-    let address = allocate(runtime, device, bytes, AllocKind::Device)?;
+    let address = runtime.allocate(device, bytes, AllocKind::Device)?;
     Ok((address as *mut c_void, usize::try_from(pitch).map_err(|_| out_of_memory)?))
-}
-
-/// Memory of a device; 0 for no bytes.
-///
-/// # Errors
-/// `cudaErrorMemoryAllocation`.
-pub fn allocate(runtime: &Runtime, device: u32, bytes: u64, kind: AllocKind) -> Result<u64, Code> {
-    if bytes == 0 {
-        return Ok(0);
-    }
-    let alloc = match runtime.call(Request::Allocate { device, bytes, kind })? {
-        Reply::Allocated(alloc) => alloc,
-        other => return Err(unexpected(&other)),
-    };
-    let mut memory = runtime.memory.lock();
-    let Some(address) = memory.arena.allocate(bytes) else {
-        drop(memory);
-        free_modelled(runtime, alloc)?;
-        return Err(Code::cudaErrorMemoryAllocation);
-    };
-    let address = address.as_ptr() as u64;
-    memory.table.insert(Allocation { address, bytes, device, kind: Kind::Modelled { alloc, kind } });
-    Ok(address)
-}
-
-fn free_modelled(runtime: &Runtime, alloc: AllocId) -> Result<(), Code> {
-    runtime.call(Request::Free { alloc }).map(drop)
-}
-
-/// Gives the memory back that starts at `address`. Nothing may use it any more.
-///
-/// # Errors
-/// `cudaErrorInvalidValue` if no device or managed memory starts there.
-pub fn release(runtime: &Runtime, address: u64) -> Result<(), Code> {
-    let found = runtime.memory.lock().table.starting_at(address).copied();
-    let allocation = found.ok_or(Code::cudaErrorInvalidValue)?;
-    let Kind::Modelled { alloc, .. } = allocation.kind else { return Err(Code::cudaErrorInvalidValue) };
-    free_modelled(runtime, alloc)?;
-    runtime.memory.lock().forget(&allocation);
-    Ok(())
 }
 
 /// Waits first, as CUDA does: for the device that the memory is on, or for all if any of them may use it.
@@ -128,11 +87,23 @@ pub extern "C" fn cudaFree(pointer: *mut c_void) -> Code {
         let address = pointer as u64;
         let found = runtime.memory.lock().table.starting_at(address).copied();
         let allocation = found.ok_or(Code::cudaErrorInvalidValue)?;
+        let of_pool = {
+            let pools = runtime.pools.lock();
+            if pools.is_block(address) && !pools.is_used(address) {
+                return Err(Code::cudaErrorInvalidValue);
+            }
+            pools.is_block(address)
+        };
         match allocation.kind {
             Kind::Pinned { .. } => return Err(Code::cudaErrorInvalidValue),
             Kind::Modelled { kind: AllocKind::Device, .. } => runtime.wait_for_device(allocation.device)?,
             Kind::Modelled { kind: AllocKind::Managed, .. } => runtime.wait_for_all_devices()?,
         }
-        release(runtime, address)
+        if of_pool {
+            let stream = StreamKey::Default { device: allocation.device };
+            runtime.pools.lock().freed(address, stream, Completion::reached());
+            return runtime.trim_pools();
+        }
+        runtime.release(address)
     })
 }

@@ -17,6 +17,7 @@ mod memory;
 mod peer;
 mod per_thread;
 mod pointer;
+mod pool;
 mod registration;
 mod settings;
 mod stream;

@@ -10,7 +10,7 @@ use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr, dim3};
 use super::copy3d::{Memcpy3DParms, Memcpy3DPeerParms};
 use super::launch::LaunchConfig;
 use super::managed::MemLocation;
-use super::{copy, copy3d, event, fill, launch, managed, stream, symbol};
+use super::{copy, copy3d, event, fill, launch, managed, pool, stream, symbol};
 use crate::ffi::{In, KernelArgs, Out};
 use crate::status::Code;
 use crate::stream::with_own_default_stream;
@@ -60,6 +60,10 @@ second_names! {
         (to: Ptr, symbol: ConstPtr, bytes: usize, offset: usize, kind: u32, stream: Stream);
     cudaMemPrefetchAsync_ptsz = managed::cudaMemPrefetchAsync:
         (pointer: ConstPtr, bytes: usize, location: MemLocation, flags: u32, stream: Stream);
+    cudaMallocAsync_ptsz = pool::cudaMallocAsync: (pointer: Out<Ptr>, bytes: usize, stream: Stream);
+    cudaMallocFromPoolAsync_ptsz = pool::cudaMallocFromPoolAsync:
+        (pointer: Out<Ptr>, bytes: usize, pool: Ptr, stream: Stream);
+    cudaFreeAsync_ptsz = pool::cudaFreeAsync: (pointer: Ptr, stream: Stream);
 
     cudaLaunchKernel_ptsz = launch::cudaLaunchKernel:
         (stub: ConstPtr, grid: dim3, block: dim3, args: KernelArgs, shared_bytes: usize, stream: Stream);

@@ -55,6 +55,12 @@ pub fn properties(device: &DeviceInfo) -> cudaDeviceProp {
     properties.streamPrioritiesSupported = 1;
     properties.managedMemory = 1;
     properties.concurrentManagedAccess = 1;
+    properties.memoryPoolsSupported = 1;
+    properties.cooperativeLaunch = 1;
+    properties.hostRegisterSupported = 1;
+    properties.memPitch = i32::MAX as usize;
+    properties.textureAlignment = 512;
+    properties.texturePitchAlignment = 32;
     properties.pciBusID = int(device.index + 1);
     properties
 }
@@ -101,8 +107,18 @@ pub fn attribute(device: &DeviceInfo, number: u32) -> Option<c_int> {
         (Attr::cudaDevAttrPageableMemoryAccess, 0),
         (Attr::cudaDevAttrPageableMemoryAccessUsesHostPageTables, 0),
         (Attr::cudaDevAttrDirectManagedMemAccessFromHost, 0),
-        (Attr::cudaDevAttrCooperativeLaunch, 0),
-        (Attr::cudaDevAttrMemoryPoolsSupported, 0),
+        (Attr::cudaDevAttrCooperativeLaunch, 1),
+        (Attr::cudaDevAttrMemoryPoolsSupported, 1),
+        (Attr::cudaDevAttrHostRegisterSupported, 1),
+        (Attr::cudaDevAttrCanUseHostPointerForRegisteredMem, 1),
+        (Attr::cudaDevAttrMaxPitch, c_int::MAX),
+        (Attr::cudaDevAttrTextureAlignment, 512),
+        (Attr::cudaDevAttrTexturePitchAlignment, 32),
+        (Attr::cudaDevAttrPciBusId, all.pciBusID),
+        (Attr::cudaDevAttrPciDeviceId, 0),
+        (Attr::cudaDevAttrPciDomainId, 0),
+        (Attr::cudaDevAttrComputeMode, 0),
+        (Attr::cudaDevAttrEccEnabled, 0),
     ];
     values.iter().find(|(attribute, _)| *attribute as u32 == number).map(|&(_, value)| value)
 }

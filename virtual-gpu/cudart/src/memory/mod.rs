@@ -1,10 +1,13 @@
-//! Memory of the process: addresses ([`Arena`]), what is allocated there ([`Table`]).
+//! Memory of the process: addresses ([`Arena`]), what is allocated there ([`Table`]), what is
+//! kept for later ([`Pools`]).
 //!
 //! Trap: whether an allocation *fits* is the server's decision; this module only finds addresses for it.
 
 mod arena;
+mod pool;
 mod ranges;
 mod table;
 
 pub use arena::Arena;
+pub use pool::{Pool, PoolKey, Pools, Reuse, Reused};
 pub use table::{Allocation, Kind, Table};
