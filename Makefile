@@ -1,6 +1,6 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint bench clean
+.PHONY: help setup build demo paper test lint bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -13,6 +13,10 @@ build: setup ## build everything, optimised
 
 demo: build ## seven CUDA programs on four virtual GPUs, Eager against CASE; report in target/demo/
 	target/release/eager-eval demo --out target/demo
+
+paper: ## the source document's evaluation, simulated: every policy and workload; report in target/paper/
+	cargo build --locked --release -p eager-eval
+	target/release/eager-eval sim --experiment paper --out target/paper
 
 test: setup ## every test (about ten minutes on two cores)
 	cargo build --locked --workspace

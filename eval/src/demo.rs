@@ -2,9 +2,10 @@
 //!
 //! Trap: its exit code is a promise: zero only if every job of every policy ended with a verified output.
 
+use crate::experiment::{self, Variant};
 use crate::programs::Programs;
 use crate::progress::Stage;
-use crate::record::{self, Outcome, Record, Stamp, WorkloadStamp};
+use crate::record::{self, Backend, Outcome, Record, Stamp, WorkloadStamp};
 use crate::tools::Tools;
 use crate::typical::{self, Typical};
 use crate::virtual_run::{JobSpec, Setting};
@@ -43,6 +44,12 @@ pub struct DemoArgs {
 /// Options of a simulation alone.
 #[derive(Debug, Args)]
 pub struct SimArgs {
+    /// A whole experiment in place of one list: `paper`, or a file of that form (eval/experiments/)
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["workload", "jobs", "ratio", "seed", "cards", "policies"])]
+    pub experiment: Option<String>,
+    /// Seeds of the experiment, from 1 to this, in place of its own number
+    #[arg(long, value_name = "N", requires = "experiment", value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: Option<u64>,
     #[command(flatten)]
     pub workload: WorkloadArgs,
     /// Folder of the artefacts
@@ -86,6 +93,9 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
 
 /// Simulates only.
 pub fn run_sim(args: &SimArgs) -> Result<()> {
+    if let Some(name) = &args.experiment {
+        return experiment::run(name, args.seeds, &args.out);
+    }
     let (workload, choices) = args.workload.choose()?;
     let mut results = Results::create(&args.out)?;
     let policies = if args.policies.is_empty() { PolicyName::ALL.to_vec() } else { args.policies.clone() };
@@ -203,10 +213,10 @@ fn simulate(
     results: &mut Results,
 ) -> Result<()> {
     let stage = Stage::begin("simulating at full size", policies.len());
-    let machine = sim_run::Machine::new(cards, choices)?;
+    let host = sim_run::Host::new(cards, &Variant::default())?;
     for policy in policies {
         stage.step(policy.as_str());
-        results.add(machine.run(experiment, *policy, workload, stamp)?)?;
+        results.add(host.run(experiment, *policy, workload, choices, stamp)?)?;
     }
     stage.end();
     Ok(())
@@ -249,7 +259,7 @@ fn print_real(records: &[Record]) {
 }
 
 fn print_sim(records: &[Record], summary: &summary::Summary) {
-    let sim = records.iter().filter(|r| r.backend == record::Backend::Sim);
+    let sim = records.iter().filter(|r| r.backend == Backend::Sim);
     let policies: Vec<&str> = sim.map(|r| r.policy.as_str()).collect();
     if policies.is_empty() {
         return;
@@ -264,10 +274,13 @@ fn print_sim(records: &[Record], summary: &summary::Summary) {
     }
 }
 
-/// Every job of every record must have ended well.
+/// Every job of every record must have ended well; only `cg`, which does not count memory, may lose some in simulation.
 fn verdict(records: &[Record]) -> Result<()> {
+    let may_fail =
+        |record: &&Record| record.backend == Backend::Sim && record.policy == PolicyName::Cg.as_str();
     let bad: Vec<String> = records
         .iter()
+        .filter(|record| !may_fail(record))
         .flat_map(|record| {
             let bad = record.jobs.iter().filter(|job| job.outcome != Outcome::Ok);
             bad.map(|job| format!("{} under {}: {}", job.configuration, record.policy, job.outcome_text()))

@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod demo;
+mod experiment;
+mod html;
 mod journal;
 mod parallel;
 mod plot;

@@ -1,4 +1,4 @@
-//! Figures as SVG text: throughput bars per policy, and a timeline per device.
+//! Figures as SVG text: throughput bars per policy, ratios with their intervals, and a timeline per device.
 //!
 //! Trap: colours mean one thing everywhere: normal blue, eager orange, promoted green, waiting grey.
 
@@ -11,6 +11,7 @@ const NORMAL: RGBColor = RGBColor(66, 114, 178);
 const EAGER: RGBColor = RGBColor(221, 132, 52);
 const PROMOTED: RGBColor = RGBColor(85, 150, 85);
 const WAITING: RGBColor = RGBColor(215, 215, 215);
+const WAITING_DARK: RGBColor = RGBColor(140, 140, 140);
 const INK: RGBColor = RGBColor(40, 40, 40);
 
 /// Legend of [`timeline`], for the page that shows it.
@@ -64,6 +65,75 @@ pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String>
         }
         let one = [(SegmentValue::Exact(0), 1.0), (SegmentValue::Exact(values.len()), 1.0)];
         chart.draw_series([PathElement::new(one, INK.stroke_width(1))]).map_err(drawing)?;
+        area.present().map_err(drawing)?;
+    }
+    Ok(svg)
+}
+
+/// A point with its interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Whisker {
+    pub at: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// Colours of [`forest`]'s series, in order, as `#rrggbb` for a page's legend too.
+pub const SERIES: [(RGBColor, &str); 6] = [
+    (WAITING_DARK, "#8c8c8c"),
+    (RGBColor(148, 103, 189), "#9467bd"),
+    (EAGER, "#dd8434"),
+    (PROMOTED, "#559655"),
+    (NORMAL, "#4272b2"),
+    (INK, "#282828"),
+];
+
+/// One row per label, in it one whisker per series that has one, over a line at 1.
+pub fn forest(axis: &str, rows: &[(String, Vec<Option<Whisker>>)]) -> Result<String> {
+    let series = rows.iter().map(|(_, row)| row.len()).max().unwrap_or(0).max(1);
+    let height = 60 + (rows.len() * (8 + 9 * series)) as u32;
+    let all = || rows.iter().flat_map(|(_, row)| row.iter().flatten());
+    let low = all().map(|w| w.low).fold(0.9, f64::min) * 0.95;
+    let high = all().map(|w| w.high).fold(1.1, f64::max) * 1.05;
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (900, height)).into_drawing_area();
+        area.fill(&WHITE).map_err(drawing)?;
+        let mut chart = ChartBuilder::on(&area)
+            .margin(8)
+            .x_label_area_size(40)
+            .y_label_area_size(230)
+            .build_cartesian_2d(low..high, 0.0..rows.len().max(1) as f64)
+            .map_err(drawing)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .x_labels(12)
+            .x_label_formatter(&|x| format!("{x:.1}"))
+            .x_desc(axis)
+            .label_style(("sans-serif", 12).into_font().color(&INK))
+            .draw()
+            .map_err(drawing)?;
+        let count = rows.len() as f64;
+        chart
+            .draw_series([PathElement::new([(1.0, 0.0), (1.0, count)], INK.stroke_width(1))])
+            .map_err(drawing)?;
+        for (i, (_, row)) in rows.iter().enumerate() {
+            for (j, whisker) in row.iter().enumerate() {
+                let Some(Whisker { at, low, high }) = *whisker else { continue };
+                let y = count - i as f64 - (j as f64 + 0.5) / series as f64 * 0.84 - 0.08;
+                let colour = SERIES[j % SERIES.len()].0;
+                let line = PathElement::new([(low, y), (high, y)], colour.stroke_width(2));
+                chart.draw_series([line]).map_err(drawing)?;
+                chart.draw_series([Circle::new((at, y), 4, colour.filled())]).map_err(drawing)?;
+            }
+        }
+        let style = ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+        for (i, (label, _)) in rows.iter().enumerate() {
+            let (x, y) = chart.backend_coord(&(low, count - i as f64 - 0.5));
+            area.draw(&Text::new(label.clone(), (x - 6, y), style.clone())).map_err(drawing)?;
+        }
         area.present().map_err(drawing)?;
     }
     Ok(svg)

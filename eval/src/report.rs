@@ -5,36 +5,23 @@
 
 use crate::record::{Backend, JobRecord, Outcome, Record};
 use crate::summary::Summary;
-use crate::{plot, table, typical};
+use crate::{html, plot, table, typical};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:#282828}\
-h1{font-size:1.5em}h2{font-size:1.2em;margin-top:2em;border-bottom:1px solid #ddd}\
-table{border-collapse:collapse;margin:1em 0;font-size:13px}td,th{padding:3px 9px;text-align:right;\
-border-bottom:1px solid #eee}td{white-space:nowrap}td:first-child,th:first-child{text-align:left}\
-th.text{text-align:left}td.text{text-align:left;color:#555;white-space:normal}\
-.note{background:#fff6e5;border-left:4px solid #dd8434;padding:.5em 1em}.key{display:inline-block;width:1em;\
-height:1em;vertical-align:-2px;margin:0 .3em 0 1em}svg{max-width:100%;height:auto}td.bad{color:#b00020;font-weight:600;white-space:normal}";
-
 /// Writes the page.
 pub fn write(path: &Path, records: &[Record], summary: &Summary) -> Result<()> {
-    let mut page = String::new();
-    page +=
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Eager: report</title><style>";
-    page += STYLE;
-    page += "</style></head><body><h1>Eager against CASE</h1>";
-    page += &stamp(records);
+    let mut body = stamp(records);
     let sim: Vec<&Record> = records.iter().filter(|r| r.backend == Backend::Sim).collect();
     let real: Vec<&Record> = records.iter().filter(|r| r.backend == Backend::Virtual).collect();
     if !real.is_empty() {
-        page += &real_part(&real, summary);
+        body += &real_part(&real, summary);
     }
     if !sim.is_empty() {
-        page += &sim_part(&sim, summary)?;
+        body += &sim_part(&sim, summary)?;
     }
-    page += "</body></html>\n";
+    let page = html::page("Eager against CASE", &body);
     std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -43,15 +30,15 @@ fn stamp(records: &[Record]) -> String {
     let stamp = &first.stamp;
     format!(
         "<p>Workload <b>{}</b> (seed {}) on {}. Eager {} at commit {}, {} ({} cores, {}), Linux {}.</p>",
-        escape(&first.workload.name),
+        html::escape(&first.workload.name),
         first.workload.seed,
-        escape(&first.cards),
-        escape(&stamp.version),
-        escape(&stamp.commit),
-        escape(&stamp.cpu),
+        html::escape(&first.cards),
+        html::escape(&stamp.version),
+        html::escape(&stamp.commit),
+        html::escape(&stamp.cpu),
         stamp.cores,
         table::size(stamp.memory_bytes),
-        escape(&stamp.kernel),
+        html::escape(&stamp.kernel),
     )
 }
 
@@ -68,9 +55,9 @@ fn real_part(records: &[&Record], summary: &Summary) -> String {
         let counts = [real.jobs, real.jobs_verified, real.eager_launches, real.promotions, real.oom_errors];
         [policy.clone()].into_iter().chain(counts.map(|c| c.to_string())).chain([makespan]).collect()
     });
-    part += &html_table(&header, &rows.collect::<Vec<Vec<String>>>());
+    part += &html::table(&header, &rows.collect::<Vec<Vec<String>>>());
     for record in records {
-        let _ = write!(part, "<h3>{}: each job</h3>{}", escape(&record.policy), jobs_table(record));
+        let _ = write!(part, "<h3>{}: each job</h3>{}", html::escape(&record.policy), jobs_table(record));
     }
     part
 }
@@ -95,7 +82,7 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
         &plot::bars("Throughput relative to case (backfilling)", "ratio", &bars(|s| s.throughput_vs_case))?;
     part += &plot::bars("Throughput relative to case-fifo", "ratio", &bars(|s| s.throughput_vs_case_fifo))?;
     let policies: Vec<&str> = records.iter().map(|r| r.policy.as_str()).collect();
-    part += &html_table(&SIM_HEADER, &sim_rows(&policies, summary));
+    part += &html::table(&SIM_HEADER, &sim_rows(&policies, summary));
     part += &typical_part(summary);
     part += "<h3>Timelines</h3><p>";
     for (name, colour) in plot::LEGEND {
@@ -116,7 +103,7 @@ fn typical_part(summary: &Summary) -> String {
     let note = "<h3>How typical is this list?</h3><p>Median and range of the throughput over seeded lists. With few jobs \
                 the makespan mostly is the longest job's host work, and then no policy can gain: <b>infinite</b> is what \
                 endless device memory would give under CASE's order.</p>";
-    note.to_string() + &html_table(&typical::HEADER, &typical::rows(&summary.typical))
+    note.to_string() + &html::table(&typical::HEADER, &typical::rows(&summary.typical))
 }
 
 /// Columns of the simulator's table, here and in the terminal.
@@ -164,7 +151,7 @@ fn jobs_table(record: &Record) -> String {
             html,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}<td class=\"text\">{}\
              </td></tr>",
-            escape(&job.configuration),
+            html::escape(&job.configuration),
             job.size_class,
             job.device.map_or("-".to_string(), |d| d.to_string()),
             job.classes.join(" → "),
@@ -172,7 +159,7 @@ fn jobs_table(record: &Record) -> String {
             table::size(job.grant_bytes),
             table::seconds(job.wait_s),
             outcome_cell(job),
-            escape(&job.reason),
+            html::escape(&job.reason),
         );
     }
     html + "</table>"
@@ -180,21 +167,5 @@ fn jobs_table(record: &Record) -> String {
 
 fn outcome_cell(job: &JobRecord) -> String {
     let class = if job.outcome == Outcome::Ok { "" } else { "bad" };
-    format!("<td class=\"{class}\">{}</td>", escape(&job.outcome_text()))
-}
-
-fn html_table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
-        cells.map(|cell| format!("<{tag}>{}</{tag}>", escape(cell))).collect()
-    };
-    let head = cells("th", &mut header.iter().copied());
-    let body: String = rows
-        .iter()
-        .map(|row| format!("<tr>{}</tr>", cells("td", &mut row.iter().map(String::as_str))))
-        .collect();
-    format!("<table><tr>{head}</tr>{body}</table>")
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    format!("<td class=\"{class}\">{}</td>", html::escape(&job.outcome_text()))
 }

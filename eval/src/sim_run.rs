@@ -2,6 +2,7 @@
 //!
 //! Trap: the records of one machine must differ in nothing but the policy: same cards, same host, same model options.
 
+use crate::experiment::Variant;
 use crate::record::{
     Backend, DeviceRecord, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
 };
@@ -11,60 +12,101 @@ use eager_core::PolicyName;
 use eager_core::action::Class;
 use eager_core::units::Nanos;
 use eager_gpu_model::Card;
-use eager_rodinia::HostTimes;
 use eager_sim::job::Job;
 use eager_sim::{JobResult, SimOptions, SimResult};
 use std::collections::BTreeMap;
 
-/// A machine, the jobs that run on it under each policy, and how long each configuration takes there alone.
-pub struct Machine {
+/// A machine as it is modelled, and what each configuration does on it alone.
+pub struct Host {
     cards: String,
     parsed: Vec<Card>,
-    jobs: Vec<Job>,
-    /// By configuration: device-side time alone under `case`.
-    alone: BTreeMap<String, Nanos>,
+    variant: Variant,
+    /// By configuration; without those that the machine cannot run.
+    alone: BTreeMap<String, Alone>,
 }
 
-impl Machine {
-    /// Simulates each distinct configuration alone, once.
-    pub fn new(cards: &str, choices: &[Choice]) -> Result<Machine> {
+/// One job alone on the machine, under `case`.
+#[derive(Debug, Clone, Copy)]
+struct Alone {
+    /// See [`JobResult::device_side`].
+    device_side: Nanos,
+    turnaround: Nanos,
+    /// With any operation on its device.
+    device_busy: Nanos,
+}
+
+impl Host {
+    /// Simulates every configuration alone, once.
+    pub fn new(cards: &str, variant: &Variant) -> Result<Host> {
         let parsed = eager_gpu_model::parse_cards(cards)?;
-        let jobs: Vec<Job> = choices
-            .iter()
-            .map(|choice| choice.program.descriptor(choice.configuration, &HostTimes::default()))
-            .collect::<Result<_, _>>()
-            .context("making the simulator's jobs")?;
-        let mut alone = BTreeMap::new();
-        let options = SimOptions::new(parsed.clone(), PolicyName::Case);
-        for job in &jobs {
-            if alone.contains_key(&job.name) {
-                continue;
+        let mut host =
+            Host { cards: cards.to_string(), parsed, variant: variant.clone(), alone: BTreeMap::new() };
+        for program in eager_rodinia::programs() {
+            for configuration in &program.configurations {
+                let result = host.simulate(&[Choice { program, configuration }], PolicyName::Case, None)?;
+                let Some(job) = result.jobs.first().filter(|job| job.outcome == eager_sim::Outcome::Done)
+                else {
+                    continue;
+                };
+                let device_busy = result.devices.iter().map(|device| device.totals.busy.0).sum();
+                let alone = Alone {
+                    device_side: job.device_side(),
+                    turnaround: job.end.saturating_sub(job.submit),
+                    device_busy: Nanos(device_busy),
+                };
+                host.alone.insert(job.name.clone(), alone);
             }
-            let result = eager_sim::run(std::slice::from_ref(job), &options)
-                .with_context(|| format!("simulating {} alone", job.name))?;
-            let time = result.jobs.first().map_or(Nanos(0), JobResult::device_side);
-            alone.insert(job.name.clone(), time);
         }
-        Ok(Machine { cards: cards.to_string(), parsed, jobs, alone })
+        Ok(host)
     }
 
-    /// Simulates all jobs submitted at once.
+    /// Simulates a list: all submitted at once, or pulled by so many workers.
+    pub fn simulate(
+        &self,
+        choices: &[Choice],
+        policy: PolicyName,
+        workers: Option<u32>,
+    ) -> Result<SimResult> {
+        let times = self.variant.host_times();
+        let descriptor = |choice: &Choice| choice.program.descriptor(choice.configuration, &times);
+        let jobs: Vec<Job> = choices
+            .iter()
+            .map(descriptor)
+            .collect::<Result<_, _>>()
+            .context("making the simulator's jobs")?;
+        let mut options = SimOptions { workers, ..SimOptions::new(self.parsed.clone(), policy) };
+        self.variant.apply(&mut options);
+        Ok(eager_sim::run(&jobs, &options)?)
+    }
+
+    /// The same as a record.
     pub fn run(
         &self,
         experiment: &str,
         policy: PolicyName,
         workload: &WorkloadStamp,
+        choices: &[Choice],
         stamp: &Stamp,
     ) -> Result<Record> {
-        let result = eager_sim::run(&self.jobs, &SimOptions::new(self.parsed.clone(), policy))
+        let result = self
+            .simulate(choices, policy, None)
             .with_context(|| format!("simulating {} under {policy}", workload.name))?;
         Ok(self.record(experiment, workload, stamp, &result))
+    }
+
+    /// What no schedule of these jobs can beat, in seconds: their device work spread evenly over the devices, or the
+    /// longest job alone.
+    pub fn lower_bound_s(&self, jobs: &[JobResult]) -> f64 {
+        let alone = || jobs.iter().filter_map(|job| self.alone.get(&job.name));
+        let work: f64 = alone().map(|alone| seconds(alone.device_busy)).sum();
+        let longest = alone().map(|alone| seconds(alone.turnaround)).fold(0.0, f64::max);
+        longest.max(work / self.parsed.len().max(1) as f64)
     }
 
     /// Device-side time relative to alone; 0 for a configuration that does nothing on a device.
     fn slowdown(&self, job: &JobResult) -> f64 {
         match self.alone.get(&job.name) {
-            Some(alone) if alone.0 > 0 => seconds(job.device_side()) / seconds(*alone),
+            Some(alone) if alone.device_side.0 > 0 => seconds(job.device_side()) / seconds(alone.device_side),
             _ => 0.0,
         }
     }
@@ -156,11 +198,12 @@ mod tests {
     #[test]
     fn each_configuration_alone_has_no_slowdown_and_pages_nothing() {
         let (workload, stamp) = stamps();
+        let host = Host::new("1xV100-16GB", &Variant::default()).unwrap();
         for configuration in eager_rodinia::programs().iter().flat_map(|program| &program.configurations) {
-            let machine = Machine::new("1xV100-16GB", &[choice(&configuration.id.0)]).unwrap();
-            let case = machine.run("test", PolicyName::Case, &workload, &stamp).unwrap();
+            let list = [choice(&configuration.id.0)];
+            let case = host.run("test", PolicyName::Case, &workload, &list, &stamp).unwrap();
             assert_eq!(case.normal_slowdown_p95(), Some(1.0), "{}", configuration.id);
-            let eager = machine.run("test", PolicyName::EagerOpt, &workload, &stamp).unwrap();
+            let eager = host.run("test", PolicyName::EagerOpt, &workload, &list, &stamp).unwrap();
             assert_eq!(eager.paged_bytes(), 0, "{}", configuration.id);
             assert!(eager.jobs[0].prefetched_bytes > 0, "{}", configuration.id);
         }
@@ -169,11 +212,24 @@ mod tests {
     #[test]
     fn the_asked_clock_starts_with_the_last_request() {
         let (workload, stamp) = stamps();
-        let machine = Machine::new("1xV100-16GB", &[choice("backprop-8M"); 2]).unwrap();
-        let record = machine.run("test", PolicyName::Sa, &workload, &stamp).unwrap();
+        let list = [choice("backprop-8M"); 2];
+        let host = Host::new("1xV100-16GB", &Variant::default()).unwrap();
+        let record = host.run("test", PolicyName::Sa, &workload, &list, &stamp).unwrap();
         let asked = record.jobs.iter().filter_map(|job| job.asked_s).fold(0.0, f64::max);
         assert!(asked > 0.0);
         assert_eq!(record.ask_makespan_s(), record.makespan_s - asked);
         assert!(record.jobs[1].wait_s > 0.0);
+    }
+
+    #[test]
+    fn no_policy_beats_the_lower_bound() {
+        let list = [choice("needle-32768"), choice("lavaMD-120"), choice("srad_v1-20000"), choice("bfs-32M")];
+        let host = Host::new("2xV100-16GB", &Variant::default()).unwrap();
+        for policy in PolicyName::ALL {
+            let result = host.simulate(&list, policy, None).unwrap();
+            let all_ended = result.all_done();
+            let bound = host.lower_bound_s(&result.jobs);
+            assert!(bound > 0.0 && (!all_ended || seconds(result.makespan) >= bound * 0.999), "{policy}");
+        }
     }
 }

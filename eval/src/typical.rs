@@ -3,9 +3,10 @@
 //! Trap: a single list proves little. With 16 jobs on four devices the makespan mostly is the longest job's host work,
 //! and then no policy can gain; a seed that shows a gain is the exception, and a reader must see that beside it.
 
+use crate::experiment::Variant;
 use crate::record::{Stamp, WorkloadStamp};
-use crate::sim_run::Machine;
-use crate::workload::WorkloadArgs;
+use crate::sim_run::Host;
+use crate::workload::{Choice, WorkloadArgs};
 use anyhow::Result;
 use eager_core::PolicyName;
 use eager_rodinia::workload::LargeToSmall;
@@ -79,12 +80,12 @@ pub fn run(cards: &str, kind: Kind, stamp: &Stamp, step: impl Fn(u64)) -> Result
     let mut waited_under_case = 0;
     let mut samples: BTreeMap<String, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     let mut lists = String::new();
+    let host = Host::new(cards, &Variant::default())?;
     for seed in 1..=kind.seeds {
         step(seed);
         let args = WorkloadArgs { workload: None, jobs: kind.jobs, ratio: kind.ratio, seed };
         let (workload, choices) = args.choose()?;
-        let machine = Machine::new(cards, &choices)?;
-        let makespan = |policy| makespan(&machine, policy, &workload, stamp);
+        let makespan = |policy| makespan(&host, policy, &workload, &choices, stamp);
         let (case, waited) = makespan(PolicyName::Case)?;
         let (fifo, _) = makespan(PolicyName::CaseFifo)?;
         waited_under_case += u64::from(waited);
@@ -104,12 +105,13 @@ pub fn run(cards: &str, kind: Kind, stamp: &Stamp, step: impl Fn(u64)) -> Result
 
 /// Seconds, and whether any task waited.
 fn makespan(
-    machine: &Machine,
+    host: &Host,
     policy: PolicyName,
     workload: &WorkloadStamp,
+    choices: &[Choice],
     stamp: &Stamp,
 ) -> Result<(f64, bool)> {
-    let record = machine.run("typical", policy, workload, stamp)?;
+    let record = host.run("typical", policy, workload, choices, stamp)?;
     Ok((record.makespan_s, record.waits_s().1 > 0.0))
 }
 

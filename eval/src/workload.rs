@@ -71,7 +71,7 @@ impl WorkloadArgs {
     }
 }
 
-fn parse_ratio(text: &str) -> Result<LargeToSmall, String> {
+pub fn parse_ratio(text: &str) -> Result<LargeToSmall, String> {
     let parts = text.split_once(':').and_then(|(l, s)| Some((l.parse().ok()?, s.parse().ok()?)));
     match parts {
         Some((large, small)) if large + small > 0u32 => Ok(LargeToSmall { large, small }),

@@ -86,11 +86,14 @@ struct LinkFile {
 }
 
 const LINKS: &str = include_str!("../cards/links.toml");
-const CARDS: [&str; 5] = [
+const CARDS: [&str; 8] = [
     include_str!("../cards/a100-40gb.toml"),
+    include_str!("../cards/a100-80gb.toml"),
+    include_str!("../cards/h100-80gb.toml"),
     include_str!("../cards/h200.toml"),
     include_str!("../cards/p100-16gb.toml"),
     include_str!("../cards/rtx-6000.toml"),
+    include_str!("../cards/titan-xp.toml"),
     include_str!("../cards/v100-16gb.toml"),
 ];
 
@@ -194,7 +197,10 @@ mod tests {
             assert!(links.contains_key(&file.link), "{} names link {}", file.name, file.link);
             assert!(!file.memory_bytes.source.is_empty() && !file.dram_bytes_per_s.source.is_empty());
         }
-        assert_eq!(card_names(), ["A100-40GB", "H200", "P100-16GB", "RTX-6000", "V100-16GB"]);
+        assert_eq!(
+            card_names(),
+            ["A100-40GB", "A100-80GB", "H100-80GB", "H200", "P100-16GB", "RTX-6000", "TITAN-Xp", "V100-16GB"]
+        );
     }
 
     #[test]
@@ -213,7 +219,7 @@ mod tests {
         let unknown = parse_cards("4xRTX 6000").unwrap_err();
         assert_eq!(
             unknown.to_string(),
-            "no card `RTX 6000`; known: A100-40GB, H200, P100-16GB, RTX-6000, V100-16GB"
+            "no card `RTX 6000`; known: A100-40GB, A100-80GB, H100-80GB, H200, P100-16GB, RTX-6000, TITAN-Xp, V100-16GB"
         );
     }
 }

@@ -1,0 +1,15 @@
+//! Experiments as data: a file names workloads, policies, seeds and variants; every run becomes one line of
+//! `samples.jsonl`, and medians with intervals come from those lines alone.
+//!
+//! Trap: a ratio compares two runs of the *same* list on the same machine. It is taken seed by seed, before any median.
+
+mod interval;
+mod page;
+mod run;
+mod sample;
+mod spec;
+mod summary;
+mod timeline;
+
+pub use run::run;
+pub use spec::Variant;

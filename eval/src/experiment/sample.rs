@@ -1,0 +1,92 @@
+//! One run of one list under one policy, as one line of `samples.jsonl`.
+
+use super::spec::Workload;
+use crate::sim_run::Host;
+use eager_core::action::Class;
+use eager_core::units::Nanos;
+use eager_sim::{JobResult, Outcome, SimResult};
+use serde::{Deserialize, Serialize};
+
+/// Everything that tables and figures are made from. Times are modelled seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    pub workload: String,
+    pub variant: String,
+    pub seed: u64,
+    pub policy: String,
+    pub makespan_s: f64,
+    /// From "all have asked" to "all have ended" (eager launch specification §8). None where workers pull the jobs: the
+    /// last of them asks when nearly all is over.
+    pub ask_makespan_s: Option<f64>,
+    /// No schedule can be shorter: device work over devices, or the longest job alone.
+    pub lower_bound_s: f64,
+    pub jobs: usize,
+    pub jobs_ended: usize,
+    pub turnaround_mean_s: f64,
+    pub turnaround_max_s: f64,
+    pub wait_mean_s: f64,
+    pub bytes_paged: u64,
+    /// Part of the makespan in which a device has any operation, averaged over the devices.
+    pub device_busy: f64,
+    pub eager_launches: u64,
+    pub promotions: u64,
+    /// Device-side seconds of each job, in the order of the list; none for jobs that did not end or were ever eager.
+    pub normal_device_s: Vec<Option<f64>>,
+}
+
+impl Sample {
+    pub fn new(host: &Host, workload: &Workload, variant: &str, seed: u64, result: &SimResult) -> Sample {
+        let count = result.jobs.len().max(1) as f64;
+        let turnaround = |job: &JobResult| seconds(job.end.saturating_sub(job.submit));
+        let makespan_s = seconds(result.makespan);
+        let busy: f64 = result.devices.iter().map(|device| device.totals.busy.0 as f64 / 1e9).sum();
+        Sample {
+            workload: workload.name.clone(),
+            variant: variant.to_owned(),
+            seed,
+            policy: result.policy.clone(),
+            makespan_s,
+            ask_makespan_s: workload.workers.is_none().then(|| seconds(result.ask_makespan)),
+            lower_bound_s: host.lower_bound_s(&result.jobs),
+            jobs: result.jobs.len(),
+            jobs_ended: result.jobs.iter().filter(|job| job.outcome == Outcome::Done).count(),
+            turnaround_mean_s: result.jobs.iter().map(turnaround).sum::<f64>() / count,
+            turnaround_max_s: result.jobs.iter().map(turnaround).fold(0.0, f64::max),
+            wait_mean_s: result.jobs.iter().map(|job| seconds(job.wait)).sum::<f64>() / count,
+            bytes_paged: result.bytes_paged(),
+            device_busy: busy / (makespan_s * result.devices.len().max(1) as f64),
+            eager_launches: result.eager_launches,
+            promotions: result.promotions,
+            normal_device_s: result.jobs.iter().map(normal_device_s).collect(),
+        }
+    }
+
+    /// Jobs that ended well per second.
+    pub fn throughput(&self) -> f64 {
+        self.jobs_ended as f64 / self.makespan_s
+    }
+
+    pub fn throughput_ask(&self) -> Option<f64> {
+        Some(self.jobs_ended as f64 / self.ask_makespan_s?)
+    }
+
+    /// 95th percentile (nearest rank), over the jobs that were Normal from start to end here and under the baseline, of
+    /// device-side time over that under the baseline.
+    pub fn normal_slowdown_p95(&self, baseline: &Sample) -> Option<f64> {
+        let both = self.normal_device_s.iter().zip(&baseline.normal_device_s);
+        let mut slow: Vec<f64> =
+            both.filter_map(|(own, base)| Some((*own)? / (*base).filter(|base| *base > 0.0)?)).collect();
+        slow.sort_by(f64::total_cmp);
+        let rank = (slow.len() as f64 * 0.95).ceil() as usize;
+        slow.get(rank.saturating_sub(1)).copied()
+    }
+}
+
+fn normal_device_s(job: &JobResult) -> Option<f64> {
+    let was_normal = job.classes.iter().all(|(_, class)| *class == Class::Normal);
+    (job.outcome == Outcome::Done && was_normal).then(|| seconds(job.device_side()))
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time.0 as f64 / 1e9
+}

@@ -1,0 +1,23 @@
+//! The schedules that the report draws: one list, one seed, some policies.
+
+use super::spec::{Experiment, Variant};
+use crate::record::{Record, WorkloadStamp};
+use crate::sim_run::Host;
+use crate::{plot, stamp};
+use anyhow::Result;
+
+/// Figures as SVG, in the order of the policies.
+pub fn draw(experiment: &Experiment) -> Result<Vec<String>> {
+    let host = Host::new(&experiment.cards, &Variant::default())?;
+    let choices = experiment.workload(&experiment.timeline.workload)?.choices(1)?;
+    let jobs = choices.iter().map(crate::workload::Choice::id).collect();
+    let list = WorkloadStamp { name: experiment.timeline.workload.clone(), seed: 1, jobs };
+    let stamp = stamp::stamp();
+    let records: Vec<Record> = experiment
+        .timeline
+        .policies
+        .iter()
+        .map(|&policy| host.run(&experiment.name, policy, &list, &choices, &stamp))
+        .collect::<Result<_>>()?;
+    records.iter().map(plot::timeline).collect()
+}
