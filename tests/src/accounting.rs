@@ -24,6 +24,7 @@ struct Line {
 pub struct Shortfall {
     /// Line of the trace, from 1.
     pub line: usize,
+    pub at_launch: bool,
     pub reserved_bytes: u64,
     pub held_bytes: u64,
 }
@@ -39,9 +40,10 @@ pub struct Books {
     pub lazy_tasks: u64,
     /// Moments of too small a reservation, among them those before a lazy task is bound.
     pub shortfalls: Vec<Shortfall>,
-    /// Requests that cannot be true: more given back than there was, an end without a begin, a launch although every
-    /// open task has said that it launches no more.
+    /// Requests that cannot be true: more given back than there was, an end without a begin.
     pub nonsense: Vec<String>,
+    /// Lines of launches although every open task has said that it launches no more.
+    pub late_launches: Vec<usize>,
     /// Reserved when the process ended.
     pub reserved_bytes_last: u64,
     /// Held when the process ended: what it leaked.
@@ -87,25 +89,23 @@ impl Walk {
             self.request(number, request, line);
         } else if let Some(held) = line.held_bytes {
             if held > self.held_bytes {
-                self.judge(number, held);
+                self.judge(number, held, false);
             }
             self.held_bytes = held;
             self.books.held_bytes_max = self.books.held_bytes_max.max(held);
         } else if line.call.as_deref().is_some_and(|call| call.starts_with("cudaLaunch")) {
-            self.judge(number, self.held_bytes);
+            self.judge(number, self.held_bytes, true);
             if !self.tasks.is_empty() && self.tasks.values().all(|task| task.all_launched) {
-                self.books
-                    .nonsense
-                    .push(format!("line {number}: a launch after all tasks said all-launched"));
+                self.books.late_launches.push(number);
             }
         }
         self.books.reserved_bytes_max = self.books.reserved_bytes_max.max(self.reserved());
     }
 
-    fn judge(&mut self, line: usize, held_bytes: u64) {
+    fn judge(&mut self, line: usize, held_bytes: u64, at_launch: bool) {
         let reserved_bytes = self.reserved();
         if reserved_bytes < held_bytes {
-            self.books.shortfalls.push(Shortfall { line, reserved_bytes, held_bytes });
+            self.books.shortfalls.push(Shortfall { line, at_launch, reserved_bytes, held_bytes });
         }
     }
 
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn a_launch_after_all_launched_is_named() {
         let all = r#"{"request":"all-launched","slot":0}"#;
-        assert_eq!(books(&[BEGIN, LAUNCH, all, END]).nonsense, [""; 0]);
-        assert_eq!(books(&[BEGIN, all, LAUNCH, END]).nonsense.len(), 1);
+        assert_eq!(books(&[BEGIN, LAUNCH, all, END]).late_launches, [0; 0]);
+        assert_eq!(books(&[BEGIN, all, LAUNCH, END]).late_launches, [3]);
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub fn placements(report: &Path) -> (usize, Vec<String>) {
 }
 
 /// Tasks of a report, wherever its form keeps them: one file may speak for several sources.
-fn collect_tasks<'a>(value: &'a serde_json::Value, tasks: &mut Vec<&'a serde_json::Value>) {
+pub fn collect_tasks<'a>(value: &'a serde_json::Value, tasks: &mut Vec<&'a serde_json::Value>) {
     match value {
         serde_json::Value::Object(fields) if fields.contains_key("placement") => tasks.push(value),
         serde_json::Value::Object(fields) => fields.values().for_each(|field| collect_tasks(field, tasks)),

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 pub mod accounting;
 pub mod corpus;
 pub mod daemon;
+pub mod generate;
 
 /// The folder of the built executables and libraries.
 pub fn bin_dir() -> PathBuf {

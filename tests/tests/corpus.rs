@@ -155,6 +155,9 @@ fn reservations_fit_what_was_held() {
                 seen.plain.1.held_bytes_max
             ));
         }
+        if !books.late_launches.is_empty() {
+            return Some(format!("launches after all-launched at lines {:?}", books.late_launches));
+        }
         let all_static = program.lazy_reasons.is_empty();
         if all_static && !books.shortfalls.is_empty() {
             return Some(format!("reserved too little: {:?}", books.shortfalls));
