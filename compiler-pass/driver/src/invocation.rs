@@ -265,6 +265,10 @@ impl Reader {
             (None, Some(word)) => job.mode = Mode::Compile(word),
             (None, None) => {}
         }
+        if job.rdc && job.whole_program {
+            job.whole_program = false;
+            job.notes.push("-fgpu-rdc with -flto: host code is instrumented per file".to_owned());
+        }
         let has_files = job.link.iter().any(|item| !matches!(item, LinkItem::Word(_)));
         let writes_one = matches!(job.mode, Mode::FrontEnd(_) | Mode::Compile(_));
         match job.mode {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod device_code;
 pub mod flags;
 pub mod invocation;
 pub mod nvcc;

@@ -4,18 +4,21 @@
 //! exit code; the driver then fails with the shell's convention, 128 plus the signal.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
 
 use crate::invocation::{self, Invocation, Job, Mode, Settings};
-use crate::plan::{self, CommandLine, Plan};
-use crate::toolchain::{LLVM_MAJOR, Needs, Surroundings, Toolchain};
-use crate::{nvcc, report, response};
+use crate::plan::{self, CommandLine, Plan, Step};
+use crate::toolchain::{
+    ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OPTIMISER, Surroundings, Tool, Toolchain,
+};
+use crate::{device_code, nvcc, report, response};
 
 const HELP: &str = "\
 eagercc: compiles CUDA and C/C++ programs for the Eager scheduler
@@ -79,7 +82,12 @@ pub fn main(
             carry_out(&plan::pass_through(&words, &toolchain), &settings)
         }
         Invocation::Run(mut job) => {
-            job.whole_program |= job.mode == Mode::Link && job.files().any(is_bitcode);
+            if job.mode == Mode::Link {
+                let needs_device_link = job.files().any(has_device_code);
+                let has_bitcode = job.files().any(is_bitcode);
+                job.rdc |= needs_device_link;
+                job.whole_program |= has_bitcode;
+            }
             let missing = job.missing_source(Path::exists).filter(|_| !job.settings.show);
             // clang would say it in two lines, once per side.
             if let Some(path) = missing {
@@ -115,10 +123,18 @@ fn needs(job: &Job) -> Needs {
     let instrumented_link = links && !job.settings.no_instrument;
     Needs {
         cuda: links || job.sources.iter().any(|source| source.language.is_cuda()) || job.uses_plugin(),
-        plugin: job.uses_plugin() && (!job.sources.is_empty() || job.whole_program),
+        plugin: job.uses_plugin() && (!job.sources.is_empty() || job.whole_program || job.rdc),
         shim: instrumented_link,
-        linker: links && job.whole_program,
-        archiver: job.mode == Mode::Archive,
+        tools: tools(job),
+    }
+}
+
+fn tools(job: &Job) -> &'static [Tool] {
+    match job.mode {
+        Mode::Archive => &[ARCHIVER],
+        Mode::Link if job.rdc => &[MODULE_LINKER, OPTIMISER],
+        Mode::Link if job.whole_program => &[LINKER],
+        _ => &[],
     }
 }
 
@@ -126,6 +142,12 @@ fn needs(job: &Job) -> Needs {
 fn is_bitcode(path: &Path) -> bool {
     let mut magic = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"BC\xC0\xDE"
+}
+
+/// Whether a file carries device code that the link has to finish.
+fn has_device_code(path: &Path) -> bool {
+    let is_library = path.extension().is_some_and(|extension| extension == "so");
+    !is_library && std::fs::read(path).is_ok_and(|bytes| !device_code::modules(&bytes).is_empty())
 }
 
 /// A plugin of another LLVM would be refused by clang in words that help nobody.
@@ -164,22 +186,44 @@ fn run_job(job: &Job, toolchain: &Toolchain) -> anyhow::Result<u8> {
 
 fn carry_out(plan: &Plan, settings: &Settings) -> anyhow::Result<u8> {
     if settings.show {
-        for command in &plan.commands {
-            println!("{}", command.shell());
+        for step in &plan.steps {
+            println!("{}", step.shell());
         }
         return Ok(0);
     }
     run_all(plan)
 }
 
-/// Runs the commands up to the first that fails.
+/// Runs the steps up to the first that fails.
 fn run_all(plan: &Plan) -> anyhow::Result<u8> {
-    for command in &plan.commands {
-        let code = run(command)?;
+    for step in &plan.steps {
+        let code = match step {
+            Step::Run(command) => run(command)?,
+            Step::GatherDeviceCode { objects, list } => gather(objects, list)?,
+        };
         if code != 0 {
             return Ok(code);
         }
     }
+    Ok(0)
+}
+
+/// Writes each device module into a file of its own; the first file is an empty module, so that there is one.
+fn gather(objects: &[PathBuf], list: &Path) -> anyhow::Result<u8> {
+    const EMPTY: &[u8] = b"target triple = \"nvptx64-nvidia-cuda\"\n";
+    let folder = list.parent().unwrap_or(Path::new(""));
+    let mut paths = String::new();
+    let mut write = |bytes: &[u8]| {
+        let path = folder.join(format!("device-{}.bc", paths.lines().count()));
+        writeln!(paths, "{}", path.display())?;
+        std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(EMPTY)?;
+    for object in objects.iter().filter(|path| path.extension().is_none_or(|extension| extension != "so")) {
+        let bytes = std::fs::read(object).with_context(|| format!("cannot read {}", object.display()))?;
+        device_code::modules(&bytes).into_iter().try_for_each(&mut write)?;
+    }
+    std::fs::write(list, paths).with_context(|| format!("cannot write {}", list.display()))?;
     Ok(0)
 }
 

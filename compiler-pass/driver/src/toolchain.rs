@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 /// The LLVM that the plugin is built for.
 pub const LLVM_MAJOR: u32 = 22;
 const CLANG: &str = "clang++-22";
-const LINKER: &str = "ld.lld-22";
-const ARCHIVER: &str = "llvm-ar-22";
-/// Where Debian and apt.llvm.org put the tools without a version in their names.
+/// Where Debian puts the tools without a version in their names.
 const LLVM_FOLDER: &str = "/usr/lib/llvm-22/bin";
 const PLUGIN: &str = "libeager_pass.so";
 const SHIM: &str = "libeager.so";
@@ -27,8 +25,8 @@ pub struct Toolchain {
     pub plugin: PathBuf,
     /// The folder that holds `libeager.so`.
     pub shim_folder: PathBuf,
-    /// `llvm-ar`, which knows bitcode.
-    pub archiver: PathBuf,
+    /// The folder of LLVM's own tools, of the compiler's version.
+    pub llvm_folder: PathBuf,
 }
 
 /// Which part is missing, and what to do about it.
@@ -44,10 +42,8 @@ pub enum ToolchainError {
     CudaNamed { path: String },
     #[error("libeager_pass.so not found beside eagercc: run `cargo build -p eager-pass` or set EAGER_HOME")]
     Plugin,
-    #[error("lld of LLVM 22 not found, and -flto needs it: run ./setup.sh or install lld-22")]
-    Linker,
-    #[error("llvm-ar-22 not found: run ./setup.sh or install llvm-22")]
-    Archiver,
+    #[error("{tool} not found in {folder}: run ./setup.sh or install {package}")]
+    Tool { tool: &'static str, folder: String, package: &'static str },
     #[error("libeager.so not found beside eagercc: run `cargo build -p eager-shim` or set EAGER_HOME")]
     Shim,
 }
@@ -58,10 +54,25 @@ pub struct Needs {
     pub cuda: bool,
     pub plugin: bool,
     pub shim: bool,
-    /// lld, for link-time optimisation.
-    pub linker: bool,
-    pub archiver: bool,
+    /// Tools of LLVM beside the compiler.
+    pub tools: &'static [Tool],
 }
+
+/// A tool of LLVM and the package that brings it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tool {
+    pub name: &'static str,
+    pub package: &'static str,
+}
+
+/// Links bitcode.
+pub const LINKER: Tool = Tool { name: "ld.lld", package: "lld-22" };
+/// Archives bitcode too.
+pub const ARCHIVER: Tool = Tool { name: "llvm-ar", package: "llvm-22" };
+/// Merges device modules.
+pub const MODULE_LINKER: Tool = Tool { name: "llvm-link", package: "llvm-22" };
+/// Runs the plugin on them.
+pub const OPTIMISER: Tool = Tool { name: "opt", package: "llvm-22" };
 
 /// The outside world, as data.
 pub struct Surroundings<'a> {
@@ -90,11 +101,15 @@ impl Toolchain {
             optional(find_library(surroundings, PLUGIN).ok_or(ToolchainError::Plugin), needs.plugin)?;
         let shim = optional(find_library(surroundings, SHIM).ok_or(ToolchainError::Shim), needs.shim)?;
         let shim_folder = shim.parent().map(Path::to_path_buf).unwrap_or_default();
-        optional(llvm_tool(surroundings, LINKER, "ld.lld").ok_or(ToolchainError::Linker), needs.linker)?;
-        let archiver = llvm_tool(surroundings, ARCHIVER, "llvm-ar").ok_or(ToolchainError::Archiver);
-        let archiver = optional(archiver, needs.archiver)?;
+        let llvm_folder = llvm_folder(surroundings, &clang);
+        for tool in needs.tools {
+            if !llvm_folder.join(tool.name).is_file() {
+                let folder = llvm_folder.display().to_string();
+                return Err(ToolchainError::Tool { tool: tool.name, folder, package: tool.package });
+            }
+        }
         let cuda_includes = Vec::from_iter(Some(cuda.join("include/cccl")).filter(|path| path.is_dir()));
-        Ok(Self { clang, cuda, cuda_includes, plugin, shim_folder, archiver })
+        Ok(Self { clang, cuda, cuda_includes, plugin, shim_folder, llvm_folder })
     }
 }
 
@@ -109,13 +124,17 @@ fn find_clang(surroundings: &Surroundings<'_>) -> Result<PathBuf, ToolchainError
             .then(|| named.clone())
             .ok_or(ToolchainError::ClangNamed { path: named.display().to_string() });
     }
-    llvm_tool(surroundings, CLANG, "clang++").ok_or(ToolchainError::Clang)
+    let usual = Path::new(LLVM_FOLDER).join("clang++");
+    on_path(surroundings, Path::new(CLANG))
+        .or_else(|| usual.is_file().then_some(usual))
+        .ok_or(ToolchainError::Clang)
 }
 
-/// A tool by its versioned name on the path, else by its plain name in LLVM's own folder.
-fn llvm_tool(surroundings: &Surroundings<'_>, versioned: &str, plain: &str) -> Option<PathBuf> {
-    let usual = Path::new(LLVM_FOLDER).join(plain);
-    on_path(surroundings, Path::new(versioned)).or_else(|| usual.is_file().then_some(usual))
+/// Where the compiler really lies; on the path there are only links to it.
+fn llvm_folder(surroundings: &Surroundings<'_>, clang: &Path) -> PathBuf {
+    let found = if clang.is_file() { Some(clang.to_path_buf()) } else { on_path(surroundings, clang) };
+    let real = found.and_then(|path| path.canonicalize().ok());
+    real.as_deref().and_then(Path::parent).unwrap_or(Path::new(LLVM_FOLDER)).to_path_buf()
 }
 
 fn on_path(surroundings: &Surroundings<'_>, name: &Path) -> Option<PathBuf> {

@@ -21,7 +21,7 @@ fn toolchain() -> Toolchain {
         cuda_includes: vec!["/cuda/include/cccl".into()],
         plugin: "/lib/libeager_pass.so".into(),
         shim_folder: "/lib".into(),
-        archiver: "llvm-ar-22".into(),
+        llvm_folder: "/llvm".into(),
     }
 }
 
@@ -43,12 +43,12 @@ fn planned(line: &str) -> Result<String, Box<dyn std::error::Error>> {
         Invocation::Version => "version\n".to_owned(),
         Invocation::PassThrough(reason, _) => {
             let commands = plan::pass_through(&words, &toolchain());
-            format!("passed through: {reason:?}\n{}\n", commands.commands[0].shell())
+            format!("passed through: {reason:?}\n{}\n", commands.steps[0].shell())
         }
         Invocation::Run(job) => {
             let notes = job.notes.iter().map(|note| format!("note: {note}\n"));
             let plan = plan::plan(&job, &toolchain(), Path::new("$SCRATCH"));
-            notes.chain(plan.commands.iter().map(|command| command.shell() + "\n")).collect()
+            notes.chain(plan.steps.iter().map(|step| step.shell() + "\n")).collect()
         }
     })
 }

@@ -108,6 +108,20 @@ impl<'m> Module<'m> {
         found
     }
 
+    /// Every global variable, in module order.
+    #[must_use]
+    pub fn globals(self) -> Vec<Value<'m>> {
+        let mut found = Vec::new();
+        // SAFETY: the module is live; the iteration below makes no change to its list of globals.
+        let mut next = unsafe { LLVMGetFirstGlobal(self.raw) };
+        while let Some(global) = Value::from_raw(next) {
+            found.push(global);
+            // SAFETY: `next` is a global of that module.
+            next = unsafe { LLVMGetNextGlobal(next) };
+        }
+        found
+    }
+
     #[must_use]
     pub fn function(self, name: &str) -> Option<Value<'m>> {
         let name = CString::new(name).ok()?;
@@ -178,6 +192,16 @@ impl<'m> Value<'m> {
     pub fn is_global(self) -> bool {
         // SAFETY: the value is live; this is a kind test.
         !unsafe { LLVMIsAGlobalValue(self.raw) }.is_null()
+    }
+
+    /// The initial value of a global variable.
+    #[must_use]
+    pub fn initializer(self) -> Option<Value<'m>> {
+        // SAFETY: a live value; only a global variable has an initializer, and LLVM gives null if it has none.
+        unsafe {
+            let global = LLVMIsAGlobalVariable(self.raw);
+            if global.is_null() { None } else { Self::from_raw(LLVMGetInitializer(global)) }
+        }
     }
 
     #[must_use]

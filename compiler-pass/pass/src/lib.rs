@@ -9,6 +9,7 @@ mod emit;
 mod host;
 mod ir;
 pub mod options;
+pub mod rdc;
 mod read;
 mod tell;
 
@@ -133,12 +134,18 @@ pub extern "C" fn eager_links_program() -> bool {
 /// A message for the user, one line per problem; the compile must fail.
 fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if device::is_device(module) {
+        if let Some(path) = &options.device_code {
+            rdc::keep(module, path).map_err(|error| error.to_string())?;
+        }
         if let Some(path) = &options.cpu_kernels {
             device::hand_over(module, path).map_err(|error| error.to_string())?;
         }
         return Ok(false);
     }
     let mut changed = false;
+    if let Some(path) = &options.device_code {
+        changed |= rdc::embed(module, path).map_err(|error| error.to_string())?;
+    }
     if let WholeProgram::Link(program) = &options.whole_program {
         module.set_source_name(program);
     }

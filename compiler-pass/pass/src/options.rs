@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 /// File through which the device half hands the CPU kernels to the host half. Unset: no CPU kernels.
 pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
+/// File through which the device half hands its module to the host half, which keeps it for the link (`-fgpu-rdc`).
+pub const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
 /// File to which the JSON report of the translation unit is written.
 pub const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
 /// `0`: leave the host code as it is.
@@ -31,6 +33,7 @@ pub enum WholeProgram {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassOptions {
     pub cpu_kernels: Option<PathBuf>,
+    pub device_code: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub instrument: bool,
     pub whole_program: WholeProgram,
@@ -43,6 +46,7 @@ impl PassOptions {
         let path = |name| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Self {
             cpu_kernels: path(CPU_KERNELS_VARIABLE),
+            device_code: path(DEVICE_CODE_VARIABLE),
             report: path(REPORT_VARIABLE),
             instrument: lookup(INSTRUMENT_VARIABLE).is_none_or(|value| value != "0"),
             whole_program: lookup(WHOLE_PROGRAM_VARIABLE).map_or(WholeProgram::Off, |value| {

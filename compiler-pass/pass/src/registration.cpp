@@ -1,4 +1,4 @@
-// The part of the plugin that LLVM offers in C++ only: registration, and five calls that its C API lacks.
+// The part of the plugin that LLVM offers in C++ only: registration, and calls that its C API lacks.
 //
 // Everything that decides lies in Rust. Trap: rustc hides the C++ symbols of a cdylib, so the entry point that clang
 // looks up, llvmGetPassPluginInfo, is exported from lib.rs and calls eager_register_callbacks here.
@@ -8,6 +8,7 @@
 #include "llvm/IR/Operator.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Plugins/PassPlugin.h"
+#include "llvm/Support/MemoryBufferRef.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
@@ -76,6 +77,10 @@ extern "C" void eager_append_constructor(LLVMModuleRef module, LLVMValueRef func
 
 extern "C" void eager_append_used(LLVMModuleRef module, LLVMValueRef global) {
   appendToUsed(*unwrap(module), {unwrap<GlobalValue>(global)});
+}
+
+extern "C" void eager_embed(LLVMModuleRef module, const char *bytes, size_t length, const char *section) {
+  embedBufferInModule(*unwrap(module), MemoryBufferRef(StringRef(bytes, length), "device code"), section);
 }
 
 extern "C" LLVMBasicBlockRef eager_split_edge(LLVMBasicBlockRef from, LLVMBasicBlockRef to) {

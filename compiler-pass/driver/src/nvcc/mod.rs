@@ -167,8 +167,10 @@ impl Translation {
     }
 
     fn finish(mut self) -> Result<Vec<OsString>, NvccError> {
-        // One kind of device code is asked for: no second one beside it.
-        self.words.extend(self.architectures.words(self.device_output.is_none()));
+        // PTX goes beside machine code, but not where one kind of device code is asked for, nor into an object whose
+        // device code is yet to be linked.
+        let with_ptx = self.device_output.is_none() && !self.words.iter().any(|word| word == "-fgpu-rdc");
+        self.words.extend(self.architectures.words(with_ptx));
         if self.archive {
             self.words.push("--eager-archive".into());
         }

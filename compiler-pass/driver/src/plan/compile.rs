@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{
-    CPU_KERNELS_VARIABLE, CommandLine, GPU_ARCH, INSTRUMENT_VARIABLE, Plan, REPORT_VARIABLE,
-    WHOLE_PROGRAM_VARIABLE, joined,
+    CPU_KERNELS_VARIABLE, CommandLine, DEVICE_CODE_VARIABLE, GPU_ARCH, INSTRUMENT_VARIABLE, Plan,
+    REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, joined,
 };
 use crate::invocation::{Job, Mode, Side};
 use crate::source::{Language, Source};
@@ -36,7 +36,7 @@ impl Unit<'_> {
         }
         self.add_side(&mut command, self.job.side);
         self.add_source(&mut command, mode, output);
-        plan.commands.push(command);
+        plan.run(command);
         if let Some((flag, file, targets)) = dependencies.filter(|_| self.has_two_sides()) {
             let print = if flag == "-MMD" { "-MM" } else { "-M" };
             let mut command = self.command(self.words());
@@ -55,7 +55,7 @@ impl Unit<'_> {
         self.add_side(&mut command, self.job.side);
         self.add_source(&mut command, mode, self.job.output.as_deref());
         let dumps_macros = command.args.iter().any(|word| word == "-dM");
-        plan.commands.push(command);
+        plan.run(command);
         if self.has_two_sides() && mode != "-fsyntax-only" && !dumps_macros {
             let mut command = self.command(self.words());
             let mut into = self.job.output.clone();
@@ -75,7 +75,7 @@ impl Unit<'_> {
         self.add_side(&mut command, Side::Device);
         self.add_source(&mut command, &mode.into(), None);
         command.append_to = into.filter(|path| path != Path::new("-"));
-        plan.commands.push(command);
+        plan.run(command);
     }
 
     fn command(&self, args: Vec<OsString>) -> CommandLine {
@@ -127,8 +127,10 @@ impl Unit<'_> {
             command.variables.push((WHOLE_PROGRAM_VARIABLE, "compile".into()));
         }
         if self.source().language.is_cuda() && !job.settings.no_cpu_kernels {
-            let kernels = scratch.join(format!("{index}-kernels.bc"));
-            command.variables.push((CPU_KERNELS_VARIABLE, kernels.into()));
+            // Under -fgpu-rdc kernels may call what other files define: the link makes their CPU code.
+            let (variable, name) =
+                if job.rdc { (DEVICE_CODE_VARIABLE, "device") } else { (CPU_KERNELS_VARIABLE, "kernels") };
+            command.variables.push((variable, scratch.join(format!("{index}-{name}.bc")).into()));
         }
         if job.settings.report.is_some() && !job.whole_program {
             let report = scratch.join(format!("{index}-report.json"));

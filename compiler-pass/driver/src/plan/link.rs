@@ -7,9 +7,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{CommandLine, Plan, REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, joined};
+use super::{CPU_KERNELS_VARIABLE, CommandLine, Plan, REPORT_VARIABLE, Step, WHOLE_PROGRAM_VARIABLE, joined};
 use crate::invocation::{CudaRuntime, Job, LinkItem};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{ARCHIVER, MODULE_LINKER, OPTIMISER, Toolchain};
 
 /// Links the objects of the sources with the user's words, the shim and the CUDA runtime.
 pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path, objects: &[PathBuf]) {
@@ -21,6 +21,10 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
     }));
     let mut command = CommandLine { program: toolchain.clang.clone(), args, ..CommandLine::default() };
     if job.rdc {
+        if !job.settings.no_cpu_kernels {
+            let kernels = add_cpu_kernels(plan, job, toolchain, scratch, objects);
+            command.args.push(kernels.into());
+        }
         let tree = joined("--cuda-path=", &toolchain.cuda);
         command.args.extend(["--offload-link".into(), tree.clone(), "-Xoffload-linker".into(), tree]);
     }
@@ -34,7 +38,47 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
     if let Some(output) = &job.output {
         command.args.extend(["-o".into(), output.into()]);
     }
-    plan.commands.push(command);
+    plan.run(command);
+}
+
+/// CPU kernels from the device code of all objects: gathered, merged, converted by the plugin, compiled. Returns the
+/// object.
+fn add_cpu_kernels(
+    plan: &mut Plan,
+    job: &Job,
+    toolchain: &Toolchain,
+    scratch: &Path,
+    objects: &[PathBuf],
+) -> PathBuf {
+    let [list, device, kernels, object] =
+        ["device.rsp", "device.bc", "kernels.bc", "kernels.o"].map(|name| scratch.join(name));
+    let named = job.link.iter().filter_map(|item| match item {
+        LinkItem::Source(index) => Some(objects[*index].clone()),
+        LinkItem::File(path) => Some(path.into()),
+        LinkItem::Word(_) => None,
+    });
+    plan.steps.push(Step::GatherDeviceCode { objects: named.collect(), list: list.clone() });
+    plan.run(CommandLine {
+        program: toolchain.llvm_folder.join(MODULE_LINKER.name),
+        args: vec![joined("@", &list), "-o".into(), device.clone().into()],
+        ..CommandLine::default()
+    });
+    plan.run(CommandLine {
+        program: toolchain.llvm_folder.join(OPTIMISER.name),
+        args: vec![
+            joined("--load-pass-plugin=", &toolchain.plugin),
+            "-passes=eager".into(),
+            "-disable-output".into(),
+            device.into(),
+        ],
+        variables: vec![(CPU_KERNELS_VARIABLE, kernels.clone().into())],
+        ..CommandLine::default()
+    });
+    let mut args: Vec<OsString> =
+        ["-O2", "-fPIC", "-Wno-override-module", "-x", "ir"].map(OsString::from).into();
+    args.extend([kernels.into(), "-c".into(), "-o".into(), object.clone().into()]);
+    plan.run(CommandLine { program: toolchain.clang.clone(), args, ..CommandLine::default() });
+    object
 }
 
 fn add_libraries(args: &mut Vec<OsString>, job: &Job, toolchain: &Toolchain) {
@@ -94,5 +138,6 @@ pub fn add_archive(plan: &mut Plan, job: &Job, toolchain: &Toolchain, objects: &
         LinkItem::File(word) => Some(word.clone()),
         LinkItem::Word(_) => None,
     }));
-    plan.commands.push(CommandLine { program: toolchain.archiver.clone(), args, ..CommandLine::default() });
+    let program = toolchain.llvm_folder.join(ARCHIVER.name);
+    plan.run(CommandLine { program, args, ..CommandLine::default() });
 }

@@ -19,6 +19,7 @@ const GPU_ARCH: &str = "sm_90";
 
 /// Names of the plugin's variables; the plugin's own list is `eager_pass::options`.
 const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
+const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
 const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
 const INSTRUMENT_VARIABLE: &str = "EAGER_PASS_INSTRUMENT";
 const WHOLE_PROGRAM_VARIABLE: &str = "EAGER_PASS_WHOLE_PROGRAM";
@@ -45,15 +46,46 @@ impl CommandLine {
     }
 }
 
-/// The commands of one invocation, in order.
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Run(CommandLine),
+    /// Writes the device modules that the objects carry into files beside `list`, and their paths into `list`.
+    GatherDeviceCode {
+        objects: Vec<PathBuf>,
+        list: PathBuf,
+    },
+}
+
+impl Step {
+    /// The step as a shell would take it, or a comment.
+    #[must_use]
+    pub fn shell(&self) -> String {
+        match self {
+            Self::Run(command) => command.shell(),
+            Self::GatherDeviceCode { objects, list } => {
+                let objects: Vec<_> = objects.iter().map(|path| shell_quoted(path.as_os_str())).collect();
+                format!("# device code of {} > {}", objects.join(" "), shell_quoted(list.as_os_str()))
+            }
+        }
+    }
+}
+
+/// The steps of one invocation, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    pub commands: Vec<CommandLine>,
+    pub steps: Vec<Step>,
     /// The reports that the commands leave in the scratch folder; a source without CUDA calls leaves none.
     pub reports: Vec<PathBuf>,
 }
 
-/// The commands of a job; `scratch` is a folder for what nobody asked to keep.
+impl Plan {
+    fn run(&mut self, command: CommandLine) {
+        self.steps.push(Step::Run(command));
+    }
+}
+
+/// The steps of a job; `scratch` is a folder for what nobody asked to keep.
 #[must_use]
 pub fn plan(job: &Job, toolchain: &Toolchain, scratch: &Path) -> Plan {
     let mut plan = Plan::default();
@@ -98,7 +130,7 @@ pub fn pass_through(words: &[OsString], toolchain: &Toolchain) -> Plan {
         }
     }
     let command = CommandLine { program: toolchain.clang.clone(), args, ..CommandLine::default() };
-    Plan { commands: vec![command], reports: Vec::new() }
+    Plan { steps: vec![Step::Run(command)], reports: Vec::new() }
 }
 
 /// Where the object of a source lies until the link; the number keeps equal names of two folders apart.

@@ -10,6 +10,9 @@ use llvm_sys::LLVMTypeKind::LLVMPointerTypeKind;
 
 use crate::ir::{Module, Value};
 
+/// clang's names of the tables of what goes to the GPU: reserved, version, kind, flags, address, name, size, ….
+const OFFLOAD_ENTRY: &str = ".offloading.entry.";
+
 /// One registered kernel.
 #[derive(Clone, Debug)]
 pub struct RegisteredKernel<'m> {
@@ -29,7 +32,21 @@ pub fn registered(module: Module<'_>) -> Vec<RegisteredKernel<'_>> {
         .into_iter()
         .filter(|function| function.name().starts_with("__cuda_register_globals"));
     let instructions = registers.flat_map(Value::blocks).flat_map(|block| block.instructions());
-    instructions.filter_map(|instruction| kernel_of(module, instruction)).collect()
+    let called = instructions.filter_map(|instruction| kernel_of(module, instruction));
+    called.chain(module.globals().into_iter().filter_map(|global| entry_kernel(module, global))).collect()
+}
+
+/// The kernel of one of clang's offload entries: under `-fgpu-rdc` the linker registers kernels, from these tables.
+fn entry_kernel<'m>(module: Module<'m>, global: Value<'m>) -> Option<RegisteredKernel<'m>> {
+    if !global.name().starts_with(OFFLOAD_ENTRY) {
+        return None;
+    }
+    let fields = global.initializer()?.operands();
+    let (stub, name, size) = (*fields.get(4)?, fields.get(5)?, fields.get(6)?.const_int()?);
+    // An entry with a size is a variable.
+    (size == 0 && stub.is_function())
+        .then_some(())
+        .and_then(|()| Some(RegisteredKernel { stub, name: name.c_string()?, args: stub_args(module, stub) }))
 }
 
 fn kernel_of<'m>(module: Module<'m>, call: Value<'m>) -> Option<RegisteredKernel<'m>> {
