@@ -10,13 +10,16 @@ use std::process::{Command, Output};
 pub mod accounting;
 pub mod corpus;
 pub mod daemon;
+pub mod fuzz;
 pub mod generate;
+pub mod mutate;
 
 /// The folder of the built executables and libraries.
 pub fn bin_dir() -> PathBuf {
     let exe = std::env::current_exe().expect("path of the test binary");
-    let deps = exe.parent().expect("deps folder");
-    deps.parent().expect("profile folder").to_path_buf()
+    let folder = exe.parent().expect("folder of the binary");
+    // Tests lie in `deps`, one deeper than programs.
+    if folder.ends_with("deps") { folder.parent().expect("profile folder") } else { folder }.to_path_buf()
 }
 
 /// A built executable or library; panics with what to do when it is not there.
