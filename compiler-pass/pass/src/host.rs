@@ -4,6 +4,7 @@
 
 use eager_tasks::{Placement, Plan, Report, StaticTask, report::site_id};
 
+use crate::device::kernel_data::{self, KernelDataError};
 use crate::emit::{self, tables::TaskRow};
 use crate::ir::{Module, Value};
 use crate::options::PassOptions;
@@ -17,18 +18,21 @@ use crate::tell;
 pub enum HostError {
     #[error("cannot write the report {path}: {source}")]
     Report { path: String, source: std::io::Error },
+    #[error(transparent)]
+    KernelData(#[from] KernelDataError),
 }
 
 /// Instruments one host module; returns whether it changed.
 ///
 /// # Errors
-/// When the report cannot be written.
+/// When the report cannot be written, or what the device side left cannot be read.
 pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, HostError> {
     if emit::is_instrumented(module) || !uses_runtime(module) {
         return Ok(false);
     }
     let source = module.source_name();
-    let kernels = kernels::registered(module);
+    let uses = kernel_data::receive(module, options.kernel_data.as_deref())?;
+    let kernels = kernels::registered(module, &uses);
     let mut report = Report { source: source.clone(), ..Report::default() };
     let mut rows = Vec::new();
     let wrappers = Wrappers::find(module);

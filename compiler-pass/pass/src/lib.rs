@@ -1,7 +1,7 @@
 //! The Eager compiler pass: an LLVM 22 plugin that clang runs at the start of its pipeline on every module.
 //!
 //! Host modules: read IR into facts ([`read`]), decide (crate `eager-tasks`, no LLVM), write IR ([`emit`]). Device
-//! modules: CPU kernels for the virtual GPU ([`device`]). Trap: this code runs inside clang, so a panic must not cross
+//! modules: CPU kernels for the virtual GPU, and what kernels do with their arguments ([`device`]). Trap: this code runs inside clang, so a panic must not cross
 //! into it: every entry point catches, and a failure becomes a clang error, which fails the compile.
 
 mod device;
@@ -137,8 +137,11 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
         if let Some(path) = &options.device_code {
             rdc::keep(module, path).map_err(|error| error.to_string())?;
         }
+        if let Some(path) = &options.kernel_data {
+            device::kernel_data::hand_over(module, path).map_err(|error| error.to_string())?;
+        }
         if let Some(path) = &options.cpu_kernels {
-            device::hand_over(module, path).map_err(|error| error.to_string())?;
+            device::cpu_kernels::hand_over(module, path).map_err(|error| error.to_string())?;
         }
         return Ok(false);
     }
@@ -152,8 +155,12 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if options.instrument && options.whole_program != WholeProgram::Compile {
         changed |= host::instrument(module, options).map_err(|error| error.to_string())?;
     }
-    if let Some(path) = options.cpu_kernels.as_ref().filter(|_| device::has_device_code(module)) {
-        device::link_in(module, path).map_err(|error| error.to_string())?;
+    if let (WholeProgram::Compile, Some(path)) = (&options.whole_program, &options.kernel_data) {
+        changed |= device::kernel_data::keep(module, path).map_err(|error| error.to_string())?;
+    }
+    if let Some(path) = options.cpu_kernels.as_ref().filter(|_| device::cpu_kernels::has_device_code(module))
+    {
+        device::cpu_kernels::link_in(module, path).map_err(|error| error.to_string())?;
         changed = true;
     }
     Ok(changed)

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 /// File through which the device half hands its module to the host half, which keeps it for the link (`-fgpu-rdc`).
 pub const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
+/// File through which the device half hands what it knows of kernels to the host half. Unset: nothing is known.
+pub const KERNEL_DATA_VARIABLE: &str = "EAGER_PASS_KERNEL_DATA";
 /// File to which the JSON report of the translation unit is written.
 pub const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
 /// `0`: leave the host code as it is.
@@ -34,6 +36,7 @@ pub enum WholeProgram {
 pub struct PassOptions {
     pub cpu_kernels: Option<PathBuf>,
     pub device_code: Option<PathBuf>,
+    pub kernel_data: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub instrument: bool,
     pub whole_program: WholeProgram,
@@ -47,6 +50,7 @@ impl PassOptions {
         Self {
             cpu_kernels: path(CPU_KERNELS_VARIABLE),
             device_code: path(DEVICE_CODE_VARIABLE),
+            kernel_data: path(KERNEL_DATA_VARIABLE),
             report: path(REPORT_VARIABLE),
             instrument: lookup(INSTRUMENT_VARIABLE).is_none_or(|value| value != "0"),
             whole_program: lookup(WHOLE_PROGRAM_VARIABLE).map_or(WholeProgram::Off, |value| {

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{
-    CPU_KERNELS_VARIABLE, CommandLine, DEVICE_CODE_VARIABLE, GPU_ARCH, INSTRUMENT_VARIABLE, Plan,
-    REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, joined,
+    CPU_KERNELS_VARIABLE, CommandLine, DEVICE_CODE_VARIABLE, GPU_ARCH, INSTRUMENT_VARIABLE,
+    KERNEL_DATA_VARIABLE, Plan, REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, joined,
 };
 use crate::invocation::{Job, Mode, Side};
 use crate::source::{Language, Source};
@@ -125,6 +125,10 @@ impl Unit<'_> {
             command.variables.push((INSTRUMENT_VARIABLE, "0".into()));
         } else if job.whole_program {
             command.variables.push((WHOLE_PROGRAM_VARIABLE, "compile".into()));
+        }
+        if self.source().language.is_cuda() && !job.settings.no_instrument {
+            let data = scratch.join(format!("{index}-kernels.json"));
+            command.variables.push((KERNEL_DATA_VARIABLE, data.into()));
         }
         if self.source().language.is_cuda() && !job.settings.no_cpu_kernels {
             // Under -fgpu-rdc kernels may call what other files define: the link makes their CPU code.

@@ -62,9 +62,9 @@ fn kernel_table(constants: Constants<'_>, kernels: &[RegisteredKernel<'_>]) -> L
             kernel.stub.raw(),
             constants.string("eager.kernel", &kernel.name),
             constants.u32(u32::try_from(args.len()).unwrap_or(u32::MAX)),
-            constants.u32(0),
+            constants.u32(kernel.resources.registers),
             constants.array("eager.args", &mut args),
-            constants.u32(0),
+            constants.u32(kernel.resources.shared_bytes),
             constants.u32(0),
         ])
     };

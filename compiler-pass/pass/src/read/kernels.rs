@@ -1,10 +1,13 @@
-//! The kernels that the translation unit registers with the runtime, with the size and kind of each argument.
+//! The kernels that the translation unit registers with the runtime: size and kind of each argument, and what the device
+//! side of the compile and ptxas found.
 //!
 //! clang's host stub stores each argument in a slot, builds the array of their addresses and gives it to
 //! `cudaLaunchKernel`. The slots have the types of the kernel's parameters. Trap: the stub's own parameters do not: the
 //! calling convention may split a small struct in two.
 
 use eager_abi::{ARG_POINTER, EagerKernelArg};
+use eager_kernel_facts::KernelUse;
+use eager_kernel_facts::resources::{self, Resources};
 use llvm_sys::LLVMOpcode;
 use llvm_sys::LLVMTypeKind::LLVMPointerTypeKind;
 
@@ -21,11 +24,12 @@ pub struct RegisteredKernel<'m> {
     /// Mangled device name.
     pub name: String,
     pub args: Vec<EagerKernelArg>,
+    pub resources: Resources,
 }
 
-/// Every kernel that the module registers, in the order of registration.
+/// Every kernel that the module registers, in the order of registration. `uses`: what the device side found.
 #[must_use]
-pub fn registered(module: Module<'_>) -> Vec<RegisteredKernel<'_>> {
+pub fn registered<'m>(module: Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredKernel<'m>> {
     // A module that a linker merged has one such function per source, with numbers behind the name.
     let registers = module
         .functions()
@@ -33,7 +37,17 @@ pub fn registered(module: Module<'_>) -> Vec<RegisteredKernel<'_>> {
         .filter(|function| function.name().starts_with("__cuda_register_globals"));
     let instructions = registers.flat_map(Value::blocks).flat_map(|block| block.instructions());
     let called = instructions.filter_map(|instruction| kernel_of(module, instruction));
-    called.chain(module.globals().into_iter().filter_map(|global| entry_kernel(module, global))).collect()
+    let entries = module.globals().into_iter().filter_map(|global| entry_kernel(module, global));
+    let mut kernels: Vec<_> = called.chain(entries).collect();
+    let resources =
+        resources::largest(gpu_code(module).iter().filter_map(|code| resources::of_fatbin(code).ok()));
+    for kernel in &mut kernels {
+        kernel.resources = resources.get(&kernel.name).copied().unwrap_or_default();
+        if let Some(found) = uses.iter().find(|found| found.name == kernel.name) {
+            add_uses(&mut kernel.args, found);
+        }
+    }
+    kernels
 }
 
 /// The kernel of one of clang's offload entries: under `-fgpu-rdc` the linker registers kernels, from these tables.
@@ -46,7 +60,26 @@ fn entry_kernel<'m>(module: Module<'m>, global: Value<'m>) -> Option<RegisteredK
     // An entry with a size is a variable.
     (size == 0 && stub.is_function())
         .then_some(())
-        .and_then(|()| Some(RegisteredKernel { stub, name: name.c_string()?, args: stub_args(module, stub) }))
+        .and_then(|()| Some(kernel(module, stub, name.c_string()?)))
+}
+
+/// Only pointers get flags: of a struct's members nothing is said. Where the two sides count differently nothing is
+/// known.
+fn add_uses(args: &mut [EagerKernelArg], found: &KernelUse) {
+    if args.len() != found.arguments.len() {
+        return;
+    }
+    for (arg, used) in args.iter_mut().zip(&found.arguments).filter(|(arg, _)| arg.flags & ARG_POINTER != 0) {
+        arg.flags |= used.flags();
+    }
+}
+
+/// The fat binaries in the module: clang's are constants in a section of their own, nvcc's is assembly.
+fn gpu_code(module: Module<'_>) -> Vec<Vec<u8>> {
+    const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+    let section = |global: &Value<'_>| global.section().is_some_and(|name| SECTIONS.contains(&name.as_str()));
+    let constants = module.globals().into_iter().filter(section).filter_map(Value::constant_bytes);
+    constants.chain(resources::bytes_of_assembly(&module.inline_assembly())).collect()
 }
 
 fn kernel_of<'m>(module: Module<'m>, call: Value<'m>) -> Option<RegisteredKernel<'m>> {
@@ -55,7 +88,11 @@ fn kernel_of<'m>(module: Module<'m>, call: Value<'m>) -> Option<RegisteredKernel
     }
     let args = call.call_args();
     let stub = *args.get(1)?;
-    Some(RegisteredKernel { stub, name: args.get(2)?.c_string()?, args: stub_args(module, stub) })
+    Some(kernel(module, stub, args.get(2)?.c_string()?))
+}
+
+fn kernel<'m>(module: Module<'m>, stub: Value<'m>, name: String) -> RegisteredKernel<'m> {
+    RegisteredKernel { stub, name, args: stub_args(module, stub), resources: Resources::default() }
 }
 
 /// The argument slots of a stub, in the order of `cudaLaunchKernel`'s array; empty when the stub has another shape.

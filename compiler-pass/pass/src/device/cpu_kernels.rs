@@ -1,5 +1,5 @@
-//! The device half of a compile: NVPTX module into CPU kernels, handed through a file to the host half of the same
-//! clang command, which links them into the object.
+//! CPU kernels: made from the NVPTX module, handed through a file to the host half of the same clang command, which links
+//! them into the object.
 //!
 //! Trap: clang runs the device half once per GPU architecture. The first one makes the CPU kernels, the others leave
 //! them alone; the file therefore must not exist when the command starts (the driver gives each compile a fresh name).
@@ -8,14 +8,13 @@ use std::ffi::CString;
 use std::path::Path;
 
 use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
-use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
 use llvm_sys::core::{
-    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDeleteGlobal, LLVMDisposeMemoryBuffer, LLVMGetBufferSize,
-    LLVMGetBufferStart, LLVMGetDataLayoutStr, LLVMGetTarget, LLVMReplaceAllUsesWith, LLVMSetDataLayout,
-    LLVMSetTarget,
+    LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDeleteGlobal, LLVMDisposeMemoryBuffer,
+    LLVMGetDataLayoutStr, LLVMGetTarget, LLVMReplaceAllUsesWith, LLVMSetDataLayout, LLVMSetTarget,
 };
 use llvm_sys::linker::LLVMLinkModules2;
 
+use super::bitcode;
 use crate::ir::Module;
 
 /// Clang's name for what the unit gives to `__cudaRegisterFatBinary`.
@@ -37,12 +36,6 @@ pub enum DeviceError {
     Link { path: String, module: String },
 }
 
-/// Whether this module is the device side of a CUDA compile.
-#[must_use]
-pub fn is_device(module: Module<'_>) -> bool {
-    module.triple().starts_with("nvptx")
-}
-
 /// Converts the module and writes the CPU kernels to `path`, unless an earlier architecture did.
 ///
 /// # Errors
@@ -57,17 +50,6 @@ pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
         .map_err(|error| DeviceError::Convert(error.to_string()))?;
     std::fs::write(path, converted.bitcode)
         .map_err(|source| DeviceError::Write { path: path.display().to_string(), source })
-}
-
-fn bitcode(module: Module<'_>) -> Vec<u8> {
-    // SAFETY: the module is live; the buffer is ours until disposed of, and its bytes are copied out before that.
-    unsafe {
-        let buffer = LLVMWriteBitcodeToMemoryBuffer(module.raw());
-        let start = LLVMGetBufferStart(buffer).cast::<u8>();
-        let bytes = std::slice::from_raw_parts(start, LLVMGetBufferSize(buffer)).to_vec();
-        LLVMDisposeMemoryBuffer(buffer);
-        bytes
-    }
 }
 
 /// Whether the host module carries device code, and so needs CPU kernels.

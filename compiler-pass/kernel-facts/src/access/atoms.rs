@@ -1,0 +1,228 @@
+//! What addresses are made of, and what makes each part change: threads, blocks, loops, or data.
+//!
+//! Trap: whether a loop's value is affine is known only when the loop's end was seen, after other values were built on
+//! it. So a value keeps the loop's atom, and what the atom means is looked up at the end ([`Atoms::settle`]).
+
+use std::collections::BTreeMap;
+
+use super::code::{Axis, Register, ValueId};
+use super::flow::LoopId;
+use super::polynomial::{AtomId, Polynomial};
+
+/// What makes a number change, as a set: three axes of threads, three of blocks, loops; and whether it hangs on data
+/// that the kernel reads at an address that changes itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Motion {
+    bits: u64,
+    pub is_data: bool,
+}
+
+const FIRST_BLOCK_BIT: u32 = 3;
+const FIRST_LOOP_BIT: u32 = 6;
+
+impl Motion {
+    fn bit(index: u32) -> Self {
+        Self { bits: 1 << index.min(63), is_data: false }
+    }
+
+    #[must_use]
+    pub fn of_register(register: Register) -> Self {
+        match register {
+            Register::ThreadIndex(axis) => Self::bit(axis_index(axis)),
+            Register::BlockIndex(axis) => Self::bit(FIRST_BLOCK_BIT + axis_index(axis)),
+            Register::BlockSize(_) | Register::GridSize(_) => Self::default(),
+        }
+    }
+
+    /// Loops beyond the room for them share the last bit, which only makes more seem to change.
+    #[must_use]
+    pub fn of_loop(id: LoopId) -> Self {
+        Self::bit(FIRST_LOOP_BIT.saturating_add(id.0))
+    }
+
+    /// Changed by everything.
+    #[must_use]
+    pub fn anything() -> Self {
+        Self { bits: u64::MAX, is_data: false }
+    }
+
+    #[must_use]
+    pub fn join(self, other: Self) -> Self {
+        Self { bits: self.bits | other.bits, is_data: self.is_data | other.is_data }
+    }
+
+    #[must_use]
+    pub fn is_uniform(self) -> bool {
+        self.bits == 0 && !self.is_data
+    }
+
+    #[must_use]
+    pub fn includes(self, other: Self) -> bool {
+        self.bits & other.bits == other.bits
+    }
+}
+
+fn axis_index(axis: Axis) -> u32 {
+    match axis {
+        Axis::X => 0,
+        Axis::Y => 1,
+        Axis::Z => 2,
+    }
+}
+
+/// A number that is not a sum or product of others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Atom {
+    Register(Register),
+    /// The same for all threads: a scalar argument.
+    Argument(ValueId),
+    /// A value that a loop carries from turn to turn.
+    Carried {
+        value: ValueId,
+        around: LoopId,
+    },
+    /// How often a loop has turned.
+    Turns(LoopId),
+    Quotient(Polynomial, Polynomial),
+    Remainder(Polynomial, Polynomial),
+    /// Read from memory; `is_local`: memory that differs from block to block.
+    Loaded {
+        value: ValueId,
+        address: Polynomial,
+        is_local: bool,
+    },
+    /// Computed in a way not followed from these.
+    Opaque {
+        value: ValueId,
+        from: Vec<AtomId>,
+    },
+    /// Not understood at all.
+    Lost(ValueId),
+}
+
+/// What a loop's value turned out to be.
+#[derive(Clone, Debug, Default)]
+pub struct Recurrence {
+    pub start: Option<Polynomial>,
+    /// Added each turn, if that is what the loop does.
+    pub step: Option<Polynomial>,
+    /// All atoms of the start and of the values that come round.
+    pub from: Vec<AtomId>,
+}
+
+/// The atoms of one function.
+#[derive(Debug, Default)]
+pub struct Atoms {
+    table: Vec<Atom>,
+    known: BTreeMap<Atom, AtomId>,
+    pub recurrences: BTreeMap<AtomId, Recurrence>,
+    motions: Vec<Motion>,
+    /// By atom: may differ from thread to thread or turn to turn, as known when it was made.
+    may_move: Vec<bool>,
+    /// By atom: the same in every turn of every loop.
+    is_fixed: Vec<bool>,
+}
+
+/// Rounds of [`Atoms::settle`]: nested recurrences need one each.
+const ROUNDS_MAX: usize = 16;
+
+impl Atoms {
+    pub fn intern(&mut self, atom: Atom) -> AtomId {
+        if let Some(&id) = self.known.get(&atom) {
+            return id;
+        }
+        let id = AtomId(u32::try_from(self.table.len()).unwrap_or(u32::MAX));
+        let (may_move, is_fixed) = self.first_look(&atom);
+        self.may_move.push(may_move);
+        self.is_fixed.push(is_fixed);
+        self.table.push(atom.clone());
+        self.known.insert(atom, id);
+        id
+    }
+
+    #[must_use]
+    pub fn get(&self, id: AtomId) -> &Atom {
+        &self.table[id.0 as usize]
+    }
+
+    /// Whether an atom may differ from thread to thread or turn to turn; before loops are closed, carried values may.
+    #[must_use]
+    pub fn may_move(&self, atom: AtomId) -> bool {
+        self.may_move[atom.0 as usize]
+    }
+
+    /// Whether an atom is the same in every turn of every loop.
+    #[must_use]
+    pub fn is_fixed(&self, atom: AtomId) -> bool {
+        self.is_fixed[atom.0 as usize]
+    }
+
+    /// Both of a new atom; what it is made of was made before it.
+    fn first_look(&self, atom: &Atom) -> (bool, bool) {
+        match atom {
+            Atom::Register(register) => (!Motion::of_register(*register).is_uniform(), true),
+            Atom::Argument(_) => (false, true),
+            Atom::Quotient(left, right) | Atom::Remainder(left, right) => {
+                let parts = || left.atoms().into_iter().chain(right.atoms());
+                (parts().any(|part| self.may_move(part)), parts().all(|part| self.is_fixed(part)))
+            }
+            Atom::Loaded { address, is_local, .. } => {
+                (true, !is_local && address.atoms().iter().all(|&part| self.is_fixed(part)))
+            }
+            Atom::Carried { .. } | Atom::Turns(_) | Atom::Opaque { .. } | Atom::Lost(_) => (true, false),
+        }
+    }
+
+    /// Finds what makes each atom change. Sets only grow; should that not end in time, everything counts as changing.
+    pub fn settle(&mut self) {
+        self.motions = vec![Motion::default(); self.table.len()];
+        for _ in 0..ROUNDS_MAX {
+            let mut changed = false;
+            for index in 0..self.table.len() {
+                let found = self.motion_of_atom(index);
+                changed |= std::mem::replace(&mut self.motions[index], found) != found;
+            }
+            if !changed {
+                return;
+            }
+        }
+        self.motions.fill(Motion::anything());
+    }
+
+    /// What makes a sum change; only after [`Atoms::settle`].
+    #[must_use]
+    pub fn motion(&self, polynomial: &Polynomial) -> Motion {
+        self.join(&polynomial.atoms())
+    }
+
+    #[must_use]
+    pub fn motion_of(&self, atom: AtomId) -> Motion {
+        self.motions.get(atom.0 as usize).copied().unwrap_or_default()
+    }
+
+    fn join(&self, atoms: &[AtomId]) -> Motion {
+        atoms.iter().map(|&atom| self.motion_of(atom)).fold(Motion::default(), Motion::join)
+    }
+
+    fn motion_of_atom(&self, index: usize) -> Motion {
+        match &self.table[index] {
+            Atom::Register(register) => Motion::of_register(*register),
+            Atom::Argument(_) => Motion::default(),
+            Atom::Turns(around) => Motion::of_loop(*around),
+            Atom::Carried { around, .. } => {
+                let recurrence = self.recurrences.get(&AtomId(index as u32));
+                let from = recurrence.map_or(Motion::anything(), |found| self.join(&found.from));
+                from.join(Motion::of_loop(*around))
+            }
+            Atom::Quotient(left, right) | Atom::Remainder(left, right) => {
+                self.motion(left).join(self.motion(right))
+            }
+            Atom::Loaded { address, is_local, .. } => {
+                let found = self.motion(address);
+                Motion { is_data: found.is_data || *is_local || !found.is_uniform(), ..found }
+            }
+            Atom::Opaque { from, .. } => self.join(from),
+            Atom::Lost(_) => Motion::anything(),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! From movements to access classes: first of one access, then of a buffer.
+//!
+//! What counts is what paging sees: whether pages are needed once, in the order of the blocks, or again and again (UM
+//! model §4.3, §4.5). Re-use within a block is no such thing: the block is there, and so are its pages. Trap: all but
+//! "unused" are estimates; what cannot be told is `Unknown`, which the scheduler treats like `Cyclic`.
+
+use std::collections::BTreeSet;
+
+use super::code::Axis;
+use super::flow::LoopId;
+use super::polynomial::Polynomial;
+use super::site::{Kernel, Site};
+use super::stride::{Movement, Movements, Mover, movements};
+use crate::Access;
+
+/// Above this distance from access to access, few bytes of each page are used: four sectors, the unit in which a GPU
+/// fetches from memory.
+const STRIDE_MAX: u64 = 128;
+/// Threads of a block at most.
+const BLOCK_THREADS_MAX: u64 = 1024;
+/// Pages of 4 KiB that a repeated inner loop may go through without counting as a sweep: 64 KiB is the least that the
+/// driver moves (UM model §4.3).
+const SWEEP_PAGES_MIN: u64 = 16;
+const PAGE: u64 = 4096;
+
+/// Different accesses to one buffer that are told apart; generated code may have any number.
+pub const CLASSES_MAX: usize = 128;
+
+/// Stands for the stride of blocks that move along and across rows at once; see [`is_diagonal`].
+const DIAGONAL: u64 = u64::MAX;
+
+/// One access.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SiteClass {
+    /// The address hangs on data.
+    Gather,
+    /// Affine, but few bytes of each page; `cover` of every `stride` bytes.
+    Strided {
+        stride: u64,
+        cover: u64,
+        fixed: Polynomial,
+        direction: Direction,
+    },
+    /// In the order of the blocks, each byte about once.
+    Stream(Direction),
+    /// Moved only by distances that arguments give: the order is known, the density is not.
+    Pitched(Direction),
+    /// As `Stream`, but only threads that some data selects take part.
+    GuardedStream(Direction),
+    /// One block alone comes here.
+    Once,
+    Cyclic,
+    Unknown,
+}
+
+/// Bytes per step of the block index along each axis that moves the address.
+pub type Direction = Vec<(Axis, Polynomial)>;
+
+/// Classifies one access of a kernel.
+#[must_use]
+pub fn classify(kernel: &Kernel<'_>, live: &BTreeSet<Axis>, site: &Site) -> SiteClass {
+    let motion = kernel.shapes.atoms.motion(&site.offset);
+    if motion.is_data {
+        return SiteClass::Gather;
+    }
+    let free: Vec<Axis> = live.iter().copied().filter(|axis| !site.around.pinned.contains(axis)).collect();
+    let moves_blocks = |axis: Axis| {
+        let register = super::code::Register::BlockIndex(axis);
+        motion.includes(super::atoms::Motion::of_register(register))
+    };
+    if free.iter().any(|&axis| !moves_blocks(axis)) {
+        return SiteClass::Cyclic;
+    }
+    let Some(found) = movements(&kernel.shapes, &site.offset) else { return SiteClass::Unknown };
+    let wraps_only = |axis: Axis| {
+        let is_block = |movement: &Movement| movement.mover == Mover::Block(axis);
+        found.wrapping.iter().any(is_block) && !found.straight.iter().any(is_block)
+    };
+    if free.iter().any(|&axis| wraps_only(axis)) || repeats_a_sweep(kernel, site, &found) {
+        return SiteClass::Cyclic;
+    }
+    if free.is_empty() && !live.is_empty() {
+        return SiteClass::Once;
+    }
+    if !is_in_block_order(&found, &free) {
+        return SiteClass::Cyclic;
+    }
+    by_density(kernel, site, &found)
+}
+
+/// A loop that does not move the address around one that does: the inner one's way is gone again and again.
+fn repeats_a_sweep(kernel: &Kernel<'_>, site: &Site, found: &Movements) -> bool {
+    let moved_by = |id: LoopId| found.straight.iter().find(|movement| movement.mover == Mover::Turn(id));
+    let wraps_with = |id: LoopId| found.wrapping.iter().any(|movement| movement.mover == Mover::Turn(id));
+    let mut is_repeated = false;
+    for &id in &site.around.loops {
+        let turns = kernel.turns(id);
+        match moved_by(id) {
+            Some(movement) => {
+                let step = movement.bytes.as_constant().map_or(PAGE, |bytes| bytes.unsigned_abs().min(PAGE));
+                let pages = turns.map_or(u64::MAX, |turns| turns.saturating_mul(step) / PAGE);
+                if is_repeated && pages > SWEEP_PAGES_MIN {
+                    return true;
+                }
+            }
+            None if !wraps_with(id) && turns != Some(1) => is_repeated = true,
+            None => {}
+        }
+    }
+    false
+}
+
+/// Blocks run in the order x, y, z. If a later axis moves the address less than an earlier one, each page is come back
+/// to after all others: for paging that is cyclic, although each byte is used once (a transposed matrix).
+fn is_in_block_order(found: &Movements, free: &[Axis]) -> bool {
+    let step = |list: &[Movement], axis: Axis| {
+        list.iter()
+            .find(|movement| movement.mover == Mover::Block(axis))
+            .map(|movement| movement.bytes.clone())
+    };
+    let steps: Vec<Polynomial> = free.iter().filter_map(|&axis| step(&found.straight, axis)).collect();
+    let in_order = steps.iter().zip(steps.iter().skip(1)).all(|(first, second)| !is_more(first, second));
+    // The same within one axis: the remainder of a linear index runs fast, the quotient slowly.
+    let columns_first =
+        free.iter().any(|&axis| match (step(&found.wrapping, axis), step(&found.straight, axis)) {
+            (Some(fast), Some(slow)) => fast.as_constant().is_none() && slow.as_constant().is_some(),
+            _ => false,
+        });
+    in_order && !columns_first
+}
+
+/// Whether one step is longer than another, as far as can be said: an argument is taken to be large.
+fn is_more(one: &Polynomial, other: &Polynomial) -> bool {
+    match (one.as_constant(), other.as_constant()) {
+        (Some(one), Some(other)) => one.unsigned_abs() > other.unsigned_abs(),
+        (None, Some(_)) => true,
+        (Some(_), None) => false,
+        (None, None) => one.degree() > other.degree(),
+    }
+}
+
+fn by_density(kernel: &Kernel<'_>, site: &Site, found: &Movements) -> SiteClass {
+    let all = || found.straight.iter().chain(&found.wrapping);
+    let direction: Direction = found
+        .straight
+        .iter()
+        .filter_map(|movement| match movement.mover {
+            Mover::Block(axis) => Some((axis, movement.bytes.clone())),
+            _ => None,
+        })
+        .collect();
+    let constant = |movement: &Movement| movement.bytes.as_constant().map(i64::unsigned_abs);
+    let finest = all().filter_map(constant).min();
+    let Some(finest) = finest else {
+        // Nothing moves (a kernel of one block), or only by distances that arguments give.
+        return if all().next().is_none() { SiteClass::Once } else { SiteClass::Pitched(direction) };
+    };
+    let bytes = site.bytes.max(1);
+    let skips = if site.bytes == 0 { None } else { skip(kernel, found, finest, bytes) };
+    let strided = |stride: u64, cover: u64| SiteClass::Strided {
+        stride,
+        cover,
+        fixed: found.fixed.clone(),
+        direction: direction.clone(),
+    };
+    if is_diagonal(found) {
+        strided(DIAGONAL, bytes)
+    } else if let Some((stride, cover)) = skips {
+        strided(stride, cover)
+    } else if site.around.is_guarded {
+        SiteClass::GuardedStream(direction)
+    } else {
+        SiteClass::Stream(direction)
+    }
+}
+
+/// The distance between what is used and how much is used there, if that leaves gaps.
+fn skip(kernel: &Kernel<'_>, found: &Movements, finest: u64, bytes: u64) -> Option<(u64, u64)> {
+    if finest > STRIDE_MAX.max(4 * bytes) {
+        return Some((finest, bytes));
+    }
+    // The longest run of one block: all its threads and turns side by side.
+    let mut run = finest.max(bytes).saturating_mul(BLOCK_THREADS_MAX);
+    for movement in &found.straight {
+        match movement.mover {
+            Mover::Turn(id) => run = run.saturating_mul(kernel.turns(id).unwrap_or(u64::MAX)),
+            Mover::Thread(Axis::Y | Axis::Z) | Mover::Thread(Axis::X) | Mover::Block(_) => {}
+        }
+    }
+    let blocks = found.straight.iter().filter(|movement| matches!(movement.mover, Mover::Block(_)));
+    let nearest = blocks.map(|movement| movement.bytes.as_constant().map_or(0, i64::unsigned_abs)).min()?;
+    (nearest > run.saturating_mul(4)).then_some((nearest, run))
+}
+
+/// Whether blocks move along a row and across rows at once: the rows are then longer than what one launch uses of them.
+fn is_diagonal(found: &Movements) -> bool {
+    let is_block = |movement: &&Movement| matches!(movement.mover, Mover::Block(_));
+    let pitches =
+        || found.straight.iter().filter(|movement| !is_block(movement)).map(|movement| &movement.bytes);
+    found.straight.iter().filter(is_block).any(|block| {
+        pitches().filter(|pitch| pitch.as_constant().is_none()).any(|pitch| {
+            let leading = pitch.terms().find(|(monomial, _)| !monomial.is_empty());
+            let Some((monomial, per_row)) = leading else { return false };
+            let rows = block.bytes.coefficient(monomial);
+            if rows == 0 || rows % per_row != 0 {
+                return false;
+            }
+            let rest = block.bytes.plus_scaled(pitch, -(rows / per_row));
+            rest.is_some_and(|rest| rest.as_constant().is_some_and(|along| along != 0))
+        })
+    })
+}
+
+/// The class of a buffer from those of all accesses to it.
+#[must_use]
+pub fn combine(sites: &BTreeSet<SiteClass>) -> Access {
+    if sites.contains(&SiteClass::Cyclic) {
+        return Access::Cyclic;
+    }
+    if sites.contains(&SiteClass::Unknown) || sites.len() >= CLASSES_MAX {
+        return Access::Unknown;
+    }
+    let directions: Vec<&Direction> = sites
+        .iter()
+        .filter_map(|site| match site {
+            SiteClass::Stream(direction)
+            | SiteClass::GuardedStream(direction)
+            | SiteClass::Pitched(direction)
+            | SiteClass::Strided { direction, .. } => Some(direction),
+            _ => None,
+        })
+        .collect();
+    let gathers = sites.contains(&SiteClass::Gather);
+    // Rows that one access shows to be longer than what is used of them are so for the others that go the same way.
+    let is_diagonal = |way: &Direction| {
+        let same = |site: &SiteClass| matches!(site, SiteClass::Strided { stride: DIAGONAL, direction, .. } if direction == way);
+        sites.iter().any(same)
+    };
+    let is_stream = |site: &SiteClass| matches!(site, SiteClass::Stream(way) if !is_diagonal(way));
+    let streams = sites.iter().any(is_stream) || is_covered(sites);
+    let same_way = directions.iter().zip(directions.iter().skip(1)).all(|(one, other)| one == other);
+    if streams && (gathers || !same_way) {
+        // Gone through in order, and come back to elsewhere.
+        return Access::Cyclic;
+    }
+    if sites.iter().all(|site| matches!(site, SiteClass::Pitched(_) | SiteClass::Once))
+        && !directions.is_empty()
+    {
+        return Access::Unknown;
+    }
+    let only_once = sites.iter().all(|site| *site == SiteClass::Once);
+    if streams || only_once { Access::OnePass } else { Access::Sparse }
+}
+
+/// Whether strided accesses at different places of one record use half of it together.
+fn is_covered(sites: &BTreeSet<SiteClass>) -> bool {
+    let mut parts: BTreeSet<(u64, Polynomial)> = BTreeSet::new();
+    let mut strides: BTreeSet<u64> = BTreeSet::new();
+    let mut bytes = 0u64;
+    for site in sites {
+        if let SiteClass::Strided { stride, cover, fixed, .. } = site {
+            strides.insert(*stride);
+            if parts.insert((*stride, fixed.clone())) {
+                bytes = bytes.saturating_add(*cover);
+            }
+        }
+    }
+    strides.len() == 1 && strides.first().is_some_and(|&stride| bytes >= stride / 2)
+}

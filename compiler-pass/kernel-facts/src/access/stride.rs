@@ -1,0 +1,144 @@
+//! One access as movements: how far the address goes from thread to thread, block to block and turn to turn.
+//!
+//! Trap: a quotient moves, but slowly; a remainder moves and comes back. Movements inside a remainder are kept apart.
+
+use super::atoms::Atom;
+use super::code::{Axis, Register};
+use super::flow::LoopId;
+use super::polynomial::{AtomId, Polynomial};
+use super::shape::Shapes;
+
+/// What moves the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mover {
+    Thread(Axis),
+    Block(Axis),
+    Turn(LoopId),
+}
+
+/// Bytes per step, over atoms that are the same for all threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Movement {
+    pub mover: Mover,
+    pub bytes: Polynomial,
+}
+
+/// All movements of one access.
+#[derive(Clone, Debug, Default)]
+pub struct Movements {
+    pub straight: Vec<Movement>,
+    /// Movements that start again after some distance.
+    pub wrapping: Vec<Movement>,
+    /// The part that nothing moves.
+    pub fixed: Polynomial,
+}
+
+/// Depth to which carried values, quotients and remainders are replaced by what they are made of.
+const DEPTH_MAX: u32 = 8;
+
+/// `None`: the address is no affine function of indices and turns.
+#[must_use]
+pub fn movements(shapes: &Shapes, offset: &Polynomial) -> Option<Movements> {
+    movements_within(shapes, offset, 0)
+}
+
+fn movements_within(shapes: &Shapes, offset: &Polynomial, depth: u32) -> Option<Movements> {
+    let offset = expand(shapes, offset, 0)?;
+    let mut found = Movements::default();
+    for (monomial, coefficient) in offset.terms() {
+        let is_moving = |atom: &AtomId| !shapes.atoms.motion_of(*atom).is_uniform();
+        let moving: Vec<AtomId> = monomial.iter().copied().filter(is_moving).collect();
+        let rest: Vec<AtomId> = monomial.iter().copied().filter(|atom| !is_moving(atom)).collect();
+        let bytes = Polynomial::product(coefficient, rest);
+        match moving[..] {
+            [] => found.fixed = found.fixed.plus(&bytes)?,
+            [single] => found.add(shapes, single, &bytes, depth)?,
+            _ => return None,
+        }
+    }
+    found.straight.retain(|movement| movement.bytes != Polynomial::default());
+    found.wrapping.retain(|movement| movement.bytes != Polynomial::default());
+    Some(found)
+}
+
+/// Replaces carried values by start + step · turns.
+fn expand(shapes: &Shapes, polynomial: &Polynomial, depth: u32) -> Option<Polynomial> {
+    let carried = |atom: &AtomId| matches!(shapes.atoms.get(*atom), Atom::Carried { .. });
+    let Some(atom) = polynomial.atoms().into_iter().find(carried) else { return Some(polynomial.clone()) };
+    let Atom::Carried { around, .. } = shapes.atoms.get(atom) else { return None };
+    let recurrence = shapes.atoms.recurrences.get(&atom)?;
+    let step = recurrence.step.as_ref()?;
+    let turns = shapes.turns_atom(*around)?;
+    let value = recurrence.start.as_ref()?.plus(&step.times(&Polynomial::atom(turns))?)?;
+    let mut replaced = Polynomial::default();
+    for (monomial, coefficient) in polynomial.terms() {
+        let mut product = Polynomial::constant(coefficient);
+        for &factor in monomial {
+            let factor = if factor == atom { value.clone() } else { Polynomial::atom(factor) };
+            product = product.times(&factor)?;
+        }
+        replaced = replaced.plus(&product)?;
+    }
+    if depth == DEPTH_MAX { None } else { expand(shapes, &replaced, depth + 1) }
+}
+
+impl Movements {
+    /// What one moving atom, taken `bytes` times, contributes.
+    fn add(&mut self, shapes: &Shapes, atom: AtomId, bytes: &Polynomial, depth: u32) -> Option<()> {
+        let nested = |part: &Polynomial| {
+            if depth == DEPTH_MAX { None } else { movements_within(shapes, part, depth + 1) }
+        };
+        match shapes.atoms.get(atom) {
+            Atom::Register(Register::ThreadIndex(axis)) => {
+                push(&mut self.straight, Mover::Thread(*axis), bytes)
+            }
+            Atom::Register(Register::BlockIndex(axis)) => {
+                push(&mut self.straight, Mover::Block(*axis), bytes)
+            }
+            Atom::Turns(around) => push(&mut self.straight, Mover::Turn(*around), bytes),
+            Atom::Quotient(left, right) => {
+                let inner = nested(left)?;
+                shapes.atoms.motion(right).is_uniform().then_some(())?;
+                for movement in inner.straight {
+                    let slow = slowed(&movement.bytes, right, bytes)?;
+                    push(&mut self.straight, movement.mover, &slow)?;
+                }
+                inner.wrapping.is_empty().then_some(())
+            }
+            Atom::Remainder(left, right) => {
+                let inner = nested(left)?;
+                shapes.atoms.motion(right).is_uniform().then_some(())?;
+                for movement in inner.straight.into_iter().chain(inner.wrapping) {
+                    push(&mut self.wrapping, movement.mover, &movement.bytes.times(bytes)?)?;
+                }
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn push(list: &mut Vec<Movement>, mover: Mover, bytes: &Polynomial) -> Option<()> {
+    match list.iter_mut().find(|known| known.mover == mover) {
+        Some(known) => known.bytes = known.bytes.plus(bytes)?,
+        None => list.push(Movement { mover, bytes: bytes.clone() }),
+    }
+    Some(())
+}
+
+/// Bytes per step of a quotient: `inner / divisor` elements, rounded so that what moves is not said to stand. A divisor
+/// that is no constant leaves one byte: slower than everything else.
+fn slowed(inner: &Polynomial, divisor: &Polynomial, bytes: &Polynomial) -> Option<Polynomial> {
+    let Some(divisor) = divisor.as_constant().filter(|&by| by > 0) else {
+        return Some(Polynomial::constant(1));
+    };
+    let product = inner.times(bytes)?;
+    let mut slow = Polynomial::default();
+    for (monomial, coefficient) in product.terms() {
+        let least = coefficient.signum();
+        let part =
+            if coefficient.unsigned_abs() < divisor.unsigned_abs() { least } else { coefficient / divisor };
+        slow = slow.plus(&Polynomial::product(part, monomial.clone()))?;
+    }
+    Some(slow)
+}

@@ -1,0 +1,113 @@
+//! The file through which the device side of a compile tells the host side what it found.
+//!
+//! Trap: clang runs the device side once per GPU architecture, and code may differ between them (`__CUDA_ARCH__`). The
+//! file holds what is true of all: [`HandOver::join`]. The same joins kernels of one name in several sources.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Access, ArgumentUse, KernelUse};
+
+const VERSION: u32 = 1;
+
+/// All kernels of one translation unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandOver {
+    version: u32,
+    pub kernels: Vec<KernelUse>,
+}
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverError {
+    #[error("it is not kernel data: {0}")]
+    Parse(#[from] serde_json::Error),
+    #[error("it has version {0}, this pass reads {VERSION}: both halves of a compile must use the same pass")]
+    Version(u32),
+}
+
+impl Default for HandOver {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl HandOver {
+    #[must_use]
+    pub fn new(kernels: Vec<KernelUse>) -> Self {
+        Self { version: VERSION, kernels }
+    }
+
+    /// # Errors
+    /// See [`HandOverError`].
+    pub fn parse(text: &str) -> Result<Self, HandOverError> {
+        let found: Self = serde_json::from_str(text)?;
+        if found.version == VERSION { Ok(found) } else { Err(HandOverError::Version(found.version)) }
+    }
+
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What holds for the code of both architectures. A kernel that only one of them has is kept.
+    #[must_use]
+    pub fn join(mut self, other: Self) -> Self {
+        for kernel in other.kernels {
+            match self.kernels.iter_mut().find(|known| known.name == kernel.name) {
+                Some(known) => join_kernels(known, &kernel),
+                None => self.kernels.push(kernel),
+            }
+        }
+        self
+    }
+}
+
+fn join_kernels(known: &mut KernelUse, other: &KernelUse) {
+    if known.arguments.len() != other.arguments.len() {
+        known.arguments.fill(ArgumentUse::UNKNOWN);
+        return;
+    }
+    for (one, other) in known.arguments.iter_mut().zip(&other.arguments) {
+        let access = match (one.access, other.access) {
+            (one, other) if one == other => one,
+            (Access::Unused, used) | (used, Access::Unused) => used,
+            _ => Access::Unknown,
+        };
+        *one = ArgumentUse { reads: one.reads | other.reads, writes: one.writes | other.writes, access };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(arguments: &[ArgumentUse]) -> HandOver {
+        HandOver::new(vec![KernelUse { name: "k".to_owned(), arguments: arguments.to_vec() }])
+    }
+
+    const READ: ArgumentUse = ArgumentUse { reads: true, writes: false, access: Access::OnePass };
+    const WRITTEN: ArgumentUse = ArgumentUse { reads: false, writes: true, access: Access::Sparse };
+    const UNUSED: ArgumentUse = ArgumentUse { reads: false, writes: false, access: Access::Unused };
+
+    #[test]
+    fn text_and_back() {
+        let unit = unit(&[READ, UNUSED]);
+        assert_eq!(HandOver::parse(&unit.text()).unwrap(), unit);
+        assert!(HandOver::parse("{").unwrap_err().to_string().contains("not kernel data"));
+        assert!(
+            HandOver::parse(r#"{"version":9,"kernels":[]}"#).unwrap_err().to_string().contains("version 9")
+        );
+    }
+
+    #[test]
+    fn two_architectures_agree_or_are_unknown() {
+        let both = unit(&[READ, READ, UNUSED]).join(unit(&[READ, WRITTEN, READ]));
+        let mixed = ArgumentUse { reads: true, writes: true, access: Access::Unknown };
+        assert_eq!(both, unit(&[READ, mixed, READ]));
+        let other_shape = unit(&[READ]).join(unit(&[READ, READ]));
+        assert_eq!(other_shape, unit(&[ArgumentUse::UNKNOWN]));
+        let other_kernel = HandOver::new(vec![KernelUse { name: "l".to_owned(), arguments: vec![READ] }]);
+        assert_eq!(unit(&[READ]).join(other_kernel).kernels.len(), 2);
+    }
+}

@@ -1,0 +1,83 @@
+//! What kernels do with their arguments: found in the device module, handed through a file to the host half, and from
+//! there, if the program is instrumented when it is linked, as metadata to the linker.
+//!
+//! Trap: nothing here may fail a compile over the code itself; what is not understood is unknown. Only a file that cannot
+//! be written or read is an error, because the driver promised it.
+
+use std::ffi::CStr;
+use std::path::Path;
+
+use eager_kernel_facts::{HandOver, HandOverError, KernelUse};
+
+use super::{bitcode, read, scratch::Scratch};
+use crate::ir::Module;
+
+/// Name of the metadata in a host module that waits for the linker.
+const KEPT: &CStr = c"eager.kernels";
+
+/// Why kernel data could not be handed over.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelDataError {
+    #[error("cannot write kernel data to {path}: {source}")]
+    Write { path: String, source: std::io::Error },
+    #[error("cannot read kernel data from {path}: {source}")]
+    Read { path: String, source: std::io::Error },
+    #[error("kernel data in {path}: {source}")]
+    Content { path: String, source: HandOverError },
+}
+
+/// Analyses the device module and writes what it found, joined with what earlier architectures left.
+///
+/// # Errors
+/// When the file cannot be read or written.
+pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), KernelDataError> {
+    let mut found = HandOver::new(analyse(module));
+    if path.exists() {
+        found = load(path)?.join(found);
+    }
+    std::fs::write(path, found.text())
+        .map_err(|source| KernelDataError::Write { path: path.display().to_string(), source })
+}
+
+/// What the device half left for the host half; nothing for a source without device code.
+///
+/// # Errors
+/// When there is a file, and it cannot be read.
+pub fn receive(module: Module<'_>, path: Option<&Path>) -> Result<Vec<KernelUse>, KernelDataError> {
+    let kept = module.named_metadata(KEPT).into_iter().map(|text| {
+        HandOver::parse(&text)
+            .map_err(|source| KernelDataError::Content { path: module.source_name(), source })
+    });
+    let handed = path.filter(|path| path.exists()).map(load);
+    let mut all = HandOver::default();
+    for part in kept.chain(handed) {
+        all = all.join(part?);
+    }
+    Ok(all.kernels)
+}
+
+/// Puts what the device half left into the host module, for the linker, which sees the modules of all sources merged.
+///
+/// # Errors
+/// When there is a file, and it cannot be read.
+pub fn keep(module: Module<'_>, path: &Path) -> Result<bool, KernelDataError> {
+    if !path.exists() {
+        return Ok(false);
+    }
+    module.add_named_metadata(KEPT, &load(path)?.text());
+    Ok(true)
+}
+
+fn load(path: &Path) -> Result<HandOver, KernelDataError> {
+    let shown = || path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|source| KernelDataError::Read { path: shown(), source })?;
+    HandOver::parse(&text).map_err(|source| KernelDataError::Content { path: shown(), source })
+}
+
+fn analyse(module: Module<'_>) -> Vec<KernelUse> {
+    let Some(copy) = Scratch::new(&bitcode(module)) else { return Vec::new() };
+    let kernels = copy.kernels();
+    copy.simplify(&kernels);
+    eager_kernel_facts::access::analyse(&read::program(copy.module(), &kernels))
+}

@@ -1,0 +1,32 @@
+//! The device half of a compile: what the host half of the same clang command gets from the NVPTX module.
+//!
+//! CPU kernels ([`cpu_kernels`]) and what kernels do with their arguments ([`kernel_data`]). Trap: neither may change the
+//! module, which goes on to become the program's GPU code.
+
+pub mod cpu_kernels;
+pub mod kernel_data;
+mod read;
+mod scratch;
+
+use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
+use llvm_sys::core::{LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferStart};
+
+use crate::ir::Module;
+
+/// Whether this module is the device side of a CUDA compile.
+#[must_use]
+pub fn is_device(module: Module<'_>) -> bool {
+    module.triple().starts_with("nvptx")
+}
+
+/// The module as bitcode: the only form in which it can be taken into another context.
+fn bitcode(module: Module<'_>) -> Vec<u8> {
+    // SAFETY: the module is live; the buffer is ours until disposed of, and its bytes are copied out before that.
+    unsafe {
+        let buffer = LLVMWriteBitcodeToMemoryBuffer(module.raw());
+        let start = LLVMGetBufferStart(buffer).cast::<u8>();
+        let bytes = std::slice::from_raw_parts(start, LLVMGetBufferSize(buffer)).to_vec();
+        LLVMDisposeMemoryBuffer(buffer);
+        bytes
+    }
+}
