@@ -88,6 +88,19 @@ impl Command {
         }
     }
 
+    /// Whether a graph can hold it: what changes memory's place or existence it cannot, and a callback belongs to its
+    /// stream.
+    pub fn may_be_captured(&self) -> bool {
+        match self {
+            Command::Nothing
+            | Command::Kernel(_)
+            | Command::Copy(_)
+            | Command::Fill(_)
+            | Command::Host(_) => true,
+            Command::Release(_) | Command::Model(..) | Command::Callback(_) => false,
+        }
+    }
+
     /// What is left to do when earlier work has failed: callbacks learn of it, all else is dropped.
     pub fn run_after_failure(&self, code: Code) {
         if let Command::Callback(callback) = self {

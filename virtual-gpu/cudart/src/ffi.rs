@@ -49,6 +49,21 @@ impl<T> Out<T> {
         Out(self.0.cast())
     }
 
+    /// The value that is there, for arguments that go both ways.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidValue` for null.
+    pub fn given(self) -> Result<T, Code>
+    where
+        T: Copy,
+    {
+        In(self.0.cast_const()).get()
+    }
+
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
     /// Fills an array of at most `room` elements.
     pub fn put_all(self, values: impl Iterator<Item = T>, room: usize) {
         for (index, value) in values.take(room).enumerate() {
@@ -75,6 +90,10 @@ impl<T> In<T> {
     /// For pointers to nothing in particular, once another argument has said to what.
     pub fn cast<U>(self) -> In<U> {
         In(self.0.cast())
+    }
+
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
     }
 }
 
@@ -107,6 +126,11 @@ impl<T: Copy> In<T> {
 pub struct KernelArgs(*const *const c_void);
 
 impl KernelArgs {
+    /// Gives addresses of values to the program.
+    pub fn to(addresses: &[usize]) -> KernelArgs {
+        KernelArgs(addresses.as_ptr().cast())
+    }
+
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }

@@ -5,11 +5,13 @@
 //! `libcudart.map`, or the linker hides them.
 
 mod api;
+mod capture;
 mod command;
 mod config;
 mod device;
 mod event;
 mod ffi;
+mod graph;
 mod kernel;
 mod memory;
 mod runtime;

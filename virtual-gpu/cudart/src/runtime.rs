@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use crate::command::{Command, in_host_function};
 use crate::config::{Config, Devices};
 use crate::event::Event;
+use crate::graph::{self, Graphs};
 use crate::kernel::{Compute, Profile, variable_at};
 use crate::memory::{Allocation, Arena, Kind, Pools, Table};
 use crate::status::{Code, code_of, say};
@@ -51,6 +52,7 @@ pub struct Runtime {
     contexts: Mutex<BTreeSet<u32>>,
     pub pools: Mutex<Pools>,
     pub events: Mutex<BTreeMap<u64, Event>>,
+    pub graphs: Mutex<Graphs>,
     pub streams: Mutex<Streams>,
     pub compute: Mutex<Compute>,
     pub memory: Mutex<Memory>,
@@ -120,6 +122,7 @@ impl Runtime {
             contexts: Mutex::default(),
             pools: Mutex::default(),
             events: Mutex::default(),
+            graphs: Mutex::default(),
             streams: Mutex::new(Streams::new()),
             compute: Mutex::new(compute),
             memory: Mutex::new(Memory { arena, table: Table::default(), pinned: BTreeMap::new() }),
@@ -226,7 +229,7 @@ impl Runtime {
         if inside { Ok(Place::Variable) } else { Err(Code::cudaErrorInvalidValue) }
     }
 
-    /// Adds asynchronous work behind `waits`; an error of it answers all later calls.
+    /// Adds asynchronous work behind `waits`, capture or not; an error of it answers all later calls.
     ///
     /// # Errors
     /// `cudaErrorInvalidResourceHandle` if there is no such stream.
@@ -234,8 +237,9 @@ impl Runtime {
         &'static self,
         stream: StreamKey,
         waits: Vec<Arc<Completion>>,
-        command: Command,
+        command: impl Into<Arc<Command>>,
     ) -> Result<Arc<Completion>, Code> {
+        let command: Arc<Command> = command.into();
         let work: Work = Box::new(move || {
             let failure = *self.failure.lock();
             if let Some(code) = failure {
@@ -250,12 +254,29 @@ impl Runtime {
         self.streams.lock().enqueue(stream, waits, work).map_err(invalid_stream)
     }
 
-    /// Adds asynchronous work to a stream.
+    /// Gives asynchronous work to a stream, which runs it in its order or, while it is captured, makes it a node.
     ///
     /// # Errors
-    /// As [`Runtime::enqueue`].
-    pub fn submit(&'static self, stream: StreamKey, command: Command) -> Result<Arc<Completion>, Code> {
-        self.enqueue(stream, Vec::new(), command)
+    /// As [`Runtime::enqueue`], and what the rules of capture forbid.
+    pub fn submit(
+        &'static self,
+        stream: StreamKey,
+        command: impl Into<Arc<Command>>,
+    ) -> Result<Submitted, Code> {
+        let command: Arc<Command> = command.into();
+        {
+            let mut graphs = self.graphs.lock();
+            if let Some(seen) = graphs.capture_of(stream) {
+                if !command.may_be_captured() {
+                    graphs.invalidate(seen.id);
+                    return Err(Code::cudaErrorStreamCaptureUnsupported);
+                }
+                graphs.capture(stream, graph::Work::Run(command))?;
+                return Ok(Submitted::Captured);
+            }
+            self.check_default_stream(&mut graphs, stream)?;
+        }
+        self.enqueue(stream, Vec::new(), command).map(Submitted::Enqueued)
     }
 
     /// Waits for work; then the host's later work comes after it.
@@ -388,6 +409,15 @@ extern "C" fn write_profile_at_exit() {
         // A panic must not cross into `exit`; its message is on standard error.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.write_profile()));
     }
+}
+
+/// What became of work that was given to a stream.
+#[derive(Debug)]
+pub enum Submitted {
+    /// It runs, and ends here.
+    Enqueued(Arc<Completion>),
+    /// It is a node of a graph now.
+    Captured,
 }
 
 /// The code for a stream that does not exist.

@@ -223,6 +223,24 @@ fn pools_belong_to_a_device_and_have_a_size() {
 }
 
 #[test]
+fn graphs_are_made_node_by_node_launched_and_changed() {
+    let Some(built) = built() else { return };
+    run(built, "graph-by-hand", &[]);
+}
+
+#[test]
+fn captured_streams_become_graphs() {
+    let Some(built) = built() else { return };
+    run(built, "graph-by-capture", &[]);
+}
+
+#[test]
+fn what_capture_forbids_fails_and_invalidates_it() {
+    let Some(built) = built() else { return };
+    run(built, "capture-rules", &[]);
+}
+
+#[test]
 fn bad_launches_are_refused_and_a_trap_is_sticky() {
     let Some(built) = built() else { return };
     let (_, stderr) = run(built, "launch-errors", &[]);

@@ -8,7 +8,7 @@ use core::ffi::{c_int, c_void};
 use super::device::known_device;
 use super::{open, stream_key};
 use crate::command::Command;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Submitted};
 use crate::status::{Code, guard};
 use crate::stream::{StreamKey, default_stream};
 use crate::transfer::{Copy, Direction, Extent, Pageable, Region};
@@ -35,8 +35,15 @@ pub fn submit_copy(
         return Ok(());
     }
     let Pageable(pageable) = copy.check(runtime)?;
-    let completion = runtime.submit(stream, Command::Copy(copy))?;
-    if pageable || returns == Return::AtEnd { runtime.wait(&[completion]) } else { Ok(()) }
+    if returns == Return::AtEnd {
+        runtime.check_synchronisable(stream)?;
+    }
+    match runtime.submit(stream, Command::Copy(copy))? {
+        Submitted::Enqueued(completion) if pageable || returns == Return::AtEnd => {
+            runtime.wait(&[completion])
+        }
+        _ => Ok(()),
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -81,6 +81,7 @@ pub extern "C" fn cudaDeviceGetStreamPriorityRange(least: Out<c_int>, greatest: 
 pub extern "C" fn cudaDeviceSynchronize() -> Code {
     guard("cudaDeviceSynchronize", 0, || {
         let (runtime, device) = open()?;
+        runtime.check_device_synchronisable(device)?;
         runtime.wait_for_device(device)
     })
 }

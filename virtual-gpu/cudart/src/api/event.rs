@@ -3,13 +3,16 @@
 //! Trap: recording an event again moves it; who waited for the earlier record still waits for that one.
 
 use core::ffi::c_void;
+use std::sync::Arc;
 
 use super::{open, stream_key};
 use crate::command::Command;
-use crate::event::{Event, elapsed_ms};
+use crate::event::{Event, Recorded, elapsed_ms};
 use crate::ffi::Out;
-use crate::runtime::invalid_stream;
+use crate::graph::Work;
+use crate::runtime::{Runtime, Submitted, invalid_stream};
 use crate::status::{Code, guard, say};
+use crate::stream::Completion;
 
 /// Waiting never spins here, so this asks for nothing.
 const BLOCKING_SYNC: u32 = 1;
@@ -43,7 +46,7 @@ fn create(event: Out<*mut c_void>, flags: u32) -> Result<(), Code> {
     }
     let mut events = runtime.events.lock();
     let handle = events.last_key_value().map_or(1, |(&last, _)| last + 1);
-    events.insert(handle, Event { device, timing, recorded: None });
+    events.insert(handle, Event { device, timing, recorded: Recorded::Never });
     event.put(handle as *mut c_void)
 }
 
@@ -58,7 +61,7 @@ pub extern "C" fn cudaEventDestroy(event: *mut c_void) -> Code {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaEventRecord(event: *mut c_void, stream: *mut c_void) -> Code {
-    guard("cudaEventRecord", 0, || record(event, stream))
+    guard("cudaEventRecord", 0, || record(event, stream, false))
 }
 
 #[unsafe(no_mangle)]
@@ -68,31 +71,51 @@ pub extern "C" fn cudaEventRecordWithFlags(event: *mut c_void, stream: *mut c_vo
         if flags & !EXTERNAL != 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
-        record(event, stream)
+        record(event, stream, flags == EXTERNAL)
     })
 }
 
-fn record(event: *mut c_void, stream: *mut c_void) -> Result<(), Code> {
+fn record(event: *mut c_void, stream: *mut c_void, external: bool) -> Result<(), Code> {
     let (runtime, device) = open()?;
     let key = stream_key(stream, device);
     let mut events = runtime.events.lock();
-    let event = events.get_mut(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle)?;
+    let handle = event as u64;
+    let event = events.get_mut(&handle).ok_or(Code::cudaErrorInvalidResourceHandle)?;
     let stream_device = runtime.streams.lock().describe(key).map_err(invalid_stream)?.device;
     if stream_device != event.device {
         return Err(Code::cudaErrorInvalidResourceHandle);
     }
-    event.recorded = Some(runtime.submit(key, Command::Nothing)?);
+    let captured = {
+        let mut graphs = runtime.graphs.lock();
+        match graphs.ends(key) {
+            Some(_) if external => return graphs.capture(key, Work::Record(handle)).map(drop),
+            ends => ends,
+        }
+    };
+    event.recorded = match (captured, external) {
+        (Some((capture, nodes)), _) => Recorded::InCapture(capture, nodes),
+        // Outside a capture the flag has no place (CUDA runtime API, `cudaEventRecordWithFlags`).
+        (None, true) => return Err(Code::cudaErrorInvalidValue),
+        (None, false) => match runtime.submit(key, Command::Nothing)? {
+            Submitted::Enqueued(completion) => Recorded::InStream(completion),
+            Submitted::Captured => return Err(Code::cudaErrorUnknown),
+        },
+    };
     Ok(())
+}
+
+/// The end of the work before an event's record.
+fn completion(event: *mut c_void) -> Result<(&'static Runtime, Option<Arc<Completion>>), Code> {
+    let (runtime, _) = open()?;
+    let events = runtime.events.lock();
+    let event = events.get(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle)?;
+    Ok((runtime, event.completion()?))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaEventSynchronize(event: *mut c_void) -> Code {
     guard("cudaEventSynchronize", 0, || {
-        let (runtime, _) = open()?;
-        let recorded = {
-            let events = runtime.events.lock();
-            events.get(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle)?.recorded.clone()
-        };
+        let (runtime, recorded) = completion(event)?;
         runtime.wait(recorded.as_slice())
     })
 }
@@ -100,10 +123,8 @@ pub extern "C" fn cudaEventSynchronize(event: *mut c_void) -> Code {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaEventQuery(event: *mut c_void) -> Code {
     guard("cudaEventQuery", 0, || {
-        let (runtime, _) = open()?;
-        let events = runtime.events.lock();
-        let event = events.get(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle)?;
-        let reached = event.recorded.as_ref().is_none_or(|recorded| recorded.clock_ns().is_some());
+        let (_, recorded) = completion(event)?;
+        let reached = recorded.is_none_or(|recorded| recorded.clock_ns().is_some());
         if reached { Ok(()) } else { Err(Code::cudaErrorNotReady) }
     })
 }

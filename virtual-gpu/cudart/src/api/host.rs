@@ -5,7 +5,7 @@
 
 use core::ffi::c_void;
 
-use super::open;
+use super::{open, open_uncaptured};
 use crate::ffi::Out;
 use crate::memory::{Allocation, Kind};
 use crate::runtime::Runtime;
@@ -37,7 +37,7 @@ pub extern "C" fn cudaHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: 
 }
 
 fn allocate_pinned(bytes: usize, flags: u32) -> Result<*mut c_void, Code> {
-    let (runtime, device) = open()?;
+    let (runtime, device) = open_uncaptured()?;
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
@@ -58,7 +58,7 @@ fn allocate_pinned(bytes: usize, flags: u32) -> Result<*mut c_void, Code> {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
     guard("cudaFreeHost", 0, || {
-        let (runtime, _) = open()?;
+        let (runtime, _) = open_uncaptured()?;
         if pointer.is_null() {
             return Ok(());
         }
@@ -70,7 +70,7 @@ pub extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u32) -> Code {
     guard("cudaHostRegister", bytes, || {
-        let (runtime, device) = open()?;
+        let (runtime, device) = open_uncaptured()?;
         let address = pointer as u64;
         let beyond = address.checked_add(bytes as u64).is_none();
         if pointer.is_null() || bytes == 0 || beyond || flags & !REGISTER_FLAGS != 0 {
@@ -94,7 +94,7 @@ pub extern "C" fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u3
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaHostUnregister(pointer: *mut c_void) -> Code {
     guard("cudaHostUnregister", 0, || {
-        let (runtime, _) = open()?;
+        let (runtime, _) = open_uncaptured()?;
         if pointer.is_null() {
             return Err(Code::cudaErrorInvalidValue);
         }

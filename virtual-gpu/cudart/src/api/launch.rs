@@ -39,7 +39,7 @@ pub fn shape(grid: dim3, block: dim3, dynamic_shared_bytes: usize) -> Shape {
 }
 
 impl Asked {
-    fn plain(stub: *const c_void, shape: Shape, args: KernelArgs) -> Asked {
+    pub fn plain(stub: *const c_void, shape: Shape, args: KernelArgs) -> Asked {
         Asked { stub, shape, args, cooperative: false, priority: None }
     }
 
@@ -67,7 +67,7 @@ impl Asked {
         // SAFETY: the program passes one pointer per parameter of the kernel, as CUDA demands.
         let args = unsafe { CapturedArgs::capture(params, self.args.pointers()) };
         let priority = self.priority.unwrap_or(stream_priority);
-        Ok(Launch { kernel, shape: self.shape, args, device, priority })
+        Ok(Launch { stub: self.stub as usize, kernel, shape: self.shape, args, device, priority })
     }
 
     fn submit(&self, stream: *mut c_void) -> Result<(), Code> {

@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr};
 use eager_gpu_model::AllocKind;
 
-use super::open;
+use super::open_uncaptured;
 use crate::ffi::Out;
 use crate::memory::Kind;
 use crate::status::{Code, guard};
@@ -20,7 +20,7 @@ pub const PITCH_BYTES: u64 = 512;
 pub extern "C" fn cudaMalloc(pointer: Out<*mut c_void>, bytes: usize) -> Code {
     guard("cudaMalloc", bytes, || {
         pointer.check()?;
-        let (runtime, device) = open()?;
+        let (runtime, device) = open_uncaptured()?;
         pointer.put(runtime.allocate(device, bytes as u64, AllocKind::Device)? as *mut c_void)
     })
 }
@@ -35,7 +35,7 @@ pub extern "C" fn cudaMallocManaged(pointer: Out<*mut c_void>, bytes: usize, fla
         if bytes == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
             return Err(Code::cudaErrorInvalidValue);
         }
-        let (runtime, device) = open()?;
+        let (runtime, device) = open_uncaptured()?;
         pointer.put(runtime.allocate(device, bytes as u64, AllocKind::Managed)? as *mut c_void)
     })
 }
@@ -68,7 +68,7 @@ pub extern "C" fn cudaMalloc3D(pitched: Out<cudaPitchedPtr>, extent: cudaExtent)
 
 /// Device memory for rows of `width` bytes; its start and the distance between two rows.
 fn allocate_rows(width: usize, rows: usize) -> Result<(*mut c_void, usize), Code> {
-    let (runtime, device) = open()?;
+    let (runtime, device) = open_uncaptured()?;
     let out_of_memory = Code::cudaErrorMemoryAllocation;
     let pitch = (width as u64).checked_next_multiple_of(PITCH_BYTES).ok_or(out_of_memory)?;
     let bytes = pitch.checked_mul(rows as u64).ok_or(out_of_memory)?;
@@ -80,7 +80,7 @@ fn allocate_rows(width: usize, rows: usize) -> Result<(*mut c_void, usize), Code
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFree(pointer: *mut c_void) -> Code {
     guard("cudaFree", 0, || {
-        let (runtime, _) = open()?;
+        let (runtime, _) = open_uncaptured()?;
         if pointer.is_null() {
             return Ok(());
         }

@@ -3,13 +3,18 @@
 //! Names, signatures and meanings are those of the CUDA 13.0 runtime API reference; what differs here is said at the
 //! function. Trap: C may pass any number for an enumeration, so none of CUDA's enumerations is a parameter type here.
 
+mod capture;
 mod copy;
 mod copy3d;
 mod device;
+mod edges13;
 mod error;
 mod event;
 mod fill;
 mod function;
+mod graph;
+mod graph_exec;
+mod graph_node;
 mod host;
 mod launch;
 mod managed;
@@ -35,6 +40,16 @@ fn open() -> Result<(&'static Runtime, u32), Code> {
     let runtime = Runtime::get()?;
     let device = current_device();
     runtime.open_context(device)?;
+    Ok((runtime, device))
+}
+
+/// As [`open`], for calls that must not come in the middle of a stream capture.
+///
+/// # Errors
+/// As [`open`], and `cudaErrorStreamCaptureUnsupported`.
+fn open_uncaptured() -> Result<(&'static Runtime, u32), Code> {
+    let (runtime, device) = open()?;
+    runtime.check_unsafe_call()?;
     Ok((runtime, device))
 }
 

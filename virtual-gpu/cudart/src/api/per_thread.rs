@@ -8,9 +8,10 @@ use core::ffi::{c_int, c_void};
 use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr, dim3};
 
 use super::copy3d::{Memcpy3DParms, Memcpy3DPeerParms};
+use super::graph_exec::InstantiateParams;
 use super::launch::LaunchConfig;
 use super::managed::MemLocation;
-use super::{copy, copy3d, event, fill, launch, managed, pool, stream, symbol};
+use super::{capture, copy, copy3d, edges13, event, fill, graph_exec, launch, managed, pool, stream, symbol};
 use crate::ffi::{In, KernelArgs, Out};
 use crate::status::Code;
 use crate::stream::with_own_default_stream;
@@ -73,6 +74,21 @@ second_names! {
         (stub: ConstPtr, grid: dim3, block: dim3, args: KernelArgs, shared_bytes: usize, stream: Stream);
     cudaLaunchKernelExC_ptsz = launch::cudaLaunchKernelExC:
         (config: In<LaunchConfig>, stub: ConstPtr, args: KernelArgs);
+
+    cudaGraphLaunch_ptsz = graph_exec::cudaGraphLaunch: (exec: u64, stream: Stream);
+    cudaGraphUpload_ptsz = graph_exec::cudaGraphUpload: (exec: u64, stream: Stream);
+    cudaGraphInstantiateWithParams_ptsz = graph_exec::cudaGraphInstantiateWithParams:
+        (exec: Out<u64>, graph: u64, params: Out<InstantiateParams>);
+    cudaStreamBeginCapture_ptsz = capture::cudaStreamBeginCapture: (stream: Stream, mode: u32);
+    cudaStreamBeginCaptureToGraph_ptsz = capture::cudaStreamBeginCaptureToGraph:
+        (stream: Stream, graph: u64, dependencies: In<u64>, data: In<[u8; 8]>, count: usize, mode: u32);
+    cudaStreamEndCapture_ptsz = capture::cudaStreamEndCapture: (stream: Stream, graph: Out<u64>);
+    cudaStreamIsCapturing_ptsz = capture::cudaStreamIsCapturing: (stream: Stream, status: Out<u32>);
+    cudaStreamUpdateCaptureDependencies_ptsz = capture::cudaStreamUpdateCaptureDependencies:
+        (stream: Stream, dependencies: In<u64>, data: In<[u8; 8]>, count: usize, flags: u32);
+    cudaStreamGetCaptureInfo_ptsz = edges13::cudaStreamGetCaptureInfo:
+        (stream: Stream, status: Out<u32>, id: Out<u64>, graph: Out<u64>, dependencies: Out<*const u64>,
+         data: Out<ConstPtr>, count: Out<usize>);
 
     cudaEventRecord_ptsz = event::cudaEventRecord: (event: Ptr, stream: Stream);
     cudaEventRecordWithFlags_ptsz = event::cudaEventRecordWithFlags: (event: Ptr, stream: Stream, flags: u32);

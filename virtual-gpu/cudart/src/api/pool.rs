@@ -65,6 +65,7 @@ fn take(
     stream: StreamKey,
 ) -> Result<u64, Code> {
     let device = live(pools, key)?.device;
+    runtime.check_uncaptured(stream)?;
     if bytes == 0 {
         return Ok(0);
     }
@@ -120,7 +121,8 @@ pub extern "C" fn cudaFreeAsync(pointer: *mut c_void, stream: *mut c_void) -> Co
             if !pools.is_used(address) {
                 return Err(Code::cudaErrorInvalidValue);
             }
-            let reached = runtime.submit(stream, Command::Nothing)?;
+            runtime.check_uncaptured(stream)?;
+            let reached = runtime.enqueue(stream, Vec::new(), Command::Nothing)?;
             pools.freed(address, stream, reached);
             return Ok(());
         }

@@ -7,7 +7,9 @@ use core::ffi::{c_int, c_void};
 use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
 use super::{open, stream_key};
 use crate::command::{Callback, Command, HostFunction};
+use crate::event::Recorded;
 use crate::ffi::Out;
+use crate::graph::Work;
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::Properties;
@@ -50,7 +52,9 @@ fn create(stream: Out<*mut c_void>, flags: u32, priority: c_int) -> Result<(), C
 pub extern "C" fn cudaStreamDestroy(stream: *mut c_void) -> Code {
     guard("cudaStreamDestroy", 0, || {
         let (runtime, device) = open()?;
-        runtime.streams.lock().destroy(stream_key(stream, device)).map_err(invalid_stream)
+        let key = stream_key(stream, device);
+        runtime.check_synchronisable(key)?;
+        runtime.streams.lock().destroy(key).map_err(invalid_stream)
     })
 }
 
@@ -58,7 +62,9 @@ pub extern "C" fn cudaStreamDestroy(stream: *mut c_void) -> Code {
 pub extern "C" fn cudaStreamSynchronize(stream: *mut c_void) -> Code {
     guard("cudaStreamSynchronize", 0, || {
         let (runtime, device) = open()?;
-        let last = runtime.streams.lock().last(stream_key(stream, device)).map_err(invalid_stream)?;
+        let key = stream_key(stream, device);
+        runtime.check_synchronisable(key)?;
+        let last = runtime.streams.lock().last(key).map_err(invalid_stream)?;
         runtime.wait(last.as_slice())
     })
 }
@@ -67,7 +73,9 @@ pub extern "C" fn cudaStreamSynchronize(stream: *mut c_void) -> Code {
 pub extern "C" fn cudaStreamQuery(stream: *mut c_void) -> Code {
     guard("cudaStreamQuery", 0, || {
         let (runtime, device) = open()?;
-        let last = runtime.streams.lock().last(stream_key(stream, device)).map_err(invalid_stream)?;
+        let key = stream_key(stream, device);
+        runtime.check_synchronisable(key)?;
+        let last = runtime.streams.lock().last(key).map_err(invalid_stream)?;
         if last.is_none_or(|last| last.clock_ns().is_some()) { Ok(()) } else { Err(Code::cudaErrorNotReady) }
     })
 }
@@ -80,13 +88,29 @@ pub extern "C" fn cudaStreamWaitEvent(stream: *mut c_void, event: *mut c_void, f
         if flags & !EXTERNAL != 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
+        let key = stream_key(stream, device);
+        let handle = event as u64;
         let recorded = {
             let events = runtime.events.lock();
-            let event = events.get(&(event as u64)).ok_or(Code::cudaErrorInvalidResourceHandle)?;
-            event.recorded.clone()
+            events.get(&handle).ok_or(Code::cudaErrorInvalidResourceHandle)?.recorded.clone()
         };
-        let waits = recorded.into_iter().collect();
-        runtime.enqueue(stream_key(stream, device), waits, Command::Nothing).map(drop)
+        runtime.streams.lock().describe(key).map_err(invalid_stream)?;
+        match recorded {
+            _ if flags == EXTERNAL => {
+                let node = runtime.graphs.lock().capture(key, Work::Wait(handle))?;
+                node.map(drop).ok_or(Code::cudaErrorInvalidValue)
+            }
+            Recorded::Never => Ok(()),
+            Recorded::InCapture(capture, nodes) => {
+                let mut graphs = runtime.graphs.lock();
+                runtime.check_default_stream(&mut graphs, key)?;
+                graphs.wait_in_capture(key, capture, &nodes)
+            }
+            Recorded::InStream(completion) => {
+                runtime.check_isolation(key)?;
+                runtime.enqueue(key, vec![completion], Command::Nothing).map(drop)
+            }
+        }
     })
 }
 

@@ -4,6 +4,7 @@
 //! aligned 8-byte word.
 
 use core::ffi::c_void;
+use std::sync::OnceLock;
 
 use eager_exec::abi::ParamDesc;
 
@@ -16,6 +17,8 @@ pub struct CapturedArgs {
     storage: Vec<u128>,
     /// Index into `storage` and size in bytes, per argument.
     places: Vec<(usize, usize)>,
+    /// Made when the program asks for them.
+    kept: OnceLock<Vec<usize>>,
 }
 
 impl CapturedArgs {
@@ -24,7 +27,7 @@ impl CapturedArgs {
     /// # Safety
     /// `args` points to one pointer per entry of `params`, each to a readable value of that size.
     pub unsafe fn capture(params: &[ParamDesc], args: *const *const c_void) -> CapturedArgs {
-        let mut captured = CapturedArgs { storage: Vec::new(), places: Vec::new() };
+        let mut captured = CapturedArgs { storage: Vec::new(), places: Vec::new(), kept: OnceLock::new() };
         for (index, param) in params.iter().enumerate() {
             let (start, bytes) = (captured.storage.len(), param.size as usize);
             captured.storage.resize(start + bytes.div_ceil(WORD_BYTES), 0);
@@ -45,6 +48,11 @@ impl CapturedArgs {
     /// What the executor takes: one pointer per argument, valid as long as `self`.
     pub fn pointers(&self) -> Vec<*const c_void> {
         self.places.iter().map(|&(start, _)| self.storage[start..].as_ptr().cast()).collect()
+    }
+
+    /// As [`CapturedArgs::pointers`], kept as long as `self`: addresses of the values.
+    pub fn kept_pointers(&self) -> &[usize] {
+        self.kept.get_or_init(|| self.pointers().into_iter().map(|value| value as usize).collect())
     }
 
     /// Everything in the arguments that may be an address.

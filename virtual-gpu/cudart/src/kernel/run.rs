@@ -22,6 +22,8 @@ const RECORDS_TOUCHES: u32 = 1;
 /// A launch, ready to run later.
 #[derive(Debug)]
 pub struct Launch {
+    /// What the program calls the kernel.
+    pub stub: usize,
     pub kernel: CpuKernel,
     pub shape: Shape,
     pub args: CapturedArgs,

@@ -9,7 +9,7 @@ mod thread;
 mod worker;
 
 pub use completion::Completion;
-pub use thread::{default_stream, own_default_stream, with_own_default_stream};
+pub use thread::{default_stream, own_default_stream, thread_number, with_own_default_stream};
 pub use worker::Work;
 
 use std::collections::BTreeMap;

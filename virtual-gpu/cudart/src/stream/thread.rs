@@ -40,6 +40,11 @@ pub fn with_own_default_stream<T>(call: impl FnOnce() -> T) -> T {
     answer
 }
 
+/// A number that no other thread of the process has or had.
+pub fn thread_number() -> u64 {
+    THREAD.try_with(|thread| thread.number).unwrap_or(0)
+}
+
 /// The calling thread's default stream on a device.
 pub fn own_default_stream(device: u32) -> StreamKey {
     // In a thread that is ending, other destructors may still call: they get a stream that stays.

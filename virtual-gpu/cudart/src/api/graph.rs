@@ -1,0 +1,226 @@
+//! Graphs, their nodes and edges.
+//!
+//! Trap: a list is asked for twice, first without room to learn its length; with more room than nodes, CUDA fills the
+//! rest with null.
+
+use core::ffi::c_int;
+
+use super::open;
+use crate::ffi::{In, Out};
+use crate::graph::{Edge, GraphKey, NodeKey, Work};
+use crate::runtime::Runtime;
+use crate::status::{Code, guard, say};
+
+/// `cudaGraph_t` and `cudaGraphNode_t`: numbers of this library, 0 for none.
+pub type GraphHandle = u64;
+pub type NodeHandle = u64;
+
+/// Edges carry no data here: programmatic ones, between parts of kernels, are not modelled.
+///
+/// # Errors
+/// `cudaErrorNotSupported`.
+pub fn check_edge_data(data: In<[u8; 8]>, count: usize) -> Result<(), Code> {
+    if data.is_null() || data.all(count)?.iter().all(|data| *data == [0; 8]) {
+        return Ok(());
+    }
+    say(format_args!("edges of graphs carry no data on virtual GPUs: a node follows all of another"));
+    Err(Code::cudaErrorNotSupported)
+}
+
+/// Fills a caller's list, as the module's head says.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` without a place for the length.
+pub fn put_list(list: Out<u64>, count: Out<usize>, values: &[u64]) -> Result<(), Code> {
+    count.check()?;
+    if list.is_null() {
+        return count.put(values.len());
+    }
+    let room = count.given()?;
+    list.put_all(values.iter().copied().chain(std::iter::repeat(0)), room);
+    count.put(values.len().min(room))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphCreate(graph: Out<GraphHandle>, flags: u32) -> Code {
+    guard("cudaGraphCreate", 0, || {
+        let (runtime, _) = open()?;
+        graph.check()?;
+        if flags != 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        graph.put(runtime.graphs.lock().create().0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphDestroy(graph: GraphHandle) -> Code {
+    guard("cudaGraphDestroy", 0, || {
+        let (runtime, _) = open()?;
+        runtime.graphs.lock().destroy(GraphKey(graph))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphClone(clone: Out<GraphHandle>, original: GraphHandle) -> Code {
+    guard("cudaGraphClone", 0, || {
+        let (runtime, _) = open()?;
+        clone.check()?;
+        clone.put(runtime.graphs.lock().duplicate(GraphKey(original))?.0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphNodeFindInClone(
+    node: Out<NodeHandle>,
+    original: NodeHandle,
+    clone: GraphHandle,
+) -> Code {
+    guard("cudaGraphNodeFindInClone", 0, || {
+        let (runtime, _) = open()?;
+        let found = runtime.graphs.lock().find_in_clone(NodeKey(original), GraphKey(clone))?;
+        node.put(found.0)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphNodeGetType(node: NodeHandle, kind: Out<u32>) -> Code {
+    guard("cudaGraphNodeGetType", 0, || {
+        let (runtime, _) = open()?;
+        let graphs = runtime.graphs.lock();
+        kind.put(graphs.work(NodeKey(node))?.kind() as u32)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphDestroyNode(node: NodeHandle) -> Code {
+    guard("cudaGraphDestroyNode", 0, || {
+        let (runtime, _) = open()?;
+        runtime.graphs.lock().remove(NodeKey(node))
+    })
+}
+
+fn handles(nodes: &[NodeKey]) -> Vec<u64> {
+    nodes.iter().map(|node| node.0).collect()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphGetNodes(graph: GraphHandle, nodes: Out<NodeHandle>, count: Out<usize>) -> Code {
+    guard("cudaGraphGetNodes", 0, || {
+        let (runtime, _) = open()?;
+        put_list(nodes, count, &handles(&runtime.graphs.lock().nodes(GraphKey(graph))?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphGetRootNodes(
+    graph: GraphHandle,
+    nodes: Out<NodeHandle>,
+    count: Out<usize>,
+) -> Code {
+    guard("cudaGraphGetRootNodes", 0, || {
+        let (runtime, _) = open()?;
+        let graphs = runtime.graphs.lock();
+        let mut roots = graphs.nodes(GraphKey(graph))?;
+        roots.retain(|node| graphs.dependencies(*node).is_ok_and(|after| after.is_empty()));
+        put_list(nodes, count, &handles(&roots))
+    })
+}
+
+/// The edges of a graph as two lists.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for no graph, or one list without the other.
+pub fn edges(
+    graph: GraphHandle,
+    from: Out<NodeHandle>,
+    to: Out<NodeHandle>,
+    count: Out<usize>,
+) -> Result<(), Code> {
+    let (runtime, _) = open()?;
+    let edges = runtime.graphs.lock().edges(GraphKey(graph))?;
+    if from.is_null() != to.is_null() {
+        return Err(Code::cudaErrorInvalidValue);
+    }
+    let (tails, heads): (Vec<u64>, Vec<u64>) = edges.iter().map(|(from, to)| (from.0, to.0)).unzip();
+    if !from.is_null() {
+        to.put_all(heads.into_iter().chain(std::iter::repeat(0)), count.given()?);
+    }
+    put_list(from, count, &tails)
+}
+
+/// Nodes that a node follows.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for no node.
+pub fn dependencies(node: NodeHandle, list: Out<NodeHandle>, count: Out<usize>) -> Result<(), Code> {
+    let (runtime, _) = open()?;
+    put_list(list, count, &handles(&runtime.graphs.lock().dependencies(NodeKey(node))?))
+}
+
+/// Nodes that follow a node.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for no node.
+pub fn dependents(node: NodeHandle, list: Out<NodeHandle>, count: Out<usize>) -> Result<(), Code> {
+    let (runtime, _) = open()?;
+    put_list(list, count, &handles(&runtime.graphs.lock().dependents(NodeKey(node))?))
+}
+
+fn edge_list(from: In<NodeHandle>, to: In<NodeHandle>, count: usize) -> Result<Vec<Edge>, Code> {
+    let pairs = from.all(count)?.into_iter().zip(to.all(count)?);
+    Ok(pairs.map(|(from, to)| (NodeKey(from), NodeKey(to))).collect())
+}
+
+/// Adds edges.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for nodes of another graph and edges that are there.
+pub fn add_edges(
+    graph: GraphHandle,
+    from: In<NodeHandle>,
+    to: In<NodeHandle>,
+    count: usize,
+) -> Result<(), Code> {
+    let (runtime, _) = open()?;
+    let mut graphs = runtime.graphs.lock();
+    edge_list(from, to, count)?.into_iter().try_for_each(|edge| graphs.add_edge(GraphKey(graph), edge))
+}
+
+/// Removes edges.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for edges that are not there.
+pub fn remove_edges(
+    graph: GraphHandle,
+    from: In<NodeHandle>,
+    to: In<NodeHandle>,
+    count: usize,
+) -> Result<(), Code> {
+    let (runtime, _) = open()?;
+    let mut graphs = runtime.graphs.lock();
+    edge_list(from, to, count)?.into_iter().try_for_each(|edge| graphs.remove_edge(GraphKey(graph), edge))
+}
+
+/// Adds a node behind others.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for nodes of another graph, or the same one twice.
+pub fn add_node(
+    runtime: &Runtime,
+    node: Out<NodeHandle>,
+    graph: GraphHandle,
+    after: In<NodeHandle>,
+    count: usize,
+    work: Work,
+) -> Result<(), Code> {
+    node.check()?;
+    let after: Vec<NodeKey> = after.all(count)?.into_iter().map(NodeKey).collect();
+    node.put(runtime.graphs.lock().add(GraphKey(graph), &after, work)?.0)
+}
+
+/// Memory that graphs hold for themselves: none.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceGraphMemTrim(_device: c_int) -> Code {
+    guard("cudaDeviceGraphMemTrim", 0, || open().map(drop))
+}

@@ -1,0 +1,293 @@
+//! Executable graphs: made, launched, changed.
+//!
+//! Trap: changing an executable graph changes later launches only; one that is under way keeps what it was launched
+//! with.
+
+use core::ffi::c_void;
+
+use super::copy3d::Memcpy3DParms;
+use super::graph::{GraphHandle, NodeHandle};
+use super::graph_node::{
+    HostNodeParams, KernelNodeParams, MemsetParams, copy_work, fill_work, host_work, kernel_work, known_event,
+};
+use super::{open, stream_key};
+use crate::command::Command;
+use crate::event::Recorded;
+use crate::ffi::{In, Out};
+use crate::graph::{Action, ExecKey, GraphKey, NodeKey, UpdateFailure, Work};
+use crate::runtime::{Runtime, invalid_stream};
+use crate::status::{Code, guard, say};
+use crate::stream::StreamKey;
+use crate::transfer::{Copy, Direction};
+
+/// `cudaGraphExec_t`: a number of this library, 0 for none.
+type ExecHandle = u64;
+
+/// Free on launch, upload, launch from a device, node priorities.
+const FLAGS: u64 = 15;
+const DEVICE_LAUNCH: u64 = 4;
+
+fn instantiate(exec: Out<ExecHandle>, graph: GraphHandle, flags: u64) -> Result<(), Code> {
+    let (runtime, _) = open()?;
+    exec.check()?;
+    if flags & !FLAGS != 0 {
+        return Err(Code::cudaErrorInvalidValue);
+    }
+    if flags & DEVICE_LAUNCH != 0 {
+        say(format_args!("kernels on virtual GPUs launch no graphs"));
+        return Err(Code::cudaErrorNotSupported);
+    }
+    exec.put(runtime.graphs.lock().instantiate(GraphKey(graph), flags)?.0)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphInstantiate(exec: Out<ExecHandle>, graph: GraphHandle, flags: u64) -> Code {
+    guard("cudaGraphInstantiate", 0, || instantiate(exec, graph, flags))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphInstantiateWithFlags(
+    exec: Out<ExecHandle>,
+    graph: GraphHandle,
+    flags: u64,
+) -> Code {
+    guard("cudaGraphInstantiateWithFlags", 0, || instantiate(exec, graph, flags))
+}
+
+/// `cudaGraphInstantiateParams`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct InstantiateParams {
+    flags: u64,
+    upload_stream: *mut c_void,
+    error_node: NodeHandle,
+    result: u32,
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphInstantiateWithParams(
+    exec: Out<ExecHandle>,
+    graph: GraphHandle,
+    params: Out<InstantiateParams>,
+) -> Code {
+    const SUCCESS: u32 = 0;
+    const INVALID_STRUCTURE: u32 = 2;
+    guard("cudaGraphInstantiateWithParams", 0, || {
+        let given = params.given()?;
+        let made = instantiate(exec, graph, given.flags);
+        let result = if made.is_ok() { SUCCESS } else { INVALID_STRUCTURE };
+        params.put(InstantiateParams { error_node: 0, result, ..given })?;
+        made
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecGetFlags(exec: ExecHandle, flags: Out<u64>) -> Code {
+    guard("cudaGraphExecGetFlags", 0, || {
+        let (runtime, _) = open()?;
+        flags.put(runtime.graphs.lock().exec_flags(ExecKey(exec))?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecDestroy(exec: ExecHandle) -> Code {
+    guard("cudaGraphExecDestroy", 0, || {
+        let (runtime, _) = open()?;
+        runtime.graphs.lock().destroy_exec(ExecKey(exec))
+    })
+}
+
+/// There is nothing to send ahead; the call only checks what it is given.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphUpload(exec: ExecHandle, stream: *mut c_void) -> Code {
+    guard("cudaGraphUpload", 0, || {
+        let (runtime, device) = open()?;
+        let key = stream_key(stream, device);
+        runtime.streams.lock().describe(key).map_err(invalid_stream)?;
+        runtime.check_synchronisable(key)?;
+        runtime.graphs.lock().exec_flags(ExecKey(exec)).map(drop)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphLaunch(exec: ExecHandle, stream: *mut c_void) -> Code {
+    guard("cudaGraphLaunch", 0, || {
+        let (runtime, device) = open()?;
+        launch(runtime, ExecKey(exec), stream_key(stream, device))
+    })
+}
+
+/// Puts the graph's work into the stream, behind the graph's launch before this one.
+fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result<(), Code> {
+    // One after the other, so that two threads' launches of one graph do not mix.
+    let mut events = runtime.events.lock();
+    let (actions, last) = {
+        let mut graphs = runtime.graphs.lock();
+        if let Some(seen) = graphs.capture_of(stream) {
+            graphs.invalidate(seen.id);
+            say(format_args!("a graph launch cannot be captured on virtual GPUs: add a child graph node"));
+            return Err(Code::cudaErrorNotSupported);
+        }
+        runtime.check_default_stream(&mut graphs, stream)?;
+        graphs.actions(exec)?
+    };
+    let mut end = runtime.enqueue(stream, last.into_iter().collect(), Command::Nothing)?;
+    for action in actions {
+        end = match action {
+            Action::Run(command) => runtime.enqueue(stream, Vec::new(), command)?,
+            Action::Record(event) => {
+                let end = runtime.enqueue(stream, Vec::new(), Command::Nothing)?;
+                if let Some(event) = events.get_mut(&event) {
+                    event.recorded = Recorded::InStream(end.clone());
+                }
+                end
+            }
+            Action::Wait(event) => {
+                let recorded = events.get(&event).map_or(Ok(None), |event| event.completion())?;
+                runtime.enqueue(stream, recorded.into_iter().collect(), Command::Nothing)?
+            }
+        };
+    }
+    runtime.graphs.lock().launched(exec, end);
+    Ok(())
+}
+
+/// `cudaGraphExecUpdateResultInfo`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct UpdateResult {
+    result: u32,
+    error_node: NodeHandle,
+    error_from_node: NodeHandle,
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecUpdate(
+    exec: ExecHandle,
+    graph: GraphHandle,
+    result: Out<UpdateResult>,
+) -> Code {
+    const SUCCESS: u32 = 0;
+    const TOPOLOGY_CHANGED: u32 = 2;
+    const NODE_TYPE_CHANGED: u32 = 3;
+    guard("cudaGraphExecUpdate", 0, || {
+        let (runtime, _) = open()?;
+        let updated = runtime.graphs.lock().update(ExecKey(exec), GraphKey(graph))?;
+        let (number, node) = match updated {
+            Ok(()) => (SUCCESS, 0),
+            Err(UpdateFailure::TopologyChanged) => (TOPOLOGY_CHANGED, 0),
+            Err(UpdateFailure::NodeTypeChanged(node)) => (NODE_TYPE_CHANGED, node.0),
+        };
+        result.put(UpdateResult { result: number, error_node: node, error_from_node: 0 })?;
+        updated.map_err(|_| Code::cudaErrorGraphExecUpdateFailure)
+    })
+}
+
+fn set(runtime: &Runtime, exec: ExecHandle, node: NodeHandle, work: Work) -> Result<(), Code> {
+    runtime.graphs.lock().set_action(ExecKey(exec), NodeKey(node), work)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecKernelNodeSetParams(
+    exec: ExecHandle,
+    node: NodeHandle,
+    params: In<KernelNodeParams>,
+) -> Code {
+    guard("cudaGraphExecKernelNodeSetParams", 0, || {
+        let (runtime, device) = open()?;
+        set(runtime, exec, node, kernel_work(runtime, device, params)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecMemcpyNodeSetParams(
+    exec: ExecHandle,
+    node: NodeHandle,
+    params: In<Memcpy3DParms>,
+) -> Code {
+    guard("cudaGraphExecMemcpyNodeSetParams", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, exec, node, copy_work(runtime, params.get()?.copy(runtime)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecMemcpyNodeSetParams1D(
+    exec: ExecHandle,
+    node: NodeHandle,
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: u32,
+) -> Code {
+    guard("cudaGraphExecMemcpyNodeSetParams1D", 0, || {
+        let (runtime, _) = open()?;
+        let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?);
+        set(runtime, exec, node, copy_work(runtime, copy)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecMemsetNodeSetParams(
+    exec: ExecHandle,
+    node: NodeHandle,
+    params: In<MemsetParams>,
+) -> Code {
+    guard("cudaGraphExecMemsetNodeSetParams", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, exec, node, fill_work(runtime, params)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecHostNodeSetParams(
+    exec: ExecHandle,
+    node: NodeHandle,
+    params: In<HostNodeParams>,
+) -> Code {
+    guard("cudaGraphExecHostNodeSetParams", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, exec, node, host_work(params)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecEventRecordNodeSetEvent(
+    exec: ExecHandle,
+    node: NodeHandle,
+    event: *mut c_void,
+) -> Code {
+    guard("cudaGraphExecEventRecordNodeSetEvent", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, exec, node, Work::Record(known_event(runtime, event)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphExecEventWaitNodeSetEvent(
+    exec: ExecHandle,
+    node: NodeHandle,
+    event: *mut c_void,
+) -> Code {
+    guard("cudaGraphExecEventWaitNodeSetEvent", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, exec, node, Work::Wait(known_event(runtime, event)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphNodeSetEnabled(exec: ExecHandle, node: NodeHandle, enabled: u32) -> Code {
+    guard("cudaGraphNodeSetEnabled", 0, || {
+        let (runtime, _) = open()?;
+        *runtime.graphs.lock().enabled(ExecKey(exec), NodeKey(node))? = enabled != 0;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphNodeGetEnabled(exec: ExecHandle, node: NodeHandle, enabled: Out<u32>) -> Code {
+    guard("cudaGraphNodeGetEnabled", 0, || {
+        let (runtime, _) = open()?;
+        enabled.put(u32::from(*runtime.graphs.lock().enabled(ExecKey(exec), NodeKey(node))?))
+    })
+}

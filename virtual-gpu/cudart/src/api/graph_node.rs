@@ -1,0 +1,245 @@
+//! Nodes: adding them to a graph, and changing what they do.
+//!
+//! Trap: what a node does is copied when it is added, kernel arguments too; a later change of the program's structures
+//! changes nothing.
+
+use core::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::runtime::sys::dim3;
+
+use super::copy3d::Memcpy3DParms;
+use super::graph::{GraphHandle, NodeHandle, add_node};
+use super::launch::{Asked, shape};
+use super::open;
+use super::symbol::{copy_from_symbol, copy_to_symbol};
+use crate::command::{Command, HostFunction};
+use crate::ffi::{In, KernelArgs, Out};
+use crate::graph::{GraphKey, NodeKey, Work};
+use crate::runtime::Runtime;
+use crate::status::{Code, guard, say};
+use crate::transfer::{Copy, Direction, Extent, Fill, Region};
+
+pub fn run(command: Command) -> Work {
+    Work::Run(Arc::new(command))
+}
+
+/// `cudaKernelNodeParams`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct KernelNodeParams {
+    pub stub: *const c_void,
+    pub grid: dim3,
+    pub block: dim3,
+    pub dynamic_shared_bytes: u32,
+    pub args: KernelArgs,
+    pub extra: *mut *mut c_void,
+}
+
+const _: () = assert!(size_of::<KernelNodeParams>() == 56);
+
+/// # Errors
+/// What a launch with these parameters would say.
+pub fn kernel_work(runtime: &Runtime, device: u32, params: In<KernelNodeParams>) -> Result<Work, Code> {
+    let params = params.get()?;
+    if !params.extra.is_null() {
+        say(format_args!("kernel nodes on virtual GPUs take their arguments through kernelParams only"));
+        return Err(Code::cudaErrorNotSupported);
+    }
+    let shape = shape(params.grid, params.block, params.dynamic_shared_bytes as usize);
+    let asked = Asked::plain(params.stub, shape, params.args);
+    Ok(run(Command::Kernel(asked.prepare(runtime, device, super::device::PRIORITY_LEAST)?)))
+}
+
+/// # Errors
+/// What the copy would say in a stream.
+pub fn copy_work(runtime: &Runtime, copy: Copy) -> Result<Work, Code> {
+    if copy.extent.is_empty() {
+        return Err(Code::cudaErrorInvalidValue);
+    }
+    copy.check(runtime)?;
+    Ok(run(Command::Copy(copy)))
+}
+
+/// `cudaMemsetParams`: width in elements.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct MemsetParams {
+    to: *mut c_void,
+    pitch: usize,
+    value: u32,
+    element_bytes: u32,
+    width: usize,
+    height: usize,
+}
+
+/// # Errors
+/// `cudaErrorInvalidValue`.
+pub fn fill_work(runtime: &Runtime, params: In<MemsetParams>) -> Result<Work, Code> {
+    let params = params.get()?;
+    let invalid = Code::cudaErrorInvalidValue;
+    let element_bytes = u8::try_from(params.element_bytes).ok().filter(|bytes| matches!(bytes, 1 | 2 | 4));
+    let element_bytes = element_bytes.ok_or(invalid)?;
+    let width = (params.width as u64).checked_mul(u64::from(element_bytes)).ok_or(invalid)?;
+    if params.height > 1 && width > params.pitch as u64 {
+        return Err(invalid);
+    }
+    let to = Region::plane(params.to as u64, params.pitch as u64);
+    let extent = Extent::plane(width, params.height as u64);
+    if extent.is_empty() {
+        return Err(invalid);
+    }
+    let fill = Fill { to, extent, value: params.value, element_bytes };
+    fill.check(runtime)?;
+    Ok(run(Command::Fill(fill)))
+}
+
+/// `cudaHostNodeParams`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct HostNodeParams {
+    function: Option<extern "C" fn(*mut c_void)>,
+    data: *mut c_void,
+}
+
+/// # Errors
+/// `cudaErrorInvalidValue` without a function.
+pub fn host_work(params: In<HostNodeParams>) -> Result<Work, Code> {
+    let HostNodeParams { function, data } = params.get()?;
+    let function = function.ok_or(Code::cudaErrorInvalidValue)?;
+    Ok(run(Command::Host(HostFunction { function, data })))
+}
+
+/// # Errors
+/// `cudaErrorInvalidValue` for no event.
+pub fn known_event(runtime: &Runtime, event: *mut c_void) -> Result<u64, Code> {
+    let known = runtime.events.lock().contains_key(&(event as u64));
+    if known { Ok(event as u64) } else { Err(Code::cudaErrorInvalidValue) }
+}
+
+/// Functions that add a node: from their own parameters to its work.
+macro_rules! add_nodes {
+    ($($name:ident($($argument:ident: $type:ty),*) = |$runtime:ident, $device:ident| $work:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name(
+            node: Out<NodeHandle>,
+            graph: GraphHandle,
+            after: In<NodeHandle>,
+            count: usize,
+            $($argument: $type),*
+        ) -> Code {
+            guard(stringify!($name), 0, || {
+                let ($runtime, $device) = open()?;
+                let _ = $device;
+                let work = $work?;
+                add_node($runtime, node, graph, after, count, work)
+            })
+        }
+    )*};
+}
+
+add_nodes! {
+    cudaGraphAddKernelNode(params: In<KernelNodeParams>) =
+        |runtime, device| kernel_work(runtime, device, params);
+    cudaGraphAddMemcpyNode(params: In<Memcpy3DParms>) =
+        |runtime, device| copy_work(runtime, params.get()?.copy(runtime)?);
+    cudaGraphAddMemcpyNode1D(to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) =
+        |runtime, device| copy_work(runtime, Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?));
+    cudaGraphAddMemcpyNodeToSymbol(symbol: *const c_void, from: *const c_void, bytes: usize, offset: usize, kind: u32) =
+        |runtime, device| copy_work(runtime, copy_to_symbol(symbol, from, bytes, offset, kind)?);
+    cudaGraphAddMemcpyNodeFromSymbol(to: *mut c_void, symbol: *const c_void, bytes: usize, offset: usize, kind: u32) =
+        |runtime, device| copy_work(runtime, copy_from_symbol(to, symbol, bytes, offset, kind)?);
+    cudaGraphAddMemsetNode(params: In<MemsetParams>) = |runtime, device| fill_work(runtime, params);
+    cudaGraphAddHostNode(params: In<HostNodeParams>) = |runtime, device| host_work(params);
+    cudaGraphAddEmptyNode() = |runtime, device| Ok::<Work, Code>(run(Command::Nothing));
+    cudaGraphAddEventRecordNode(event: *mut c_void) =
+        |runtime, device| known_event(runtime, event).map(Work::Record);
+    cudaGraphAddEventWaitNode(event: *mut c_void) = |runtime, device| known_event(runtime, event).map(Work::Wait);
+    // The child is copied: later changes of it do not reach this graph.
+    cudaGraphAddChildGraphNode(child: GraphHandle) =
+        |runtime, device| runtime.graphs.lock().duplicate(GraphKey(child)).map(Work::Child);
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphChildGraphNodeGetGraph(node: NodeHandle, graph: Out<GraphHandle>) -> Code {
+    guard("cudaGraphChildGraphNodeGetGraph", 0, || {
+        let (runtime, _) = open()?;
+        match runtime.graphs.lock().work(NodeKey(node))? {
+            Work::Child(child) => graph.put(child.0),
+            _ => Err(Code::cudaErrorInvalidValue),
+        }
+    })
+}
+
+fn set(runtime: &Runtime, node: NodeHandle, work: Work) -> Result<(), Code> {
+    runtime.graphs.lock().set_work(NodeKey(node), work)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphKernelNodeSetParams(node: NodeHandle, params: In<KernelNodeParams>) -> Code {
+    guard("cudaGraphKernelNodeSetParams", 0, || {
+        let (runtime, device) = open()?;
+        set(runtime, node, kernel_work(runtime, device, params)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphMemcpyNodeSetParams(node: NodeHandle, params: In<Memcpy3DParms>) -> Code {
+    guard("cudaGraphMemcpyNodeSetParams", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, node, copy_work(runtime, params.get()?.copy(runtime)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphMemcpyNodeSetParams1D(
+    node: NodeHandle,
+    to: *mut c_void,
+    from: *const c_void,
+    bytes: usize,
+    kind: u32,
+) -> Code {
+    guard("cudaGraphMemcpyNodeSetParams1D", 0, || {
+        let (runtime, _) = open()?;
+        let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::new(kind)?);
+        set(runtime, node, copy_work(runtime, copy)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphMemsetNodeSetParams(node: NodeHandle, params: In<MemsetParams>) -> Code {
+    guard("cudaGraphMemsetNodeSetParams", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, node, fill_work(runtime, params)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphHostNodeSetParams(node: NodeHandle, params: In<HostNodeParams>) -> Code {
+    guard("cudaGraphHostNodeSetParams", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, node, host_work(params)?)
+    })
+}
+
+/// The arguments are at addresses that hold as long as the node is not changed.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphKernelNodeGetParams(node: NodeHandle, params: Out<KernelNodeParams>) -> Code {
+    guard("cudaGraphKernelNodeGetParams", 0, || {
+        let (runtime, _) = open()?;
+        let graphs = runtime.graphs.lock();
+        let Work::Run(command) = graphs.work(NodeKey(node))? else { return Err(Code::cudaErrorInvalidValue) };
+        let Command::Kernel(launch) = &**command else { return Err(Code::cudaErrorInvalidValue) };
+        let [x, y, z] = launch.shape.grid;
+        let grid = dim3 { x, y, z };
+        let [x, y, z] = launch.shape.block;
+        params.put(KernelNodeParams {
+            stub: launch.stub as *const c_void,
+            grid,
+            block: dim3 { x, y, z },
+            dynamic_shared_bytes: u32::try_from(launch.shape.dynamic_shared_bytes).unwrap_or(u32::MAX),
+            args: KernelArgs::to(launch.args.kept_pointers()),
+            extra: std::ptr::null_mut(),
+        })
+    })
+}
