@@ -191,7 +191,7 @@ impl Mutator {
     }
 
     fn remove(&mut self, body: Body) {
-        if let Some(at) = self.line(body, |line| is_void(line)) {
+        if let Some(at) = self.line(body, is_void) {
             self.lines.remove(at);
         }
     }
@@ -207,7 +207,7 @@ impl Mutator {
     }
 
     fn swap(&mut self, body: Body) {
-        if let Some(at) = self.line(body, |line| is_void(line)).filter(|&at| at > body.from + 1) {
+        if let Some(at) = self.line(body, is_void).filter(|&at| at > body.from + 1) {
             self.lines.swap(at, at - 1);
         }
     }
