@@ -5,7 +5,7 @@
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-setup: ## install LLVM 22 (apt) and the CUDA 13.0 toolkit (.toolchain/)
+setup: ## install LLVM 22 (apt), CUDA 13.0 and 12.9 (.toolchain/)
 	@./setup.sh
 
 build: setup ## build everything, optimised

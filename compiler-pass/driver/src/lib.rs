@@ -7,6 +7,7 @@
 
 pub mod args;
 pub mod device_code;
+pub mod dialect;
 pub mod flags;
 pub mod invocation;
 pub mod nvcc;

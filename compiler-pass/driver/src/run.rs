@@ -13,18 +13,20 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
+use crate::dialect::Dialect;
 use crate::invocation::{self, Invocation, Job, Mode, Settings};
 use crate::plan::{self, CommandLine, Plan, Step};
 use crate::toolchain::{
     ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OPTIMISER, Surroundings, Tool, Toolchain,
 };
-use crate::{device_code, nvcc, report, response};
+use crate::{device_code, dialect, nvcc, report, response};
 
 const HELP: &str = "\
 eagercc: compiles CUDA and C/C++ programs for the Eager scheduler
 
 usage: eagercc [clang's flags] files... [-o program]
        eagercc --nvcc [nvcc's flags] files... [-o program]
+       eagercc COMPILER [its flags] files...      in place of that compiler (nvcc, clang++, g++, ...)
 
   Sources (.cu, .c, .cc, .cpp, .cxx) are compiled by clang with the Eager pass; the executable runs on NVIDIA's CUDA
   runtime and on the virtual GPU's. Flags that are not listed here go to clang as they are; @file is read.
@@ -109,13 +111,14 @@ pub fn main(
 /// The command line without response files, in clang's words.
 fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let read = |path: &Path| std::fs::read_to_string(path);
-    let named_nvcc = Path::new(name).file_name().is_some_and(|name| name == "nvcc");
-    if !named_nvcc && !words.iter().any(|word| word == "--nvcc") {
-        return Ok(response::expand(words, &read)?);
+    let (dialect, words) = dialect::of(name, words);
+    match dialect {
+        Dialect::Clang => Ok(response::expand(&words, &read)?),
+        Dialect::Nvcc => {
+            let words = response::expand(&nvcc::response_files(&words), &read)?;
+            Ok(nvcc::translate(&words)?)
+        }
     }
-    let words: Vec<_> = words.iter().filter(|word| *word != "--nvcc").cloned().collect();
-    let words = response::expand(&nvcc::response_files(&words), &read)?;
-    Ok(nvcc::translate(&words)?)
 }
 
 fn needs(job: &Job) -> Needs {

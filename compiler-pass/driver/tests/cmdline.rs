@@ -1,11 +1,11 @@
 //! Command lines in, command lines out: each `cmdline/NAME.args` against `cmdline/NAME.golden`.
 //!
-//! No compiler is needed: the toolchain is made up, and `@file` is a file of that folder. A line that begins with
-//! `nvcc` is nvcc's. `EAGER_BLESS=1` rewrites the golden files.
+//! No compiler is needed: the toolchain is made up, and `@file` is a file of that folder. `EAGER_BLESS=1` rewrites the golden files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use eagercc::dialect::{self, Dialect};
 use eagercc::invocation::{Invocation, interpret};
 use eagercc::toolchain::Toolchain;
 use eagercc::{nvcc, plan, response};
@@ -27,13 +27,11 @@ fn toolchain() -> Toolchain {
 
 fn clang_words(line: &str) -> Result<Vec<OsString>, Box<dyn std::error::Error>> {
     let read = |path: &Path| std::fs::read_to_string(folder().join(path));
-    let words = response::split(line);
-    match words.split_first() {
-        Some((first, rest)) if first == "nvcc" => {
-            Ok(nvcc::translate(&response::expand(&nvcc::response_files(rest), &read)?)?)
-        }
-        _ => Ok(response::expand(&words, &read)?),
-    }
+    let (dialect, words) = dialect::of("eagercc".as_ref(), &response::split(line));
+    Ok(match dialect {
+        Dialect::Nvcc => nvcc::translate(&response::expand(&nvcc::response_files(&words), &read)?)?,
+        Dialect::Clang => response::expand(&words, &read)?,
+    })
 }
 
 fn planned(line: &str) -> Result<String, Box<dyn std::error::Error>> {

@@ -52,6 +52,10 @@ impl Unit<'_> {
         command.args.extend(wanted.flag.iter().cloned());
         command.args.extend(wanted.file.iter().flat_map(|file| [OsString::from("-MF"), file.into()]));
         command.args.extend(wanted.targets.iter().cloned());
+        // Where CUDA is and for which GPU is of no use to some of these modes.
+        if self.source().language.is_cuda() {
+            command.args.push("-Wno-unused-command-line-argument".into());
+        }
         self.add_side(&mut command, self.job.side);
         self.add_source(&mut command, mode, self.job.output.as_deref());
         let dumps_macros = command.args.iter().any(|word| word == "-dM");
@@ -73,6 +77,7 @@ impl Unit<'_> {
 
     fn add_device_half(&self, plan: &mut Plan, mut command: CommandLine, mode: &str, into: Option<PathBuf>) {
         self.add_side(&mut command, Side::Device);
+        command.args.push("-Wno-unused-command-line-argument".into());
         self.add_source(&mut command, &mode.into(), None);
         command.append_to = into.filter(|path| path != Path::new("-"));
         plan.run(command);
