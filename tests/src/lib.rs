@@ -12,6 +12,7 @@ pub mod corpus;
 pub mod daemon;
 pub mod fuzz;
 pub mod generate;
+pub mod measure;
 pub mod mutate;
 
 /// The folder of the built executables and libraries.

@@ -1,6 +1,7 @@
 //! The same seven executables three ways: plain on the stand-in runtime, under `eagerd`, and against NVIDIA's own
 //! `libcudart` up to its "no driver" error.
 
+use eager_tests::accounting::audit;
 use eager_tests::{
     daemon::Daemon, has_toolchain, rodinia_arguments, rodinia_binary, root, run, run_ok, text, tool,
 };
@@ -55,6 +56,32 @@ fn every_program_is_right_under_each_policy() {
             .map(|device| device["granted_bytes"].as_u64().expect("granted_bytes"))
             .sum();
         assert_eq!(granted, 0, "memory left granted under {policy}");
+    }
+}
+
+#[test]
+fn every_program_reserves_what_it_holds() {
+    if !has_toolchain("reservations of the programs") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-opt"]);
+    for (program, binary) in BINARIES.iter() {
+        let trace = folder.path().join(format!("{}.jsonl", program.name));
+        let mut command = daemon.run(binary);
+        command.args(rodinia_arguments(&program.smoke, folder.path()));
+        run_ok(command.env("EAGER_TRACE", &trace).env("EAGER_VGPU_TRACE", &trace));
+        let books = audit(&std::fs::read_to_string(&trace).expect("trace")).expect("a trace");
+        let (reserved, held) = (books.reserved_bytes_max, books.held_bytes_max);
+        assert_eq!(held, program.smoke.bytes, "{} holds what its manifest says", program.name);
+        assert!(
+            (held..=held + held / 50).contains(&reserved),
+            "{} reserves {reserved}, holds {held}",
+            program.name
+        );
+        assert!(books.nonsense.is_empty() && books.late_launches.is_empty(), "{}: {books:?}", program.name);
+        let all_static = books.lazy_tasks == 0;
+        assert!(!all_static || books.shortfalls.is_empty(), "{}: {:?}", program.name, books.shortfalls);
     }
 }
 
