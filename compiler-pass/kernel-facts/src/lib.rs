@@ -8,6 +8,7 @@
 
 pub mod access;
 mod hand_over;
+pub mod repetition;
 pub mod resources;
 
 pub use hand_over::{HandOver, HandOverError};

@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use eager_abi::{
     ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNUSED, ARG_ACCESS_BITS, ARG_ACCESS_SHIFT,
-    ARG_POINTER, ARG_READ, ARG_WRITTEN, EagerKernelArg,
+    ARG_POINTER, ARG_READ, ARG_REPEATED, ARG_WRITTEN, EagerKernelArg,
 };
 use eager_tasks::Report;
 use eager_tasks::report::{AccessClass, ArgReport, KernelReport, Remark};
@@ -54,6 +54,9 @@ fn kernel_report(kernel: &RegisteredKernel<'_>) -> KernelReport {
     KernelReport {
         symbol: kernel.name.clone(),
         function: demangled(&kernel.name),
+        registers: kernel.resources.registers,
+        shared_bytes: kernel.resources.shared_bytes,
+        repeated: kernel.args.iter().any(|arg| arg.flags & ARG_REPEATED != 0),
         args: kernel.args.iter().map(arg_report).collect(),
     }
 }

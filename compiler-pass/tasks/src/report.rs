@@ -25,6 +25,12 @@ pub struct KernelReport {
     pub symbol: String,
     /// As the user wrote it.
     pub function: String,
+    /// Registers per thread, 0 if unknown.
+    pub registers: u32,
+    /// Static shared memory per block, in bytes.
+    pub shared_bytes: u32,
+    /// Launched in a loop: later launches come back to the buffers.
+    pub repeated: bool,
     pub args: Vec<ArgReport>,
 }
 

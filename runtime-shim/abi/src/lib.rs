@@ -116,7 +116,7 @@ pub struct EagerKernel {
 pub struct EagerKernelArg {
     /// Bytes at `args[i]`.
     pub size: u32,
-    /// [`ARG_POINTER`], [`ARG_READ`], [`ARG_WRITTEN`], and an access class at [`ARG_ACCESS_SHIFT`].
+    /// [`ARG_POINTER`], [`ARG_READ`], [`ARG_WRITTEN`], [`ARG_REPEATED`], and an access class at [`ARG_ACCESS_SHIFT`].
     pub flags: u32,
 }
 
@@ -127,6 +127,9 @@ pub const ARG_POINTER: u32 = 1;
 pub const ARG_READ: u32 = 2;
 /// The kernel may write what the argument points to.
 pub const ARG_WRITTEN: u32 = 4;
+/// A launch of the kernel stands in a loop of the host's: later launches come back to the buffer, whatever the class says
+/// of one.
+pub const ARG_REPEATED: u32 = 8;
 /// Where the access class starts in an argument's flags; it has [`ARG_ACCESS_BITS`] bits.
 pub const ARG_ACCESS_SHIFT: u32 = 8;
 pub const ARG_ACCESS_BITS: u32 = 4;

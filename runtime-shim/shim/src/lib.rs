@@ -6,6 +6,7 @@
 //! or do anything before their first use; [`process::guarded`] sees to that, so nothing here calls the shim without it.
 
 pub mod account;
+pub mod buffers;
 pub mod config;
 mod hooks;
 pub mod ledger;

@@ -104,15 +104,16 @@ impl Profile {
         Ok(Profile { kernels: file.kernels })
     }
 
-    /// Size of a launch of kernel `name` whose arguments hold `static_size` bytes.
-    pub fn size(&self, name: &str, static_size: u64) -> KernelSize {
+    /// Size of a launch of kernel `name` whose arguments hold `static_size` bytes. `access`: what its code shows, for
+    /// kernels that were not measured.
+    pub fn size(&self, name: &str, static_size: u64, access: Access) -> KernelSize {
         let measured = self.kernels.get(name);
         let footprint = measured.map_or(static_size, |measured| {
             let scaled = u128::from(measured.footprint_bytes) * u128::from(static_size);
             let footprint = scaled.div_ceil(u128::from(measured.static_bytes.max(1)));
             u64::try_from(footprint).unwrap_or(u64::MAX).min(static_size)
         });
-        let access = measured.map_or(Access::Unknown, |measured| measured.access);
+        let access = measured.map_or(access, |measured| measured.access);
         KernelSize { name: name.into(), static_size, footprint, access }
     }
 }
@@ -127,16 +128,17 @@ mod tests {
     #[test]
     fn scales_by_static_size_and_never_above_it() {
         let profile = Profile::parse(GOOD).expect("valid");
-        let footprint = |static_size| profile.size("_Z1kPf", static_size).footprint;
+        let footprint = |static_size| profile.size("_Z1kPf", static_size, Access::Unknown).footprint;
         assert_eq!((footprint(4000), footprint(2000), footprint(8000), footprint(0)), (1000, 500, 2000, 0));
         assert_eq!(footprint(u64::MAX), u64::MAX / 4 + 1);
-        assert_eq!(profile.size("_Z1kPf", 4000).access, Access::OnePass);
+        assert_eq!(profile.size("_Z1kPf", 4000, Access::Cyclic).access, Access::OnePass);
     }
 
     #[test]
-    fn an_unknown_kernel_counts_with_its_static_size() {
+    fn a_kernel_not_measured_counts_with_its_static_size_and_the_class_of_its_code() {
         let profile = Profile::parse(GOOD).expect("valid");
-        assert_eq!(profile.size("other", 77).footprint, 77);
+        let size = profile.size("other", 77, Access::Cyclic);
+        assert_eq!((size.footprint, size.access), (77, Access::Cyclic));
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub struct Kernel {
     pub name: String,
     /// Bytes of each argument.
     pub argument_sizes: Vec<u32>,
+    /// `EagerKernelArg::flags` of each argument.
+    pub argument_flags: Vec<u32>,
 }
 
 /// A static task by its site.
@@ -92,9 +94,10 @@ impl Program {
             // SAFETY: `args` has `arg_count` entries; CUDA limits a kernel's arguments far below the limit of `min`.
             let arguments = unsafe { table(kernel.args, kernel.arg_count.min(ENTRIES_MAX)) };
             let argument_sizes = arguments.iter().map(|argument| argument.size).collect();
+            let argument_flags = arguments.iter().map(|argument| argument.flags).collect();
             // SAFETY: `name` is a NUL-terminated constant of the pass.
             let name = unsafe { text(kernel.name) };
-            self.add_kernel(kernel.stub.addr(), Kernel { name, argument_sizes });
+            self.add_kernel(kernel.stub.addr(), Kernel { name, argument_sizes, argument_flags });
         }
         // SAFETY: the pass emits `tasks` with `task_count` entries; the count was checked above.
         for task in unsafe { table::<EagerTask>(module.tasks, tasks) } {
@@ -177,6 +180,7 @@ mod tests {
         unsafe { program.register(&module(&kernels, &tasks)) }.expect("valid module");
         let found = program.kernel(0x1000).expect("registered");
         assert_eq!((found.name.as_str(), found.argument_sizes.as_slice()), ("_Z1kPfi", &[8, 4][..]));
+        assert_eq!(found.argument_flags, [1, 0]);
         let site = Site { function: "main".into(), covered: [11, 12].into(), reuses: true };
         assert_eq!((program.site(9), program.function(9)), (Some(&site), "main"));
         assert!(program.kernel(0x1001).is_none() && program.site(8).is_none());

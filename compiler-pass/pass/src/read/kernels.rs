@@ -5,12 +5,13 @@
 //! `cudaLaunchKernel`. The slots have the types of the kernel's parameters. Trap: the stub's own parameters do not: the
 //! calling convention may split a small struct in two.
 
-use eager_abi::{ARG_POINTER, EagerKernelArg};
+use eager_abi::{ARG_POINTER, ARG_REPEATED, EagerKernelArg};
 use eager_kernel_facts::KernelUse;
 use eager_kernel_facts::resources::{self, Resources};
 use llvm_sys::LLVMOpcode;
 use llvm_sys::LLVMTypeKind::LLVMPointerTypeKind;
 
+use super::repeats;
 use crate::ir::{Module, Value};
 
 /// clang's names of the tables of what goes to the GPU: reserved, version, kind, flags, address, name, size, ….
@@ -39,9 +40,17 @@ pub fn registered<'m>(module: Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredK
     let called = instructions.filter_map(|instruction| kernel_of(module, instruction));
     let entries = module.globals().into_iter().filter_map(|global| entry_kernel(module, global));
     let mut kernels: Vec<_> = called.chain(entries).collect();
+    if kernels.is_empty() {
+        return kernels;
+    }
     let resources =
         resources::largest(gpu_code(module).iter().filter_map(|code| resources::of_fatbin(code).ok()));
+    let repeated = repeats::repeated_functions(module);
     for kernel in &mut kernels {
+        if repeated.contains(&kernel.stub) {
+            let pointers = kernel.args.iter_mut().filter(|arg| arg.flags & ARG_POINTER != 0);
+            pointers.for_each(|arg| arg.flags |= ARG_REPEATED);
+        }
         kernel.resources = resources.get(&kernel.name).copied().unwrap_or_default();
         if let Some(found) = uses.iter().find(|found| found.name == kernel.name) {
             add_uses(&mut kernel.args, found);

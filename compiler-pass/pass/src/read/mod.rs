@@ -9,6 +9,7 @@ pub mod function;
 pub mod kernels;
 pub mod prepare;
 pub mod quiet;
+pub mod repeats;
 pub mod rules;
 pub mod sizes;
 pub mod slots;

@@ -5,8 +5,9 @@
 //! launch ([`State::settled_launch`](crate::state::State::settled_launch)) there is one lock, a load per task, no
 //! allocation and no system call; arguments are only looked at where the answer depends on them.
 
+use crate::buffers;
 use crate::outcome::{Outcome, Why};
-use crate::profile::KernelSize;
+use crate::profile::{Access, KernelSize};
 use crate::runtime::{CudaResult, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
@@ -188,13 +189,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else {
             let live = self.state.lock().task(key).map_or(0, |task| task.account.live());
-            return self.profile.size("unknown", live);
+            return self.profile.size("unknown", live, Access::Unknown);
         };
         let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
         let state = self.state.lock();
-        let allocations = state.ledger.pointed_at(&words);
-        let static_size = allocations.iter().fold(0u64, |sum, a| sum.saturating_add(a.span.bytes));
-        self.profile.size(&kernel.name, static_size)
+        let flags = buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
+        let allocation = |&word: &u64| state.ledger.find(word).map(|a| (a.span.start, a.span.bytes));
+        let used = buffers::used(words.iter().map(allocation).zip(flags));
+        self.profile.size(&kernel.name, used.bytes, used.access)
     }
 
     /// The stream a kernel goes to. Launches on the legacy default stream go to the task's own, in the order of the

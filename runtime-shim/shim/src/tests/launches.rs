@@ -1,11 +1,13 @@
 //! Streams, gate, counters: where a kernel goes, when, and who hears of it.
 
 use super::fakes::{Decision, first_slot};
-use super::{Bench, SITE};
+use super::{Bench, SITE, STUB};
 use crate::config::OnLoss;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
+use crate::program::Kernel;
 use crate::runtime::{CudaError, Geometry, StreamFlags, StreamId};
+use eager_abi::{ACCESS_ONE_PASS, ACCESS_UNUSED, ARG_ACCESS_SHIFT, ARG_POINTER};
 use eager_proto::reply::{FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
 
@@ -44,6 +46,24 @@ fn a_measured_footprint_passes_where_the_static_size_does_not() {
     let a = eager_and_gated(&mut bench, 2048);
     assert_eq!(bench.launch(&[a, a + 4]), Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), []);
+}
+
+#[test]
+fn a_kernel_that_was_not_measured_counts_by_what_its_code_shows() {
+    let mut bench = Bench::new();
+    let a = eager_and_gated(&mut bench, 2048);
+    let unused = bench.malloc(100);
+    let class = |class: u32| ARG_POINTER | class << ARG_ACCESS_SHIFT;
+    let argument_flags = vec![class(ACCESS_ONE_PASS), class(ACCESS_UNUSED), 0];
+    let kernel = Kernel { name: "_Z1kPfS_i".into(), argument_sizes: vec![8, 8, 4], argument_flags };
+    bench.shim.program.write().add_kernel(STUB, kernel);
+    bench.daemon.requests();
+    bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 2, 4096)));
+    assert_eq!(bench.launch(&[a, unused]), Outcome::Handled(()));
+    let access = eager_proto::request::ACCESS_ONE_PASS;
+    let held =
+        RequestBody::KernelHeld { footprint: 4000, static_size: 4000, access, kernel: "_Z1kPfS_i".into() };
+    assert_eq!(bench.daemon.requests(), [held]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::runtime::{Copy, CopyKind, Geometry, Launch, Order, StreamId};
 use crate::shim::Shim;
 use crate::state::Thread;
 use crate::voice::Voice;
+use eager_abi::ARG_POINTER;
 use fakes::{FakeCuda, FakeDaemon};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
@@ -46,7 +47,8 @@ impl Bench {
             Voice::new(Box::new(move |line: &str| said.lock().push(line.to_owned())))
         };
         let mut program = Program::new();
-        program.add_kernel(STUB, Kernel { name: "_Z1kPfS_i".into(), argument_sizes: vec![8, 8, 4] });
+        let (argument_sizes, argument_flags) = (vec![8, 8, 4], vec![ARG_POINTER, ARG_POINTER, 0]);
+        program.add_kernel(STUB, Kernel { name: "_Z1kPfS_i".into(), argument_sizes, argument_flags });
         program.add_site(SITE, Site { function: "main".into(), ..Site::default() });
         let config = Config {
             disabled: false,

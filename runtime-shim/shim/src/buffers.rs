@@ -1,0 +1,119 @@
+//! From a launch's arguments and what the compiler knows of them to the bytes that it uses and the way it uses them.
+//!
+//! Trap: the class of a launch is that of its worst buffer, but a small table that every block reads again must not make
+//! a kernel that streams through gigabytes cyclic: what is small beside the rest fits whatever else happens.
+
+use crate::profile::Access;
+use eager_abi::{
+    ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNUSED, ARG_ACCESS_BITS, ARG_ACCESS_SHIFT,
+    ARG_REPEATED,
+};
+use std::collections::BTreeMap;
+
+/// A buffer below this share of all bytes used has no say in the class.
+const SMALL_SHARE: u64 = 16;
+
+/// What one launch uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Used {
+    /// Sum of the allocations behind its arguments, without those that it never touches.
+    pub bytes: u64,
+    pub access: Access,
+}
+
+/// The flags that belong to each 8-byte word of the arguments; none for all where the table and the words disagree.
+pub fn flags_by_word(sizes: &[u32], flags: &[u32], words: usize) -> Vec<u32> {
+    let counts = sizes.iter().map(|&size| size as usize / 8);
+    let by_word: Vec<u32> =
+        counts.zip(flags).flat_map(|(count, &flags)| std::iter::repeat_n(flags, count)).collect();
+    if by_word.len() == words { by_word } else { vec![0; words] }
+}
+
+/// `words`: the allocation (base and bytes) that each word points into, if any, and the word's flags.
+pub fn used(words: impl Iterator<Item = (Option<(u64, u64)>, u32)>) -> Used {
+    let mut buffers: BTreeMap<u64, (u64, Access)> = BTreeMap::new();
+    for (allocation, flags) in words {
+        let (Some((base, bytes)), Some(access)) = (allocation, access_of(flags)) else { continue };
+        let known = buffers.entry(base).or_insert((bytes, access));
+        known.1 = worse(known.1, access);
+    }
+    let bytes = buffers.values().fold(0u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
+    let large = buffers.values().filter(|(one, _)| *one >= bytes / SMALL_SHARE);
+    let access = large.map(|(_, access)| *access).reduce(worse).unwrap_or(Access::Unknown);
+    Used { bytes, access }
+}
+
+/// `None`: the kernel does not touch it.
+fn access_of(flags: u32) -> Option<Access> {
+    let class = flags >> ARG_ACCESS_SHIFT & ((1 << ARG_ACCESS_BITS) - 1);
+    match class {
+        ACCESS_UNUSED => None,
+        _ if flags & ARG_REPEATED != 0 => Some(Access::Cyclic),
+        ACCESS_ONE_PASS => Some(Access::OnePass),
+        ACCESS_CYCLIC => Some(Access::Cyclic),
+        ACCESS_SPARSE => Some(Access::Sparse),
+        _ => Some(Access::Unknown),
+    }
+}
+
+/// The one that over-subscription hurts more.
+fn worse(one: Access, other: Access) -> Access {
+    let rank = |access: Access| match access {
+        Access::Sparse => 0,
+        Access::OnePass => 1,
+        Access::Unknown => 2,
+        Access::Cyclic => 3,
+    };
+    if rank(other) > rank(one) { other } else { one }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_abi::{ACCESS_UNKNOWN, ARG_POINTER};
+
+    fn flags(class: u32) -> u32 {
+        ARG_POINTER | class << ARG_ACCESS_SHIFT
+    }
+
+    fn of(words: &[(u64, u64, u32)]) -> Used {
+        used(words.iter().map(|&(base, bytes, flags)| (Some((base, bytes)), flags)))
+    }
+
+    #[test]
+    fn unused_buffers_do_not_count_and_the_worst_decides() {
+        let launch = [
+            (0x1000, 100, flags(ACCESS_ONE_PASS)),
+            (0x2000, 100, flags(ACCESS_SPARSE)),
+            (0x3000, 900, flags(ACCESS_UNUSED)),
+        ];
+        assert_eq!(of(&launch), Used { bytes: 200, access: Access::OnePass });
+        let worst = |class| of(&[launch[0], (0x4000, 50, flags(class))]).access;
+        assert_eq!(worst(ACCESS_CYCLIC), Access::Cyclic);
+        assert_eq!(worst(ACCESS_UNKNOWN), Access::Unknown);
+    }
+
+    #[test]
+    fn small_tables_have_no_say_and_repetition_is_cyclic() {
+        let table = (0x2000, 64, flags(ACCESS_CYCLIC));
+        assert_eq!(of(&[(0x1000, 1 << 20, flags(ACCESS_ONE_PASS)), table]).access, Access::OnePass);
+        let again = (0x1000, 1 << 20, flags(ACCESS_ONE_PASS) | ARG_REPEATED);
+        assert_eq!(of(&[again, table]).access, Access::Cyclic);
+        let unused = flags(ACCESS_UNUSED) | ARG_REPEATED;
+        assert_eq!(of(&[(0x1000, 5, unused)]), Used { bytes: 0, access: Access::Unknown });
+    }
+
+    #[test]
+    fn one_allocation_counts_once_with_its_worst_use() {
+        let both = [(0x1000, 100, flags(ACCESS_UNUSED)), (0x1000, 100, flags(ACCESS_ONE_PASS))];
+        assert_eq!(of(&both), Used { bytes: 100, access: Access::OnePass });
+        assert_eq!(used([(None, 0), (None, 1)].into_iter()), Used { bytes: 0, access: Access::Unknown });
+    }
+
+    #[test]
+    fn words_of_a_structure_share_its_flags() {
+        assert_eq!(flags_by_word(&[8, 20, 4, 8], &[1, 2, 3, 4], 4), [1, 2, 2, 4]);
+        assert_eq!(flags_by_word(&[8, 8], &[1, 2], 1), [0]);
+        assert_eq!(flags_by_word(&[8, 8], &[1], 2), [0, 0]);
+    }
+}
