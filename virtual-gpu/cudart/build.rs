@@ -5,6 +5,8 @@
 fn main() {
     let map = concat!(env!("CARGO_MANIFEST_DIR"), "/libcudart.map");
     println!("cargo:rerun-if-changed={map}");
+    // Set by eager-cudart12's build of the same source only.
+    println!("cargo:rustc-check-cfg=cfg(cuda_12)");
     println!("cargo:rustc-cdylib-link-arg=-Wl,--version-script={map}");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcudart.so.13");
 }

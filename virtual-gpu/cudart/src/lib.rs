@@ -1,4 +1,5 @@
-//! `libcudart.so.13` stand-in: the CUDA 13 runtime API over virtual GPUs, with kernels that run on the CPU.
+//! `libcudart.so.13` stand-in: the CUDA 13 runtime API over virtual GPUs, with kernels that run on the CPU. Built with
+//! `cfg(cuda_12)`, by the crate eager-cudart12, it is `libcudart.so.12` with the entry points of CUDA 12.9.
 //!
 //! A program finds this library instead of NVIDIA's by the loader's search path and needs no change. `api` holds the
 //! exported functions, each thin; the other modules decide and carry out. Trap: the exported names must also match

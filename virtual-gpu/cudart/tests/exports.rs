@@ -1,46 +1,109 @@
-//! What the stand-in library exports is spelled as in NVIDIA's `libcudart.so.13`.
+//! What the stand-in library exports is spelled as in NVIDIA's `libcudart.so.13`, and README.md lists it.
 //!
 //! Trap: a misspelt export compiles, links and passes every test that does not call it; programs then end with the
 //! loader's "undefined symbol".
 
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Command;
+mod common;
 
-const NM: &str = "/usr/lib/llvm-22/bin/llvm-nm";
-/// Called by the kernels' own constructors, where it is there.
-const OWN: &str = "eager_vgpu_register";
+use std::collections::BTreeMap;
 
-/// Names of the dynamic symbols that a library defines, without their version: the loader takes ours, which have none,
-/// for any version.
-fn exports(library: &Path) -> BTreeSet<String> {
-    let listed = Command::new(NM).args(["-D", "--defined-only", "-j"]).arg(library).output().unwrap();
-    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
-    String::from_utf8(listed.stdout)
-        .unwrap()
-        .lines()
-        .filter_map(|line| line.split('@').next())
-        .map(str::to_owned)
-        .collect()
-}
+use common::{Major, functions, repository};
+
+const CUDA13: Major = Major { tree: "cuda-13.0", library: "libcudart.so", soname: "libcudart.so.13" };
 
 #[test]
 fn every_export_has_a_name_of_nvidias_runtime() {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders down");
-    let real = repository.join(".toolchain/cuda-13.0/lib/libcudart.so.13");
-    if !real.exists() || !Path::new(NM).exists() {
-        eprintln!("SKIPPED: no {} or no {NM}; run ./setup.sh", real.display());
-        return;
-    }
-    let test = std::env::current_exe().expect("a test has an executable");
-    let ours = exports(&test.with_file_name("libcudart.so"));
-    let theirs = exports(&real);
-    let functions: BTreeSet<&String> =
-        ours.iter().filter(|name| name.contains("cuda") && !name.starts_with(OWN)).collect();
+    let Some((ours, theirs)) = CUDA13.exports() else { return };
+    let functions = functions(&ours);
     let unknown: Vec<_> = functions.iter().filter(|name| !theirs.contains(**name)).collect();
     assert!(unknown.is_empty(), "not in NVIDIA's library: {unknown:?}");
-    assert!(functions.iter().any(|name| *name == "cudaLaunchKernel"), "{functions:?}");
-    let calls = theirs.iter().filter(|name| name.starts_with("cuda")).count();
-    let covered = functions.iter().filter(|name| name.starts_with("cuda")).count();
-    println!("{covered} of the {calls} functions of NVIDIA's runtime are there");
+    assert!(functions.contains("cudaLaunchKernel"), "{functions:?}");
+}
+
+const BEGIN: &str = "<!-- functions: written by the test `exports`, EAGER_BLESS=1 -->\n";
+const END: &str = "<!-- end of functions -->";
+
+/// First part of a function's name and the group it belongs to; the first that fits counts.
+const GROUPS: &[(&str, &str)] = &[
+    ("__cuda", "called by compiled code"),
+    ("cudaGraph", "graphs"),
+    ("cudaDeviceGraph", "graphs"),
+    ("cudaStreamBegin", "stream capture"),
+    ("cudaStreamEnd", "stream capture"),
+    ("cudaStreamIsCapturing", "stream capture"),
+    ("cudaStreamGetCapture", "stream capture"),
+    ("cudaStreamUpdateCapture", "stream capture"),
+    ("cudaThreadExchange", "stream capture"),
+    ("cudaStream", "streams"),
+    ("cudaLaunchHostFunc", "streams"),
+    ("cudaEvent", "events"),
+    ("cudaLaunch", "launches"),
+    ("cudaFunc", "kernels"),
+    ("cudaGetFunc", "kernels"),
+    ("cudaGetKernel", "kernels"),
+    ("cudaOccupancy", "kernels"),
+    ("cudaMallocAsync", "memory pools"),
+    ("cudaMallocFromPool", "memory pools"),
+    ("cudaFreeAsync", "memory pools"),
+    ("cudaMemPool", "memory pools"),
+    ("cudaMemGetMemPool", "memory pools"),
+    ("cudaMemSetMemPool", "memory pools"),
+    ("cudaMemGetDefaultMemPool", "memory pools"),
+    ("cudaDeviceGetMemPool", "memory pools"),
+    ("cudaDeviceSetMemPool", "memory pools"),
+    ("cudaDeviceGetDefaultMemPool", "memory pools"),
+    ("cudaMallocHost", "host memory"),
+    ("cudaFreeHost", "host memory"),
+    ("cudaHost", "host memory"),
+    ("cudaMallocManaged", "managed memory"),
+    ("cudaMemAdvise", "managed memory"),
+    ("cudaMemPrefetch", "managed memory"),
+    ("cudaMalloc", "memory"),
+    ("cudaFree", "memory"),
+    ("cudaPointer", "memory"),
+    ("cudaMemGetInfo", "memory"),
+    ("cudaMemcpy", "copies"),
+    ("cudaMemset", "fills"),
+    ("cudaGetSymbol", "copies"),
+    ("cudaGetLast", "errors and versions"),
+    ("cudaPeek", "errors and versions"),
+    ("cudaGetError", "errors and versions"),
+    ("cudaRuntimeGetVersion", "errors and versions"),
+    ("cudaDriverGetVersion", "errors and versions"),
+    ("cuda", "devices"),
+];
+
+/// A table of groups; a second name for threads' default streams is a `*` behind the first.
+fn table(functions: &std::collections::BTreeSet<&str>) -> String {
+    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for name in functions.iter().filter(|name| !name.ends_with("_ptsz") && !name.ends_with("_ptds")) {
+        let second = ["_ptsz", "_ptds"].iter().any(|end| functions.contains(format!("{name}{end}").as_str()));
+        let (_, group) = GROUPS.iter().find(|(start, _)| name.starts_with(start)).expect("the last fits all");
+        let short = name.strip_prefix("cuda").unwrap_or(name);
+        groups.entry(group).or_default().push(format!("{short}{}", if second { "*" } else { "" }));
+    }
+    let rows = groups.into_iter().map(|(group, names)| format!("| {group} | {} |\n", names.join(", ")));
+    format!("| Group | Functions |\n|---|---|\n{}", rows.collect::<String>())
+}
+
+#[test]
+fn the_readme_lists_every_export() {
+    let Some((ours, theirs)) = CUDA13.exports() else { return };
+    let functions = functions(&ours);
+    let public = |name: &&&str| name.starts_with("cuda");
+    let counts = format!(
+        "{} of the {} functions of CUDA 13.0 are there:\n\n",
+        functions.iter().filter(public).count(),
+        theirs.iter().map(String::as_str).collect::<Vec<_>>().iter().filter(public).count()
+    );
+    let expected = format!("{BEGIN}{counts}{}{END}", table(&functions));
+    let path = repository().join("virtual-gpu/README.md");
+    let readme = std::fs::read_to_string(&path).unwrap();
+    let begin = readme.find(BEGIN).expect("README.md has a place for the table");
+    let end = readme.find(END).expect("the table ends") + END.len();
+    if std::env::var_os("EAGER_BLESS").is_some() {
+        std::fs::write(&path, format!("{}{expected}{}", &readme[..begin], &readme[end..])).unwrap();
+        return;
+    }
+    assert_eq!(&readme[begin..end], expected, "run this test with EAGER_BLESS=1 and look at the difference");
 }

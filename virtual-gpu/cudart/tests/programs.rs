@@ -1,14 +1,11 @@
 //! A compiled C++ program runs on the stand-in library, found by the loader as `libcudart.so.13`, like any CUDA program.
-//!
-//! Trap: the program is linked with the library that cargo built for this test, so it must be the one in the test's own
-//! target folder, not one of another profile.
+
+mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::sync::OnceLock;
 
 use eager_gpu_model::{Options, parse_cards};
@@ -18,82 +15,16 @@ use eager_vgpu_link::{
 };
 use eager_vgpud::{Endpoint, Scale, Service, serve};
 
+use common::{Built, Major, command, run};
+
 /// signal(7).
 const SIGSEGV: i32 = 11;
 
-struct Built {
-    program: PathBuf,
-    library_folder: PathBuf,
-}
+const CUDA13: Major = Major { tree: "cuda-13.0", library: "libcudart.so", soname: "libcudart.so.13" };
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders down").to_owned()
-}
-
-/// The program and a folder for the loader, or `None` without compiler or headers.
 fn built() -> Option<&'static Built> {
     static BUILT: OnceLock<Option<Built>> = OnceLock::new();
-    let built = BUILT.get_or_init(build);
-    if built.is_none() {
-        eprintln!("SKIPPED: no clang++-22 or no CUDA headers; run ./setup.sh");
-    }
-    built.as_ref()
-}
-
-fn build() -> Option<Built> {
-    let headers = repository().join(".toolchain/cuda-13.0/include");
-    if !headers.join("cuda_runtime_api.h").exists()
-        || Command::new("clang++-22").arg("--version").output().is_err()
-    {
-        return None;
-    }
-    let executable = std::env::current_exe().expect("a test has an executable");
-    let library = executable.parent().expect("it lies in a folder").join("libcudart.so");
-    assert!(library.exists(), "cargo builds {} with this test", library.display());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("programs-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    for name in ["libcudart.so", "libcudart.so.13"] {
-        let _ = std::fs::remove_file(folder.join(name));
-        symlink(&library, folder.join(name)).unwrap();
-    }
-    let program = folder.join("api");
-    let compiled = Command::new("clang++-22")
-        .args(["-std=c++17", "-O1", "-pthread", "-Wall", "-Werror", "-isystem"])
-        .arg(&headers)
-        .args(sources())
-        .arg("-L")
-        .arg(&folder)
-        .args(["-lcudart", "-o"])
-        .arg(&program)
-        .output()
-        .unwrap();
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    Some(Built { program, library_folder: folder })
-}
-
-/// Every C++ file of the program.
-fn sources() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    files.filter(|path| path.extension().is_some_and(|extension| extension == "cpp")).collect()
-}
-
-fn command(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(&built.program);
-    command.arg(scenario).env("LD_LIBRARY_PATH", &built.library_folder);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("EAGER_")) {
-        command.env_remove(name);
-    }
-    command.envs(environment.iter().copied());
-    command
-}
-
-fn run(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> (String, String) {
-    let Output { status, stdout, stderr } = command(built, scenario, environment).output().unwrap();
-    let stderr = String::from_utf8(stderr).unwrap();
-    assert!(status.success(), "{scenario}: {status}\n{stderr}");
-    assert!(!stderr.contains("version information"), "the loader is content: {stderr}");
-    (String::from_utf8(stdout).unwrap(), stderr)
+    BUILT.get_or_init(|| CUDA13.build()).as_ref()
 }
 
 const SMALL: &[(&str, &str)] = &[("EAGER_VGPU_MEMORY_SCALE", "1024"), ("EAGER_VGPU_TIME_SCALE", "0")];

@@ -110,7 +110,8 @@ pub fn capture_info(stream: *mut c_void, to: CaptureInfo) -> Result<(), Code> {
 }
 
 /// Adds to what the stream's next node follows, or replaces it.
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaStreamUpdateCaptureDependencies_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaStreamUpdateCaptureDependencies(
     stream: *mut c_void,
     dependencies: In<NodeHandle>,

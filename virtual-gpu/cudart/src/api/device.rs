@@ -5,11 +5,10 @@
 
 use core::ffi::c_int;
 
-use cudarc::runtime::sys::cudaDeviceProp;
 use eager_vgpu_link::{Reply, Request};
 
 use super::open;
-use crate::device::{attribute, current_device, properties, set_current_device};
+use crate::device::{DeviceProp, attribute, current_device, properties, set_current_device};
 use crate::ffi::Out;
 use crate::runtime::{Runtime, unexpected};
 use crate::status::{Code, guard};
@@ -48,8 +47,9 @@ pub extern "C" fn cudaGetDevice(device: Out<c_int>) -> Code {
     guard("cudaGetDevice", 0, || device.put(current_device().cast_signed()))
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaGetDeviceProperties(filled: Out<cudaDeviceProp>, device: c_int) -> Code {
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaGetDeviceProperties_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
+pub extern "C" fn cudaGetDeviceProperties(filled: Out<DeviceProp>, device: c_int) -> Code {
     guard("cudaGetDeviceProperties", 0, || {
         let runtime = Runtime::get()?;
         let device = runtime.device(known_device(runtime, device)?)?;

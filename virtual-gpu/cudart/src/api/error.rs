@@ -9,7 +9,7 @@ use crate::runtime::Runtime;
 use crate::status::{Code, guard, peek_last, take_last};
 
 /// 1000 × major + 10 × minor.
-const CUDA_VERSION: c_int = 13_000;
+const CUDA_VERSION: c_int = if cfg!(cuda_12) { 12_090 } else { 13_000 };
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetLastError() -> Code {

@@ -1,4 +1,4 @@
-//! Prefetch and advice for managed memory (CUDA 13 signatures, with a location).
+//! Prefetch and advice for managed memory, with a location: CUDA 13's only form, `_v2` in CUDA 12.
 //!
 //! Trap: to the model, managed memory belongs to one device: the one that was current when it was allocated, until
 //! another one is named here as its place. Then the whole allocation moves there ([`Runtime::rehome`]); kernels of the
@@ -23,6 +23,11 @@ pub struct MemLocation {
     id: c_int,
 }
 
+const DEVICE: u32 = 1;
+const HOST: u32 = 2;
+const HOST_NUMA: u32 = 3;
+const HOST_NUMA_CURRENT: u32 = 4;
+
 /// Where managed memory shall be.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
@@ -31,13 +36,19 @@ pub enum Target {
 }
 
 impl MemLocation {
+    /// As CUDA 12 names a place by a device's number, or -1 for the host.
+    #[cfg(cuda_12)]
+    pub fn of_number(device: c_int) -> MemLocation {
+        const CPU: c_int = -1;
+        match device {
+            CPU => MemLocation { kind: HOST, id: 0 },
+            id => MemLocation { kind: DEVICE, id },
+        }
+    }
+
     /// # Errors
     /// `cudaErrorInvalidValue` for a kind of location that CUDA does not have, `cudaErrorInvalidDevice`.
     pub fn target(self, runtime: &Runtime) -> Result<Target, Code> {
-        const DEVICE: u32 = 1;
-        const HOST: u32 = 2;
-        const HOST_NUMA: u32 = 3;
-        const HOST_NUMA_CURRENT: u32 = 4;
         match self.kind {
             DEVICE => {
                 let device = u32::try_from(self.id).map_err(|_| Code::cudaErrorInvalidDevice)?;
@@ -84,7 +95,8 @@ impl Managed {
     }
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaMemPrefetchAsync_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaMemPrefetchAsync(
     pointer: *const c_void,
     bytes: usize,
@@ -105,7 +117,8 @@ pub extern "C" fn cudaMemPrefetchAsync(
 }
 
 /// `ReadMostly` and `AccessedBy` are accepted and have no effect on the model.
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaMemAdvise_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaMemAdvise(
     pointer: *const c_void,
     bytes: usize,

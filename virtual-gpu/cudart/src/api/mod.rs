@@ -1,13 +1,18 @@
 //! The exported functions: arguments in from C, decisions elsewhere, a code out.
 //!
-//! Names, signatures and meanings are those of the CUDA 13.0 runtime API reference; what differs here is said at the
-//! function. Trap: C may pass any number for an enumeration, so none of CUDA's enumerations is a parameter type here.
+//! Names, signatures and meanings are those of the CUDA 13.0 runtime API reference, and of 12.9's where the crate is built
+//! as `libcudart.so.12`; what differs here is said at the function. Trap: C may pass any number for an enumeration, so none of CUDA's enumerations is a parameter type here.
+
+#![cfg_attr(
+    cuda_12,
+    allow(non_snake_case, reason = "CUDA 13's names of calls that CUDA 12 exports under another")
+)]
 
 mod capture;
 mod copy;
 mod copy3d;
 mod device;
-mod edges13;
+mod edge_data;
 mod error;
 mod event;
 mod fill;
@@ -17,6 +22,10 @@ mod graph_exec;
 mod graph_node;
 mod host;
 mod launch;
+#[cfg(cuda_12)]
+mod major12;
+#[cfg(not(cuda_12))]
+mod major13;
 mod managed;
 mod memory;
 mod peer;

@@ -10,14 +10,19 @@ use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr, dim3};
 use super::copy3d::{Memcpy3DParms, Memcpy3DPeerParms};
 use super::graph_exec::InstantiateParams;
 use super::launch::LaunchConfig;
+#[cfg(cuda_12)]
+use super::major12;
 use super::managed::MemLocation;
-use super::{capture, copy, copy3d, edges13, event, fill, graph_exec, launch, managed, pool, stream, symbol};
+use super::{
+    capture, copy, copy3d, edge_data, event, fill, graph_exec, launch, managed, pool, stream, symbol,
+};
 use crate::ffi::{In, KernelArgs, Out};
 use crate::status::Code;
 use crate::stream::with_own_default_stream;
 
 macro_rules! second_names {
-    ($($name:ident = $call:path: ($($argument:ident: $type:ty),*);)*) => {$(
+    ($($(#[$when:meta])* $name:ident = $call:path: ($($argument:ident: $type:ty),*);)*) => {$(
+        $(#[$when])*
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($($argument: $type),*) -> Code {
             with_own_default_stream(|| $call($($argument),*))
@@ -59,8 +64,15 @@ second_names! {
         (to: Ptr, symbol: ConstPtr, bytes: usize, offset: usize, kind: u32);
     cudaMemcpyFromSymbolAsync_ptsz = symbol::cudaMemcpyFromSymbolAsync:
         (to: Ptr, symbol: ConstPtr, bytes: usize, offset: usize, kind: u32, stream: Stream);
+    #[cfg(not(cuda_12))]
     cudaMemPrefetchAsync_ptsz = managed::cudaMemPrefetchAsync:
         (pointer: ConstPtr, bytes: usize, location: MemLocation, flags: u32, stream: Stream);
+    #[cfg(cuda_12)]
+    cudaMemPrefetchAsync_v2_ptsz = managed::cudaMemPrefetchAsync:
+        (pointer: ConstPtr, bytes: usize, location: MemLocation, flags: u32, stream: Stream);
+    #[cfg(cuda_12)]
+    cudaMemPrefetchAsync_ptsz = major12::cudaMemPrefetchAsync:
+        (pointer: ConstPtr, bytes: usize, device: c_int, stream: Stream);
     cudaMallocAsync_ptsz = pool::cudaMallocAsync: (pointer: Out<Ptr>, bytes: usize, stream: Stream);
     cudaMallocFromPoolAsync_ptsz = pool::cudaMallocFromPoolAsync:
         (pointer: Out<Ptr>, bytes: usize, pool: Ptr, stream: Stream);
@@ -84,11 +96,27 @@ second_names! {
         (stream: Stream, graph: u64, dependencies: In<u64>, data: In<[u8; 8]>, count: usize, mode: u32);
     cudaStreamEndCapture_ptsz = capture::cudaStreamEndCapture: (stream: Stream, graph: Out<u64>);
     cudaStreamIsCapturing_ptsz = capture::cudaStreamIsCapturing: (stream: Stream, status: Out<u32>);
+    #[cfg(not(cuda_12))]
     cudaStreamUpdateCaptureDependencies_ptsz = capture::cudaStreamUpdateCaptureDependencies:
         (stream: Stream, dependencies: In<u64>, data: In<[u8; 8]>, count: usize, flags: u32);
-    cudaStreamGetCaptureInfo_ptsz = edges13::cudaStreamGetCaptureInfo:
+    #[cfg(cuda_12)]
+    cudaStreamUpdateCaptureDependencies_v2_ptsz = capture::cudaStreamUpdateCaptureDependencies:
+        (stream: Stream, dependencies: In<u64>, data: In<[u8; 8]>, count: usize, flags: u32);
+    #[cfg(cuda_12)]
+    cudaStreamUpdateCaptureDependencies_ptsz = major12::cudaStreamUpdateCaptureDependencies:
+        (stream: Stream, dependencies: In<u64>, count: usize, flags: u32);
+    #[cfg(not(cuda_12))]
+    cudaStreamGetCaptureInfo_ptsz = edge_data::cudaStreamGetCaptureInfo:
         (stream: Stream, status: Out<u32>, id: Out<u64>, graph: Out<u64>, dependencies: Out<*const u64>,
          data: Out<ConstPtr>, count: Out<usize>);
+    #[cfg(cuda_12)]
+    cudaStreamGetCaptureInfo_v3_ptsz = edge_data::cudaStreamGetCaptureInfo:
+        (stream: Stream, status: Out<u32>, id: Out<u64>, graph: Out<u64>, dependencies: Out<*const u64>,
+         data: Out<ConstPtr>, count: Out<usize>);
+    #[cfg(cuda_12)]
+    cudaStreamGetCaptureInfo_v2_ptsz = major12::cudaStreamGetCaptureInfo_v2:
+        (stream: Stream, status: Out<u32>, id: Out<u64>, graph: Out<u64>, dependencies: Out<*const u64>,
+         count: Out<usize>);
 
     cudaEventRecord_ptsz = event::cudaEventRecord: (event: Ptr, stream: Stream);
     cudaEventRecordWithFlags_ptsz = event::cudaEventRecordWithFlags: (event: Ptr, stream: Stream, flags: u32);

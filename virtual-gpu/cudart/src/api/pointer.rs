@@ -4,7 +4,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use cudarc::runtime::sys::{cudaMemoryType, cudaPointerAttributes};
+use cudarc::runtime::sys::cudaMemoryType;
 use eager_gpu_model::AllocKind;
 
 use super::open;
@@ -16,9 +16,23 @@ use crate::status::{Code, guard};
 /// Device of memory that belongs to none.
 const NO_DEVICE: c_int = -2;
 
+/// `cudaPointerAttributes`, which CUDA 13 made longer.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PointerAttributes {
+    kind: cudaMemoryType,
+    device: c_int,
+    device_pointer: *mut c_void,
+    host_pointer: *mut c_void,
+    #[cfg(not(cuda_12))]
+    reserved: [i64; 8],
+}
+
+const _: () = assert!(size_of::<PointerAttributes>() == if cfg!(cuda_12) { 24 } else { 88 });
+
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaPointerGetAttributes(
-    attributes: Out<cudaPointerAttributes>,
+    attributes: Out<PointerAttributes>,
     pointer: *const c_void,
 ) -> Code {
     guard("cudaPointerGetAttributes", 0, || {
@@ -34,11 +48,12 @@ pub extern "C" fn cudaPointerGetAttributes(
         let (none, same) = (std::ptr::null_mut(), pointer.cast_mut());
         let on_device = kind == cudaMemoryType::cudaMemoryTypeDevice;
         let unregistered = kind == cudaMemoryType::cudaMemoryTypeUnregistered;
-        attributes.put(cudaPointerAttributes {
-            type_: kind,
+        attributes.put(PointerAttributes {
+            kind,
             device,
-            devicePointer: if unregistered { none } else { same },
-            hostPointer: if on_device { none } else { same },
+            device_pointer: if unregistered { none } else { same },
+            host_pointer: if on_device { none } else { same },
+            #[cfg(not(cuda_12))]
             reserved: [0; 8],
         })
     })

@@ -148,7 +148,7 @@ pub struct PoolProps {
 const _: () = assert!(size_of::<PoolProps>() == 88);
 
 /// The only kind of memory in pools, though pinned to the *device*.
-const ALLOCATION_PINNED: u32 = 1;
+pub const ALLOCATION_PINNED: u32 = 1;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemPoolCreate(pool: Out<*mut c_void>, props: In<PoolProps>) -> Code {
@@ -327,58 +327,15 @@ pub extern "C" fn cudaDeviceSetMemPool(device: c_int, pool: *mut c_void) -> Code
     })
 }
 
-fn set_pool(runtime: &Runtime, device: u32, pool: *mut c_void) -> Result<(), Code> {
+/// Makes a pool the device's own.
+///
+/// # Errors
+/// `cudaErrorInvalidValue` for a pool of another device.
+pub fn set_pool(runtime: &Runtime, device: u32, pool: *mut c_void) -> Result<(), Code> {
     let mut pools = runtime.pools.lock();
     if live(&mut pools, key(pool))?.device != device {
         return Err(Code::cudaErrorInvalidValue);
     }
     pools.set_current(device, key(pool));
     Ok(())
-}
-
-/// The device that a location and a kind of memory name.
-fn pool_device(runtime: &Runtime, location: In<MemLocation>, allocation_type: u32) -> Result<u32, Code> {
-    match (location.get()?.target(runtime)?, allocation_type) {
-        (Target::Device(device), ALLOCATION_PINNED) => Ok(device),
-        _ => Err(Code::cudaErrorNotSupported),
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemGetDefaultMemPool(
-    pool: Out<*mut c_void>,
-    location: In<MemLocation>,
-    allocation_type: u32,
-) -> Code {
-    guard("cudaMemGetDefaultMemPool", 0, || {
-        let (runtime, _) = open()?;
-        let device = pool_device(runtime, location, allocation_type)?;
-        pool.put(runtime.pools.lock().default_of(device).0 as *mut c_void)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemGetMemPool(
-    pool: Out<*mut c_void>,
-    location: In<MemLocation>,
-    allocation_type: u32,
-) -> Code {
-    guard("cudaMemGetMemPool", 0, || {
-        let (runtime, _) = open()?;
-        let device = pool_device(runtime, location, allocation_type)?;
-        pool.put(runtime.pools.lock().current_of(device).0 as *mut c_void)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaMemSetMemPool(
-    location: In<MemLocation>,
-    allocation_type: u32,
-    pool: *mut c_void,
-) -> Code {
-    guard("cudaMemSetMemPool", 0, || {
-        let (runtime, _) = open()?;
-        let device = pool_device(runtime, location, allocation_type)?;
-        set_pool(runtime, device, pool)
-    })
 }

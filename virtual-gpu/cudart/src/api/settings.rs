@@ -6,12 +6,11 @@
 use core::ffi::{CStr, c_char, c_int};
 use std::collections::BTreeMap;
 
-use cudarc::runtime::sys::cudaDeviceProp;
 use parking_lot::Mutex;
 
 use super::device::known_device;
 use super::open;
-use crate::device::{current_device, set_current_device};
+use crate::device::{DeviceProp, current_device, set_current_device};
 use crate::ffi::{In, Out};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
@@ -93,7 +92,7 @@ pub extern "C" fn cudaInitDevice(device: c_int, device_flags: u32, flags: u32) -
 
 /// The device whose memory is nearest above what is asked for, else the largest.
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaChooseDevice(chosen: Out<c_int>, wanted: In<cudaDeviceProp>) -> Code {
+pub extern "C" fn cudaChooseDevice(chosen: Out<c_int>, wanted: In<DeviceProp>) -> Code {
     guard("cudaChooseDevice", 0, || {
         let runtime = Runtime::get()?;
         let bytes = wanted.get()?.totalGlobalMem as u64;

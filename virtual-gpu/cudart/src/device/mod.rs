@@ -3,10 +3,18 @@
 //! Trap: the current device belongs to the calling thread, never to the process; stream workers must not ask for it.
 
 mod properties;
+#[cfg(cuda_12)]
+mod properties12;
 
 use std::cell::Cell;
 
-pub use properties::{attribute, properties, shared_opt_in_bytes_max};
+pub use properties::{attribute, shared_opt_in_bytes_max};
+
+// `cudaDeviceProp` of the CUDA version that the library stands in for, and how it is filled.
+#[cfg(cuda_12)]
+pub use properties12::{DeviceProp12 as DeviceProp, properties12 as properties};
+#[cfg(not(cuda_12))]
+pub use {cudarc::runtime::sys::cudaDeviceProp as DeviceProp, properties::properties};
 
 thread_local! {
     static CURRENT: Cell<u32> = const { Cell::new(0) };

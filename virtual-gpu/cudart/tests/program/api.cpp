@@ -227,7 +227,7 @@ SCENARIO(questions, "questions") {
     EXPECT(std::string(cudaGetErrorName((cudaError_t)54321)) == "unrecognized error code");
     int number = 0;
     OK(cudaRuntimeGetVersion(&number));
-    EXPECT(number == 13000);
+    EXPECT(number == CUDART_VERSION);
     OK(cudaGetDeviceCount(&number));
     EXPECT(number == 2);
     EXPECT(cudaSetDevice(2) == cudaErrorInvalidDevice && cudaSetDevice(-1) == cudaErrorInvalidDevice);

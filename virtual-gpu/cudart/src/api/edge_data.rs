@@ -1,6 +1,6 @@
-//! Calls about edges and captures in the form of CUDA 13, where each edge may carry data.
+//! Calls about edges and captures where each edge may carry data: CUDA 13's only form, `_v2` or `_v3` in CUDA 12.
 //!
-//! Trap: the same names have one argument less in CUDA 12.
+//! Trap: CUDA 12 has the same names with one argument less (`major12`).
 
 use core::ffi::c_void;
 
@@ -11,7 +11,8 @@ use super::graph::{
 use crate::ffi::{In, Out};
 use crate::status::{Code, guard};
 
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphGetEdges_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaGraphGetEdges(
     graph: GraphHandle,
     from: Out<NodeHandle>,
@@ -33,7 +34,8 @@ fn no_data(data: Out<[u8; 8]>, count: Out<usize>) -> Result<(), Code> {
     Ok(())
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphNodeGetDependencies_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaGraphNodeGetDependencies(
     node: NodeHandle,
     list: Out<NodeHandle>,
@@ -46,7 +48,8 @@ pub extern "C" fn cudaGraphNodeGetDependencies(
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphNodeGetDependentNodes_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaGraphNodeGetDependentNodes(
     node: NodeHandle,
     list: Out<NodeHandle>,
@@ -59,7 +62,8 @@ pub extern "C" fn cudaGraphNodeGetDependentNodes(
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphAddDependencies_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaGraphAddDependencies(
     graph: GraphHandle,
     from: In<NodeHandle>,
@@ -73,7 +77,8 @@ pub extern "C" fn cudaGraphAddDependencies(
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaGraphRemoveDependencies_v2"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaGraphRemoveDependencies(
     graph: GraphHandle,
     from: In<NodeHandle>,
@@ -87,7 +92,8 @@ pub extern "C" fn cudaGraphRemoveDependencies(
     })
 }
 
-#[unsafe(no_mangle)]
+#[cfg_attr(cuda_12, unsafe(export_name = "cudaStreamGetCaptureInfo_v3"))]
+#[cfg_attr(not(cuda_12), unsafe(no_mangle))]
 pub extern "C" fn cudaStreamGetCaptureInfo(
     stream: *mut c_void,
     status: Out<u32>,

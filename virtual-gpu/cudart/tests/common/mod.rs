@@ -1,0 +1,133 @@
+//! What the tests of both majors share: where the toolkit and the library lie, the test program, its runs, and exports.
+//!
+//! Trap: the program is linked with the library that cargo built for this test, so it must be the one in the test's own
+//! target folder, not one of another profile.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const NM: &str = "/usr/lib/llvm-22/bin/llvm-nm";
+
+/// One major version.
+#[derive(Debug, Clone, Copy)]
+pub struct Major {
+    /// Folder in `.toolchain`.
+    pub tree: &'static str,
+    /// As cargo builds it.
+    pub library: &'static str,
+    pub soname: &'static str,
+}
+
+pub struct Built {
+    pub program: PathBuf,
+    pub library_folder: PathBuf,
+}
+
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders down").to_owned()
+}
+
+impl Major {
+    fn toolkit(&self) -> PathBuf {
+        repository().join(".toolchain").join(self.tree)
+    }
+
+    /// The library that cargo built with this test.
+    fn built_library(&self) -> PathBuf {
+        std::env::current_exe().expect("a test has an executable").with_file_name(self.library)
+    }
+
+    /// The program and a folder for the loader, or `None`, loudly, without compiler or headers.
+    pub fn build(&self) -> Option<Built> {
+        let headers = self.toolkit().join("include");
+        if !headers.join("cuda_runtime_api.h").exists()
+            || Command::new("clang++-22").arg("--version").output().is_err()
+        {
+            eprintln!("SKIPPED: no clang++-22 or no headers of {}; run ./setup.sh", self.tree);
+            return None;
+        }
+        let library = self.built_library();
+        assert!(library.exists(), "cargo builds {} with this test", library.display());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!(
+            "programs-{}-{}",
+            self.tree,
+            std::process::id()
+        ));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["libcudart.so", self.soname] {
+            let _ = std::fs::remove_file(folder.join(name));
+            symlink(&library, folder.join(name)).unwrap();
+        }
+        let program = folder.join("program");
+        let compiled = Command::new("clang++-22")
+            .args(["-std=c++17", "-O1", "-pthread", "-Wall", "-Werror", "-isystem"])
+            .arg(&headers)
+            .args(sources())
+            .arg("-L")
+            .arg(&folder)
+            .args(["-lcudart", "-o"])
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        Some(Built { program, library_folder: folder })
+    }
+
+    /// Names that our library and NVIDIA's export; `None`, loudly, without NVIDIA's.
+    pub fn exports(&self) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+        let real = self.toolkit().join("lib").join(self.soname);
+        if !real.exists() || !Path::new(NM).exists() {
+            eprintln!("SKIPPED: no {} or no {NM}; run ./setup.sh", real.display());
+            return None;
+        }
+        Some((exports(&self.built_library()), exports(&real)))
+    }
+}
+
+/// Every C++ file of the program.
+fn sources() -> Vec<PathBuf> {
+    let folder = repository().join("virtual-gpu/cudart/tests/program");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "cpp")).collect()
+}
+
+pub fn command(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(&built.program);
+    command.arg(scenario).env("LD_LIBRARY_PATH", &built.library_folder);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("EAGER_")) {
+        command.env_remove(name);
+    }
+    command.envs(environment.iter().copied());
+    command
+}
+
+/// Runs a scenario to its successful end; what it printed and said.
+pub fn run(built: &Built, scenario: &str, environment: &[(&str, &str)]) -> (String, String) {
+    let Output { status, stdout, stderr } = command(built, scenario, environment).output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert!(status.success(), "{scenario}: {status}\n{stderr}");
+    assert!(!stderr.contains("version information"), "the loader is content: {stderr}");
+    (String::from_utf8(stdout).unwrap(), stderr)
+}
+
+/// Names of the dynamic symbols that a library defines, without their version: the loader takes ours, which have none,
+/// for any version.
+fn exports(library: &Path) -> BTreeSet<String> {
+    let listed = Command::new(NM).args(["-D", "--defined-only", "-j"]).arg(library).output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    String::from_utf8(listed.stdout)
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.split('@').next())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Our functions of the CUDA runtime.
+pub fn functions(ours: &BTreeSet<String>) -> BTreeSet<&str> {
+    let is_call = |name: &&str| name.starts_with("cuda") || name.starts_with("__cuda");
+    ours.iter().map(String::as_str).filter(is_call).collect()
+}

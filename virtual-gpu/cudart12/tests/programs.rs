@@ -1,0 +1,43 @@
+//! The test program of eager-cudart, compiled with the headers of CUDA 12.9, runs on `libcudart.so.12`.
+//!
+//! Trap: where the majors differ, the program's header maps the calls of CUDA 13 to CUDA 12's `_v2`; the older forms have
+//! a scenario of their own.
+
+#[path = "../../cudart/tests/common/mod.rs"]
+mod common;
+
+use common::{Major, functions, run};
+
+const CUDA12: Major = Major { tree: "cuda-12.9", library: "libcudart12.so", soname: "libcudart.so.12" };
+
+#[test]
+fn every_export_has_a_name_of_nvidias_runtime_and_none_of_cuda_13_is_missing() {
+    let Some((ours, theirs)) = CUDA12.exports() else { return };
+    let functions = functions(&ours);
+    let unknown: Vec<_> = functions.iter().filter(|name| !theirs.contains(**name)).collect();
+    assert!(unknown.is_empty(), "not in NVIDIA's library: {unknown:?}");
+    for name in ["cudaGetDeviceProperties_v2", "cudaMemAdvise", "cudaMemAdvise_v2", "cudaLaunchKernel"] {
+        assert!(functions.contains(name), "{name} is missing");
+    }
+}
+
+#[test]
+fn programs_of_cuda_12_run() {
+    let Some(built) = CUDA12.build() else { return };
+    let small: &[(&str, &str)] = &[("EAGER_VGPU_MEMORY_SCALE", "1024"), ("EAGER_VGPU_TIME_SCALE", "0")];
+    let two: &[(&str, &str)] = &[("EAGER_VGPU", "1xV100-16GB,1xH200"), ("EAGER_VGPU_TIME_SCALE", "0")];
+    for (scenario, environment) in [
+        ("older-forms", small),
+        ("questions", two),
+        ("managed", small),
+        ("copies", two),
+        ("page-locked", two),
+        ("stream-ordered", two),
+        ("graph-by-hand", two),
+        ("graph-by-capture", two),
+        ("structured-launches", small),
+        ("threads-own-streams", two),
+    ] {
+        run(&built, scenario, environment);
+    }
+}
