@@ -7,16 +7,16 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// As cargo builds it.
-const BUILT_NAME: &str = "libcudart.so";
-/// As programs of CUDA 13 ask for it.
-const SONAME: &str = "libcudart.so.13";
-/// Folder, beside the executables, that holds nothing but the link: only this one goes into the loader's path.
+/// As cargo builds it, and as programs of CUDA 13 ask for it.
+const LIBRARY_13: (&str, &str) = ("libcudart.so", "libcudart.so.13");
+/// The same for CUDA 12; left out where it was not built.
+const LIBRARY_12: (&str, &str) = ("libcudart12.so", "libcudart.so.12");
+/// Folder, beside the executables, that holds nothing but the links: only this one goes into the loader's path.
 const FOLDER: &str = "eager-virtual";
 
 /// The folder for `LD_LIBRARY_PATH`; makes it if it is not there. `executables` is where `eager` itself lies.
 pub fn folder(executables: &Path) -> anyhow::Result<PathBuf> {
-    let library = executables.join(BUILT_NAME);
+    let library = executables.join(LIBRARY_13.0);
     if !library.is_file() {
         bail!(
             "the stand-in runtime {} is missing: build it with `cargo build -p eager-cudart`",
@@ -24,16 +24,25 @@ pub fn folder(executables: &Path) -> anyhow::Result<PathBuf> {
         );
     }
     let folder = executables.join(FOLDER);
-    let link = folder.join(SONAME);
+    for (built_name, soname) in [LIBRARY_13, LIBRARY_12] {
+        let library = executables.join(built_name);
+        if library.is_file() {
+            link(&folder, &library, soname)?;
+        }
+    }
+    Ok(folder)
+}
+
+fn link(folder: &Path, library: &Path, soname: &str) -> anyhow::Result<()> {
+    let link = folder.join(soname);
     if std::fs::read_link(&link).is_ok_and(|target| target == library) {
-        return Ok(folder);
+        return Ok(());
     }
     let cannot = || format!("cannot make {}", link.display());
-    DirBuilder::new().recursive(true).mode(0o755).create(&folder).with_context(cannot)?;
-    let fresh = folder.join(format!("{SONAME}.{}", std::process::id()));
-    symlink(&library, &fresh).with_context(cannot)?;
-    std::fs::rename(&fresh, &link).with_context(cannot)?;
-    Ok(folder)
+    DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(cannot)?;
+    let fresh = folder.join(format!("{soname}.{}", std::process::id()));
+    symlink(library, &fresh).with_context(cannot)?;
+    std::fs::rename(&fresh, &link).with_context(cannot)
 }
 
 #[cfg(test)]
@@ -55,5 +64,9 @@ mod tests {
         assert_eq!(folder(dir.path()).expect("again"), made);
         assert_eq!(std::fs::read_link(&link).expect("link"), library);
         assert_eq!(std::fs::read_dir(&made).expect("folder").count(), 1, "something was left behind");
+        let library12 = dir.path().join("libcudart12.so");
+        std::fs::write(&library12, "").expect("library");
+        folder(dir.path()).expect("with both");
+        assert_eq!(std::fs::read_link(made.join("libcudart.so.12")).expect("link"), library12);
     }
 }
