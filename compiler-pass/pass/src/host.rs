@@ -2,15 +2,16 @@
 //!
 //! Trap: modules without CUDA calls must come out untouched, also when clang compiles a whole project with the plugin.
 
-use eager_tasks::{Placement, Plan, Report, StaticTask, report::site_id};
+use eager_tasks::program::FunctionId;
+use eager_tasks::{FunctionPlan, Placement, Report, StaticTask, report::site_id};
 
 use crate::device::kernel_data::{self, KernelDataError};
 use crate::emit::{self, tables::TaskRow};
-use crate::ir::{Module, Value};
+use crate::ir::Module;
 use crate::options::PassOptions;
 use crate::read::calls::{self, Wrappers};
-use crate::read::function::{self, Reading};
-use crate::read::{kernels, prepare};
+use crate::read::kernels;
+use crate::read::program::{self, Readings};
 use crate::tell;
 
 /// Why a host module could not be instrumented.
@@ -35,13 +36,10 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     let kernels = kernels::registered(module, &uses);
     let mut report = Report { source: source.clone(), ..Report::default() };
     let mut rows = Vec::new();
-    let wrappers = Wrappers::find(module);
-    for function in functions_of_interest(module, &wrappers) {
-        prepare::prepare(module, function);
-        let reading = function::read(module, function, &wrappers);
-        let plan = eager_tasks::plan(&reading.facts);
-        report.add(&reading.facts, &plan);
-        rows.extend(emit_plan(module, &source, &reading, &plan));
+    let readings = program::read(module, &Wrappers::find(module));
+    for plan in eager_tasks::plan_program(&readings.program) {
+        report.add(&plan.facts, &plan.plan);
+        rows.extend(emit_plan(module, &source, &readings, &plan));
     }
     emit::rename::rename_calls(module);
     emit::tables::emit_tables(module, &kernels, &rows);
@@ -52,31 +50,28 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     Ok(true)
 }
 
-fn functions_of_interest<'m>(module: Module<'m>, wrappers: &Wrappers<'m>) -> Vec<Value<'m>> {
-    let defined = module.functions().into_iter().filter(|function| !function.is_declaration());
-    defined.filter(|&function| function::is_of_interest(function, wrappers)).collect()
-}
-
 /// Writes the static tasks of one function; returns their rows.
-fn emit_plan(module: Module<'_>, source: &str, reading: &Reading<'_>, plan: &Plan) -> Vec<TaskRow> {
-    let name = &reading.facts.function;
+fn emit_plan(module: Module<'_>, source: &str, readings: &Readings<'_>, plan: &FunctionPlan) -> Vec<TaskRow> {
+    let name = |function: FunctionId| &readings.program.function(function).name;
     let mut tasks: Vec<(u64, &StaticTask)> = Vec::new();
     let mut rows = Vec::new();
-    for (ordinal, task) in plan.tasks.iter().enumerate() {
+    for (ordinal, task) in plan.plan.tasks.iter().enumerate() {
         let Placement::Static(placed) = &task.placement else { continue };
-        let site = site_id(source, name, ordinal);
+        let site = site_id(source, name(plan.function), ordinal);
         tasks.push((site, placed));
         let line = task.place.as_ref().map_or(0, |place| place.line);
+        let covered = placed.covered.iter().map(|task| site_id(source, name(task.function), task.ordinal));
         rows.push(TaskRow {
             site,
-            function: name.clone(),
+            function: name(plan.function).clone(),
             line,
             launch_sites: task.launch_sites,
-            covered: Vec::new(),
-            flags: 0,
+            covered: covered.collect(),
+            flags: if placed.reuses { eager_abi::TASK_REUSES } else { 0 },
         });
     }
-    emit::tasks::emit_tasks(module, reading, &tasks);
+    let reading = &readings.functions[plan.function.index()];
+    emit::tasks::emit_tasks(module, reading, &readings.globals, &plan.facts, &tasks);
     rows
 }
 

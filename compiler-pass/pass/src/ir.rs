@@ -10,11 +10,14 @@ use std::marker::PhantomData;
 
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
-use llvm_sys::{LLVMOpcode, LLVMTypeKind};
+use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 
 unsafe extern "C" {
     fn eager_constant_offset(module: LLVMModuleRef, gep: LLVMValueRef, offset: *mut i64) -> bool;
 }
+
+/// More pointers of one struct are not told apart.
+const POINTERS_MAX: usize = 64;
 
 /// The module that clang handed to the pass.
 #[derive(Clone, Copy, Debug)]
@@ -191,6 +194,68 @@ impl<'m> Module<'m> {
         }
     }
 
+    /// The byte offset of the field that an `extractvalue` or `insertvalue` speaks of.
+    #[must_use]
+    pub fn field_offset(self, access: Value<'m>) -> Option<i64> {
+        let indices = access.field_indices();
+        // SAFETY: the type is that of operand 0, an aggregate, and each index is one of an instruction on it, so it is in
+        // range at its level; offsets are asked of the module's own layout.
+        unsafe {
+            let layout = llvm_sys::target::LLVMGetModuleDataLayout(self.raw);
+            let mut ty = access.operand(0)?.ty();
+            let mut offset = 0;
+            for index in indices {
+                match LLVMGetTypeKind(ty) {
+                    LLVMTypeKind::LLVMStructTypeKind => {
+                        offset += llvm_sys::target::LLVMOffsetOfElement(layout, ty, index);
+                        ty = LLVMStructGetTypeAtIndex(ty, index);
+                    }
+                    LLVMTypeKind::LLVMArrayTypeKind => {
+                        ty = LLVMGetElementType(ty);
+                        offset += self.size_bytes(ty) * u64::from(index);
+                    }
+                    _ => return None,
+                }
+            }
+            i64::try_from(offset).ok()
+        }
+    }
+
+    /// The byte offsets of the pointers in a struct or array; at most [`POINTERS_MAX`].
+    #[must_use]
+    pub fn pointer_offsets(self, ty: LLVMTypeRef) -> Vec<i64> {
+        let mut found = Vec::new();
+        self.add_pointer_offsets(ty, 0, &mut found);
+        found
+    }
+
+    fn add_pointer_offsets(self, ty: LLVMTypeRef, offset: u64, found: &mut Vec<i64>) {
+        if found.len() >= POINTERS_MAX {
+            return;
+        }
+        // SAFETY: `ty` is a live type of the module's context; element accessors are called on the kinds that have
+        // elements, with indices below their count.
+        unsafe {
+            match LLVMGetTypeKind(ty) {
+                LLVMTypeKind::LLVMPointerTypeKind => found.extend(i64::try_from(offset)),
+                LLVMTypeKind::LLVMArrayTypeKind => {
+                    let element = LLVMGetElementType(ty);
+                    for index in 0..LLVMGetArrayLength2(ty).min(POINTERS_MAX as u64) {
+                        self.add_pointer_offsets(element, offset + index * self.size_bytes(element), found);
+                    }
+                }
+                LLVMTypeKind::LLVMStructTypeKind => {
+                    let layout = llvm_sys::target::LLVMGetModuleDataLayout(self.raw);
+                    for index in 0..LLVMCountStructElementTypes(ty) {
+                        let inner = llvm_sys::target::LLVMOffsetOfElement(layout, ty, index);
+                        self.add_pointer_offsets(LLVMStructGetTypeAtIndex(ty, index), offset + inner, found);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// The byte offset of a `getelementptr` whose indices are all constant.
     #[must_use]
     pub fn constant_offset(self, gep: Value<'m>) -> Option<i64> {
@@ -247,6 +312,62 @@ impl<'m> Value<'m> {
         unsafe {
             let global = LLVMIsAGlobalVariable(self.raw);
             if global.is_null() { None } else { Self::from_raw(LLVMGetInitializer(global)) }
+        }
+    }
+
+    /// A global variable, as opposed to a function or an alias.
+    #[must_use]
+    pub fn is_variable(self) -> bool {
+        // SAFETY: the value is live; this is a kind test.
+        !unsafe { LLVMIsAGlobalVariable(self.raw) }.is_null()
+    }
+
+    /// A global variable that is never written.
+    #[must_use]
+    pub fn is_constant_variable(self) -> bool {
+        // SAFETY: the mark is read only of global variables.
+        self.is_variable() && unsafe { LLVMIsGlobalConstant(self.raw) } != 0
+    }
+
+    /// A function or variable that no other object can name.
+    #[must_use]
+    pub fn is_internal(self) -> bool {
+        // SAFETY: the linkage is read only of globals.
+        self.is_global()
+            && matches!(
+                unsafe { LLVMGetLinkage(self.raw) },
+                LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMPrivateLinkage
+            )
+    }
+
+    #[must_use]
+    pub fn is_inline_assembly(self) -> bool {
+        // SAFETY: the value is live; this is a kind test.
+        !unsafe { LLVMIsAInlineAsm(self.raw) }.is_null()
+    }
+
+    /// A load that the program wants to happen exactly once.
+    #[must_use]
+    pub fn is_volatile(self) -> bool {
+        // SAFETY: the mark is read only of loads.
+        self.opcode() == Some(LLVMOpcode::LLVMLoad) && unsafe { LLVMGetVolatile(self.raw) } != 0
+    }
+
+    #[must_use]
+    pub fn ty(self) -> LLVMTypeRef {
+        // SAFETY: every live value has a type.
+        unsafe { LLVMTypeOf(self.raw) }
+    }
+
+    /// The indices of an `extractvalue` or `insertvalue`; none for anything else.
+    fn field_indices(self) -> Vec<u32> {
+        if !matches!(self.opcode(), Some(LLVMOpcode::LLVMExtractValue | LLVMOpcode::LLVMInsertValue)) {
+            return Vec::new();
+        }
+        // SAFETY: the instruction is of a kind that has indices (tested above); LLVM returns them with their count.
+        unsafe {
+            let count = LLVMGetNumIndices(self.raw) as usize;
+            std::slice::from_raw_parts(LLVMGetIndices(self.raw), count).to_vec()
         }
     }
 
@@ -543,12 +664,6 @@ impl<'m> Block<'m> {
     }
 
     #[must_use]
-    pub fn function(self) -> Option<Value<'m>> {
-        // SAFETY: the block is live and sits in a function.
-        Value::from_raw(unsafe { LLVMGetBasicBlockParent(self.raw) })
-    }
-
-    #[must_use]
     pub fn instructions(self) -> Vec<Value<'m>> {
         let mut found = Vec::new();
         // SAFETY: the block is live; its list is not changed during the iteration.
@@ -558,6 +673,17 @@ impl<'m> Block<'m> {
             // SAFETY: `next` is an instruction of that block.
             next = unsafe { LLVMGetNextInstruction(next) };
         }
+        found
+    }
+
+    /// The blocks that end in a branch to this one, each once.
+    #[must_use]
+    pub fn predecessors(self) -> Vec<Block<'m>> {
+        // SAFETY: the block is live; blocks are values too, and the users of a block's value are terminators.
+        let users = Value::from_raw(unsafe { LLVMBasicBlockAsValue(self.raw) }).map(Value::users);
+        let mut found: Vec<_> = users.unwrap_or_default().into_iter().filter_map(Value::block).collect();
+        found.sort_unstable();
+        found.dedup();
         found
     }
 

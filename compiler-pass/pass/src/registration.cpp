@@ -3,13 +3,16 @@
 // Everything that decides lies in Rust. Trap: rustc hides the C++ symbols of a cdylib, so the entry point that clang
 // looks up, llvmGetPassPluginInfo, is exported from lib.rs and calls eager_register_callbacks here.
 #include "llvm-c/Core.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Operator.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Plugins/PassPlugin.h"
 #include "llvm/Support/MemoryBufferRef.h"
+#include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
 using namespace llvm;
@@ -83,8 +86,26 @@ extern "C" void eager_embed(LLVMModuleRef module, const char *bytes, size_t leng
   embedBufferInModule(*unwrap(module), MemoryBufferRef(StringRef(bytes, length), "device code"), section);
 }
 
+// A landing pad cannot stand behind other code, so an edge into one gets a landing pad of its own. Null: not possible.
 extern "C" LLVMBasicBlockRef eager_split_edge(LLVMBasicBlockRef from, LLVMBasicBlockRef to) {
-  return wrap(SplitEdge(unwrap(from), unwrap(to)));
+  BasicBlock *target = unwrap(to);
+  if (!target->isLandingPad())
+    return wrap(SplitEdge(unwrap(from), target));
+  SmallVector<BasicBlock *, 2> parts;
+  SplitLandingPadPredecessors(target, {unwrap(from)}, ".eager", ".others", parts);
+  return parts.empty() ? nullptr : wrap(parts.front());
+}
+
+extern "C" bool eager_is_library_function(LLVMModuleRef module, const char *name) {
+  TargetLibraryInfoImpl library(Triple(unwrap(module)->getTargetTriple()));
+  LibFunc function;
+  return library.getLibFunc(StringRef(name), function);
+}
+
+extern "C" bool eager_inline_call(LLVMValueRef value) {
+  auto *call = dyn_cast<CallBase>(unwrap(value));
+  InlineFunctionInfo info;
+  return call && InlineFunction(*call, info).isSuccess();
 }
 
 extern "C" bool eager_constant_offset(LLVMModuleRef module, LLVMValueRef gep, int64_t *offset) {

@@ -2,99 +2,49 @@
 //!
 //! Active = a site of the task can still be reached, or a buffer of it may be allocated and it was active on every way
 //! here. The task's end goes exactly where that stops; since activity never starts again, every path from the begin to
-//! a return passes exactly one end. Traps: "freed" needs the exact pointer (after `cudaFree(table[i])` nothing is known
-//! to be gone, and the task then ends at the return); and where a path that freed meets one that did not, the second
-//! must end on its way in.
+//! a return passes exactly one end. Traps: where a path that freed meets one that did not, the second must end on its
+//! way in; and in a called function with sites of the task nothing can end, so there it counts as active throughout.
 
-use std::collections::BTreeSet;
-
-use crate::facts::{BlockId, BufferId, Exit, Facts, Point, SiteKind};
+use crate::facts::{BlockFacts, BlockId, Exit, Facts, FrameId, Point, SiteKind};
 use crate::flow::{Ahead, Flow, Spot};
 use crate::grouping::Group;
+use crate::liveness::Liveness;
 
 /// One task's activity from its begin on.
 #[derive(Debug)]
 pub struct Activity<'a> {
     facts: &'a Facts,
     flow: &'a Flow<'a>,
+    liveness: &'a Liveness<'a>,
     begin: Point,
     /// The task's sites by position.
     sites: Vec<usize>,
     ahead: Ahead,
-    /// Buffers that may be allocated at the start of each block.
-    live_at_start: Vec<BTreeSet<BufferId>>,
+    /// By frame: it or a frame that it calls has sites of the task.
+    concerned: Vec<bool>,
     /// Greatest solution of "active on every way here, or more to come".
     active_at_start: Vec<bool>,
-    /// Allocated again while the old pointer may still be there: one of them can no longer be freed.
-    leaked: BTreeSet<BufferId>,
 }
 
 impl<'a> Activity<'a> {
+    /// `begin`: a point of the graph, in the root.
     #[must_use]
-    pub fn new(facts: &'a Facts, flow: &'a Flow<'a>, group: &Group, begin: Point) -> Self {
+    pub fn new(
+        facts: &'a Facts,
+        flow: &'a Flow<'a>,
+        liveness: &'a Liveness<'a>,
+        group: &Group,
+        begin: Point,
+    ) -> Self {
         let mut sites = group.sites.clone();
         sites.sort_by_key(|&site| facts.sites[site].at);
         let points: Vec<_> = sites.iter().map(|&site| facts.sites[site].at).collect();
-        let live_at_start = vec![BTreeSet::new(); facts.blocks.len()];
         let ahead = flow.ahead(&points);
         let active_at_start = vec![true; facts.blocks.len()];
-        let leaked = BTreeSet::new();
-        let mut activity = Self { facts, flow, begin, sites, ahead, live_at_start, active_at_start, leaked };
-        activity.solve_live();
-        activity.leaked = activity.find_leaked();
-        if !activity.leaked.is_empty() {
-            activity.solve_live();
-        }
+        let concerned = frames_around(facts, &points);
+        let mut activity = Self { facts, flow, liveness, begin, sites, ahead, concerned, active_at_start };
         activity.solve_active();
         activity
-    }
-
-    /// Forward may-analysis, to its fixed point.
-    fn solve_live(&mut self) {
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for (index, block) in self.facts.blocks.iter().enumerate() {
-                let out = self.live_before(Point { block: BlockId::from_index(index), position: block.len });
-                for successor in &block.successors {
-                    let live = &mut self.live_at_start[successor.index()];
-                    let before = live.len();
-                    live.extend(out.iter().copied());
-                    changed |= live.len() != before;
-                }
-            }
-        }
-    }
-
-    fn find_leaked(&self) -> BTreeSet<BufferId> {
-        let again = |&site: &usize| match &self.facts.sites[site].kind {
-            SiteKind::Allocation { buffer, .. } => {
-                self.live_before(self.facts.sites[site].at).contains(buffer).then_some(*buffer)
-            }
-            _ => None,
-        };
-        self.sites.iter().filter_map(again).collect()
-    }
-
-    /// Buffers that may be allocated just before a point.
-    fn live_before(&self, point: Point) -> BTreeSet<BufferId> {
-        let mut live = self.live_at_start[point.block.index()].clone();
-        for &site in &self.sites {
-            let site = &self.facts.sites[site];
-            if site.at.block != point.block || site.at.position >= point.position {
-                continue;
-            }
-            match &site.kind {
-                SiteKind::Allocation { buffer, .. } => {
-                    live.insert(*buffer);
-                }
-                SiteKind::Free { buffers, exact: true } => {
-                    live.retain(|buffer| !buffers.contains(buffer) || self.leaked.contains(buffer));
-                }
-                _ => {}
-            }
-        }
-        live
     }
 
     fn in_region(&self, point: Point) -> bool {
@@ -106,21 +56,30 @@ impl<'a> Activity<'a> {
         let mut changed = true;
         while changed {
             changed = false;
-            for index in 0..self.facts.blocks.len() {
+            for (index, facts) in self.facts.blocks.iter().enumerate() {
                 let block = BlockId::from_index(index);
-                let start = Point { block, position: 0 };
-                let is_live = !self.live_at_start[index].is_empty()
-                    && self.flow.ways_in(block).all(|from| {
-                        let end = Point { block: from, position: self.facts.blocks[from.index()].len };
-                        self.is_active(end)
-                    });
-                let active = self.in_region(start) && (self.ahead.at_start(block) || is_live);
-                if self.active_at_start[index] && !active {
+                if !self.active_at_start[index] {
+                    continue;
+                }
+                let start = Point { block, position: facts.first };
+                let was_active = |from: BlockId| {
+                    self.is_active(Point { block: from, position: self.facts.blocks[from.index()].end })
+                };
+                let is_kept = || self.liveness.may_live(start) && self.flow.ways_in(block).all(was_active);
+                let active = self.in_region(start)
+                    && (self.is_inside(block, &self.concerned) || self.ahead.at_start(block) || is_kept());
+                if !active {
                     self.active_at_start[index] = false;
                     changed = true;
                 }
             }
         }
+    }
+
+    /// Whether a block lies in one of these frames, the root excepted.
+    fn is_inside(&self, block: BlockId, frames: &[bool]) -> bool {
+        let frame = self.facts.blocks[block.index()].frame;
+        frame != FrameId::ROOT && frames[frame.index()]
     }
 
     /// Whether something of the task is there or to come just before the instruction at `point`.
@@ -129,6 +88,9 @@ impl<'a> Activity<'a> {
         if !self.in_region(point) {
             return false;
         }
+        if self.is_inside(point.block, &self.concerned) {
+            return true;
+        }
         let mut active = point.block == self.begin.block || self.active_at_start[point.block.index()];
         for &site in &self.sites {
             let at = self.facts.sites[site].at;
@@ -136,8 +98,8 @@ impl<'a> Activity<'a> {
                 && at.position < point.position
                 && at.position >= self.first_in(at.block)
             {
-                let after = Point { block: at.block, position: at.position + 1 };
-                active = self.ahead.at(after) || (active && !self.live_before(after).is_empty());
+                let after = at.after();
+                active = self.ahead.at(after) || (active && self.liveness.may_live(after));
             }
         }
         active
@@ -152,25 +114,23 @@ impl<'a> Activity<'a> {
     #[must_use]
     pub fn ends(&self) -> Vec<Spot> {
         let mut spots = self.stops(|point| self.is_active(point));
-        for (index, block) in self.facts.blocks.iter().enumerate() {
-            let terminator = self.flow.terminator(BlockId::from_index(index));
-            if block.exit == Some(Exit::Return) && self.is_active(terminator) {
-                spots.push(Spot::Before(terminator));
-            }
-        }
+        let returns = self.returns().filter(|&terminator| self.is_active(terminator));
+        spots.extend(returns.map(|terminator| Spot::Before(self.in_root(terminator))));
         spots.sort_unstable();
+        spots.dedup();
         spots
+    }
+
+    fn returns(&self) -> impl Iterator<Item = Point> + '_ {
+        let is_return = |block: &BlockFacts| block.exit == Some(Exit::Return) && block.frame == FrameId::ROOT;
+        let blocks = self.facts.blocks.iter().enumerate().filter(move |(_, block)| is_return(block));
+        blocks.map(|(index, _)| self.flow.terminator(BlockId::from_index(index)))
     }
 
     /// Whether a buffer may still be allocated when the function returns.
     #[must_use]
     pub fn outlives_frees(&self) -> bool {
-        self.facts.blocks.iter().enumerate().any(|(index, block)| {
-            let terminator = self.flow.terminator(BlockId::from_index(index));
-            block.exit == Some(Exit::Return)
-                && self.in_region(terminator)
-                && !self.live_before(terminator).is_empty()
-        })
+        self.returns().any(|terminator| self.in_region(terminator) && self.liveness.may_live(terminator))
     }
 
     /// Where the last launch lies behind.
@@ -180,7 +140,8 @@ impl<'a> Activity<'a> {
         let launches: Vec<_> =
             self.sites.iter().filter(is_launch).map(|&site| self.facts.sites[site].at).collect();
         let ahead = self.flow.ahead(&launches);
-        self.stops(|point| self.in_region(point) && ahead.at(point))
+        let frames = frames_around(self.facts, &launches);
+        self.stops(|point| self.in_region(point) && (self.is_inside(point.block, &frames) || ahead.at(point)))
     }
 
     /// The spots, on ways that return, where `holds` turns from true to false.
@@ -188,20 +149,64 @@ impl<'a> Activity<'a> {
         let mut spots = Vec::new();
         for &site in &self.sites {
             let at = self.facts.sites[site].at;
-            let after = Point { block: at.block, position: at.position + 1 };
-            let is_terminator = at == self.flow.terminator(at.block);
-            if !is_terminator && self.flow.may_return(at.block) && holds(at) && !holds(after) {
-                spots.push(Spot::Before(after));
+            let is_last = at == self.flow.terminator(at.block);
+            let in_root = self.facts.frame(at) == FrameId::ROOT;
+            if in_root && !is_last && self.flow.may_return(at.block) && holds(at) && !holds(at.after()) {
+                spots.push(Spot::Before(self.in_root(at.after())));
             }
         }
         for (from, to) in self.flow.edges() {
-            let start = Point { block: to, position: 0 };
-            if self.flow.may_return(to) && holds(self.flow.terminator(from)) && !holds(start) {
-                spots.push(Spot::OnEdge { from, to });
+            let start = Point { block: to, position: self.facts.blocks[to.index()].first };
+            if self.flow.may_return(to) && holds(self.last(from)) && !holds(start) {
+                spots.extend(self.spot_on(from, to));
             }
         }
         spots.sort_unstable();
         spots.dedup();
         spots
     }
+
+    /// The last point of a block; where an invoking call comes back there is only one.
+    fn last(&self, block: BlockId) -> Point {
+        let facts = &self.facts.blocks[block.index()];
+        if facts.first == facts.end {
+            Point { block, position: facts.end }
+        } else {
+            self.flow.terminator(block)
+        }
+    }
+
+    /// An edge of the graph as a spot of the root function; none in a function that it calls.
+    fn spot_on(&self, from: BlockId, to: BlockId) -> Option<Spot> {
+        let (source, target) = (&self.facts.blocks[from.index()], &self.facts.blocks[to.index()]);
+        if target.frame != FrameId::ROOT {
+            // Into a call: before it.
+            return (source.frame == FrameId::ROOT)
+                .then(|| Spot::Before(self.in_root(self.flow.terminator(from))));
+        }
+        if target.first == target.end {
+            // Where an invoking call comes back: on the way on.
+            let next = target.successors.first()?;
+            return Some(Spot::OnEdge { from: target.origin, to: self.facts.blocks[next.index()].origin });
+        }
+        if target.first > 0 {
+            return Some(Spot::Before(Point { block: target.origin, position: target.first }));
+        }
+        Some(Spot::OnEdge { from: source.origin, to: target.origin })
+    }
+
+    fn in_root(&self, point: Point) -> Point {
+        Point { block: self.facts.blocks[point.block.index()].origin, position: point.position }
+    }
+}
+
+/// By frame: whether it, or a frame that it calls, holds one of the points.
+fn frames_around(facts: &Facts, points: &[Point]) -> Vec<bool> {
+    let mut found = vec![false; facts.frames.len()];
+    for &point in points {
+        for frame in facts.callers(facts.frame(point)) {
+            found[frame.index()] = true;
+        }
+    }
+    found
 }

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Leaf, LeafId};
+use crate::program::RawLeaf;
 
 /// Operations that can be repeated anywhere: they neither trap nor touch memory. Divisions are by a non-zero constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +72,16 @@ impl Expr {
             Self::Leaf(leaf) => vec![*leaf],
             Self::Cast { arg, .. } => arg.leaves(),
             Self::Binary { args, .. } => [args.0.leaves(), args.1.leaves()].concat(),
+        }
+    }
+
+    /// The width, with the widths of the leaves; `None` if a leaf is not among them.
+    #[must_use]
+    pub fn bits(&self, leaves: &[RawLeaf]) -> Option<u32> {
+        match self {
+            Self::Const { bits, .. } | Self::Cast { bits, .. } => Some(*bits),
+            Self::Leaf(leaf) => leaves.get(leaf.index()).map(|leaf| leaf.bits),
+            Self::Binary { args, .. } => args.0.bits(leaves),
         }
     }
 

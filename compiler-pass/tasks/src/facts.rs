@@ -1,14 +1,17 @@
-//! What one function does with the device, as plain data: its control-flow graph and its GPU call sites.
+//! What one function does with the device, as plain data: its control-flow graph with those of the functions that it
+//! calls put in, and the GPU call sites in it.
 //!
-//! Positions count the instructions of a block from 0; a point stands *before* the instruction at its position. Trap: a
-//! call may be the last instruction of its block (C++ code that can unwind), so there is not always a point after it in
-//! the same block.
+//! Positions count the instructions of a block from 0; a point stands *before* the instruction at its position. A block
+//! of the program is several blocks here where calls are put in; each keeps the positions that it had. Traps: a call may
+//! be the last instruction of its block (C++ code that can unwind), so there is not always a point after it in the same
+//! block; and code can be put into the function itself only, frame 0, never into one that it calls.
 
 use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;
+use crate::program::{FunctionId, Geometry, GlobalId, PointerId};
 
-/// Index into [`Facts::blocks`].
+/// Index into [`Facts::blocks`] (or, where a function of the program is spoken of, into its blocks).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BlockId(pub u32);
 
@@ -16,9 +19,23 @@ pub struct BlockId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
 
-/// Index into [`Facts::leaves`].
+/// Index into [`Facts::leaves`] (or into a function's own).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeafId(pub u32);
+
+/// Index into [`Facts::frames`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FrameId(pub u32);
+
+impl FrameId {
+    /// The function itself.
+    pub const ROOT: Self = Self(0);
+
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 impl BlockId {
     #[must_use]
@@ -53,6 +70,14 @@ pub struct Point {
     pub position: u32,
 }
 
+impl Point {
+    /// Behind the instruction.
+    #[must_use]
+    pub fn after(self) -> Self {
+        Self { position: self.position + 1, ..self }
+    }
+}
+
 /// Where in the source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
@@ -72,46 +97,105 @@ impl std::fmt::Display for Place {
 pub enum Exit {
     /// `return`, or an exception that leaves the function.
     Return,
-    /// A call that does not return (`exit`, `abort`): the process ends, and its memory with it.
+    /// A call that does not return (`exit`, `abort`): the process ends, and its memory with it. Also an exception that
+    /// passes through the function unseen: there is no place for code on that way.
     NoReturn,
 }
 
-/// One basic block.
+/// One basic block, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockFacts {
     pub successors: Vec<BlockId>,
     /// Set if and only if there are no successors.
     pub exit: Option<Exit>,
-    /// Instructions, the terminator included; at least 1.
-    pub len: u32,
+    /// Positions `first..end` are here; empty where an invoking call comes back.
+    pub first: u32,
+    pub end: u32,
+    pub frame: FrameId,
+    /// The block of the frame's function.
+    pub origin: BlockId,
+}
+
+impl BlockFacts {
+    /// A whole block of the function itself.
+    #[must_use]
+    pub fn whole(origin: BlockId, successors: Vec<BlockId>, exit: Option<Exit>, len: u32) -> Self {
+        Self { successors, exit, first: 0, end: len, frame: FrameId::ROOT, origin }
+    }
+}
+
+/// A function put in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameFacts {
+    pub function: FunctionId,
+    /// The frame that calls it first; `None` for the root.
+    pub caller: Option<FrameId>,
+}
+
+/// What a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferKind {
+    Memory,
+    /// A stream or event: no bytes, but of one device.
+    Handle,
+    /// The module's `__device__` and `__constant__` variables as somebody wrote them: on one device.
+    Symbols,
 }
 
 /// A place that holds a device pointer: what a `cudaMalloc` wrote to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferFacts {
-    /// Buffers with the same number may hold each other's pointers.
-    pub alias_class: u32,
+    pub kind: BufferKind,
+    /// Its pointer lies, at some time, in memory that outlives the function.
+    pub shared: Option<ForeignBuffer>,
 }
 
-/// A value that a size depends on and that this crate does not look into.
+/// A value that a size depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leaf {
     pub source: LeafSource,
     /// For the report: "argument 1", "result of atoi, line 12".
     pub description: String,
+    /// Which of the root function's own leaves it is.
+    pub own: Option<LeafId>,
+    /// How to load it in the root function.
+    pub reload: Option<Reload>,
+}
+
+/// A load that the root function can do anywhere after `from` (at once if `None`) where the memory is known to be there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reload {
+    pub base: ReloadBase,
+    pub offset: i64,
+    pub bits: u32,
+    pub from: Option<Point>,
+    /// Points at which the program itself reads or writes that memory. `None`: it is a variable, which is always there.
+    pub witnesses: Option<Vec<Point>>,
+}
+
+/// The address that such a load starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReloadBase {
+    Global(GlobalId),
+    /// A pointer of the root function.
+    Pointer(PointerId),
 }
 
 /// From where on a leaf is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeafSource {
-    /// A parameter: everywhere.
+    /// A parameter of the root function: everywhere.
     Argument,
-    /// The result of the instruction at this point: after it.
+    /// The result of the instruction at this point, in the root function: after it.
     Instruction(Point),
-    /// A load, at this point, of memory whose address is known everywhere. It can be repeated at an earlier point if
-    /// none of the `clobbers` may run in between.
-    Memory { at: Point, clobbers: Vec<Point> },
+    /// What memory holds at this point. It can be loaded at an earlier point if none of the `clobbers` may run in
+    /// between. `is_loaded`: the root function has it as a value behind the point.
+    Memory { at: Point, clobbers: Vec<Point>, is_loaded: bool },
+    /// Computed in a function that it calls.
+    Inner,
 }
 
 /// Why a device pointer may be used where this function does not see it.
@@ -122,13 +206,17 @@ pub enum EscapeKind {
     Call {
         callee: String,
     },
+    /// A function that is not known may find it in memory that others can reach; it matters while the buffer lives.
+    Reachable {
+        callee: String,
+    },
     /// Stored where others can read it.
     Stored,
     Returned,
 }
 
 /// A pointer that a kernel gets and that this function did not allocate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForeignBuffer {
     Argument,
@@ -141,25 +229,30 @@ pub enum ForeignBuffer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SiteKind {
-    /// `cudaMalloc` into a buffer of this function; `size` in bytes.
+    /// A buffer of this function is allocated (a handle created, a symbol written); `size` in bytes, `None` if it cannot
+    /// be computed.
     Allocation {
+        call: String,
         buffer: BufferId,
-        size: Expr,
+        size: Option<Expr>,
     },
-    /// `cudaMalloc` into memory that outlives the function or that it does not own.
+    /// `cudaMalloc` into memory that this function does not know.
     ForeignAllocation {
         into: ForeignBuffer,
     },
-    /// Copies and memsets: which buffers they touch.
+    /// Copies, memsets and the like: which buffers they touch.
     Access {
         call: String,
         buffers: Vec<BufferId>,
+        /// They must lie on one device: a stream or event is among them, or one holds pointers to others.
+        joins: bool,
     },
     Launch {
         /// Mangled name of the kernel's stub; `None` through a pointer.
         kernel: Option<String>,
         buffers: Vec<BufferId>,
         foreign: Option<ForeignBuffer>,
+        geometry: Option<Geometry>,
     },
     /// `exact`: the pointer is the one that the single buffer holds.
     Free {
@@ -187,11 +280,20 @@ impl SiteKind {
     }
 }
 
+/// Which action of the program a site is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SiteOrigin {
+    pub function: FunctionId,
+    /// In that function.
+    pub at: Point,
+}
+
 /// One GPU call, or one place where a device pointer leaves the function's sight.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     pub at: Point,
     pub place: Option<Place>,
+    pub origin: SiteOrigin,
     pub kind: SiteKind,
 }
 
@@ -202,7 +304,28 @@ pub struct Facts {
     pub function: String,
     /// Entry first.
     pub blocks: Vec<BlockFacts>,
+    /// The root first.
+    pub frames: Vec<FrameFacts>,
     pub buffers: Vec<BufferFacts>,
     pub leaves: Vec<Leaf>,
     pub sites: Vec<Site>,
+}
+
+impl Facts {
+    /// The frame that a point lies in.
+    #[must_use]
+    pub fn frame(&self, point: Point) -> FrameId {
+        self.blocks[point.block.index()].frame
+    }
+
+    /// Whether it runs once in the life of the process.
+    #[must_use]
+    pub fn is_main(&self) -> bool {
+        self.function == "main"
+    }
+
+    /// The frames from one outwards, itself included.
+    pub fn callers(&self, frame: FrameId) -> impl Iterator<Item = FrameId> + '_ {
+        std::iter::successors(Some(frame), |frame| self.frames[frame.index()].caller)
+    }
 }

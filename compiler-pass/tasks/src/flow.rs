@@ -3,10 +3,12 @@
 //! Trap: a property that stops on an edge whose target also has other ways in must be handled on the edge itself, or
 //! the other ways would be handled too.
 
+use std::cell::OnceCell;
+
 use crate::dominance::Dominance;
 use crate::facts::{BlockFacts, BlockId, Exit, Point};
 
-/// A function's graph with what the planner asks of it.
+/// A graph with what the planner asks of it.
 #[derive(Debug)]
 pub struct Flow<'a> {
     blocks: &'a [BlockFacts],
@@ -14,9 +16,11 @@ pub struct Flow<'a> {
     pub post_dominance: Dominance,
     /// Whether a return can be reached from the start of each block.
     returns: Vec<bool>,
+    /// By block: the blocks that can follow it, once asked for.
+    later: Vec<OnceCell<Vec<bool>>>,
 }
 
-/// Where code goes.
+/// Where code goes, in the terms of the function that the plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spot {
@@ -35,6 +39,7 @@ impl<'a> Flow<'a> {
             dominance: Dominance::forward(blocks),
             post_dominance: Dominance::backward(blocks),
             returns: leads_to(blocks, exits),
+            later: vec![OnceCell::new(); blocks.len()],
         }
     }
 
@@ -68,15 +73,60 @@ impl<'a> Flow<'a> {
     }
 
     /// Blocks that can follow a block; itself only if it lies in a cycle.
-    fn later_blocks(&self, from: BlockId) -> Vec<bool> {
+    fn later_blocks(&self, from: BlockId) -> &[bool] {
+        self.later[from.index()].get_or_init(|| {
+            let mut seen = vec![false; self.blocks.len()];
+            let mut stack = self.blocks[from.index()].successors.clone();
+            while let Some(block) = stack.pop() {
+                if !std::mem::replace(&mut seen[block.index()], true) {
+                    stack.extend(&self.blocks[block.index()].successors);
+                }
+            }
+            seen
+        })
+    }
+
+    /// Whether every way on from one point, those that end the process included, comes to another.
+    #[must_use]
+    pub fn is_unavoidable(&self, from: Point, to: Point) -> bool {
+        if from.block == to.block && from.position <= to.position {
+            return true;
+        }
         let mut seen = vec![false; self.blocks.len()];
-        let mut stack = self.blocks[from.index()].successors.clone();
+        let mut stack = vec![from.block];
         while let Some(block) = stack.pop() {
-            if !std::mem::replace(&mut seen[block.index()], true) {
+            if self.blocks[block.index()].successors.is_empty() {
+                return false;
+            }
+            for &next in &self.blocks[block.index()].successors {
+                if next != to.block && !std::mem::replace(&mut seen[next.index()], true) {
+                    stack.push(next);
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether a way leads from the entry to a point past none of `barriers`.
+    #[must_use]
+    pub fn avoids(&self, to: Point, barriers: &[Point]) -> bool {
+        let stops_before = |block: BlockId, position: u32| {
+            barriers.iter().any(|barrier| barrier.block == block && barrier.position < position)
+        };
+        let mut seen = vec![false; self.blocks.len()];
+        let mut stack = vec![BlockId(0)];
+        while let Some(block) = stack.pop() {
+            if std::mem::replace(&mut seen[block.index()], true) {
+                continue;
+            }
+            if block == to.block && !stops_before(block, to.position) {
+                return true;
+            }
+            if !stops_before(block, u32::MAX) {
                 stack.extend(&self.blocks[block.index()].successors);
             }
         }
-        seen
+        false
     }
 
     /// For each block, whether one of `sites` can be reached from its start and from its end.
@@ -94,12 +144,7 @@ impl<'a> Flow<'a> {
     /// The last instruction of a block.
     #[must_use]
     pub fn terminator(&self, block: BlockId) -> Point {
-        Point { block, position: self.blocks[block.index()].len.saturating_sub(1) }
-    }
-
-    #[must_use]
-    pub fn blocks(&self) -> &'a [BlockFacts] {
-        self.blocks
+        Point { block, position: self.blocks[block.index()].end.saturating_sub(1) }
     }
 
     /// The blocks that lead to a block, as far as they can be reached themselves.

@@ -1,7 +1,7 @@
 //! Which sites belong together: kernels that share buffers form one task (specification §1, after CASE).
 //!
-//! Trap: buffers may hold each other's pointers (`swap(a, b)` between launches), so buffers of one alias class belong
-//! together although no launch names both.
+//! Trap: buffers may hold each other's pointers (`swap(a, b)` between launches). Where a pointer may be either of two
+//! buffers, these belong together although no launch names both.
 
 use std::collections::BTreeMap;
 
@@ -41,13 +41,12 @@ impl UnionFind {
 #[must_use]
 pub fn groups(facts: &Facts) -> Vec<Group> {
     let mut sets = UnionFind::new(facts.buffers.len());
-    let mut first_of_class = BTreeMap::new();
-    for (index, buffer) in facts.buffers.iter().enumerate() {
-        let first = *first_of_class.entry(buffer.alias_class).or_insert(index);
-        sets.join(first, index);
-    }
     for site in &facts.sites {
-        if matches!(site.kind, SiteKind::Launch { .. }) {
+        let joins = matches!(
+            site.kind,
+            SiteKind::Launch { .. } | SiteKind::Access { joins: true, .. } | SiteKind::Free { .. }
+        );
+        if joins {
             for pair in site.kind.buffers().windows(2) {
                 sets.join(pair[0].index(), pair[1].index());
             }

@@ -1,9 +1,10 @@
-//! Facts about a function's GPU calls, the tasks among them, and the plan for each task; no LLVM.
+//! What a program does with the device, the tasks in it, and the plan for each task; no LLVM.
 //!
 //! ```text
-//! Facts (what the function does)  →  tasks (kernels that share buffers)  →  Plan (where each begins and ends)
+//! Program (each function alone)  →  Facts (one function with those it calls)  →  tasks (kernels that share buffers)
+//!                                                                             →  Plan (where each begins and ends)
 //! ```
-//! The compiler pass reads [`Facts`] from IR and writes the [`Plan`] back; everything that is decided is decided here,
+//! The compiler pass reads a [`Program`] from IR and writes the plans back; everything that is decided is decided here,
 //! on any machine. Task, after CASE (Chen et al., PPoPP 2022): a set of kernels of one program that share memory
 //! objects, with the allocations, copies and frees around them. Trap: a plan must hold on every path. What cannot be
 //! shown is not guessed: such a task is [`Placement::Lazy`], bound by the shim at its first launch.
@@ -11,17 +12,28 @@
 
 mod activity;
 pub mod dominance;
+mod expand;
 pub mod expr;
 pub mod facts;
 pub mod flow;
 pub mod grouping;
+pub mod liveness;
+mod placement;
 pub mod plan;
+mod pointers;
+pub mod program;
 pub mod report;
+mod resolve;
+mod sizes;
 
 pub use expr::{BinaryOp, CastOp, Expr};
 pub use facts::{
-    BlockFacts, BlockId, BufferFacts, BufferId, EscapeKind, Exit, Facts, ForeignBuffer, Leaf, LeafId,
-    LeafSource, Place, Point, Site, SiteKind,
+    BlockFacts, BlockId, BufferFacts, BufferId, BufferKind, EscapeKind, Exit, Facts, ForeignBuffer,
+    FrameFacts, FrameId, Leaf, LeafId, LeafSource, Place, Point, Reload, ReloadBase, Site, SiteKind,
+    SiteOrigin,
 };
-pub use plan::{LazyReason, Placement, Plan, Spot, StaticTask, TaskPlan, plan};
+pub use plan::{
+    FunctionPlan, LazyReason, Placement, Plan, Spot, StaticTask, TaskPlan, TaskRef, plan, plan_program,
+};
+pub use program::Program;
 pub use report::Report;

@@ -1,18 +1,27 @@
 //! The plan: for each task either where it begins and ends and how large it is, or why that cannot be said.
 //!
-//! Static needs: all allocations, launches and frees in one function, no allocation in a loop, and a point before all of
-//! them where the sum of the sizes can be computed (specification §2: the requirement is known before the first kernel).
-//! Trap: tasks of one function whose active parts overlap are made one, because the shim charges an allocation to the
-//! task that began last.
+//! A task is placed in the function that sees all of it: every allocation, launch and free, its own and those of the
+//! functions that it calls (specification §2: the requirement is known before the first kernel). Traps: tasks of one
+//! function whose active parts overlap are made one, because they must share a device; and a function that is planned
+//! as a part of its callers' tasks may also run alone, so what it does then is the shim's to bind.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
+use crate::expand::Expansion;
 use crate::expr::Expr;
-use crate::facts::{EscapeKind, Facts, ForeignBuffer, LeafId, LeafSource, Place, Point, Site, SiteKind};
+use crate::facts::{
+    EscapeKind, Facts, ForeignBuffer, FrameId, LeafId, Place, Point, Site, SiteKind, SiteOrigin,
+};
 use crate::flow::Flow;
 pub use crate::flow::Spot;
 use crate::grouping::{self, Group};
+use crate::liveness::Liveness;
+use crate::placement::{Function, Placed, Refusal, Requirement};
+use crate::program::{FunctionId, Geometry, Program};
+use crate::resolve::resolve;
 
 /// One function's plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,20 +50,35 @@ pub enum Placement {
     Lazy { reason: LazyReason, place: Option<Place> },
 }
 
-/// What the pass inserts for a task.
+/// What the pass inserts for a task. Points and spots are in the function itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StaticTask {
     pub begin: Point,
-    /// The requirement is the sum of these, in bytes.
-    pub sizes: Vec<Expr>,
-    /// Leaves that must be loaded again at the begin.
+    /// The requirement in bytes is the largest of these sums.
+    pub sums: Vec<Vec<Expr>>,
+    /// Leaves that must be loaded at the begin.
     pub reloads: Vec<LeafId>,
-    /// Every allocation runs on every path that returns; otherwise the sum is an upper bound.
+    /// Of its first launch whose geometry is known at the begin.
+    pub geometry: Option<Geometry>,
+    /// Every allocation runs on every path that returns; otherwise the requirement is an upper bound.
     pub exact: bool,
+    /// Memory is allocated after other memory was freed, and the requirement counts on it.
+    pub reuses: bool,
+    /// Allocation sites of its own.
+    pub allocations: usize,
+    /// Tasks of called functions that the requirement includes.
+    pub covered: Vec<TaskRef>,
     pub all_launched: Vec<Spot>,
     pub ends: Vec<Spot>,
     /// A buffer is not freed on some path: the task ends at the function's return there.
     pub ends_at_return: bool,
+}
+
+/// A task of a function, by its position in the function's plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TaskRef {
+    pub function: FunctionId,
+    pub ordinal: usize,
 }
 
 /// Why a task is left to the shim.
@@ -64,11 +88,13 @@ pub enum LazyReason {
     ForeignBuffer { buffer: ForeignBuffer },
     ForeignAllocation { into: ForeignBuffer },
     Escape { kind: EscapeKind },
+    Outlives { holder: ForeignBuffer },
     NoLaunchHere,
     NoAllocationHere,
     AllocationInLoop,
-    ExclusiveAllocations,
+    AllocationInRecursion,
     SizeKnownLate { leaf: String },
+    SizeUnknown { call: String },
     PartlyConditional,
     Unreachable,
 }
@@ -81,19 +107,24 @@ impl std::fmt::Display for LazyReason {
             Self::Escape { kind: EscapeKind::Call { callee } } => {
                 write!(f, "a device pointer is given to {callee}, which may launch, allocate or free")
             }
+            Self::Escape { kind: EscapeKind::Reachable { callee } } => {
+                write!(f, "{callee} runs while a device pointer lies where other code may find it")
+            }
             Self::Escape { kind: EscapeKind::Stored } => {
                 f.write_str("a device pointer is stored outside the function")
             }
             Self::Escape { kind: EscapeKind::Returned } => f.write_str("a device pointer is returned"),
+            Self::Outlives { holder } => {
+                write!(f, "a device pointer in {holder} is used across calls of the function")
+            }
             Self::NoLaunchHere => f.write_str("no kernel in this function uses the buffer"),
             Self::NoAllocationHere => f.write_str("the buffers are not allocated in this function"),
             Self::AllocationInLoop => f.write_str("a buffer is allocated in a loop"),
-            Self::ExclusiveAllocations => {
-                f.write_str("two buffers are allocated on paths that exclude each other")
-            }
+            Self::AllocationInRecursion => f.write_str("a buffer is allocated in a recursion"),
             Self::SizeKnownLate { leaf } => {
                 write!(f, "a size is not known before the first allocation: it depends on {leaf}")
             }
+            Self::SizeUnknown { call } => write!(f, "the size that {call} allocates cannot be computed"),
             Self::PartlyConditional => {
                 f.write_str("a copy or free also runs on paths without the allocations")
             }
@@ -113,200 +144,266 @@ impl std::fmt::Display for ForeignBuffer {
     }
 }
 
-/// Plans every task of a function.
+/// One function's facts and plan.
+#[derive(Clone, Debug)]
+pub struct FunctionPlan {
+    pub function: FunctionId,
+    pub facts: Facts,
+    pub plan: Plan,
+}
+
+/// A static task of a called function, as its callers see it.
+#[derive(Clone, Debug)]
+struct InnerTask {
+    task: TaskRef,
+    /// In its function.
+    begin: Point,
+    sites: BTreeSet<SiteOrigin>,
+}
+
+type InnerTasks = BTreeMap<FunctionId, Vec<InnerTask>>;
+
+/// Plans every function that concerns the device, callees first.
+#[must_use]
+pub fn plan_program(program: &Program) -> Vec<FunctionPlan> {
+    let touching = program.touching();
+    let reachable = program.reachable_globals();
+    let mut inner = InnerTasks::new();
+    let mut plans = Vec::new();
+    let using = program.using_device();
+    for function in program.callees_first().into_iter().filter(|function| using[function.index()]) {
+        let facts = resolve(&Expansion::new(program, &touching, function), &reachable);
+        let plan = plan_function(&facts, &inner);
+        inner.insert(function, inner_tasks(function, &facts, &plan));
+        plans.push(FunctionPlan { function, facts, plan });
+    }
+    drop_claimed(&mut plans);
+    plans.sort_by_key(|plan| plan.function);
+    plans
+}
+
+/// Plans one function of which nothing else is known.
 #[must_use]
 pub fn plan(facts: &Facts) -> Plan {
+    plan_function(facts, &InnerTasks::new())
+}
+
+fn inner_tasks(function: FunctionId, facts: &Facts, plan: &Plan) -> Vec<InnerTask> {
+    let inner = |(ordinal, task): (usize, &TaskPlan)| match &task.placement {
+        Placement::Static(placed) => Some(InnerTask {
+            task: TaskRef { function, ordinal },
+            begin: placed.begin,
+            sites: task.sites.iter().map(|&site| facts.sites[site].origin).collect(),
+        }),
+        Placement::Lazy { .. } => None,
+    };
+    plan.tasks.iter().enumerate().filter_map(inner).collect()
+}
+
+/// Leaves out lazy tasks that are parts of tasks of a caller; callees come first. What remains keeps its position:
+/// static tasks are named by it.
+fn drop_claimed(plans: &mut [FunctionPlan]) {
+    let mut claimed: BTreeSet<SiteOrigin> = BTreeSet::new();
+    for FunctionPlan { facts, plan, .. } in plans.iter_mut().rev() {
+        let is_claimed = |task: &TaskPlan| {
+            matches!(task.placement, Placement::Lazy { .. })
+                && task.sites.iter().all(|&site| claimed.contains(&facts.sites[site].origin))
+        };
+        plan.tasks.retain(|task| !is_claimed(task));
+        let sites = plan.tasks.iter().flat_map(|task| &task.sites).map(|&site| &facts.sites[site]);
+        let of_callees = sites.filter(|site| facts.frame(site.at) != FrameId::ROOT);
+        claimed.extend(of_callees.map(|site| site.origin).collect::<Vec<_>>());
+    }
+}
+
+fn plan_function(facts: &Facts, inner: &InnerTasks) -> Plan {
     let flow = Flow::new(&facts.blocks);
-    let mut groups: Vec<Group> =
-        grouping::groups(facts).into_iter().filter(|group| !group.sites.is_empty()).collect();
-    while let Some((a, b)) = overlapping(facts, &flow, &groups) {
+    let planner = Planner { function: Function { facts, flow: &flow }, facts, inner };
+    let mut groups: Vec<Group> = grouping::groups(facts)
+        .into_iter()
+        .filter(|group| !group.sites.is_empty() && planner.is_own(group))
+        .collect();
+    while let Some((a, b)) = planner.overlapping(&groups) {
         let second = groups.remove(b);
         groups[a] = grouping::merged(&groups[a], &second);
     }
-    let mut tasks: Vec<_> = groups.iter().map(|group| plan_group(facts, &flow, group)).collect();
-    tasks.extend(plan_rest(facts));
-    tasks.sort_by_key(|task| task.sites.first().map(|&site| facts.sites[site].at));
+    let mut tasks: Vec<_> = groups.iter().filter_map(|group| planner.plan_group(group)).collect();
+    tasks.extend(planner.plan_rest());
+    // Static tasks first: their positions must not change when lazy ones are left out.
+    tasks.sort_by_key(|task| {
+        let is_lazy = matches!(task.placement, Placement::Lazy { .. });
+        (is_lazy, task.sites.first().map(|&site| facts.sites[site].at))
+    });
     Plan { tasks }
 }
 
-fn plan_group(facts: &Facts, flow: &Flow<'_>, group: &Group) -> TaskPlan {
-    let placement = match place_statically(facts, flow, group) {
-        Ok(task) => Placement::Static(task),
-        Err((reason, place)) => Placement::Lazy { reason, place },
-    };
-    task_plan(facts, group.sites.clone(), placement)
+struct Planner<'a> {
+    function: Function<'a>,
+    facts: &'a Facts,
+    inner: &'a InnerTasks,
 }
 
-fn task_plan(facts: &Facts, sites: Vec<usize>, placement: Placement) -> TaskPlan {
-    let all = || sites.iter().map(|&site| &facts.sites[site]);
-    let is_allocation = |site: &&Site| matches!(site.kind, SiteKind::Allocation { .. });
-    let place = all().find(is_allocation).or_else(|| all().next()).and_then(|site| site.place.clone());
-    let launches = all().filter(|site| matches!(site.kind, SiteKind::Launch { .. })).count();
-    TaskPlan { place, launch_sites: u32::try_from(launches).unwrap_or(u32::MAX), sites, placement }
-}
+impl<'a> Planner<'a> {
+    /// The function called by the root in which all sites of a group lie; `None` if there is no such one.
+    fn home(&self, group: &Group) -> Option<FrameId> {
+        let mut homes = group.sites.iter().map(|&site| {
+            let frame = self.facts.frame(self.facts.sites[site].at);
+            self.facts.callers(frame).filter(|&frame| frame != FrameId::ROOT).last()
+        });
+        let first = homes.next()??;
+        homes.all(|home| home == Some(first)).then_some(first)
+    }
 
-/// One lazy task for the launches and allocations that concern no buffer of this function.
-fn plan_rest(facts: &Facts) -> Option<TaskPlan> {
-    let reason = |site: &Site| match &site.kind {
-        SiteKind::ForeignAllocation { into } => Some(LazyReason::ForeignAllocation { into: into.clone() }),
-        SiteKind::Launch { buffers, foreign: Some(buffer), .. } if buffers.is_empty() => {
-            Some(LazyReason::ForeignBuffer { buffer: buffer.clone() })
+    /// Whether a group is the root's to plan: a group within one called function is that function's, unless the root
+    /// can place it and the function could not.
+    fn is_own(&self, group: &Group) -> bool {
+        let Some(home) = self.home(group) else { return true };
+        let root = self.facts.frames[FrameId::ROOT.index()].function;
+        if self.facts.frames[home.index()].function == root {
+            return false;
         }
-        _ => None,
-    };
-    let sites: Vec<_> = (0..facts.sites.len()).filter(|&site| reason(&facts.sites[site]).is_some()).collect();
-    let first = &facts.sites[*sites.first()?];
-    let placement = Placement::Lazy { reason: reason(first)?, place: first.place.clone() };
-    Some(task_plan(facts, sites, placement))
-}
-
-type Refusal = (LazyReason, Option<Place>);
-
-fn place_statically(facts: &Facts, flow: &Flow<'_>, group: &Group) -> Result<StaticTask, Refusal> {
-    let sites: Vec<&Site> = group.sites.iter().map(|&site| &facts.sites[site]).collect();
-    check_sites(&sites)?;
-    let begin = begin_point(flow, &sites)?;
-    check_allocations(flow, &sites, begin)?;
-    let (sizes, reloads) = sizes_at(facts, flow, &sites, begin)?;
-    let activity = Activity::new(facts, flow, group, begin);
-    let exact =
-        allocations(&sites).all(|(site, _)| flow.post_dominance.dominates(site.at.block, begin.block));
-    Ok(StaticTask {
-        begin,
-        sizes,
-        reloads,
-        exact,
-        all_launched: activity.all_launched(),
-        ends: activity.ends(),
-        ends_at_return: activity.outlives_frees(),
-    })
-}
-
-fn allocations<'a>(sites: &'a [&'a Site]) -> impl Iterator<Item = (&'a Site, &'a Expr)> {
-    sites.iter().filter_map(|site| match &site.kind {
-        SiteKind::Allocation { size, .. } => Some((*site, size)),
-        _ => None,
-    })
-}
-
-/// Refuses tasks that another function may have a part in.
-fn check_sites(sites: &[&Site]) -> Result<(), Refusal> {
-    for site in sites {
-        let reason = match &site.kind {
-            SiteKind::Launch { foreign: Some(buffer), .. } => {
-                LazyReason::ForeignBuffer { buffer: buffer.clone() }
-            }
-            SiteKind::Escape { kind, .. } => LazyReason::Escape { kind: kind.clone() },
-            _ => continue,
+        let is_placed_inside = |&site: &usize| {
+            let site = &self.facts.sites[site];
+            !matches!(site.kind, SiteKind::Allocation { .. } | SiteKind::Launch { .. })
+                || self.facts.callers(self.facts.frame(site.at)).any(|frame| {
+                    let tasks = self.inner.get(&self.facts.frames[frame.index()].function);
+                    tasks.is_some_and(|tasks| tasks.iter().any(|task| task.sites.contains(&site.origin)))
+                })
         };
-        return Err((reason, site.place.clone()));
+        !group.sites.iter().all(is_placed_inside) && self.place_statically(group).is_ok()
     }
-    let place = || sites.first().and_then(|site| site.place.clone());
-    if !sites.iter().any(|site| matches!(site.kind, SiteKind::Launch { .. })) {
-        return Err((LazyReason::NoLaunchHere, place()));
-    }
-    if allocations(sites).next().is_none() {
-        return Err((LazyReason::NoAllocationHere, place()));
-    }
-    Ok(())
-}
 
-/// The last point that every path to an allocation or launch passes, outside every loop.
-fn begin_point(flow: &Flow<'_>, sites: &[&Site]) -> Result<Point, Refusal> {
-    let uses =
-        sites.iter().filter(|s| matches!(s.kind, SiteKind::Allocation { .. } | SiteKind::Launch { .. }));
-    let unreachable = || (LazyReason::Unreachable, sites.first().and_then(|site| site.place.clone()));
-    let mut block = flow.dominance.nearest_common(uses.map(|site| site.at.block)).ok_or_else(unreachable)?;
-    while flow.in_cycle(block) {
-        block = flow.dominance.immediate(block).ok_or_else(unreachable)?;
+    fn place_statically(&self, group: &Group) -> Result<(Placed<'a>, Requirement), Refusal> {
+        let placed = self.function.place(group)?;
+        let requirement = self.function.requirement(&placed.liveness, placed.begin)?;
+        Ok((placed, requirement))
     }
-    let first_here = sites.iter().map(|site| site.at).filter(|at| at.block == block).min();
-    Ok(first_here.unwrap_or_else(|| flow.terminator(block)))
-}
 
-fn check_allocations(flow: &Flow<'_>, sites: &[&Site], begin: Point) -> Result<(), Refusal> {
-    let all: Vec<_> = allocations(sites).map(|(site, _)| site).collect();
-    for (index, site) in all.iter().enumerate() {
-        if flow.in_cycle(site.at.block) {
-            return Err((LazyReason::AllocationInLoop, site.place.clone()));
+    /// `None` for handles that no task uses.
+    fn plan_group(&self, group: &Group) -> Option<TaskPlan> {
+        let place = || group.sites.first().and_then(|&site| self.facts.sites[site].place.clone());
+        let refuse =
+            |reason| Some(self.task_plan(group.sites.clone(), Placement::Lazy { reason, place: place() }));
+        let has_memory = !self.function.allocations(group).is_empty();
+        match (self.function.has_launch(group), has_memory) {
+            (false, false) => return None,
+            (false, true) => return refuse(LazyReason::NoLaunchHere),
+            (true, false) => {
+                let reason = match self.function.place(group) {
+                    Err((reason @ LazyReason::ForeignBuffer { .. }, _)) => reason,
+                    _ => LazyReason::NoAllocationHere,
+                };
+                return refuse(reason);
+            }
+            (true, true) => {}
         }
-        let excludes = |other: &&Site| !flow.reaches(site.at, other.at) && !flow.reaches(other.at, site.at);
-        if all[..index].iter().any(excludes) {
-            return Err((LazyReason::ExclusiveAllocations, site.place.clone()));
-        }
+        let placement = match self.place_statically(group) {
+            Ok((placed, requirement)) => {
+                let (requirement, covered) = self.cover(&placed, requirement);
+                Placement::Static(self.function.finish(&placed, requirement, covered))
+            }
+            Err((reason, place)) => Placement::Lazy { reason, place },
+        };
+        Some(self.task_plan(group.sites.clone(), placement))
     }
-    match sites.iter().find(|site| !flow.point_dominates(begin, site.at)) {
-        Some(site) => Err((LazyReason::PartlyConditional, site.place.clone())),
-        None => Ok(()),
-    }
-}
 
-/// The sizes as they can be computed at `begin`, with the leaves to load again there.
-fn sizes_at(
-    facts: &Facts,
-    flow: &Flow<'_>,
-    sites: &[&Site],
-    begin: Point,
-) -> Result<(Vec<Expr>, Vec<LeafId>), Refusal> {
-    let mut sizes = Vec::new();
-    let mut reloads = Vec::new();
-    for (site, size) in allocations(sites) {
-        for id in size.leaves() {
-            let leaf = &facts.leaves[id.index()];
-            match availability(flow, &leaf.source, begin) {
-                Availability::Known => {}
-                Availability::Reload => reloads.push(id),
-                Availability::Late => {
-                    let reason = LazyReason::SizeKnownLate { leaf: leaf.description.clone() };
-                    return Err((reason, site.place.clone()));
+    fn task_plan(&self, sites: Vec<usize>, placement: Placement) -> TaskPlan {
+        let all = || sites.iter().map(|&site| &self.facts.sites[site]);
+        let is_allocation = |site: &&Site| matches!(site.kind, SiteKind::Allocation { .. });
+        let place = all().find(is_allocation).or_else(|| all().next()).and_then(|site| site.place.clone());
+        let launches = all().filter(|site| matches!(site.kind, SiteKind::Launch { .. })).count();
+        TaskPlan { place, launch_sites: u32::try_from(launches).unwrap_or(u32::MAX), sites, placement }
+    }
+
+    /// Adds to a requirement what tasks of called functions need while this one is active, as far as it is known at its
+    /// begin. The others extend the task when they begin.
+    fn cover(&self, placed: &Placed<'a>, own: Requirement) -> (Requirement, Vec<TaskRef>) {
+        let activity =
+            Activity::new(self.facts, self.function.flow, &placed.liveness, &placed.group, placed.begin);
+        let mut within: BTreeMap<TaskRef, Vec<usize>> = BTreeMap::new();
+        for (frame, facts) in (0_u32..).map(FrameId).zip(&self.facts.frames).skip(1) {
+            for task in self.inner.get(&facts.function).into_iter().flatten() {
+                if self.point_in(frame, task.begin).is_some_and(|begin| activity.is_active(begin)) {
+                    within.entry(task.task).or_default().extend(self.sites_of(frame, task));
                 }
             }
         }
-        sizes.push(size.clone());
-    }
-    reloads.sort_unstable();
-    reloads.dedup();
-    Ok((sizes, reloads))
-}
-
-enum Availability {
-    Known,
-    Reload,
-    Late,
-}
-
-fn availability(flow: &Flow<'_>, source: &LeafSource, begin: Point) -> Availability {
-    let runs_before = |at: Point| at != begin && flow.point_dominates(at, begin);
-    match source {
-        LeafSource::Argument => Availability::Known,
-        LeafSource::Instruction(at) | LeafSource::Memory { at, .. } if runs_before(*at) => {
-            Availability::Known
-        }
-        LeafSource::Instruction(_) => Availability::Late,
-        LeafSource::Memory { at, clobbers } => {
-            let between = |clobber: &Point| {
-                (*clobber == begin || flow.reaches(begin, *clobber)) && (flow.reaches(*clobber, *at))
+        let (mut found, mut covered) = (own, Vec::new());
+        let mut sites = placed.group.sites.clone();
+        for (task, inside) in within {
+            let mut all = [sites.clone(), inside.clone()].concat();
+            all.sort_unstable();
+            all.dedup();
+            let liveness = Liveness::new(self.facts, &all);
+            let grows = |&site: &usize| {
+                liveness.accumulates(site) && self.function.flow.in_cycle(self.facts.sites[site].at.block)
             };
-            let same = flow.point_dominates(begin, *at) && !clobbers.iter().any(between);
-            if same { Availability::Reload } else { Availability::Late }
+            if inside.iter().any(grows) {
+                continue;
+            }
+            if let Ok(requirement) = self.function.requirement(&liveness, placed.begin) {
+                (found, sites) = (requirement, all);
+                covered.push(task);
+            }
         }
+        (found, covered)
     }
-}
 
-/// Two groups, lower index first, that can both be placed statically and whose active parts overlap.
-fn overlapping(facts: &Facts, flow: &Flow<'_>, groups: &[Group]) -> Option<(usize, usize)> {
-    let begins: Vec<Option<Point>> =
-        groups.iter().map(|group| place_statically(facts, flow, group).ok().map(|task| task.begin)).collect();
-    for (a, begin) in begins.iter().enumerate() {
-        let Some(begin) = *begin else { continue };
-        let activity = Activity::new(facts, flow, &groups[a], begin);
-        let touches = |b: usize| {
-            let mut points = groups[b].sites.iter().map(|&site| facts.sites[site].at).chain(begins[b]);
-            points.any(|point| activity.is_active(point))
-        };
-        if let Some(b) = (0..groups.len()).find(|&b| b != a && begins[b].is_some() && touches(b)) {
-            return Some((a.min(b), a.max(b)));
-        }
+    /// A point of a frame's function in the graph.
+    fn point_in(&self, frame: FrameId, point: Point) -> Option<Point> {
+        let position = self.facts.blocks.iter().position(|block| {
+            block.frame == frame
+                && block.origin == point.block
+                && (block.first..block.end).contains(&point.position)
+        })?;
+        Some(Point { block: crate::facts::BlockId::from_index(position), position: point.position })
     }
-    None
+
+    fn sites_of(&self, frame: FrameId, task: &InnerTask) -> Vec<usize> {
+        let is_inside = |site: &Site| {
+            task.sites.contains(&site.origin)
+                && self.facts.callers(self.facts.frame(site.at)).any(|caller| caller == frame)
+        };
+        (0..self.facts.sites.len()).filter(|&site| is_inside(&self.facts.sites[site])).collect()
+    }
+
+    /// One lazy task for the launches and allocations of the function itself that concern no buffer of it.
+    fn plan_rest(&self) -> Option<TaskPlan> {
+        let reason = |site: &Site| match &site.kind {
+            _ if self.facts.frame(site.at) != FrameId::ROOT => None,
+            SiteKind::ForeignAllocation { into } => {
+                Some(LazyReason::ForeignAllocation { into: into.clone() })
+            }
+            SiteKind::Launch { buffers, foreign: Some(buffer), .. } if buffers.is_empty() => {
+                Some(LazyReason::ForeignBuffer { buffer: buffer.clone() })
+            }
+            _ => None,
+        };
+        let all = 0..self.facts.sites.len();
+        let sites: Vec<_> = all.filter(|&site| reason(&self.facts.sites[site]).is_some()).collect();
+        let first = &self.facts.sites[*sites.first()?];
+        let placement = Placement::Lazy { reason: reason(first)?, place: first.place.clone() };
+        Some(self.task_plan(sites, placement))
+    }
+
+    /// Two groups, lower index first, that can both be placed and whose active parts overlap; one of them launches.
+    fn overlapping(&self, groups: &[Group]) -> Option<(usize, usize)> {
+        let placed: Vec<Option<Placed<'_>>> =
+            groups.iter().map(|group| self.place_statically(group).ok().map(|(placed, _)| placed)).collect();
+        for (a, own) in placed.iter().enumerate() {
+            let Some(own) = own else { continue };
+            let activity =
+                Activity::new(self.facts, self.function.flow, &own.liveness, &groups[a], own.begin);
+            let touches = |b: usize| {
+                let Some(other) = &placed[b] else { return false };
+                let launches = self.function.has_launch(&groups[a]) || self.function.has_launch(&groups[b]);
+                let mut points = groups[b].sites.iter().map(|&site| self.facts.sites[site].at);
+                launches && (activity.is_active(other.begin) || points.any(|point| activity.is_active(point)))
+            };
+            if let Some(b) = (0..groups.len()).find(|&b| b != a && touches(b)) {
+                return Some((a.min(b), a.max(b)));
+            }
+        }
+        None
+    }
 }

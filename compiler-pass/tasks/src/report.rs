@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::expr::Expr;
 use crate::facts::{Facts, Place, SiteKind};
 use crate::plan::{Placement, Plan, TaskPlan};
 
@@ -164,6 +165,19 @@ impl TaskReport {
     }
 }
 
+/// The largest of the sums, each in the terms of the source's values.
+fn requirement_of(facts: &Facts, sums: &[Vec<Expr>]) -> String {
+    let sum = |terms: &Vec<Expr>| {
+        let terms: Vec<_> = terms.iter().map(|size| size.describe(&facts.leaves)).collect();
+        terms.join(" + ")
+    };
+    let all: Vec<_> = sums.iter().map(sum).collect();
+    match &all[..] {
+        [only] => only.clone(),
+        _ => format!("max({})", all.join(", ")),
+    }
+}
+
 fn kernels_of(facts: &Facts, task: &TaskPlan) -> Vec<String> {
     let mut kernels: Vec<String> = Vec::new();
     for &site in &task.sites {
@@ -178,16 +192,13 @@ fn kernels_of(facts: &Facts, task: &TaskPlan) -> Vec<String> {
 
 fn outcome_of(facts: &Facts, task: &TaskPlan, site: u64) -> Outcome {
     match &task.placement {
-        Placement::Static(found) => {
-            let terms: Vec<_> = found.sizes.iter().map(|size| size.describe(&facts.leaves)).collect();
-            Outcome::Static {
-                site: format!("{site:#018x}"),
-                bytes: terms.join(" + "),
-                exact: found.exact,
-                allocations: found.sizes.len(),
-                ends_at_return: found.ends_at_return,
-            }
-        }
+        Placement::Static(found) => Outcome::Static {
+            site: format!("{site:#018x}"),
+            bytes: requirement_of(facts, &found.sums),
+            exact: found.exact,
+            allocations: found.allocations,
+            ends_at_return: found.ends_at_return,
+        },
         Placement::Lazy { reason, place } => Outcome::Lazy { reason: reason.to_string(), at: place.clone() },
     }
 }

@@ -1,5 +1,7 @@
 //! Dominators against the definition: a block dominates another if deleting it cuts every path from the root.
 
+mod support;
+
 use eager_tasks::dominance::Dominance;
 use eager_tasks::{BlockFacts, BlockId, Exit};
 use proptest::prelude::*;
@@ -8,16 +10,13 @@ fn graph() -> impl Strategy<Value = Vec<BlockFacts>> {
     (1_usize..9).prop_flat_map(|len| {
         proptest::collection::vec((proptest::collection::vec(0..len, 0..3), any::<bool>()), len).prop_map(
             |blocks| {
-                let block = |(successors, returns): (Vec<usize>, bool)| BlockFacts {
-                    exit: successors.is_empty().then_some(if returns {
-                        Exit::Return
-                    } else {
-                        Exit::NoReturn
-                    }),
-                    successors: successors.into_iter().map(BlockId::from_index).collect(),
-                    len: 1,
+                let block = |(index, (successors, returns)): (usize, (Vec<usize>, bool))| {
+                    let exit = if returns { Exit::Return } else { Exit::NoReturn };
+                    let exit = successors.is_empty().then_some(exit);
+                    let successors = successors.into_iter().map(BlockId::from_index).collect();
+                    support::block(index, successors, exit, 1)
                 };
-                blocks.into_iter().map(block).collect()
+                blocks.into_iter().enumerate().map(block).collect()
             },
         )
     })

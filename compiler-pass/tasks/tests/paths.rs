@@ -1,9 +1,8 @@
 //! Every static plan holds on every path: random functions, random walks through them, and a machine that watches.
 
-use eager_tasks::{
-    BlockFacts, BlockId, BufferFacts, BufferId, Exit, Expr, Facts, Placement, Point, Site, SiteKind, Spot,
-    StaticTask, plan,
-};
+mod support;
+
+use eager_tasks::{BlockId, BufferId, Exit, Expr, Facts, Placement, Point, SiteKind, Spot, StaticTask, plan};
 use proptest::prelude::*;
 
 const BLOCK_LEN: u32 = 4;
@@ -12,10 +11,19 @@ const STEPS_MAX: usize = 60;
 fn site_kind(choice: u8) -> Option<SiteKind> {
     let buffer = BufferId(u32::from(choice % 2));
     match choice / 2 {
-        0 => Some(SiteKind::Allocation { buffer, size: Expr::Const { value: 64, bits: 64 } }),
-        1 => Some(SiteKind::Launch { kernel: None, buffers: vec![BufferId(0), BufferId(1)], foreign: None }),
+        0 => Some(SiteKind::Allocation {
+            call: "cudaMalloc".to_owned(),
+            buffer,
+            size: Some(Expr::Const { value: 64, bits: 64 }),
+        }),
+        1 => Some(SiteKind::Launch {
+            kernel: None,
+            buffers: vec![BufferId(0), BufferId(1)],
+            foreign: None,
+            geometry: None,
+        }),
         2 => Some(SiteKind::Free { buffers: vec![buffer], exact: true }),
-        3 => Some(SiteKind::Access { call: "cudaMemcpy".to_owned(), buffers: vec![buffer] }),
+        3 => Some(SiteKind::Access { call: "cudaMemcpy".to_owned(), buffers: vec![buffer], joins: false }),
         _ => None,
     }
 }
@@ -31,19 +39,13 @@ fn facts() -> impl Strategy<Value = Facts> {
         proptest::collection::vec((block, proptest::collection::vec(0_u8..14, BLOCK_LEN as usize)), 2..8);
     blocks.prop_map(|blocks| {
         let len = blocks.len();
-        let mut facts = Facts {
-            function: "f".to_owned(),
-            blocks: Vec::new(),
-            buffers: vec![BufferFacts { alias_class: 0 }, BufferFacts { alias_class: 1 }],
-            leaves: Vec::new(),
-            sites: Vec::new(),
-        };
+        let mut facts = support::function(Vec::new(), 2, Vec::new());
         for (index, ((forward, back, returns), choices)) in blocks.into_iter().enumerate() {
             let forward = forward.into_iter().map(|by| index + by).filter(|&to| to < len);
             let back = back.filter(|&to| to > 0 && to <= index);
             let successors: Vec<_> = forward.chain(back).map(BlockId::from_index).collect();
             let exit = successors.is_empty().then_some(if returns { Exit::Return } else { Exit::NoReturn });
-            facts.blocks.push(BlockFacts { successors, exit, len: BLOCK_LEN });
+            facts.blocks.push(support::block(index, successors, exit, BLOCK_LEN));
             for (position, choice) in (0..).zip(choices) {
                 let at = Point { block: BlockId::from_index(index), position };
                 let is_first = index == 0 && position == 0;
@@ -52,7 +54,7 @@ fn facts() -> impl Strategy<Value = Facts> {
                 let is_exit = exit.is_some() && position + 1 == BLOCK_LEN;
                 let in_first_or_later = !matches!(kind, Some(SiteKind::Allocation { .. })) || index < 2;
                 if let Some(kind) = kind.filter(|_| in_first_or_later && !is_exit) {
-                    facts.sites.push(Site { at, place: None, kind });
+                    facts.sites.push(support::site(at, kind));
                 }
             }
         }
@@ -92,7 +94,7 @@ fn walk(facts: &Facts, sites: &[usize], task: &StaticTask, choices: &[u8]) {
     let mut block = BlockId(0);
     for step in 0..STEPS_MAX {
         let current = &facts.blocks[block.index()];
-        for position in 0..current.len {
+        for position in 0..current.end {
             let at = Point { block, position };
             watch.at_spot(task, Spot::Before(at));
             for &site in sites.iter().filter(|&&site| facts.sites[site].at == at) {

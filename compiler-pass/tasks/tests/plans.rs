@@ -1,40 +1,12 @@
 //! What the planner decides on small functions, each for one reason.
 
+mod support;
+
 use eager_tasks::{
-    BlockFacts, BlockId, BufferFacts, BufferId, EscapeKind, Exit, Expr, Facts, LazyReason, Leaf, LeafId,
-    LeafSource, Placement, Plan, Point, Report, Site, SiteKind, Spot, plan,
+    BlockId, BufferId, BufferKind, EscapeKind, Exit, Expr, Facts, ForeignBuffer, LazyReason, LeafId,
+    LeafSource, Placement, Plan, Report, SiteKind, Spot, plan,
 };
-
-fn at(block: u32, position: u32) -> Point {
-    Point { block: BlockId(block), position }
-}
-
-fn block(successors: &[u32]) -> BlockFacts {
-    let successors: Vec<_> = successors.iter().copied().map(BlockId).collect();
-    BlockFacts { exit: successors.is_empty().then_some(Exit::Return), successors, len: 10 }
-}
-
-fn allocation(point: Point, buffer: u32, size: Expr) -> Site {
-    Site { at: point, place: None, kind: SiteKind::Allocation { buffer: BufferId(buffer), size } }
-}
-
-fn bytes(value: u64) -> Expr {
-    Expr::Const { value, bits: 64 }
-}
-
-fn launch(point: Point, buffers: &[u32]) -> Site {
-    let buffers = buffers.iter().copied().map(BufferId).collect();
-    Site { at: point, place: None, kind: SiteKind::Launch { kernel: None, buffers, foreign: None } }
-}
-
-fn free(point: Point, buffer: u32) -> Site {
-    Site { at: point, place: None, kind: SiteKind::Free { buffers: vec![BufferId(buffer)], exact: true } }
-}
-
-fn function(blocks: Vec<BlockFacts>, buffers: u32, sites: Vec<Site>) -> Facts {
-    let buffers = (0..buffers).map(|alias_class| BufferFacts { alias_class }).collect();
-    Facts { function: "f".to_owned(), blocks, buffers, leaves: Vec::new(), sites }
-}
+use support::{allocation, at, blocks, bytes, free, function, launch, leaf, site};
 
 fn only(plan: Plan) -> Placement {
     let [task] = plan.tasks.try_into().expect("one task");
@@ -51,7 +23,7 @@ fn lazy_reason(facts: &Facts) -> LazyReason {
 #[test]
 fn straight_line_is_static() {
     let sites = vec![allocation(at(0, 1), 0, bytes(8)), launch(at(0, 3), &[0]), free(at(0, 5), 0)];
-    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 1, sites))) else { panic!("lazy") };
+    let Placement::Static(task) = only(plan(&function(blocks(&[&[]]), 1, sites))) else { panic!("lazy") };
     assert_eq!(task.begin, at(0, 1));
     assert_eq!(task.all_launched, [Spot::Before(at(0, 4))]);
     assert_eq!(task.ends, [Spot::Before(at(0, 6))]);
@@ -67,8 +39,8 @@ fn kernels_that_share_a_buffer_are_one_task() {
         launch(at(0, 3), &[0, 1]),
         launch(at(0, 4), &[1, 2]),
     ];
-    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 3, sites))) else { panic!("lazy") };
-    assert_eq!(task.sizes, [bytes(1), bytes(2), bytes(4)]);
+    let Placement::Static(task) = only(plan(&function(blocks(&[&[]]), 3, sites))) else { panic!("lazy") };
+    assert_eq!(task.sums, [[bytes(1), bytes(2), bytes(4)]]);
 }
 
 #[test]
@@ -81,15 +53,15 @@ fn allocation_after_the_first_kernel_counts_from_the_begin() {
         free(at(0, 4), 0),
         free(at(0, 5), 1),
     ];
-    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 2, sites))) else { panic!("lazy") };
-    assert_eq!((task.begin, task.sizes.len()), (at(0, 0), 2));
+    let Placement::Static(task) = only(plan(&function(blocks(&[&[]]), 2, sites))) else { panic!("lazy") };
+    assert_eq!((task.begin, task.sums[0].len()), (at(0, 0), 2));
     assert_eq!(task.ends, [Spot::Before(at(0, 6))]);
 }
 
 #[test]
 fn buffer_that_is_never_freed_ends_at_the_return() {
     let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(0, 1), &[0])];
-    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 1, sites))) else { panic!("lazy") };
+    let Placement::Static(task) = only(plan(&function(blocks(&[&[]]), 1, sites))) else { panic!("lazy") };
     assert_eq!(task.ends, [Spot::Before(at(0, 9))]);
     assert!(task.ends_at_return);
 }
@@ -102,14 +74,14 @@ fn second_allocation_into_one_variable_leaks_the_first() {
         launch(at(0, 2), &[0]),
         free(at(0, 3), 0),
     ];
-    let Placement::Static(task) = only(plan(&function(vec![block(&[])], 1, sites))) else { panic!("lazy") };
-    assert_eq!(task.sizes, [bytes(1), bytes(2)]);
+    let Placement::Static(task) = only(plan(&function(blocks(&[&[]]), 1, sites))) else { panic!("lazy") };
+    assert_eq!(task.sums, [[bytes(1), bytes(2)]]);
     assert!(task.ends_at_return, "the first pointer is lost, so one free does not free all");
 }
 
 #[test]
 fn launch_in_a_loop_is_all_launched_on_the_way_out() {
-    let blocks = vec![block(&[1]), block(&[1, 2]), block(&[])];
+    let blocks = blocks(&[&[1], &[1, 2], &[]]);
     let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(1, 3), &[0]), free(at(2, 2), 0)];
     let Placement::Static(task) = only(plan(&function(blocks, 1, sites))) else { panic!("lazy") };
     assert_eq!(task.all_launched, [Spot::OnEdge { from: BlockId(1), to: BlockId(2) }]);
@@ -117,7 +89,7 @@ fn launch_in_a_loop_is_all_launched_on_the_way_out() {
 
 #[test]
 fn path_into_exit_needs_no_end() {
-    let mut blocks = vec![block(&[1, 2]), block(&[]), block(&[])];
+    let mut blocks = blocks(&[&[1, 2], &[], &[]]);
     blocks[1].exit = Some(Exit::NoReturn);
     let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(2, 1), &[0]), free(at(2, 2), 0)];
     let Placement::Static(task) = only(plan(&function(blocks, 1, sites))) else { panic!("lazy") };
@@ -128,29 +100,106 @@ fn path_into_exit_needs_no_end() {
 
 #[test]
 fn allocation_in_a_loop_is_lazy() {
-    let blocks = vec![block(&[1]), block(&[1, 2]), block(&[])];
+    let blocks = blocks(&[&[1], &[1, 2], &[]]);
     let sites = vec![allocation(at(1, 0), 0, bytes(1)), launch(at(1, 3), &[0])];
     assert_eq!(lazy_reason(&function(blocks, 1, sites)), LazyReason::AllocationInLoop);
 }
 
 #[test]
-fn buffers_on_paths_that_exclude_each_other_are_lazy() {
-    let blocks = vec![block(&[1, 2]), block(&[3]), block(&[3]), block(&[])];
-    let sites =
-        vec![allocation(at(1, 0), 0, bytes(1)), allocation(at(2, 0), 0, bytes(2)), launch(at(3, 3), &[0])];
-    assert_eq!(lazy_reason(&function(blocks, 1, sites)), LazyReason::ExclusiveAllocations);
+fn buffers_on_paths_that_exclude_each_other_need_the_larger_of_the_two() {
+    let blocks = blocks(&[&[1, 2], &[3], &[3], &[]]);
+    let sites = vec![
+        allocation(at(0, 1), 1, bytes(4)),
+        allocation(at(1, 0), 0, bytes(1)),
+        allocation(at(2, 0), 0, bytes(2)),
+        launch(at(3, 3), &[0, 1]),
+        free(at(3, 4), 0),
+        free(at(3, 5), 1),
+    ];
+    let Placement::Static(task) = only(plan(&function(blocks, 2, sites))) else { panic!("lazy") };
+    assert_eq!(task.sums, [[bytes(4), bytes(1)], [bytes(4), bytes(2)]]);
+    assert!(!task.exact && !task.reuses && !task.ends_at_return);
+}
+
+#[test]
+fn memory_that_is_freed_before_more_is_allocated_counts_once() {
+    let sites = vec![
+        allocation(at(0, 0), 0, bytes(1)),
+        allocation(at(0, 1), 1, bytes(2)),
+        launch(at(0, 2), &[0, 1]),
+        free(at(0, 3), 1),
+        allocation(at(0, 4), 1, bytes(8)),
+        launch(at(0, 5), &[0, 1]),
+        free(at(0, 6), 1),
+        free(at(0, 7), 0),
+    ];
+    let Placement::Static(task) = only(plan(&function(blocks(&[&[]]), 2, sites))) else { panic!("lazy") };
+    assert_eq!(task.sums, [[bytes(1), bytes(2)], [bytes(1), bytes(8)]]);
+    assert!(task.reuses && task.allocations == 3);
+}
+
+#[test]
+fn buffer_of_each_round_of_a_loop_is_allocated_once_at_a_time() {
+    let blocks = blocks(&[&[1], &[1, 2], &[]]);
+    let sites = vec![
+        allocation(at(0, 0), 0, bytes(1)),
+        allocation(at(1, 0), 1, bytes(2)),
+        launch(at(1, 3), &[0, 1]),
+        free(at(1, 4), 1),
+        free(at(2, 0), 0),
+    ];
+    let Placement::Static(task) = only(plan(&function(blocks, 2, sites))) else { panic!("lazy") };
+    assert_eq!(task.sums, [[bytes(1), bytes(2)]]);
+    assert!(task.reuses, "the second round allocates what the first freed");
+}
+
+#[test]
+fn size_that_cannot_be_computed_is_lazy() {
+    let kind = SiteKind::Allocation { call: "cudaMallocArray".to_owned(), buffer: BufferId(0), size: None };
+    let sites = vec![site(at(0, 0), kind), launch(at(0, 1), &[0])];
+    let reason = lazy_reason(&function(blocks(&[&[]]), 1, sites));
+    assert_eq!(reason, LazyReason::SizeUnknown { call: "cudaMallocArray".to_owned() });
+}
+
+#[test]
+fn stream_of_a_launch_belongs_to_its_task() {
+    let sites = vec![
+        allocation(at(0, 0), 1, bytes(0)),
+        allocation(at(0, 3), 0, bytes(1)),
+        launch(at(0, 4), &[0, 1]),
+        free(at(0, 5), 0),
+    ];
+    let mut facts = function(blocks(&[&[]]), 2, sites);
+    facts.buffers[1] = support::buffer(BufferKind::Handle);
+    let Placement::Static(task) = only(plan(&facts)) else { panic!("lazy") };
+    assert_eq!((task.begin, task.sums), (at(0, 0), vec![vec![bytes(1)]]));
+    assert_eq!(task.ends, [Spot::Before(at(0, 6))]);
+}
+
+#[test]
+fn buffer_in_a_global_is_the_functions_own_if_it_does_not_outlive_it() {
+    let sites = |end: bool| {
+        let all = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(0, 1), &[0]), free(at(0, 2), 0)];
+        all.into_iter().take(if end { 3 } else { 2 }).collect()
+    };
+    let holder = ForeignBuffer::Global { name: "g".to_owned() };
+    let shared = |end| {
+        let mut facts = function(blocks(&[&[]]), 1, sites(end));
+        facts.buffers[0].shared = Some(holder.clone());
+        facts
+    };
+    assert!(matches!(only(plan(&shared(true))), Placement::Static(_)));
+    assert_eq!(lazy_reason(&shared(false)), LazyReason::Outlives { holder: holder.clone() });
+    let main = Facts { function: "main".to_owned(), ..shared(false) };
+    assert!(matches!(only(plan(&main)), Placement::Static(_)), "main runs once");
 }
 
 #[test]
 fn escaping_pointer_is_lazy_and_says_to_whom() {
     let kind = EscapeKind::Call { callee: "solve".to_owned() };
     let escape = SiteKind::Escape { buffers: vec![BufferId(0)], kind: kind.clone() };
-    let sites = vec![
-        allocation(at(0, 0), 0, bytes(1)),
-        launch(at(0, 1), &[0]),
-        Site { at: at(0, 2), place: None, kind: escape },
-    ];
-    let reason = lazy_reason(&function(vec![block(&[])], 1, sites));
+    let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(0, 1), &[0]), site(at(0, 2), escape)];
+    let reason = lazy_reason(&function(blocks(&[&[]]), 1, sites));
     assert_eq!(reason, LazyReason::Escape { kind });
     assert!(reason.to_string().contains("given to solve"));
 }
@@ -161,8 +210,8 @@ fn sized_by(source: LeafSource) -> Facts {
         allocation(at(0, 6), 1, Expr::Leaf(LeafId(0))),
         launch(at(0, 8), &[0, 1]),
     ];
-    let mut facts = function(vec![block(&[])], 2, sites);
-    facts.leaves.push(Leaf { source, description: "n".to_owned() });
+    let mut facts = function(blocks(&[&[]]), 2, sites);
+    facts.leaves.push(leaf(source));
     facts
 }
 
@@ -177,10 +226,11 @@ fn size_computed_after_the_first_allocation_is_lazy() {
 
 #[test]
 fn memory_is_read_again_at_the_begin_unless_it_may_be_written_in_between() {
-    let kept = sized_by(LeafSource::Memory { at: at(0, 5), clobbers: vec![at(0, 0), at(0, 7)] });
+    let kept =
+        sized_by(LeafSource::Memory { at: at(0, 5), clobbers: vec![at(0, 0), at(0, 7)], is_loaded: true });
     let Placement::Static(task) = only(plan(&kept)) else { panic!("lazy") };
     assert_eq!(task.reloads, [LeafId(0)]);
-    let written = sized_by(LeafSource::Memory { at: at(0, 5), clobbers: vec![at(0, 3)] });
+    let written = sized_by(LeafSource::Memory { at: at(0, 5), clobbers: vec![at(0, 3)], is_loaded: true });
     assert_eq!(lazy_reason(&written), LazyReason::SizeKnownLate { leaf: "n".to_owned() });
 }
 
@@ -196,8 +246,8 @@ fn tasks_that_overlap_are_one_and_tasks_that_do_not_are_two() {
             free(at(0, 7), 1),
         ]
     };
-    assert_eq!(plan(&function(vec![block(&[])], 2, sites(2))).tasks.len(), 1);
-    assert_eq!(plan(&function(vec![block(&[])], 2, sites(4))).tasks.len(), 2);
+    assert_eq!(plan(&function(blocks(&[&[]]), 2, sites(2))).tasks.len(), 1);
+    assert_eq!(plan(&function(blocks(&[&[]]), 2, sites(4))).tasks.len(), 2);
 }
 
 #[test]

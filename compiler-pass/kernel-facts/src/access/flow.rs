@@ -55,10 +55,10 @@ impl Flow {
         let count = function.blocks.len();
         let successors = |index: usize| function.blocks[index].successors.iter().map(|block| block.index());
         let facts: Vec<BlockFacts> = (0..count)
-            .map(|index| BlockFacts {
-                successors: successors(index).map(Node::from_index).collect(),
-                exit: successors(index).next().is_none().then_some(Exit::Return),
-                len: 1,
+            .map(|index| {
+                let exit = successors(index).next().is_none().then_some(Exit::Return);
+                let successors = successors(index).map(Node::from_index).collect();
+                BlockFacts::whole(Node::from_index(index), successors, exit, 1)
             })
             .collect();
         let order = reverse_post_order(function);

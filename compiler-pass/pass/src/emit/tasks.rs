@@ -1,16 +1,15 @@
-//! Static tasks into calls: `eager_task_begin` with the computed size, `eager_all_launched`, `eager_task_end`.
+//! Static tasks into calls: `eager_task_begin` with the computed size and geometry, `eager_all_launched`, `eager_task_end`.
 //!
 //! Points refer to the snapshot that the reader took; instructions are only added, so they stay valid. Trap: where a
 //! task ends exactly where the next begins, the end must come first, so all begins are written after all ends.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 
-use eager_tasks::{BinaryOp, BlockId, CastOp, Expr, Point, Spot, StaticTask};
-use llvm_sys::LLVMOpcode;
+use eager_tasks::{BinaryOp, BlockId, CastOp, Expr, Facts, LeafId, Point, ReloadBase, Spot, StaticTask};
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
 use llvm_sys::prelude::*;
+use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 use super::constants::Constants;
 use crate::ir::{Block, Module, Value};
@@ -21,8 +20,15 @@ unsafe extern "C" {
 }
 
 /// Writes one function's static tasks; each with its site number.
-pub fn emit_tasks(module: Module<'_>, reading: &Reading<'_>, tasks: &[(u64, &StaticTask)]) {
-    let mut writer = Writer { module, reading, constants: Constants::new(module), on_edge: BTreeMap::new() };
+pub fn emit_tasks(
+    module: Module<'_>,
+    reading: &Reading<'_>,
+    globals: &[Value<'_>],
+    facts: &Facts,
+    tasks: &[(u64, &StaticTask)],
+) {
+    let constants = Constants::new(module);
+    let mut writer = Writer { module, reading, globals, facts, constants, on_edge: BTreeMap::new() };
     for (site, task) in tasks {
         for spot in &task.all_launched {
             writer.call(*spot, eager_abi::ALL_LAUNCHED, *site);
@@ -39,6 +45,8 @@ pub fn emit_tasks(module: Module<'_>, reading: &Reading<'_>, tasks: &[(u64, &Sta
 struct Writer<'a, 'm> {
     module: Module<'m>,
     reading: &'a Reading<'m>,
+    globals: &'a [Value<'m>],
+    facts: &'a Facts,
     constants: Constants<'m>,
     /// Where code on an edge goes, once the edge was asked for.
     on_edge: BTreeMap<(BlockId, BlockId), Vec<Value<'m>>>,
@@ -74,15 +82,15 @@ impl<'m> Writer<'_, 'm> {
     }
 
     /// An edge that is the only way into its target is the start of the target; the only way out of its source, the end
-    /// of the source; any other is split. Edges that LLVM cannot split (into landing pads with several ways in, from
-    /// indirect branches) fall back to the start of the target: a call too many there finds its task already ended.
+    /// of the source; any other is split. Edges that LLVM cannot split (from indirect branches) fall back to the start of
+    /// the target: a call too many there finds its task already ended.
     fn edge_places(&self, from: BlockId, to: BlockId) -> Vec<Value<'m>> {
         let (source, target) = (self.reading.blocks[from.index()], self.reading.blocks[to.index()]);
-        let ways_in: usize =
-            self.reading.facts.blocks.iter().map(|b| b.successors.iter().filter(|s| **s == to).count()).sum();
-        let ways_out = self.reading.facts.blocks[from.index()].successors.len();
+        let leads_there = |block: &Block<'m>| block.successors().iter().filter(|s| **s == target).count();
+        let ways_in: usize = target.predecessors().iter().map(leads_there).sum();
+        let ways_out = source.successors().len();
         let start = first_insertion_point(target);
-        if ways_in == 1 || starts_with_pad(target) {
+        if ways_in == 1 {
             return start.into_iter().collect();
         }
         if ways_out == 1 {
@@ -102,37 +110,61 @@ impl<'m> Writer<'_, 'm> {
 
     fn begin(&self, site: u64, task: &StaticTask) {
         let builder = Builder::before(self.module, self.instruction(task.begin));
-        let mut total = self.constants.u64(0);
-        for (index, size) in task.sizes.iter().enumerate() {
-            let bytes = self.size(&builder, size, task);
-            let bytes = builder.cast(CastOp::ZeroExtend, bytes, self.constants.int(64));
-            total = if index == 0 { bytes } else { builder.binary(BinaryOp::Add, total, bytes) };
-        }
+        let sums = task.sums.iter().map(|sum| self.sum(&builder, sum, task));
+        let total = sums.reduce(|a, b| builder.larger(a, b)).unwrap_or_else(|| self.constants.u64(0));
         let (long, int) = (self.constants.int(64), self.constants.int(32));
         let (ty, function) = self.constants.declare(eager_abi::TASK_BEGIN, &mut [long, long, long, int]);
-        let (blocks, threads) = (self.constants.u64(0), self.constants.u32(0));
+        let (blocks, threads) = match &task.geometry {
+            Some(geometry) => (
+                self.wide(&builder, &geometry.blocks, task),
+                builder.cast(CastOp::Truncate, self.wide(&builder, &geometry.threads, task), int),
+            ),
+            None => (self.constants.u64(0), self.constants.u32(0)),
+        };
         builder.call(ty, function, &mut [self.constants.u64(site), total, blocks, threads]);
     }
 
-    fn size(&self, builder: &Builder<'m>, size: &Expr, task: &StaticTask) -> LLVMValueRef {
-        match size {
+    fn sum(&self, builder: &Builder<'m>, terms: &[Expr], task: &StaticTask) -> LLVMValueRef {
+        let terms = terms.iter().map(|size| self.wide(builder, size, task));
+        terms.reduce(|a, b| builder.binary(BinaryOp::Add, a, b)).unwrap_or_else(|| self.constants.u64(0))
+    }
+
+    /// An expression in 64 bits.
+    fn wide(&self, builder: &Builder<'m>, expr: &Expr, task: &StaticTask) -> LLVMValueRef {
+        builder.cast(CastOp::ZeroExtend, self.value(builder, expr, task), self.constants.int(64))
+    }
+
+    fn value(&self, builder: &Builder<'m>, expr: &Expr, task: &StaticTask) -> LLVMValueRef {
+        match expr {
             Expr::Const { value, bits } => {
                 // SAFETY: the type is an integer type of the module's context.
                 unsafe { LLVMConstInt(self.constants.int(*bits), *value, 0) }
             }
-            Expr::Leaf(id) => {
-                let value = self.reading.leaves[id.index()];
-                if task.reloads.contains(id) { builder.repeat(value).raw() } else { value.raw() }
-            }
+            Expr::Leaf(id) => self.leaf(builder, *id, task),
             Expr::Cast { op, bits, arg } => {
-                let arg = self.size(builder, arg, task);
+                let arg = self.value(builder, arg, task);
                 builder.cast(*op, arg, self.constants.int(*bits))
             }
             Expr::Binary { op, args } => {
-                let (a, b) = (self.size(builder, &args.0, task), self.size(builder, &args.1, task));
+                let (a, b) = (self.value(builder, &args.0, task), self.value(builder, &args.1, task));
                 builder.binary(*op, a, b)
             }
         }
+    }
+
+    fn leaf(&self, builder: &Builder<'m>, id: LeafId, task: &StaticTask) -> LLVMValueRef {
+        let leaf = &self.facts.leaves[id.index()];
+        if let Some(reload) = leaf.reload.as_ref().filter(|_| task.reloads.contains(&id)) {
+            let base = match reload.base {
+                ReloadBase::Global(global) => Some(self.globals[global.index()]),
+                ReloadBase::Pointer(pointer) => self.reading.pointers[pointer.index()],
+            };
+            if let Some(base) = base {
+                return builder.load(base, reload.offset, self.constants, reload.bits);
+            }
+        }
+        let own = leaf.own.and_then(|own| self.reading.leaves[own.index()]);
+        own.expect("the planner uses leaves that are values or can be loaded").raw()
     }
 }
 
@@ -147,21 +179,6 @@ fn before_tail_call(instruction: Value<'_>) -> Value<'_> {
             && unsafe { LLVMGetTailCallKind(call.raw()) } == llvm_sys::LLVMTailCallKind::LLVMTailCallKindMustTail
     };
     previous.filter(is_must_tail).unwrap_or(instruction)
-}
-
-fn starts_with_pad(block: Block<'_>) -> bool {
-    let first = block.instructions().into_iter().find(|i| i.opcode() != Some(LLVMOpcode::LLVMPHI));
-    first.is_some_and(|first| {
-        matches!(
-            first.opcode(),
-            Some(
-                LLVMOpcode::LLVMLandingPad
-                    | LLVMOpcode::LLVMCleanupPad
-                    | LLVMOpcode::LLVMCatchPad
-                    | LLVMOpcode::LLVMCatchSwitch
-            )
-        )
-    })
 }
 
 fn first_insertion_point(block: Block<'_>) -> Option<Value<'_>> {
@@ -239,23 +256,30 @@ impl<'m> Builder<'m> {
         unsafe { LLVMBuildBinOp(self.raw, opcode, a, b, c"".as_ptr()) }
     }
 
-    /// Clones a load, and the constant steps of its address that are instructions, to this place.
-    fn repeat(&self, value: Value<'m>) -> Value<'m> {
-        let repeatable = matches!(value.opcode(), Some(LLVMOpcode::LLVMLoad | LLVMOpcode::LLVMGetElementPtr));
-        if !repeatable {
-            return value;
-        }
-        let address = value.operand(0).map(|address| self.repeat(address));
-        let name = CString::default();
-        // SAFETY: the clone is inserted before a live instruction; operand 0 is the address of both kinds, and its
-        // replacement is either the same value or a clone that stands before this one.
+    /// The larger of two numbers without sign.
+    fn larger(&self, a: LLVMValueRef, b: LLVMValueRef) -> LLVMValueRef {
+        // SAFETY: both are 64-bit integers.
         unsafe {
-            let clone = LLVMInstructionClone(value.raw());
-            LLVMInsertIntoBuilderWithName(self.raw, clone, name.as_ptr());
-            if let Some(address) = address {
-                LLVMSetOperand(clone, 0, address.raw());
-            }
-            Value::from_raw(clone).unwrap_or(value)
+            let is_larger = LLVMBuildICmp(self.raw, LLVMIntPredicate::LLVMIntUGT, a, b, c"".as_ptr());
+            LLVMBuildSelect(self.raw, is_larger, a, b, c"".as_ptr())
+        }
+    }
+
+    /// Loads an integer some bytes behind an address.
+    fn load(&self, base: Value<'m>, offset: i64, constants: Constants<'m>, bits: u32) -> LLVMValueRef {
+        // SAFETY: the base is an address that is known here, and the program itself loads this place as an integer of
+        // this width, or gives it to a call that does; an alignment of 1 is always right.
+        unsafe {
+            let mut index = [constants.u64(offset.cast_unsigned())];
+            let address = match offset {
+                0 => base.raw(),
+                _ => {
+                    LLVMBuildGEP2(self.raw, constants.int(8), base.raw(), index.as_mut_ptr(), 1, c"".as_ptr())
+                }
+            };
+            let load = LLVMBuildLoad2(self.raw, constants.int(bits), address, c"".as_ptr());
+            LLVMSetAlignment(load, 1);
+            load
         }
     }
 }

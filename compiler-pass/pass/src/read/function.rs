@@ -1,66 +1,53 @@
-//! One function into facts: its graph, its GPU calls, and where its device pointers go.
+//! One function into [`Function`]: its graph, and what it does with pointers and with the device.
 //!
-//! Two walks: the first learns which slots hold which buffers, the second names the sites. Trap: a kernel launch is the
-//! call of clang's host stub, not `cudaLaunchKernel`, which sits inside the stub and knows no variables.
+//! Nothing is decided here. Trap: a kernel launch is the call of the kernel's host stub, not `cudaLaunchKernel`, which
+//! sits inside the stub and knows no variables.
 
 use std::collections::BTreeMap;
 
-use eager_tasks::{
-    BlockFacts, BlockId, BufferId, EscapeKind, Exit, Facts, ForeignBuffer, Place, Point, Site, SiteKind,
+use eager_tasks::program::{
+    Action, ActionKind, Actual, Block as BlockFacts, Function, FunctionId, Leave, PointerDef, PointerId,
+    RawLeaf,
 };
+use eager_tasks::{BlockId, Expr, Place, Point};
 use llvm_sys::LLVMOpcode;
 
 use super::calls::{RuntimeCall, Wrappers};
-use super::quiet::{self, Runtime};
-use super::rules::{CallRule, SizeRule, rule};
+use super::pointers::{Globals, PointerReader};
+use super::rules::{CallRule, rule};
 use super::sizes::SizeReader;
-use super::slots::{Pointees, Slots};
-use super::trace::{Base, Origin, origins};
+use super::{launch, library};
 use crate::ir::{Block, Module, Value, type_holds_pointer};
 
-/// A function's facts with the IR that they speak of.
+/// The IR that a function's facts speak of.
 #[derive(Debug)]
 pub struct Reading<'m> {
-    pub facts: Facts,
-    /// By [`BlockId`].
+    /// By `BlockId`.
     pub blocks: Vec<Block<'m>>,
     /// By block and position.
     pub instructions: Vec<Vec<Value<'m>>>,
     /// By `LeafId`.
-    pub leaves: Vec<Value<'m>>,
+    pub leaves: Vec<Option<Value<'m>>>,
+    /// By `PointerId`.
+    pub pointers: Vec<Option<Value<'m>>>,
 }
 
-/// Whether a function may hold tasks: it launches or allocates, and is neither a stub nor a wrapper.
-#[must_use]
-pub fn is_of_interest<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> bool {
-    if wrappers.is_wrapper(function) || function.name().starts_with("__cuda_") {
-        return false;
-    }
-    let mut found = false;
-    for instruction in function.blocks().into_iter().flat_map(Block::instructions) {
-        match instruction.callee_name() {
-            Some(name) if name == "__cudaPopCallConfiguration" => return false,
-            Some(name) if name == "__cudaPushCallConfiguration" => found = true,
-            _ => {}
-        }
-        found |= wrappers
-            .runtime_call(instruction)
-            .is_some_and(|call| is_allocation(&call.name) || is_raw_launch(&call.name));
-    }
-    found
-}
-
-fn is_allocation(name: &str) -> bool {
-    matches!(rule(name), CallRule::Allocate { .. })
-}
-
-fn is_raw_launch(name: &str) -> bool {
-    rule(name) == CallRule::Launch
+/// What all functions of a module are read with.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a, 'm> {
+    pub module: Module<'m>,
+    pub wrappers: &'a Wrappers<'m>,
+    /// The functions that are read.
+    pub functions: &'a BTreeMap<Value<'m>, FunctionId>,
 }
 
 /// Reads one function.
 #[must_use]
-pub fn read<'m>(module: Module<'m>, function: Value<'m>, wrappers: &Wrappers<'m>) -> Reading<'m> {
+pub fn read<'m>(
+    context: Context<'_, 'm>,
+    globals: &mut Globals<'m>,
+    function: Value<'m>,
+) -> (Function, Reading<'m>) {
     let blocks = function.blocks();
     let instructions: Vec<Vec<_>> = blocks.iter().map(|block| block.instructions()).collect();
     let mut points = BTreeMap::new();
@@ -70,21 +57,41 @@ pub fn read<'m>(module: Module<'m>, function: Value<'m>, wrappers: &Wrappers<'m>
             points.insert(instruction, Point { block: BlockId::from_index(block), position });
         }
     }
-    let sizes = SizeReader { module, wrappers, points: &points, leaves: Vec::new(), values: Vec::new() };
-    let mut reader = FunctionReader { module, wrappers, sizes, slots: Slots::new(module), sites: Vec::new() };
-    let in_order = || instructions.iter().flatten().copied();
-    in_order().for_each(|instruction| reader.learn(instruction));
-    in_order().for_each(|instruction| reader.add_sites(instruction, points[&instruction]));
-    let FunctionReader { sizes, slots, sites, .. } = reader;
-    let (leaf_facts, leaves) = (sizes.leaves, sizes.values);
-    let facts = Facts {
-        function: function.name(),
-        blocks: block_facts(&blocks, &instructions),
-        buffers: slots.facts(),
-        leaves: leaf_facts,
-        sites,
+    let Context { module, wrappers, functions } = context;
+    let mut reader = FunctionReader {
+        context,
+        pointers: PointerReader::new(module, wrappers, functions, globals, &points),
+        leaves: Vec::new(),
+        leaf_values: Vec::new(),
+        actions: Vec::new(),
+        returns: Vec::new(),
     };
-    Reading { facts, blocks, instructions, leaves }
+    // Parameters first, so that memory behind them can be loaded wherever a size needs it.
+    for param in function.params().into_iter().filter(|param| param.is_pointer()) {
+        reader.pointers.id(param);
+    }
+    for &instruction in instructions.iter().flatten() {
+        reader.add(instruction, points[&instruction]);
+    }
+    let FunctionReader { pointers, leaves, leaf_values, actions, returns, .. } = reader;
+    let PointerReader { defs, values, .. } = pointers;
+    let facts = Function {
+        name: function.name(),
+        visible: is_visible(function),
+        blocks: block_facts(&blocks, &instructions),
+        pointers: defs,
+        leaves,
+        actions,
+        returns,
+    };
+    (facts, Reading { blocks, instructions, leaves: leaf_values, pointers: values })
+}
+
+/// Whether code outside the module may call a function.
+fn is_visible(function: Value<'_>) -> bool {
+    let is_plain_call =
+        |user: &Value<'_>| user.callee() == Some(function) && !user.call_args().contains(&function);
+    !function.is_internal() || !function.users().iter().all(is_plain_call)
 }
 
 fn block_facts(blocks: &[Block<'_>], instructions: &[Vec<Value<'_>>]) -> Vec<BlockFacts> {
@@ -92,213 +99,190 @@ fn block_facts(blocks: &[Block<'_>], instructions: &[Vec<Value<'_>>]) -> Vec<Blo
     let facts = |(block, list): (&Block<'_>, &Vec<Value<'_>>)| {
         let successors: Vec<_> =
             block.successors().iter().filter_map(|s| index.get(s)).map(|&s| BlockId::from_index(s)).collect();
-        let terminator = list.last().and_then(|last| last.opcode());
-        let exit = successors.is_empty().then_some(match terminator {
-            Some(LLVMOpcode::LLVMUnreachable) => Exit::NoReturn,
-            _ => Exit::Return,
-        });
-        BlockFacts { successors, exit, len: u32::try_from(list.len()).unwrap_or(u32::MAX) }
+        let leave = match list.last().and_then(|last| last.opcode()) {
+            Some(LLVMOpcode::LLVMUnreachable) => Leave::Never,
+            Some(LLVMOpcode::LLVMRet) => Leave::Return,
+            _ => Leave::Unwind,
+        };
+        let leaves = successors.is_empty().then_some(leave);
+        BlockFacts { successors, leaves, len: u32::try_from(list.len()).unwrap_or(u32::MAX) }
     };
     blocks.iter().zip(instructions).map(facts).collect()
 }
 
 struct FunctionReader<'a, 'm> {
-    module: Module<'m>,
-    wrappers: &'a Wrappers<'m>,
-    sizes: SizeReader<'a, 'm>,
-    slots: Slots<'m>,
-    sites: Vec<Site>,
+    context: Context<'a, 'm>,
+    pointers: PointerReader<'a, 'm>,
+    leaves: Vec<RawLeaf>,
+    leaf_values: Vec<Option<Value<'m>>>,
+    actions: Vec<Action>,
+    returns: Vec<(Point, PointerId)>,
 }
 
-impl<'m> FunctionReader<'_, 'm> {
-    /// First walk: slots, and pointers that move between locals.
-    fn learn(&mut self, instruction: Value<'m>) {
-        if let Some(call) = self.wrappers.runtime_call(instruction) {
-            if let Some(address) = allocated_at(&call) {
-                // Foreign memory is told in the second walk.
-                let _ = self.slots.allocate(address);
-            }
-            return;
-        }
-        match instruction.opcode() {
-            Some(LLVMOpcode::LLVMStore) => {
-                if let [value, address] = instruction.operands()[..]
-                    && value.is_pointer()
-                {
-                    self.slots.store(value, address);
-                }
-            }
-            Some(LLVMOpcode::LLVMCall) if quiet::intrinsic_writes(instruction) == Some(true) => {
-                if let [to, from, ..] = instruction.call_args()[..]
-                    && from.is_pointer()
-                {
-                    self.slots.copy(to, from);
-                }
-            }
-            _ => {}
-        }
+impl<'a, 'm> FunctionReader<'a, 'm> {
+    fn sizes(&mut self) -> SizeReader<'_, 'a, 'm> {
+        SizeReader { pointers: &mut self.pointers, leaves: &mut self.leaves, values: &mut self.leaf_values }
     }
 
-    /// Second walk: what happens here.
-    fn add_sites(&mut self, instruction: Value<'m>, at: Point) {
-        if let Some(call) = self.wrappers.runtime_call(instruction) {
-            let kind = self.runtime_site(&call);
-            return self.push(instruction, at, kind);
-        }
-        let kind = match instruction.opcode() {
-            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => self.call_site(instruction),
-            Some(LLVMOpcode::LLVMStore) => self.store_site(instruction),
-            Some(LLVMOpcode::LLVMRet) => {
-                let value = instruction.operand(0).filter(|value| value.is_pointer());
-                value.and_then(|value| escape(self.slots.pointees(value).buffers, EscapeKind::Returned))
+    fn add(&mut self, instruction: Value<'m>, at: Point) {
+        let kinds = match instruction.opcode() {
+            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
+                self.call(instruction, at).into_iter().collect()
+            }
+            Some(LLVMOpcode::LLVMStore) => self.store(instruction),
+            Some(LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg) => {
+                let to = instruction.operand(0).map(|to| self.pointers.id(to));
+                to.map(|to| ActionKind::Write { to, bytes: Some(16) }).into_iter().collect()
             }
             Some(LLVMOpcode::LLVMPtrToInt) => {
-                let pointees = instruction.operand(0).map(|value| self.slots.pointees(value));
-                pointees.and_then(|pointees| escape(pointees.buffers, EscapeKind::Stored))
+                let pointer = instruction.operand(0).map(|pointer| self.pointers.id(pointer));
+                pointer.map(|pointer| ActionKind::Conceal { pointer }).into_iter().collect()
             }
-            _ => None,
-        };
-        self.push(instruction, at, kind);
-    }
-
-    fn push(&mut self, instruction: Value<'m>, at: Point, kind: Option<SiteKind>) {
-        if let Some(kind) = kind {
-            let place = instruction.location().map(|found| Place { file: found.file, line: found.line });
-            self.sites.push(Site { at, place, kind });
-        }
-    }
-
-    fn runtime_site(&mut self, call: &RuntimeCall<'m>) -> Option<SiteKind> {
-        if let Some(address) = allocated_at(call) {
-            return Some(self.allocation_site(call, address));
-        }
-        if is_raw_launch(&call.name) {
-            let all =
-                (0..self.slots.buffer_count()).filter_map(|index| u32::try_from(index).ok()).map(BufferId);
-            let foreign = Some(ForeignBuffer::Memory);
-            return Some(SiteKind::Launch { kernel: None, buffers: all.collect(), foreign });
-        }
-        let args: Vec<_> = call.args.iter().flatten().copied().filter(|arg| arg.is_pointer()).collect();
-        if let CallRule::Free { pointer } = rule(&call.name) {
-            let Pointees { buffers, exact, .. } = self.slots.pointees(call.args.get(pointer).copied()??);
-            return (!buffers.is_empty()).then_some(SiteKind::Free { buffers, exact });
-        }
-        let mut buffers: Vec<_> = args.iter().flat_map(|&arg| self.slots.pointees(arg).buffers).collect();
-        buffers.sort_unstable();
-        buffers.dedup();
-        (!buffers.is_empty()).then(|| SiteKind::Access { call: call.name.clone(), buffers })
-    }
-
-    fn allocation_site(&mut self, call: &RuntimeCall<'m>, address: Value<'m>) -> SiteKind {
-        let size = match rule(&call.name) {
-            CallRule::Allocate { size: SizeRule::Bytes(index), .. } => {
-                call.args.get(index).copied().flatten()
+            Some(LLVMOpcode::LLVMRet) => {
+                if let Some(value) = instruction.operand(0).filter(|value| type_holds_pointer(value.ty())) {
+                    let value = self.aggregate(value);
+                    self.returns.push((at, value));
+                }
+                Vec::new()
             }
-            _ => None,
+            _ => Vec::new(),
         };
-        match (self.slots.allocate(address), size.and_then(|size| self.sizes.read(size))) {
-            (Ok(buffer), Some(size)) => SiteKind::Allocation { buffer, size },
-            (Ok(buffer), None) => SiteKind::Escape {
-                buffers: vec![buffer],
-                kind: EscapeKind::Call { callee: call.name.clone() },
-            },
-            (Err(into), _) => SiteKind::ForeignAllocation { into },
-        }
+        let place = instruction.location().map(|found| Place { file: found.file, line: found.line });
+        self.actions.extend(kinds.into_iter().map(|kind| Action { at, place: place.clone(), kind }));
     }
 
-    fn call_site(&self, call: Value<'m>) -> Option<SiteKind> {
-        if quiet::intrinsic_writes(call).is_some() {
-            return self.copy_site(call);
+    /// A value that may be a struct; one that is loaded as a whole is taken apart.
+    fn aggregate(&mut self, value: Value<'m>) -> PointerId {
+        let id = self.pointers.id(value);
+        let PointerDef::Load { from, at } = self.pointers.defs[id.index()] else { return id };
+        if value.is_pointer() {
+            return id;
+        }
+        let offsets = self.context.module.pointer_offsets(value.ty());
+        let fields = offsets.into_iter().map(|offset| {
+            let from = self.pointers.offset(from, offset);
+            (offset, self.pointers.add(PointerDef::Load { from, at }))
+        });
+        let fields = PointerDef::Fields(fields.collect());
+        self.pointers.add(fields)
+    }
+
+    fn store(&mut self, store: Value<'m>) -> Vec<ActionKind> {
+        let [value, address] = store.operands()[..] else { return Vec::new() };
+        let to = self.pointers.id(address);
+        if value.is_pointer() {
+            return vec![ActionKind::Store { value: self.pointers.id(value), to }];
+        }
+        let bytes = Some(self.context.module.size_bytes(value.ty()));
+        let mut kinds = vec![ActionKind::Write { to, bytes }];
+        if type_holds_pointer(value.ty()) {
+            let of = self.pointers.id(value);
+            for offset in self.context.module.pointer_offsets(value.ty()) {
+                let value = self.pointers.add(PointerDef::Field { of, offset });
+                let to = self.pointers.offset(to, offset);
+                kinds.push(ActionKind::Store { value, to });
+            }
+        }
+        kinds
+    }
+
+    fn call(&mut self, call: Value<'m>, at: Point) -> Option<ActionKind> {
+        if let Some(runtime) = self.context.wrappers.runtime_call(call) {
+            return self.runtime(&runtime, at);
+        }
+        if let Some(writes) = library::intrinsic_writes(call) {
+            return if writes { self.intrinsic(call) } else { None };
+        }
+        if launch::is_launch(call) {
+            return Some(self.launch(call));
         }
         let callee = call.callee()?;
-        let name = if callee.is_function() { callee.name() } else { String::new() };
-        if name.contains("__device_stub__") {
-            return Some(self.launch_site(call, Some(name)));
+        if let Some(&callee) = self.context.functions.get(&callee) {
+            let actuals = call.call_args().into_iter().map(|arg| self.actual(arg)).collect();
+            return Some(ActionKind::Call { callee, actuals });
         }
-        if name.is_empty() && launches_through_pointer(call) {
-            return Some(self.launch_site(call, None));
+        let args = call.call_args();
+        let operands = self.operands(args.iter().copied());
+        let is_known = callee.is_inline_assembly()
+            || (callee.is_function()
+                && !args.iter().any(|arg| arg.is_function())
+                && library::is_library(self.context.module, callee));
+        if is_known {
+            return (!operands.is_empty()).then_some(ActionKind::Library { operands });
         }
-        if quiet::is_quiet(self.module, call, Runtime::Loud) {
+        let name = if callee.is_function() { callee.name() } else { "a function pointer".to_owned() };
+        if name.starts_with("__cuda") {
+            // The launch sequence and the registration code.
             return None;
         }
-        let args = call.call_args().into_iter().filter(|arg| arg.is_pointer());
-        let given = |arg| [self.slots.pointees(arg).buffers, self.slots.buffers_at(arg)].concat();
-        let callee = if name.is_empty() { "a function pointer".to_owned() } else { name };
-        escape(args.flat_map(given).collect(), EscapeKind::Call { callee })
+        Some(ActionKind::Opaque { callee: name, operands })
     }
 
-    fn copy_site(&self, call: Value<'m>) -> Option<SiteKind> {
-        let [to, from, ..] = call.call_args()[..] else { return None };
-        if quiet::intrinsic_writes(call) != Some(true) || !from.is_pointer() {
-            return None;
-        }
-        let stays = |origin| matches!(origin, Origin::Address { base: Base::Local(_), .. });
-        if origins(self.module, to).into_iter().all(stays) {
-            return None;
-        }
-        escape(self.slots.buffers_at(from), EscapeKind::Stored)
+    fn actual(&mut self, arg: Value<'m>) -> Actual {
+        let pointer = type_holds_pointer(arg.ty()).then(|| self.pointers.id(arg));
+        let integer = arg.integer_bits().and_then(|_| self.sizes().read(arg));
+        Actual { pointer, integer }
     }
 
-    fn store_site(&self, store: Value<'m>) -> Option<SiteKind> {
-        let [value, address] = store.operands()[..] else { return None };
-        let stays = |origin| matches!(origin, Origin::Address { base: Base::Local(_), .. });
-        if !value.is_pointer() || origins(self.module, address).into_iter().all(stays) {
-            return None;
-        }
-        escape(
-            [self.slots.pointees(value).buffers, self.slots.buffers_at(value)].concat(),
-            EscapeKind::Stored,
-        )
+    fn operands(&mut self, args: impl IntoIterator<Item = Value<'m>>) -> Vec<PointerId> {
+        let args = args.into_iter().filter(|arg| type_holds_pointer(arg.ty()));
+        args.map(|arg| self.pointers.id(arg)).collect()
     }
 
-    fn launch_site(&self, call: Value<'m>, kernel: Option<String>) -> SiteKind {
-        let mut buffers = Vec::new();
-        let mut foreign = None;
-        for (index, arg) in call.call_args().into_iter().enumerate() {
-            if !arg.is_pointer() {
-                continue;
+    fn intrinsic(&mut self, call: Value<'m>) -> Option<ActionKind> {
+        let args = call.call_args();
+        let to = self.pointers.id(*args.first()?);
+        if library::is_copy(call) {
+            return Some(ActionKind::Copy { to, from: self.pointers.id(*args.get(1)?) });
+        }
+        Some(ActionKind::Write { to, bytes: args.get(2).and_then(|bytes| bytes.const_int()) })
+    }
+
+    fn runtime(&mut self, call: &RuntimeCall<'m>, at: Point) -> Option<ActionKind> {
+        let name = call.name.clone();
+        let arg = |index: usize| call.args.get(index).copied().flatten();
+        let kind = match rule(&name) {
+            CallRule::Allocate { into, size } => {
+                let size: Option<Expr> = self.sizes().allocated(call, size, at);
+                ActionKind::Allocate { call: name, into: self.pointers.id(arg(into)?), size }
             }
-            let pointees = match call.call_byval_type(index) {
-                Some(ty) if !type_holds_pointer(ty) => continue,
-                Some(_) => self.slots.pointees_inside(arg),
-                None => self.slots.pointees(arg),
-            };
-            buffers.extend(pointees.buffers);
-            foreign = foreign.or(pointees.foreign);
+            CallRule::AllocateHost { into } => {
+                let value = self.pointers.add(PointerDef::Fresh(at));
+                ActionKind::Store { value, to: self.pointers.id(arg(into)?) }
+            }
+            CallRule::CreateHandle { into } => ActionKind::Create { into: self.pointers.id(arg(into)?) },
+            CallRule::Free { pointer } => ActionKind::Free { pointer: self.pointers.id(arg(pointer)?) },
+            CallRule::DestroyHandle { handle } => {
+                ActionKind::Destroy { handle: self.pointers.id(arg(handle)?) }
+            }
+            CallRule::WriteSymbol => {
+                ActionKind::WriteSymbol { operands: self.operands(call.args.iter().flatten().copied()) }
+            }
+            CallRule::Launch => ActionKind::BlindLaunch { call: name },
+            CallRule::Harmless => return None,
+            CallRule::Uses | CallRule::BeginCapture | CallRule::EndCapture => {
+                let operands = self.operands(call.args.iter().flatten().copied());
+                ActionKind::Use { call: name, operands }
+            }
+        };
+        Some(kind)
+    }
+
+    fn launch(&mut self, call: Value<'m>) -> ActionKind {
+        let mut operands = Vec::new();
+        let mut structs = Vec::new();
+        for (index, arg) in call.call_args().into_iter().enumerate() {
+            match call.call_byval_type(index) {
+                Some(ty) if !type_holds_pointer(ty) => {}
+                Some(_) => structs.push(self.pointers.id(arg)),
+                None if type_holds_pointer(arg.ty()) => operands.push(self.pointers.id(arg)),
+                None => {}
+            }
         }
-        buffers.sort_unstable();
-        buffers.dedup();
-        SiteKind::Launch { kernel, buffers, foreign }
+        let push = launch::configuration(call);
+        operands.extend(push.and_then(launch::stream).map(|stream| self.pointers.id(stream)));
+        let geometry = push.and_then(|push| launch::geometry(&mut self.sizes(), push));
+        let kernel = call.callee().filter(|callee| callee.is_function()).map(Value::name);
+        ActionKind::Launch { kernel, operands, structs, geometry }
     }
-}
-
-/// The address that an allocating call fills.
-fn allocated_at<'m>(call: &RuntimeCall<'m>) -> Option<Value<'m>> {
-    match rule(&call.name) {
-        CallRule::Allocate { into, .. } => call.args.get(into).copied().flatten(),
-        _ => None,
-    }
-}
-
-fn escape(mut buffers: Vec<BufferId>, kind: EscapeKind) -> Option<SiteKind> {
-    buffers.sort_unstable();
-    buffers.dedup();
-    (!buffers.is_empty()).then_some(SiteKind::Escape { buffers, kind })
-}
-
-/// Whether an indirect call is a launch: it stands on the way on which `__cudaPushCallConfiguration` gave zero.
-fn launches_through_pointer(call: Value<'_>) -> bool {
-    let Some(block) = call.block() else { return false };
-    let function_blocks = call_function_blocks(block);
-    function_blocks.into_iter().any(|candidate| {
-        candidate.successors().contains(&block)
-            && candidate
-                .instructions()
-                .into_iter()
-                .any(|i| i.callee_name().is_some_and(|name| name == "__cudaPushCallConfiguration"))
-    })
-}
-
-fn call_function_blocks(block: Block<'_>) -> Vec<Block<'_>> {
-    block.function().map(Value::blocks).unwrap_or_default()
 }

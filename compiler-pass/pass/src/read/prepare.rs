@@ -1,5 +1,7 @@
 //! Gets a function into the shape that the readers expect: `sroa,early-cse`, so that sizes are values, not memory.
 //!
+//! Before that, CUDA's own constructors of small structs (`dim3`, `cudaExtent`) are put in, or a launch's geometry would
+//! stay behind a call.
 //! Trap: at -O0 clang marks every function `optnone`, and LLVM then skips the passes without a word. The mark is taken
 //! off for the time of the two passes and put back, so the function is compiled at the level that the user asked for.
 
@@ -8,17 +10,27 @@ use std::ffi::CStr;
 use llvm_sys::LLVMAttributeFunctionIndex;
 use llvm_sys::core::*;
 use llvm_sys::error::{LLVMConsumeError, LLVMErrorRef};
+use llvm_sys::prelude::LLVMValueRef;
 use llvm_sys::transforms::pass_builder::{
     LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions, LLVMRunPassesOnFunction,
 };
 
-use crate::ir::{Module, Value};
+use crate::ir::{Block, Module, Value};
+
+unsafe extern "C" {
+    fn eager_inline_call(call: LLVMValueRef) -> bool;
+}
+
+/// Mangled names of functions in CUDA's headers that only fill a struct.
+const CONSTRUCTORS: &[&str] =
+    &["_ZN4dim3C1E", "_ZN4dim3C2E", "_ZNK4dim3cv", "make_cudaExtent", "make_cudaPitchedPtr", "make_cudaPos"];
 
 const PASSES: &CStr = c"sroa,early-cse";
 const OPTNONE: &CStr = c"optnone";
 
 /// Runs the two passes on one function. A failure leaves the function as it was, which costs precision only.
 pub fn prepare(module: Module<'_>, function: Value<'_>) {
+    inline_constructors(function);
     // SAFETY: the function is a live definition of the module; the attribute is of the kind that was looked up; the
     // options are disposed of and the error consumed before the block ends. A null target machine is allowed.
     unsafe {
@@ -39,5 +51,22 @@ pub fn prepare(module: Module<'_>, function: Value<'_>) {
             let mark = LLVMCreateEnumAttribute(module.context(), kind, 0);
             LLVMAddAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, mark);
         }
+    }
+}
+
+fn inline_constructors(function: Value<'_>) {
+    let is_constructor = |call: &Value<'_>| {
+        call.callee().filter(|callee| callee.is_function() && !callee.is_declaration()).is_some_and(
+            |callee| {
+                let name = callee.name();
+                CONSTRUCTORS.iter().any(|constructor| name.contains(constructor))
+            },
+        )
+    };
+    let instructions = function.blocks().into_iter().flat_map(Block::instructions);
+    for call in instructions.filter(is_constructor).collect::<Vec<_>>() {
+        // SAFETY: the call is live: putting one in deletes that call only, and each is visited once. A call that LLVM
+        // cannot put in stays as it is.
+        unsafe { eager_inline_call(call.raw()) };
     }
 }

@@ -3,4 +3,4 @@
 //! Trap: a call that the table lacks counts as [`CallRule::Uses`] (and one named like an allocation as one of unknown
 //! size): it keeps the buffers it is given in their task.
 
-pub use eager_abi::calls::{CallRule, SizeRule, rule};
+pub use eager_abi::calls::{CallRule, rule};

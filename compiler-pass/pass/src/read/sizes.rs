@@ -1,39 +1,87 @@
 //! Size operands into expressions over leaves.
 //!
 //! A leaf is where the reader stops: a parameter, a phi, the result of a call, a load. Trap: the same global read before
-//! each `cudaMalloc` is a different load each time; it is the same size only if nothing in between may write it, which
-//! is why a load carries its clobbers.
+//! each `cudaMalloc` is a different load each time; whether it is the same size depends on what runs in between.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use eager_tasks::{BinaryOp, CastOp, Expr, Leaf, LeafId, LeafSource, Point};
+use eager_abi::calls::{PITCH_ALIGNMENT, SizeRule};
+use eager_tasks::program::{RawLeaf, RawSource};
+use eager_tasks::{BinaryOp, CastOp, Expr, LeafId, Point};
 use llvm_sys::LLVMOpcode;
 
-use super::calls::Wrappers;
-use super::quiet::{self, Runtime};
-use super::trace::{Base, Origin, origins};
-use crate::ir::{Module, Value};
+use super::calls::RuntimeCall;
+use super::pointers::PointerReader;
+use crate::ir::Value;
 
 /// Larger expressions become a leaf, so that shared sub-expressions cannot blow up.
 const NODES_MAX: usize = 64;
 
 /// Collects the leaves of one function's sizes.
 #[derive(Debug)]
-pub struct SizeReader<'a, 'm> {
-    pub module: Module<'m>,
-    pub wrappers: &'a Wrappers<'m>,
-    /// Point of every instruction of the function.
-    pub points: &'a BTreeMap<Value<'m>, Point>,
-    pub leaves: Vec<Leaf>,
-    /// The value behind each leaf, for the writer.
-    pub values: Vec<Value<'m>>,
+pub struct SizeReader<'r, 'a, 'm> {
+    pub pointers: &'r mut PointerReader<'a, 'm>,
+    pub leaves: &'r mut Vec<RawLeaf>,
+    /// The value behind each leaf, for the writer; `None` for one that is only in memory.
+    pub values: &'r mut Vec<Option<Value<'m>>>,
 }
 
-impl<'m> SizeReader<'_, 'm> {
-    /// The expression of a size operand; `None` if it is wider than 64 bits.
+impl<'m> SizeReader<'_, '_, 'm> {
+    /// The expression of an integer; `None` if it is wider than 64 bits.
     pub fn read(&mut self, value: Value<'m>) -> Option<Expr> {
         let mut nodes = 0;
         self.expr(value, &mut nodes)
+    }
+
+    /// The bytes that a call allocates, 64 bits wide.
+    pub fn allocated(&mut self, call: &RuntimeCall<'m>, rule: SizeRule, at: Point) -> Option<Expr> {
+        let mut arg = |index: usize| {
+            let value = call.args.get(index).copied().flatten()?;
+            self.read(value).filter(|_| value.integer_bits() == Some(64))
+        };
+        match rule {
+            SizeRule::Bytes(index) => {
+                let value = call.args.get(index).copied().flatten()?;
+                self.read(value)
+            }
+            SizeRule::Pitched { width, height } => Some(product(rounded(arg(width)?), arg(height)?)),
+            SizeRule::PitchedExtent { extent } => {
+                let extent = call.args.get(extent).copied().flatten()?;
+                let [width, height, depth] = [0, 8, 16].map(|offset| self.field(extent, offset, at));
+                Some(product(product(rounded(width?), height?), depth?))
+            }
+            SizeRule::Unknown => None,
+        }
+    }
+
+    /// 8 bytes of a struct that a call gets in memory.
+    fn field(&mut self, address: Value<'m>, offset: i64, at: Point) -> Option<Expr> {
+        if let Some(stored) = self.stored_at(address, offset) {
+            return self.read(stored);
+        }
+        let address = self.pointers.id(address);
+        let address = self.pointers.offset(address, offset);
+        let source = RawSource::Memory { at, address, is_loaded: false };
+        let description = "a cudaExtent".to_owned();
+        Some(Expr::Leaf(self.add(RawLeaf { source, bits: 64, description }, None)))
+    }
+
+    /// The value of the only store to a place in a local struct.
+    fn stored_at(&self, address: Value<'m>, offset: i64) -> Option<Value<'m>> {
+        if address.opcode() != Some(LLVMOpcode::LLVMAlloca) {
+            return None;
+        }
+        let place = |user: &Value<'m>| match user.opcode() {
+            Some(LLVMOpcode::LLVMGetElementPtr) => self.pointers.module.constant_offset(*user),
+            _ => None,
+        };
+        let mut holders: Vec<_> =
+            address.users().into_iter().filter(|user| place(user) == Some(offset)).collect();
+        if offset == 0 {
+            holders.push(address);
+        }
+        let users = holders.iter().flat_map(|holder| holder.users());
+        let mut stores = users.filter(|user| user.opcode() == Some(LLVMOpcode::LLVMStore));
+        let (store, None) = (stores.next()?, stores.next()) else { return None };
+        store.operand(0).filter(|value| value.integer_bits() == Some(64))
     }
 
     fn expr(&mut self, value: Value<'m>, nodes: &mut usize) -> Option<Expr> {
@@ -43,7 +91,7 @@ impl<'m> SizeReader<'_, 'm> {
             return Some(Expr::Const { value: constant, bits });
         }
         if *nodes > NODES_MAX {
-            return Some(Expr::Leaf(self.leaf(value)));
+            return self.leaf(value, bits);
         }
         let operands = value.operands();
         if let Some(op) = value.opcode().and_then(cast_op) {
@@ -59,117 +107,55 @@ impl<'m> SizeReader<'_, 'm> {
                 return Some(Expr::Binary { op, args: Box::new(args) });
             }
         }
-        Some(Expr::Leaf(self.leaf(value)))
+        self.leaf(value, bits)
     }
 
-    fn leaf(&mut self, value: Value<'m>) -> LeafId {
-        let index = self.values.iter().position(|&known| known == value).unwrap_or_else(|| {
-            let source = self.source(value);
-            self.leaves.push(Leaf { source, description: describe(value) });
-            self.values.push(value);
-            self.values.len() - 1
-        });
-        LeafId(u32::try_from(index).expect("a function has fewer than 2^32 sizes"))
+    fn leaf(&mut self, value: Value<'m>, bits: u32) -> Option<Expr> {
+        if let Some(known) = self.values.iter().position(|&known| known == Some(value)) {
+            return Some(Expr::Leaf(LeafId(u32::try_from(known).ok()?)));
+        }
+        let source = self.source(value)?;
+        let leaf = RawLeaf { source, bits, description: describe(value) };
+        Some(Expr::Leaf(self.add(leaf, Some(value))))
     }
 
-    fn source(&self, value: Value<'m>) -> LeafSource {
-        let Some(&at) = self.points.get(&value) else { return LeafSource::Argument };
-        match value.opcode() {
-            Some(LLVMOpcode::LLVMLoad) => match self.clobbers(value) {
-                Some(clobbers) => LeafSource::Memory { at, clobbers },
-                None => LeafSource::Instruction(at),
-            },
+    fn add(&mut self, leaf: RawLeaf, value: Option<Value<'m>>) -> LeafId {
+        self.leaves.push(leaf);
+        self.values.push(value);
+        LeafId(u32::try_from(self.leaves.len() - 1).expect("a function has fewer than 2^32 sizes"))
+    }
+
+    fn source(&mut self, value: Value<'m>) -> Option<RawSource> {
+        if let Some(index) = value.argument_index() {
+            return Some(RawSource::Argument(u32::try_from(index).ok()?));
+        }
+        let at = *self.pointers.points.get(&value)?;
+        Some(match value.opcode() {
+            Some(LLVMOpcode::LLVMLoad) if !value.is_volatile() => {
+                let address = self.pointers.id(value.operand(0)?);
+                RawSource::Memory { at, address, is_loaded: true }
+            }
             // The result of an invoke exists on its normal way out only.
             Some(LLVMOpcode::LLVMInvoke) => {
                 let normal = value.block().and_then(|block| block.successors().first().copied());
                 let first = normal.and_then(|block| block.instructions().first().copied());
-                LeafSource::Instruction(
-                    first.and_then(|first| self.points.get(&first).copied()).unwrap_or(at),
-                )
+                let known = first.and_then(|first| self.pointers.points.get(&first).copied());
+                RawSource::Instruction(known.unwrap_or(at))
             }
-            _ => LeafSource::Instruction(at),
-        }
-    }
-
-    /// The points that may write what a load reads; `None` if its address is not a constant place.
-    fn clobbers(&self, load: Value<'m>) -> Option<Vec<Point>> {
-        let address = load.operand(0)?;
-        let found: Vec<_> = origins(self.module, address).into_iter().collect();
-        let [Origin::Address { base: base @ (Base::Local(_) | Base::Global(_)), offset: Some(_) }] =
-            found[..]
-        else {
-            return None;
-        };
-        if !is_repeatable(address) {
-            return None;
-        }
-        let object = match base {
-            Base::Local(object) | Base::Global(object) => object,
-            _ => return None,
-        };
-        let exposed = matches!(base, Base::Global(_)) || quiet::is_exposed(object);
-        let mut clobbers = BTreeSet::new();
-        for (&instruction, &point) in self.points {
-            let runtime = self.wrappers.runtime_call(instruction);
-            if runtime.is_some_and(|call| call.name.ends_with("Async"))
-                && self.gets_address(instruction, base)
-            {
-                // The copy may land at any later moment.
-                return None;
-            }
-            if self.may_write(instruction, base, exposed) {
-                clobbers.insert(point);
-            }
-        }
-        Some(clobbers.into_iter().collect())
-    }
-
-    fn may_write(&self, instruction: Value<'m>, base: Base<'m>, exposed: bool) -> bool {
-        let hits = |pointer: Value<'m>| {
-            origins(self.module, pointer).into_iter().any(|origin| match origin {
-                Origin::Address { base: written @ (Base::Local(_) | Base::Global(_)), .. } => written == base,
-                _ => exposed,
-            })
-        };
-        match instruction.opcode() {
-            Some(LLVMOpcode::LLVMStore) => instruction.operand(1).is_some_and(hits),
-            Some(LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg) => {
-                instruction.operand(0).is_some_and(hits)
-            }
-            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
-                let gets_address = || self.gets_address(instruction, base);
-                if self.wrappers.runtime_call(instruction).is_some() {
-                    return gets_address();
-                }
-                match quiet::intrinsic_writes(instruction) {
-                    Some(false) => false,
-                    Some(true) => instruction.call_args().first().copied().is_some_and(hits),
-                    None => {
-                        (exposed || gets_address())
-                            && !quiet::is_quiet(self.module, instruction, Runtime::Quiet)
-                    }
-                }
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a call gets an address in `base`.
-    fn gets_address(&self, call: Value<'m>, base: Base<'m>) -> bool {
-        let is_address = |origin| matches!(origin, Origin::Address { base: given, .. } if given == base);
-        call.call_args()
-            .into_iter()
-            .any(|arg| arg.is_pointer() && origins(self.module, arg).into_iter().any(is_address))
+            _ => RawSource::Instruction(at),
+        })
     }
 }
 
-/// Whether an address can be computed anywhere: a global or local, and constant steps from it.
-fn is_repeatable(address: Value<'_>) -> bool {
-    if address.is_constant() || address.is_argument() || address.opcode() == Some(LLVMOpcode::LLVMAlloca) {
-        return true;
-    }
-    address.opcode() == Some(LLVMOpcode::LLVMGetElementPtr)
-        && address.operands().iter().all(|operand| operand.is_constant() || is_repeatable(*operand))
+fn product(a: Expr, b: Expr) -> Expr {
+    Expr::Binary { op: BinaryOp::Mul, args: Box::new((a, b)) }
+}
+
+/// Up to the next multiple of the pitch's alignment.
+fn rounded(width: Expr) -> Expr {
+    let constant = |value| Expr::Const { value, bits: 64 };
+    let above = Expr::Binary { op: BinaryOp::Add, args: Box::new((width, constant(PITCH_ALIGNMENT - 1))) };
+    Expr::Binary { op: BinaryOp::And, args: Box::new((above, constant(!(PITCH_ALIGNMENT - 1)))) }
 }
 
 fn describe(value: Value<'_>) -> String {

@@ -1,0 +1,114 @@
+//! Functions of the C and C++ libraries: they use no device and keep no pointer that they are given.
+//!
+//! LLVM's own list of library functions is asked first; the rest is here. Trap: a library function that runs code of the
+//! program (threads, `qsort` with a comparison) is none of these, and neither is one that is handed a function.
+
+use std::ffi::CString;
+
+use llvm_sys::prelude::LLVMModuleRef;
+
+use crate::ir::{Module, Value};
+
+unsafe extern "C" {
+    fn eager_is_library_function(module: LLVMModuleRef, name: *const libc::c_char) -> bool;
+}
+
+/// C functions that programs use and that LLVM's list lacks.
+const MORE: &[&str] = &[
+    "_exit",
+    "__assert_fail",
+    "__ctype_b_loc",
+    "__errno_location",
+    "_Exit",
+    "basename",
+    "clock",
+    "clock_gettime",
+    "difftime",
+    "drand48",
+    "erand48",
+    "freopen",
+    "getenv",
+    "getline",
+    "getopt",
+    "getopt_long",
+    "getpid",
+    "getrusage",
+    "localtime",
+    "lrand48",
+    "nanosleep",
+    "perror",
+    "quick_exit",
+    "rand",
+    "rand_r",
+    "random",
+    "rewind",
+    "sleep",
+    "srand",
+    "srand48",
+    "srandom",
+    "strerror",
+    "strtok_r",
+    "sysconf",
+    "time",
+    "usleep",
+];
+
+/// Prefixes of the C library's internal names and of mangled names in namespace `std`.
+const PREFIXES: &[&str] = &[
+    "__isoc", "__cxa_", "_ZNSt", "_ZNKSt", "_ZSt", "_ZNSo", "_ZNSi", "_ZNSs", "_ZNKSs", "_ZNSa", "_ZdlPv",
+    "_ZdaPv",
+];
+
+/// Functions that return new memory.
+const ALLOCATORS: &[&str] = &[
+    "malloc",
+    "calloc",
+    "aligned_alloc",
+    "memalign",
+    "valloc",
+    "_Znwm",
+    "_Znam",
+    "_ZnwmRKSt9nothrow_t",
+    "_ZnamRKSt9nothrow_t",
+    "_ZnwmSt11align_val_t",
+    "_ZnamSt11align_val_t",
+];
+
+/// Whether a declared function is one of the libraries'.
+#[must_use]
+pub fn is_library(module: Module<'_>, function: Value<'_>) -> bool {
+    let name = function.name();
+    if name.contains("thread") || name.contains("async") {
+        return false;
+    }
+    if MORE.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return true;
+    }
+    let Ok(name) = CString::new(name) else { return false };
+    // SAFETY: the module is live, and the name is NUL-terminated for the length of the call.
+    unsafe { eager_is_library_function(module.raw(), name.as_ptr()) }
+}
+
+/// Whether a function returns host memory that nothing else points to.
+#[must_use]
+pub fn is_allocator(name: &str) -> bool {
+    ALLOCATORS.contains(&name)
+}
+
+/// For intrinsics, whether they write through their first argument; `None` for other calls.
+#[must_use]
+pub fn intrinsic_writes(call: Value<'_>) -> Option<bool> {
+    let name = call.callee_name()?;
+    let intrinsic = name.strip_prefix("llvm.")?;
+    Some(
+        ["memcpy", "memmove", "memset", "va_start", "va_copy"]
+            .iter()
+            .any(|writer| intrinsic.starts_with(writer)),
+    )
+}
+
+/// Whether an intrinsic copies memory.
+#[must_use]
+pub fn is_copy(call: Value<'_>) -> bool {
+    call.callee_name().is_some_and(|name| name.starts_with("llvm.memcpy") || name.starts_with("llvm.memmove"))
+}

@@ -1,0 +1,173 @@
+//! Pointer values of one function into [`PointerDef`]s, on demand.
+//!
+//! Trap: values refer to each other in circles (a pointer that moves on in a loop), so a value gets its number before it
+//! is looked into.
+
+use std::collections::BTreeMap;
+
+use eager_tasks::program::{FunctionId, GlobalId, PointerDef, PointerId};
+use eager_tasks::{ForeignBuffer, Point};
+use llvm_sys::LLVMOpcode;
+
+use super::calls::Wrappers;
+use super::library;
+use crate::ir::{Module, Value, type_holds_pointer};
+
+/// The globals that any function speaks of, in the order of first sight.
+#[derive(Debug, Default)]
+pub struct Globals<'m> {
+    pub values: Vec<Value<'m>>,
+    ids: BTreeMap<Value<'m>, GlobalId>,
+}
+
+impl<'m> Globals<'m> {
+    fn id(&mut self, value: Value<'m>) -> GlobalId {
+        *self.ids.entry(value).or_insert_with(|| {
+            self.values.push(value);
+            GlobalId(u32::try_from(self.values.len() - 1).expect("fewer than 2^32 globals"))
+        })
+    }
+}
+
+/// Reads the pointers of one function.
+#[derive(Debug)]
+pub struct PointerReader<'a, 'm> {
+    pub module: Module<'m>,
+    pub wrappers: &'a Wrappers<'m>,
+    pub functions: &'a BTreeMap<Value<'m>, FunctionId>,
+    pub globals: &'a mut Globals<'m>,
+    /// Point of every instruction of the function.
+    pub points: &'a BTreeMap<Value<'m>, Point>,
+    pub defs: Vec<PointerDef>,
+    /// The value behind each pointer; `None` for what the reader made up.
+    pub values: Vec<Option<Value<'m>>>,
+    ids: BTreeMap<Value<'m>, PointerId>,
+}
+
+impl<'a, 'm> PointerReader<'a, 'm> {
+    #[must_use]
+    pub fn new(
+        module: Module<'m>,
+        wrappers: &'a Wrappers<'m>,
+        functions: &'a BTreeMap<Value<'m>, FunctionId>,
+        globals: &'a mut Globals<'m>,
+        points: &'a BTreeMap<Value<'m>, Point>,
+    ) -> Self {
+        let (defs, values, ids) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { module, wrappers, functions, globals, points, defs, values, ids }
+    }
+
+    /// A pointer that is no value of the function.
+    pub fn add(&mut self, def: PointerDef) -> PointerId {
+        self.defs.push(def);
+        self.values.push(None);
+        PointerId(u32::try_from(self.defs.len() - 1).expect("fewer than 2^32 pointers"))
+    }
+
+    /// The pointer `by` bytes behind another.
+    pub fn offset(&mut self, of: PointerId, by: i64) -> PointerId {
+        self.add(PointerDef::Offset { of, by: Some(by) })
+    }
+
+    /// The number of a pointer, or of a struct that holds pointers.
+    pub fn id(&mut self, value: Value<'m>) -> PointerId {
+        if let Some(&known) = self.ids.get(&value) {
+            return known;
+        }
+        let id = self.add(PointerDef::Nothing);
+        self.ids.insert(value, id);
+        self.values[id.index()] = Some(value);
+        let def = self.def(value);
+        self.defs[id.index()] = def;
+        id
+    }
+
+    fn def(&mut self, value: Value<'m>) -> PointerDef {
+        if let Some(index) = value.argument_index() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            let by_value = value.byval_type().is_some();
+            return if by_value { PointerDef::Copied(index) } else { PointerDef::Argument(index) };
+        }
+        if value.is_global() {
+            let is_data = value.is_variable() && !value.is_constant_variable();
+            return if is_data { PointerDef::Global(self.globals.id(value)) } else { PointerDef::Nothing };
+        }
+        let Some(opcode) = value.expression_opcode() else { return PointerDef::Nothing };
+        let operands = value.operands();
+        let at = self.points.get(&value).copied();
+        match (opcode, at) {
+            (LLVMOpcode::LLVMAlloca, Some(at)) => {
+                let in_entry = at.block.index() == 0;
+                if in_entry { PointerDef::Local } else { PointerDef::Fresh(at) }
+            }
+            (LLVMOpcode::LLVMLoad, Some(at)) => PointerDef::Load { from: self.id(operands[0]), at },
+            (LLVMOpcode::LLVMGetElementPtr, _) => {
+                PointerDef::Offset { of: self.id(operands[0]), by: self.module.constant_offset(value) }
+            }
+            (
+                LLVMOpcode::LLVMBitCast
+                | LLVMOpcode::LLVMAddrSpaceCast
+                | LLVMOpcode::LLVMFreeze
+                | LLVMOpcode::LLVMPHI,
+                _,
+            ) => PointerDef::Choice(operands.into_iter().map(|operand| self.id(operand)).collect()),
+            (LLVMOpcode::LLVMSelect, _) => {
+                PointerDef::Choice(operands.into_iter().skip(1).map(|operand| self.id(operand)).collect())
+            }
+            (LLVMOpcode::LLVMExtractValue, _) => match self.module.field_offset(value) {
+                Some(offset) => PointerDef::Field { of: self.id(operands[0]), offset },
+                None => PointerDef::Unknown(ForeignBuffer::Memory),
+            },
+            (LLVMOpcode::LLVMInsertValue, _) => self.fields(value),
+            (LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke, Some(at)) => self.result(value, at),
+            (LLVMOpcode::LLVMLandingPad, _) => PointerDef::Nothing,
+            _ => PointerDef::Unknown(ForeignBuffer::Memory),
+        }
+    }
+
+    /// A struct built field by field.
+    fn fields(&mut self, value: Value<'m>) -> PointerDef {
+        let operands = value.operands();
+        let [base, field] = operands[..] else { return PointerDef::Unknown(ForeignBuffer::Memory) };
+        let base = self.id(base);
+        let mut fields = match &self.defs[base.index()] {
+            PointerDef::Fields(fields) => fields.clone(),
+            PointerDef::Nothing => Vec::new(),
+            _ => return PointerDef::Unknown(ForeignBuffer::Memory),
+        };
+        if type_holds_pointer(field.ty()) {
+            let Some(offset) = self.module.field_offset(value) else {
+                return PointerDef::Unknown(ForeignBuffer::Memory);
+            };
+            let field = self.id(field);
+            fields.retain(|&(at, _)| at != offset);
+            fields.push((offset, field));
+        }
+        PointerDef::Fields(fields)
+    }
+
+    fn result(&mut self, call: Value<'m>, at: Point) -> PointerDef {
+        if self.wrappers.runtime_call(call).is_some() || library::intrinsic_writes(call).is_some() {
+            return PointerDef::Nothing;
+        }
+        let Some(callee) = call.callee().filter(|callee| callee.is_function()) else {
+            return PointerDef::Unknown(ForeignBuffer::CallResult);
+        };
+        if self.functions.contains_key(&callee) {
+            return PointerDef::Result(at);
+        }
+        let name = callee.name();
+        if library::is_allocator(&name) {
+            return PointerDef::Fresh(at);
+        }
+        if name == "realloc" {
+            return PointerDef::Choice(
+                call.call_args().first().map(|&old| self.id(old)).into_iter().collect(),
+            );
+        }
+        let is_library = library::is_library(self.module, callee);
+        let is_plain =
+            is_library && !call.call_args().iter().any(|arg| arg.is_pointer() && !arg.is_constant());
+        if is_plain { PointerDef::Nothing } else { PointerDef::Unknown(ForeignBuffer::CallResult) }
+    }
+}

@@ -1,0 +1,104 @@
+//! The functions of a module that matter, as one [`Program`].
+//!
+//! Those that use the device, directly or through others, and all that these call. Trap: only the former are prepared
+//! (their variables turned into values); the code of others stays as the compiler made it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use eager_tasks::Program;
+use eager_tasks::program::{FunctionId, Global};
+
+use super::calls::Wrappers;
+use super::function::{self, Context, Reading};
+use super::pointers::Globals;
+use super::rules::{CallRule, rule};
+use super::{launch, prepare};
+use crate::ir::{Block, Module, Value};
+
+/// A program with the IR that it speaks of.
+#[derive(Debug)]
+pub struct Readings<'m> {
+    pub program: Program,
+    /// By `FunctionId`.
+    pub functions: Vec<Reading<'m>>,
+    /// By `GlobalId`.
+    pub globals: Vec<Value<'m>>,
+}
+
+/// Reads a module.
+#[must_use]
+pub fn read<'m>(module: Module<'m>, wrappers: &Wrappers<'m>) -> Readings<'m> {
+    let candidates: Vec<_> =
+        module.functions().into_iter().filter(|&function| is_readable(function, wrappers)).collect();
+    let callees: BTreeMap<Value<'m>, BTreeSet<Value<'m>>> =
+        candidates.iter().map(|&function| (function, callees(function))).collect();
+    let using = users_of_device(&candidates, &callees, wrappers);
+    using.iter().for_each(|&function| prepare::prepare(module, function));
+    let read: Vec<_> =
+        with_callees(&using, &callees).into_iter().filter(|function| candidates.contains(function)).collect();
+    let ids: BTreeMap<_, _> =
+        read.iter().enumerate().map(|(index, &function)| (function, FunctionId::from_index(index))).collect();
+    let context = Context { module, wrappers, functions: &ids };
+    let mut globals = Globals::default();
+    let (functions, readings) =
+        read.iter().map(|&function| function::read(context, &mut globals, function)).unzip();
+    let facts = |global: &Value<'m>| Global { name: global.name(), visible: !global.is_internal() };
+    let program = Program { functions, globals: globals.values.iter().map(facts).collect() };
+    Readings { program, functions: readings, globals: globals.values }
+}
+
+/// Wrappers of runtime calls and stubs of kernels are seen through; the registration code is CUDA's.
+fn is_readable<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> bool {
+    !function.is_declaration()
+        && !wrappers.is_wrapper(function)
+        && !function.name().starts_with("__cuda_")
+        && !launch::is_kernel_host_function(function)
+}
+
+fn callees(function: Value<'_>) -> BTreeSet<Value<'_>> {
+    let instructions = function.blocks().into_iter().flat_map(Block::instructions);
+    instructions.filter_map(Value::callee).filter(|callee| callee.is_function()).collect()
+}
+
+/// Functions that use the device, directly or through those that they call, in the module's order.
+fn users_of_device<'m>(
+    candidates: &[Value<'m>],
+    callees: &BTreeMap<Value<'m>, BTreeSet<Value<'m>>>,
+    wrappers: &Wrappers<'m>,
+) -> Vec<Value<'m>> {
+    let uses = |function: &&Value<'m>| {
+        function.blocks().into_iter().flat_map(Block::instructions).any(|instruction| {
+            launch::is_launch(instruction)
+                || wrappers.runtime_call(instruction).is_some_and(|c| rule(&c.name) != CallRule::Harmless)
+        })
+    };
+    let mut found: BTreeSet<Value<'m>> = candidates.iter().filter(uses).copied().collect();
+    loop {
+        let before = found.len();
+        let calls_one =
+            |function: &&Value<'m>| callees[*function].iter().any(|callee| found.contains(callee));
+        let more: Vec<_> = candidates.iter().filter(calls_one).copied().collect();
+        found.extend(more);
+        if found.len() == before {
+            return candidates.iter().filter(|function| found.contains(function)).copied().collect();
+        }
+    }
+}
+
+fn with_callees<'m>(
+    functions: &[Value<'m>],
+    callees: &BTreeMap<Value<'m>, BTreeSet<Value<'m>>>,
+) -> Vec<Value<'m>> {
+    let mut found: Vec<_> = functions.to_vec();
+    let mut seen: BTreeSet<_> = functions.iter().copied().collect();
+    let mut next = 0;
+    while let Some(&function) = found.get(next) {
+        next += 1;
+        for &callee in callees.get(&function).into_iter().flatten() {
+            if callees.contains_key(&callee) && seen.insert(callee) {
+                found.push(callee);
+            }
+        }
+    }
+    found
+}

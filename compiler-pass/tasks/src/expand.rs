@@ -1,0 +1,266 @@
+//! One function with the functions that it calls put in at their calls: one graph for all paths through them.
+//!
+//! Each call that may concern the device gets a frame of its own, so that what a helper does for one caller is not mixed
+//! with what it does for another. Functions that move host pointers only are one frame for all their calls, outside the
+//! graph. Trap: the graph must stay finite and small. A recursive call leads back into the frame of its function, and so
+//! does every call beyond [`FRAMES_MAX`]; returns then lead to all callers of that frame. Such a graph has paths that the
+//! program does not have, which costs precision and no correctness.
+
+use std::collections::BTreeMap;
+
+use crate::facts::{BlockFacts, BlockId, Exit, FrameFacts, FrameId, Point};
+use crate::program::{Action, ActionKind, Actual, Function, FunctionId, Leave, Program};
+
+/// More frames, or more blocks in them, than this are not made for one function.
+pub const FRAMES_MAX: usize = 256;
+const BLOCKS_MAX: usize = 8192;
+
+/// A call that leads into a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    pub caller: FrameId,
+    /// The call, in the caller's function.
+    pub at: Point,
+}
+
+/// A function in the graph, or beside it.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    pub function: FunctionId,
+    pub bindings: Vec<Binding>,
+    /// Its blocks in the graph, by block of the function and position; empty for a frame beside the graph.
+    parts: Vec<Vec<BlockId>>,
+}
+
+/// The graph.
+#[derive(Debug)]
+pub struct Expansion<'p> {
+    pub program: &'p Program,
+    pub frames: Vec<Frame>,
+    pub blocks: Vec<BlockFacts>,
+    /// The frame that each call leads into.
+    pub entered: BTreeMap<(FrameId, Point), FrameId>,
+    touching: &'p [bool],
+    /// Where calls of a frame come back, normally and by an exception.
+    ways_back: BTreeMap<FrameId, Vec<(BlockId, Option<BlockId>)>>,
+}
+
+impl<'p> Expansion<'p> {
+    /// `touching`: [`Program::touching`].
+    #[must_use]
+    pub fn new(program: &'p Program, touching: &'p [bool], root: FunctionId) -> Self {
+        let mut expansion = Self {
+            program,
+            frames: Vec::new(),
+            blocks: Vec::new(),
+            entered: BTreeMap::new(),
+            touching,
+            ways_back: BTreeMap::new(),
+        };
+        let root = expansion.add_frame(root, None);
+        let mut pending = expansion.calls(root);
+        while let Some((frame, at, callee)) = pending.pop() {
+            let binding = Binding { caller: frame, at };
+            let (entered, is_new) = expansion.enter(binding, callee);
+            expansion.entered.insert((frame, at), entered);
+            if expansion.is_spliced(frame) && expansion.touching[callee.index()] {
+                expansion.connect(binding, entered);
+            }
+            if is_new {
+                pending.extend(expansion.calls(entered));
+            }
+        }
+        expansion.lead_back();
+        expansion
+    }
+
+    #[must_use]
+    pub fn function(&self, frame: FrameId) -> &'p Function {
+        self.program.function(self.frames[frame.index()].function)
+    }
+
+    /// Whether the frame's blocks are in the graph.
+    #[must_use]
+    pub fn is_spliced(&self, frame: FrameId) -> bool {
+        !self.frames[frame.index()].parts.is_empty()
+    }
+
+    /// What a call passes.
+    #[must_use]
+    pub fn actuals(&self, binding: Binding) -> &'p [Actual] {
+        let actions = &self.function(binding.caller).actions;
+        let first = actions.partition_point(|action| action.at < binding.at);
+        let here = actions[first..].iter().take_while(|action| action.at == binding.at);
+        let call = |action: &'p Action| match &action.kind {
+            ActionKind::Call { actuals, .. } => Some(actuals.as_slice()),
+            _ => None,
+        };
+        here.filter_map(call).next().unwrap_or_default()
+    }
+
+    /// A point of a frame's function in the graph.
+    #[must_use]
+    pub fn point(&self, frame: FrameId, at: Point) -> Option<Point> {
+        let parts = self.frames[frame.index()].parts.get(at.block.index())?;
+        let holds = |part: &&BlockId| {
+            let block = &self.blocks[part.index()];
+            (block.first..block.end).contains(&at.position)
+        };
+        parts.iter().find(holds).map(|&block| Point { block, position: at.position })
+    }
+
+    #[must_use]
+    pub fn frame_facts(&self) -> Vec<FrameFacts> {
+        let facts = |frame: &Frame| FrameFacts {
+            function: frame.function,
+            caller: frame.bindings.first().map(|binding| binding.caller),
+        };
+        self.frames.iter().map(facts).collect()
+    }
+
+    fn calls(&self, frame: FrameId) -> Vec<(FrameId, Point, FunctionId)> {
+        let call = |action: &Action| match action.kind {
+            ActionKind::Call { callee, .. } => Some((frame, action.at, callee)),
+            _ => None,
+        };
+        // The last is taken first.
+        self.function(frame).actions.iter().rev().filter_map(call).collect()
+    }
+
+    /// The frame that a call leads into, and whether it was made now.
+    fn enter(&mut self, binding: Binding, callee: FunctionId) -> (FrameId, bool) {
+        let is_spliced = self.touching[callee.index()];
+        // The root is left out: where it ends is a return, and cannot lead back as well.
+        let of_callee =
+            |frame: &FrameId| *frame != FrameId::ROOT && self.frames[frame.index()].function == callee;
+        let is_full = self.frames.len() >= FRAMES_MAX || self.blocks.len() >= BLOCKS_MAX;
+        let mut all = (0..self.frames.len()).map(frame_id);
+        let known = if is_spliced && !is_full {
+            self.callers(binding.caller).find(of_callee)
+        } else {
+            all.find(of_callee)
+        };
+        if let Some(known) = known {
+            self.frames[known.index()].bindings.push(binding);
+            return (known, false);
+        }
+        (self.add_frame(callee, Some(binding)), true)
+    }
+
+    fn callers(&self, frame: FrameId) -> impl Iterator<Item = FrameId> + '_ {
+        let caller =
+            |frame: &FrameId| self.frames[frame.index()].bindings.first().map(|binding| binding.caller);
+        std::iter::successors(Some(frame), caller)
+    }
+
+    fn add_frame(&mut self, function: FunctionId, binding: Option<Binding>) -> FrameId {
+        let id = frame_id(self.frames.len());
+        let is_in_graph = binding.is_none() || self.touching[function.index()];
+        let parts = if is_in_graph { self.add_blocks(id, function) } else { Vec::new() };
+        self.frames.push(Frame { function, bindings: binding.into_iter().collect(), parts });
+        id
+    }
+
+    /// The function's blocks, cut behind each call that is put in.
+    fn add_blocks(&mut self, frame: FrameId, function: FunctionId) -> Vec<Vec<BlockId>> {
+        let function = self.program.function(function);
+        let cuts: Vec<Point> = function
+            .actions
+            .iter()
+            .filter(|action| match action.kind {
+                ActionKind::Call { callee, .. } => self.touching[callee.index()],
+                _ => false,
+            })
+            .map(|action| action.at)
+            .collect();
+        let mut parts: Vec<Vec<BlockId>> = Vec::new();
+        for (index, block) in function.blocks.iter().enumerate() {
+            let origin = BlockId::from_index(index);
+            let ends = cuts.iter().filter(|cut| cut.block == origin).map(|cut| cut.position + 1);
+            let mut first = 0;
+            let mut list = Vec::new();
+            for end in ends.filter(|&end| end < block.len).chain([block.len]) {
+                list.push(self.add_block(BlockFacts {
+                    successors: Vec::new(),
+                    exit: None,
+                    first,
+                    end,
+                    frame,
+                    origin,
+                }));
+                first = end;
+            }
+            parts.push(list);
+        }
+        for (block, list) in function.blocks.iter().zip(&parts) {
+            let Some(&last) = list.last() else { continue };
+            let successors = block.successors.iter().map(|s| parts[s.index()][0]).collect();
+            let facts = &mut self.blocks[last.index()];
+            facts.successors = successors;
+            facts.exit = block.leaves.map(|leave| match leave {
+                Leave::Return | Leave::Unwind => Exit::Return,
+                Leave::Never => Exit::NoReturn,
+            });
+        }
+        parts
+    }
+
+    fn add_block(&mut self, block: BlockFacts) -> BlockId {
+        self.blocks.push(block);
+        BlockId::from_index(self.blocks.len() - 1)
+    }
+
+    /// Leads a call into a frame, and notes where it comes back.
+    fn connect(&mut self, binding: Binding, entered: FrameId) {
+        let Some(call) = self.point(binding.caller, binding.at) else { return };
+        let parts = &self.frames[binding.caller.index()].parts[binding.at.block.index()];
+        let next =
+            parts.iter().position(|&part| part == call.block).and_then(|at| parts.get(at + 1)).copied();
+        let entry = self.frames[entered.index()].parts[0][0];
+        let back = match next {
+            Some(next) => {
+                self.blocks[call.block.index()].successors = vec![entry];
+                (next, None)
+            }
+            None => {
+                // An invoking call: a place of its own for each way back. Not every exception is seen in the callee,
+                // so the exceptional way is open in any case.
+                let ways: Vec<_> =
+                    self.blocks[call.block.index()].successors.iter().map(|&way| vec![way]).collect();
+                let BlockFacts { end, frame, origin, .. } = self.blocks[call.block.index()];
+                let mut backs = ways.into_iter().map(|successors| {
+                    let exit = None;
+                    self.add_block(BlockFacts { successors, exit, first: end, end, frame, origin })
+                });
+                let (normal, unwind) = (backs.next(), backs.next());
+                drop(backs);
+                self.blocks[call.block.index()].successors = [entry].into_iter().chain(unwind).collect();
+                let Some(normal) = normal else { return };
+                (normal, unwind)
+            }
+        };
+        self.ways_back.entry(entered).or_default().push(back);
+    }
+
+    /// Leads the ends of every frame but the root's back to its callers.
+    fn lead_back(&mut self) {
+        for (&frame, ways) in &self.ways_back {
+            let function = self.program.function(self.frames[frame.index()].function);
+            for (block, list) in function.blocks.iter().zip(&self.frames[frame.index()].parts) {
+                let Some(last) = list.last() else { continue };
+                let successors: Vec<BlockId> = match block.leaves {
+                    Some(Leave::Return) => ways.iter().map(|&(normal, _)| normal).collect(),
+                    Some(Leave::Unwind) => ways.iter().filter_map(|&(_, unwind)| unwind).collect(),
+                    Some(Leave::Never) | None => continue,
+                };
+                let facts = &mut self.blocks[last.index()];
+                facts.exit = successors.is_empty().then_some(Exit::NoReturn);
+                facts.successors = successors;
+            }
+        }
+    }
+}
+
+fn frame_id(index: usize) -> FrameId {
+    FrameId(u32::try_from(index).expect("fewer than 2^32 frames"))
+}

@@ -1,0 +1,328 @@
+//! Where one task begins and ends in a function and how much it needs there, or why that cannot be said.
+//!
+//! Trap: the begin stands in the function itself, outside every loop, and before everything of the task on every path;
+//! what is only known later, or inside a called function, is no size.
+
+use crate::activity::Activity;
+use crate::expr::Expr;
+use crate::facts::{
+    BlockFacts, BufferKind, EscapeKind, Exit, Facts, FrameId, Leaf, LeafId, LeafSource, Place, Point, Reload,
+    Site, SiteKind,
+};
+use crate::flow::Flow;
+use crate::grouping::Group;
+use crate::liveness::{LiveSet, Liveness};
+use crate::plan::{LazyReason, StaticTask};
+use crate::program::Geometry;
+
+/// Why a task is lazy, and where that is seen.
+pub type Refusal = (LazyReason, Option<Place>);
+
+/// One function's facts and graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<'a> {
+    pub facts: &'a Facts,
+    pub flow: &'a Flow<'a>,
+}
+
+/// A task with a begin, in the graph.
+#[derive(Debug)]
+pub struct Placed<'a> {
+    pub group: Group,
+    pub begin: Point,
+    pub liveness: Liveness<'a>,
+}
+
+/// The most that is allocated at once, as it can be computed at the begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requirement {
+    /// The largest of these sums.
+    pub sums: Vec<Vec<Expr>>,
+    pub reloads: Vec<LeafId>,
+    pub reuses: bool,
+}
+
+impl<'a> Function<'a> {
+    fn site(self, index: usize) -> &'a Site {
+        &self.facts.sites[index]
+    }
+
+    fn sites(self, group: &Group) -> impl Iterator<Item = &'a Site> {
+        group.sites.clone().into_iter().map(move |site| self.site(site))
+    }
+
+    fn kind(self, buffer: crate::facts::BufferId) -> BufferKind {
+        self.facts.buffers[buffer.index()].kind
+    }
+
+    /// Allocations of device memory, as indices of sites.
+    pub fn allocations(self, group: &Group) -> Vec<usize> {
+        let is_memory = |&site: &usize| match self.site(site).kind {
+            SiteKind::Allocation { buffer, .. } => self.kind(buffer) == BufferKind::Memory,
+            _ => false,
+        };
+        group.sites.iter().copied().filter(is_memory).collect()
+    }
+
+    #[must_use]
+    pub fn has_launch(self, group: &Group) -> bool {
+        self.sites(group).any(|site| matches!(site.kind, SiteKind::Launch { .. }))
+    }
+
+    /// Finds the begin of a group.
+    ///
+    /// # Errors
+    /// Why the group cannot be a static task.
+    pub fn place(self, group: &Group) -> Result<Placed<'a>, Refusal> {
+        let liveness = Liveness::new(self.facts, &group.sites);
+        self.check_foreign(group, &liveness)?;
+        self.check_shared(group, &liveness)?;
+        self.check_allocations(group, &liveness)?;
+        let begin = self.begin_point(group)?;
+        if let Some(site) = self.sites(group).find(|site| !self.flow.point_dominates(begin, site.at)) {
+            return Err((LazyReason::PartlyConditional, site.place.clone()));
+        }
+        Ok(Placed { group: group.clone(), begin, liveness })
+    }
+
+    /// Refuses tasks that code which is not seen may have a part in.
+    fn check_foreign(self, group: &Group, liveness: &Liveness<'_>) -> Result<(), Refusal> {
+        for site in self.sites(group) {
+            let reason = match &site.kind {
+                SiteKind::Launch { foreign: Some(buffer), .. } => {
+                    LazyReason::ForeignBuffer { buffer: buffer.clone() }
+                }
+                SiteKind::Escape { kind: kind @ EscapeKind::Reachable { .. }, buffers } => {
+                    let own = buffers.iter().filter(|buffer| group.buffers.contains(buffer));
+                    if !own.into_iter().any(|&buffer| liveness.may_hold(buffer, site.at)) {
+                        continue;
+                    }
+                    LazyReason::Escape { kind: kind.clone() }
+                }
+                SiteKind::Escape { kind, .. } => LazyReason::Escape { kind: kind.clone() },
+                _ => continue,
+            };
+            return Err((reason, site.place.clone()));
+        }
+        Ok(())
+    }
+
+    /// Refuses buffers that live on after the function, or may live before it, in memory that others can reach. `main`
+    /// runs once, so there nothing is before or after.
+    fn check_shared(self, group: &Group, liveness: &Liveness<'_>) -> Result<(), Refusal> {
+        if self.facts.is_main() {
+            return Ok(());
+        }
+        for &buffer in &group.buffers {
+            let facts = &self.facts.buffers[buffer.index()];
+            let Some(shared) = &facts.shared else { continue };
+            let of_buffer = |site: &&Site| site.kind.buffers().contains(&buffer);
+            let is_allocation =
+                |site: &Site| matches!(site.kind, SiteKind::Allocation { buffer: b, .. } if b == buffer);
+            let made: Vec<_> =
+                self.sites(group).filter(|site| is_allocation(site)).map(|site| site.at).collect();
+            let uses = self.sites(group).filter(of_buffer).filter(|site| !is_allocation(site));
+            let is_from_before = |site: &Site| {
+                !matches!(site.kind, SiteKind::Escape { .. }) && self.flow.avoids(site.at, &made)
+            };
+            let mut from_before = uses.filter(|site| is_from_before(site));
+            let lives_on = || match facts.kind {
+                BufferKind::Memory => self.returns().any(|end| liveness.may_hold(buffer, end)),
+                BufferKind::Handle => true,
+                BufferKind::Symbols => false,
+            };
+            let first = from_before.next();
+            if first.is_some() || lives_on() {
+                let place = first.or_else(|| self.sites(group).next()).and_then(|site| site.place.clone());
+                return Err((LazyReason::Outlives { holder: shared.clone() }, place));
+            }
+        }
+        Ok(())
+    }
+
+    fn returns(self) -> impl Iterator<Item = Point> {
+        let is_return = |block: &BlockFacts| block.exit == Some(Exit::Return) && block.frame == FrameId::ROOT;
+        let blocks = self.facts.blocks.iter().enumerate().filter(move |(_, block)| is_return(block));
+        blocks.map(move |(index, _)| self.flow.terminator(crate::facts::BlockId::from_index(index)))
+    }
+
+    fn check_allocations(self, group: &Group, liveness: &Liveness<'_>) -> Result<(), Refusal> {
+        for index in self.allocations(group) {
+            let site = self.site(index);
+            let refuse = |reason| Err((reason, site.place.clone()));
+            if self.is_in_recursion(site) {
+                return refuse(LazyReason::AllocationInRecursion);
+            }
+            if liveness.accumulates(index) && self.flow.in_cycle(site.at.block) {
+                return refuse(LazyReason::AllocationInLoop);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the same allocation runs in the root and again where the root calls itself, or within a function that
+    /// calls itself.
+    fn is_in_recursion(self, site: &Site) -> bool {
+        let function = |frame: FrameId| self.facts.frames[frame.index()].function;
+        let root = function(FrameId::ROOT);
+        let in_root_again = |other: &Site| {
+            let frame = self.facts.frame(other.at);
+            other.origin == site.origin
+                && self.facts.callers(frame).any(|f| f != FrameId::ROOT && function(f) == root)
+        };
+        self.facts.sites.iter().any(in_root_again)
+    }
+
+    /// The last point of the root that every path to a site that makes or launches something passes, outside every loop.
+    fn begin_point(self, group: &Group) -> Result<Point, Refusal> {
+        let uses = self
+            .sites(group)
+            .filter(|s| matches!(s.kind, SiteKind::Allocation { .. } | SiteKind::Launch { .. }));
+        let place = self.sites(group).next().and_then(|site| site.place.clone());
+        let unreachable = || (LazyReason::Unreachable, place.clone());
+        let dominance = &self.flow.dominance;
+        let mut block = dominance.nearest_common(uses.map(|site| site.at.block)).ok_or_else(unreachable)?;
+        let is_fit = |block: crate::facts::BlockId| {
+            let facts = &self.facts.blocks[block.index()];
+            facts.frame == FrameId::ROOT && facts.first < facts.end && !self.flow.in_cycle(block)
+        };
+        while !is_fit(block) {
+            block = dominance.immediate(block).ok_or_else(unreachable)?;
+        }
+        let first_here = self.sites(group).map(|site| site.at).filter(|at| at.block == block).min();
+        Ok(first_here.unwrap_or_else(|| self.flow.terminator(block)))
+    }
+
+    /// What the sites need at most at once, computed at `begin`.
+    ///
+    /// # Errors
+    /// A size is not known there.
+    pub fn requirement(self, liveness: &Liveness<'_>, begin: Point) -> Result<Requirement, Refusal> {
+        let mut found = Requirement::default();
+        let peaks = liveness.peaks();
+        for set in &peaks {
+            let mut sum = Vec::new();
+            for &allocation in set {
+                sum.push(self.size_at(allocation, begin, &mut found.reloads)?);
+            }
+            found.sums.push(sum);
+        }
+        found.reloads.sort_unstable();
+        found.reloads.dedup();
+        let in_turn = |set: &LiveSet| set.iter().any(|&site| self.flow.in_cycle(self.site(site).at.block));
+        let is_below_sum = peaks.len() > 1 || peaks.iter().any(in_turn);
+        found.reuses = is_below_sum && liveness.reuses(|from, to| self.flow.reaches(from, to));
+        Ok(found)
+    }
+
+    fn size_at(self, allocation: usize, begin: Point, reloads: &mut Vec<LeafId>) -> Result<Expr, Refusal> {
+        let site = self.site(allocation);
+        let SiteKind::Allocation { call, size, .. } = &site.kind else {
+            return Err((LazyReason::NoAllocationHere, site.place.clone()));
+        };
+        let Some(size) = size else {
+            return Err((LazyReason::SizeUnknown { call: call.clone() }, site.place.clone()));
+        };
+        match self.known_at(size, begin, reloads) {
+            Ok(()) => Ok(size.clone()),
+            Err(leaf) => {
+                Err((LazyReason::SizeKnownLate { leaf: leaf.description.clone() }, site.place.clone()))
+            }
+        }
+    }
+
+    /// Whether an expression can be computed at a point of the root, with the leaves to load there; else a leaf that
+    /// is in the way.
+    fn known_at(self, expr: &Expr, begin: Point, reloads: &mut Vec<LeafId>) -> Result<(), &'a Leaf> {
+        for id in expr.leaves() {
+            let leaf = &self.facts.leaves[id.index()];
+            match self.availability(leaf, begin) {
+                Availability::Known => {}
+                Availability::Reload => reloads.push(id),
+                Availability::Late => return Err(leaf),
+            }
+        }
+        Ok(())
+    }
+
+    fn availability(self, leaf: &Leaf, begin: Point) -> Availability {
+        let runs_before = |at: Point| at != begin && self.flow.point_dominates(at, begin);
+        match &leaf.source {
+            LeafSource::Argument => Availability::Known,
+            LeafSource::Instruction(at) | LeafSource::Memory { at, is_loaded: true, .. }
+                if runs_before(*at) =>
+            {
+                Availability::Known
+            }
+            LeafSource::Instruction(_) | LeafSource::Inner => Availability::Late,
+            LeafSource::Memory { at, clobbers, .. } => {
+                let used =
+                    |&at: &Point| self.flow.point_dominates(at, begin) || self.flow.is_unavoidable(begin, at);
+                let is_there =
+                    |reload: &Reload| reload.witnesses.as_ref().is_none_or(|points| points.iter().any(used));
+                let has_base = leaf
+                    .reload
+                    .as_ref()
+                    .is_some_and(|reload| reload.from.is_none_or(runs_before) && is_there(reload));
+                let between = |clobber: &Point| {
+                    (*clobber == begin || self.flow.reaches(begin, *clobber))
+                        && self.flow.reaches(*clobber, *at)
+                };
+                let is_later = self.flow.point_dominates(begin, *at);
+                let same = has_base && is_later && !clobbers.iter().any(between);
+                if same { Availability::Reload } else { Availability::Late }
+            }
+        }
+    }
+
+    /// The geometry of the first launch whose geometry can be computed at the begin.
+    fn geometry(self, placed: &Placed<'_>, reloads: &mut Vec<LeafId>) -> Option<Geometry> {
+        self.sites(&placed.group).find_map(|site| {
+            let SiteKind::Launch { geometry: Some(geometry), .. } = &site.kind else { return None };
+            let mut needed = Vec::new();
+            self.known_at(&geometry.blocks, placed.begin, &mut needed).ok()?;
+            self.known_at(&geometry.threads, placed.begin, &mut needed).ok()?;
+            reloads.extend(needed);
+            Some(geometry.clone())
+        })
+    }
+
+    /// What the pass inserts for a placed task; `requirement` includes what the tasks in `covered` need.
+    #[must_use]
+    pub fn finish(
+        self,
+        placed: &Placed<'a>,
+        requirement: Requirement,
+        covered: Vec<crate::plan::TaskRef>,
+    ) -> StaticTask {
+        let Placed { group, begin, liveness } = placed;
+        let activity = Activity::new(self.facts, self.flow, liveness, group, *begin);
+        let always = |site: usize| self.flow.post_dominance.dominates(self.site(site).at.block, begin.block);
+        let allocations = self.allocations(group);
+        let exact = requirement.sums.len() == 1 && allocations.iter().all(|&site| always(site));
+        let Requirement { sums, mut reloads, reuses } = requirement;
+        let geometry = self.geometry(placed, &mut reloads);
+        reloads.sort_unstable();
+        reloads.dedup();
+        let origin = self.facts.blocks[begin.block.index()].origin;
+        StaticTask {
+            begin: Point { block: origin, position: begin.position },
+            sums,
+            reloads,
+            geometry,
+            exact,
+            reuses,
+            allocations: allocations.len(),
+            covered,
+            all_launched: activity.all_launched(),
+            ends: activity.ends(),
+            ends_at_return: activity.outlives_frees(),
+        }
+    }
+}
+
+enum Availability {
+    Known,
+    Reload,
+    Late,
+}

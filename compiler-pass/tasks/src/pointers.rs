@@ -1,0 +1,484 @@
+//! What every pointer of an expanded function may point to: inclusion-based points-to analysis (Andersen, 1994) with
+//! constant offsets, the same for all points of the program.
+//!
+//! A device buffer is named by the *slot* whose address an allocation got, so "the buffer in `net->weights`" stays one
+//! buffer when the pointer is copied around. Traps: what a slot held before, or holds after it is overwritten by hand,
+//! is not told apart here; and memory that a caller owns holds things from before, which [`Target::Foreign`] stands for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::expand::{Binding, Expansion};
+use crate::facts::{BufferKind, ForeignBuffer, FrameId, Point};
+use crate::program::{Action, ActionKind, GlobalId, PointerDef, PointerId};
+
+/// Index into the objects of a solution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId(usize);
+
+/// A piece of host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Object {
+    /// A variable of a frame, or a parameter that it got by value in memory.
+    Local(FrameId, PointerId),
+    Global(GlobalId),
+    /// Host memory that a frame makes.
+    Fresh(FrameId, PointerId),
+    /// What a parameter of the root points to.
+    Formal(u32),
+    /// What the pointer points to that such memory held from the start.
+    Behind(ObjectId, i64),
+    /// The module's device variables, as one.
+    Symbols,
+}
+
+/// A place in memory: object and offset, `None` for somewhere in it.
+pub type Slot = (ObjectId, Option<i64>);
+
+/// One thing that a pointer may be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    Address(Slot),
+    /// The device pointer that an allocation wrote to the slot; `moved` if an offset was added.
+    Device {
+        slot: Slot,
+        moved: bool,
+    },
+    Foreign(ForeignBuffer),
+}
+
+pub type Targets = BTreeSet<Target>;
+
+/// Sets larger than this count as unknown.
+const TARGETS_MAX: usize = 64;
+/// More offsets into one object than this count as any.
+const OFFSETS_MAX: usize = 8;
+/// How far memory of a caller is followed.
+const BEHIND_MAX: usize = 3;
+
+/// The solution for one root function.
+#[derive(Debug)]
+pub struct Pointers<'a, 'p> {
+    expansion: &'a Expansion<'p>,
+    objects: Vec<Object>,
+    ids: BTreeMap<Object, ObjectId>,
+    values: Vec<Vec<Targets>>,
+    memory: BTreeMap<Slot, Targets>,
+    slots: BTreeMap<Slot, BufferKind>,
+    /// Block copies: to, from, and what to add to an offset in `to`.
+    copies: BTreeSet<(ObjectId, ObjectId, Option<i64>)>,
+    /// Written by code that may have put a pointer there.
+    tainted: BTreeSet<Slot>,
+    /// What memory held from the start counts.
+    with_initial: bool,
+    changed: bool,
+}
+
+impl<'a, 'p> Pointers<'a, 'p> {
+    #[must_use]
+    pub fn solve(expansion: &'a Expansion<'p>) -> Self {
+        let count =
+            |frame: usize| expansion.function(FrameId(u32::try_from(frame).unwrap_or(0))).pointers.len();
+        let mut solution = Self {
+            expansion,
+            objects: Vec::new(),
+            ids: BTreeMap::new(),
+            values: (0..expansion.frames.len()).map(|frame| vec![Targets::new(); count(frame)]).collect(),
+            memory: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            copies: BTreeSet::new(),
+            tainted: BTreeSet::new(),
+            with_initial: false,
+            changed: false,
+        };
+        solution.iterate();
+        solution.with_initial = true;
+        solution.iterate();
+        solution
+    }
+
+    fn iterate(&mut self) {
+        loop {
+            self.changed = false;
+            for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
+                let function = self.expansion.function(frame);
+                for id in (0_u32..).map(PointerId).take(function.pointers.len()) {
+                    let found = self.eval(frame, id);
+                    self.add_value(frame, id, found);
+                }
+                for action in &function.actions {
+                    self.apply(frame, action);
+                }
+            }
+            if !self.changed {
+                return;
+            }
+        }
+    }
+
+    fn object(&mut self, object: Object) -> ObjectId {
+        *self.ids.entry(object).or_insert_with(|| {
+            self.objects.push(object);
+            ObjectId(self.objects.len() - 1)
+        })
+    }
+
+    fn add_value(&mut self, frame: FrameId, id: PointerId, found: Targets) {
+        let set = &mut self.values[frame.index()][id.index()];
+        self.changed |= merge(set, found);
+    }
+
+    fn store(&mut self, slot: Slot, found: Targets) {
+        if !found.is_empty() {
+            self.changed |= merge(self.memory.entry(slot).or_default(), found);
+        }
+    }
+
+    fn eval(&mut self, frame: FrameId, id: PointerId) -> Targets {
+        let address = |object| Targets::from([Target::Address((object, Some(0)))]);
+        match self.expansion.function(frame).pointer(id) {
+            PointerDef::Nothing | PointerDef::Fields(_) => Targets::new(),
+            PointerDef::Unknown(from) => Targets::from([Target::Foreign(from.clone())]),
+            PointerDef::Local => address(self.object(Object::Local(frame, id))),
+            PointerDef::Copied(index) => {
+                let local = self.object(Object::Local(frame, id));
+                self.copy_actual(frame, *index, local);
+                address(local)
+            }
+            PointerDef::Global(global) => address(self.object(Object::Global(*global))),
+            PointerDef::Argument(index) if frame == FrameId::ROOT => {
+                address(self.object(Object::Formal(*index)))
+            }
+            PointerDef::Argument(index) => {
+                let actual = |binding: &Binding| self.actual(*binding, *index);
+                self.expansion.frames[frame.index()].bindings.iter().flat_map(actual).collect()
+            }
+            PointerDef::Result(at) => self.returned(frame, *at),
+            PointerDef::Fresh(_) => address(self.object(Object::Fresh(frame, id))),
+            PointerDef::Offset { of, by } => {
+                self.targets(frame, *of).iter().map(|target| offset(target, *by)).collect()
+            }
+            PointerDef::Load { from, .. } => {
+                let from = self.targets(frame, *from).clone();
+                self.load_all(&from, 0)
+            }
+            PointerDef::Choice(all) => all.iter().flat_map(|&one| self.targets(frame, one).clone()).collect(),
+            PointerDef::Field { of, offset } => self.field(frame, *of, *offset, 0),
+        }
+    }
+
+    fn actual(&self, binding: Binding, index: u32) -> Targets {
+        let actual = self.expansion.actuals(binding).get(index as usize).and_then(|actual| actual.pointer);
+        actual.map(|pointer| self.targets(binding.caller, pointer).clone()).unwrap_or_default()
+    }
+
+    fn copy_actual(&mut self, frame: FrameId, index: u32, local: ObjectId) {
+        for binding in self.expansion.frames[frame.index()].bindings.clone() {
+            let from = self.actual(binding, index);
+            self.copy(&Targets::from([Target::Address((local, Some(0)))]), &from);
+        }
+    }
+
+    fn returned(&self, frame: FrameId, at: Point) -> Targets {
+        let Some(&entered) = self.expansion.entered.get(&(frame, at)) else { return Targets::new() };
+        let returns = &self.expansion.function(entered).returns;
+        returns.iter().flat_map(|&(_, value)| self.targets(entered, value).clone()).collect()
+    }
+
+    /// What a struct value holds at an offset.
+    fn field(&mut self, frame: FrameId, of: PointerId, at: i64, depth: usize) -> Targets {
+        if depth > TARGETS_MAX {
+            return Targets::from([Target::Foreign(ForeignBuffer::Memory)]);
+        }
+        let expansion = self.expansion;
+        match expansion.function(frame).pointer(of) {
+            PointerDef::Fields(fields) => {
+                let field = fields.iter().find(|(offset, _)| *offset == at);
+                field.map(|&(_, value)| self.targets(frame, value).clone()).unwrap_or_default()
+            }
+            PointerDef::Choice(all) => {
+                all.iter().flat_map(|&one| self.field(frame, one, at, depth + 1)).collect()
+            }
+            PointerDef::Result(call) => {
+                let Some(&entered) = expansion.entered.get(&(frame, *call)) else {
+                    return Targets::new();
+                };
+                let returns = &expansion.function(entered).returns;
+                returns.iter().flat_map(|&(_, value)| self.field(entered, value, at, depth + 1)).collect()
+            }
+            PointerDef::Load { from, .. } => {
+                let from = self.targets(frame, *from).clone();
+                self.load_all(&from, at)
+            }
+            _ => self.targets(frame, of).clone(),
+        }
+    }
+
+    fn load_all(&mut self, from: &Targets, at: i64) -> Targets {
+        let mut found = Targets::new();
+        for target in from {
+            match target {
+                Target::Address((object, offset)) => {
+                    found.extend(self.load(*object, offset.map(|offset| offset + at), 0))
+                }
+                // What a device pointer points to is not read on the host, unless the memory is managed.
+                Target::Device { .. } => {
+                    found.insert(Target::Foreign(ForeignBuffer::Memory));
+                }
+                Target::Foreign(foreign) => {
+                    found.insert(Target::Foreign(foreign.clone()));
+                }
+            }
+        }
+        found
+    }
+
+    fn load(&mut self, object: ObjectId, offset: Option<i64>, depth: usize) -> Targets {
+        let at_offset =
+            |slot: &Slot| slot.0 == object && (offset.is_none() || slot.1.is_none() || slot.1 == offset);
+        let stored = self.memory.iter().filter(|(slot, _)| at_offset(slot));
+        let mut found: Targets = stored.flat_map(|(_, targets)| targets.clone()).collect();
+        let slots: Vec<_> = self.slots.keys().copied().filter(|slot| at_offset(slot)).collect();
+        found.extend(slots.iter().map(|&slot| Target::Device { slot, moved: false }));
+        if self.with_initial && depth < BEHIND_MAX {
+            let foreign = self.foreign_of(object);
+            let is_main = self.expansion.function(FrameId::ROOT).name == "main";
+            let may_hold_more = foreign.is_some() && !is_main && slots.is_empty();
+            if found.is_empty() || may_hold_more {
+                found.extend(self.initial(object, offset, foreign, depth));
+            }
+        }
+        found
+    }
+
+    /// What memory held before the root began, or what code that is not seen put there.
+    fn initial(
+        &mut self,
+        object: ObjectId,
+        offset: Option<i64>,
+        foreign: Option<ForeignBuffer>,
+        depth: usize,
+    ) -> Targets {
+        let sources: Vec<_> = self.copies.iter().filter(|&&(to, ..)| to == object).copied().collect();
+        let mut found = Targets::new();
+        for (_, from, shift) in sources {
+            let there = offset.zip(shift).map(|(offset, shift)| offset - shift);
+            found.extend(self.load(from, there, depth + 1));
+        }
+        if let Some(foreign) = foreign {
+            found.insert(match offset {
+                Some(offset) if self.depth(object) < BEHIND_MAX => {
+                    Target::Address((self.object(Object::Behind(object, offset)), Some(0)))
+                }
+                _ => Target::Foreign(foreign),
+            });
+        }
+        if self.tainted.contains(&(object, offset)) || self.tainted.contains(&(object, None)) {
+            found.insert(Target::Foreign(ForeignBuffer::Memory));
+        }
+        found
+    }
+
+    fn depth(&self, object: ObjectId) -> usize {
+        match self.objects[object.0] {
+            Object::Behind(inner, _) => 1 + self.depth(inner),
+            _ => 0,
+        }
+    }
+
+    fn apply(&mut self, frame: FrameId, action: &Action) {
+        match &action.kind {
+            ActionKind::Allocate { into, .. } => self.add_slot(frame, *into, BufferKind::Memory),
+            ActionKind::Create { into } => self.add_slot(frame, *into, BufferKind::Handle),
+            ActionKind::WriteSymbol { .. } => {
+                let symbols = self.object(Object::Symbols);
+                self.slots.insert((symbols, Some(0)), BufferKind::Symbols);
+            }
+            ActionKind::Store { value, to } => {
+                let value = self.targets(frame, *value).clone();
+                for slot in addresses(&self.targets(frame, *to).clone()) {
+                    self.store(slot, value.clone());
+                }
+            }
+            ActionKind::Copy { to, from } => {
+                let (to, from) = (self.targets(frame, *to).clone(), self.targets(frame, *from).clone());
+                self.copy(&to, &from);
+            }
+            ActionKind::Use { operands, .. } | ActionKind::Library { operands } => {
+                let written = operands.iter().flat_map(|&operand| addresses(self.targets(frame, operand)));
+                let written: Vec<_> = written.collect();
+                self.tainted.extend(written);
+            }
+            ActionKind::Opaque { operands, .. } => {
+                let written = operands.iter().flat_map(|&operand| addresses(self.targets(frame, operand)));
+                let written: Vec<_> = written.map(|(object, _)| (object, None)).collect();
+                self.tainted.extend(written);
+            }
+            _ => {}
+        }
+    }
+
+    fn add_slot(&mut self, frame: FrameId, into: PointerId, kind: BufferKind) {
+        for slot in addresses(&self.targets(frame, into).clone()) {
+            self.changed |= self.slots.insert(slot, kind).is_none();
+        }
+    }
+
+    fn copy(&mut self, to: &Targets, from: &Targets) {
+        for (source, source_offset) in addresses(from) {
+            for (target, target_offset) in addresses(to).into_iter().filter(|&(target, _)| target != source) {
+                let shift = target_offset.zip(source_offset).map(|(to, from)| to - from);
+                self.changed |= self.copies.insert((target, source, shift));
+                let begins = source_offset.unwrap_or(i64::MIN);
+                let is_copied = |slot: &Slot| slot.0 == source && slot.1.is_none_or(|at| at >= begins);
+                let moved = |slot: &Slot| (target, slot.1.zip(shift).map(|(at, shift)| at + shift));
+                let stored: Vec<_> = self
+                    .memory
+                    .iter()
+                    .filter(|(slot, _)| is_copied(slot))
+                    .map(|(slot, targets)| (moved(slot), targets.clone()))
+                    .collect();
+                let devices: Vec<_> = self.slots.keys().filter(|slot| is_copied(slot)).copied().collect();
+                for (slot, targets) in stored {
+                    self.store(slot, targets);
+                }
+                for slot in devices {
+                    self.store(moved(&slot), Targets::from([Target::Device { slot, moved: false }]));
+                }
+            }
+        }
+    }
+
+    /// What a pointer may be.
+    #[must_use]
+    pub fn targets(&self, frame: FrameId, pointer: PointerId) -> &Targets {
+        &self.values[frame.index()][pointer.index()]
+    }
+
+    /// The slots that allocations fill, handles and symbols among them.
+    #[must_use]
+    pub fn slots(&self) -> &BTreeMap<Slot, BufferKind> {
+        &self.slots
+    }
+
+    #[must_use]
+    pub fn kind(&self, object: ObjectId) -> Object {
+        self.objects[object.0]
+    }
+
+    /// What a pointer that such memory held counts as; `None` for memory that this function or its callees made.
+    #[must_use]
+    pub fn foreign_of(&self, object: ObjectId) -> Option<ForeignBuffer> {
+        match self.objects[object.0] {
+            Object::Local(FrameId::ROOT, id) => {
+                let root = self.expansion.function(FrameId::ROOT);
+                matches!(root.pointer(id), PointerDef::Copied(_)).then_some(ForeignBuffer::Argument)
+            }
+            Object::Local(..) | Object::Fresh(..) | Object::Symbols => None,
+            Object::Global(global) => {
+                let name = self.expansion.program.globals[global.index()].name.clone();
+                Some(ForeignBuffer::Global { name })
+            }
+            Object::Formal(_) => Some(ForeignBuffer::Argument),
+            Object::Behind(inner, _) => self.foreign_of(inner),
+        }
+    }
+
+    /// The slots that can be reached through memory from a set of targets, the pointers themselves included.
+    #[must_use]
+    pub fn reach(&self, from: &Targets) -> (BTreeSet<Slot>, BTreeSet<ObjectId>) {
+        let mut slots = BTreeSet::new();
+        let mut objects = BTreeSet::new();
+        let mut pending: Vec<Target> = from.iter().cloned().collect();
+        while let Some(target) = pending.pop() {
+            match target {
+                Target::Device { slot, .. } => {
+                    slots.insert(slot);
+                }
+                Target::Address((object, _)) if objects.insert(object) => {
+                    slots.extend(self.slots.keys().filter(|slot| slot.0 == object));
+                    let inside = self.memory.iter().filter(|(slot, _)| slot.0 == object);
+                    pending.extend(inside.flat_map(|(_, targets)| targets.iter().cloned()));
+                }
+                Target::Address(_) | Target::Foreign(_) => {}
+            }
+        }
+        (slots, objects)
+    }
+
+    /// The pointers inside the structs that targets are addresses of.
+    #[must_use]
+    pub fn inside(&self, targets: &Targets) -> Targets {
+        let mut found = Targets::new();
+        for (object, _) in addresses(targets) {
+            let devices = self.slots.keys().filter(|slot| slot.0 == object);
+            found.extend(devices.map(|&slot| Target::Device { slot, moved: false }));
+            let stored = self.memory.iter().filter(|(slot, _)| slot.0 == object);
+            found.extend(stored.flat_map(|(_, targets)| targets.iter().cloned()));
+            let sources: Vec<_> = self.copies.iter().filter(|&&(to, ..)| to == object).collect();
+            let foreign = sources.iter().find_map(|&&(_, from, _)| self.foreign_of(from));
+            let is_tainted = self.tainted.iter().any(|&(written, _)| written == object);
+            let own = self.foreign_of(object).or(is_tainted.then_some(ForeignBuffer::Memory));
+            if let (true, Some(foreign)) = (found.is_empty(), own.or(foreign)) {
+                found.insert(Target::Foreign(foreign));
+            }
+        }
+        if targets.iter().any(|target| matches!(target, Target::Foreign(_))) {
+            found.insert(Target::Foreign(ForeignBuffer::Memory));
+        }
+        found
+    }
+
+    /// Memory that lives before or after the root: every object of that kind that is known.
+    #[must_use]
+    pub fn shared_objects(&self) -> Vec<(ObjectId, ForeignBuffer)> {
+        let all = (0..self.objects.len()).map(ObjectId);
+        all.filter_map(|object| {
+            // The root's own copy of a parameter is gone after it.
+            let is_local = matches!(self.objects[object.0], Object::Local(..));
+            self.foreign_of(object).filter(|_| !is_local).map(|foreign| (object, foreign))
+        })
+        .collect()
+    }
+}
+
+/// The places that targets are addresses of.
+#[must_use]
+pub fn addresses(targets: &Targets) -> Vec<Slot> {
+    let address = |target: &Target| match target {
+        Target::Address(slot) => Some(*slot),
+        _ => None,
+    };
+    targets.iter().filter_map(address).collect()
+}
+
+fn offset(target: &Target, by: Option<i64>) -> Target {
+    match target {
+        Target::Address((object, offset)) => {
+            Target::Address((*object, offset.zip(by).map(|(offset, by)| offset + by)))
+        }
+        Target::Device { slot, moved } => Target::Device { slot: *slot, moved: *moved || by != Some(0) },
+        Target::Foreign(foreign) => Target::Foreign(foreign.clone()),
+    }
+}
+
+/// Adds to a set, keeping it small; whether it grew.
+fn merge(set: &mut Targets, found: Targets) -> bool {
+    let unknown = Target::Foreign(ForeignBuffer::Memory);
+    let mut grew = false;
+    for target in found {
+        if set.len() >= TARGETS_MAX {
+            return set.insert(unknown) || grew;
+        }
+        let Target::Address((object, Some(_))) = target else {
+            grew |= set.insert(target);
+            continue;
+        };
+        if set.contains(&target) || set.contains(&Target::Address((object, None))) {
+            continue;
+        }
+        let known = |t: &&Target| matches!(t, Target::Address((o, Some(_))) if *o == object);
+        let is_many = set.iter().filter(known).count() >= OFFSETS_MAX;
+        grew |= set.insert(if is_many { Target::Address((object, None)) } else { target });
+    }
+    grew
+}

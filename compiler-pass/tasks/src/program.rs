@@ -1,0 +1,389 @@
+//! What the functions of a program do with pointers and with the device, one by one, before anything is resolved.
+//!
+//! This is all that the LLVM side reads. A pointer is a [`PointerDef`]: where it comes from, step by step, within its
+//! function. Which buffer it names is decided later, when callers and callees are known together. Trap: a function's
+//! own parameters, and what lies behind them, mean nothing until a caller is known.
+
+use serde::{Deserialize, Serialize};
+
+use crate::expr::Expr;
+use crate::facts::{BlockId, ForeignBuffer, LeafId, Place, Point};
+
+/// Index into [`Program::functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FunctionId(pub u32);
+
+/// Index into [`Program::globals`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GlobalId(pub u32);
+
+/// Index into [`Function::pointers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PointerId(pub u32);
+
+impl FunctionId {
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    #[must_use]
+    pub fn from_index(index: usize) -> Self {
+        Self(u32::try_from(index).expect("a program has fewer than 2^32 functions"))
+    }
+}
+
+impl GlobalId {
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl PointerId {
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One translation unit, or a whole program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    pub functions: Vec<Function>,
+    pub globals: Vec<Global>,
+}
+
+/// A variable that outlives every function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Global {
+    pub name: String,
+    /// Code outside the program may name it.
+    pub visible: bool,
+}
+
+/// One function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// The symbol's name.
+    pub name: String,
+    /// Code outside the program may call it: it has an external name, or its address is taken.
+    pub visible: bool,
+    /// Entry first.
+    pub blocks: Vec<Block>,
+    pub pointers: Vec<PointerDef>,
+    pub leaves: Vec<RawLeaf>,
+    /// In the order of their points; at most one call of a function of the program at a point.
+    pub actions: Vec<Action>,
+    /// What a call of the function gives, if that is or holds a pointer.
+    pub returns: Vec<(Point, PointerId)>,
+}
+
+/// One basic block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Of a block that ends in an invoking call: the normal way first, then the exceptional one.
+    pub successors: Vec<BlockId>,
+    /// Set if and only if there are no successors.
+    pub leaves: Option<Leave>,
+    /// Instructions, the terminator included; at least 1.
+    pub len: u32,
+}
+
+/// How a block without successors ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leave {
+    Return,
+    /// An exception leaves the function.
+    Unwind,
+    /// The process ends, or the path never ends.
+    Never,
+}
+
+/// Where a pointer comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PointerDef {
+    /// Null, undefined, or the address of something that holds no device pointer (code, a constant string).
+    Nothing,
+    /// From somewhere that is not followed.
+    Unknown(ForeignBuffer),
+    /// The address of one of the function's own variables.
+    Local,
+    /// The address of the function's own copy of what parameter `0` points to.
+    Copied(u32),
+    Global(GlobalId),
+    /// Parameter `0`.
+    Argument(u32),
+    /// What the [`ActionKind::Call`] at this point gives.
+    Result(Point),
+    /// New host memory, made at this point (`malloc`, `new`).
+    Fresh(Point),
+    Offset {
+        of: PointerId,
+        /// Bytes; `None` if not constant.
+        by: Option<i64>,
+    },
+    Load {
+        from: PointerId,
+        at: Point,
+    },
+    /// Any of these (phi, select).
+    Choice(Vec<PointerId>),
+    /// A struct that holds pointers at these offsets.
+    Fields(Vec<(i64, PointerId)>),
+    /// What such a struct holds at an offset.
+    Field {
+        of: PointerId,
+        offset: i64,
+    },
+}
+
+/// A value that a size depends on and that is not looked into within its function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawLeaf {
+    pub source: RawSource,
+    /// Width of the value.
+    pub bits: u32,
+    /// For the report: "argument 1", "result of atoi, line 12".
+    pub description: String,
+}
+
+/// From where on such a value is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RawSource {
+    /// Parameter `0`.
+    Argument(u32),
+    /// The result of the instruction at this point: after it.
+    Instruction(Point),
+    /// What memory holds at this point.
+    Memory {
+        at: Point,
+        address: PointerId,
+        /// The instruction at the point loads it. Otherwise (a struct that a call there gets in memory) the value
+        /// exists nowhere yet and must be loaded.
+        is_loaded: bool,
+    },
+}
+
+/// What a call passes for one parameter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actual {
+    pub pointer: Option<PointerId>,
+    pub integer: Option<Expr>,
+}
+
+/// How many blocks and threads a launch has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Geometry {
+    /// 64 bits.
+    pub blocks: Expr,
+    /// Threads per block, 64 bits.
+    pub threads: Expr,
+}
+
+/// Something that matters at one point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    pub at: Point,
+    pub place: Option<Place>,
+    pub kind: ActionKind,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ActionKind {
+    /// Device memory whose pointer goes to `*into`; `size` in bytes, `None` if it cannot be computed.
+    Allocate {
+        call: String,
+        into: PointerId,
+        size: Option<Expr>,
+    },
+    /// A stream or event, written to `*into`.
+    Create {
+        into: PointerId,
+    },
+    Free {
+        pointer: PointerId,
+    },
+    Destroy {
+        handle: PointerId,
+    },
+    /// A runtime call that uses the buffers and handles it is given; it may write to host memory that it is given.
+    Use {
+        call: String,
+        operands: Vec<PointerId>,
+    },
+    /// A `__device__` or `__constant__` variable is written.
+    WriteSymbol {
+        operands: Vec<PointerId>,
+    },
+    Launch {
+        /// Mangled name of the kernel's stub; `None` through a pointer.
+        kernel: Option<String>,
+        /// Pointers that the kernel gets, and its stream.
+        operands: Vec<PointerId>,
+        /// Addresses of structs that the kernel gets by value.
+        structs: Vec<PointerId>,
+        geometry: Option<Geometry>,
+    },
+    /// A launch whose buffers cannot be seen (a graph, `cudaLaunchKernel` by hand).
+    BlindLaunch {
+        call: String,
+    },
+    /// A pointer is written to memory.
+    Store {
+        value: PointerId,
+        to: PointerId,
+    },
+    /// Memory with pointers in it is copied.
+    Copy {
+        to: PointerId,
+        from: PointerId,
+    },
+    /// Other data of `bytes` bytes (`None`: unknown) is written.
+    Write {
+        to: PointerId,
+        bytes: Option<u64>,
+    },
+    /// A call of a function of the program.
+    Call {
+        callee: FunctionId,
+        actuals: Vec<Actual>,
+    },
+    /// A call of a library function, which uses no device and keeps no pointer, but writes through those it gets.
+    Library {
+        operands: Vec<PointerId>,
+    },
+    /// A call of a function that is not known.
+    Opaque {
+        callee: String,
+        operands: Vec<PointerId>,
+    },
+    /// A pointer becomes a number.
+    Conceal {
+        pointer: PointerId,
+    },
+}
+
+impl ActionKind {
+    /// Whether the device may be concerned, as opposed to host memory only.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        !matches!(
+            self,
+            Self::Store { .. }
+                | Self::Copy { .. }
+                | Self::Write { .. }
+                | Self::Call { .. }
+                | Self::Library { .. }
+                | Self::Conceal { .. }
+        )
+    }
+}
+
+impl Function {
+    #[must_use]
+    pub fn pointer(&self, id: PointerId) -> &PointerDef {
+        &self.pointers[id.index()]
+    }
+
+    #[must_use]
+    pub fn leaf(&self, id: LeafId) -> &RawLeaf {
+        &self.leaves[id.index()]
+    }
+
+    /// Functions that it calls.
+    pub fn callees(&self) -> impl Iterator<Item = FunctionId> + '_ {
+        self.actions.iter().filter_map(|action| match &action.kind {
+            ActionKind::Call { callee, .. } => Some(*callee),
+            _ => None,
+        })
+    }
+}
+
+impl Program {
+    #[must_use]
+    pub fn function(&self, id: FunctionId) -> &Function {
+        &self.functions[id.index()]
+    }
+
+    /// Whether any function writes `__device__` or `__constant__` variables.
+    #[must_use]
+    pub fn writes_symbols(&self) -> bool {
+        let writes = |action: &Action| matches!(action.kind, ActionKind::WriteSymbol { .. });
+        self.functions.iter().flat_map(|function| &function.actions).any(writes)
+    }
+
+    /// For each function, whether it or a function that it calls may concern the device.
+    #[must_use]
+    pub fn touching(&self) -> Vec<bool> {
+        self.closure(self.with_action(ActionKind::is_device))
+    }
+
+    /// For each function, whether it or a function that it calls allocates, launches or uses device memory itself, as
+    /// opposed to calling code that is not known.
+    #[must_use]
+    pub fn using_device(&self) -> Vec<bool> {
+        let uses = |kind: &ActionKind| kind.is_device() && !matches!(kind, ActionKind::Opaque { .. });
+        self.closure(self.with_action(uses))
+    }
+
+    fn with_action(&self, is_such: impl Fn(&ActionKind) -> bool) -> Vec<bool> {
+        let has = |function: &Function| function.actions.iter().any(|action| is_such(&action.kind));
+        self.functions.iter().map(has).collect()
+    }
+
+    /// For each global, whether code outside the program may use it: by its name, or through a function that it can
+    /// call. `main` is called once, by nobody else.
+    #[must_use]
+    pub fn reachable_globals(&self) -> Vec<bool> {
+        let from_outside = |function: &Function| function.visible && function.name != "main";
+        (0_u32..)
+            .zip(&self.globals)
+            .map(|(index, global)| {
+                let names =
+                    |function: &Function| function.pointers.contains(&PointerDef::Global(GlobalId(index)));
+                let using = self.closure(self.functions.iter().map(names).collect());
+                global.visible || self.functions.iter().zip(using).any(|(f, uses)| uses && from_outside(f))
+            })
+            .collect()
+    }
+
+    /// Spreads a property from callees to callers.
+    fn closure(&self, mut holds: Vec<bool>) -> Vec<bool> {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (index, function) in self.functions.iter().enumerate() {
+                if !holds[index] && function.callees().any(|callee| holds[callee.index()]) {
+                    holds[index] = true;
+                    changed = true;
+                }
+            }
+        }
+        holds
+    }
+
+    /// Functions, each after those that it calls; within a recursion in any order.
+    #[must_use]
+    pub fn callees_first(&self) -> Vec<FunctionId> {
+        let mut seen = vec![false; self.functions.len()];
+        let mut order = Vec::new();
+        for root in 0..self.functions.len() {
+            let mut stack = vec![(FunctionId::from_index(root), false)];
+            while let Some((function, is_done)) = stack.pop() {
+                if is_done {
+                    order.push(function);
+                } else if !std::mem::replace(&mut seen[function.index()], true) {
+                    stack.push((function, true));
+                    stack.extend(self.function(function).callees().map(|callee| (callee, false)));
+                }
+            }
+        }
+        order
+    }
+}

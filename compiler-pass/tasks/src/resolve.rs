@@ -1,0 +1,385 @@
+//! An expanded function and its pointers into [`Facts`]: sites with buffers instead of pointers.
+//!
+//! Trap: a free counts only if it frees what the slot holds *now*. `prev = d` in a loop keeps a pointer that the slot
+//! has long replaced, although both come from the same slot; see [`Resolver::is_current`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::expand::Expansion;
+use crate::facts::{
+    BufferFacts, BufferId, BufferKind, EscapeKind, Facts, ForeignBuffer, FrameId, Point, Site, SiteKind,
+    SiteOrigin,
+};
+use crate::flow::Flow;
+use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
+use crate::program::{Action, ActionKind, PointerDef, PointerId};
+use crate::sizes::Sizes;
+
+/// What operands name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Named {
+    buffers: Vec<BufferId>,
+    foreign: Option<ForeignBuffer>,
+}
+
+/// Resolves one function.
+#[must_use]
+pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
+    let pointers = Pointers::solve(expansion);
+    let ids = pointers.slots().keys().enumerate().map(|(index, &slot)| (slot, buffer_id(index))).collect();
+    let flow = Flow::new(&expansion.blocks);
+    let mut resolver =
+        Resolver { expansion, pointers: &pointers, flow: &flow, ids, reachable: BTreeSet::new() };
+    resolver.reachable = resolver.reachable_from_outside(reachable_globals);
+    let mut sizes = Sizes::new(expansion, &pointers, reachable_globals);
+    let mut sites = Vec::new();
+    for frame in (0_u32..).map(FrameId).take(expansion.frames.len()) {
+        if expansion.is_spliced(frame) {
+            let actions = expansion.function(frame).actions.iter();
+            sites.extend(actions.flat_map(|action| resolver.sites(&mut sizes, frame, action)));
+        }
+    }
+    sites.extend(resolver.returns());
+    sites.sort_by_key(|site| site.at);
+    Facts {
+        function: expansion.function(FrameId::ROOT).name.clone(),
+        blocks: expansion.blocks.clone(),
+        frames: expansion.frame_facts(),
+        buffers: resolver.buffers(),
+        leaves: sizes.into_leaves(),
+        sites,
+    }
+}
+
+fn buffer_id(index: usize) -> BufferId {
+    BufferId(u32::try_from(index).expect("a function has fewer than 2^32 buffers"))
+}
+
+struct Resolver<'a, 'p> {
+    expansion: &'a Expansion<'p>,
+    pointers: &'a Pointers<'a, 'p>,
+    flow: &'a Flow<'a>,
+    ids: BTreeMap<Slot, BufferId>,
+    /// Buffers that code outside the program may find in memory.
+    reachable: BTreeSet<BufferId>,
+}
+
+impl Resolver<'_, '_> {
+    fn buffers(&self) -> Vec<BufferFacts> {
+        let mut shared: BTreeMap<Slot, ForeignBuffer> = BTreeMap::new();
+        for (object, foreign) in self.pointers.shared_objects() {
+            for slot in self.pointers.reach(&address_of(object)).0 {
+                shared.entry(slot).or_insert_with(|| foreign.clone());
+            }
+        }
+        let device_variables = ForeignBuffer::Global { name: "the device's variables".to_owned() };
+        let facts = |(slot, &kind): (&Slot, &BufferKind)| BufferFacts {
+            kind,
+            shared: match kind {
+                BufferKind::Symbols => Some(device_variables.clone()),
+                _ => shared.get(slot).cloned(),
+            },
+        };
+        self.pointers.slots().iter().map(facts).collect()
+    }
+
+    fn reachable_from_outside(&self, reachable_globals: &[bool]) -> BTreeSet<BufferId> {
+        let is_reachable = |object: ObjectId| match self.outermost(object) {
+            Object::Global(global) => reachable_globals[global.index()],
+            Object::Formal(_) => true,
+            _ => false,
+        };
+        let objects = self.pointers.shared_objects().into_iter().map(|(object, _)| object);
+        objects
+            .filter(|&object| is_reachable(object))
+            .flat_map(|object| self.pointers.reach(&address_of(object)).0)
+            .filter_map(|slot| self.ids.get(&slot).copied())
+            .collect()
+    }
+
+    fn outermost(&self, object: ObjectId) -> Object {
+        match self.pointers.kind(object) {
+            Object::Behind(inner, _) => self.outermost(inner),
+            other => other,
+        }
+    }
+
+    fn sites(&self, sizes: &mut Sizes<'_, '_>, frame: FrameId, action: &Action) -> Vec<Site> {
+        let Some(at) = self.expansion.point(frame, action.at) else { return Vec::new() };
+        let origin = SiteOrigin { function: self.expansion.frames[frame.index()].function, at: action.at };
+        let kinds = self.kinds(sizes, frame, action);
+        let site = |kind| Site { at, place: action.place.clone(), origin, kind };
+        kinds.into_iter().map(site).collect()
+    }
+
+    fn kinds(&self, sizes: &mut Sizes<'_, '_>, frame: FrameId, action: &Action) -> Vec<SiteKind> {
+        let targets = |pointer: &PointerId| self.pointers.targets(frame, *pointer);
+        let kind = match &action.kind {
+            ActionKind::Allocate { call, into, size } => {
+                let size = size.as_ref().and_then(|size| sizes.translate(frame, size));
+                Some(self.allocation(targets(into), |buffer| (call.clone(), buffer, size)))
+            }
+            ActionKind::Create { into } => {
+                let nothing = Some(crate::expr::Expr::Const { value: 0, bits: 64 });
+                Some(self.allocation(targets(into), |buffer| ("a handle".to_owned(), buffer, nothing)))
+            }
+            ActionKind::Free { pointer } | ActionKind::Destroy { handle: pointer } => {
+                self.free(frame, *pointer, action.at)
+            }
+            ActionKind::Use { call, operands } => self.access(frame, call, operands),
+            ActionKind::WriteSymbol { operands } => return self.symbol_sites(frame, operands),
+            ActionKind::Launch { kernel, operands, structs, geometry } => {
+                let Named { buffers, foreign } = self.launched(frame, operands, structs);
+                let geometry = geometry.as_ref().and_then(|geometry| sizes.geometry(frame, geometry));
+                Some(SiteKind::Launch { kernel: kernel.clone(), buffers, foreign, geometry })
+            }
+            ActionKind::BlindLaunch { .. } => Some(SiteKind::Launch {
+                kernel: None,
+                buffers: self.ids.values().copied().collect(),
+                foreign: Some(ForeignBuffer::Memory),
+                geometry: None,
+            }),
+            ActionKind::Opaque { callee, operands } => return self.opaque(frame, callee, operands),
+            ActionKind::Store { value, to } | ActionKind::Copy { from: value, to } => {
+                let is_unknown = |target: &Target| !matches!(target, Target::Address(_));
+                let shown = targets(to).iter().any(is_unknown).then(|| targets(value));
+                shown.and_then(|shown| self.escape(&self.pointers.reach(shown).0, EscapeKind::Stored))
+            }
+            ActionKind::Conceal { pointer } => {
+                self.escape(&devices(targets(pointer)).collect(), EscapeKind::Stored)
+            }
+            ActionKind::Write { .. } | ActionKind::Call { .. } | ActionKind::Library { .. } => None,
+        };
+        kind.into_iter().collect()
+    }
+
+    fn allocation(
+        &self,
+        into: &Targets,
+        site: impl FnOnce(BufferId) -> (String, BufferId, Option<crate::expr::Expr>),
+    ) -> SiteKind {
+        let slot = addresses(into).first().and_then(|slot| self.ids.get(slot)).filter(|_| into.len() == 1);
+        match slot {
+            Some(&buffer) => {
+                let (call, buffer, size) = site(buffer);
+                SiteKind::Allocation { call, buffer, size }
+            }
+            None => {
+                let into = into.iter().find_map(|target| self.foreign(target));
+                SiteKind::ForeignAllocation { into: into.unwrap_or(ForeignBuffer::Memory) }
+            }
+        }
+    }
+
+    /// The buffers among targets that are used as device pointers.
+    fn named<'t>(&self, targets: impl IntoIterator<Item = &'t Target>) -> Named {
+        let mut named = Named::default();
+        for target in targets {
+            match target {
+                Target::Device { slot, .. } => named.buffers.extend(self.ids.get(slot)),
+                other => named.foreign = named.foreign.or_else(|| self.foreign(other)),
+            }
+        }
+        named.buffers.sort_unstable();
+        named.buffers.dedup();
+        named
+    }
+
+    /// What a target counts as if a kernel gets it; host memory of this function counts as nothing.
+    fn foreign(&self, target: &Target) -> Option<ForeignBuffer> {
+        match target {
+            Target::Foreign(foreign) => Some(foreign.clone()),
+            Target::Address((object, _)) => match self.pointers.kind(*object) {
+                // The address of a variable itself is a host address.
+                Object::Global(_) => None,
+                _ => self.pointers.foreign_of(*object),
+            },
+            Target::Device { .. } => None,
+        }
+    }
+
+    fn launched(&self, frame: FrameId, operands: &[PointerId], structs: &[PointerId]) -> Named {
+        let direct = operands.iter().flat_map(|&operand| self.pointers.targets(frame, operand));
+        let inside: Targets =
+            structs.iter().flat_map(|&at| self.pointers.inside(self.pointers.targets(frame, at))).collect();
+        let mut named = self.named(direct.chain(&inside));
+        if let Some((_, symbols)) = self.symbols() {
+            named.buffers.push(symbols);
+        } else if self.expansion.program.writes_symbols() {
+            let name = "the device's variables".to_owned();
+            named.foreign = named.foreign.or(Some(ForeignBuffer::Global { name }));
+        }
+        named
+    }
+
+    fn symbols(&self) -> Option<(Slot, BufferId)> {
+        let all = self.pointers.slots().iter();
+        let slot = all.filter(|(_, kind)| **kind == BufferKind::Symbols).map(|(slot, _)| *slot).next()?;
+        Some((slot, *self.ids.get(&slot)?))
+    }
+
+    fn symbol_sites(&self, frame: FrameId, operands: &[PointerId]) -> Vec<SiteKind> {
+        let Some((_, symbols)) = self.symbols() else { return Vec::new() };
+        let size = Some(crate::expr::Expr::Const { value: 0, bits: 64 });
+        let written = SiteKind::Allocation { call: "cudaMemcpyToSymbol".to_owned(), buffer: symbols, size };
+        // Pointers in what is copied reach every kernel.
+        let source: Targets =
+            operands.iter().flat_map(|&operand| self.pointers.targets(frame, operand).clone()).collect();
+        let mut buffers = self.buffers_of(&self.pointers.reach(&source).0);
+        buffers.push(symbols);
+        let call = "cudaMemcpyToSymbol".to_owned();
+        vec![written, SiteKind::Access { call, buffers, joins: true }]
+    }
+
+    fn access(&self, frame: FrameId, call: &str, operands: &[PointerId]) -> Option<SiteKind> {
+        let all = operands.iter().flat_map(|&operand| self.pointers.targets(frame, operand));
+        let direct = self.named(all).buffers;
+        let is_handle = |buffer: &BufferId| {
+            self.pointers.slots().values().nth(buffer.index()) == Some(&BufferKind::Handle)
+        };
+        let mut joins = direct.iter().any(is_handle);
+        let mut buffers = direct;
+        // Device pointers inside what is copied to the device are pointers of the kernels that get the copy.
+        if let (true, [to, from, ..]) = (call.starts_with("cudaMemcpy"), operands) {
+            let is_upload = devices(self.pointers.targets(frame, *to)).next().is_some();
+            let inside = self.pointers.reach(self.pointers.targets(frame, *from)).0;
+            let is_deep = |target: &Target| matches!(target, Target::Address(_));
+            if is_upload && self.pointers.targets(frame, *from).iter().any(is_deep) && !inside.is_empty() {
+                buffers.extend(self.buffers_of(&inside));
+                joins = true;
+            }
+        } else if let [only] = operands {
+            buffers.extend(self.buffers_of(&self.pointers.reach(self.pointers.targets(frame, *only)).0));
+        }
+        buffers.sort_unstable();
+        buffers.dedup();
+        (!buffers.is_empty()).then(|| SiteKind::Access { call: call.to_owned(), buffers, joins })
+    }
+
+    fn opaque(&self, frame: FrameId, callee: &str, operands: &[PointerId]) -> Vec<SiteKind> {
+        let given: Targets =
+            operands.iter().flat_map(|&operand| self.pointers.targets(frame, operand).clone()).collect();
+        let given = self.pointers.reach(&given).0;
+        let callee = callee.to_owned();
+        let found = self.reachable.iter().copied().filter(|b| !self.buffers_of(&given).contains(b)).collect();
+        let reached =
+            SiteKind::Escape { buffers: found, kind: EscapeKind::Reachable { callee: callee.clone() } };
+        let given = self.escape(&given, EscapeKind::Call { callee });
+        given.into_iter().chain(Some(reached).filter(|site| !site.buffers().is_empty())).collect()
+    }
+
+    fn free(&self, frame: FrameId, pointer: PointerId, at: Point) -> Option<SiteKind> {
+        let targets = self.pointers.targets(frame, pointer);
+        let buffers = self.named(targets).buffers;
+        let exact = match targets.iter().collect::<Vec<_>>()[..] {
+            [Target::Device { slot, moved: false }] => self.is_current(frame, pointer, at, *slot),
+            _ => false,
+        };
+        (!buffers.is_empty()).then_some(SiteKind::Free { buffers, exact })
+    }
+
+    /// Whether a pointer that comes from a slot is still what the slot holds when it is used at a point.
+    fn is_current(&self, frame: FrameId, pointer: PointerId, at: Point, slot: Slot) -> bool {
+        let allocations = self.allocations_into(slot);
+        if let [only] = allocations[..]
+            && !self.flow.in_cycle(only.block)
+        {
+            // There is one pointer in all.
+            return true;
+        }
+        match self.expansion.function(frame).pointer(pointer) {
+            PointerDef::Load { from, at: load } => {
+                let from = self.pointers.targets(frame, *from);
+                let is_direct = from.len() == 1 && from.contains(&Target::Address(slot));
+                is_direct && self.is_straight(frame, *load, at, &allocations)
+            }
+            PointerDef::Argument(index) => {
+                let is_inside = |point: &Point| {
+                    self.frames_outwards(self.expansion.blocks[point.block.index()].frame).any(|f| f == frame)
+                };
+                let [binding] = self.expansion.frames[frame.index()].bindings[..] else { return false };
+                let actual =
+                    self.expansion.actuals(binding).get(*index as usize).and_then(|actual| actual.pointer);
+                !allocations.iter().any(is_inside)
+                    && actual.is_some_and(|actual| self.is_current(binding.caller, actual, binding.at, slot))
+            }
+            _ => false,
+        }
+    }
+
+    fn frames_outwards(&self, frame: FrameId) -> impl Iterator<Item = FrameId> + '_ {
+        let caller = |frame: &FrameId| {
+            self.expansion.frames[frame.index()].bindings.first().map(|binding| binding.caller)
+        };
+        std::iter::successors(Some(frame), caller)
+    }
+
+    fn allocations_into(&self, slot: Slot) -> Vec<Point> {
+        let mut found = Vec::new();
+        for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
+            for action in &self.expansion.function(frame).actions {
+                let (ActionKind::Allocate { into, .. } | ActionKind::Create { into }) = &action.kind else {
+                    continue;
+                };
+                if addresses(self.pointers.targets(frame, *into)).contains(&slot) {
+                    found.extend(self.expansion.point(frame, action.at));
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether the only way to `to` comes straight from `from`, past none of `barriers`.
+    fn is_straight(&self, frame: FrameId, from: Point, to: Point, barriers: &[Point]) -> bool {
+        let points = (self.expansion.point(frame, from), self.expansion.point(frame, to));
+        let (Some(from), Some(mut to)) = points else { return false };
+        for _ in 0..self.expansion.blocks.len() {
+            let first = if from.block == to.block { from.position } else { 0 };
+            let is_between = |barrier: &Point| {
+                barrier.block == to.block && (first..to.position).contains(&barrier.position)
+            };
+            if barriers.iter().any(is_between) {
+                return false;
+            }
+            if from.block == to.block {
+                return from.position < to.position;
+            }
+            let ways: Vec<_> = self.flow.ways_in(to.block).collect();
+            let [only] = ways[..] else { return false };
+            to = Point { block: only, position: self.expansion.blocks[only.index()].end };
+        }
+        false
+    }
+
+    fn returns(&self) -> Vec<Site> {
+        let root = self.expansion.function(FrameId::ROOT);
+        let function = self.expansion.frames[FrameId::ROOT.index()].function;
+        let site = |&(at, value): &(Point, PointerId)| {
+            let reach = self.pointers.reach(self.pointers.targets(FrameId::ROOT, value)).0;
+            let kind = self.escape(&reach, EscapeKind::Returned)?;
+            let point = self.expansion.point(FrameId::ROOT, at)?;
+            Some(Site { at: point, place: None, origin: SiteOrigin { function, at }, kind })
+        };
+        root.returns.iter().filter_map(site).collect()
+    }
+
+    fn buffers_of(&self, slots: &BTreeSet<Slot>) -> Vec<BufferId> {
+        slots.iter().filter_map(|slot| self.ids.get(slot).copied()).collect()
+    }
+
+    fn escape(&self, slots: &BTreeSet<Slot>, kind: EscapeKind) -> Option<SiteKind> {
+        let buffers = self.buffers_of(slots);
+        (!buffers.is_empty()).then_some(SiteKind::Escape { buffers, kind })
+    }
+}
+
+fn address_of(object: ObjectId) -> Targets {
+    Targets::from([Target::Address((object, Some(0)))])
+}
+
+fn devices(targets: &Targets) -> impl Iterator<Item = Slot> + '_ {
+    targets.iter().filter_map(|target| match target {
+        Target::Device { slot, .. } => Some(*slot),
+        _ => None,
+    })
+}
