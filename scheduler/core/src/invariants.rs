@@ -39,8 +39,12 @@ pub enum Violation {
     TooManyEager { device: DeviceId, eager: u32, allowed: u32 },
     #[error("{task}: its gate is {gate:?}, which its class and the policy do not allow")]
     WrongGate { task: TaskId, gate: Gate },
+    #[error("{task}: its gate is {gate:?}, and would be another if it were judged now")]
+    StaleGate { task: TaskId, gate: Gate },
     #[error("{task}: a kernel stands at an open gate")]
     HeldAtOpenGate { task: TaskId },
+    #[error("{device} is not where the indices have it")]
+    WrongIndex { device: DeviceId },
     #[error("{device}: kernels of {task} stand at their gate and it is nobody's turn")]
     TurnMissed { device: DeviceId, task: TaskId },
     #[error("{task}: watched is {watched}, and should not be")]
@@ -63,7 +67,7 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
             return Err(Violation::QueueDiffers { task: task.id });
         }
         match &task.state {
-            TaskState::Waiting { reason: None } => return Err(Violation::SilentWait { task: task.id }),
+            TaskState::Waiting { said: None } => return Err(Violation::SilentWait { task: task.id }),
             TaskState::Waiting { .. } if scheduler.could_start(task) => {
                 return Err(Violation::Stranded { task: task.id });
             }
@@ -98,6 +102,13 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
     let warps = bound_on(scheduler, id).map(|(task, _)| task.warps()).fold(0, u64::saturating_add);
     if warps != device.warps {
         return Err(Violation::WarpsDiffer { device: id, ledger: device.warps, held: warps });
+    }
+    let keys = device.index_keys();
+    let state = scheduler.state();
+    let is_indexed = state.by_free.contains(&keys.by_free) && state.by_load.contains(&keys.by_load);
+    let counts = (state.by_free.len(), state.by_load.len());
+    if !is_indexed || counts != (state.devices.len(), state.devices.len()) {
+        return Err(Violation::WrongIndex { device: id });
     }
     if !bound_on(scheduler, id).map(|(task, _)| task.id).eq(device.tasks.iter().copied()) {
         return Err(Violation::TaskListDiffers { device: id });
@@ -145,6 +156,9 @@ fn check_bound(scheduler: &Scheduler, task: &Task, bound: &Bound) -> Result<(), 
     let gated = rule == GateRule::Turns || (bound.class == Class::Eager && rule != GateRule::None);
     if gated == (bound.gate == Gate::Ungated) {
         return Err(Violation::WrongGate { task: id, gate: bound.gate });
+    }
+    if !scheduler.gate_is_current(task, bound) {
+        return Err(Violation::StaleGate { task: id, gate: bound.gate });
     }
     if bound.held.is_some() && bound.gate != Gate::Hold {
         return Err(Violation::HeldAtOpenGate { task: id });

@@ -18,6 +18,24 @@ pub(crate) struct Binding {
 }
 
 impl State {
+    /// Takes in a new device.
+    pub(crate) fn add_device(&mut self, device: Device) {
+        let id = device.id;
+        self.devices.insert(id, device);
+        self.index(id);
+    }
+
+    /// Puts a device where it now belongs in the indices.
+    fn index(&mut self, id: DeviceId) {
+        let Some(device) = self.devices.get_mut(&id) else { return };
+        let (old, new) = (device.indexed, device.index_keys());
+        device.indexed = new;
+        self.by_free.remove(&old.by_free);
+        self.by_load.remove(&old.by_load);
+        self.by_free.insert(new.by_free);
+        self.by_load.insert(new.by_load);
+    }
+
     /// What a first task of this client on this device costs besides its grant.
     pub fn context_cost(&self, device: DeviceId, client: ClientId, context_bytes: Bytes) -> Bytes {
         match self.clients.get(&client) {
@@ -62,6 +80,7 @@ impl State {
             watched: false,
             promotion_done: false,
         }));
+        self.index(binding.device);
         Some(class)
     }
 
@@ -71,6 +90,8 @@ impl State {
         let added = bytes.min(device.free());
         device.granted = device.granted.saturating_add(added);
         bound.grant = bound.grant.saturating_add(added);
+        let device = device.id;
+        self.index(device);
         added
     }
 
@@ -82,6 +103,8 @@ impl State {
         let returned = bound.grant.saturating_sub(left);
         bound.grant = bound.grant.saturating_sub(returned);
         device.granted = device.granted.saturating_sub(returned);
+        let device = device.id;
+        self.index(device);
         Some(())
     }
 
@@ -99,6 +122,8 @@ impl State {
             // The sum may have stuck at the top; it is made again from those who are left.
             let left = device.tasks.iter().filter_map(|id| self.tasks.get(id));
             device.warps = left.map(Task::warps).fold(0, u64::saturating_add);
+            let device = device.id;
+            self.index(device);
         }
         Some(task)
     }
@@ -111,6 +136,7 @@ impl State {
             if let Some(device) = self.devices.get_mut(&device) {
                 device.contexts = device.contexts.saturating_sub(context_bytes);
             }
+            self.index(device);
         }
         Some(removed)
     }

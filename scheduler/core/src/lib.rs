@@ -13,6 +13,7 @@ mod ledger;
 pub mod model;
 pub mod options;
 pub mod policy;
+mod queue;
 pub mod reason;
 pub mod scheduler;
 pub mod units;

@@ -8,6 +8,7 @@ use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
 use crate::options::Options;
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A device and what is reserved on it.
@@ -28,6 +29,17 @@ pub struct Device {
     pub tasks: BTreeSet<TaskId>,
     /// Whose kernels may start, under [`crate::policy::GateRule::Turns`].
     pub turn: Option<Turn>,
+    /// Where [`State`]'s indices have it; the ledger moves it there whenever that changes.
+    pub(crate) indexed: IndexKeys,
+}
+
+/// By free memory, and by load: the orders in which placement rules look at devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexKeys {
+    /// Most free memory, then fewest warps, then lowest index.
+    pub by_free: (Reverse<Bytes>, u64, DeviceId),
+    /// Fewest warps, then fewest tasks, then lowest index.
+    pub by_load: (u64, usize, DeviceId),
 }
 
 /// A task's time quantum on its device.
@@ -44,6 +56,13 @@ pub struct Turn {
 impl Device {
     pub fn free(&self) -> Bytes {
         self.capacity.saturating_sub(self.granted).saturating_sub(self.contexts)
+    }
+
+    pub(crate) fn index_keys(&self) -> IndexKeys {
+        IndexKeys {
+            by_free: (Reverse(self.free()), self.warps, self.id),
+            by_load: (self.warps, self.tasks.len(), self.id),
+        }
     }
 }
 
@@ -83,9 +102,9 @@ pub struct Task {
 
 #[derive(Debug, Clone)]
 pub enum TaskState {
-    /// `reason` is None only inside the step that brought the task.
+    /// `said`: [`Reason::code`] of what was last said of it; None only inside the step that brought the task.
     Waiting {
-        reason: Option<Reason>,
+        said: Option<u32>,
     },
     Bound(Box<Bound>),
 }
@@ -153,6 +172,15 @@ pub struct State {
     pub devices: BTreeMap<DeviceId, Device>,
     pub clients: BTreeMap<ClientId, Client>,
     pub tasks: BTreeMap<TaskId, Task>,
+    pub(crate) by_free: BTreeSet<(Reverse<Bytes>, u64, DeviceId)>,
+    pub(crate) by_load: BTreeSet<(u64, usize, DeviceId)>,
+}
+
+impl State {
+    /// The most free memory of any device.
+    pub(crate) fn most_free(&self) -> Bytes {
+        self.by_free.first().map_or(Bytes::ZERO, |&(Reverse(free), _, _)| free)
+    }
 }
 
 /// What a policy and the gate may look at; they cannot change it.

@@ -11,12 +11,14 @@ pub use view::{DeviceView, Stage, TaskView};
 
 use crate::action::{Action, Class};
 use crate::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
-use crate::model::{Activity, Bound, Client, Device, State, Task, TaskState, View};
+use crate::model::{Activity, Bound, Client, Device, IndexKeys, State, Task, TaskState, View};
 use crate::options::Options;
 use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
+use crate::queue::Queue;
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Capacity of a device whose memory is endless: large, and far from overflow.
@@ -56,12 +58,22 @@ pub struct Scheduler {
     /// Time of the last step.
     now: Nanos,
     arrivals: u64,
-    /// Waiting tasks in order of arrival.
-    queue: BTreeSet<(u64, TaskId)>,
-    /// Something was freed since the queue was last tried; all who wait are tried again.
-    supply_grew: bool,
-    /// Came with this event; while nothing was freed, nobody else can start.
-    newcomer: Option<TaskId>,
+    queue: Queue,
+    retry: Retry,
+    /// Devices on which something happened in this step: their eager tasks, turns, gates and watches are looked at.
+    touched: BTreeSet<DeviceId>,
+}
+
+/// Who could start after this step's event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Retry {
+    Nobody,
+    /// Nothing was freed, so only the task that came with this event.
+    Newcomer(TaskId),
+    /// Memory was freed, or somebody left the queue.
+    WhoFits,
+    /// A device came: nothing that was said of the waiting tasks needs to hold any more.
+    Everybody,
 }
 
 impl Scheduler {
@@ -76,9 +88,9 @@ impl Scheduler {
             anomalies: BTreeMap::new(),
             now: Nanos::default(),
             arrivals: 0,
-            queue: BTreeSet::new(),
-            supply_grew: false,
-            newcomer: None,
+            queue: Queue::default(),
+            retry: Retry::Nobody,
+            touched: BTreeSet::new(),
         }
     }
 
@@ -96,16 +108,52 @@ impl Scheduler {
 
     /// When to send [`Event::Tick`] if nothing else happens before.
     pub fn next_deadline(&self) -> Option<Nanos> {
+        self.hold_deadline().into_iter().chain(self.turn_deadline()).min()
+    }
+
+    /// When a kernel will have been held for the longest time allowed, or its waiver ends.
+    fn hold_deadline(&self) -> Option<Nanos> {
+        let longest = self.options.hold_ns_max?;
         let bound = self.state.tasks.values().filter_map(Task::bound);
         let held_until = |bound: &Bound| {
             let (_, since) = bound.held.as_ref()?;
-            Some(Nanos(since.0.saturating_add(self.options.hold_ns_max?.0)))
+            Some(Nanos(since.0.saturating_add(longest.0)))
         };
-        let held = bound.flat_map(|bound| [held_until(bound), bound.waived_until]).flatten();
-        held.chain(self.turn_deadlines()).min()
+        bound.flat_map(|bound| [held_until(bound), bound.waived_until]).flatten().min()
+    }
+
+    /// Marks the devices that a client's tasks lie on: whether one of its programs is stopped decides about gates there.
+    fn touch_client(&mut self, id: ClientId) {
+        let tasks = self.state.clients.get(&id).map(|client| &client.tasks);
+        let bound = tasks.into_iter().flatten().filter_map(|id| self.state.tasks.get(id)?.bound());
+        self.touched.extend(bound.map(|bound| bound.device));
+    }
+
+    fn touch_task(&mut self, id: TaskId) {
+        if let Some(client) = self.state.tasks.get(&id).map(|task| task.client) {
+            self.touch_client(client);
+        }
+    }
+
+    fn touch_all(&mut self) {
+        self.touched.extend(self.state.devices.keys().copied());
     }
 
     fn take_in(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        // Before the event, since a task that ends is gone after it.
+        match &event {
+            Event::TaskExtend { task, .. }
+            | Event::TaskShrink { task, .. }
+            | Event::AllLaunched { task }
+            | Event::TaskEnd { task }
+            | Event::KernelHeld { task, .. }
+            | Event::Busy { task }
+            | Event::Idle { task }
+            | Event::Promoted { task } => self.touch_task(*task),
+            Event::TaskBegin { client, .. } | Event::ClientGone { client } => self.touch_client(*client),
+            Event::DeviceAdded { .. } | Event::ClientConnected { .. } => {}
+            Event::Tick => self.touch_all(),
+        }
         match event {
             Event::DeviceAdded { device, profile } => self.add_device(device, profile),
             Event::ClientConnected { client, uid, label } => self.add_client(client, uid, label),
@@ -130,16 +178,22 @@ impl Scheduler {
         let device = Device {
             id,
             capacity: if self.traits.memory == MemoryRule::Counted { profile.capacity } else { ENDLESS },
-            task_max: if self.traits.memory == MemoryRule::Endless { ENDLESS } else { profile.capacity },
+            task_max: match self.traits.memory {
+                MemoryRule::Counted => profile.capacity,
+                MemoryRule::Ignored => profile.capacity.min(ENDLESS),
+                MemoryRule::Endless => ENDLESS,
+            },
             profile,
             granted: Bytes::ZERO,
             contexts: Bytes::ZERO,
             warps: 0,
             tasks: BTreeSet::new(),
             turn: None,
+            indexed: IndexKeys { by_free: (Reverse(Bytes::ZERO), 0, id), by_load: (0, 0, id) },
         };
-        self.state.devices.insert(id, device);
-        self.supply_grew = true;
+        self.state.add_device(device);
+        self.touched.insert(id);
+        self.retry = Retry::Everybody;
         Ok(())
     }
 
@@ -154,11 +208,13 @@ impl Scheduler {
 
     fn drop_client(&mut self, id: ClientId) -> Result<(), Anomaly> {
         let context_bytes = self.options.context_bytes;
+        let contexts = self.state.clients.get(&id).map(|client| client.contexts.clone()).unwrap_or_default();
         let removed = self.state.remove_client(id, context_bytes).ok_or(Anomaly::UnknownClient)?;
+        self.touched.extend(contexts);
         for task in removed {
-            self.queue.remove(&(task.arrival, task.id));
+            self.queue.remove(&task);
         }
-        self.supply_grew = true;
+        self.retry = Retry::WhoFits;
         Ok(())
     }
 
@@ -176,11 +232,11 @@ impl Scheduler {
             request,
             asked_at: self.now,
             arrival: self.arrivals,
-            state: TaskState::Waiting { reason: None },
+            state: TaskState::Waiting { said: None },
         };
-        self.queue.insert((task.arrival, id));
+        self.queue.insert(&task);
         self.state.tasks.insert(id, task);
-        self.newcomer = Some(id);
+        self.retry = Retry::Newcomer(id);
         Ok(())
     }
 
@@ -231,7 +287,7 @@ impl Scheduler {
             bound.reason = Reason::Shrinks { bytes };
             out.push(regrant(id, bound));
         }
-        self.supply_grew = true;
+        self.retry = Retry::WhoFits;
         Ok(())
     }
 
@@ -247,8 +303,8 @@ impl Scheduler {
     /// A waiting task may end too: it no longer wants a device.
     fn end(&mut self, id: TaskId) -> Result<(), Anomaly> {
         let task = self.state.remove_task(id).ok_or(Anomaly::UnknownTask)?;
-        self.queue.remove(&(task.arrival, id));
-        self.supply_grew = true;
+        self.queue.remove(&task);
+        self.retry = Retry::WhoFits;
         Ok(())
     }
 
@@ -290,7 +346,7 @@ impl Scheduler {
     }
 
     pub(crate) fn is_queued(&self, task: &Task) -> bool {
-        self.queue.contains(&(task.arrival, task.id))
+        self.queue.contains(task)
     }
 
     fn read(&self) -> View<'_> {

@@ -125,7 +125,7 @@ impl TaskSlot {
         let reason: Option<&Reason> = match view.map(|view| &view.stage) {
             None => self.refused.as_ref(),
             Some(Stage::Waiting { reason }) => Some(reason),
-            Some(Stage::Bound { reason, .. }) => Some(self.extend_refused.as_ref().unwrap_or(*reason)),
+            Some(Stage::Bound { reason, .. }) => Some(self.extend_refused.as_ref().unwrap_or(reason)),
         };
         let number = reason.map_or(0, Reason::code);
         (TaskCell { reason: number, ..cell }, reason.map_or_else(String::new, Reason::to_string))

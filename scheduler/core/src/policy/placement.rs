@@ -5,14 +5,18 @@
 use super::Placement;
 use crate::model::{Device, Task, View};
 use crate::reason::Reason;
-use crate::units::Bytes;
+use crate::units::{Bytes, DeviceId};
 use std::cmp::Reverse;
 
 /// CASE's Algorithm 3 (Chen et al., PPoPP 2022): of the devices with room for the whole requirement, the one with the
 /// fewest warps in use; equal: with the fewest tasks (all warps are 0 where no geometry is known), then the lowest index.
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
-    let fitting = with_free(view, task).filter(|(_, free)| *free >= task.requirement);
-    let (device, free) = fitting.min_by_key(|(device, _)| (device.warps, device.tasks.len(), device.id))?;
+    if task.requirement > view.state.most_free() {
+        return None;
+    }
+    let by_load = view.state.by_load.iter().filter_map(|(_, _, id)| view.state.devices.get(id));
+    let mut fitting = by_load.filter_map(|device| Some((device, view.free_for(device, task.client)?)));
+    let (device, free) = fitting.find(|(_, free)| *free >= task.requirement)?;
     Some(whole(device, task, free))
 }
 
@@ -47,7 +51,8 @@ pub(super) fn no_room(view: View<'_>, task: &Task) -> Placement {
 /// which the task could fit if it were alone. For policies whose ledger does not count memory.
 pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> bool) -> Option<Placement> {
     let alone = view.options.context_bytes.saturating_add(task.requirement);
-    let devices = with_free(view, task).filter(|(device, _)| device.task_max >= alone);
+    let fits_alone = |device: &Device, free: Bytes| device.task_max >= alone && free >= task.requirement;
+    let devices = with_free(view, task).filter(|(device, free)| fits_alone(device, *free));
     let count = |device: &Device| device.tasks.len() as u32;
     let (device, _) = devices
         .filter(|(device, _)| takes(count(device)))
@@ -88,11 +93,21 @@ pub(super) fn with_free<'a>(
     view.state.devices.values().filter_map(move |device| Some((device, view.free_for(device, client)?)))
 }
 
+/// The device that could grant the task most, among those that take it. A client's own devices are looked at one by one,
+/// since it pays no context there; of the others the first in order of free memory is the best.
 fn most_free<'a>(
     view: View<'a>,
     task: &Task,
     takes: impl Fn(&Device) -> bool,
 ) -> Option<(&'a Device, Bytes)> {
-    let devices = with_free(view, task).filter(|(device, _)| takes(device));
-    devices.min_by_key(|(device, free)| (Reverse(*free), device.warps, device.id))
+    let state = view.state;
+    let own = state.clients.get(&task.client).map(|client| &client.contexts);
+    let is_own = |id: &DeviceId| own.is_some_and(|own| own.contains(id));
+    let foreign = state.by_free.iter().map(|(_, _, id)| id).filter(|id| !is_own(id));
+    let takes = |id: &DeviceId| state.devices.get(id).filter(|device| takes(device));
+    let best_foreign = foreign.copied().find_map(|id| takes(&id));
+    let best_own = own.into_iter().flatten().filter_map(takes);
+    let candidates = best_own.chain(best_foreign);
+    let with_free = candidates.filter_map(|device| Some((device, view.free_for(device, task.client)?)));
+    with_free.min_by_key(|(device, free)| (Reverse(*free), device.warps, device.id))
 }

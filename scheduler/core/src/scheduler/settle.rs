@@ -3,7 +3,7 @@
 //! Trap: promotion must come before the queue, or a small waiting task takes what the eager task needs to stop paging
 //! (eager launch specification §4.3).
 
-use super::{Anomaly, Scheduler, regrant};
+use super::{Anomaly, Retry, Scheduler, regrant};
 use crate::action::{Action, Class, Gate};
 use crate::gate;
 use crate::ledger::Binding;
@@ -12,7 +12,6 @@ use crate::options::QueueOrder;
 use crate::policy::{GateRule, Placement};
 use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId, Nanos, TaskId};
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// How long the gate stays open after a kernel was held for the longest time allowed: enough to be seen.
@@ -20,22 +19,37 @@ const WAIVER: Nanos = Nanos::from_secs(1);
 
 impl Scheduler {
     pub(super) fn settle(&mut self, out: &mut Vec<Action>) {
-        let newcomer = self.newcomer.take();
-        if std::mem::take(&mut self.supply_grew) {
-            self.promote(out);
-            self.try_queue(out);
-        } else if let Some(id) = newcomer {
-            let head = self.queue.first().map(|&(_, head)| head).filter(|&head| head != id);
-            self.try_next(id, head, out);
+        if self.options.hold_ns_max.is_some() {
+            // Time alone may have opened or closed any gate.
+            self.touch_all();
         }
-        self.settle_turns();
-        self.settle_gates(out);
-        self.settle_watches(out);
+        match std::mem::replace(&mut self.retry, Retry::Nobody) {
+            Retry::Nobody => {}
+            Retry::Newcomer(id) => {
+                let head = self.queue.head().filter(|&head| head != id);
+                self.try_next(id, head, out);
+            }
+            Retry::WhoFits => {
+                self.promote(out);
+                self.try_who_fits(out);
+            }
+            Retry::Everybody => {
+                self.promote(out);
+                self.try_everybody(out);
+            }
+        }
+        // A kernel let through may end the reason to hold another: until nothing changes any more.
+        while !self.touched.is_empty() {
+            let devices: Vec<DeviceId> = std::mem::take(&mut self.touched).into_iter().collect();
+            self.settle_turns(&devices);
+            self.settle_gates(&devices, out);
+            self.settle_watches(&devices, out);
+        }
     }
 
     /// Free memory goes to the eager tasks of its device, the longest bound first.
     fn promote(&mut self, out: &mut Vec<Action>) {
-        let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
+        let devices: Vec<DeviceId> = self.touched.iter().copied().collect();
         for device in devices {
             let mut eager: Vec<(Nanos, u64, TaskId)> = self
                 .read()
@@ -72,11 +86,39 @@ impl Scheduler {
         self.options.queue.unwrap_or(self.traits.queue)
     }
 
-    fn try_queue(&mut self, out: &mut Vec<Action>) {
-        let mut waiting: Vec<TaskId> = self.queue.iter().map(|&(_, id)| id).collect();
-        if self.queue_order() == QueueOrder::LargestFirst {
-            waiting.sort_by_cached_key(|id| Reverse(self.state.tasks.get(id).map(|task| task.requirement)));
+    /// Tries those whom what was freed can help. Who waits for memory that no device has is not asked again.
+    fn try_who_fits(&mut self, out: &mut Vec<Action>) {
+        match self.queue_order() {
+            QueueOrder::Fifo => while self.queue.head().is_some_and(|head| self.try_one(head, out)) {},
+            QueueOrder::LargestFirst => {
+                let mut last = None;
+                while let Some(next) = self.queue.next_within(self.largest_startable(), last) {
+                    self.try_one(next.2, out);
+                    last = Some(next);
+                }
+            }
+            QueueOrder::Backfill => {
+                let waiting: Vec<TaskId> = self.queue.in_order_of_arrival().collect();
+                for id in waiting {
+                    let wanted = self.state.tasks.get(&id).map_or(Bytes::ZERO, |task| task.requirement);
+                    if wanted <= self.largest_startable() {
+                        self.try_one(id, out);
+                    }
+                }
+            }
         }
+    }
+
+    /// No task with a larger requirement can start.
+    fn largest_startable(&self) -> Bytes {
+        if self.traits.eager { Bytes(u64::MAX) } else { self.state.most_free() }
+    }
+
+    fn try_everybody(&mut self, out: &mut Vec<Action>) {
+        let waiting: Vec<TaskId> = match self.queue_order() {
+            QueueOrder::LargestFirst => self.queue.largest_first().collect(),
+            QueueOrder::Fifo | QueueOrder::Backfill => self.queue.in_order_of_arrival().collect(),
+        };
         let mut head = None;
         for id in waiting {
             if !self.try_next(id, head, out) {
@@ -119,11 +161,14 @@ impl Scheduler {
             || self.traits.managed
             || grant < task.requirement
             || (self.traits.eager && self.options.managed_normal_tasks);
-        let (arrival, said) = (task.arrival, reason.clone());
+        let said = reason.clone();
         let binding = Binding { task: id, device, grant, managed, reason };
         match self.state.bind(binding, self.options.context_bytes, self.now) {
             Some(class) => {
-                self.queue.remove(&(arrival, id));
+                if let Some(task) = self.state.tasks.get(&id) {
+                    self.queue.remove(task);
+                }
+                self.touch_task(id);
                 out.push(Action::Bind { task: id, device, class, grant, managed, reason: said });
                 true
             }
@@ -137,7 +182,7 @@ impl Scheduler {
 
     /// Could this waiting task start as things stand? For the invariants: between steps none can.
     pub(crate) fn could_start(&self, task: &Task) -> bool {
-        let first = self.queue.first().is_some_and(|&(_, head)| head == task.id);
+        let first = self.queue.head() == Some(task.id);
         let has_turn = first || self.queue_order() != QueueOrder::Fifo;
         let may_ask = has_turn && !self.state.devices.is_empty();
         may_ask && matches!(self.policy.place(self.read(), task), Placement::Bind { .. })
@@ -152,34 +197,52 @@ impl Scheduler {
     }
 
     fn forget(&mut self, id: TaskId) {
+        self.touch_task(id);
         if let Some(task) = self.state.remove_task(id) {
-            self.queue.remove(&(task.arrival, id));
+            self.queue.remove(&task);
         }
     }
 
     /// Says it only when the kind of the reason is new: in a long queue the numbers change at every release.
     fn wait(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Action>) {
-        let Some(Task { state: TaskState::Waiting { reason: known }, .. }) = self.state.tasks.get_mut(&id)
-        else {
+        let Some(Task { state: TaskState::Waiting { said }, .. }) = self.state.tasks.get_mut(&id) else {
             return;
         };
-        if known.as_ref().map(Reason::code) != Some(reason.code()) {
-            out.push(Action::Wait { task: id, reason: reason.clone() });
+        if said.replace(reason.code()) != Some(reason.code()) {
+            out.push(Action::Wait { task: id, reason });
         }
-        *known = Some(reason);
     }
 
-    fn settle_gates(&mut self, out: &mut Vec<Action>) {
+    /// Is a bound task's gate what it would be if it were judged now? For the invariants.
+    pub(crate) fn gate_is_current(&self, task: &Task, bound: &Bound) -> bool {
+        gate::judge(self.read(), self.traits.gate, task, bound).gate == bound.gate
+    }
+
+    /// Why a waiting task waits, as things stand.
+    pub(super) fn why_waiting(&self, task: &Task) -> Reason {
+        let head = self.queue.head().filter(|&head| head != task.id);
+        match head {
+            _ if self.state.devices.is_empty() => Reason::NoDevice,
+            Some(head) if self.queue_order() == QueueOrder::Fifo => Reason::Behind { head },
+            _ => match self.policy.place(self.read(), task) {
+                Placement::Wait(reason) => reason,
+                Placement::Bind { .. } => Reason::ProposalDropped,
+            },
+        }
+    }
+
+    fn settle_gates(&mut self, devices: &[DeviceId], out: &mut Vec<Action>) {
         if self.traits.gate == GateRule::None {
             return;
         }
-        for id in self.bound_tasks() {
+        for id in self.bound_tasks(devices) {
             self.settle_gate(id, out);
         }
     }
 
-    fn bound_tasks(&self) -> Vec<TaskId> {
-        self.state.devices.values().flat_map(|device| device.tasks.iter().copied()).collect()
+    fn bound_tasks(&self, devices: &[DeviceId]) -> Vec<TaskId> {
+        let devices = devices.iter().filter_map(|device| self.state.devices.get(device));
+        devices.flat_map(|device| device.tasks.iter().copied()).collect()
     }
 
     fn settle_gate(&mut self, id: TaskId, out: &mut Vec<Action>) {
@@ -188,14 +251,15 @@ impl Scheduler {
         let Some(bound) = task.bound() else { return };
         let verdict = gate::judge(self.read(), self.traits.gate, task, bound);
         let Ok(bound) = self.bound(id) else { return };
-        if verdict.gate != Gate::Hold {
-            let_through(bound);
-        }
+        let goes = verdict.gate != Gate::Hold && let_through(bound);
         if verdict.gate != bound.gate {
             out.push(Action::SetGate { task: id, gate: verdict.gate, reason: verdict.reason.clone() });
             bound.gate = verdict.gate;
         }
         bound.gate_reason = verdict.reason;
+        if goes {
+            self.touch_task(id);
+        }
     }
 
     /// Opens the gate for a while when its kernel was held for the longest time allowed.
@@ -213,14 +277,13 @@ impl Scheduler {
     }
 
     /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and tasks in their turn; no others.
-    fn settle_watches(&mut self, out: &mut Vec<Action>) {
+    fn settle_watches(&mut self, devices: &[DeviceId], out: &mut Vec<Action>) {
         if !matches!(self.traits.gate, GateRule::PerKernel | GateRule::Turns) {
             return;
         }
-        let devices = self.state.devices.keys();
         let with_eager: BTreeSet<DeviceId> =
-            devices.copied().filter(|&device| self.read().eager_tasks_on(device) > 0).collect();
-        for id in self.bound_tasks() {
+            devices.iter().copied().filter(|&device| self.read().eager_tasks_on(device) > 0).collect();
+        for id in self.bound_tasks(devices) {
             let on = self.should_watch(id, &with_eager);
             let Ok(bound) = self.bound(id) else { continue };
             if bound.watched != on {
@@ -243,10 +306,13 @@ impl Scheduler {
     }
 }
 
-/// The kernel at the gate, if any, may start.
-fn let_through(bound: &mut Bound) {
+/// The kernel at the gate, if any, may start; says whether one was there.
+fn let_through(bound: &mut Bound) -> bool {
     bound.barrier_passed = true;
-    if let Some((kernel, _)) = bound.held.take() {
+    let held = bound.held.take();
+    let goes = held.is_some();
+    if let Some((kernel, _)) = held {
         bound.admitted = Some(kernel);
     }
+    goes
 }

@@ -10,12 +10,11 @@ use crate::units::{DeviceId, Nanos, TaskId};
 
 impl Scheduler {
     /// Ends turns that are over and starts the next; gates follow.
-    pub(super) fn settle_turns(&mut self) {
+    pub(super) fn settle_turns(&mut self, devices: &[DeviceId]) {
         if self.traits.gate != GateRule::Turns {
             return;
         }
-        let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
-        for id in devices {
+        for &id in devices {
             let Some(device) = self.state.devices.get(&id) else { continue };
             let turn = self.turn_after(device);
             if let Some(device) = self.state.devices.get_mut(&id) {
@@ -48,12 +47,16 @@ impl Scheduler {
         is_wanted.then(|| idle.map_or(quantum, |idle| idle.min(quantum)))
     }
 
-    /// Moments at which a turn ends if nothing else happens.
-    pub(super) fn turn_deadlines(&self) -> impl Iterator<Item = Nanos> + '_ {
-        self.state.devices.values().filter_map(|device| {
+    /// When the first turn ends if nothing else happens.
+    pub(super) fn turn_deadline(&self) -> Option<Nanos> {
+        if self.traits.gate != GateRule::Turns {
+            return None;
+        }
+        let ends = self.state.devices.values().filter_map(|device| {
             let turn = device.turn.as_ref().filter(|turn| !turn.is_over)?;
             self.turn_ends(device, turn)
-        })
+        });
+        ends.min()
     }
 
     /// The task whose kernel has stood at its gate for longest.
@@ -68,8 +71,9 @@ impl Scheduler {
 
     pub(super) fn note_turn_activity(&mut self, id: TaskId, activity: Activity) {
         let now = self.now;
-        let turns = self.state.devices.values_mut().filter_map(|device| device.turn.as_mut());
-        for turn in turns.filter(|turn| turn.task == id) {
+        let device = self.state.tasks.get(&id).and_then(Task::bound).map(|bound| bound.device);
+        let turn = device.and_then(|device| self.state.devices.get_mut(&device)?.turn.as_mut());
+        if let Some(turn) = turn.filter(|turn| turn.task == id) {
             turn.idle_since = (activity == Activity::Idle).then(|| turn.idle_since.unwrap_or(now));
         }
     }

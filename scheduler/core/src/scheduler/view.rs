@@ -1,6 +1,7 @@
 //! Read-only tables of tasks and devices, for people and for metrics.
 //!
-//! Trap: the numbers in a waiting task's reason are those of the last time the queue was tried, not of the last event.
+//! Trap: why a task waits is worked out when somebody asks, with the numbers of that moment; the action that said so
+//! first may have had others.
 
 use super::{Anomaly, Scheduler};
 use crate::action::{Class, Gate};
@@ -30,7 +31,7 @@ pub struct TaskView<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stage<'a> {
     Waiting {
-        reason: &'a Reason,
+        reason: Reason,
     },
     Bound {
         device: DeviceId,
@@ -141,10 +142,7 @@ impl Scheduler {
             requirement: task.requirement,
             asked_at: task.asked_at,
             stage: match &task.state {
-                // Between steps every waiting task has a reason; invariants check it.
-                TaskState::Waiting { reason } => {
-                    Stage::Waiting { reason: reason.as_ref().unwrap_or(&Reason::NoDevice) }
-                }
+                TaskState::Waiting { .. } => Stage::Waiting { reason: self.why_waiting(task) },
                 TaskState::Bound(bound) => Stage::Bound {
                     device: bound.device,
                     class: bound.class,
