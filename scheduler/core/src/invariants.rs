@@ -103,11 +103,8 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
     if warps != device.warps {
         return Err(Violation::WarpsDiffer { device: id, ledger: device.warps, held: warps });
     }
-    let keys = device.index_keys();
     let state = scheduler.state();
-    let is_indexed = state.by_free.contains(&keys.by_free) && state.by_load.contains(&keys.by_load);
-    let counts = (state.by_free.len(), state.by_load.len());
-    if !is_indexed || counts != (state.devices.len(), state.devices.len()) {
+    if state.index.keys(id) != Some(&state.keys_of(device)) || state.index.len() != state.devices.len() {
         return Err(Violation::WrongIndex { device: id });
     }
     if !bound_on(scheduler, id).map(|(task, _)| task.id).eq(device.tasks.iter().copied()) {

@@ -22,18 +22,7 @@ impl State {
     pub(crate) fn add_device(&mut self, device: Device) {
         let id = device.id;
         self.devices.insert(id, device);
-        self.index(id);
-    }
-
-    /// Puts a device where it now belongs in the indices.
-    fn index(&mut self, id: DeviceId) {
-        let Some(device) = self.devices.get_mut(&id) else { return };
-        let (old, new) = (device.indexed, device.index_keys());
-        device.indexed = new;
-        self.by_free.remove(&old.by_free);
-        self.by_load.remove(&old.by_load);
-        self.by_free.insert(new.by_free);
-        self.by_load.insert(new.by_load);
+        self.reindex(id);
     }
 
     /// What a first task of this client on this device costs besides its grant.
@@ -80,7 +69,7 @@ impl State {
             watched: false,
             promotion_done: false,
         }));
-        self.index(binding.device);
+        self.reindex(binding.device);
         Some(class)
     }
 
@@ -91,7 +80,7 @@ impl State {
         device.granted = device.granted.saturating_add(added);
         bound.grant = bound.grant.saturating_add(added);
         let device = device.id;
-        self.index(device);
+        self.reindex(device);
         added
     }
 
@@ -104,7 +93,7 @@ impl State {
         bound.grant = bound.grant.saturating_sub(returned);
         device.granted = device.granted.saturating_sub(returned);
         let device = device.id;
-        self.index(device);
+        self.reindex(device);
         Some(())
     }
 
@@ -123,7 +112,7 @@ impl State {
             let left = device.tasks.iter().filter_map(|id| self.tasks.get(id));
             device.warps = left.map(Task::warps).fold(0, u64::saturating_add);
             let device = device.id;
-            self.index(device);
+            self.reindex(device);
         }
         Some(task)
     }
@@ -136,7 +125,7 @@ impl State {
             if let Some(device) = self.devices.get_mut(&device) {
                 device.contexts = device.contexts.saturating_sub(context_bytes);
             }
-            self.index(device);
+            self.reindex(device);
         }
         Some(removed)
     }

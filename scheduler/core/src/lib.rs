@@ -7,6 +7,7 @@
 pub mod action;
 pub mod event;
 mod gate;
+mod index;
 pub mod invariants;
 pub mod journal;
 mod ledger;

@@ -5,6 +5,7 @@
 
 use crate::action::{Class, Gate};
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
+use crate::index::{DeviceIndex, Keys};
 use crate::options::Options;
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
@@ -29,17 +30,6 @@ pub struct Device {
     pub tasks: BTreeSet<TaskId>,
     /// Whose kernels may start, under [`crate::policy::GateRule::Turns`].
     pub turn: Option<Turn>,
-    /// Where [`State`]'s indices have it; the ledger moves it there whenever that changes.
-    pub(crate) indexed: IndexKeys,
-}
-
-/// By free memory, and by load: the orders in which placement rules look at devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IndexKeys {
-    /// Most free memory, then fewest warps, then lowest index.
-    pub by_free: (Reverse<Bytes>, u64, DeviceId),
-    /// Fewest warps, then fewest tasks, then lowest index.
-    pub by_load: (u64, usize, DeviceId),
 }
 
 /// A task's time quantum on its device.
@@ -56,13 +46,6 @@ pub struct Turn {
 impl Device {
     pub fn free(&self) -> Bytes {
         self.capacity.saturating_sub(self.granted).saturating_sub(self.contexts)
-    }
-
-    pub(crate) fn index_keys(&self) -> IndexKeys {
-        IndexKeys {
-            by_free: (Reverse(self.free()), self.warps, self.id),
-            by_load: (self.warps, self.tasks.len(), self.id),
-        }
     }
 }
 
@@ -172,14 +155,29 @@ pub struct State {
     pub devices: BTreeMap<DeviceId, Device>,
     pub clients: BTreeMap<ClientId, Client>,
     pub tasks: BTreeMap<TaskId, Task>,
-    pub(crate) by_free: BTreeSet<(Reverse<Bytes>, u64, DeviceId)>,
-    pub(crate) by_load: BTreeSet<(u64, usize, DeviceId)>,
+    pub(crate) index: DeviceIndex,
+    /// [`Options::eager_per_device`], for the index.
+    pub(crate) eager_per_device: u32,
 }
 
 impl State {
-    /// The most free memory of any device.
-    pub(crate) fn most_free(&self) -> Bytes {
-        self.by_free.first().map_or(Bytes::ZERO, |&(Reverse(free), _, _)| free)
+    /// Where a device belongs in the index.
+    pub(crate) fn keys_of(&self, device: &Device) -> Keys {
+        let bound = device.tasks.iter().filter_map(|id| self.tasks.get(id)?.bound());
+        let eager = bound.filter(|bound| bound.class == Class::Eager).count();
+        Keys {
+            free: (Reverse(device.free()), device.warps, device.id),
+            load: (device.warps, device.tasks.len(), device.id),
+            is_open: eager < self.eager_per_device as usize,
+        }
+    }
+
+    /// Puts a device back into the index after a change of what it holds.
+    pub(crate) fn reindex(&mut self, id: DeviceId) {
+        if let Some(device) = self.devices.get(&id) {
+            let keys = self.keys_of(device);
+            self.index.put(id, keys);
+        }
     }
 }
 

@@ -11,14 +11,13 @@ pub use view::{DeviceView, Stage, TaskView};
 
 use crate::action::{Action, Class};
 use crate::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
-use crate::model::{Activity, Bound, Client, Device, IndexKeys, State, Task, TaskState, View};
+use crate::model::{Activity, Bound, Client, Device, State, Task, TaskState, View};
 use crate::options::Options;
 use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
 use crate::queue::Queue;
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Capacity of a device whose memory is endless: large, and far from overflow.
@@ -83,8 +82,8 @@ impl Scheduler {
             name,
             traits: policy.traits(),
             policy,
+            state: State { eager_per_device: options.eager_per_device, ..State::default() },
             options,
-            state: State::default(),
             anomalies: BTreeMap::new(),
             now: Nanos::default(),
             arrivals: 0,
@@ -189,7 +188,6 @@ impl Scheduler {
             warps: 0,
             tasks: BTreeSet::new(),
             turn: None,
-            indexed: IndexKeys { by_free: (Reverse(Bytes::ZERO), 0, id), by_load: (0, 0, id) },
         };
         self.state.add_device(device);
         self.touched.insert(id);
@@ -270,6 +268,7 @@ impl Scheduler {
             bound.reason = Reason::ExtendsOver { bytes, device, free, missing };
         }
         out.push(regrant(id, bound));
+        self.state.reindex(device);
         Ok(())
     }
 
@@ -287,6 +286,8 @@ impl Scheduler {
             bound.reason = Reason::Shrinks { bytes };
             out.push(regrant(id, bound));
         }
+        let device = bound.device;
+        self.state.reindex(device);
         self.retry = Retry::WhoFits;
         Ok(())
     }

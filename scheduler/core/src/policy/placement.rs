@@ -11,12 +11,12 @@ use std::cmp::Reverse;
 /// CASE's Algorithm 3 (Chen et al., PPoPP 2022): of the devices with room for the whole requirement, the one with the
 /// fewest warps in use; equal: with the fewest tasks (all warps are 0 where no geometry is known), then the lowest index.
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
-    if task.requirement > view.state.most_free() {
-        return None;
-    }
-    let by_load = view.state.by_load.iter().filter_map(|(_, _, id)| view.state.devices.get(id));
-    let mut fitting = by_load.filter_map(|device| Some((device, view.free_for(device, task.client)?)));
-    let (device, free) = fitting.find(|(_, free)| *free >= task.requirement)?;
+    let free_on = |id| {
+        let device = view.state.devices.get(&id)?;
+        Some((device, view.free_for(device, task.client)?))
+    };
+    let fits = |id| free_on(id).is_some_and(|(_, free)| free >= task.requirement);
+    let (device, free) = free_on(view.state.index.least_loaded(task.requirement, fits)?)?;
     Some(whole(device, task, free))
 }
 
@@ -41,7 +41,7 @@ pub(super) fn whole_first_fit(view: View<'_>, task: &Task) -> Placement {
 
 /// Waits for memory; says where most is free.
 pub(super) fn no_room(view: View<'_>, task: &Task) -> Placement {
-    Placement::Wait(match most_free(view, task, |_| true) {
+    Placement::Wait(match most_free(view, task) {
         Some((device, most)) => Reason::NoRoom { wanted: task.requirement, most, device: device.id },
         None => Reason::NoRoomForContext { context: view.options.context_bytes },
     })
@@ -70,15 +70,14 @@ pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
     }
     let (wanted, eager_per_device) = (task.requirement, view.options.eager_per_device);
     let least = wanted.percent(view.options.grant_percent_min);
-    let takes_eager = |device: &Device| view.eager_tasks_on(device.id) < eager_per_device;
-    if let Some((device, granted)) = most_free(view, task, takes_eager) {
+    if let Some((device, granted)) = most_free_open(view, task) {
         if granted >= least {
             let reason = Reason::StartsEagerly { device: device.id, wanted, granted };
             return Placement::Bind { device: device.id, grant: granted, reason };
         }
         return Placement::Wait(Reason::TooLittleToStart { wanted, most: granted, device: device.id, least });
     }
-    Placement::Wait(match most_free(view, task, |_| true) {
+    Placement::Wait(match most_free(view, task) {
         Some((_, most)) => Reason::NoEagerPlace { wanted, most, eager_per_device },
         None => Reason::NoRoomForContext { context: view.options.context_bytes },
     })
@@ -93,21 +92,30 @@ pub(super) fn with_free<'a>(
     view.state.devices.values().filter_map(move |device| Some((device, view.free_for(device, client)?)))
 }
 
-/// The device that could grant the task most, among those that take it. A client's own devices are looked at one by one,
-/// since it pays no context there; of the others the first in order of free memory is the best.
-fn most_free<'a>(
+/// The device that could grant the task most.
+fn most_free<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
+    best_of(view, task, view.state.index.by_free(), |_| true)
+}
+
+/// The same among the devices that can take another eager task.
+fn most_free_open<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
+    let is_open = |id| view.state.index.keys(id).is_some_and(|keys| keys.is_open);
+    best_of(view, task, view.state.index.open_by_free(), is_open)
+}
+
+/// The best of some devices that come in order of free memory. A client's own devices are looked at one by one, since it
+/// pays no context there; of the others the first is the best.
+fn best_of<'a>(
     view: View<'a>,
     task: &Task,
-    takes: impl Fn(&Device) -> bool,
+    by_free: impl Iterator<Item = DeviceId>,
+    takes: impl Fn(DeviceId) -> bool,
 ) -> Option<(&'a Device, Bytes)> {
-    let state = view.state;
-    let own = state.clients.get(&task.client).map(|client| &client.contexts);
+    let own = view.state.clients.get(&task.client).map(|client| &client.contexts);
     let is_own = |id: &DeviceId| own.is_some_and(|own| own.contains(id));
-    let foreign = state.by_free.iter().map(|(_, _, id)| id).filter(|id| !is_own(id));
-    let takes = |id: &DeviceId| state.devices.get(id).filter(|device| takes(device));
-    let best_foreign = foreign.copied().find_map(|id| takes(&id));
-    let best_own = own.into_iter().flatten().filter_map(takes);
-    let candidates = best_own.chain(best_foreign);
+    let best_foreign = by_free.into_iter().find(|id| !is_own(id));
+    let best_own = own.into_iter().flatten().copied().filter(|id| takes(*id));
+    let candidates = best_own.chain(best_foreign).filter_map(|id| view.state.devices.get(&id));
     let with_free = candidates.filter_map(|device| Some((device, view.free_for(device, task.client)?)));
     with_free.min_by_key(|(device, free)| (Reverse(*free), device.warps, device.id))
 }

@@ -80,6 +80,8 @@ impl Scheduler {
             bound.reason = Reason::Grows { added, missing };
         }
         out.push(regrant(id, bound));
+        let device = bound.device;
+        self.state.reindex(device);
     }
 
     fn queue_order(&self) -> QueueOrder {
@@ -111,7 +113,7 @@ impl Scheduler {
 
     /// No task with a larger requirement can start.
     fn largest_startable(&self) -> Bytes {
-        if self.traits.eager { Bytes(u64::MAX) } else { self.state.most_free() }
+        if self.traits.eager { Bytes(u64::MAX) } else { self.state.index.most_free() }
     }
 
     fn try_everybody(&mut self, out: &mut Vec<Action>) {

@@ -1,0 +1,276 @@
+//! What a decision costs: events per second, the slow end of single steps, and growth with the number of jobs.
+//!
+//! `cargo bench -p eager-core`. Each round replays the same seeded life of a cluster through a fresh core for every policy,
+//! in turns, so that a change of the machine's speed meets all of them. Every step of the latency part and every round of
+//! the others is kept in a file whose name is printed. Trap: the events are made by a program that obeys (it frees what
+//! it was granted), so the books stay full; a random stream of events would mostly be turned down and look fast.
+
+use eager_core::action::{Action, Gate};
+use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_core::{Options, PolicyName, Scheduler};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Instant;
+
+const GIB: u64 = 1 << 30;
+const ROUNDS: usize = 11;
+const POLICIES: [PolicyName; 4] =
+    [PolicyName::Case, PolicyName::CaseFifo, PolicyName::EagerOpt, PolicyName::Quanta];
+
+/// A split-mix generator: seeded, tiny, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (word ^ (word >> 31)) % limit
+    }
+}
+
+/// What a program does next.
+#[derive(Clone, Copy)]
+enum Next {
+    Kernel,
+    AllLaunched,
+    End,
+}
+
+/// A cluster whose programs answer what the core says: `waiting` more tasks than fit are kept in the queue.
+struct Cluster {
+    scheduler: Scheduler,
+    random: Random,
+    now: u64,
+    started: u64,
+    jobs: u64,
+    /// Bound tasks with what they do next, round and round.
+    running: VecDeque<(TaskId, Next, u32)>,
+    gates: BTreeMap<TaskId, Gate>,
+    watched: BTreeMap<TaskId, bool>,
+    held: BTreeMap<TaskId, (Next, u32)>,
+    steps_ns: Vec<u64>,
+}
+
+impl Cluster {
+    fn new(policy: PolicyName, devices: u32, jobs: u64) -> Cluster {
+        let mut cluster = Cluster {
+            scheduler: Scheduler::new(policy, Options::default()),
+            random: Random(7),
+            now: 0,
+            started: 0,
+            jobs,
+            running: VecDeque::new(),
+            gates: BTreeMap::new(),
+            watched: BTreeMap::new(),
+            held: BTreeMap::new(),
+            steps_ns: Vec::new(),
+        };
+        for id in 0..devices {
+            let profile = DeviceProfile {
+                name: "V100-16GB".into(),
+                capacity: Bytes(16 * GIB),
+                sms: 80,
+                warps_per_sm: 64,
+                blocks_per_sm: 32,
+            };
+            cluster.step(Event::DeviceAdded { device: DeviceId(id), profile });
+        }
+        cluster
+    }
+
+    fn step(&mut self, event: Event) {
+        let mut actions = Vec::with_capacity(4);
+        self.now += 1000;
+        let start = Instant::now();
+        self.scheduler.step(Nanos(self.now), event, &mut actions);
+        self.steps_ns.push(start.elapsed().as_nanos() as u64);
+        for action in actions {
+            self.hear(&action);
+        }
+    }
+
+    fn hear(&mut self, action: &Action) {
+        match action {
+            Action::Bind { task, .. } => self.running.push_back((*task, Next::Kernel, 4)),
+            Action::SetGate { task, gate, .. } => {
+                self.gates.insert(*task, *gate);
+                if *gate != Gate::Hold
+                    && let Some((next, kernels)) = self.held.remove(task)
+                {
+                    self.running.push_back((*task, next, kernels));
+                }
+            }
+            Action::Watch { task, on } => {
+                self.watched.insert(*task, *on);
+                if *on {
+                    self.step(Event::Idle { task: *task });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn submit(&mut self) {
+        self.started += 1;
+        let (id, size) = (self.started, 1 + self.random.below(13));
+        self.step(Event::ClientConnected { client: ClientId(id), uid: 1000, label: String::new() });
+        let request = TaskRequest {
+            requirement: Bytes(size * GIB),
+            blocks: 1 + self.random.below(4096),
+            threads_per_block: 256,
+            lazy: false,
+            managed: false,
+            function: String::new(),
+        };
+        self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request });
+    }
+
+    /// Keeps `waiting` tasks in the queue and lets everybody else run, until all jobs have ended.
+    fn live(&mut self, waiting: u64) {
+        while self.started < self.jobs.min(waiting) {
+            self.submit();
+        }
+        loop {
+            let Some((task, next, kernels)) = self.running.pop_front() else {
+                if self.started < self.jobs {
+                    self.submit();
+                    continue;
+                }
+                let Some(deadline) = self.scheduler.next_deadline() else { return };
+                self.now = self.now.max(deadline.0);
+                self.step(Event::Tick);
+                if self.running.is_empty() && self.scheduler.next_deadline() == Some(deadline) {
+                    return;
+                }
+                continue;
+            };
+            self.advance(task, next, kernels);
+        }
+    }
+
+    fn advance(&mut self, task: TaskId, next: Next, kernels: u32) {
+        match next {
+            Next::Kernel if self.gates.get(&task) == Some(&Gate::Hold) => {
+                self.held.insert(task, (next, kernels));
+                let footprint = Bytes((1 + self.random.below(8)) * GIB);
+                let access = AccessClass::OnePass;
+                let kernel = KernelRequest { name: "k".into(), footprint, static_size: footprint, access };
+                self.step(Event::KernelHeld { task, kernel });
+            }
+            Next::Kernel => {
+                if self.watched.get(&task) == Some(&true) {
+                    self.step(Event::Busy { task });
+                    self.step(Event::Idle { task });
+                }
+                let next = if kernels > 1 { Next::Kernel } else { Next::AllLaunched };
+                self.running.push_back((task, next, kernels.saturating_sub(1)));
+            }
+            Next::AllLaunched => {
+                self.step(Event::AllLaunched { task });
+                self.running.push_back((task, Next::End, 0));
+            }
+            Next::End => {
+                self.gates.remove(&task);
+                self.watched.remove(&task);
+                if self.started < self.jobs {
+                    self.submit();
+                }
+                self.step(Event::TaskEnd { task });
+                self.step(Event::ClientGone { client: ClientId(task.0) });
+            }
+        }
+    }
+
+    fn run(policy: PolicyName, devices: u32, jobs: u64, waiting: u64) -> Cluster {
+        let mut cluster = Cluster::new(policy, devices, jobs);
+        cluster.live(waiting);
+        assert_eq!(cluster.scheduler.tasks().count(), 0, "{policy}: tasks are left over");
+        assert!(cluster.scheduler.anomalies().is_empty(), "{:?}", cluster.scheduler.anomalies());
+        cluster
+    }
+}
+
+fn quantile(sorted: &[u64], share: f64) -> u64 {
+    sorted[((sorted.len() - 1) as f64 * share) as usize]
+}
+
+fn median(mut samples: Vec<f64>) -> (f64, f64, f64) {
+    samples.sort_by(f64::total_cmp);
+    (samples[samples.len() / 2], samples[0], samples[samples.len() - 1])
+}
+
+/// 64 waiting tasks, 8 devices: what the daemon meets on a busy server.
+fn latency(kept: &mut String) {
+    println!("64 tasks waiting, 8 devices: {ROUNDS} rounds of 2,000 jobs");
+    let mut steps: BTreeMap<PolicyName, Vec<u64>> = BTreeMap::new();
+    let mut rates: BTreeMap<PolicyName, Vec<f64>> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        for policy in POLICIES {
+            let cluster = Cluster::run(policy, 8, 2_000, 64 + 16);
+            let total: u64 = cluster.steps_ns.iter().sum();
+            rates.entry(policy).or_default().push(cluster.steps_ns.len() as f64 / total as f64 * 1e9);
+            for ns in &cluster.steps_ns {
+                writeln!(kept, "latency,{policy},{round},8,{ns}").expect("a string");
+            }
+            steps.entry(policy).or_default().extend(cluster.steps_ns);
+        }
+    }
+    for policy in POLICIES {
+        let (rate, low, high) = median(rates.remove(&policy).unwrap_or_default());
+        let mut steps = steps.remove(&policy).unwrap_or_default();
+        steps.sort_unstable();
+        let [half, slow, slowest] = [0.5, 0.99, 0.999].map(|share| quantile(&steps, share) as f64 / 1e3);
+        println!(
+            "  {policy:<10} {:.2} million events/s [{:.2}–{:.2}]; a step takes {half:.2} us at the median, {slow:.2} us at \
+             p99, {slowest:.2} us at p99.9",
+            rate / 1e6,
+            low / 1e6,
+            high / 1e6,
+        );
+    }
+}
+
+/// Ten jobs per device, from 10 devices to 1,000: the cost of an event should grow no faster than a logarithm.
+fn growth(kept: &mut String) {
+    println!("ten jobs per device, all submitted at once: nanoseconds per event (medians of 3 rounds)");
+    let mut samples: BTreeMap<(PolicyName, u32), Vec<f64>> = BTreeMap::new();
+    for round in 0..3 {
+        for devices in [10, 100, 1_000] {
+            for policy in POLICIES {
+                let cluster = Cluster::run(policy, devices, u64::from(devices) * 10, u64::from(devices) * 10);
+                let ns = cluster.steps_ns.iter().sum::<u64>() as f64 / cluster.steps_ns.len() as f64;
+                writeln!(kept, "growth,{policy},{round},{devices},{ns}").expect("a string");
+                samples.entry((policy, devices)).or_default().push(ns);
+            }
+        }
+    }
+    for policy in POLICIES {
+        let at = |devices| median(samples.get(&(policy, devices)).cloned().unwrap_or_default()).0;
+        println!(
+            "  {policy:<10} {:>6.0} ns at 10 devices, {:>6.0} ns at 100, {:>6.0} ns at 1,000",
+            at(10),
+            at(100),
+            at(1_000)
+        );
+    }
+    println!("  peak memory of this process: {} MiB", peak_kib() / 1024);
+}
+
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}
+
+fn main() {
+    let mut kept = String::from("part,policy,round,devices,ns\n");
+    growth(&mut kept);
+    latency(&mut kept);
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("core-decisions.csv");
+    std::fs::write(&file, kept).expect("keep the samples");
+    println!("every sample: {}", file.display());
+}
