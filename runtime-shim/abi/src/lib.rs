@@ -34,35 +34,40 @@ pub const TASK_END: &str = "eager_task_end";
 /// `eager_cudaMalloc`, with the same signature. Renaming covers programs linked with the static runtime too.
 pub const RENAME_PREFIX: &str = "eager_";
 
-/// The CUDA runtime calls that the pass renames and the shim implements. Everything else goes straight to the runtime.
-/// Sorted; `cudaMalloc`-like C++ templates in CUDA's headers end in these C names and are covered through them.
-///
-/// Events and `cudaMemcpyToSymbol` are here because they belong to one device: what is made before a lazy task is bound
-/// would lie on another device than the task's kernels (wrong constants, invalid handles), so the shim binds first.
-pub const RENAMED_CALLS: &[&str] = &[
+/// Runtime functions whose addresses every instrumented object carries in [`EagerModule::runtime`], besides those of the
+/// renamed calls that it makes: what the shim itself may call. The references are weak, so that a program's runtime
+/// needs none of them to link: null where it lacks one.
+pub const RUNTIME_CALLS: &[&str] = &[
+    "cudaDeviceGetStreamPriorityRange",
     "cudaDeviceReset",
     "cudaDeviceSynchronize",
-    "cudaEventCreate",
     "cudaEventCreateWithFlags",
+    "cudaEventDestroy",
+    "cudaEventRecord",
     "cudaEventSynchronize",
     "cudaFree",
-    "cudaGetDevice",
-    "cudaLaunchKernel",
+    "cudaGetDeviceCount",
+    "cudaGetLastError",
     "cudaMalloc",
     "cudaMallocManaged",
+    "cudaMemAdvise",
+    "cudaMemAdvise_v2",
     "cudaMemGetInfo",
+    "cudaMemPrefetchAsync",
+    "cudaMemPrefetchAsync_v2",
     "cudaMemcpy",
     "cudaMemcpyAsync",
-    "cudaMemcpyToSymbol",
-    "cudaMemcpyToSymbolAsync",
-    "cudaMemset",
-    "cudaMemsetAsync",
+    "cudaMemcpy2D",
+    "cudaMemcpy2DAsync",
+    "cudaPeekAtLastError",
+    "cudaRuntimeGetVersion",
     "cudaSetDevice",
-    "cudaStreamCreate",
-    "cudaStreamCreateWithFlags",
     "cudaStreamCreateWithPriority",
     "cudaStreamDestroy",
+    "cudaStreamIsCapturing",
+    "cudaStreamQuery",
     "cudaStreamSynchronize",
+    "cudaStreamWaitEvent",
 ];
 
 /// One translation unit's tables. Emitted as a constant by the pass; lives as long as the object is loaded.

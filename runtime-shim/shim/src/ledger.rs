@@ -34,10 +34,19 @@ pub struct Allocation {
     pub on_device: Spans,
 }
 
-/// All live allocations, by base address.
+/// Device memory behind a handle: an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub owner: TaskKey,
+    pub frame: Option<FrameId>,
+    pub bytes: u64,
+}
+
+/// All live allocations, by base address; and the arrays, which have none.
 #[derive(Debug, Default)]
 pub struct Ledger {
     allocations: BTreeMap<u64, Allocation>,
+    arrays: BTreeMap<u64, Held>,
 }
 
 impl Ledger {
@@ -63,6 +72,21 @@ impl Ledger {
 
     pub fn clear(&mut self) {
         self.allocations.clear();
+        self.arrays.clear();
+    }
+
+    pub fn insert_array(&mut self, handle: u64, held: Held) {
+        self.arrays.insert(handle, held);
+    }
+
+    pub fn remove_array(&mut self, handle: u64) -> Option<Held> {
+        self.arrays.remove(&handle)
+    }
+
+    /// All that a task has.
+    pub fn bytes_of(&self, owner: TaskKey) -> u64 {
+        let arrays = self.arrays.values().filter(|held| held.owner == owner).map(|held| held.bytes);
+        self.of_task(owner).map(|allocation| allocation.span.bytes).chain(arrays).sum()
     }
 
     /// The allocation that `address` points into.

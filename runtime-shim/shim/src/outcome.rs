@@ -41,6 +41,8 @@ pub enum Why {
     NotOurs,
     /// The shim has prepared it (right device, counted) and changes nothing in it.
     AsItIs,
+    /// It is recorded into a graph.
+    Captured,
 }
 
 impl<T> From<CudaResult<T>> for Outcome<T> {

@@ -2,7 +2,7 @@
 //!
 //! Trap: this is filled by constructors, before `main` and before CUDA is up. It must do nothing but remember.
 
-use eager_abi::{ABI_VERSION, EagerKernel, EagerModule, EagerTask, TASK_REUSES};
+use eager_abi::{ABI_VERSION, EagerKernel, EagerModule, EagerRuntimeCall, EagerTask, TASK_REUSES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char};
 
@@ -33,6 +33,8 @@ pub struct Site {
 pub struct Program {
     kernels: BTreeMap<usize, Kernel>,
     sites: BTreeMap<u64, Site>,
+    /// Addresses of the functions of the program's own runtime.
+    runtime: BTreeMap<String, usize>,
 }
 
 /// Limits on a module's tables, against a corrupt one: far above any real translation unit.
@@ -51,7 +53,7 @@ pub enum ModuleError {
 
 impl Program {
     pub const fn new() -> Program {
-        Program { kernels: BTreeMap::new(), sites: BTreeMap::new() }
+        Program { kernels: BTreeMap::new(), sites: BTreeMap::new(), runtime: BTreeMap::new() }
     }
 
     pub fn kernel(&self, stub: usize) -> Option<&Kernel> {
@@ -65,6 +67,16 @@ impl Program {
     /// Name of the function that holds a site.
     pub fn function(&self, site: u64) -> &str {
         self.site(site).map_or("unknown", |found| &found.function)
+    }
+
+    /// Has any object told where its runtime's functions are?
+    pub fn has_runtime(&self) -> bool {
+        !self.runtime.is_empty()
+    }
+
+    /// Address of a function of the program's own runtime.
+    pub fn runtime(&self, name: &str) -> Option<usize> {
+        self.runtime.get(name).copied()
     }
 
     pub fn add_kernel(&mut self, stub: usize, kernel: Kernel) {
@@ -107,6 +119,16 @@ impl Program {
             let covered = unsafe { table(task.covered, task.covered_count.min(ENTRIES_MAX)) };
             let (covered, reuses) = (covered.iter().copied().collect(), task.flags & TASK_REUSES != 0);
             self.add_site(task.site, Site { function, covered, reuses });
+        }
+        let count = module.runtime_count.min(ENTRIES_MAX);
+        // SAFETY: the pass emits `runtime` with `runtime_count` entries; `min` guards against a corrupt count.
+        for call in unsafe { table::<EagerRuntimeCall>(module.runtime, count) } {
+            // A weak reference that the runtime lacks is null. The first object's runtime is the program's.
+            if !call.address.is_null() {
+                // SAFETY: `name` is a NUL-terminated constant of the pass.
+                let name = unsafe { text(call.name) };
+                self.runtime.entry(name).or_insert(call.address.expose_provenance());
+            }
         }
         Ok(())
     }

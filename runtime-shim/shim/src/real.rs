@@ -1,168 +1,22 @@
-//! The real CUDA runtime: `libcudart.so.13`, found in the process and called through a table of its functions.
+//! The real CUDA runtime behind [`Runtime`]: NVIDIA's or the virtual GPU's stand-in, whichever the program has.
 //!
-//! Which library that is (NVIDIA's or the virtual GPU's stand-in) is the loader's choice, not ours. Traps:
-//! - a program linked with the *static* runtime has its own copy, and its kernels are unknown to the shared one that is
-//!   opened here: link with the shared runtime (eagercc does);
-//! - return codes are plain numbers, not cudarc's enum: a code that this build does not know would be undefined
-//!   behaviour as an enum.
+//! Trap: a call of the shim's own must leave no error behind that the program could read: see `quietly`.
 
+use crate::library::{Table, missing_call, table};
 use crate::runtime::{
-    Copy, CudaError, CudaResult, DeviceIndex, Launch, Order, Priority, Runtime, Span, StreamFlags, StreamId,
+    Copy, CudaError, CudaResult, DeviceIndex, How, Launch, Order, Pitched, Priority, Rows, Runtime, Setting,
+    Span, StreamFlags, StreamId,
 };
-use crate::voice::to_stderr;
 use cudarc::runtime::sys::{
-    cudaEvent_t, cudaMemLocation, cudaMemLocationType, cudaMemoryAdvise, cudaStream_t, dim3,
+    cudaLaunchConfig_t, cudaMemLocation, cudaMemLocationType, cudaMemoryAdvise, cudaStream_t, dim3,
 };
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-/// `cudaError_t` as a number.
-pub type Status = u32;
-
-const LIBRARY: &str = "libcudart.so.13";
-/// What a call returns when the library or its symbol is missing.
-const MISSING: Status = 3;
 /// `cudaEventDisableTiming`: an event that only orders.
 const EVENT_DISABLE_TIMING: c_uint = 2;
 /// More than any device or host can have, below what a size may be: fails in every runtime.
 const IMPOSSIBLE_BYTES: usize = 1 << 62;
-
-/// Declares the table of runtime functions: one field each, and for each a stand-in that reports it as missing.
-macro_rules! runtime_table {
-    ($($name:ident($($argument:ident: $kind:ty),*);)*) => {
-        /// The runtime's functions.
-        #[allow(non_snake_case, reason = "fields are named as the functions they hold")]
-        pub struct Table {
-            $(pub $name: unsafe extern "C" fn($($argument: $kind),*) -> Status,)*
-        }
-
-        impl Table {
-            #[allow(non_snake_case, reason = "stand-ins are named as the functions they stand in for")]
-            fn load(library: Option<&Library>) -> Table {
-                $(
-                    unsafe extern "C" fn $name($($argument: $kind),*) -> Status {
-                        $(let _ = $argument;)*
-                        missing_call(stringify!($name))
-                    }
-                )*
-                Table {
-                    $($name: library.and_then(|library| {
-                        // SAFETY: the symbol is this CUDA function, whose arguments CUDA 13's headers (and cudarc, see
-                        // the signature test) declare as in the table; the library is never unloaded.
-                        unsafe {
-                            library.get::<unsafe extern "C" fn($($kind),*) -> Status>(stringify!($name)).ok()
-                        }
-                        .map(|symbol| *symbol)
-                    }).unwrap_or($name),)*
-                }
-            }
-        }
-    };
-}
-
-runtime_table! {
-    cudaDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
-    cudaDeviceReset();
-    cudaDeviceSynchronize();
-    cudaEventCreate(event: *mut cudaEvent_t);
-    cudaEventCreateWithFlags(event: *mut cudaEvent_t, flags: c_uint);
-    cudaEventDestroy(event: cudaEvent_t);
-    cudaEventRecord(event: cudaEvent_t, stream: cudaStream_t);
-    cudaEventSynchronize(event: cudaEvent_t);
-    cudaFree(address: *mut c_void);
-    cudaGetDevice(device: *mut c_int);
-    cudaGetDeviceCount(count: *mut c_int);
-    cudaGetLastError();
-    cudaLaunchKernel(
-        stub: *const c_void,
-        grid: dim3,
-        block: dim3,
-        args: *mut *mut c_void,
-        shared_bytes: usize,
-        stream: cudaStream_t
-    );
-    cudaMalloc(out: *mut *mut c_void, bytes: usize);
-    cudaMallocManaged(out: *mut *mut c_void, bytes: usize, flags: c_uint);
-    cudaMemAdvise(address: *const c_void, bytes: usize, advice: cudaMemoryAdvise, location: cudaMemLocation);
-    cudaMemGetInfo(free: *mut usize, total: *mut usize);
-    cudaMemPrefetchAsync(
-        address: *const c_void,
-        bytes: usize,
-        location: cudaMemLocation,
-        flags: c_uint,
-        stream: cudaStream_t
-    );
-    cudaMemcpy(dst: *mut c_void, src: *const c_void, bytes: usize, kind: c_uint);
-    cudaMemcpyAsync(dst: *mut c_void, src: *const c_void, bytes: usize, kind: c_uint, stream: cudaStream_t);
-    cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, bytes: usize, offset: usize, kind: c_uint);
-    cudaMemcpyToSymbolAsync(
-        symbol: *const c_void,
-        src: *const c_void,
-        bytes: usize,
-        offset: usize,
-        kind: c_uint,
-        stream: cudaStream_t
-    );
-    cudaMemset(address: *mut c_void, value: c_int, bytes: usize);
-    cudaMemsetAsync(address: *mut c_void, value: c_int, bytes: usize, stream: cudaStream_t);
-    cudaPeekAtLastError();
-    cudaSetDevice(device: c_int);
-    cudaStreamCreate(stream: *mut cudaStream_t);
-    cudaStreamCreateWithFlags(stream: *mut cudaStream_t, flags: c_uint);
-    cudaStreamCreateWithPriority(stream: *mut cudaStream_t, flags: c_uint, priority: c_int);
-    cudaStreamDestroy(stream: cudaStream_t);
-    cudaStreamQuery(stream: cudaStream_t);
-    cudaStreamSynchronize(stream: cudaStream_t);
-    cudaStreamWaitEvent(stream: cudaStream_t, event: cudaEvent_t, flags: c_uint);
-}
-
-impl std::fmt::Debug for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table").finish_non_exhaustive()
-    }
-}
-
-static TABLE: OnceLock<Table> = OnceLock::new();
-static LIBRARY_MISSING: AtomicBool = AtomicBool::new(false);
-
-/// The runtime's functions; the library is looked for once, at the first call.
-pub fn table() -> &'static Table {
-    TABLE.get_or_init(|| {
-        let library = open();
-        if let Err(error) = &library {
-            LIBRARY_MISSING.store(true, Ordering::Relaxed);
-            to_stderr(&format!(
-                "cannot open {LIBRARY} ({error}): every CUDA call fails with an initialization error; install the \
-                 CUDA 13 runtime or put its folder into LD_LIBRARY_PATH"
-            ));
-        }
-        let table = Table::load(library.as_ref().ok());
-        // Never closed: the table's functions live in it.
-        std::mem::forget(library);
-        table
-    })
-}
-
-/// The library that the program has loaded already; else by name.
-fn open() -> Result<Library, libloading::Error> {
-    // SAFETY: opening a CUDA runtime runs its constructors, which NVIDIA's and the stand-in's are made for; with
-    // RTLD_NOLOAD nothing is run at all.
-    unsafe {
-        Library::open(Some(LIBRARY), RTLD_NOW | libc::RTLD_NOLOAD)
-            .or_else(|_| Library::open(Some(LIBRARY), RTLD_NOW | RTLD_LOCAL))
-    }
-}
-
-fn missing_call(name: &str) -> Status {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !LIBRARY_MISSING.load(Ordering::Relaxed) && !SAID.swap(true, Ordering::Relaxed) {
-        to_stderr(&format!("this {LIBRARY} has no {name}: the call fails with an initialization error"));
-    }
-    MISSING
-}
 
 /// Calls one function of the table and checks its code.
 macro_rules! call {
@@ -180,7 +34,7 @@ pub struct RealRuntime {
 }
 
 impl RealRuntime {
-    /// Opens the library.
+    /// Finds the runtime's functions.
     pub fn open() -> RealRuntime {
         RealRuntime { table: table() }
     }
@@ -195,6 +49,17 @@ impl RealRuntime {
             let _ = call!(self.cudaGetLastError());
         }
         Some(result)
+    }
+
+    /// Tells "no room" from other failures; the program does not find it in `cudaGetLastError`.
+    fn if_room(&self, made: CudaResult<()>) -> CudaResult<Option<()>> {
+        match made {
+            Err(CudaError::MEMORY_ALLOCATION) => {
+                let _ = call!(self.cudaGetLastError());
+                Ok(None)
+            }
+            made => made.map(Some),
+        }
     }
 
     fn make_order(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
@@ -241,14 +106,8 @@ impl Runtime for RealRuntime {
 
     fn malloc(&self, bytes: u64) -> CudaResult<Option<u64>> {
         let mut out = ptr::null_mut();
-        match call!(self.cudaMalloc(&mut out, bytes as usize)) {
-            Ok(()) => Ok(Some(out.expose_provenance() as u64)),
-            Err(CudaError::MEMORY_ALLOCATION) => {
-                let _ = call!(self.cudaGetLastError());
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        let made = call!(self.cudaMalloc(&mut out, bytes as usize));
+        self.if_room(made).map(|made| made.map(|()| out.expose_provenance() as u64))
     }
 
     fn malloc_managed(&self, bytes: u64, flags: u32) -> CudaResult<u64> {
@@ -257,30 +116,73 @@ impl Runtime for RealRuntime {
             .map(|()| out.expose_provenance() as u64)
     }
 
+    fn malloc_pitch(&self, width: u64, height: u64) -> CudaResult<Option<Pitched>> {
+        let (mut out, mut pitch) = (ptr::null_mut(), 0);
+        let made = call!(self.cudaMallocPitch(&mut out, &mut pitch, width as usize, height as usize));
+        let made = self.if_room(made)?;
+        Ok(made.map(|()| Pitched { start: out.expose_provenance() as u64, pitch: pitch as u64 }))
+    }
+
+    fn malloc_async(&self, bytes: u64, stream: StreamId, pool: Option<usize>) -> CudaResult<Option<u64>> {
+        let (mut out, bytes, stream) = (ptr::null_mut(), bytes as usize, stream_handle(stream));
+        let made = match pool {
+            Some(pool) => {
+                let pool = ptr::with_exposed_provenance_mut(pool);
+                call!(self.cudaMallocFromPoolAsync(&mut out, bytes, pool, stream))
+            }
+            None => call!(self.cudaMallocAsync(&mut out, bytes, stream)),
+        };
+        self.if_room(made).map(|made| made.map(|()| out.expose_provenance() as u64))
+    }
+
     fn free(&self, base: u64) -> CudaResult<()> {
         call!(self.cudaFree(address(base)))
     }
 
+    fn free_async(&self, base: u64, stream: StreamId) -> CudaResult<()> {
+        call!(self.cudaFreeAsync(address(base), stream_handle(stream)))
+    }
+
     fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()> {
+        let Some(advise) = self.table.memory.advise else { return Ok(()) };
         let advice = cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation;
         let (start, bytes) = (address(span.start), span.bytes as usize);
-        self.quietly(|| call!(self.cudaMemAdvise(start, bytes, advice, on_device(device)))).unwrap_or(Ok(()))
+        // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
+        let advised =
+            self.quietly(|| CudaError::check(unsafe { advise(start, bytes, advice, on_device(device)) }));
+        advised.unwrap_or(Ok(()))
     }
 
     fn prefetch(&self, span: Span, device: DeviceIndex, stream: StreamId) -> CudaResult<()> {
+        let Some(prefetch) = self.table.memory.prefetch else { return Ok(()) };
         let (start, bytes) = (address(span.start), span.bytes as usize);
-        let stream = stream_handle(stream);
-        self.quietly(|| call!(self.cudaMemPrefetchAsync(start, bytes, on_device(device), 0, stream)))
+        let (location, stream) = (on_device(device), stream_handle(stream));
+        // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
+        self.quietly(|| CudaError::check(unsafe { prefetch(start, bytes, location, 0, stream) }))
             .unwrap_or(Ok(()))
     }
 
     fn copy(&self, copy: &Copy) -> CudaResult<()> {
-        let (dst, src, bytes) = (address(copy.dst), address(copy.src), copy.bytes as usize);
-        match copy.order {
-            Order::Blocking => call!(self.cudaMemcpy(dst, src, bytes, copy.kind.0)),
-            Order::On(stream) => {
-                call!(self.cudaMemcpyAsync(dst, src, bytes, copy.kind.0, stream_handle(stream)))
+        let (dst, src, width) = (address(copy.dst), address(copy.src), copy.bytes as usize);
+        let Rows { count, dst_pitch, src_pitch } = copy.rows;
+        let (height, dst_pitch, src_pitch) = (count as usize, dst_pitch as usize, src_pitch as usize);
+        let stream = match copy.order {
+            Order::Blocking => None,
+            Order::BlockingPerThread => Some(StreamId::PER_THREAD),
+            Order::On(stream) => Some(stream),
+        };
+        let kind = copy.kind.0;
+        match (stream.map(stream_handle), copy.rows == Rows::ONE) {
+            (None, true) => call!(self.cudaMemcpy(dst, src, width, kind)),
+            (None, false) => call!(self.cudaMemcpy2D(dst, dst_pitch, src, src_pitch, width, height, kind)),
+            (Some(stream), true) => call!(self.cudaMemcpyAsync(dst, src, width, kind, stream)),
+            (Some(stream), false) => {
+                call!(self.cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height, kind, stream))
             }
+        }?;
+        match copy.order {
+            Order::BlockingPerThread => self.stream_synchronize(StreamId::PER_THREAD),
+            Order::Blocking | Order::On(_) => Ok(()),
         }
     }
 
@@ -299,15 +201,31 @@ impl Runtime for RealRuntime {
         let dim = |[x, y, z]: [u32; 3]| dim3 { x, y, z };
         let stub = ptr::with_exposed_provenance(launch.stub);
         let args = ptr::with_exposed_provenance_mut(launch.args);
-        let stream = stream_handle(launch.stream);
-        call!(self.cudaLaunchKernel(
-            stub,
-            dim(launch.grid),
-            dim(launch.block),
-            args,
-            launch.shared_bytes,
-            stream
-        ))
+        let (stream, shared) = (stream_handle(launch.stream), launch.shared_bytes);
+        let (grid, block) = (dim(launch.grid), dim(launch.block));
+        match launch.how {
+            How::Plain => call!(self.cudaLaunchKernel(stub, grid, block, args, shared, stream)),
+            How::Cooperative => {
+                call!(self.cudaLaunchCooperativeKernel(stub, grid, block, args, shared, stream))
+            }
+            How::Config(config) => {
+                let config: *const cudaLaunchConfig_t = ptr::with_exposed_provenance(config);
+                // SAFETY: the program's configuration, which it gave to be read during its launch.
+                let config = cudaLaunchConfig_t { stream, ..unsafe { *config } };
+                call!(self.cudaLaunchKernelExC(&config, stub, args))
+            }
+            How::Handle(kernel) => {
+                let kernel = ptr::with_exposed_provenance_mut(kernel);
+                let Some(launch) = self.table.memory.launch_handle else {
+                    return CudaError::check(missing_call("__cudaLaunchKernel"));
+                };
+                // SAFETY: a function with these arguments (see `MemoryHints`), called as the program called it.
+                CudaError::check(unsafe { launch(kernel, grid, block, args, shared, stream) })
+            }
+            How::Graph(graph) => {
+                call!(self.cudaGraphLaunch(ptr::with_exposed_provenance_mut(graph), stream))
+            }
+        }
     }
 
     fn argument_words(&self, args: usize, sizes: &[u32]) -> Vec<u64> {
@@ -360,6 +278,18 @@ impl Runtime for RealRuntime {
         }
     }
 
+    fn stream_is_capturing(&self, stream: StreamId) -> bool {
+        const NONE: c_uint = 0;
+        let mut status = NONE;
+        let asked = self.quietly(|| call!(self.cudaStreamIsCapturing(stream_handle(stream), &mut status)));
+        asked.is_some_and(|asked| asked.is_ok()) && status != NONE
+    }
+
+    fn stream_wait_event(&self, stream: StreamId, event: usize, flags: u32) -> CudaResult<()> {
+        let event = ptr::with_exposed_provenance_mut(event);
+        call!(self.cudaStreamWaitEvent(stream_handle(stream), event, flags))
+    }
+
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
         // Unasked for (an unread error), the order must still hold: the caller then waits.
         self.quietly(|| self.make_order(earlier, later)).unwrap_or(Err(CudaError::INITIALIZATION))
@@ -367,6 +297,23 @@ impl Runtime for RealRuntime {
 
     fn event_synchronize(&self, event: usize) -> CudaResult<()> {
         call!(self.cudaEventSynchronize(ptr::with_exposed_provenance_mut(event)))
+    }
+
+    fn apply(&self, setting: Setting) {
+        let at = ptr::with_exposed_provenance;
+        let _ = self.quietly(|| match setting {
+            Setting::Function { stub, attribute, value } => {
+                call!(self.cudaFuncSetAttribute(at(stub), attribute, value))
+            }
+            Setting::FunctionCache { stub, config } => call!(self.cudaFuncSetCacheConfig(at(stub), config)),
+            Setting::Limit { limit, value } => call!(self.cudaDeviceSetLimit(limit, value)),
+            Setting::Cache { config } => call!(self.cudaDeviceSetCacheConfig(config)),
+        });
+    }
+
+    fn free_bytes(&self) -> CudaResult<u64> {
+        let (mut free, mut total) = (0, 0);
+        call!(self.cudaMemGetInfo(&mut free, &mut total)).map(|()| free as u64)
     }
 
     fn provoke_out_of_memory(&self) {

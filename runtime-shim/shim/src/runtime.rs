@@ -24,6 +24,9 @@ impl CudaError {
     /// `cudaErrorInvalidDevice`.
     pub const INVALID_DEVICE: CudaError = CudaError::known(101);
 
+    /// `cudaErrorNotReady`.
+    pub const NOT_READY: CudaError = CudaError::known(600);
+
     const fn known(code: u32) -> CudaError {
         match NonZeroU32::new(code) {
             Some(code) => CudaError(code),
@@ -52,6 +55,8 @@ pub struct StreamId(pub usize);
 impl StreamId {
     /// The legacy default stream.
     pub const LEGACY: StreamId = StreamId(0);
+    /// `cudaStreamPerThread`: the calling thread's own default stream.
+    pub const PER_THREAD: StreamId = StreamId(2);
 
     /// 0 and `cudaStreamLegacy` (1); `cudaStreamPerThread` (2) is a stream of its own.
     pub fn is_legacy(self) -> bool {
@@ -112,28 +117,81 @@ impl CopyKind {
 /// How a copy or a memset was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// The call without `Async`.
+    /// The call without `Async`: in the order of the legacy default stream.
     Blocking,
+    /// The same in a program with a default stream per thread: in the order of the thread's stream.
+    BlockingPerThread,
     On(StreamId),
 }
 
-/// `cudaMemcpy` or `cudaMemcpyAsync`.
+impl Order {
+    pub fn blocks(self) -> bool {
+        !matches!(self, Order::On(_))
+    }
+}
+
+/// Rows of one rectangle: how many, and how far apart at each side, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rows {
+    pub count: u64,
+    pub dst_pitch: u64,
+    pub src_pitch: u64,
+}
+
+impl Rows {
+    /// No rectangle: one row.
+    pub const ONE: Rows = Rows { count: 1, dst_pitch: 0, src_pitch: 0 };
+
+    /// Bytes from the first to behind the last of rows of `width` bytes; `None`: no memory is that large.
+    pub fn extent(count: u64, pitch: u64, width: u64) -> Option<u64> {
+        let before_last = count.checked_sub(1).map_or(Some(0), |rows| rows.checked_mul(pitch))?;
+        before_last.checked_add(if count == 0 { 0 } else { width })
+    }
+}
+
+/// A copy between linear memory: `cudaMemcpy`, `cudaMemcpy2D` and their `Async` forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
     pub dst: u64,
     pub src: u64,
+    /// Of each row.
     pub bytes: u64,
+    pub rows: Rows,
     pub kind: CopyKind,
     pub order: Order,
 }
 
-/// `cudaMemset` or `cudaMemsetAsync`.
+impl Copy {
+    /// All that it writes, with the gaps between rows; `None`: no memory is that large.
+    pub fn dst_span(&self) -> Option<Span> {
+        let bytes = Rows::extent(self.rows.count, self.rows.dst_pitch, self.bytes)?;
+        Some(Span { start: self.dst, bytes })
+    }
+
+    /// All that it reads, with the gaps between rows.
+    pub fn src_span(&self) -> Option<Span> {
+        let bytes = Rows::extent(self.rows.count, self.rows.src_pitch, self.bytes)?;
+        Some(Span { start: self.src, bytes })
+    }
+}
+
+/// `cudaMemset`, `cudaMemset2D` and their `Async` forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fill {
     pub dst: u64,
     pub value: i32,
+    /// Of each row.
     pub bytes: u64,
-    pub order: Order,
+    pub rows: u64,
+    pub pitch: u64,
+}
+
+impl Fill {
+    /// All that it writes, with the gaps between rows; `None`: no memory is that large.
+    pub fn span(&self) -> Option<Span> {
+        let bytes = Rows::extent(self.rows, self.pitch, self.bytes)?;
+        Some(Span { start: self.dst, bytes })
+    }
 }
 
 /// How large a task's launches are, as far as its begin knows; 0 = unknown.
@@ -147,10 +205,26 @@ impl Geometry {
     pub const UNKNOWN: Geometry = Geometry { blocks: 0, threads_per_block: 0 };
 }
 
-/// `cudaLaunchKernel`.
+/// By which call a kernel is launched. Handles and addresses are the program's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// `cudaLaunchKernel`.
+    Plain,
+    /// `cudaLaunchCooperativeKernel`.
+    Cooperative,
+    /// `cudaLaunchKernelExC` with the configuration at this address.
+    Config(usize),
+    /// `__cudaLaunchKernel` (nvcc's host code) of this `cudaKernel_t`.
+    Handle(usize),
+    /// `cudaGraphLaunch` of this `cudaGraphExec_t`.
+    Graph(usize),
+}
+
+/// A launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// Address of the host stub.
+    pub how: How,
+    /// Address of the host stub: by it a kernel is known. 0 for a graph.
     pub stub: usize,
     pub grid: [u32; 3],
     pub block: [u32; 3],
@@ -158,6 +232,26 @@ pub struct Launch {
     pub args: usize,
     pub shared_bytes: usize,
     pub stream: StreamId,
+}
+
+/// A rectangle of device memory as the runtime laid it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pitched {
+    pub start: u64,
+    pub pitch: u64,
+}
+
+/// State of a device that the program set before it had one, and that every device of its tasks must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// `cudaFuncSetAttribute`.
+    Function { stub: usize, attribute: u32, value: i32 },
+    /// `cudaFuncSetCacheConfig`.
+    FunctionCache { stub: usize, config: u32 },
+    /// `cudaDeviceSetLimit`.
+    Limit { limit: u32, value: usize },
+    /// `cudaDeviceSetCacheConfig`.
+    Cache { config: u32 },
 }
 
 /// Everything the shim needs from below. Each call is what its CUDA namesake is, on the calling thread's device.
@@ -170,7 +264,12 @@ pub trait Runtime {
     /// `cudaMalloc`; `Ok(None)`: the device has no room, and `cudaGetLastError` does not tell of it.
     fn malloc(&self, bytes: u64) -> CudaResult<Option<u64>>;
     fn malloc_managed(&self, bytes: u64, flags: u32) -> CudaResult<u64>;
+    /// `cudaMallocPitch`; `Ok(None)` as for [`Runtime::malloc`].
+    fn malloc_pitch(&self, width: u64, height: u64) -> CudaResult<Option<Pitched>>;
+    /// `cudaMallocAsync`, or from this pool (`cudaMallocFromPoolAsync`); `Ok(None)` as for [`Runtime::malloc`].
+    fn malloc_async(&self, bytes: u64, stream: StreamId, pool: Option<usize>) -> CudaResult<Option<u64>>;
     fn free(&self, address: u64) -> CudaResult<()>;
+    fn free_async(&self, address: u64, stream: StreamId) -> CudaResult<()>;
     /// `cudaMemAdvise(SetPreferredLocation)`.
     fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()>;
     fn prefetch(&self, span: Span, device: DeviceIndex, stream: StreamId) -> CudaResult<()>;
@@ -190,10 +289,19 @@ pub trait Runtime {
     fn stream_synchronize(&self, stream: StreamId) -> CudaResult<()>;
     /// Has everything in the stream ended?
     fn stream_query(&self, stream: StreamId) -> CudaResult<bool>;
+    /// Does the stream record a graph instead of running?
+    fn stream_is_capturing(&self, stream: StreamId) -> bool;
+    /// `cudaStreamWaitEvent`.
+    fn stream_wait_event(&self, stream: StreamId, event: usize, flags: u32) -> CudaResult<()>;
     /// What comes later on `later` waits for what `earlier` holds now; the host does not wait.
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()>;
     /// `event`: the handle's value.
     fn event_synchronize(&self, event: usize) -> CudaResult<()>;
+
+    /// Repeats a call that set something, on this device; a failure was the program's business where it was made.
+    fn apply(&self, setting: Setting);
+    /// Free bytes of the device (`cudaMemGetInfo`).
+    fn free_bytes(&self) -> CudaResult<u64>;
 
     /// Makes the runtime's own last error (`cudaGetLastError`) an out-of-memory error, for programs that look there
     /// and not at the call's result.

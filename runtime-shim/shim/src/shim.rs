@@ -252,8 +252,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// The first half of [`Self::attend`]. A launch tells only when its kernel is counted: between two kernels it would
     /// say "idle", and so open the gate for a neighbour at the very moment in which this task starts its next.
     pub(crate) fn observe(&self, thread: &mut Thread) {
-        let bound: Vec<(TaskKey, u32)> =
-            self.state.lock().bound().map(|task| (task.key, task.terms.sequence)).collect();
+        let bound: Vec<(TaskKey, u32)> = {
+            let state = self.state.lock();
+            if !state.captures.is_empty() {
+                // Asking streams, too, is forbidden then.
+                return;
+            }
+            state.bound().map(|task| (task.key, task.terms.sequence)).collect()
+        };
         for (key, sequence) in bound {
             let Ok(cell) = self.cell(key.slot) else { return };
             if cell.sequence != sequence && cell.state == STATE_BOUND {
@@ -261,6 +267,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
         }
         self.poll_watched(thread);
+        self.free_unfreed(thread);
     }
 
     /// New terms for a bound task. A larger grant moves more data in; a promotion moves in the rest, beside the running
@@ -268,6 +275,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn adopt_terms(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
         let before = {
             let mut state = self.state.lock();
+            if !state.captures.is_empty() {
+                // They move data and make streams, which a capture forbids: they are there to be seen after it.
+                return;
+            }
             let Some(task) = state.task_mut(key) else { return };
             if !terms.newer_than(&task.terms) {
                 return;

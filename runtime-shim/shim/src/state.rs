@@ -6,11 +6,11 @@
 
 use crate::account::{Announced, FrameId};
 use crate::ledger::Ledger;
-use crate::runtime::{DeviceIndex, StreamFlags, StreamId};
+use crate::runtime::{DeviceIndex, Setting, StreamFlags, StreamId};
 use crate::task::{Kind, Phase, Task, TaskKey};
 use eager_proto::TASK_SLOTS;
 use eager_proto::request::Slot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A site that a thread has begun and not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,23 @@ pub struct State {
     pub unsynchronized: bool,
     /// Stream of the last default-stream launch.
     pub last_default: Option<StreamId>,
+    /// Streams whose capture has begun and not ended. While there are any, the shim makes no calls of its own that a
+    /// capture forbids, and changes nothing in what is recorded.
+    pub captures: BTreeSet<StreamId>,
+    /// Stubs of kernels by their `cudaKernel_t`.
+    pub kernel_handles: BTreeMap<usize, usize>,
+    /// What the program set on its device, for the devices that its tasks get.
+    pub settings: Vec<Setting>,
+    /// Managed memory that the program freed in the order of a stream.
+    pub unfreed: Vec<Unfreed>,
+}
+
+/// Managed memory to be freed when streams have done what they had been given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfreed {
+    pub address: u64,
+    pub device: DeviceIndex,
+    pub streams: Vec<StreamId>,
 }
 
 /// Why there is no slot for a static task.
@@ -165,6 +182,36 @@ impl State {
         self.innermost(thread).map_or_else(|| (self.lazy(), None), |open| (open.key, Some(open.frame)))
     }
 
+    /// The device of the task that this thread's next call belongs to, if it has one.
+    pub fn own_device(&self, thread: &Thread) -> Option<DeviceIndex> {
+        let own = self.innermost(thread).and_then(|open| self.task(open.key));
+        let lazy = || self.tasks[Self::lazy_slot().index()].as_ref();
+        own.or_else(lazy).filter(|task| task.phase == Phase::Bound).map(|task| task.terms.device)
+    }
+
+    /// Everything on the devices is gone, and with it what was known of it.
+    pub fn forget(&mut self) {
+        self.ledger.clear();
+        self.streams.clear();
+        self.captures.clear();
+        self.settings.clear();
+        self.unfreed.clear();
+        self.pinned = false;
+        self.last_default = None;
+    }
+
+    /// Keeps what the program set, the last of each kind.
+    pub fn remember(&mut self, setting: Setting) {
+        let kind = |setting: &Setting| match *setting {
+            Setting::Function { stub, attribute, .. } => (0, stub, attribute),
+            Setting::FunctionCache { stub, .. } => (1, stub, 0),
+            Setting::Limit { limit, .. } => (2, 0, limit),
+            Setting::Cache { .. } => (3, 0, 0),
+        };
+        self.settings.retain(|old| kind(old) != kind(&setting));
+        self.settings.push(setting);
+    }
+
     /// The thread's innermost open site.
     pub fn innermost<'a>(&self, thread: &'a Thread) -> Option<&'a OpenSite> {
         thread.open.iter().rev().find(|open| self.is_open(open))
@@ -220,6 +267,9 @@ impl State {
         asked: StreamId,
         sequence: impl Fn(Slot) -> u32,
     ) -> Option<(TaskKey, StreamId)> {
+        if !self.captures.is_empty() {
+            return None;
+        }
         let mut only_lazy = true;
         for task in self.tasks() {
             let settled = match task.phase {

@@ -7,10 +7,10 @@ use llvm_sys::core::{LLVMReplaceAllUsesWith, LLVMSetValueName2};
 
 use crate::ir::Module;
 
-/// Renames every declared call of [`eager_abi::RENAMED_CALLS`]; returns how many there were.
+/// Renames every declared call of [`eager_abi::calls::renamed_symbols`]; returns how many there were.
 pub fn rename_calls(module: Module<'_>) -> usize {
     let mut renamed = 0;
-    for name in eager_abi::RENAMED_CALLS {
+    for name in eager_abi::calls::renamed_symbols() {
         let Some(function) = module.function(name).filter(|function| function.is_declaration()) else {
             continue;
         };

@@ -19,7 +19,7 @@ pub(super) const CALLS: &[Call] = &[
         .ptds("cudaMemcpy3D_ptds"),
     rewritten("cudaMemcpy3DAsync", "as cudaMemcpyAsync, row by row, where no array takes part")
         .ptsz("cudaMemcpy3DAsync_ptsz"),
-    observed("cudaMemcpy3DBatchAsync", "binds first; on the task's device")
+    noted("cudaMemcpy3DBatchAsync", "on the current device, as it is")
         .ptsz("cudaMemcpy3DBatchAsync_ptsz")
         .differs(),
     rewritten("cudaMemcpy3DPeer", "as cudaMemcpy3D").ptds("cudaMemcpy3DPeer_ptds"),
@@ -28,7 +28,7 @@ pub(super) const CALLS: &[Call] = &[
         .ptds("cudaMemcpyArrayToArray_ptds"),
     rewritten("cudaMemcpyAsync", "the same for eager tasks and before there is a device")
         .ptsz("cudaMemcpyAsync_ptsz"),
-    observed("cudaMemcpyBatchAsync", "binds first; on the task's device")
+    noted("cudaMemcpyBatchAsync", "on the current device, as it is")
         .ptsz("cudaMemcpyBatchAsync_ptsz")
         .differs(),
     observed("cudaMemcpyFromArray", "binds first; on the task's device").ptds("cudaMemcpyFromArray_ptds"),

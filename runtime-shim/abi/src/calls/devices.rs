@@ -64,10 +64,10 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaSetDoubleForDevice").only(Twelve),
     forwarded("cudaSetDoubleForHost").only(Twelve),
     noted("cudaSetValidDevices", "without effect: the daemon chooses"),
-    rewritten("cudaThreadExit", "as cudaDeviceReset").only(Twelve),
+    noted("cudaThreadExit", "the shim's tasks live on: use cudaDeviceReset").only(Twelve),
     forwarded("cudaThreadGetCacheConfig").harmless().only(Twelve),
     forwarded("cudaThreadGetLimit").harmless().only(Twelve),
     forwarded("cudaThreadSetCacheConfig").only(Twelve),
     forwarded("cudaThreadSetLimit").only(Twelve),
-    rewritten("cudaThreadSynchronize", "as cudaDeviceSynchronize").only(Twelve),
+    noted("cudaThreadSynchronize", "waits for the current device only").only(Twelve),
 ];

@@ -24,7 +24,7 @@ pub(super) const CALLS: &[Call] = &[
     rewritten("cudaFreeAsync", "freed and reported; managed memory after its stream")
         .frees(0)
         .ptsz("cudaFreeAsync_ptsz"),
-    observed("cudaFreeHost", "host memory"),
+    noted("cudaFreeHost", "host memory: not counted"),
     rewritten("cudaFreeMipmappedArray", "freed and reported").frees(0),
     forwarded("cudaGetChannelDesc").harmless(),
     forwarded("cudaGetMipmappedArrayLevel"),
@@ -41,11 +41,11 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaGraphicsSubResourceGetMappedArray"),
     forwarded("cudaGraphicsUnmapResources"),
     forwarded("cudaGraphicsUnregisterResource"),
-    observed("cudaHostAlloc", "host memory: counted as pinned").allocates_host(0),
+    noted("cudaHostAlloc", "host memory: not counted").allocates_host(0),
     noted("cudaHostGetDevicePointer", "the address, not the memory, is the device's"),
     forwarded("cudaHostGetFlags"),
-    observed("cudaHostRegister", "host memory: counted as pinned"),
-    observed("cudaHostUnregister", "host memory"),
+    noted("cudaHostRegister", "host memory: not counted"),
+    noted("cudaHostUnregister", "host memory: not counted"),
     forwarded("cudaImportExternalMemory"),
     forwarded("cudaImportExternalSemaphore"),
     forwarded("cudaIpcCloseMemHandle"),
@@ -58,7 +58,7 @@ pub(super) const CALLS: &[Call] = &[
     rewritten("cudaMalloc3D", "as cudaMalloc; managed rows are 512 bytes apart")
         .allocates(0, PitchedExtent { extent: 1 }),
     rewritten("cudaMalloc3DArray", "as cudaMallocArray").allocates(0, Unknown),
-    rewritten("cudaMallocArray", "plain device memory, counted by what the device has less afterwards")
+    rewritten("cudaMallocArray", "always plain device memory, counted by format and extent")
         .allocates(0, Unknown),
     rewritten("cudaMallocAsync", "from the task's device; managed if the task is eager")
         .allocates(0, Bytes(1))
@@ -66,12 +66,12 @@ pub(super) const CALLS: &[Call] = &[
     rewritten("cudaMallocFromPoolAsync", "as cudaMallocAsync; from the pool while plain")
         .allocates(0, Bytes(1))
         .ptsz("cudaMallocFromPoolAsync_ptsz"),
-    observed("cudaMallocHost", "host memory: counted as pinned").allocates_host(0),
+    noted("cudaMallocHost", "host memory: not counted").allocates_host(0),
     observed("cudaMallocManaged", "counted; hints and copies are the program's").allocates(0, Bytes(1)),
     rewritten("cudaMallocMipmappedArray", "as cudaMallocArray").allocates(0, Unknown),
     rewritten("cudaMallocPitch", "as cudaMalloc; managed rows are 512 bytes apart")
         .allocates(0, Pitched { width: 2, height: 3 }),
-    rewritten("cudaMemAdvise", "of the shim's managed memory: ignored; a device is the task's").differs(),
+    rewritten("cudaMemAdvise", "a device is the task's; not given before there is one").differs(),
     rewritten("cudaMemAdvise_v2", "as cudaMemAdvise of CUDA 13").only(Twelve),
     noted("cudaMemDiscardAndPrefetchBatchAsync", "device numbers stay the program's")
         .only(Thirteen)
@@ -80,7 +80,7 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaMemGetDefaultMemPool").only(Thirteen),
     observed("cudaMemGetInfo", "of the task's device; says nothing about what the daemon will grant"),
     forwarded("cudaMemGetMemPool").only(Thirteen),
-    rewritten("cudaMemPoolCreate", "on the task's device, whatever the program asked for").creates(0),
+    observed("cudaMemPoolCreate", "binds first; its device number stays the program's").creates(0),
     forwarded("cudaMemPoolDestroy").destroys(0),
     forwarded("cudaMemPoolExportPointer"),
     forwarded("cudaMemPoolExportToShareableHandle"),
@@ -91,12 +91,9 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaMemPoolSetAccess"),
     forwarded("cudaMemPoolSetAttribute"),
     noted("cudaMemPoolTrimTo", "what a pool keeps cached is not counted"),
-    rewritten(
-        "cudaMemPrefetchAsync",
-        "of the shim's managed memory: within the grant; a device is the task's",
-    )
-    .ptsz("cudaMemPrefetchAsync_ptsz")
-    .differs(),
+    rewritten("cudaMemPrefetchAsync", "a device is the task's; not beyond an eager task's grant")
+        .ptsz("cudaMemPrefetchAsync_ptsz")
+        .differs(),
     rewritten("cudaMemPrefetchAsync_v2", "as cudaMemPrefetchAsync of CUDA 13")
         .only(Twelve)
         .ptsz("cudaMemPrefetchAsync_v2_ptsz"),

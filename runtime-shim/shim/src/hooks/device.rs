@@ -4,7 +4,7 @@
 //! synchronising call therefore means every device that holds a task of the program.
 
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Setting};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::Thread;
@@ -38,21 +38,52 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.ever_bound.load(Ordering::Relaxed) { None } else { self.bypass_harmless() }
     }
 
-    /// `cudaMemGetInfo`: of the task's device. The number says nothing about what the scheduler will grant.
-    pub fn mem_get_info(&self, thread: &mut Thread) -> Outcome<()> {
+    /// A call that concerns the task's device, if it has one: `cudaMemGetInfo` (which says nothing about what the
+    /// scheduler will grant), `cudaEventRecord`, `cudaLaunchHostFunc`, `cudaGraphInstantiate`, …
+    pub fn on_own_device(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
         self.attend(thread);
-        let device = {
-            let mut state = self.state.lock();
-            let (key, _) = state.owner_of_new(thread);
-            state.bound().find(|task| task.key == key).map(|task| task.terms.device)
-        };
+        let device = self.state.lock().own_device(thread);
         match device.map_or(Ok(()), |device| self.enter(thread, device)) {
             Ok(()) => Outcome::PassThrough(Why::AsItIs),
             Err(error) => Outcome::Fail(error),
         }
+    }
+
+    /// A call with a device number of the program's: all its numbers mean the task's device.
+    pub fn translate_device(&self, thread: &mut Thread, device: &mut i32) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        let outcome = self.on_a_device(thread);
+        if let Some(own) = self.state.lock().own_device(thread) {
+            *device = own.0;
+        }
+        outcome
+    }
+
+    /// `cudaDeviceEnablePeerAccess`, `…Disable…`: between numbers that are not the real ones.
+    pub fn peer_access(&self) -> Outcome<()> {
+        self.bypass_harmless().unwrap_or(Outcome::Handled(()))
+    }
+
+    /// A call that sets something on the current device: now, and on every device that a task of the program gets.
+    pub fn set(&self, thread: &mut Thread, setting: Setting) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.state.lock().remember(setting);
+        let devices = {
+            let state = self.state.lock();
+            self.devices(state.bound().map(|task| task.terms.device))
+        };
+        let applied = self.on_each(thread, &devices, |runtime| {
+            runtime.apply(setting);
+            Ok(())
+        });
+        applied.map_or_else(Outcome::Fail, |()| self.on_own_device(thread))
     }
 
     /// `cudaDeviceSynchronize`.
@@ -98,10 +129,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         if result.is_ok() {
             let mut state = self.state.lock();
-            state.ledger.clear();
-            state.streams.clear();
-            state.pinned = false;
-            state.last_default = None;
+            state.forget();
             for key in keys {
                 // The reset has destroyed the streams.
                 let _ = self.end(&mut state, key);

@@ -26,6 +26,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(result) = self.launch_settled(thread, launch) {
             return result.into();
         }
+        if self.is_captured(launch.stream) {
+            return Outcome::PassThrough(Why::Captured);
+        }
         self.observe(thread);
         let key = match self.admit(thread, launch) {
             Ok(key) => key,
@@ -51,6 +54,51 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.tell_activity();
         result.into()
+    }
+
+    /// Does `stream` record a graph? Streams may have joined a capture by waiting for an event of it, so that the
+    /// runtime must be asked while there is one.
+    pub(crate) fn is_captured(&self, stream: StreamId) -> bool {
+        let (any, this) = {
+            let state = self.state.lock();
+            (!state.captures.is_empty(), state.captures.contains(&stream))
+        };
+        this || any && self.runtime.stream_is_capturing(stream)
+    }
+
+    /// `cudaGetKernel`, `__cudaGetKernel`: later launches may name the kernel by its handle.
+    pub fn kernel_has_handle(&self, stub: usize, handle: usize) {
+        self.state.lock().kernel_handles.insert(handle, stub);
+    }
+
+    /// The stub of a kernel that is named by its stub or its handle.
+    pub fn stub_of(&self, function: usize) -> usize {
+        self.state.lock().kernel_handles.get(&function).copied().unwrap_or(function)
+    }
+
+    /// `cudaStreamBeginCapture…`: until its end nothing may be bound, moved or held, so that is done before.
+    pub fn begin_capture(
+        &self,
+        thread: &mut Thread,
+        stream: StreamId,
+        begin: impl FnOnce() -> CudaResult<()>,
+    ) -> Outcome<()> {
+        match self.on_a_device(thread) {
+            Outcome::PassThrough(Why::AsItIs) => {}
+            outcome => return outcome,
+        }
+        let begun = begin();
+        if begun.is_ok() {
+            self.state.lock().captures.insert(stream);
+        }
+        begun.into()
+    }
+
+    /// `cudaStreamEndCapture`.
+    pub fn end_capture(&self, stream: StreamId, end: impl FnOnce() -> CudaResult<()>) -> Outcome<()> {
+        let ended = end();
+        self.state.lock().captures.remove(&stream);
+        ended.into()
     }
 
     /// The launch, if there is nothing to decide about it.

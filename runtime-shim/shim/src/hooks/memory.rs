@@ -1,14 +1,15 @@
 //! Allocation and free: who an allocation belongs to, what it becomes, and what the daemon is told.
 
 use crate::account::FrameId;
-use crate::ledger::Origin;
+use crate::ledger::{Held, Origin};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Runtime, Span};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
 use crate::task::{Kind, Phase, Release, Task, TaskKey};
 use crate::voice::size_text;
+use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_proto::request::RequestBody;
 
 /// `cudaMemAttachGlobal`: what `cudaMallocManaged` takes by default.
@@ -16,16 +17,16 @@ const ATTACH_GLOBAL: u32 = 1;
 
 /// Room for an allocation, counted and answered for.
 #[derive(Debug, Clone, Copy)]
-struct Room {
-    key: TaskKey,
-    frame: Option<FrameId>,
+pub(crate) struct Room {
+    pub key: TaskKey,
+    pub frame: Option<FrameId>,
     /// How many bytes were an extension.
-    beyond: u64,
-    place: Place,
+    pub beyond: u64,
+    pub place: Place,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+pub(crate) enum Place {
     /// The device is not known yet.
     Unbound,
     Bound {
@@ -34,10 +35,61 @@ enum Place {
     },
 }
 
+/// What an allocation gives: an address, and for pitched memory how far its rows are apart.
+pub(crate) trait Made: std::marker::Copy {
+    fn start(&self) -> u64;
+}
+
+impl Made for u64 {
+    fn start(&self) -> u64 {
+        *self
+    }
+}
+
+impl Made for Pitched {
+    fn start(&self) -> u64 {
+        self.start
+    }
+}
+
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaMalloc`: of an unbound lazy task or of a task that the daemon wants managed, managed memory that prefers
     /// the device; else plain device memory.
     pub fn malloc(&self, thread: &mut Thread, bytes: u64) -> Outcome<u64> {
+        self.allocate(thread, bytes, |runtime| runtime.malloc(bytes), |start| start)
+    }
+
+    /// `cudaMallocPitch`, and `cudaMalloc3D` with `height` rows in all. Counted as rows at multiples of
+    /// [`PITCH_ALIGNMENT`], which is what managed ones get and a bound for the device's own.
+    pub fn malloc_pitch(&self, thread: &mut Thread, width: u64, height: u64) -> Outcome<Pitched> {
+        let Some(bytes) = width.checked_next_multiple_of(PITCH_ALIGNMENT).and_then(|p| p.checked_mul(height))
+        else {
+            return Outcome::PassThrough(Why::AsItIs);
+        };
+        let managed = |start| Pitched { start, pitch: width.next_multiple_of(PITCH_ALIGNMENT) };
+        self.allocate(thread, bytes, |runtime| runtime.malloc_pitch(width, height), managed)
+    }
+
+    /// `cudaMallocAsync`, `cudaMallocFromPoolAsync` (`pool`). Managed memory can be used by every stream from now on,
+    /// which is more than was asked for. While a graph is recorded, the allocation is a node of it.
+    pub fn malloc_async(
+        &self,
+        thread: &mut Thread,
+        bytes: u64,
+        stream: StreamId,
+        pool: Option<usize>,
+    ) -> Outcome<u64> {
+        self.allocate(thread, bytes, |runtime| runtime.malloc_async(bytes, stream, pool), |start| start)
+    }
+
+    /// Counts `bytes`, and makes them by `plain` or as managed memory.
+    fn allocate<M: Made>(
+        &self,
+        thread: &mut Thread,
+        bytes: u64,
+        plain: impl FnOnce(&R) -> CudaResult<Option<M>>,
+        managed: impl FnOnce(u64) -> M,
+    ) -> Outcome<M> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
@@ -50,8 +102,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Err(stop) => return self.stopped(stop),
         };
         let (made, origin) = match room.place {
-            Place::Unbound => (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL), Origin::Rewritten),
-            Place::Bound { device, managed } => self.malloc_on(thread, bytes, device, managed),
+            Place::Unbound => {
+                (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed), Origin::Rewritten)
+            }
+            Place::Bound { device, managed: rewrite } => {
+                // What a graph records stays as it is.
+                let plain = (!rewrite || !self.state.lock().captures.is_empty()).then_some(plain);
+                self.malloc_on(thread, bytes, device, plain, managed)
+            }
         };
         self.settle_room(room, made, bytes, origin).into()
     }
@@ -101,14 +159,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.state.lock().ledger.restore(allocation);
             return Outcome::Fail(error);
         }
+        self.uncount(Held { owner: allocation.owner, frame: allocation.frame, bytes: allocation.span.bytes });
+        Outcome::Handled(())
+    }
+
+    /// Tells the daemon of freed memory.
+    pub(crate) fn uncount(&self, held: Held) {
+        let Held { owner, frame, bytes } = held;
         let mut state = self.state.lock();
-        let (owner, frame, pinned) = (allocation.owner, allocation.frame, state.pinned);
-        let freed = |task: &mut Task| task.free(frame, allocation.span.bytes, pinned);
+        let pinned = state.pinned;
+        let freed = |task: &mut Task| task.free(frame, bytes, pinned);
         let release = state.task_mut(owner).map_or(Release::Nothing, freed);
         let streams = self.release(&mut state, owner, release);
         drop(state);
         self.destroy(streams);
-        Outcome::Handled(())
     }
 
     /// Managed memory may have been allocated while another device was current than the one its task was bound to, and
@@ -124,7 +188,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Counts an allocation and asks for what goes beyond what the daemon holds.
-    fn make_room(&self, thread: &mut Thread, bytes: u64) -> Result<Room, Stop> {
+    pub(crate) fn make_room(&self, thread: &mut Thread, bytes: u64) -> Result<Room, Stop> {
         let (key, _) = self.state.lock().owner_of_new(thread);
         let mut state = self.lock_settled(key);
         // The task may have ended while it was waited for: then this is the next one's.
@@ -186,20 +250,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn malloc_on(
+    fn malloc_on<M: Made>(
         &self,
         thread: &mut Thread,
         bytes: u64,
         device: DeviceIndex,
-        managed: bool,
-    ) -> (CudaResult<u64>, Origin) {
+        plain: Option<impl FnOnce(&R) -> CudaResult<Option<M>>>,
+        managed: impl FnOnce(u64) -> M,
+    ) -> (CudaResult<M>, Origin) {
         if let Err(error) = self.enter(thread, device) {
             return (Err(error), Origin::Plain);
         }
-        if !managed {
-            match self.runtime.malloc(bytes) {
-                Ok(Some(address)) => return (Ok(address), Origin::Plain),
+        if let Some(plain) = plain {
+            match plain(&self.runtime) {
+                Ok(Some(made)) => return (Ok(made), Origin::Plain),
                 Err(error) => return (Err(error), Origin::Plain),
+                Ok(None) if !self.state.lock().captures.is_empty() => {
+                    return (Err(CudaError::MEMORY_ALLOCATION), Origin::Plain);
+                }
                 // Granted, and yet no room: somebody takes memory that the daemon does not count, such as the contexts
                 // of programs that are not bound yet. A grant is kept all the same.
                 Ok(None) => self.voice.once("full", || {
@@ -216,13 +284,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // A hint: without it the memory still works, it only stays less firmly on the device.
             let _ = self.runtime.prefer_device(Span { start, bytes }, device);
         }
-        (made, Origin::Rewritten)
+        (made.map(managed), Origin::Rewritten)
     }
 
     /// Enters a made allocation in the ledger, or gives its room back.
-    fn settle_room(&self, room: Room, made: CudaResult<u64>, bytes: u64, origin: Origin) -> CudaResult<u64> {
-        if let Ok(start) = made {
-            self.state.lock().ledger.insert(Span { start, bytes }, room.key, room.frame, origin);
+    fn settle_room<M: Made>(
+        &self,
+        room: Room,
+        made: CudaResult<M>,
+        bytes: u64,
+        origin: Origin,
+    ) -> CudaResult<M> {
+        if let Ok(made) = made {
+            let span = Span { start: made.start(), bytes };
+            self.state.lock().ledger.insert(span, room.key, room.frame, origin);
         } else {
             self.give_room_back(room, bytes, room.beyond);
         }
@@ -231,7 +306,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Uncounts an allocation that was not made, of which `beyond` bytes had not been announced. What was asked for it
     /// in addition (`room.beyond`) goes back, or the whole task if nothing else is left of it.
-    fn give_room_back(&self, room: Room, bytes: u64, beyond: u64) {
+    pub(crate) fn give_room_back(&self, room: Room, bytes: u64, beyond: u64) {
         let mut state = self.state.lock();
         let pinned = state.pinned;
         let release = state.task_mut(room.key).map_or(Release::Nothing, |task| {

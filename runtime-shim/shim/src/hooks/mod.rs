@@ -7,3 +7,4 @@ mod launch;
 mod memory;
 mod streams;
 mod tasks;
+pub(crate) mod unusual;

@@ -2,7 +2,7 @@
 //! kernels have ended.
 
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaResult, Priority, Runtime, StreamFlags, StreamId};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{Mark, ProgramStream, Thread};
@@ -100,17 +100,56 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         result.into()
     }
 
-    /// `cudaEventCreate`, `…WithFlags`: an event belongs to a device, so the lazy task is bound first.
-    pub fn event_create(&self, thread: &mut Thread) -> Outcome<()> {
-        self.on_a_device(thread)
+    /// `cudaStreamQuery`. The default stream is idle when the shim's own streams are.
+    pub fn stream_query(&self, thread: &mut Thread, stream: StreamId) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        let own = self.own_streams(stream);
+        for (device, own) in own {
+            let idle = self.enter(thread, device).and_then(|()| self.runtime.stream_query(own));
+            match idle {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Fail(CudaError::NOT_READY),
+                Err(error) => return Outcome::Fail(error),
+            }
+        }
+        self.on_own_device(thread)
     }
 
-    /// `cudaMemcpyToSymbol`, `…Async`: a device variable has one copy per device, so the lazy task is bound first.
-    pub fn copy_to_symbol(&self, thread: &mut Thread) -> Outcome<()> {
-        self.on_a_device(thread)
+    /// `cudaStreamWaitEvent`: what comes later on the default stream comes on the shim's own streams.
+    pub fn stream_wait_event(
+        &self,
+        thread: &mut Thread,
+        stream: StreamId,
+        event: usize,
+        flags: u32,
+    ) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        for (device, own) in self.own_streams(stream) {
+            let waits = self.enter(thread, device);
+            if let Err(error) = waits.and_then(|()| self.runtime.stream_wait_event(own, event, flags)) {
+                return Outcome::Fail(error);
+            }
+        }
+        self.on_own_device(thread)
     }
 
-    fn on_a_device(&self, thread: &mut Thread) -> Outcome<()> {
+    /// The streams that stand for the legacy default stream, with their devices; none for another stream, or while a
+    /// graph is recorded.
+    fn own_streams(&self, stream: StreamId) -> Vec<(DeviceIndex, StreamId)> {
+        let state = self.state.lock();
+        if !stream.is_legacy() || !state.captures.is_empty() {
+            return Vec::new();
+        }
+        state.bound().filter_map(|task| Some((task.terms.device, task.stream?.id))).collect()
+    }
+
+    /// A call that makes or touches something that belongs to one device, so that the lazy task is bound first: events,
+    /// device variables (one copy per device), arrays, graphs, textures, pools.
+    pub fn on_a_device(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }

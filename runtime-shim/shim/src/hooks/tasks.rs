@@ -182,6 +182,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 format!("cudaSetDevice({device}) failed with error {code}: does the daemon see other devices than this program?")
             });
         }
+        let settings = self.state.lock().settings.clone();
+        settings.into_iter().for_each(|setting| self.runtime.apply(setting));
     }
 
     fn refused(&self, key: TaskKey, function: &str, bytes: u64, reason: &str) {

@@ -233,7 +233,7 @@ impl Bench {
     fn check_books(&self) {
         let state = self.shim.state.lock();
         for task in state.bound() {
-            let live: u64 = state.ledger.of_task(task.key).map(|allocation| allocation.span.bytes).sum();
+            let live = state.ledger.bytes_of(task.key);
             assert_eq!(task.account.live(), live, "live bytes of {:?}", task.key);
             assert_eq!(
                 self.daemon.requirement(task.key.slot),

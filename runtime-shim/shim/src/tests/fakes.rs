@@ -1,7 +1,8 @@
 //! A CUDA runtime that records what it is asked, and a daemon that keeps the real one's rules and is scripted beyond.
 
 use crate::runtime::{
-    Copy, CudaError, CudaResult, DeviceIndex, Launch, Priority, Runtime, Span, StreamFlags, StreamId,
+    Copy, CudaError, CudaResult, DeviceIndex, How, Launch, Pitched, Priority, Rows, Runtime, Setting, Span,
+    StreamFlags, StreamId,
 };
 use crate::scheduler::{Scheduler, Unsent, Wake};
 use eager_proto::TASK_SLOTS;
@@ -26,6 +27,8 @@ struct CudaState {
     arguments: Vec<u64>,
     fail_malloc: bool,
     full: bool,
+    joined_capture: Option<StreamId>,
+    free_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +51,11 @@ impl FakeCuda {
     /// No room for plain memory on any device.
     pub fn fill_up(&self) {
         self.0.lock().full = true;
+    }
+
+    /// A stream that takes part in a capture without having begun it.
+    pub fn join_capture(&self, stream: StreamId) {
+        self.0.lock().joined_capture = Some(stream);
     }
 
     /// All kernels end.
@@ -111,6 +119,28 @@ impl Runtime for Arc<FakeCuda> {
         self.allocate("managed", bytes)
     }
 
+    fn malloc_pitch(&self, width: u64, height: u64) -> CudaResult<Option<Pitched>> {
+        let pitch = width.next_multiple_of(256);
+        if self.0.lock().full {
+            return Ok(None);
+        }
+        self.allocate("pitched", pitch * height).map(|start| Some(Pitched { start, pitch }))
+    }
+
+    fn malloc_async(&self, bytes: u64, stream: StreamId, pool: Option<usize>) -> CudaResult<Option<u64>> {
+        if self.0.lock().full {
+            return Ok(None);
+        }
+        let pool = pool.map(|pool| format!(" of pool {pool}")).unwrap_or_default();
+        self.allocate(&format!("malloc on stream {}{pool}", stream.0), bytes).map(Some)
+    }
+
+    fn free_async(&self, address: u64, stream: StreamId) -> CudaResult<()> {
+        let bytes = self.0.lock().live.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
+        self.note(format!("free {bytes} on stream {}", stream.0));
+        Ok(())
+    }
+
     fn free(&self, address: u64) -> CudaResult<()> {
         let mut state = self.0.lock();
         let bytes = state.live.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
@@ -130,7 +160,8 @@ impl Runtime for Arc<FakeCuda> {
     }
 
     fn copy(&self, copy: &Copy) -> CudaResult<()> {
-        self.note(format!("copy {} kind {}", copy.bytes, copy.kind.0));
+        let rows = if copy.rows == Rows::ONE { String::new() } else { format!("{} x ", copy.rows.count) };
+        self.note(format!("copy {rows}{} kind {}", copy.bytes, copy.kind.0));
         Ok(())
     }
 
@@ -144,7 +175,11 @@ impl Runtime for Arc<FakeCuda> {
 
     fn launch(&self, launch: &Launch) -> CudaResult<()> {
         self.0.lock().busy.insert(launch.stream);
-        self.note(format!("launch on stream {}", launch.stream.0));
+        let what = match launch.how {
+            How::Plain => "launch".to_owned(),
+            how => format!("launch {how:?}"),
+        };
+        self.note(format!("{what} on stream {}", launch.stream.0));
         Ok(())
     }
 
@@ -173,6 +208,24 @@ impl Runtime for Arc<FakeCuda> {
 
     fn stream_query(&self, stream: StreamId) -> CudaResult<bool> {
         Ok(!self.0.lock().busy.contains(&stream))
+    }
+
+    fn stream_is_capturing(&self, stream: StreamId) -> bool {
+        self.0.lock().joined_capture == Some(stream)
+    }
+
+    fn stream_wait_event(&self, stream: StreamId, event: usize, _flags: u32) -> CudaResult<()> {
+        self.note(format!("stream {} waits for event {event}", stream.0));
+        Ok(())
+    }
+
+    fn apply(&self, setting: Setting) {
+        let device = self.0.lock().device;
+        self.note(format!("apply {setting:?} on {device}"));
+    }
+
+    fn free_bytes(&self) -> CudaResult<u64> {
+        Ok(self.0.lock().free_bytes)
     }
 
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {

@@ -3,7 +3,7 @@
 use super::fakes::{Decision, lazy_slot};
 use super::{Bench, HOST, SITE};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{Copy, CopyKind, Fill, Geometry, Order, StreamId};
+use crate::runtime::{Copy, CopyKind, Fill, Geometry, Order, Rows, StreamId};
 use eager_proto::reply::{CLASS_PROMOTED, FLAG_HIGH_PRIORITY, FLAG_MANAGED};
 use eager_proto::request::RequestBody;
 
@@ -37,7 +37,7 @@ fn a_lazy_task_fills_on_the_host_and_moves_in_at_its_first_launch() {
 fn memory_without_a_device_is_read_and_set_by_the_cpu() {
     let mut bench = Bench::new();
     let a = bench.malloc(60);
-    let fill = Fill { dst: a, value: 0x1ff, bytes: 60, order: Order::Blocking };
+    let fill = Fill { dst: a, value: 0x1ff, bytes: 60, rows: 1, pitch: 0 };
     assert_eq!(bench.shim.fill(&mut bench.thread, &fill), Outcome::Handled(()));
     assert_eq!(bench.download(a, 60), Outcome::Handled(()));
     assert_eq!(bench.cuda.log(), ["managed 60 on 0", "host fill 60 with 255", "host copy 60"]);
@@ -159,11 +159,17 @@ fn copies_of_plain_memory_go_as_they_are() {
     assert_eq!(bench.cuda.log(), ["copy 100 kind 1"]);
     let kinds = [CopyKind::DEVICE_TO_DEVICE, CopyKind::DEFAULT];
     for kind in kinds {
-        let copy = Copy { dst: a, src: a + 50, bytes: 50, kind, order: Order::Blocking };
+        let copy = Copy { dst: a, src: a + 50, bytes: 50, rows: Rows::ONE, kind, order: Order::Blocking };
         assert_eq!(bench.shim.copy(&mut bench.thread, &copy), Outcome::PassThrough(Why::AsItIs));
     }
-    let strange =
-        Copy { dst: HOST, src: HOST + 8, bytes: 8, kind: CopyKind::HOST_TO_HOST, order: Order::Blocking };
+    let strange = Copy {
+        dst: HOST,
+        src: HOST + 8,
+        bytes: 8,
+        rows: Rows::ONE,
+        kind: CopyKind::HOST_TO_HOST,
+        order: Order::Blocking,
+    };
     assert_eq!(bench.shim.copy(&mut bench.thread, &strange), Outcome::PassThrough(Why::NotOurs));
 }
 
@@ -172,7 +178,14 @@ fn the_cpu_never_touches_what_it_does_not_know() {
     let mut bench = Bench::new();
     let a = bench.malloc(100);
     bench.cuda.log();
-    let copy = |dst, src, bytes, kind| Copy { dst, src, bytes, kind, order: Order::On(StreamId(5)) };
+    let copy = |dst, src, bytes, kind| Copy {
+        dst,
+        src,
+        bytes,
+        rows: Rows::ONE,
+        kind,
+        order: Order::On(StreamId(5)),
+    };
     let to_device = CopyKind::HOST_TO_DEVICE;
     let refused = [
         copy(a, HOST, 101, to_device),
@@ -192,7 +205,14 @@ fn managed_memory_of_the_program_is_counted_and_otherwise_left_alone() {
     let mut bench = Bench::new();
     let made = bench.shim.malloc_managed(&mut bench.thread, 30, 1);
     let Outcome::Handled(a) = made else { panic!("{made:?}") };
-    let copy = Copy { dst: a, src: HOST, bytes: 30, kind: CopyKind::HOST_TO_DEVICE, order: Order::Blocking };
+    let copy = Copy {
+        dst: a,
+        src: HOST,
+        bytes: 30,
+        rows: Rows::ONE,
+        kind: CopyKind::HOST_TO_DEVICE,
+        order: Order::Blocking,
+    };
     assert_eq!(bench.shim.copy(&mut bench.thread, &copy), Outcome::PassThrough(Why::NotOurs));
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     assert_eq!(bench.daemon.requirement(lazy_slot()), Some(30));

@@ -1,6 +1,7 @@
 //! The hooks over a recording CUDA runtime and a scripted daemon.
 
 mod accounting;
+mod calls;
 mod fakes;
 mod launches;
 mod memory;
@@ -10,7 +11,7 @@ mod standing;
 use crate::config::{Config, OnLoss};
 use crate::profile::Profile;
 use crate::program::{Kernel, Program, Site};
-use crate::runtime::{Copy, CopyKind, Geometry, Launch, Order, StreamId};
+use crate::runtime::{Copy, CopyKind, Geometry, How, Launch, Order, Rows, StreamId};
 use crate::shim::Shim;
 use crate::state::Thread;
 use crate::voice::Voice;
@@ -94,8 +95,15 @@ impl Bench {
 
     fn launch_on(&mut self, stream: StreamId, arguments: &[u64]) -> crate::outcome::Outcome<()> {
         self.cuda.set_arguments(arguments);
-        let launch =
-            Launch { stub: STUB, grid: [2, 3, 1], block: [32, 1, 1], args: 0xa, shared_bytes: 0, stream };
+        let launch = Launch {
+            how: How::Plain,
+            stub: STUB,
+            grid: [2, 3, 1],
+            block: [32, 1, 1],
+            args: 0xa,
+            shared_bytes: 0,
+            stream,
+        };
         self.shim.launch(&mut self.thread, &launch)
     }
 
@@ -104,12 +112,26 @@ impl Bench {
     }
 
     fn upload(&mut self, dst: u64, bytes: u64) -> crate::outcome::Outcome<()> {
-        let copy = Copy { dst, src: HOST, bytes, kind: CopyKind::HOST_TO_DEVICE, order: Order::Blocking };
+        let copy = Copy {
+            dst,
+            src: HOST,
+            bytes,
+            rows: Rows::ONE,
+            kind: CopyKind::HOST_TO_DEVICE,
+            order: Order::Blocking,
+        };
         self.shim.copy(&mut self.thread, &copy)
     }
 
     fn download(&mut self, src: u64, bytes: u64) -> crate::outcome::Outcome<()> {
-        let copy = Copy { dst: HOST, src, bytes, kind: CopyKind::DEVICE_TO_HOST, order: Order::Blocking };
+        let copy = Copy {
+            dst: HOST,
+            src,
+            bytes,
+            rows: Rows::ONE,
+            kind: CopyKind::DEVICE_TO_HOST,
+            order: Order::Blocking,
+        };
         self.shim.copy(&mut self.thread, &copy)
     }
 }

@@ -5,7 +5,7 @@ use super::{Bench, SITE};
 use crate::config::OnLoss;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
-use crate::runtime::{CudaError, Fill, Geometry, Order, StreamFlags, StreamId};
+use crate::runtime::{CudaError, Fill, Geometry, StreamFlags, StreamId};
 use std::time::Duration;
 
 /// Every hook once: (takes memory or starts work, outcome).
@@ -13,7 +13,7 @@ fn every_hook(bench: &mut Bench) -> Vec<(&'static str, bool, Outcome<()>)> {
     let upload = bench.upload(0x10, 8);
     let launch = bench.launch(&[]);
     let Bench { shim, thread, .. } = bench;
-    let fill = Fill { dst: 1, value: 0, bytes: 1, order: Order::Blocking };
+    let fill = Fill { dst: 1, value: 0, bytes: 1, rows: 1, pitch: 0 };
     vec![
         ("copy", true, upload),
         ("launch", true, launch),
@@ -21,10 +21,9 @@ fn every_hook(bench: &mut Bench) -> Vec<(&'static str, bool, Outcome<()>)> {
         ("malloc_managed", true, shim.malloc_managed(thread, 1, 1).map(drop)),
         ("fill", true, shim.fill(thread, &fill)),
         ("stream_create", true, shim.stream_create(thread, StreamFlags::BLOCKING, None).map(drop)),
-        ("event_create", true, shim.event_create(thread)),
-        ("copy_to_symbol", true, shim.copy_to_symbol(thread)),
+        ("on_a_device", true, shim.on_a_device(thread)),
         ("free", false, shim.free(thread, 0x10)),
-        ("mem_get_info", false, shim.mem_get_info(thread)),
+        ("on_own_device", false, shim.on_own_device(thread)),
         ("stream_destroy", false, shim.stream_destroy(thread, StreamId(3))),
         ("stream_synchronize", false, shim.stream_synchronize(thread, StreamId(3))),
         ("event_synchronize", false, shim.event_synchronize(thread, 3)),
@@ -83,10 +82,10 @@ fn events_and_constants_bind_the_lazy_task_first() {
     let mut bench = Bench::new();
     bench.daemon.bind_on(2);
     bench.malloc(10);
-    assert_eq!(bench.shim.event_create(&mut bench.thread), Outcome::PassThrough(Why::AsItIs));
+    assert_eq!(bench.shim.on_a_device(&mut bench.thread), Outcome::PassThrough(Why::AsItIs));
     assert_eq!(bench.daemon.requirement(lazy_slot()), Some(10));
     assert!(bench.cuda.log().contains(&"device 2".to_owned()));
-    assert_eq!(bench.shim.copy_to_symbol(&mut bench.thread), Outcome::PassThrough(Why::AsItIs));
+    assert_eq!(bench.shim.on_a_device(&mut bench.thread), Outcome::PassThrough(Why::AsItIs));
 }
 
 #[test]

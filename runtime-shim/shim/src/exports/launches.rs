@@ -1,0 +1,137 @@
+//! Hooks: kernel launches, kernels' handles and attributes.
+
+use super::layouts::{LaunchConfig, read};
+use super::{made, stream_id};
+use crate::outcome::{Outcome, Why};
+use crate::runtime::{How, Launch, Setting, StreamId};
+use cudarc::runtime::sys::{cudaHostFn_t, cudaKernel_t, cudaLaunchConfig_t, cudaStream_t, dim3};
+use std::ffi::{c_int, c_uint, c_void};
+
+fn dimensions(size: dim3) -> [u32; 3] {
+    [size.x, size.y, size.z]
+}
+
+hooks! { declared;
+    fn cudaLaunchKernel(
+        function: *const c_void,
+        grid: dim3,
+        block: dim3,
+        args: *mut *mut c_void,
+        shared_bytes: usize,
+        stream: cudaStream_t,
+    ) [ptsz stream] = |shim, thread| {
+        shim.launch(thread, &Launch {
+            how: How::Plain,
+            stub: function.expose_provenance(),
+            grid: dimensions(grid),
+            block: dimensions(block),
+            args: args.expose_provenance(),
+            shared_bytes,
+            stream: stream_id(stream),
+        })
+    };
+    fn cudaLaunchCooperativeKernel(
+        function: *const c_void,
+        grid: dim3,
+        block: dim3,
+        args: *mut *mut c_void,
+        shared_bytes: usize,
+        stream: cudaStream_t,
+    ) [ptsz stream] = |shim, thread| {
+        shim.launch(thread, &Launch {
+            how: How::Cooperative,
+            stub: function.expose_provenance(),
+            grid: dimensions(grid),
+            block: dimensions(block),
+            args: args.expose_provenance(),
+            shared_bytes,
+            stream: stream_id(stream),
+        })
+    };
+    fn cudaLaunchHostFunc(stream: cudaStream_t, _function: cudaHostFn_t, _data: *mut c_void) [ptsz stream] =
+        |shim, thread| shim.on_own_device(thread);
+    fn cudaGetKernel(kernel: *mut cudaKernel_t, stub: *const c_void) = |shim, _thread| {
+        // SAFETY: the program's own arguments.
+        let got = made(unsafe { real(kernel, stub) }, kernel);
+        got.map(|kernel| shim.kernel_has_handle(stub.expose_provenance(), kernel.expose_provenance())).into()
+    };
+    fn cudaFuncSetAttribute(function: *const c_void, attribute: c_uint, value: c_int) = |shim, thread| {
+        shim.set(thread, Setting::Function { stub: function.expose_provenance(), attribute, value })
+    };
+    fn cudaFuncSetCacheConfig(function: *const c_void, config: c_uint) = |shim, thread| {
+        shim.set(thread, Setting::FunctionCache { stub: function.expose_provenance(), config })
+    };
+}
+
+/// Launches whose stream is not an argument of its own, and calls of nvcc's host code, which no header declares.
+pub mod internal {
+    use super::*;
+
+    /// A launch by its configuration. `per_thread`: its stream 0 is the thread's.
+    ///
+    /// # Safety
+    /// `config` is null or points to a readable configuration.
+    unsafe fn configured(
+        config: *const cudaLaunchConfig_t,
+        function: *const c_void,
+        args: *mut *mut c_void,
+    ) -> Option<Launch> {
+        // SAFETY: as promised by the caller; the layouts agree.
+        let LaunchConfig { grid, block, shared_bytes, stream } = unsafe { read(config) }?;
+        Some(Launch {
+            how: How::Config(config.expose_provenance()),
+            stub: function.expose_provenance(),
+            grid,
+            block,
+            args: args.expose_provenance(),
+            shared_bytes,
+            stream: StreamId(stream),
+        })
+    }
+
+    hooks! {
+        fn cudaLaunchKernelExC(
+            config: *const cudaLaunchConfig_t,
+            function: *const c_void,
+            args: *mut *mut c_void,
+        ) [ptds cudaLaunchKernelExC_ptsz] = |shim, thread| {
+            // SAFETY: the program's configuration, given to this call to be read.
+            match unsafe { configured(config, function, args) } {
+                Some(launch) => shim.launch(thread, &Launch { stream: default_stream(launch.stream, ORDER), ..launch }),
+                None => Outcome::PassThrough(Why::AsItIs),
+            }
+        };
+        fn __cudaGetKernel(kernel: *mut cudaKernel_t, stub: *const c_void) = |shim, _thread| {
+            // SAFETY: the program's own arguments.
+            let got = made(unsafe { real(kernel, stub) }, kernel);
+            got.map(|kernel| shim.kernel_has_handle(stub.expose_provenance(), kernel.expose_provenance())).into()
+        };
+        fn __cudaLaunchKernel(
+            kernel: cudaKernel_t,
+            grid: dim3,
+            block: dim3,
+            args: *mut *mut c_void,
+            shared_bytes: usize,
+            stream: cudaStream_t,
+        ) [ptsz stream] = |shim, thread| {
+            let handle = kernel.expose_provenance();
+            shim.launch(thread, &Launch {
+                how: How::Handle(handle),
+                stub: shim.stub_of(handle),
+                grid: dimensions(grid),
+                block: dimensions(block),
+                args: args.expose_provenance(),
+                shared_bytes,
+                stream: stream_id(stream),
+            })
+        };
+    }
+
+    /// The per-thread variant takes the thread's stream for 0, here as in blocking calls.
+    fn default_stream(asked: StreamId, order: crate::runtime::Order) -> StreamId {
+        match order {
+            crate::runtime::Order::BlockingPerThread if asked.0 == 0 => StreamId::PER_THREAD,
+            _ => asked,
+        }
+    }
+}

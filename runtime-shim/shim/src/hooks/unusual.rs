@@ -1,0 +1,196 @@
+//! Device memory beside `cudaMalloc`'s: freed in the order of a stream, behind array handles, inside graphs, advised and
+//! prefetched by the program.
+//!
+//! Trap: a managed buffer that a program frees with `cudaFreeAsync` must outlive the kernels before it on that stream.
+//! There is no thread here that could wait for them, so it is freed at the first hook that finds the streams idle. It
+//! is *uncounted* at once: managed memory gives way, and a loop of allocations and frees in one stream would otherwise
+//! look as if it needed all of them together.
+
+use crate::ledger::{Held, Origin};
+use crate::outcome::{Outcome, Why};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span, StreamId};
+use crate::scheduler::Scheduler;
+use crate::shim::Shim;
+use crate::state::{Thread, Unfreed};
+use crate::task::Phase;
+use crate::voice::size_text;
+
+/// What becomes of a program's hint about where its memory should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// Not given: it would contradict the daemon's decision.
+    Drop,
+    /// Given, for the device that the daemon chose instead of the program's.
+    On(DeviceIndex),
+    /// Given as it is.
+    AsItIs,
+}
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// `cudaFreeAsync`. Plain memory goes back to its pool as CUDA orders it; a pool's cache is not counted.
+    pub fn free_async(&self, thread: &mut Thread, address: u64, stream: StreamId) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.attend(thread);
+        if self.is_captured(stream) {
+            // A node that frees: the memory is needed again whenever the graph runs, so it stays counted.
+            return Outcome::PassThrough(Why::Captured);
+        }
+        let Some(allocation) = self.state.lock().ledger.remove(address) else {
+            return Outcome::PassThrough(Why::NotOurs);
+        };
+        let freed = match allocation.origin {
+            Origin::Plain => self.runtime.free_async(address, stream),
+            Origin::Rewritten | Origin::Program => self.free_later(thread, address, allocation.owner, stream),
+        };
+        if let Err(error) = freed {
+            self.state.lock().ledger.restore(allocation);
+            return Outcome::Fail(error);
+        }
+        self.uncount(Held { owner: allocation.owner, frame: allocation.frame, bytes: allocation.span.bytes });
+        Outcome::Handled(())
+    }
+
+    fn free_later(
+        &self,
+        thread: &mut Thread,
+        address: u64,
+        owner: crate::task::TaskKey,
+        stream: StreamId,
+    ) -> CudaResult<()> {
+        let unfreed = {
+            let state = self.state.lock();
+            let bound = state.task(owner).filter(|task| task.phase == Phase::Bound);
+            bound.map(|task| {
+                let own = task.stream.map(|own| own.id).filter(|_| stream.is_legacy());
+                let streams = [stream].into_iter().chain(own).collect();
+                Unfreed { address, device: task.terms.device, streams }
+            })
+        };
+        match unfreed {
+            Some(unfreed) => {
+                self.state.lock().unfreed.push(unfreed);
+                self.free_unfreed(thread);
+                Ok(())
+            }
+            // No device has ever touched it.
+            None => self.runtime.free(address),
+        }
+    }
+
+    /// Frees what waits for streams that are idle now.
+    pub(crate) fn free_unfreed(&self, thread: &mut Thread) {
+        let waiting = std::mem::take(&mut self.state.lock().unfreed);
+        for unfreed in waiting {
+            let idle = |stream: &StreamId| self.runtime.stream_query(*stream) != Ok(false);
+            let free = self.enter(thread, unfreed.device).is_ok() && unfreed.streams.iter().all(idle);
+            if !free || self.runtime.free(unfreed.address).is_err() {
+                self.state.lock().unfreed.push(unfreed);
+            }
+        }
+    }
+
+    /// `cudaMallocArray` and its kin, of about `bytes`. Arrays cannot be managed: for an eager task, too, they are plain
+    /// device memory, and refused if that does not fit.
+    pub fn malloc_array(
+        &self,
+        thread: &mut Thread,
+        bytes: u64,
+        make: impl FnOnce() -> CudaResult<u64>,
+    ) -> Outcome<()> {
+        match self.on_a_device(thread) {
+            Outcome::PassThrough(Why::AsItIs) => {}
+            outcome => return outcome,
+        }
+        let room = match self.make_room(thread, bytes) {
+            Ok(room) => room,
+            Err(stop) => return self.stopped(stop),
+        };
+        let made = make();
+        match made {
+            Ok(handle) => {
+                let held = Held { owner: room.key, frame: room.frame, bytes };
+                self.state.lock().ledger.insert_array(handle, held);
+            }
+            Err(error) => {
+                self.give_room_back(room, bytes, room.beyond);
+                if error == CudaError::MEMORY_ALLOCATION {
+                    let size = size_text(bytes);
+                    self.voice.say(&format!(
+                        "an array of {size} does not fit on its device and cannot be managed memory: out of memory"
+                    ));
+                }
+            }
+        }
+        made.map(drop).into()
+    }
+
+    /// `cudaFreeArray`, `cudaFreeMipmappedArray`.
+    pub fn free_array(
+        &self,
+        thread: &mut Thread,
+        handle: u64,
+        free: impl FnOnce() -> CudaResult<()>,
+    ) -> Outcome<()> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        self.attend(thread);
+        let Some(held) = self.state.lock().ledger.remove_array(handle) else {
+            return Outcome::PassThrough(Why::NotOurs);
+        };
+        let freed = free();
+        match freed {
+            Ok(()) => self.uncount(held),
+            Err(_) => self.state.lock().ledger.insert_array(handle, held),
+        }
+        freed.into()
+    }
+
+    /// `cudaGraphAddMemAllocNode`: memory that each run of the graph uses. Counted as long as its task lives or until
+    /// the program frees it by its address.
+    pub fn graph_malloc(
+        &self,
+        thread: &mut Thread,
+        bytes: u64,
+        make: impl FnOnce() -> CudaResult<u64>,
+    ) -> Outcome<()> {
+        match self.on_a_device(thread) {
+            Outcome::PassThrough(Why::AsItIs) => {}
+            outcome => return outcome,
+        }
+        let room = match self.make_room(thread, bytes) {
+            Ok(room) => room,
+            Err(stop) => return self.stopped(stop),
+        };
+        let made = make();
+        match made {
+            Ok(start) => {
+                let span = Span { start, bytes };
+                self.state.lock().ledger.insert(span, room.key, room.frame, Origin::Plain);
+            }
+            Err(_) => self.give_room_back(room, bytes, room.beyond),
+        }
+        made.map(drop).into()
+    }
+
+    /// `cudaMemAdvise` and `cudaMemPrefetchAsync` of the program, for a device.
+    ///
+    /// A task without a device gets none, and an eager task no more than its grant: the rest would push other data out.
+    pub fn placement_hint(&self, thread: &mut Thread, address: u64, bytes: u64) -> Hint {
+        if self.bypass_harmless::<()>().is_some() {
+            return Hint::AsItIs;
+        }
+        self.attend(thread);
+        let state = self.state.lock();
+        let Some(task) = state.ledger.find(address).and_then(|found| state.task(found.owner)) else {
+            return Hint::AsItIs;
+        };
+        match task.phase {
+            Phase::Bound if task.terms.eager() && bytes > task.terms.grant => Hint::Drop,
+            Phase::Bound => Hint::On(task.terms.device),
+            _ => Hint::Drop,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Where the functions of the CUDA runtime come from: the program's own runtime, as its objects name it, or the shared
+//! library that the loader finds.
+//!
+//! Each instrumented object brings the addresses of the functions that it calls and that the shim needs, as the linker
+//! resolved them ([`eager_abi::RUNTIME_CALLS`]): so a program with the *static* runtime, or with another version of the
+//! shared one, is served by the copy that knows its kernels. Only a program without such a table makes the shim open
+//! `libcudart.so.13` (or `.12`) itself. Traps:
+//! - a program with a table never gets another library's function, not even one that its own runtime lacks;
+//! - return codes are plain numbers, not cudarc's enum: a code that this build does not know would be undefined
+//!   behaviour as an enum.
+
+use crate::process::PROGRAM;
+use crate::voice::to_stderr;
+use cudarc::runtime::sys::{
+    cudaEvent_t, cudaGraphExec_t, cudaLaunchConfig_t, cudaMemLocation, cudaMemPool_t, cudaMemoryAdvise,
+    cudaStream_t, dim3,
+};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// `cudaError_t` as a number.
+pub type Status = u32;
+
+const LIBRARIES: [&str; 2] = ["libcudart.so.13", "libcudart.so.12"];
+/// What a call returns when the library or its symbol is missing.
+const MISSING: Status = 3;
+
+/// A function that a hook hands its call on to; looked for at its first use.
+#[derive(Debug)]
+pub struct Symbol {
+    name: &'static str,
+    address: AtomicPtr<c_void>,
+}
+
+impl Symbol {
+    pub const fn new(name: &'static str) -> Symbol {
+        Symbol { name, address: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The function, or the status to return where there is none.
+    pub fn get(&self) -> Result<NonNull<c_void>, Status> {
+        // Relaxed: the address is all there is to see, and every thread would find the same.
+        if let Some(known) = NonNull::new(self.address.load(Ordering::Relaxed)) {
+            return Ok(known);
+        }
+        let found = find(self.name).ok_or_else(|| missing_call(self.name))?;
+        self.address.store(found.as_ptr(), Ordering::Relaxed);
+        Ok(found)
+    }
+}
+
+/// A function of the runtime by its symbol.
+fn find(name: &str) -> Option<NonNull<c_void>> {
+    // A caller may hold a read lock already.
+    let program = PROGRAM.read_recursive();
+    if program.has_runtime() {
+        return NonNull::new(ptr::with_exposed_provenance_mut(program.runtime(name)?));
+    }
+    drop(program);
+    // SAFETY: only the address is taken; what it is called as is the caller's business. The library is never unloaded.
+    let symbol = unsafe { library()?.get::<unsafe extern "C" fn()>(name).ok()? };
+    NonNull::new(symbol.as_raw_ptr())
+}
+
+/// The library for programs without a table, looked for once.
+fn library() -> Option<&'static Library> {
+    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+    let opened = LIBRARY.get_or_init(|| {
+        open().inspect_err(|error| {
+            LIBRARY_MISSING.store(true, Ordering::Relaxed);
+            let [name, _] = LIBRARIES;
+            to_stderr(&format!(
+                "cannot open {name} ({error}): every CUDA call fails with an initialization error; install the \
+                 CUDA 13 runtime or put its folder into LD_LIBRARY_PATH"
+            ));
+        })
+        .ok()
+    });
+    opened.as_ref()
+}
+
+static LIBRARY_MISSING: AtomicBool = AtomicBool::new(false);
+
+/// The library that the program has loaded already; else by name, the newest first.
+fn open() -> Result<Library, libloading::Error> {
+    let [newest, older] = LIBRARIES;
+    // SAFETY: opening a CUDA runtime runs its constructors, which NVIDIA's and the stand-in's are made for; with
+    // RTLD_NOLOAD nothing is run at all.
+    unsafe {
+        Library::open(Some(newest), RTLD_NOW | libc::RTLD_NOLOAD)
+            .or_else(|_| Library::open(Some(older), RTLD_NOW | libc::RTLD_NOLOAD))
+            .or_else(|_| Library::open(Some(newest), RTLD_NOW | RTLD_LOCAL))
+            .or_else(|error| Library::open(Some(older), RTLD_NOW | RTLD_LOCAL).map_err(|_| error))
+    }
+}
+
+/// Says that a function is missing, the first one only; returns what its call returns.
+pub fn missing_call(name: &str) -> Status {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !LIBRARY_MISSING.load(Ordering::Relaxed) && !SAID.swap(true, Ordering::Relaxed) {
+        to_stderr(&format!("this CUDA runtime has no {name}: the call fails with an initialization error"));
+    }
+    MISSING
+}
+
+/// Declares the table of runtime functions: one field each, and for each a stand-in that reports it as missing.
+macro_rules! runtime_table {
+    ($($name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
+        /// The functions that the shim itself calls.
+        #[allow(non_snake_case, reason = "fields are named as the functions they hold")]
+        pub struct Table {
+            $(pub $name: unsafe extern "C" fn($($argument: $kind),*) -> Status,)*
+            pub memory: MemoryHints,
+        }
+
+        impl Table {
+            #[allow(non_snake_case, reason = "stand-ins are named as the functions they stand in for")]
+            fn load() -> Table {
+                $(
+                    unsafe extern "C" fn $name($($argument: $kind),*) -> Status {
+                        $(let _ = $argument;)*
+                        missing_call(stringify!($name))
+                    }
+                )*
+                Table {
+                    // SAFETY: the symbol is this CUDA function, whose arguments the headers of CUDA 12 and 13 (and
+                    // cudarc, see the signature test) declare as in the table.
+                    $($name: unsafe { function(stringify!($name)) }.unwrap_or($name),)*
+                    memory: MemoryHints::load(),
+                }
+            }
+        }
+
+        #[cfg(test)]
+        mod declared {
+            use super::*;
+            use cudarc::runtime::sys;
+
+            /// Argument sizes here and as cudarc declares them; does not compile if it has another number of arguments.
+            pub fn functions() -> Vec<(&'static str, Vec<usize>, &'static [usize])> {
+                use crate::exports::signatures::{placeholder, sizes};
+                vec![$({
+                    let function = sys::$name as unsafe fn($(placeholder!($argument)),*) -> _;
+                    (stringify!($name), vec![$(size_of::<$kind>()),*], sizes(function))
+                },)*]
+            }
+        }
+    };
+}
+
+runtime_table! {
+    cudaDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
+    cudaDeviceReset();
+    cudaDeviceSetCacheConfig(config: c_uint);
+    cudaDeviceSetLimit(limit: c_uint, value: usize);
+    cudaDeviceSynchronize();
+    cudaEventCreateWithFlags(event: *mut cudaEvent_t, flags: c_uint);
+    cudaEventDestroy(event: cudaEvent_t);
+    cudaEventRecord(event: cudaEvent_t, stream: cudaStream_t);
+    cudaEventSynchronize(event: cudaEvent_t);
+    cudaFree(address: *mut c_void);
+    cudaFreeAsync(address: *mut c_void, stream: cudaStream_t);
+    cudaFuncSetAttribute(stub: *const c_void, attribute: c_uint, value: c_int);
+    cudaFuncSetCacheConfig(stub: *const c_void, config: c_uint);
+    cudaGetDeviceCount(count: *mut c_int);
+    cudaGetLastError();
+    cudaGraphLaunch(graph: cudaGraphExec_t, stream: cudaStream_t);
+    cudaLaunchCooperativeKernel(
+        stub: *const c_void,
+        grid: dim3,
+        block: dim3,
+        args: *mut *mut c_void,
+        shared_bytes: usize,
+        stream: cudaStream_t,
+    );
+    cudaLaunchKernel(
+        stub: *const c_void,
+        grid: dim3,
+        block: dim3,
+        args: *mut *mut c_void,
+        shared_bytes: usize,
+        stream: cudaStream_t,
+    );
+    cudaLaunchKernelExC(config: *const cudaLaunchConfig_t, stub: *const c_void, args: *mut *mut c_void);
+    cudaMalloc(out: *mut *mut c_void, bytes: usize);
+    cudaMallocAsync(out: *mut *mut c_void, bytes: usize, stream: cudaStream_t);
+    cudaMallocFromPoolAsync(out: *mut *mut c_void, bytes: usize, pool: cudaMemPool_t, stream: cudaStream_t);
+    cudaMallocManaged(out: *mut *mut c_void, bytes: usize, flags: c_uint);
+    cudaMallocPitch(out: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize);
+    cudaMemGetInfo(free: *mut usize, total: *mut usize);
+    cudaMemcpy(dst: *mut c_void, src: *const c_void, bytes: usize, kind: c_uint);
+    cudaMemcpy2D(
+        dst: *mut c_void,
+        dst_pitch: usize,
+        src: *const c_void,
+        src_pitch: usize,
+        width: usize,
+        height: usize,
+        kind: c_uint,
+    );
+    cudaMemcpy2DAsync(
+        dst: *mut c_void,
+        dst_pitch: usize,
+        src: *const c_void,
+        src_pitch: usize,
+        width: usize,
+        height: usize,
+        kind: c_uint,
+        stream: cudaStream_t,
+    );
+    cudaMemcpyAsync(dst: *mut c_void, src: *const c_void, bytes: usize, kind: c_uint, stream: cudaStream_t);
+    cudaPeekAtLastError();
+    cudaSetDevice(device: c_int);
+    cudaStreamCreateWithPriority(stream: *mut cudaStream_t, flags: c_uint, priority: c_int);
+    cudaStreamDestroy(stream: cudaStream_t);
+    cudaStreamIsCapturing(stream: cudaStream_t, status: *mut c_uint);
+    cudaStreamQuery(stream: cudaStream_t);
+    cudaStreamSynchronize(stream: cudaStream_t);
+    cudaStreamWaitEvent(stream: cudaStream_t, event: cudaEvent_t, flags: c_uint);
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").finish_non_exhaustive()
+    }
+}
+
+/// `cudaMemAdvise` and `cudaMemPrefetchAsync` with the arguments of CUDA 13, which CUDA 12 has under `_v2` names; none
+/// before 12.2. And `__cudaLaunchKernel`, which only nvcc's programs have.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryHints {
+    pub advise: Option<AdviseFn>,
+    pub prefetch: Option<PrefetchFn>,
+    pub launch_handle: Option<LaunchHandleFn>,
+}
+
+pub type AdviseFn = unsafe extern "C" fn(*const c_void, usize, cudaMemoryAdvise, cudaMemLocation) -> Status;
+pub type PrefetchFn =
+    unsafe extern "C" fn(*const c_void, usize, cudaMemLocation, c_uint, cudaStream_t) -> Status;
+pub type LaunchHandleFn =
+    unsafe extern "C" fn(*mut c_void, dim3, dim3, *mut *mut c_void, usize, cudaStream_t) -> Status;
+
+impl MemoryHints {
+    fn load() -> MemoryHints {
+        let [advise, prefetch] = if runtime_is_13() {
+            ["cudaMemAdvise", "cudaMemPrefetchAsync"]
+        } else {
+            ["cudaMemAdvise_v2", "cudaMemPrefetchAsync_v2"]
+        };
+        // SAFETY: the names are those of the functions with these arguments in this version of the runtime.
+        unsafe {
+            MemoryHints {
+                advise: function(advise),
+                prefetch: function(prefetch),
+                launch_handle: function("__cudaLaunchKernel"),
+            }
+        }
+    }
+}
+
+/// Does the program's runtime have the signatures of CUDA 13? One that does not tell its version counts as such.
+pub fn runtime_is_13() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let mut version: c_int = 0;
+        // SAFETY: the symbol is this function, and it writes to a local that outlives the call.
+        let status = unsafe {
+            function::<unsafe extern "C" fn(*mut c_int) -> Status>("cudaRuntimeGetVersion")
+                .map(|ask| ask(&raw mut version))
+        };
+        status != Some(0) || version >= 13_000
+    })
+}
+
+/// # Safety
+/// `F` is a function pointer type with the signature of the runtime function `name`.
+unsafe fn function<F: std::marker::Copy>(name: &str) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "a function pointer") };
+    let address = find(name)?.as_ptr();
+    // SAFETY: not null, of a pointer's size, and by the caller's promise a function of this type.
+    Some(unsafe { std::mem::transmute_copy(&address) })
+}
+
+static TABLE: OnceLock<Table> = OnceLock::new();
+
+/// The functions that the shim calls; looked for once, at the first call.
+pub fn table() -> &'static Table {
+    TABLE.get_or_init(Table::load)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_table_has_the_arguments_that_cuda_declares() {
+        for (name, ours, cudas) in super::declared::functions() {
+            assert_eq!(ours, cudas, "{name}");
+        }
+    }
+}
