@@ -41,8 +41,8 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
         report.add(&plan.facts, &plan.plan);
         rows.extend(emit_plan(module, &source, &readings, &plan));
     }
-    emit::rename::rename_calls(module);
-    emit::tables::emit_tables(module, &kernels, &rows);
+    let renamed = emit::rename::rename_calls(module);
+    emit::tables::emit_tables(module, &kernels, &rows, &renamed);
     tell::tell(module, report, &kernels, options).map_err(|source| {
         let path = options.report.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         HostError::Report { path, source }

@@ -4,6 +4,7 @@
 
 pub mod constants;
 pub mod rename;
+pub mod runtime;
 pub mod tables;
 pub mod tasks;
 

@@ -7,9 +7,9 @@ use llvm_sys::core::{LLVMReplaceAllUsesWith, LLVMSetValueName2};
 
 use crate::ir::Module;
 
-/// Renames every declared call of [`eager_abi::calls::renamed_symbols`]; returns how many there were.
-pub fn rename_calls(module: Module<'_>) -> usize {
-    let mut renamed = 0;
+/// Renames every declared call of [`eager_abi::calls::renamed_symbols`]; returns those that there were.
+pub fn rename_calls(module: Module<'_>) -> Vec<&'static str> {
+    let mut renamed = Vec::new();
     for name in eager_abi::calls::renamed_symbols() {
         let Some(function) = module.function(name).filter(|function| function.is_declaration()) else {
             continue;
@@ -22,7 +22,7 @@ pub fn rename_calls(module: Module<'_>) -> usize {
                 None => LLVMSetValueName2(function.raw(), target.as_ptr().cast(), target.len()),
             }
         }
-        renamed += 1;
+        renamed.push(name);
     }
     renamed
 }

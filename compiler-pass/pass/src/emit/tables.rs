@@ -9,6 +9,7 @@ use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
 use super::constants::Constants;
+use super::runtime::runtime_table;
 use crate::ir::Module;
 use crate::read::kernels::RegisteredKernel;
 
@@ -30,21 +31,28 @@ pub struct TaskRow {
     pub flags: u32,
 }
 
-/// Emits the tables and everything that makes them known at run time.
-pub fn emit_tables(module: Module<'_>, kernels: &[RegisteredKernel<'_>], tasks: &[TaskRow]) {
+/// Emits the tables and everything that makes them known at run time. `renamed`: the runtime calls of the module that
+/// go to the shim.
+pub fn emit_tables(
+    module: Module<'_>,
+    kernels: &[RegisteredKernel<'_>],
+    tasks: &[TaskRow],
+    renamed: &[&str],
+) {
     let constants = Constants::new(module);
     let kernel_table = kernel_table(constants, kernels);
     let task_table = task_table(constants, tasks);
+    let (runtime_table, runtime_count) = runtime_table(module, renamed);
     let count = |len: usize| constants.u32(u32::try_from(len).unwrap_or(u32::MAX));
     let descriptor = constants.structure(&mut [
         constants.u32(eager_abi::ABI_VERSION),
         count(kernels.len()),
         count(tasks.len()),
-        constants.u32(0),
+        count(runtime_count),
         constants.string("eager.source", &module.source_name()),
         kernel_table,
         task_table,
-        constants.null(),
+        runtime_table,
     ]);
     let descriptor = constants.global("eager.module", descriptor);
     emit_constructor(module, constants, descriptor);

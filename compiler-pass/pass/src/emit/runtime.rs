@@ -1,0 +1,31 @@
+//! The table of runtime functions: where the program's own CUDA runtime has the calls that the shim makes for it.
+//!
+//! The linker fills the addresses in, so that the shim serves a program with the static runtime, or with any version of
+//! the shared one, by the copy that knows the program's kernels. Trap: what the source called is referred to as strongly
+//! as before its renaming, so that the same library is linked; what only the shim calls is weak, because the program's
+//! version of CUDA need not have it.
+
+use llvm_sys::LLVMLinkage;
+use llvm_sys::core::LLVMSetLinkage;
+use llvm_sys::prelude::*;
+
+use super::constants::Constants;
+use crate::ir::Module;
+
+/// The array of `eager_abi::EagerRuntimeCall` and its length. `renamed`: the calls that the module makes.
+pub fn runtime_table(module: Module<'_>, renamed: &[&str]) -> (LLVMValueRef, usize) {
+    let constants = Constants::new(module);
+    let own = eager_abi::RUNTIME_CALLS.iter().filter(|name| !renamed.contains(name));
+    let names = renamed.iter().map(|name| (*name, true)).chain(own.map(|name| (*name, false)));
+    let row = |(name, strong): (&str, bool)| {
+        let known = module.function(name).is_some();
+        let (_, function) = constants.declare(name, &mut []);
+        if !known && !strong {
+            // SAFETY: `function` is the declaration that was just added to this live module.
+            unsafe { LLVMSetLinkage(function, LLVMLinkage::LLVMExternalWeakLinkage) };
+        }
+        constants.structure(&mut [constants.string("eager.call", name), function])
+    };
+    let mut rows: Vec<_> = names.map(row).collect();
+    (constants.array("eager.runtime", &mut rows), rows.len())
+}
