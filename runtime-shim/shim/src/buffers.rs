@@ -6,7 +6,7 @@
 use crate::profile::Access;
 use eager_abi::{
     ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNUSED, ARG_ACCESS_BITS, ARG_ACCESS_SHIFT,
-    ARG_REPEATED,
+    ARG_READ, ARG_REPEATED, ARG_WRITTEN,
 };
 use std::collections::BTreeMap;
 
@@ -41,6 +41,37 @@ pub fn used(words: impl Iterator<Item = (Option<(u64, u64)>, u32)>) -> Used {
     let large = buffers.values().filter(|(one, _)| *one >= bytes / SMALL_SHARE);
     let access = large.map(|(_, access)| *access).reduce(worse).unwrap_or(Access::Unknown);
     Used { bytes, access }
+}
+
+/// In which order buffers should be moved in before a launch, by base address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Order {
+    /// What the launch reads first, then what it only writes: what the host put there is most likely overwritten.
+    pub first: Vec<u64>,
+    /// What it touches few pages of, or none: page faults bring those, and the rest would only take room.
+    pub sparse: Vec<u64>,
+}
+
+/// The same words, as an order of moving in.
+pub fn order(words: impl Iterator<Item = (Option<u64>, u32)>) -> Order {
+    // By base: is it read, is it touched densely.
+    let mut buffers: BTreeMap<u64, (bool, bool)> = BTreeMap::new();
+    for (base, flags) in words {
+        let Some(base) = base else { continue };
+        let dense = !matches!(access_of(flags), None | Some(Access::Sparse));
+        // Neither flag: unknown, so it may be read.
+        let read = flags & ARG_READ != 0 || flags & ARG_WRITTEN == 0;
+        let known = buffers.entry(base).or_default();
+        *known = (known.0 | read, known.1 | dense);
+    }
+    let chosen = |wanted: (bool, bool)| {
+        let matching = buffers.iter().filter(move |(_, found)| **found == wanted);
+        matching.map(|(&base, _)| base).collect::<Vec<_>>()
+    };
+    Order {
+        first: [chosen((true, true)), chosen((false, true))].concat(),
+        sparse: [chosen((true, false)), chosen((false, false))].concat(),
+    }
 }
 
 /// `None`: the kernel does not touch it.
@@ -108,6 +139,21 @@ mod tests {
         let both = [(0x1000, 100, flags(ACCESS_UNUSED)), (0x1000, 100, flags(ACCESS_ONE_PASS))];
         assert_eq!(of(&both), Used { bytes: 100, access: Access::OnePass });
         assert_eq!(used([(None, 0), (None, 1)].into_iter()), Used { bytes: 0, access: Access::Unknown });
+    }
+
+    #[test]
+    fn what_is_read_moves_in_before_what_is_written_and_sparse_buffers_do_not() {
+        let words = [
+            (Some(1), ARG_WRITTEN | flags(ACCESS_ONE_PASS)),
+            (Some(2), ARG_READ | flags(ACCESS_ONE_PASS)),
+            (Some(3), ARG_READ | flags(ACCESS_SPARSE)),
+            (Some(4), 0),
+            (Some(5), flags(ACCESS_UNUSED)),
+            (Some(6), ARG_READ | flags(ACCESS_SPARSE)),
+            (Some(6), ARG_READ | flags(ACCESS_CYCLIC)),
+            (None, ARG_READ),
+        ];
+        assert_eq!(order(words.into_iter()), Order { first: vec![2, 4, 6, 1], sparse: vec![3, 5] });
     }
 
     #[test]

@@ -132,8 +132,9 @@ impl Ledger {
     }
 
     /// Chooses what to move in: data of `owner` that lies on the host, as much as `grant` leaves beside what was moved
-    /// in before; the allocations in `first` (base addresses) before the others. Counts the chosen as moved.
-    pub fn plan_fetch(&mut self, owner: TaskKey, grant: u64, first: &[u64]) -> Vec<Span> {
+    /// in before; the allocations in `first` (base addresses) before the others, none of those in `not`. Counts the
+    /// chosen as moved.
+    pub fn plan_fetch(&mut self, owner: TaskKey, grant: u64, first: &[u64], not: &[u64]) -> Vec<Span> {
         let moved: u64 = self.of_task(owner).map(|allocation| allocation.on_device.total_bytes()).sum();
         let mut budget = grant.saturating_sub(moved);
         let others = self.of_task(owner).map(|allocation| allocation.span.start);
@@ -144,6 +145,9 @@ impl Ledger {
             let Some(allocation) = self.allocations.get_mut(&base).filter(|a| a.owner == owner) else {
                 continue;
             };
+            if not.contains(&base) {
+                continue;
+            }
             for span in allocation.on_host.prefix(budget) {
                 allocation.on_host.remove(span);
                 allocation.on_device.insert(span);
@@ -196,10 +200,14 @@ mod tests {
         let mut ledger = two_buffers();
         ledger.filled(span(1000, 100));
         ledger.filled(span(2000, 50));
-        assert_eq!(ledger.plan_fetch(owner(), 80, &[2000]), [span(2000, 50), span(1000, 30)]);
-        assert_eq!(ledger.plan_fetch(owner(), 80, &[]), [], "the grant is used up");
-        assert_eq!(ledger.plan_fetch(owner(), 150, &[]), [span(1030, 70)]);
+        assert_eq!(ledger.plan_fetch(owner(), 80, &[2000], &[]), [span(2000, 50), span(1000, 30)]);
+        assert_eq!(ledger.plan_fetch(owner(), 80, &[], &[]), [], "the grant is used up");
+        assert_eq!(ledger.plan_fetch(owner(), 150, &[], &[]), [span(1030, 70)]);
         ledger.filled(span(1000, 10));
-        assert_eq!(ledger.plan_fetch(owner(), 150, &[]), [span(1000, 10)], "written again, fetched again");
+        assert_eq!(
+            ledger.plan_fetch(owner(), 150, &[], &[]),
+            [span(1000, 10)],
+            "written again, fetched again"
+        );
     }
 }

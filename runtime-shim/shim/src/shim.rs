@@ -4,6 +4,7 @@
 //! standing once, and every later hook passes through (or fails, under `closed`). Nothing is undone: tasks keep their
 //! device and their memory.
 
+use crate::buffers;
 use crate::config::{Config, OnLoss};
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
@@ -293,7 +294,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return;
         }
         if let Some(stream) = self.copy_stream(key) {
-            self.fetch(key, stream, &[]);
+            self.fetch(key, stream, &buffers::Order::default());
         }
         if promoted {
             let had_stream = self.state.lock().task(key).is_some_and(|task| task.stream.is_some());
@@ -306,11 +307,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Moves in what lies on the host, as far as the grant goes. A failed prefetch is no error: the pages come by
     /// faulting, later and slower.
-    pub(crate) fn fetch(&self, key: TaskKey, stream: StreamId, first: &[u64]) {
+    pub(crate) fn fetch(&self, key: TaskKey, stream: StreamId, order: &buffers::Order) {
         let (plan, device) = {
             let mut state = self.state.lock();
             let Some(terms) = state.task(key).map(|task| task.terms) else { return };
-            (state.ledger.plan_fetch(key, terms.grant, first), terms.device)
+            // What fits is moved in whole, however it is used.
+            let not: &[u64] = if terms.eager() { &order.sparse } else { &[] };
+            (state.ledger.plan_fetch(key, terms.grant, &order.first, not), terms.device)
         };
         for span in plan {
             if let Err(error) = self.runtime.prefetch(span, device, stream) {

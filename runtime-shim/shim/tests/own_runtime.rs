@@ -90,7 +90,8 @@ fn run(runtime: &[&str]) -> (String, String) {
 }
 
 const NO_DAEMON: &str = "eager: no daemon at /nowhere/client.sock: running as plain CUDA\n";
-const NO_PITCH: &str = "eager: this CUDA runtime has no cudaMallocPitch: the call fails with an initialization error\n";
+const NO_PITCH: &str =
+    "eager: this CUDA runtime has no cudaMallocPitch: the call fails with an initialization error\n";
 
 #[test]
 fn the_programs_own_runtime_is_used_and_no_library_is_opened() {

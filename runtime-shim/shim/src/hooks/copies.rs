@@ -10,6 +10,7 @@
 //! Trap: a direction of `cudaMemcpyDefault` says nothing about where the source is, and the CPU must not read device
 //! memory. Such copies are never done by the CPU.
 
+use crate::buffers;
 use crate::ledger::{Allocation, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{Copy, CopyKind, CudaResult, DeviceIndex, Fill, Order, Rows, Runtime, Span, StreamId};
@@ -155,7 +156,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let device = self.state.lock().task(owner).map(|task| task.terms.device);
             if device.is_some_and(|device| self.enter(thread, device).is_ok()) {
                 let stream = self.fill_stream(owner);
-                self.fetch(owner, stream, &[]);
+                self.fetch(owner, stream, &buffers::Order::default());
             }
         }
         Outcome::Handled(())

@@ -157,6 +157,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         kernel.map_or(Vec::new(), |kernel| self.runtime.argument_words(launch.args, &kernel.argument_sizes))
     }
 
+    /// How the buffers of a launch should be moved in before it; nothing is known of a kernel that no module registered.
+    pub(crate) fn fetch_order(&self, launch: &Launch) -> buffers::Order {
+        let program = self.program.read();
+        let Some(kernel) = program.kernel(launch.stub) else { return buffers::Order::default() };
+        let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
+        let flags = buffers::flags_by_word(&kernel.argument_sizes, &kernel.argument_flags, words.len());
+        let state = self.state.lock();
+        let base = |&word: &u64| state.ledger.find(word).map(|allocation| allocation.span.start);
+        buffers::order(words.iter().map(base).zip(flags))
+    }
+
     /// Memory that was allocated for nobody yet (the lazy task is unbound) and is used by this task's kernel becomes
     /// the task's: counted there, and only there.
     fn take_over(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
@@ -199,7 +210,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.enter(thread, device).map_err(Stop::Cuda)?;
         let _ = self.runtime.prefer_device(span, device);
         let stream = self.fill_stream(key);
-        self.fetch(key, stream, &[span.start]);
+        let order = buffers::Order { first: vec![span.start], sparse: Vec::new() };
+        self.fetch(key, stream, &order);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Static tasks as the pass announces them, and the binding of the lazy one.
 
 use crate::account::Announced;
+use crate::buffers;
 use crate::ledger::Origin;
 use crate::runtime::{Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -265,7 +266,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Memory that was allocated before the device was known: prefers the device now, and what was filled moves in,
-    /// the first launch's arguments first.
+    /// what the first launch reads before the rest.
     fn place(&self, key: TaskKey, launch: Option<&Launch>) {
         let (device, spans) = {
             let state = self.state.lock();
@@ -279,13 +280,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         for span in spans {
             let _ = self.runtime.prefer_device(span, device);
         }
-        let first = launch.map_or(Vec::new(), |launch| self.arguments(launch));
-        let first: Vec<u64> = {
-            let state = self.state.lock();
-            state.ledger.pointed_at(&first).iter().map(|allocation| allocation.span.start).collect()
-        };
+        let order = launch.map_or_else(buffers::Order::default, |launch| self.fetch_order(launch));
         let stream = self.fill_stream(key);
-        self.fetch(key, stream, &first);
+        self.fetch(key, stream, &order);
     }
 
     /// Where filled data moves in before the next kernel: on the stream of the task's kernels, so that they come after
