@@ -1,5 +1,6 @@
 //! `runtime-shim/API.md` is the table of calls, printed. `EAGER_BLESS=1` writes it anew.
 
+use eager_abi::calls::libraries::{LIBRARY_CALLS, Life};
 use eager_abi::calls::{Call, CallRule, Major, PerThread, SizeRule, Treatment, calls};
 use std::fmt::Write;
 use std::path::Path;
@@ -72,6 +73,22 @@ fn table() -> String {
             let _ = writeln!(text, "| `{}` | {versions} | {variant} | {memory} | {} |", call.name, call.note);
         }
     }
+    let of = |life: Life| {
+        let names = LIBRARY_CALLS.iter().filter(|call| call.life == life);
+        names.map(|call| format!("`{}`", call.name)).collect::<Vec<_>>().join(", ")
+    };
+    let (made, destroyed) = (of(Life::Creates), of(Life::Destroys));
+    let _ = writeln!(
+        text,
+        "\n## Libraries\n\nTheir memory is unknown to the compiler. What the device has less after a handle or plan was \
+         made is counted to\nthe task, as an extension, until it is destroyed; what comes at first use is not seen, nor \
+         are the libraries' kernels.\n\n- observed, with the lazy task bound first: {made}\n- observed: {destroyed}"
+    );
+    let _ = writeln!(
+        text,
+        "\n## Driver interface\n\n`cuMemAlloc`, `cuLaunchKernel` and the rest of `libcuda` are forwarded: neither counted \
+         nor held at the gate."
+    );
     text
 }
 

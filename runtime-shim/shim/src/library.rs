@@ -52,7 +52,7 @@ impl Symbol {
     }
 }
 
-/// A function of the runtime by its symbol.
+/// A function of the runtime, or of a library that the program is linked with, by its symbol.
 fn find(name: &str) -> Option<NonNull<c_void>> {
     // A caller may hold a read lock already.
     let program = PROGRAM.read_recursive();
@@ -60,6 +60,11 @@ fn find(name: &str) -> Option<NonNull<c_void>> {
         return NonNull::new(ptr::with_exposed_provenance_mut(program.runtime(name)?));
     }
     drop(program);
+    if !name.trim_start_matches('_').starts_with("cuda") {
+        // SAFETY: only the address is taken, from what the process has loaded.
+        let symbol = unsafe { Library::this().get::<unsafe extern "C" fn()>(name).ok()? };
+        return NonNull::new(symbol.as_raw_ptr());
+    }
     // SAFETY: only the address is taken; what it is called as is the caller's business. The library is never unloaded.
     let symbol = unsafe { library()?.get::<unsafe extern "C" fn()>(name).ok()? };
     NonNull::new(symbol.as_raw_ptr())

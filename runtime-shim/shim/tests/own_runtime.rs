@@ -27,14 +27,22 @@ __attribute__((weak)) int cudaNovelCall(void);
 int eager_cudaMalloc(void **, size_t);
 int eager_cudaFree(void *);
 int eager_cudaMallocPitch(void **, size_t *, size_t, size_t);
+int eager_cublasCreate_v2(void **);
+int eager_cublasDestroy_v2(void *);
+int eager_cufftPlan1d(int *, int, int, int);
+/* A library that allocates through the program's runtime. */
+int cublasCreate_v2(void **handle) { return cudaMalloc(handle, 32); }
+int cublasDestroy_v2(void *handle) { return cudaFree(handle); }
 static const struct call calls[] = {
   {"cudaMalloc", (void *)cudaMalloc},
   {"cudaFree", (void *)cudaFree},
   {"cudaRuntimeGetVersion", (void *)cudaRuntimeGetVersion},
   {"cudaGetLastError", (void *)cudaGetLastError},
+  {"cublasCreate_v2", (void *)cublasCreate_v2},
+  {"cublasDestroy_v2", (void *)cublasDestroy_v2},
   {"cudaNovelCall", (void *)cudaNovelCall},
 };
-static struct module module = {2, 0, 0, 5, "program.c", 0, 0, calls};
+static struct module module = {2, 0, 0, 7, "program.c", 0, 0, calls};
 __attribute__((constructor)) static void constructor(void) { eager_module_register(&module); }
 int main(void) {
   void *p = 0;
@@ -42,7 +50,11 @@ int main(void) {
   if (!&eager_abi_v2) return 1;
   printf("malloc %d\n", eager_cudaMalloc(&p, 64));
   printf("free %d\n", eager_cudaFree(p));
+  printf("create %d\n", eager_cublasCreate_v2(&p));
+  printf("destroy %d\n", eager_cublasDestroy_v2(p));
   printf("pitch %d\n", eager_cudaMallocPitch(&p, &pitch, 64, 64));
+  int plan;
+  printf("plan %d\n", eager_cufftPlan1d(&plan, 8, 0x29, 1));
   return 0;
 }
 "#;
@@ -96,13 +108,19 @@ const NO_PITCH: &str =
 #[test]
 fn the_programs_own_runtime_is_used_and_no_library_is_opened() {
     let (out, err) = run(&["runtime.c"]);
-    assert_eq!(out, "own cudaMalloc 64\nmalloc 0\nown cudaFree\nfree 0\npitch 3\n");
+    let memory = "own cudaMalloc 64\nmalloc 0\nown cudaFree\nfree 0\n";
+    let library = "own cudaMalloc 32\ncreate 0\nown cudaFree\ndestroy 0\n";
+    assert_eq!(
+        out,
+        format!("{memory}{library}pitch 3\nplan 2\n"),
+        "a plan of a library that is not there: no memory"
+    );
     assert_eq!(err, format!("{NO_DAEMON}{NO_PITCH}"), "what it lacks is not looked for elsewhere");
 }
 
 #[test]
 fn nvidias_static_runtime_is_reached_up_to_its_missing_driver() {
-    const INSUFFICIENT_DRIVER: &str = "malloc 35\nfree 35\npitch 3\n";
+    const INSUFFICIENT_DRIVER: &str = "malloc 35\nfree 35\ncreate 35\ndestroy 35\npitch 3\nplan 2\n";
     for tree in ["cuda-12.9", "cuda-13.0"] {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain");
         let archive = root.join(tree).join("lib/libcudart_static.a");

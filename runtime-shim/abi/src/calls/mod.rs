@@ -10,6 +10,7 @@ mod copies;
 mod devices;
 mod graphs;
 mod launches;
+pub mod libraries;
 mod memory;
 
 use CallRule::*;
@@ -240,11 +241,12 @@ pub fn call(symbol: &str) -> Option<&'static Call> {
     calls().find(|call| call.symbols().any(|own| own == symbol))
 }
 
-/// The symbols that the pass renames and the shim exports with [`RENAME_PREFIX`](crate::RENAME_PREFIX), sorted.
+/// The symbols that the pass renames and the shim exports with [`RENAME_PREFIX`](crate::RENAME_PREFIX), sorted: the
+/// runtime's, and those of libraries' handles.
 #[must_use]
 pub fn renamed_symbols() -> Vec<&'static str> {
-    let mut symbols: Vec<_> =
-        calls().filter(|call| call.is_renamed()).flat_map(|call| call.symbols()).collect();
+    let own = calls().filter(|call| call.is_renamed()).flat_map(|call| call.symbols());
+    let mut symbols: Vec<_> = own.chain(libraries::LIBRARY_CALLS.iter().map(|call| call.name)).collect();
     symbols.sort_unstable();
     symbols
 }

@@ -11,6 +11,7 @@ mod devices;
 mod graphs;
 mod launches;
 mod layouts;
+mod libraries;
 mod memory;
 mod streams;
 

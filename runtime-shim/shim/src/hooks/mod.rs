@@ -4,6 +4,7 @@
 mod copies;
 mod device;
 mod launch;
+pub(crate) mod libraries;
 mod memory;
 mod streams;
 mod tasks;

@@ -3,6 +3,7 @@
 
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, HOST, SITE, STUB};
+use crate::hooks::libraries::LibraryHandle;
 use crate::hooks::unusual::Hint;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{
@@ -336,4 +337,61 @@ fn a_stream_of_the_thread_is_waited_for_by_its_blocking_copies() {
     };
     assert_eq!(bench.shim.copy(&mut bench.thread, &copy), Outcome::Handled(()));
     assert_eq!(bench.daemon.counters(), (2, 1), "the other stream's kernel may still run");
+}
+
+const HANDLE: LibraryHandle = LibraryHandle { library: 1, handle: 0xb1a5 };
+
+#[test]
+fn what_a_librarys_handle_takes_is_learnt_and_counted_until_it_is_destroyed() {
+    let mut bench = Bench::new();
+    let a = bench.malloc(10);
+    let cuda = std::sync::Arc::clone(&bench.cuda);
+    let create = || {
+        cuda.set_hidden(500);
+        (0, HANDLE)
+    };
+    assert_eq!(bench.shim.library_create(&mut bench.thread, 3, create), Outcome::Handled(0));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(510), "bound first, then extended");
+    bench.free(a);
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(500), "the handle keeps the task");
+    assert_eq!(bench.shim.library_destroy(HANDLE, || 7), Outcome::Handled(7), "not destroyed");
+    assert_eq!(bench.shim.library_destroy(HANDLE, || 0), Outcome::Handled(0));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(0));
+    assert_eq!(bench.daemon.violations(), [""; 0]);
+}
+
+#[test]
+fn a_difference_that_no_library_makes_is_not_believed() {
+    let mut bench = normal(10);
+    bench.cuda.set_hidden(100);
+    for hidden in [50, 100 << 30] {
+        let cuda = std::sync::Arc::clone(&bench.cuda);
+        let create = || {
+            cuda.set_hidden(hidden);
+            (0, HANDLE)
+        };
+        assert_eq!(bench.shim.library_create(&mut bench.thread, 3, create), Outcome::Handled(0));
+    }
+    assert_eq!(bench.daemon.requests(), [], "another program's memory");
+    bench.daemon.refuse_extensions(true);
+    let cuda = std::sync::Arc::clone(&bench.cuda);
+    let create = || {
+        cuda.set_hidden((100 << 30) + 9);
+        (0, HANDLE)
+    };
+    assert_eq!(bench.shim.library_create(&mut bench.thread, 3, create), Outcome::Handled(0));
+    assert_eq!(
+        *bench.said.lock(),
+        ["9 B that a library took for a handle are not counted: too much is wanted"]
+    );
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(10));
+}
+
+#[test]
+fn a_library_of_a_refused_task_is_told_in_its_own_words() {
+    let mut bench = Bench::new();
+    bench.malloc(10);
+    bench.daemon.decide(Decision::Refuse);
+    let create = || panic!("nothing is made");
+    assert_eq!(bench.shim.library_create(&mut bench.thread, 3, create), Outcome::Handled(3));
 }

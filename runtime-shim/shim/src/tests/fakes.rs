@@ -28,7 +28,7 @@ struct CudaState {
     fail_malloc: bool,
     full: bool,
     joined_capture: Option<StreamId>,
-    free_bytes: u64,
+    hidden: u64,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +51,11 @@ impl FakeCuda {
     /// No room for plain memory on any device.
     pub fn fill_up(&self) {
         self.0.lock().full = true;
+    }
+
+    /// What libraries hold on the device, past the shim.
+    pub fn set_hidden(&self, bytes: u64) {
+        self.0.lock().hidden = bytes;
     }
 
     /// A stream that takes part in a capture without having begun it.
@@ -225,7 +230,8 @@ impl Runtime for Arc<FakeCuda> {
     }
 
     fn free_bytes(&self) -> CudaResult<u64> {
-        Ok(self.0.lock().free_bytes)
+        let state = self.0.lock();
+        Ok((1u64 << 40) - state.hidden - state.live.values().sum::<u64>())
     }
 
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {

@@ -1,0 +1,90 @@
+//! Handles and plans of NVIDIA's libraries: what memory they take is seen only by what the device has less afterwards.
+//!
+//! Trap: that difference also shows what other programs take and give at the same moment. More than
+//! [`LEARNT_BYTES_MAX`] is not believed, and less than before counts as nothing.
+
+use crate::ledger::Held;
+use crate::outcome::{Outcome, Why};
+use crate::runtime::Runtime;
+use crate::scheduler::Scheduler;
+use crate::shim::Shim;
+use crate::state::Thread;
+use crate::task::Kind;
+use crate::voice::size_text;
+
+/// No handle or plan of a library takes more than a fraction of this; a larger difference is another program's.
+const LEARNT_BYTES_MAX: u64 = 4 << 30;
+
+/// A handle of one of the libraries: their numbers may be equal, and equal to an array's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LibraryHandle {
+    /// Which library, from 1.
+    pub library: u8,
+    pub handle: u64,
+}
+
+impl LibraryHandle {
+    /// Addresses have nothing in their highest byte.
+    fn key(self) -> u64 {
+        u64::from(self.library) << 56 | self.handle & (u64::MAX >> 8)
+    }
+}
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// A call that makes a handle or plan: `make` returns the library's status and, if that is 0, the handle.
+    ///
+    /// `refused`: the library's own status for a lack of memory, for a program whose task is refused.
+    pub fn library_create(
+        &self,
+        thread: &mut Thread,
+        refused: i32,
+        make: impl FnOnce() -> (i32, LibraryHandle),
+    ) -> Outcome<i32> {
+        match self.on_a_device(thread) {
+            Outcome::PassThrough(Why::AsItIs) => {}
+            Outcome::PassThrough(why) => return Outcome::PassThrough(why),
+            Outcome::Handled(()) | Outcome::Fail(_) => return Outcome::Handled(refused),
+        }
+        let before = self.runtime.free_bytes();
+        let (status, handle) = make();
+        let after = self.runtime.free_bytes();
+        if let (0, Ok(before), Ok(after)) = (status, before, after) {
+            self.count_learnt(thread, handle, before.saturating_sub(after));
+        }
+        Outcome::Handled(status)
+    }
+
+    /// A call that destroys one; the library's status.
+    pub fn library_destroy(&self, handle: LibraryHandle, destroy: impl FnOnce() -> i32) -> Outcome<i32> {
+        let status = destroy();
+        if status == 0 {
+            let held = self.state.lock().ledger.remove_array(handle.key());
+            held.into_iter().for_each(|held| self.uncount(held));
+        }
+        Outcome::Handled(status)
+    }
+
+    /// The memory is taken already, so that a refusal only means that it stays uncounted.
+    fn count_learnt(&self, thread: &mut Thread, handle: LibraryHandle, bytes: u64) {
+        if bytes == 0 || bytes > LEARNT_BYTES_MAX || self.bypass::<()>().is_some() {
+            return;
+        }
+        let (owner, _) = self.state.lock().owner_of_new(thread);
+        match self.ask_extension(thread, owner, bytes) {
+            Ok(None) => {
+                let mut state = self.state.lock();
+                let Some(task) = state.task_mut(owner) else { return };
+                task.account.take(None, bytes);
+                if task.kind == Kind::Lazy {
+                    thread.lazy = Some(owner);
+                }
+                state.ledger.insert_array(handle.key(), Held { owner, frame: None, bytes });
+            }
+            Ok(Some(refusal)) => self.voice.once("library", || {
+                let size = size_text(bytes);
+                format!("{size} that a library took for a handle are not counted: {refusal}")
+            }),
+            Err(_) => {}
+        }
+    }
+}
