@@ -13,7 +13,7 @@ use eager_core::action::Class;
 use eager_core::units::Nanos;
 use eager_gpu_model::Card;
 use eager_sim::job::Job;
-use eager_sim::{JobResult, SimOptions, SimResult};
+use eager_sim::{JobResult, SimOptions, SimResult, Submission};
 use std::collections::BTreeMap;
 
 /// A machine as it is modelled, and what each configuration does on it alone.
@@ -43,7 +43,11 @@ impl Host {
             Host { cards: cards.to_string(), parsed, variant: variant.clone(), alone: BTreeMap::new() };
         for program in eager_rodinia::programs() {
             for configuration in &program.configurations {
-                let result = host.simulate(&[Choice { program, configuration }], PolicyName::Case, None)?;
+                let result = host.simulate(
+                    &[Choice { program, configuration }],
+                    PolicyName::Case,
+                    Submission::AllAtOnce,
+                )?;
                 let Some(job) = result.jobs.first().filter(|job| job.outcome == eager_sim::Outcome::Done)
                 else {
                     continue;
@@ -60,12 +64,12 @@ impl Host {
         Ok(host)
     }
 
-    /// Simulates a list: all submitted at once, or pulled by so many workers.
+    /// Simulates a list.
     pub fn simulate(
         &self,
         choices: &[Choice],
         policy: PolicyName,
-        workers: Option<u32>,
+        submission: Submission,
     ) -> Result<SimResult> {
         let times = self.variant.host_times();
         let descriptor = |choice: &Choice| choice.program.descriptor(choice.configuration, &times);
@@ -74,7 +78,7 @@ impl Host {
             .map(descriptor)
             .collect::<Result<_, _>>()
             .context("making the simulator's jobs")?;
-        let mut options = SimOptions { workers, ..SimOptions::new(self.parsed.clone(), policy) };
+        let mut options = SimOptions { submission, ..SimOptions::new(self.parsed.clone(), policy) };
         self.variant.apply(&mut options);
         Ok(eager_sim::run(&jobs, &options)?)
     }
@@ -89,7 +93,7 @@ impl Host {
         stamp: &Stamp,
     ) -> Result<Record> {
         let result = self
-            .simulate(choices, policy, None)
+            .simulate(choices, policy, Submission::AllAtOnce)
             .with_context(|| format!("simulating {} under {policy}", workload.name))?;
         Ok(self.record(experiment, workload, stamp, &result))
     }
@@ -174,6 +178,7 @@ fn outcome(outcome: &eager_sim::Outcome) -> Outcome {
         eager_sim::Outcome::Done => Outcome::Ok,
         eager_sim::Outcome::Refused { why } => Outcome::Refused(why.clone()),
         eager_sim::Outcome::OutOfMemory { why } => Outcome::OutOfMemory(why.clone()),
+        eager_sim::Outcome::Killed => Outcome::Failed("killed".to_string()),
     }
 }
 
@@ -226,7 +231,7 @@ mod tests {
         let list = [choice("needle-32768"), choice("lavaMD-120"), choice("srad_v1-20000"), choice("bfs-32M")];
         let host = Host::new("2xV100-16GB", &Variant::default()).unwrap();
         for policy in PolicyName::ALL {
-            let result = host.simulate(&list, policy, None).unwrap();
+            let result = host.simulate(&list, policy, Submission::AllAtOnce).unwrap();
             let all_ended = result.all_done();
             let bound = host.lower_bound_s(&result.jobs);
             assert!(bound > 0.0 && (!all_ended || seconds(result.makespan) >= bound * 0.999), "{policy}");

@@ -4,8 +4,8 @@
 //! depend on it, so every list is made from a seed that is recorded with the result.
 
 use crate::program::{Class, ConfigurationId};
-use rand::SeedableRng;
 use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Ids and classes of the 17 configurations, in ascending order of device memory; the rows of [`MIXES`].
@@ -99,6 +99,19 @@ pub fn draw(seed: u64, jobs: usize, ratio: LargeToSmall) -> Vec<ConfigurationId>
     }
     drawn.shuffle(&mut rng);
     drawn
+}
+
+/// Arrival times of a Poisson process with this mean time between arrivals, in nanoseconds from the start.
+pub fn arrivals(seed: u64, jobs: usize, mean_s: f64) -> Vec<u64> {
+    // Apart from the draw of the jobs, which uses the seed itself.
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xa771_7a15);
+    let mut now_s = 0.0;
+    let mut next = || {
+        let share: f64 = rng.random();
+        now_s += -mean_s * (1.0 - share).ln();
+        (now_s * 1e9) as u64
+    };
+    (0..jobs).map(|_| next()).collect()
 }
 
 fn id_of(id: &str) -> ConfigurationId {

@@ -92,7 +92,7 @@ fn run_all(experiment: &Experiment, path: &Path) -> Result<Vec<Sample>> {
 fn one(task: &Task<'_>, choices: &[Choice], policy: PolicyName) -> Result<Sample> {
     let Task { workload, host, variant, seed, .. } = task;
     let result = host
-        .simulate(choices, policy, workload.workers)
+        .simulate(choices, policy, workload.submission(*seed))
         .with_context(|| format!("{} seed {seed} under {policy} {variant}", workload.name))?;
     Ok(Sample::new(host, workload, variant, *seed, &result))
 }

@@ -4,7 +4,7 @@ use super::spec::Workload;
 use crate::sim_run::Host;
 use eager_core::action::Class;
 use eager_core::units::Nanos;
-use eager_sim::{JobResult, Outcome, SimResult};
+use eager_sim::{JobResult, Outcome, SimResult, Submission};
 use serde::{Deserialize, Serialize};
 
 /// Everything that tables and figures are made from. Times are modelled seconds.
@@ -15,8 +15,8 @@ pub struct Sample {
     pub seed: u64,
     pub policy: String,
     pub makespan_s: f64,
-    /// From "all have asked" to "all have ended" (eager launch specification §8). None where workers pull the jobs: the
-    /// last of them asks when nearly all is over.
+    /// From "all have asked" to "all have ended" (eager launch specification §8). None for streams of jobs: the last of
+    /// them asks when nearly all is over.
     pub ask_makespan_s: Option<f64>,
     /// No schedule can be shorter: device work over devices, or the longest job alone.
     pub lower_bound_s: f64,
@@ -46,7 +46,8 @@ impl Sample {
             seed,
             policy: result.policy.clone(),
             makespan_s,
-            ask_makespan_s: workload.workers.is_none().then(|| seconds(result.ask_makespan)),
+            ask_makespan_s: (workload.submission(seed) == Submission::AllAtOnce)
+                .then(|| seconds(result.ask_makespan)),
             lower_bound_s: host.lower_bound_s(&result.jobs),
             jobs: result.jobs.len(),
             jobs_ended: result.jobs.iter().filter(|job| job.outcome == Outcome::Done).count(),

@@ -8,8 +8,8 @@ use eager_core::PolicyName;
 use eager_core::options::QueueOrder;
 use eager_gpu_model::Nanos;
 use eager_rodinia::HostTimes;
-use eager_rodinia::workload::LargeToSmall;
-use eager_sim::SimOptions;
+use eager_rodinia::workload::{LargeToSmall, arrivals};
+use eager_sim::{SimOptions, Submission};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -41,8 +41,10 @@ pub struct Workload {
     /// … or this many jobs drawn at a ratio of Large to Small.
     pub jobs: Option<u16>,
     pub ratio: Option<String>,
-    /// Jobs in progress at once; without it all are submitted at the start.
+    /// Jobs in progress at once …
     pub workers: Option<u32>,
+    /// … or the mean time between two arrivals, which are a Poisson process. Without either all come at the start.
+    pub arrival_mean_s: Option<f64>,
     /// In place of the experiment's.
     pub policies: Option<Vec<PolicyName>>,
 }
@@ -142,6 +144,22 @@ impl Workload {
             _ => bail!("workload {} needs either `mix`, or `jobs` and `ratio`", self.name),
         };
         Ok(args.choose().with_context(|| format!("workload {}", self.name))?.1)
+    }
+}
+
+impl Workload {
+    /// When the jobs of one seed's list come.
+    pub fn submission(&self, seed: u64) -> Submission {
+        match (self.workers, self.arrival_mean_s) {
+            (Some(workers), _) => Submission::Workers(workers),
+            (None, Some(mean_s)) => {
+                let jobs = usize::from(self.jobs.unwrap_or(0));
+                Submission::At(
+                    arrivals(seed, jobs, mean_s).into_iter().map(eager_core::units::Nanos).collect(),
+                )
+            }
+            (None, None) => Submission::AllAtOnce,
+        }
     }
 }
 

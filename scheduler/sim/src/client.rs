@@ -59,6 +59,8 @@ pub fn piece(launches: u32) -> u32 {
 /// What a program waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked {
+    /// The job has not come yet, or waits for host memory.
+    NotSubmitted,
     Not,
     /// A core, or its host phase's end.
     Host {
@@ -109,6 +111,17 @@ pub struct Open {
     /// Since when it has a device.
     pub bound: Option<Nanos>,
     pub all_launched: bool,
+    /// Bytes that it asked for at its begin and has not allocated yet.
+    pub promised: u64,
+}
+
+impl Open {
+    /// Takes an allocation from the promise; says what goes beyond it.
+    pub fn take(&mut self, bytes: u64) -> u64 {
+        let kept = self.promised.min(bytes);
+        self.promised -= kept;
+        bytes - kept
+    }
 }
 
 /// What waits in the stream.
@@ -161,7 +174,7 @@ impl<'a> Client<'a> {
             steps,
             at: 0,
             launched: 0,
-            blocked: Blocked::Not,
+            blocked: Blocked::NotSubmitted,
             open: None,
             device: None,
             context: None,

@@ -6,7 +6,7 @@
 use crate::audit::{Auditor, Offence};
 use crate::client::{Blocked, Client, Open};
 use crate::job::{Job, JobError};
-use crate::options::SimOptions;
+use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
 use crate::tell::sentence;
 use eager_core::Scheduler;
@@ -43,6 +43,9 @@ const ENDLESS_BYTES: u64 = 1 << 50;
 pub(crate) enum Timer {
     HostPhaseEnds(usize),
     ContextReady(usize),
+    /// The job comes.
+    Arrives(usize),
+    Killed(usize),
 }
 
 /// Everything in a run.
@@ -55,7 +58,9 @@ pub(crate) struct World<'a> {
     auditor: Auditor,
     jobs: &'a [Job],
     pub(crate) clients: Vec<Client<'a>>,
-    submitted: usize,
+    /// Jobs that came and wait for host memory, in order.
+    waiting: VecDeque<usize>,
+    host_memory_free: u64,
     pub(crate) ended: usize,
     pub(crate) timers: BTreeSet<(Nanos, Timer)>,
     pub(crate) cores_free: u32,
@@ -85,10 +90,7 @@ pub fn run(jobs: &[Job], options: &SimOptions) -> Result<SimResult, SimError> {
     }
     let mut world = World::new(jobs, options);
     world.add_devices()?;
-    let workers = options.workers.map_or(jobs.len(), |workers| workers.max(1) as usize);
-    for _ in 0..workers.min(jobs.len()) {
-        world.submit_next()?;
-    }
+    world.expect_jobs();
     world.settle()?;
     while world.ended < jobs.len() {
         let Some(at) = world.next_moment() else { return Err(world.stuck()) };
@@ -114,8 +116,9 @@ impl<'a> World<'a> {
             scheduler: Scheduler::new(options.policy, options.scheduler.clone()),
             auditor: Auditor::new(options.scheduler.context_bytes, traits.memory != MemoryRule::Counted),
             jobs,
-            clients: Vec::new(),
-            submitted: 0,
+            clients: jobs.iter().enumerate().map(|(index, job)| Client::new(index, job, Nanos(0))).collect(),
+            waiting: VecDeque::new(),
+            host_memory_free: options.host_memory_bytes.unwrap_or(u64::MAX),
             ended: 0,
             timers: BTreeSet::new(),
             cores_free: options.host_cores,
@@ -135,7 +138,11 @@ impl<'a> World<'a> {
         for (index, card) in self.options.cards.iter().enumerate() {
             let profile = DeviceProfile {
                 name: card.name.clone(),
-                capacity: Bytes(card.memory_bytes),
+                capacity: Bytes(
+                    self.options
+                        .device_memory_bytes
+                        .map_or(card.memory_bytes, |most| most.min(card.memory_bytes)),
+                ),
                 sms: card.sms,
                 warps_per_sm: card.threads_per_sm / 32,
                 blocks_per_sm: card.blocks_per_sm,
@@ -145,14 +152,47 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn submit_next(&mut self) -> Result<(), SimError> {
-        let Some(job) = self.jobs.get(self.submitted) else { return Ok(()) };
-        let client = Client::new(self.submitted, job, self.now);
-        self.ready.push_back(self.submitted);
-        self.submitted += 1;
-        let event = Event::ClientConnected { client: client.id, uid: 0, label: job.name.clone() };
-        self.clients.push(client);
-        self.step(event)
+    /// Puts arrivals and kills on the calendar.
+    fn expect_jobs(&mut self) {
+        let arrivals = (0..self.jobs.len()).map(|job| match &self.options.submission {
+            Submission::AllAtOnce => Some(Nanos(0)),
+            Submission::Workers(workers) => (job < (*workers).max(1) as usize).then_some(Nanos(0)),
+            Submission::At(times) => Some(times.get(job).copied().unwrap_or_default()),
+        });
+        let arrivals = arrivals.enumerate().filter_map(|(job, at)| Some((at?, Timer::Arrives(job))));
+        self.timers.extend(arrivals);
+        let known = |kill: &&Kill| kill.job < self.jobs.len();
+        let kills = self.options.kills.iter().filter(known).map(|kill| (kill.at, Timer::Killed(kill.job)));
+        self.timers.extend(kills);
+    }
+
+    fn arrive(&mut self, job: usize) -> Result<(), SimError> {
+        self.clients[job].result.submit = self.now;
+        self.waiting.push_back(job);
+        self.submit_jobs()
+    }
+
+    /// Submits waiting jobs, in order, as far as the host's memory goes. One that is larger than all of it goes alone.
+    fn submit_jobs(&mut self) -> Result<(), SimError> {
+        while let Some(&job) = self.waiting.front() {
+            let wanted = self.host_share(job);
+            if wanted > self.host_memory_free {
+                return Ok(());
+            }
+            self.waiting.pop_front();
+            self.host_memory_free -= wanted;
+            self.ready.push_back(job);
+            let client = &mut self.clients[job];
+            client.blocked = Blocked::Not;
+            let (client, label) = (client.id, self.jobs[job].name.clone());
+            self.step(Event::ClientConnected { client, uid: 0, label })?;
+        }
+        Ok(())
+    }
+
+    fn host_share(&self, job: usize) -> u64 {
+        let all = self.options.host_memory_bytes.unwrap_or(u64::MAX);
+        self.jobs[job].host_bytes().min(all)
     }
 
     fn next_moment(&self) -> Option<Nanos> {
@@ -172,7 +212,7 @@ impl<'a> World<'a> {
         }
         while let Some(&(due, timer)) = self.timers.first().filter(|(due, _)| *due <= at) {
             self.timers.remove(&(due, timer));
-            self.timer(timer);
+            self.timer(timer)?;
         }
         if self.scheduler.next_deadline().is_some_and(|due| due <= at) {
             self.step(Event::Tick)?;
@@ -188,8 +228,11 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn timer(&mut self, timer: Timer) {
+    fn timer(&mut self, timer: Timer) -> Result<(), SimError> {
         let index = match timer {
+            Timer::Arrives(job) => return self.arrive(job),
+            Timer::Killed(job) if self.clients[job].blocked == Blocked::NotSubmitted => return Ok(()),
+            Timer::Killed(job) => return self.kill(job),
             Timer::ContextReady(index) => index,
             Timer::HostPhaseEnds(index) => {
                 self.cores_free += 1;
@@ -199,6 +242,7 @@ impl<'a> World<'a> {
         };
         self.clients[index].host_phase_ended(self.now);
         self.ready.push_back(index);
+        Ok(())
     }
 
     pub(crate) fn give_cores(&mut self) {
@@ -296,7 +340,7 @@ impl<'a> World<'a> {
     }
 
     /// Makes a task known; its actions may come at once.
-    pub(crate) fn open_task(&mut self, index: usize) -> TaskId {
+    pub(crate) fn open_task(&mut self, index: usize, requirement: Bytes) -> TaskId {
         let task = TaskId(self.task_next);
         self.task_next += 1;
         self.tasks.insert(task, index);
@@ -310,6 +354,7 @@ impl<'a> World<'a> {
             told_busy: None,
             bound: None,
             all_launched: false,
+            promised: requirement.0,
         });
         task
     }
@@ -327,9 +372,16 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Starts the next job of a worker whose job ended.
-    pub(crate) fn worker_free(&mut self) -> Result<(), SimError> {
-        if self.options.workers.is_some() { self.submit_next() } else { Ok(()) }
+    /// Gives back a job's host memory, and starts the next job of its worker.
+    pub(crate) fn job_ended(&mut self, job: usize) -> Result<(), SimError> {
+        self.host_memory_free += self.host_share(job);
+        if let Submission::Workers(_) = self.options.submission
+            && let Some(next) = self.clients.iter().position(|client| client.blocked == Blocked::NotSubmitted)
+            && !self.waiting.contains(&next)
+        {
+            return self.arrive(next);
+        }
+        self.submit_jobs()
     }
 
     fn stuck(&self) -> SimError {

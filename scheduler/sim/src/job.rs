@@ -186,6 +186,25 @@ impl Job {
         most(&self.ops)
     }
 
+    /// Host memory that the program fills or empties: of each buffer the largest copy from or to the host, in bytes.
+    pub fn host_bytes(&self) -> u64 {
+        fn copies<'a>(ops: &'a [JobOp], largest: &mut BTreeMap<&'a str, u64>) {
+            for op in ops {
+                match op {
+                    JobOp::CopyToDevice { buffer, bytes, .. } | JobOp::CopyToHost { buffer, bytes, .. } => {
+                        let most = largest.entry(buffer).or_default();
+                        *most = (*most).max(*bytes);
+                    }
+                    JobOp::Repeat { ops, .. } => copies(ops, largest),
+                    _ => {}
+                }
+            }
+        }
+        let mut largest = BTreeMap::new();
+        copies(&self.ops, &mut largest);
+        largest.values().sum()
+    }
+
     /// Checks that buffers live when used, tasks nest properly, and numbers are sane.
     ///
     /// # Errors

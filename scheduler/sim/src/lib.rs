@@ -12,8 +12,9 @@ mod options;
 pub mod replay;
 mod result;
 mod shim;
+pub mod swarm;
 mod tell;
 
 pub use engine::{SimError, run};
-pub use options::SimOptions;
+pub use options::{Kill, SimOptions, Submission};
 pub use result::{DeviceResult, JobResult, Outcome, SimResult};

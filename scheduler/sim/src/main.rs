@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use eager_core::PolicyName;
 use eager_sim::job::Workload;
-use eager_sim::{SimOptions, SimResult, replay};
+use eager_sim::{Outcome, SimOptions, SimResult, Submission, replay, swarm};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,6 +25,18 @@ enum Command {
     Run(RunArguments),
     /// Step a journal of eagerd or of `run --journal` through this build's core and compare every decision.
     Replay { journal: PathBuf },
+    /// Draw machines, policies, lying programs and kills from seeds, and check every rule in each run.
+    Swarm {
+        /// Only this seed.
+        #[arg(long, conflicts_with_all = ["from", "runs"])]
+        seed: Option<u64>,
+        /// The first seed.
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+        /// How many seeds.
+        #[arg(long, default_value_t = 1000)]
+        runs: u64,
+    },
 }
 
 #[derive(clap::Args)]
@@ -44,6 +56,9 @@ struct RunArguments {
     /// Jobs in progress at once; default: all.
     #[arg(long)]
     workers: Option<u32>,
+    /// Memory that may be granted on each device, in MiB; default: all of it.
+    #[arg(long, value_name = "MIB")]
+    device_memory_mib: Option<u64>,
     /// Print every event and decision with its reason.
     #[arg(long)]
     trace: bool,
@@ -69,6 +84,8 @@ fn main() -> ExitCode {
 fn carry_out(arguments: Arguments) -> Result<bool> {
     match arguments.command {
         Command::Run(run) => simulate(&run),
+        Command::Swarm { seed: Some(seed), .. } => Ok(swarm_all(seed, 1)),
+        Command::Swarm { seed: None, from, runs } => Ok(swarm_all(from, runs)),
         Command::Replay { journal } => match replay::replay(&read(&journal)?) {
             Ok(steps) => {
                 println!("{}: {steps} steps, all decided the same", journal.display());
@@ -81,6 +98,26 @@ fn carry_out(arguments: Arguments) -> Result<bool> {
             Err(error) => bail!("{}: {error}", journal.display()),
         },
     }
+}
+
+/// False if a seed failed; the line that repeats it is printed.
+fn swarm_all(from: u64, runs: u64) -> bool {
+    let mut failed = 0;
+    let (mut jobs, mut ended) = (0, 0);
+    for seed in from..from.saturating_add(runs) {
+        match swarm::run(seed) {
+            Ok(result) => {
+                jobs += result.jobs.len();
+                ended += result.jobs.iter().filter(|job| job.outcome == Outcome::Done).count();
+            }
+            Err(error) => {
+                failed += 1;
+                eprintln!("eager-sim: {error}\n  repeat with: eager-sim swarm --seed {seed}");
+            }
+        }
+    }
+    println!("{runs} swarm runs, {failed} failed; {ended} of {jobs} jobs ran to their end");
+    failed == 0
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -98,7 +135,10 @@ fn simulate(arguments: &RunArguments) -> Result<bool> {
         options.scheduler.context_bytes = eager_core::units::Bytes(options.model.context_memory());
     }
     options.host_cores = arguments.cores;
-    options.workers = arguments.workers;
+    if let Some(workers) = arguments.workers {
+        options.submission = Submission::Workers(workers);
+    }
+    options.device_memory_bytes = arguments.device_memory_mib.map(|mib| mib << 20);
     options.trace = arguments.trace;
     options.journal = arguments.journal.is_some();
     let result = eager_sim::run(&workload.jobs, &options)?;

@@ -4,7 +4,27 @@
 //! want of what contexts took.
 
 use eager_core::PolicyName;
+use eager_core::units::Nanos;
 use eager_gpu_model::Card;
+
+/// When jobs come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Submission {
+    /// All at the start.
+    AllAtOnce,
+    /// So many in progress at once, pulled in order.
+    Workers(u32),
+    /// Each at its own time; jobs without one come at the start.
+    At(Vec<Nanos>),
+}
+
+/// A job whose process is killed at some time, if it runs then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kill {
+    pub at: Nanos,
+    /// Index of the job.
+    pub job: usize,
+}
 
 /// Settings of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,8 +35,14 @@ pub struct SimOptions {
     pub model: eager_gpu_model::Options,
     /// Cores for host phases; a job's host phase takes one.
     pub host_cores: u32,
-    /// Jobs in progress at once, pulled in order; `None`: all are submitted at the start.
-    pub workers: Option<u32>,
+    pub submission: Submission,
+    /// Memory that the ledger may give away on each device, in bytes; `None`: all of it.
+    pub device_memory_bytes: Option<u64>,
+    /// Host memory for the jobs' own copies of what they send and fetch, in bytes; a job that does not fit is submitted
+    /// when it does, in order. `None`: without end.
+    pub host_memory_bytes: Option<u64>,
+    /// Programs that are killed.
+    pub kills: Vec<Kill>,
     /// Keep the line-by-line account of every event and action.
     pub trace: bool,
     /// Keep the journal, as the daemon would write it.
@@ -37,7 +63,10 @@ impl SimOptions {
             scheduler: eager_core::Options { context_bytes, ..eager_core::Options::default() },
             model,
             host_cores: 40,
-            workers: None,
+            submission: Submission::AllAtOnce,
+            device_memory_bytes: None,
+            host_memory_bytes: None,
+            kills: Vec::new(),
             trace: false,
             journal: false,
             audit: true,

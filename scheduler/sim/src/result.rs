@@ -22,6 +22,8 @@ pub enum Outcome {
     OutOfMemory {
         why: String,
     },
+    /// By the simulation itself ([`crate::Kill`]).
+    Killed,
 }
 
 /// One job.

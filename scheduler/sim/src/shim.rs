@@ -39,7 +39,11 @@ impl<'a> World<'a> {
         let client = &mut self.clients[index];
         let free = match client.blocked {
             Blocked::Not => true,
-            Blocked::Host { .. } | Blocked::Context { .. } | Blocked::Operation(_) | Blocked::Ended => false,
+            Blocked::NotSubmitted
+            | Blocked::Host { .. }
+            | Blocked::Context { .. }
+            | Blocked::Operation(_)
+            | Blocked::Ended => false,
             Blocked::Binding { since } => {
                 if client.result.outcome != Outcome::Done {
                     self.end(index)?;
@@ -154,7 +158,7 @@ impl<'a> World<'a> {
     }
 
     fn begin(&mut self, index: usize, request: TaskRequest) -> Result<(), SimError> {
-        let task = self.open_task(index);
+        let task = self.open_task(index, request.requirement);
         let client = &mut self.clients[index];
         client.result.ask.get_or_insert(self.now);
         client.result.requirement_bytes = client.result.requirement_bytes.max(request.requirement.0);
@@ -185,7 +189,30 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Asks for what an allocation needs beyond what the task asked for at its begin; false: it was refused, and the
+    /// program ends.
+    fn make_room(&mut self, index: usize, bytes: u64) -> Result<bool, SimError> {
+        let Some(open) = self.clients[index].open.as_mut() else { return Ok(true) };
+        let beyond = open.take(bytes);
+        if beyond == 0 {
+            return Ok(true);
+        }
+        self.tell(index, |task| Event::TaskExtend { task, bytes: Bytes(beyond) })?;
+        let client = &mut self.clients[index];
+        if client.result.outcome != Outcome::Done {
+            self.end(index)?;
+            return Ok(false);
+        }
+        if let Some(open) = &mut client.open {
+            open.managed |= open.class == Class::Eager;
+        }
+        Ok(true)
+    }
+
     fn alloc(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
+        if !self.make_room(index, bytes)? {
+            return Ok(false);
+        }
         let client = &self.clients[index];
         let (Some(context), Some(open)) = (client.context, &client.open) else { return Ok(true) };
         let kind = if open.managed { AllocKind::Managed } else { AllocKind::Device };
@@ -413,6 +440,22 @@ impl<'a> World<'a> {
         self.operations.retain(|_, owner| *owner != index);
         self.ended += 1;
         self.step(Event::ClientGone { client: id })?;
-        self.worker_free()
+        self.job_ended(index)
+    }
+
+    /// The process is killed: whatever it was at.
+    pub(crate) fn kill(&mut self, index: usize) -> Result<(), SimError> {
+        let client = &mut self.clients[index];
+        if client.blocked == Blocked::Ended {
+            return Ok(());
+        }
+        client.result.outcome = Outcome::Killed;
+        self.cores_wanted.retain(|(waiting, _)| *waiting != index);
+        let on_core = |timer: &(Nanos, Timer)| timer.1 == Timer::HostPhaseEnds(index);
+        self.cores_free += self.timers.iter().filter(|timer| on_core(timer)).count() as u32;
+        self.timers.retain(|timer| !on_core(timer) && timer.1 != Timer::ContextReady(index));
+        self.end(index)?;
+        self.give_cores();
+        Ok(())
     }
 }
