@@ -48,6 +48,7 @@ pub struct Summary {
     pub params: Vec<Use>,
     /// Through addresses that may lead anywhere.
     pub anywhere: Use,
+    kinds: Vec<Param>,
 }
 
 /// The origins of every value of one function.
@@ -138,6 +139,10 @@ impl Origins {
                 held.collect()
             }
             Kind::Call { .. } | Kind::Update { .. } | Kind::Opaque { .. } => BTreeSet::from([Root::Anywhere]),
+            // A number made from an address may become one again.
+            Kind::Arithmetic { left, right, .. } if !same(&[*left, *right], self).is_empty() => {
+                BTreeSet::from([Root::Anywhere])
+            }
             _ => BTreeSet::new(),
         };
         self.add(result, roots.into_iter())
@@ -164,11 +169,7 @@ pub fn summarise(program: &Program) -> Vec<(Summary, Origins)> {
     let mut found: Vec<(Summary, Origins)> = program
         .functions
         .iter()
-        .map(|function| {
-            let none =
-                Summary { params: vec![Use::default(); function.params.len()], anywhere: Use::default() };
-            (none, Origins::trace(function))
-        })
+        .map(|function| (Summary::nothing(function), Origins::trace(function)))
         .collect();
     let callers = callers(program);
     let mut open: Vec<usize> = (0..program.functions.len()).rev().collect();
@@ -205,6 +206,27 @@ fn callers(program: &Program) -> Vec<BTreeSet<usize>> {
 }
 
 impl Summary {
+    fn nothing(function: &Function) -> Self {
+        let params = vec![Use::default(); function.params.len()];
+        Self { params, anywhere: Use::default(), kinds: function.params.clone() }
+    }
+
+    /// What a call does to the buffers that the argument `arg` carries.
+    fn of_argument(&self, index: usize, origins: &Origins, arg: Operand) -> Vec<(Root, Use)> {
+        const ALL: Use = Use { reads: true, writes: true, escapes: true };
+        let used = self.params.get(index).copied().unwrap_or(ALL);
+        let content = origins.carried(arg).filter_map(content_of).map(|root| (root, ALL));
+        let (direct, found) = match self.kinds.get(index) {
+            Some(Param::Pointer) => (used, Use::default()),
+            // The call copies what the argument points to, and addresses in the copy were found in memory.
+            Some(Param::ByValue) => (READ, used),
+            // An address that goes as a number is not followed.
+            Some(Param::Scalar) | None => (ESCAPE, Use::default()),
+        };
+        let direct = origins.carried(arg).map(|root| (root, direct));
+        direct.chain(content).chain([(Root::Anywhere, found)]).collect()
+    }
+
     fn add(&mut self, root: Root, used: Use) -> bool {
         match root {
             Root::Param(param) | Root::Content(param) => {
@@ -257,12 +279,8 @@ fn effects(kind: &Kind, origins: &Origins, found: &[(Summary, Origins)]) -> Vec<
         }
         Kind::Call { callee: Some(callee), args } => {
             let Some((summary, _)) = found.get(callee.index()) else { return vec![(Root::Anywhere, UPDATE)] };
-            let uses = args.iter().enumerate().flat_map(|(index, &arg)| {
-                let used = summary.params.get(index).copied().unwrap_or(Use { escapes: true, ..UPDATE });
-                let content = origins.carried(arg).filter_map(content_of);
-                let content = content.map(move |root| (root, Use { escapes: true, ..UPDATE }));
-                origins.carried(arg).map(move |root| (root, used)).chain(content).collect::<Vec<_>>()
-            });
+            let uses =
+                args.iter().enumerate().flat_map(|(index, &arg)| summary.of_argument(index, origins, arg));
             uses.chain([(Root::Anywhere, summary.anywhere)]).collect()
         }
         Kind::Convert { .. }
