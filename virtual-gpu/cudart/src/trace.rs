@@ -1,5 +1,5 @@
-//! The optional trace: one JSON line per API call, and one per change of the server's ledger, into the file that
-//! `EAGER_VGPU_TRACE` names.
+//! The optional trace: one JSON line per API call, one per change of the server's ledger, and one per kernel that was
+//! run with what it touched, into the file that `EAGER_VGPU_TRACE` names.
 //!
 //! Trap: calls may come before `main` (registration), so the file is opened at the first call and never earlier. A
 //! trace that cannot be written is said once and given up; the program goes on. The line of a call is written when it
@@ -30,6 +30,23 @@ struct Line {
 #[derive(Serialize)]
 struct LedgerLine {
     held_bytes: u64,
+}
+
+/// A kernel that ran; arguments that lead to no allocation are null.
+#[derive(Serialize)]
+struct KernelLine<'k> {
+    kernel: &'k str,
+    arguments: Vec<Option<TouchedArgument>>,
+}
+
+/// The allocation that an argument leads to, in blocks of the touch map. Kernels touch allocations, not arguments: where
+/// two arguments lead to one, both say the same.
+#[derive(Debug, Clone, Serialize)]
+pub struct TouchedArgument {
+    pub address: u64,
+    pub blocks: u64,
+    pub blocks_read: u64,
+    pub blocks_written: u64,
 }
 
 /// A request that changes what the process holds on the server.
@@ -74,6 +91,16 @@ pub fn changed(change: Change, reply: &Reply) {
         (Change::Allocate { .. }, _) => {}
     }
     write(file, &LedgerLine { held_bytes: held.values().map(|(_, bytes)| bytes).sum() });
+}
+
+pub fn is_written() -> bool {
+    FILE.get_or_init(open).is_some()
+}
+
+/// Adds the line of a kernel that has run.
+pub fn kernel(name: &str, arguments: Vec<Option<TouchedArgument>>) {
+    let Some(file) = FILE.get_or_init(open) else { return };
+    write(file, &KernelLine { kernel: name, arguments });
 }
 
 fn write(file: &Mutex<File>, line: &impl Serialize) {

@@ -57,7 +57,12 @@ impl CapturedArgs {
 
     /// Everything in the arguments that may be an address.
     pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        self.places.iter().flat_map(|&(start, bytes)| {
+        self.words_by_argument().flatten()
+    }
+
+    /// The same, argument by argument.
+    pub fn words_by_argument(&self) -> impl Iterator<Item = impl Iterator<Item = u64> + '_> + '_ {
+        self.places.iter().map(|&(start, bytes)| {
             let halves = self.storage[start..].iter().flat_map(|&word| [word as u64, (word >> 64) as u64]);
             halves.take(bytes / size_of::<u64>())
         })

@@ -15,6 +15,7 @@ use super::check::Shape;
 use super::profile::{LaunchSample, Profile};
 use super::registry::CpuKernel;
 use crate::memory::Allocation;
+use crate::trace;
 
 /// Flag of a kernel entry: memory accesses are recorded.
 const RECORDS_TOUCHES: u32 = 1;
@@ -82,7 +83,31 @@ impl Compute {
                 block_bytes: self.blocks().block_bytes,
             });
         }
+        if records && trace::is_written() {
+            self.trace_touches(launch, allocations);
+        }
         Ok(model_op(launch, touched, cost))
+    }
+
+    fn trace_touches(&self, launch: &Launch, allocations: &[Allocation]) {
+        let Some(touch) = &self.touch else { return };
+        let marks: Vec<_> = touch.touched().map(|(index, mark)| (index as u64, mark)).collect();
+        let arguments = launch.args.words_by_argument().map(|mut words| {
+            let allocation = words.find_map(|word| allocation_at(allocations, word))?;
+            let first = (allocation.address - self.arena_base) >> self.touch_shift;
+            let end =
+                (allocation.address + allocation.bytes - self.arena_base).div_ceil(1 << self.touch_shift);
+            let inside = marks.iter().filter(|(index, _)| (first..end).contains(index)).map(|(_, mark)| mark);
+            let (read, written) =
+                (inside.clone().filter(|mark| mark.read), inside.filter(|mark| mark.written));
+            Some(trace::TouchedArgument {
+                address: allocation.address,
+                blocks: end - first,
+                blocks_read: read.count() as u64,
+                blocks_written: written.count() as u64,
+            })
+        });
+        trace::kernel(launch.kernel.name, arguments.collect());
     }
 
     fn prepare_touch_map(&mut self, allocations: &[Allocation]) {
@@ -123,16 +148,16 @@ impl Compute {
 
 /// The allocations that the arguments point into, each once.
 fn pointed_allocations(args: &CapturedArgs, allocations: &[Allocation]) -> Vec<Allocation> {
-    let mut pointed: Vec<Allocation> = args
-        .words()
-        .filter_map(|word| {
-            let before = allocations.partition_point(|allocation| allocation.address <= word);
-            allocations[..before].last().filter(|last| word < last.address + last.bytes).copied()
-        })
-        .collect();
+    let mut pointed: Vec<Allocation> =
+        args.words().filter_map(|word| allocation_at(allocations, word)).collect();
     pointed.sort_by_key(|allocation| allocation.address);
     pointed.dedup();
     pointed
+}
+
+fn allocation_at(allocations: &[Allocation], word: u64) -> Option<Allocation> {
+    let before = allocations.partition_point(|allocation| allocation.address <= word);
+    allocations[..before].last().filter(|last| word < last.address + last.bytes).copied()
 }
 
 fn model_op(launch: &Launch, mut touched: Vec<Touched>, cost: LaunchCost) -> Op {
