@@ -4,6 +4,7 @@
 //! modules: CPU kernels for the virtual GPU, and what kernels do with their arguments ([`device`]). Trap: this code runs inside clang, so a panic must not cross
 //! into it: every entry point catches, and a failure becomes a clang error, which fails the compile.
 
+mod carried;
 mod device;
 mod emit;
 mod host;
