@@ -90,6 +90,18 @@ fn cmake_package_builds_a_target_through_eagercc() {
 }
 
 #[test]
+fn program_without_cuda_needs_no_cuda_library() {
+    if !has_toolchain("plain C") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("tool.c"), "#include <stdio.h>\nint main(void) { puts(\"made\"); }\n")
+        .unwrap();
+    compile(folder.path(), "tool.c -o tool");
+    assert_eq!(run_ok(&mut Command::new(folder.path().join("tool"))), "made\n");
+}
+
+#[test]
 fn nvcc_line_builds_the_same_program() {
     if !has_toolchain("nvcc line") {
         return;
@@ -103,7 +115,7 @@ fn nvcc_line_builds_the_same_program() {
     assert!(symbols(&folder.path().join("sum")).contains("eager_task_begin"));
 }
 
-/// nvcc compiles device code itself, so such a program has no CPU kernels; its host code is instrumented all the same.
+/// nvcc compiles device code itself; eagercc, called for the host code, makes the CPU kernels besides.
 #[test]
 fn nvcc_itself_takes_eagercc_as_its_host_compiler() {
     let nvcc = root().join(".toolchain/cuda-13.0/bin/nvcc");
@@ -118,6 +130,7 @@ fn nvcc_itself_takes_eagercc_as_its_host_compiler() {
     run_ok(Command::new(nvcc).current_dir(folder.path()).args(words).env("NVCC_PREPEND_FLAGS", flags));
     let symbols = symbols(&folder.path().join("sum"));
     assert!(symbols.contains("eager_cudaMalloc") && symbols.contains("eager_cudaLaunchKernel"), "{symbols}");
+    assert_eq!(output_of(&folder.path().join("sum")), SUM);
 }
 
 #[test]
@@ -188,7 +201,12 @@ fn whole_program_is_instrumented_once_by_the_linker() {
         (Some("eager-report"), Some(1)),
         "{report}"
     );
-    assert_eq!(report["units"][0]["kernels"][0]["function"], "number(int*)", "{report}");
+    let unit = &report["units"][0];
+    assert_eq!(unit["kernels"][0]["function"], "number(int*)", "{report}");
+    // Allocated in a function of one file and launched in a function of the other: one task of main.
+    let tasks = unit["tasks"].as_array().expect("tasks");
+    let is_static = |task: &&serde_json::Value| task["placement"] == "static" && task["function"] == "main";
+    assert_eq!(tasks.iter().filter(is_static).count(), 1, "{report}");
 }
 
 #[test]
@@ -283,6 +301,7 @@ fn mistakes_are_one_line_each() {
         ("@nothing.rsp", "eagercc: cannot read response file nothing.rsp: "),
         ("--eager-no-instrumnet a.cu", "did you mean '--eager-no-instrument'?"),
         ("--cuda-path=/nothing -x cuda /dev/null", "eagercc: /nothing is no CUDA tree"),
+        ("--cuda-gpu-arch=sm_70 -x cuda /dev/null", "sm_70: CUDA 13 in "),
         ("--nvcc -dlink a.o", "link with `eagercc --nvcc -rdc=true`"),
         ("a.cu -o", "eagercc: argument to '-o' is missing"),
     ] {

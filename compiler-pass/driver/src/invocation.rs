@@ -83,8 +83,8 @@ pub struct Job {
     pub cuda_words: Vec<OsString>,
     /// `-Rpass=` and its like.
     pub remark_words: Vec<OsString>,
-    /// Whether the user chose a GPU architecture.
-    pub has_gpu_arch: bool,
+    /// The GPU architectures that the user chose.
+    pub gpus: Vec<String>,
     pub side: Side,
     /// `-fgpu-rdc`: device code is linked across files.
     pub rdc: bool,
@@ -186,7 +186,7 @@ impl Reader {
         match language {
             Some(language) => {
                 self.job.link.push(LinkItem::Source(self.job.sources.len()));
-                self.job.sources.push(Source { path, language });
+                self.job.sources.push(Source::new(path, language));
             }
             None if word == "-" => self.leave(PassThroughReason::Language(word)),
             None => self.job.link.push(LinkItem::File(word)),
@@ -205,7 +205,7 @@ impl Reader {
             Use::Compile => job.compile_words.extend(words),
             Use::Cuda => job.cuda_words.extend(words),
             Use::GpuArch => {
-                job.has_gpu_arch = true;
+                job.gpus.extend(value.to_string_lossy().split(',').map(str::to_owned));
                 job.cuda_words.extend(words);
             }
             Use::HostOnly => job.side = Side::Host,

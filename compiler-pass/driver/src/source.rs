@@ -76,9 +76,32 @@ impl Language {
 pub struct Source {
     pub path: PathBuf,
     pub language: Language,
+    /// Of host code that nvcc made: the CUDA source that it comes from.
+    pub device_half: Option<PathBuf>,
 }
 
+/// Ending of the host code that nvcc makes from a CUDA source.
+const NVCC_HOST_CODE: &str = ".cudafe1.cpp";
+
 impl Source {
+    /// A file, as the command line names it.
+    #[must_use]
+    pub fn new(path: PathBuf, language: Language) -> Self {
+        Self { path, language, device_half: None }
+    }
+
+    /// Whether nvcc made this file from a CUDA source.
+    #[must_use]
+    pub fn is_nvcc_host_code(&self) -> bool {
+        self.path.to_string_lossy().ends_with(NVCC_HOST_CODE)
+    }
+
+    /// Takes the CUDA source from the first line of such a file: `# 1 "a.cu"`.
+    pub fn take_origin(&mut self, text: &str) {
+        let name = text.lines().next().and_then(|line| line.strip_prefix("# 1 \"")?.strip_suffix('"'));
+        self.device_half = name.filter(|name| name.ends_with(".cu")).map(PathBuf::from);
+    }
+
     /// The file name without folder and extension.
     #[must_use]
     pub fn stem(&self) -> String {

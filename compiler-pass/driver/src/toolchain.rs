@@ -29,6 +29,9 @@ pub struct Toolchain {
     pub llvm_folder: PathBuf,
 }
 
+/// The oldest GPU that CUDA 13 makes code for (its release notes: Maxwell, Pascal and Volta removed).
+const OLDEST_OF_CUDA_13: u32 = 75;
+
 /// Which part is missing, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolchainError {
@@ -40,6 +43,10 @@ pub enum ToolchainError {
     Cuda,
     #[error("{path} is no CUDA tree (it has no include/cuda_runtime.h): set EAGER_CUDA_PATH or --cuda-path=")]
     CudaNamed { path: String },
+    #[error(
+        "{gpu}: CUDA {major} in {path} makes no code for it: name a CUDA 12.9 tree with --cuda-path= (./setup.sh brings .toolchain/cuda-12.9)"
+    )]
+    GpuTooOld { gpu: String, major: u32, path: String },
     #[error("libeager_pass.so not found beside eagercc: run `cargo build -p eager-pass` or set EAGER_HOME")]
     Plugin,
     #[error("{tool} not found in {folder}: run ./setup.sh or install {package}")]
@@ -111,6 +118,32 @@ impl Toolchain {
         let cuda_includes = Vec::from_iter(Some(cuda.join("include/cccl")).filter(|path| path.is_dir()));
         Ok(Self { clang, cuda, cuda_includes, plugin, shim_folder, llvm_folder })
     }
+}
+
+impl Toolchain {
+    /// Whether the CUDA tree makes code for these GPUs (`sm_NN`); a tree whose version cannot be read is believed to.
+    ///
+    /// # Errors
+    /// Names the first GPU that is too old, before ptxas does in words that do not say why.
+    pub fn check_gpus(&self, gpus: &[String]) -> Result<(), ToolchainError> {
+        let Some(major) = cuda_major(&self.cuda).filter(|&major| major >= 13) else { return Ok(()) };
+        let number = |gpu: &str| gpu.strip_prefix("sm_").and_then(|number| number.parse::<u32>().ok());
+        let is_old = |gpu: &&String| number(gpu).is_some_and(|number| number < OLDEST_OF_CUDA_13);
+        match gpus.iter().find(is_old) {
+            Some(gpu) => {
+                let path = self.cuda.display().to_string();
+                Err(ToolchainError::GpuTooOld { gpu: gpu.clone(), major, path })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// `CUDART_VERSION` of the tree's header, which is 1000 times the major version and more.
+fn cuda_major(tree: &Path) -> Option<u32> {
+    let header = std::fs::read_to_string(tree.join("include/cuda_runtime_api.h")).ok()?;
+    let line = header.lines().find_map(|line| line.strip_prefix("#define CUDART_VERSION"))?;
+    line.trim().parse::<u32>().ok().map(|version| version / 1000)
 }
 
 fn optional(found: Result<PathBuf, ToolchainError>, needed: bool) -> Result<PathBuf, ToolchainError> {

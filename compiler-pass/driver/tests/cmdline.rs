@@ -43,7 +43,10 @@ fn planned(line: &str) -> Result<String, Box<dyn std::error::Error>> {
             let commands = plan::pass_through(&words, &toolchain());
             format!("passed through: {reason:?}\n{}\n", commands.steps[0].shell())
         }
-        Invocation::Run(job) => {
+        Invocation::Run(mut job) => {
+            for source in job.sources.iter_mut().filter(|source| source.is_nvcc_host_code()) {
+                source.take_origin("# 1 \"src/a.cu\"\nint main() {}\n");
+            }
             let notes = job.notes.iter().map(|note| format!("note: {note}\n"));
             let plan = plan::plan(&job, &toolchain(), Path::new("$SCRATCH"));
             notes.chain(plan.steps.iter().map(|step| step.shell() + "\n")).collect()

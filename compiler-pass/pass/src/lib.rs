@@ -1,4 +1,4 @@
-//! The Eager compiler pass: an LLVM 22 plugin that clang runs at the start of its pipeline on every module.
+//! The Eager compiler pass: an LLVM plugin that clang runs at the start of its pipeline on every module.
 //!
 //! Host modules: read IR into facts ([`read`]), decide (crate `eager-tasks`, no LLVM), write IR ([`emit`]). Device
 //! modules: CPU kernels for the virtual GPU, and what kernels do with their arguments ([`device`]). Trap: this code runs inside clang, so a panic must not cross
@@ -23,7 +23,7 @@ use crate::ir::Module;
 use crate::options::{PassOptions, WholeProgram};
 
 /// The LLVM this plugin is built for. Its C++ interface differs from one major version to the next.
-pub const LLVM_MAJOR: u32 = 22;
+pub const LLVM_MAJOR: u32 = llvm_sys::MAJOR;
 
 unsafe extern "C" {
     fn eager_plugin_api_version() -> u32;
@@ -31,7 +31,7 @@ unsafe extern "C" {
     fn eager_emit_error(module: LLVMModuleRef, message: *const c_char);
 }
 
-/// `llvm::PassPluginLibraryInfo` of LLVM 22.
+/// `llvm::PassPluginLibraryInfo`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct PassPluginLibraryInfo {
@@ -39,6 +39,7 @@ pub struct PassPluginLibraryInfo {
     name: *const c_char,
     version: *const c_char,
     register_callbacks: Option<unsafe extern "C" fn(*mut c_void)>,
+    #[cfg(feature = "llvm22")]
     pre_code_gen: *const c_void,
 }
 
@@ -61,12 +62,13 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
         version: concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast(),
         register_callbacks: (!refused)
             .then_some(eager_register_callbacks as unsafe extern "C" fn(*mut c_void)),
+        #[cfg(feature = "llvm22")]
         pre_code_gen: std::ptr::null(),
     }
 }
 
 /// The major version of the LLVM that the process came with: the first one the loader finds. When a compiler of another
-/// version loads this plugin there are two in the process, and the plugin's own calls are bound to LLVM 22 by name.
+/// version loads this plugin there are two in the process, and the plugin's own calls are bound to its own by name.
 fn host_llvm_major() -> u32 {
     type GetVersion = unsafe extern "C" fn(*mut u32, *mut u32, *mut u32);
     // SAFETY: a look-up by a NUL-terminated name in the global scope.
@@ -159,7 +161,8 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if let (WholeProgram::Compile, Some(path)) = (&options.whole_program, &options.kernel_data) {
         changed |= device::kernel_data::keep(module, path).map_err(|error| error.to_string())?;
     }
-    if let Some(path) = options.cpu_kernels.as_ref().filter(|_| device::cpu_kernels::has_device_code(module))
+    if let Some(path) =
+        options.cpu_kernels.as_ref().filter(|path| device::cpu_kernels::has_device_code(module, path))
     {
         device::cpu_kernels::link_in(module, path).map_err(|error| error.to_string())?;
         changed = true;

@@ -16,7 +16,7 @@
 
 using namespace llvm;
 
-static DiagnosticLocation location(Function &function, StringRef file, unsigned line) {
+static const DILocation *find(Function &function, StringRef file, unsigned line) {
   const DILocation *found = nullptr;
   for (Instruction &instruction : instructions(function)) {
     const DILocation *here = instruction.getDebugLoc().get();
@@ -24,8 +24,16 @@ static DiagnosticLocation location(Function &function, StringRef file, unsigned 
         (!found || here->getColumn() < found->getColumn()))
       found = here;
   }
-  if (found)
+  return found;
+}
+
+// The place may lie in another function, which allocates for this one.
+static DiagnosticLocation location(Function &function, StringRef file, unsigned line) {
+  if (const DILocation *found = find(function, file, line))
     return DiagnosticLocation(DebugLoc(found));
+  for (Function &other : *function.getParent())
+    if (const DILocation *found = find(other, file, line))
+      return DiagnosticLocation(DebugLoc(found));
   return DiagnosticLocation(function.getSubprogram());
 }
 
@@ -34,9 +42,11 @@ extern "C" void eager_emit_remark(LLVMModuleRef module, const char *symbol, cons
   Function *function = unwrap(module)->getFunction(symbol);
   if (!function || function->isDeclaration())
     return;
+  LLVMContext &context = function->getContext();
+  if (!context.getLLVMRemarkStreamer() && !context.getDiagHandlerPtr()->isAnyRemarkEnabled("eager"))
+    return;
   DiagnosticLocation place = location(*function, file, line);
   const BasicBlock *region = &function->getEntryBlock();
-  LLVMContext &context = function->getContext();
   if (missed)
     context.diagnose(OptimizationRemarkMissed("eager", name, place, region) << message);
   else

@@ -5,8 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const CLANG: &str = "/usr/lib/llvm-22/bin/clang++";
-const NM: &str = "/usr/lib/llvm-22/bin/llvm-nm";
+const CLANG: &str =
+    if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/clang++" } else { "/usr/lib/llvm-19/bin/clang++" };
+const NM: &str =
+    if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/llvm-nm" } else { "/usr/lib/llvm-19/bin/llvm-nm" };
 
 const SOURCE: &str = r#"
 #include <cuda_runtime.h>

@@ -9,7 +9,8 @@ use std::process::Command;
 
 use eager_kernel_facts::{ArgumentUse, HandOver};
 
-const CLANG: &str = "/usr/lib/llvm-22/bin/clang++";
+const CLANG: &str =
+    if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/clang++" } else { "/usr/lib/llvm-19/bin/clang++" };
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel_facts")

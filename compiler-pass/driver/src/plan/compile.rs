@@ -36,6 +36,9 @@ impl Unit<'_> {
         }
         self.add_side(&mut command, self.job.side);
         self.add_source(&mut command, mode, output);
+        if let Some(cuda_source) = self.source().device_half.as_ref().filter(|_| self.makes_cpu_kernels()) {
+            self.add_nvcc_device_half(plan, &command, cuda_source);
+        }
         plan.run(command);
         if let Some((flag, file, targets)) = dependencies.filter(|_| self.has_two_sides()) {
             let print = if flag == "-MMD" { "-MM" } else { "-M" };
@@ -71,6 +74,14 @@ impl Unit<'_> {
         }
     }
 
+    fn has_device_half(&self) -> bool {
+        self.source().language.is_cuda() || self.source().device_half.is_some()
+    }
+
+    fn makes_cpu_kernels(&self) -> bool {
+        self.has_device_half() && self.job.uses_plugin() && !self.job.settings.no_cpu_kernels
+    }
+
     fn has_two_sides(&self) -> bool {
         self.source().language == Language::Cuda && self.job.side == Side::Both
     }
@@ -95,7 +106,7 @@ impl Unit<'_> {
         if language.is_cuda() {
             words.extend(job.cuda_words.iter().cloned());
             words.push(joined("--cuda-path=", &toolchain.cuda));
-            if !job.has_gpu_arch {
+            if job.gpus.is_empty() {
                 words.push(format!("--cuda-gpu-arch={GPU_ARCH}").into());
             }
             words.push("-Wno-unknown-cuda-version".into());
@@ -131,11 +142,11 @@ impl Unit<'_> {
         } else if job.whole_program {
             command.variables.push((WHOLE_PROGRAM_VARIABLE, "compile".into()));
         }
-        if self.source().language.is_cuda() && !job.settings.no_instrument {
+        if self.has_device_half() && !job.settings.no_instrument {
             let data = scratch.join(format!("{index}-kernels.json"));
             command.variables.push((KERNEL_DATA_VARIABLE, data.into()));
         }
-        if self.source().language.is_cuda() && !job.settings.no_cpu_kernels {
+        if self.makes_cpu_kernels() {
             // Under -fgpu-rdc kernels may call what other files define: the link makes their CPU code.
             let (variable, name) =
                 if job.rdc { (DEVICE_CODE_VARIABLE, "device") } else { (CPU_KERNELS_VARIABLE, "kernels") };

@@ -92,6 +92,8 @@ fn add_libraries(args: &mut Vec<OsString>, job: &Job, toolchain: &Toolchain) {
         }
     };
     args.push(joined("-L", &toolchain.cuda.join("lib")));
+    // A program without CUDA calls, such as a build's own tool, must start without CUDA's libraries.
+    args.push("-Wl,--push-state,--as-needed".into());
     if !job.settings.no_instrument {
         args.push(joined("-L", &toolchain.shim_folder));
         args.push("-leager".into());
@@ -99,7 +101,7 @@ fn add_libraries(args: &mut Vec<OsString>, job: &Job, toolchain: &Toolchain) {
         args.push(joined("-Wl,-rpath,", &toolchain.shim_folder));
     }
     args.extend(runtime.iter().map(OsString::from));
-    args.push("-lm".into());
+    args.extend(["-lm".into(), "-Wl,--pop-state".into()]);
 }
 
 /// The linker merges the bitcode of all objects and runs the plugin on the whole.

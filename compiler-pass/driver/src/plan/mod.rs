@@ -6,6 +6,7 @@
 
 mod compile;
 mod link;
+mod nvcc_host;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub struct CommandLine {
     pub variables: Vec<(&'static str, OsString)>,
     /// A file that its standard output is appended to.
     pub append_to: Option<PathBuf>,
+    /// The plan goes on when it fails.
+    pub may_fail: bool,
 }
 
 impl CommandLine {
@@ -43,7 +46,8 @@ impl CommandLine {
         let words =
             std::iter::once(self.program.as_os_str()).chain(self.args.iter().map(OsString::as_os_str));
         let append = self.append_to.iter().map(|path| format!(">> {}", shell_quoted(path.as_os_str())));
-        variables.chain(words.map(shell_quoted)).chain(append).collect::<Vec<_>>().join(" ")
+        let may_fail = self.may_fail.then(|| "|| true".to_owned());
+        variables.chain(words.map(shell_quoted)).chain(append).chain(may_fail).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -17,8 +17,9 @@ use llvm_sys::linker::LLVMLinkModules2;
 use super::bitcode;
 use crate::ir::Module;
 
-/// Clang's name for what the unit gives to `__cudaRegisterFatBinary`.
+/// Clang's name for what the unit gives to `__cudaRegisterFatBinary`, and nvcc's (`crt/host_runtime.h`).
 const DEVICE_CODE: &str = "__cuda_fatbin_wrapper";
+const DEVICE_CODE_OF_NVCC: &str = "_ZL15__fatDeviceText";
 
 /// Why CPU kernels could not be made or linked.
 #[derive(Debug, thiserror::Error)]
@@ -52,10 +53,11 @@ pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
         .map_err(|source| DeviceError::Write { path: path.display().to_string(), source })
 }
 
-/// Whether the host module carries device code, and so needs CPU kernels.
+/// Whether the host module carries device code, and so needs the CPU kernels in `path`. What nvcc compiled may have none:
+/// clang makes them besides, if it can.
 #[must_use]
-pub fn has_device_code(module: Module<'_>) -> bool {
-    module.global(DEVICE_CODE).is_some()
+pub fn has_device_code(module: Module<'_>, path: &Path) -> bool {
+    module.global(DEVICE_CODE).is_some() || (module.global(DEVICE_CODE_OF_NVCC).is_some() && path.exists())
 }
 
 /// Links the CPU kernels in `path` into the host module.
@@ -92,8 +94,8 @@ pub fn link_in(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
 /// Tells the kernel table which GPU code of the program it stands for. The linker of modules does not: to it, the host
 /// module's internal variable and the kernels' declaration are two things.
 fn name_device_code(module: Module<'_>) {
-    let (Some(declared), Some(device_code)) =
-        (module.global(eager_kernels::DEVICE_CODE_SYMBOL), module.global(DEVICE_CODE))
+    let device_code = module.global(DEVICE_CODE).or_else(|| module.global(DEVICE_CODE_OF_NVCC));
+    let (Some(declared), Some(device_code)) = (module.global(eager_kernels::DEVICE_CODE_SYMBOL), device_code)
     else {
         return;
     };

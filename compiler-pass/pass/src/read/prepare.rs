@@ -11,9 +11,9 @@ use llvm_sys::LLVMAttributeFunctionIndex;
 use llvm_sys::core::*;
 use llvm_sys::error::{LLVMConsumeError, LLVMErrorRef};
 use llvm_sys::prelude::LLVMValueRef;
-use llvm_sys::transforms::pass_builder::{
-    LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions, LLVMRunPassesOnFunction,
-};
+#[cfg(feature = "llvm22")]
+use llvm_sys::transforms::pass_builder::LLVMRunPassesOnFunction;
+use llvm_sys::transforms::pass_builder::{LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions};
 
 use crate::ir::{Block, Module, Value};
 
@@ -24,6 +24,17 @@ unsafe extern "C" {
 /// Mangled names of functions in CUDA's headers that only fill a struct.
 const CONSTRUCTORS: &[&str] =
     &["_ZN4dim3C1E", "_ZN4dim3C2E", "_ZNK4dim3cv", "make_cudaExtent", "make_cudaPitchedPtr", "make_cudaPos"];
+
+// LLVM 19 has no such function; `llvm19.cpp` has it.
+#[cfg(not(feature = "llvm22"))]
+unsafe extern "C" {
+    fn LLVMRunPassesOnFunction(
+        function: LLVMValueRef,
+        passes: *const std::ffi::c_char,
+        machine: llvm_sys::target_machine::LLVMTargetMachineRef,
+        options: llvm_sys::transforms::pass_builder::LLVMPassBuilderOptionsRef,
+    ) -> LLVMErrorRef;
+}
 
 const PASSES: &CStr = c"sroa,early-cse";
 const OPTNONE: &CStr = c"optnone";

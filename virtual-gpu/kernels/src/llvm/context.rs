@@ -9,6 +9,9 @@ use std::rc::Rc;
 
 use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
 use llvm_sys::core::*;
+#[cfg(not(feature = "llvm22"))]
+use llvm_sys::ir_reader::LLVMParseIRInContext;
+#[cfg(feature = "llvm22")]
 use llvm_sys::ir_reader::LLVMParseIRInContext2;
 use llvm_sys::prelude::*;
 
@@ -60,8 +63,15 @@ impl Context {
     pub fn parse_text(&self, text: &str) -> Result<Module, String> {
         let buffer = Self::buffer(text.as_bytes());
         let (mut module, mut message) = (null_mut(), null_mut());
-        let failed = llvm!(LLVMParseIRInContext2(self.raw, buffer, &mut module, &mut message));
-        llvm!(LLVMDisposeMemoryBuffer(buffer));
+        #[cfg(feature = "llvm22")]
+        let failed = {
+            let failed = llvm!(LLVMParseIRInContext2(self.raw, buffer, &mut module, &mut message));
+            llvm!(LLVMDisposeMemoryBuffer(buffer));
+            failed
+        };
+        // The older function takes the buffer.
+        #[cfg(not(feature = "llvm22"))]
+        let failed = llvm!(LLVMParseIRInContext(self.raw, buffer, &mut module, &mut message));
         if failed == 0 { Ok(Module { raw: module }) } else { Err(take_message(message)) }
     }
 

@@ -1,0 +1,51 @@
+//! `eagercc` as nvcc's host compiler: nvcc hands over C++ made from a CUDA source, and compiles the device half itself.
+//!
+//! So that the program also runs on the virtual GPU, clang compiles the device half of the same source besides, for the
+//! CPU kernels alone. Trap: clang may refuse what nvcc takes; then there are no CPU kernels, and the build goes on.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::compile::Unit;
+use super::{CommandLine, GPU_ARCH, Plan, joined};
+
+/// The macro by which nvcc tells its host compiler the GPU architecture, times ten.
+const ARCHITECTURE: &str = "-D__CUDA_ARCH__=";
+/// Beginnings of the words that belong to nvcc's compile and would disturb clang's.
+const NVCC_ONLY: [&str; 2] = ["-D__CUDA_ARCH", "-DCUDA_DOUBLE_MATH_FUNCTIONS"];
+
+impl Unit<'_> {
+    /// The device half of `cuda_source`, into the files that `host` reads.
+    pub fn add_nvcc_device_half(&self, plan: &mut Plan, host: &CommandLine, cuda_source: &Path) {
+        let words = &self.job.compile_words;
+        let is_nvcc_only =
+            |word: &&OsString| NVCC_ONLY.iter().any(|start| word.to_string_lossy().starts_with(start));
+        let mut args: Vec<OsString> = words.iter().filter(|word| !is_nvcc_only(word)).cloned().collect();
+        let gpu = words.iter().find_map(|word| {
+            let number: u32 = word.to_str()?.strip_prefix(ARCHITECTURE)?.parse().ok()?;
+            Some(format!("sm_{}", number / 10))
+        });
+        let gpu = gpu.unwrap_or_else(|| GPU_ARCH.to_owned());
+        args.extend([
+            joined("--cuda-path=", &self.toolchain.cuda),
+            format!("--cuda-gpu-arch={gpu}").into(),
+            "-Wno-unknown-cuda-version".into(),
+            joined("-fpass-plugin=", &self.toolchain.plugin),
+            "-Rpass-analysis=eager-places".into(),
+            "--cuda-device-only".into(),
+            "-x".into(),
+            "cuda".into(),
+            cuda_source.into(),
+            "-S".into(),
+            "-o".into(),
+            self.scratch.join(format!("{}-device.s", self.index)).into(),
+        ]);
+        plan.run(CommandLine {
+            program: self.toolchain.clang.clone(),
+            args,
+            variables: host.variables.clone(),
+            may_fail: true,
+            ..CommandLine::default()
+        });
+    }
+}
