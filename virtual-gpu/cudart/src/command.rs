@@ -6,6 +6,7 @@
 use core::cell::Cell;
 use core::ffi::c_void;
 
+use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::Op;
 
 use crate::kernel::Launch;
@@ -132,7 +133,10 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
         let mut profile = runtime.profile.as_ref().map(|profile| profile.lock());
         compute.run(launch, &allocations, profile.as_deref_mut()).map_err(|failure| {
             say(format_args!("kernel {}: {failure}", launch.kernel.name));
-            Code::cudaErrorLaunchFailure
+            match failure {
+                LaunchFailure::Fault(Fault::Address(_) | Fault::NoAddress) => Code::cudaErrorIllegalAddress,
+                LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
+            }
         })?
     };
     runtime.run_op(launch.device, op)

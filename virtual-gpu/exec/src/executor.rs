@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex};
 
 use crate::abi::{KernelEntry, dynamic_shared_offset};
-use crate::fault::{self, Running};
+use crate::fault::{self, Fault, Running};
 use crate::touch::TouchMap;
 use crate::worker::{Grid, TrapUnwind, Worker};
 
@@ -56,6 +56,9 @@ pub enum LaunchFailure {
     /// Some thread executed `__trap()` or failed an `assert`; blocks that had not started were not run.
     #[error("a kernel thread executed a trap or failed an assertion")]
     Trap,
+    /// Some thread made the processor fault; as for a trap.
+    #[error("{0}")]
+    Fault(Fault),
 }
 
 /// A grid being run; shared by the workers that take blocks from it.
@@ -69,6 +72,8 @@ struct Job {
     touch: Option<*const TouchMap>,
     next_block: AtomicU64,
     trapped: AtomicBool,
+    /// The first of them.
+    fault: Mutex<Option<Fault>>,
     /// What a worker unwound with that was no trap: passed on to the launching thread, for a pool thread that died
     /// would leave it waiting.
     defect: Mutex<Option<Box<dyn Any + Send>>>,
@@ -100,6 +105,7 @@ impl Job {
             touch: launch.touch.map(std::ptr::from_ref),
             next_block: AtomicU64::new(0),
             trapped: AtomicBool::new(false),
+            fault: Mutex::new(None),
             defect: Mutex::new(None),
             cost: Default::default(),
         }
@@ -113,10 +119,17 @@ impl Job {
         let running = Running::start(self.kernel);
         let run = catch_unwind(AssertUnwindSafe(|| self.run_portions(worker)));
         drop(running);
-        if let Err(payload) = run {
-            self.trapped.store(true, Relaxed);
-            if !payload.is::<TrapUnwind>() {
-                *self.defect.lock() = Some(payload);
+        match run {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => {
+                self.trapped.store(true, Relaxed);
+                self.fault.lock().get_or_insert(fault);
+            }
+            Err(payload) => {
+                self.trapped.store(true, Relaxed);
+                if !payload.is::<TrapUnwind>() {
+                    *self.defect.lock() = Some(payload);
+                }
             }
         }
         for (sum, counted) in self.cost.iter().zip(worker.counters()) {
@@ -127,7 +140,7 @@ impl Job {
         }
     }
 
-    fn run_portions(&self, worker: &mut Worker) {
+    fn run_portions(&self, worker: &mut Worker) -> Result<(), Fault> {
         while !self.trapped.load(Relaxed) {
             let first = self.next_block.fetch_add(self.portion, Relaxed);
             if first >= self.blocks {
@@ -135,14 +148,18 @@ impl Job {
             }
             for index in first..self.blocks.min(first + self.portion) {
                 // SAFETY: `work` prepared the worker for this grid; the arguments are the launch's, which is still waiting.
-                unsafe { worker.run(&self.grid, index, &self.args) };
+                unsafe { worker.run(&self.grid, index, &self.args)? };
             }
         }
+        Ok(())
     }
 
     fn outcome(&self) -> Result<LaunchCost, LaunchFailure> {
         if let Some(payload) = self.defect.lock().take() {
             resume_unwind(payload);
+        }
+        if let Some(fault) = *self.fault.lock() {
+            return Err(LaunchFailure::Fault(fault));
         }
         if self.trapped.load(Relaxed) {
             return Err(LaunchFailure::Trap);
@@ -188,7 +205,7 @@ impl std::fmt::Debug for Executor {
 
 impl Executor {
     /// `workers` threads run blocks, the caller's included; 1 starts no thread at all. The first executor of a process
-    /// installs a handler that names the kernel when it ends the process by a fault, unless the program has its own.
+    /// installs a handler for faults of kernels, unless the program has its own.
     ///
     /// # Errors
     /// The system refuses a thread.
@@ -215,7 +232,7 @@ impl Executor {
     /// Runs all blocks of `launch` and returns when the last has ended.
     ///
     /// # Errors
-    /// [`LaunchFailure::Trap`] if the kernel gave up; memory it wrote until then stays written.
+    /// The kernel gave up or faulted; memory it wrote until then stays written.
     ///
     /// # Safety
     /// `entry` comes from a kernel table of this ABI version; `args` holds one pointer for each of its parameters, to a

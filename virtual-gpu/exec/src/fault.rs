@@ -1,17 +1,21 @@
-//! One line on standard error that names the kernel when it makes the process die of a memory or arithmetic fault.
+//! A kernel that makes the processor fault: its launch ends with an error, as on a GPU, and the process goes on.
 //!
-//! A GPU reports an illegal address as an error code; here it is a signal, whose default action says nothing. Trap: the
-//! handler only speaks and then lets the default action happen. It is never installed over a handler of the program's,
-//! and a program that installs one later replaces it. Everything in the handler must be async-signal-safe
-//! (signal-safety(7)), so what it reads are atomics and what it writes goes through `write`.
+//! The handler sends the thread back to where the block was called ([`crate::leave`]). Where it cannot, because the fault
+//! happened inside one of our own functions that the kernel called, it names the kernel in one line and lets the default
+//! action happen. Trap: it is never installed over a handler of the program's, and a program that installs one later
+//! replaces it. Everything in it must be async-signal-safe (signal-safety(7)), so what it reads are atomics and what it
+//! writes goes through `write`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Threads beyond this many that run kernels at one time go unnamed.
+use crate::abi::{BlockContext, BlockFn};
+use crate::leave::{eager_vgpu_call_block, leave_block};
+
+/// Threads beyond this many that run kernels at one time are not caught.
 const SLOT_COUNT: usize = 128;
 /// Enough for the registers of every x86-64 processor (AMX: 11 KiB) and the handler's own frames.
 const ALTERNATE_STACK_BYTES: usize = 64 << 10;
@@ -21,10 +25,96 @@ const SIGNALS: [c_int; 3] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE];
 struct Slot {
     thread: AtomicI32,
     kernel: AtomicPtr<c_char>,
+    /// Stack pointer to go back to; 0 while the thread is not in a kernel's own code.
+    stack: AtomicU64,
+    /// What the handler saw: signal, its code, address.
+    seen: [AtomicU64; 3],
 }
 
-static SLOTS: [Slot; SLOT_COUNT] =
-    [const { Slot { thread: AtomicI32::new(0), kernel: AtomicPtr::new(null_mut()) } }; SLOT_COUNT];
+impl Slot {
+    const fn free() -> Slot {
+        Slot {
+            thread: AtomicI32::new(0),
+            kernel: AtomicPtr::new(null_mut()),
+            stack: AtomicU64::new(0),
+            seen: [const { AtomicU64::new(0) }; 3],
+        }
+    }
+}
+
+static SLOTS: [Slot; SLOT_COUNT] = [const { Slot::free() }; SLOT_COUNT];
+
+thread_local! {
+    /// The slot of this thread's kernel.
+    static OWN: Cell<Option<&'static Slot>> = const { Cell::new(None) };
+}
+
+/// What a kernel did that no memory or processor lets it do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("it used address {0:#x}, which is no memory it may use")]
+    Address(u64),
+    /// One that is not even an address, so that the processor does not say which.
+    #[error("it used an address that no memory can have")]
+    NoAddress,
+    #[error("it divided an integer by zero, which a GPU would not report")]
+    Division,
+}
+
+impl Fault {
+    fn seen(slot: &Slot) -> Fault {
+        let [signal, code, address] = [0, 1, 2].map(|index| slot.seen[index].load(SeqCst));
+        if signal == libc::SIGFPE as u64 {
+            Fault::Division
+        } else if code == libc::SI_KERNEL as u64 {
+            Fault::NoAddress
+        } else {
+            Fault::Address(address)
+        }
+    }
+}
+
+/// Runs one block on this thread, which must have a [`Running`].
+///
+/// # Errors
+/// The kernel faulted; the block was left where it was.
+///
+/// # Safety
+/// As for calling `run` with these arguments.
+pub(crate) unsafe fn run_block(
+    run: BlockFn,
+    context: *mut BlockContext,
+    args: *const *const c_void,
+) -> Result<(), Fault> {
+    let Some(slot) = OWN.get() else {
+        // SAFETY: the caller's promise.
+        unsafe { run(context, args) };
+        return Ok(());
+    };
+    // SAFETY: the caller's promise; the slot is this thread's own until its `Running` is dropped.
+    let left = unsafe { eager_vgpu_call_block(run, context, args, slot.stack.as_ptr()) };
+    slot.stack.store(0, SeqCst);
+    if left == 0 { Ok(()) } else { Err(Fault::seen(slot)) }
+}
+
+/// Held by functions of ours while a kernel calls them: their frames must not be left by the handler.
+pub(crate) struct InHelper {
+    stack: u64,
+}
+
+impl InHelper {
+    pub fn enter() -> InHelper {
+        InHelper { stack: OWN.get().map_or(0, |slot| slot.stack.swap(0, SeqCst)) }
+    }
+}
+
+impl Drop for InHelper {
+    fn drop(&mut self) {
+        if let Some(slot) = OWN.get() {
+            slot.stack.store(self.stack, SeqCst);
+        }
+    }
+}
 
 fn this_thread() -> i32 {
     // SAFETY: a system call without arguments that cannot fail; thread ids fit 22 bits.
@@ -46,13 +136,16 @@ impl Running {
         if let Some(slot) = slot {
             slot.kernel.store(kernel.cast_mut(), SeqCst);
         }
+        OWN.set(slot);
         Running { slot }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        OWN.set(None);
         if let Some(slot) = self.slot {
+            slot.stack.store(0, SeqCst);
             slot.kernel.store(null_mut(), SeqCst);
             slot.thread.store(0, SeqCst);
         }
@@ -120,34 +213,23 @@ fn install_for(signal: c_int) {
     }
 }
 
-extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the system passes valid information; `si_addr` is there for the signals handled. Positive codes are the
     // processor's, others come from `kill`.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as u64) };
     let thread = this_thread();
-    let kernel = SLOTS
-        .iter()
-        .find(|slot| slot.thread.load(SeqCst) == thread)
-        .map(|slot| slot.kernel.load(SeqCst))
-        .filter(|kernel| code > 0 && !kernel.is_null());
-    if let Some(kernel) = kernel {
-        // SAFETY: the name is a constant of the program, valid while its kernel runs, as it does in this very thread.
-        let name = unsafe { CStr::from_ptr(kernel) };
-        let mut line = Line::new();
-        line.add(b"eager virtual GPU: kernel ");
-        line.add(name.to_bytes());
-        if signal == libc::SIGFPE {
-            line.add(b" divided an integer by zero; the process ends here, a GPU would go on\n");
-        } else if code == libc::SI_KERNEL {
-            line.add(b" used an address that no memory can have; the process ends here, a GPU would report an error\n");
-        } else {
-            line.add(b" used address 0x");
-            line.add_hexadecimal(address);
-            line.add(
-                b", which is no memory it may use; the process ends here, a GPU would report an error\n",
-            );
+    let own = |slot: &&Slot| slot.thread.load(SeqCst) == thread && !slot.kernel.load(SeqCst).is_null();
+    if let Some(slot) = SLOTS.iter().find(own).filter(|_| code > 0) {
+        let stack = slot.stack.swap(0, SeqCst);
+        if stack != 0 {
+            let seen = [signal as u64, code as u64, address];
+            slot.seen.iter().zip(seen).for_each(|(place, value)| place.store(value, SeqCst));
+            // SAFETY: the stack pointer is set only while this thread is in code that `run_block` called, and not in
+            // functions of ours below it; the context is this signal's.
+            unsafe { leave_block(context, stack) };
+            return;
         }
-        line.write();
+        name_in_one_line(slot, signal, code, address);
     }
     // SAFETY: both are async-signal-safe. A fault happens again on return and meets the default action; a signal that
     // somebody sent does not, so it is raised again.
@@ -157,6 +239,26 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _context: *mut
             libc::raise(signal);
         }
     }
+}
+
+/// The thread cannot go on: it is in a function of ours that the kernel called with nonsense.
+fn name_in_one_line(slot: &Slot, signal: c_int, code: c_int, address: u64) {
+    // SAFETY: the name is a constant of the program, valid while its kernel runs, as it does in this very thread.
+    let name = unsafe { CStr::from_ptr(slot.kernel.load(SeqCst)) };
+    let mut line = Line::new();
+    line.add(b"eager virtual GPU: kernel ");
+    line.add(name.to_bytes());
+    if signal == libc::SIGFPE {
+        line.add(b" divided an integer by zero");
+    } else if code == libc::SI_KERNEL {
+        line.add(b" used an address that no memory can have");
+    } else {
+        line.add(b" used address 0x");
+        line.add_hexadecimal(address);
+        line.add(b", which is no memory it may use");
+    }
+    line.add(b", in a call such as printf; the process ends here\n");
+    line.write();
 }
 
 /// A line put together without allocating; what does not fit is cut.

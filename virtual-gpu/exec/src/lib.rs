@@ -7,9 +7,11 @@
 pub mod abi;
 mod executor;
 mod fault;
+mod leave;
 mod printf;
 mod touch;
 mod worker;
 
 pub use executor::{Executor, Launch, LaunchCost, LaunchFailure};
+pub use fault::Fault;
 pub use touch::{Touch, TouchMap};

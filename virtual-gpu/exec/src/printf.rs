@@ -5,9 +5,12 @@
 
 use core::ffi::{CStr, c_char, c_void};
 
+use crate::fault::InHelper;
+
 /// Formats into the C library's standard output, so that the text keeps its place among the program's own `printf`s.
 /// Returns the number of conversions, as CUDA's does, or -1 for a format it cannot read.
 pub(crate) unsafe extern "C" fn device_vprintf(format: *const c_char, args: *const c_void) -> i32 {
+    let _helper = InHelper::enter();
     // SAFETY: a kernel passes a NUL-terminated format and the buffer that clang packed for exactly this format.
     let formatted = unsafe { format_packed(CStr::from_ptr(format).to_bytes(), args.cast()) };
     let Some((text, conversions)) = formatted else { return -1 };

@@ -8,6 +8,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use crate::abi::{BlockContext, BlockFn, Helpers};
+use crate::fault::{self, Fault, InHelper};
 use crate::printf::device_vprintf;
 use crate::touch::TouchMap;
 
@@ -86,15 +87,18 @@ impl Worker {
 
     /// Runs the block of linear index `index` (x fastest).
     ///
+    /// # Errors
+    /// The kernel faulted.
+    ///
     /// # Safety
     /// `prepare` was called for this grid, and `args` are arguments of its kernel whose pointees live until the return.
-    pub unsafe fn run(&mut self, grid: &Grid, index: u64, args: &[*const c_void]) {
+    pub unsafe fn run(&mut self, grid: &Grid, index: u64, args: &[*const c_void]) -> Result<(), Fault> {
         let (x, y) = (u64::from(grid.grid[0]), u64::from(grid.grid[1]));
         self.context.block_idx = [(index % x) as u32, (index / x % y) as u32, (index / (x * y)) as u32];
         let context = (&raw mut *self).cast::<BlockContext>();
         // SAFETY: the context is this worker's first field (`repr(C)`) and the pointer may be used for the whole worker,
         // as `grow_scratch` does; buffers are as large as `prepare` made them; `args` are the caller's promise.
-        unsafe { (grid.run_block)(context, args.as_ptr()) }
+        unsafe { fault::run_block(grid.run_block, context, args.as_ptr()) }
     }
 
     /// Bytes of global memory asked for, and operations in single and double precision, since `prepare`.
@@ -111,6 +115,7 @@ unsafe extern "C" fn grow_scratch(context: *mut BlockContext, bytes: u64) -> *mu
     // SAFETY: kernels pass on the context that `Worker::run` gave them, whose pointer covers the whole worker; the worker
     // is borrowed by that call alone and it does not touch its fields until the kernel returns.
     let worker = unsafe { &mut *context.cast::<Worker>() };
+    let _helper = InHelper::enter();
     worker.scratch.ensure(usize::try_from(bytes).expect("frames fit the address space"));
     worker.context.scratch = worker.scratch.as_ptr();
     worker.context.scratch_bytes = worker.scratch.bytes() as u64;
@@ -118,6 +123,8 @@ unsafe extern "C" fn grow_scratch(context: *mut BlockContext, bytes: u64) -> *mu
 }
 
 unsafe extern "C-unwind" fn trap(_context: *mut BlockContext) -> ! {
+    // Never left again by the handler: what unwinds now is Rust's.
+    std::mem::forget(InHelper::enter());
     // Not `panic!`: a kernel's trap is the program's business and must not print a Rust panic message.
     std::panic::resume_unwind(Box::new(TrapUnwind))
 }
