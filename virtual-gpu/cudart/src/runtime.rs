@@ -20,7 +20,7 @@ use crate::config::{Config, Devices};
 use crate::event::Event;
 use crate::graph::{self, Graphs};
 use crate::kernel::{Compute, Profile, variable_at};
-use crate::memory::{Allocation, Arena, Kind, Pools, Table};
+use crate::memory::{Allocation, Arena, Array, Kind, Pools, Table};
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
@@ -51,6 +51,8 @@ pub struct Runtime {
     /// Devices on which the process has a context.
     contexts: Mutex<BTreeSet<u32>>,
     pub pools: Mutex<Pools>,
+    /// By handle.
+    pub arrays: Mutex<BTreeMap<u64, Array>>,
     pub events: Mutex<BTreeMap<u64, Event>>,
     pub graphs: Mutex<Graphs>,
     pub streams: Mutex<Streams>,
@@ -121,6 +123,7 @@ impl Runtime {
             devices,
             contexts: Mutex::default(),
             pools: Mutex::default(),
+            arrays: Mutex::default(),
             events: Mutex::default(),
             graphs: Mutex::default(),
             streams: Mutex::new(Streams::new()),
@@ -188,6 +191,7 @@ impl Runtime {
             self.call(Request::CloseContext { device })?;
         }
         self.pools.lock().forget_device(device);
+        self.arrays.lock().retain(|_, array| array.device != device);
         let mut memory = self.memory.lock();
         let gone: Vec<Allocation> = memory.table.iter().filter(|a| a.device == device).copied().collect();
         for allocation in gone {

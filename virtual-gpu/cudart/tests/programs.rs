@@ -5,7 +5,7 @@ mod common;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::sync::OnceLock;
 
 use eager_gpu_model::{Options, parse_cards};
@@ -51,6 +51,12 @@ fn pitched_memory_is_counted_with_its_gaps_and_copied_without_them() {
 fn blocks_in_three_dimensions_are_copied_and_filled() {
     let Some(built) = built() else { return };
     run(built, "blocks", &[]);
+}
+
+#[test]
+fn arrays_are_memory_and_textures_are_refused() {
+    let Some(built) = built() else { return };
+    run(built, "arrays", &[]);
 }
 
 #[test]
@@ -180,13 +186,17 @@ fn bad_launches_are_refused_and_a_trap_is_sticky() {
 }
 
 #[test]
-fn a_kernel_that_faults_is_named_and_the_default_action_follows() {
+fn a_kernel_that_faults_is_named_and_its_device_is_lost_but_not_the_process() {
     let Some(built) = built() else { return };
-    let Output { status, stderr, .. } = command(built, "wild", &[]).output().unwrap();
-    let stderr = String::from_utf8(stderr).unwrap();
-    assert_eq!(status.signal(), Some(SIGSEGV), "{status}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert!(stderr.starts_with("eager virtual GPU: kernel _Z4wildv used address 0x1230, "), "{stderr}");
+    for (scenario, expected) in [
+        ("wild", "kernel _Z4wildv: it used address 0x1230, which is no memory it may use"),
+        ("division", "kernel _Z6dividev: it divided an integer by zero"),
+        ("overflow", "kernel _Z4deepv: it used address 0x"),
+    ] {
+        let (_, stderr) = run(built, scenario, &[]);
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.starts_with(&format!("eager virtual GPU: {expected}")), "{stderr}");
+    }
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Copies of blocks in three dimensions, described by a structure.
 //!
-//! Trap: positions and widths count bytes in pitched memory. A structure of all zeros but one end is the usual mistake
-//! and is refused.
+//! Trap: positions count bytes in pitched memory and elements in an array; the width counts elements as soon as an array
+//! takes part.
 
 use core::ffi::{c_int, c_void};
 
 use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr, cudaPos};
 
+use super::array::{ArrayHandle, known_array};
 use super::copy::{Return, submit_copy};
 use super::device::known_device;
 use super::{open, stream_key};
 use crate::ffi::In;
+use crate::memory::Array;
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 use crate::stream::default_stream;
@@ -41,7 +43,7 @@ pub struct Memcpy3DPeerParms {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct Object {
-    array: *mut c_void,
+    array: ArrayHandle,
     position: cudaPos,
     pitched: cudaPitchedPtr,
 }
@@ -49,36 +51,60 @@ struct Object {
 const _: () = assert!(size_of::<Memcpy3DParms>() == 160 && size_of::<Memcpy3DPeerParms>() == 168);
 
 impl Object {
-    fn region(&self, extent: Extent) -> Result<Region, Code> {
+    /// The array, if it is one; exactly one of array and pointer is given.
+    fn array(&self, runtime: &Runtime) -> Result<Option<Array>, Code> {
+        match (self.array, self.pitched.ptr.is_null()) {
+            (0, false) => Ok(None),
+            (array, true) if array != 0 => known_array(runtime, array).map(Some),
+            _ => Err(Code::cudaErrorInvalidValue),
+        }
+    }
+
+    fn region(&self, array: Option<&Array>, extent: Extent) -> Result<Region, Code> {
         let invalid = Code::cudaErrorInvalidValue;
-        if !self.array.is_null() || self.pitched.ptr.is_null() {
-            return Err(invalid);
+        let [x, y, z] = [self.position.x, self.position.y, self.position.z].map(|steps| steps as u64);
+        if let Some(array) = array {
+            let x = x.checked_mul(array.element_bytes).ok_or(invalid)?;
+            return array.region([x, y, z], extent).ok_or(invalid);
         }
         let (pitch, rows) = (self.pitched.pitch as u64, self.pitched.ysize as u64);
         if extent.width > pitch {
             return Err(Code::cudaErrorInvalidPitchValue);
         }
         let slice = pitch.checked_mul(rows).ok_or(invalid)?;
-        let cudaPos { x, y, z } = self.position;
-        let offset = [(x as u64, 1), (y as u64, pitch), (z as u64, slice)].into_iter();
-        let address = offset
+        let steps = [(x, 1), (y, pitch), (z, slice)].into_iter();
+        let address = steps
             .map(|(steps, bytes)| steps.checked_mul(bytes))
             .try_fold(self.pitched.ptr as u64, |address, step| address.checked_add(step?));
         Ok(Region { address: address.ok_or(invalid)?, pitch, slice })
     }
 }
 
-fn block(to: &Object, from: &Object, extent: cudaExtent, direction: Direction) -> Result<Copy, Code> {
-    let extent =
-        Extent { width: extent.width as u64, height: extent.height as u64, depth: extent.depth as u64 };
-    Ok(Copy { to: to.region(extent)?, from: from.region(extent)?, extent, direction })
+fn block(
+    runtime: &Runtime,
+    to: &Object,
+    from: &Object,
+    extent: cudaExtent,
+    direction: Direction,
+) -> Result<Copy, Code> {
+    let invalid = Code::cudaErrorInvalidValue;
+    let (to_array, from_array) = (to.array(runtime)?, from.array(runtime)?);
+    let element_bytes = match (&to_array, &from_array) {
+        (Some(to), Some(from)) if to.element_bytes != from.element_bytes => return Err(invalid),
+        (Some(array), _) | (None, Some(array)) => array.element_bytes,
+        (None, None) => 1,
+    };
+    let width = (extent.width as u64).checked_mul(element_bytes).ok_or(invalid)?;
+    let extent = Extent { width, height: extent.height as u64, depth: extent.depth as u64 };
+    let to = to.region(to_array.as_ref(), extent)?;
+    Ok(Copy { to, from: from.region(from_array.as_ref(), extent)?, extent, direction })
 }
 
 impl Memcpy3DParms {
     /// # Errors
     /// `cudaErrorInvalidValue`, `cudaErrorInvalidPitchValue`, `cudaErrorInvalidMemcpyDirection`.
-    pub fn copy(&self, _runtime: &Runtime) -> Result<Copy, Code> {
-        block(&self.to, &self.from, self.extent, Direction::new(self.kind)?)
+    pub fn copy(&self, runtime: &Runtime) -> Result<Copy, Code> {
+        block(runtime, &self.to, &self.from, self.extent, Direction::new(self.kind)?)
     }
 }
 
@@ -102,7 +128,7 @@ fn peer_copy(runtime: &Runtime, parms: In<Memcpy3DPeerParms>) -> Result<Copy, Co
     let parms = parms.get()?;
     known_device(runtime, parms.to_device)?;
     known_device(runtime, parms.from_device)?;
-    block(&parms.to, &parms.from, parms.extent, Direction::Default)
+    block(runtime, &parms.to, &parms.from, parms.extent, Direction::Default)
 }
 
 #[unsafe(no_mangle)]

@@ -8,6 +8,7 @@
     allow(non_snake_case, reason = "CUDA 13's names of calls that CUDA 12 exports under another")
 )]
 
+mod array;
 mod capture;
 mod copy;
 mod copy3d;

@@ -14,7 +14,7 @@ use super::launch::LaunchConfig;
 use super::major12;
 use super::managed::MemLocation;
 use super::{
-    capture, copy, copy3d, edge_data, event, fill, graph_exec, launch, managed, pool, stream, symbol,
+    array, capture, copy, copy3d, edge_data, event, fill, graph_exec, launch, managed, pool, stream, symbol,
 };
 use crate::ffi::{In, KernelArgs, Out};
 use crate::status::Code;
@@ -73,6 +73,24 @@ second_names! {
     #[cfg(cuda_12)]
     cudaMemPrefetchAsync_ptsz = major12::cudaMemPrefetchAsync:
         (pointer: ConstPtr, bytes: usize, device: c_int, stream: Stream);
+    cudaMemcpy2DToArray_ptds = array::cudaMemcpy2DToArray:
+        (array: u64, x: usize, y: usize, from: ConstPtr, pitch: usize, width: usize, height: usize, kind: u32);
+    cudaMemcpy2DToArrayAsync_ptsz = array::cudaMemcpy2DToArrayAsync:
+        (array: u64, x: usize, y: usize, from: ConstPtr, pitch: usize, width: usize, height: usize, kind: u32,
+         stream: Stream);
+    cudaMemcpy2DFromArray_ptds = array::cudaMemcpy2DFromArray:
+        (to: Ptr, pitch: usize, array: u64, x: usize, y: usize, width: usize, height: usize, kind: u32);
+    cudaMemcpy2DFromArrayAsync_ptsz = array::cudaMemcpy2DFromArrayAsync:
+        (to: Ptr, pitch: usize, array: u64, x: usize, y: usize, width: usize, height: usize, kind: u32,
+         stream: Stream);
+    cudaMemcpy2DArrayToArray_ptds = array::cudaMemcpy2DArrayToArray:
+        (to: u64, to_x: usize, to_y: usize, from: u64, from_x: usize, from_y: usize, width: usize, height: usize,
+         kind: u32);
+    cudaMemcpyToArray_ptds = array::cudaMemcpyToArray:
+        (array: u64, x: usize, y: usize, from: ConstPtr, bytes: usize, kind: u32);
+    cudaMemcpyFromArray_ptds = array::cudaMemcpyFromArray:
+        (to: Ptr, array: u64, x: usize, y: usize, bytes: usize, kind: u32);
+
     cudaMallocAsync_ptsz = pool::cudaMallocAsync: (pointer: Out<Ptr>, bytes: usize, stream: Stream);
     cudaMallocFromPoolAsync_ptsz = pool::cudaMallocFromPoolAsync:
         (pointer: Out<Ptr>, bytes: usize, pool: Ptr, stream: Stream);

@@ -4,10 +4,12 @@
 //! Trap: whether an allocation *fits* is the server's decision; this module only finds addresses for it.
 
 mod arena;
+mod array;
 mod pool;
 mod ranges;
 mod table;
 
 pub use arena::Arena;
+pub use array::{Array, ChannelDesc};
 pub use pool::{Pool, PoolKey, Pools, Reuse, Reused};
 pub use table::{Allocation, Kind, Table};

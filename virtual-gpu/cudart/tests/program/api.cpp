@@ -259,10 +259,28 @@ SCENARIO(take, "take") {
     cudaDeviceSynchronize();  // Must not repeat a complaint.
 }
 
-static void run_wild() {
-    OK(cudaLaunchKernel(&wild_stub, dim3(1), dim3(1), nullptr, 0, nullptr));
-    cudaDeviceSynchronize();
-    EXPECT(!"the fault ends the process");
+static void run_wild() { OK(cudaLaunchKernel(&wild_stub, dim3(1), dim3(1), nullptr, 0, nullptr)); }
+
+// A fault of a kernel is an error of the device, which it does not recover from.
+SCENARIO(wild, "wild") {
+    void *memory = nullptr;
+    OK(cudaMalloc(&memory, 1024));
+    run_wild();
+    EXPECT(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+    EXPECT(cudaGetLastError() == cudaErrorIllegalAddress && cudaGetLastError() == cudaErrorIllegalAddress);
+    EXPECT(cudaFree(memory) == cudaErrorIllegalAddress);
+    EXPECT(cudaLaunchKernel(&wild_stub, dim3(1), dim3(1), nullptr, 0, nullptr) == cudaErrorIllegalAddress);
+    EXPECT(std::string(cudaGetErrorString(cudaErrorIllegalAddress)) == "an illegal memory access was encountered");
+}
+
+// A processor that divides by zero faults too, and so does a stack that overflows.
+SCENARIO(division, "division") {
+    OK(cudaLaunchKernel(&divide_stub, dim3(1), dim3(1), nullptr, 0, nullptr));
+    EXPECT(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
+}
+SCENARIO(overflow, "overflow") {
+    OK(cudaLaunchKernel(&deep_stub, dim3(1), dim3(1), nullptr, 0, nullptr));
+    EXPECT(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
 }
 
 // A fault of the program's own: nothing to say about kernels.
@@ -271,11 +289,11 @@ SCENARIO(fault_on_host, "host-fault") {
     *(volatile int *)0x1230 = 1;
 }
 
-SCENARIO(wild, "wild") { run_wild(); }
-
 static void on_fault(int) { _exit(7); }
 
 SCENARIO(own_handler, "own-handler") {
     std::signal(SIGSEGV, on_fault);
     run_wild();
+    cudaDeviceSynchronize();
+    EXPECT(!"the program's handler ends it");
 }

@@ -33,8 +33,9 @@
     } while (0)
 #define OK(call) EXPECT((call) == cudaSuccess)
 
-extern char scale_stub, trap_stub, wild_stub, orphan_stub;  // Only their addresses count.
-extern char shadow_offset;                                            // The host's shadow of a device variable.
+// Only their addresses count.
+extern char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub;
+extern char shadow_offset;  // The host's shadow of a device variable.
 
 // values[i] = values[i] * factor + offset, for i < count
 cudaError_t scale(int *values, int count, int factor, cudaStream_t stream = nullptr);

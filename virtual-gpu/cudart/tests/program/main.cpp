@@ -64,18 +64,27 @@ static void scale_block(BlockContext *ctx, const void *const *args) {
 }
 static void trap_block(BlockContext *ctx, const void *const *) { ctx->helpers->trap(ctx); }
 static void wild_block(BlockContext *, const void *const *) { *(volatile int *)0x1230 = 1; }
+static volatile int zero = 0;
+static void divide_block(BlockContext *, const void *const *) { zero = 7 / zero; }
+static int deep(volatile int *above) {
+    volatile int here[1024] = {*above};
+    return zero ? 0 : deep(here) + here[0];
+}
+static void deep_block(BlockContext *, const void *const *) { deep(&zero); }
 
 static const ParamDesc scale_params[] = {{8, 8}, {4, 4}, {4, 4}};
 static const KernelEntry kernels[] = {
     {"_Z5scalePiii", scale_block, scale_params, 3, 0, 1024, 3},
     {"_Z4trapv", trap_block, nullptr, 0, 0, 0, 0},
     {"_Z4wildv", wild_block, nullptr, 0, 0, 0, 0},
+    {"_Z6dividev", divide_block, nullptr, 0, 0, 0, 0},
+    {"_Z4deepv", deep_block, nullptr, 0, 0, 0, 0},
 };
 static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {2, 3, 1, 0, kernels, variables, nullptr};
+static const KernelTable table = {2, 5, 1, 0, kernels, variables, nullptr};
 
 // Host stubs: only their addresses count.
-char scale_stub, trap_stub, wild_stub, orphan_stub;
+char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub;
 
 __attribute__((constructor(101))) static void register_cpu_code() { eager_vgpu_register(&table); }
 __attribute__((constructor)) static void register_host_code() {
@@ -87,6 +96,8 @@ __attribute__((constructor)) static void register_host_code() {
     add(&scale_stub, "_Z5scalePiii");
     add(&trap_stub, "_Z4trapv");
     add(&wild_stub, "_Z4wildv");
+    add(&divide_stub, "_Z6dividev");
+    add(&deep_stub, "_Z4deepv");
     add(&orphan_stub, "_Z6orphanv");
     __cudaRegisterVar(handle, &shadow_offset, (char *)"offset", "offset", 0, sizeof device_offset, 1, 0);
 }

@@ -139,6 +139,9 @@ SCENARIO(threads_own_streams, "threads-own-streams") {
     EXPECT(gate.passed == 1);
 }
 
+extern "C" cudaError_t __cudaGetKernel(const void **, const void *);
+extern "C" cudaError_t __cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t);
+
 SCENARIO(structured_launches, "structured-launches") {
     int *values = nullptr, count = 32, factor = 3, out[32];
     OK(cudaMalloc((void **)&values, sizeof out));
@@ -158,6 +161,11 @@ SCENARIO(structured_launches, "structured-launches") {
     OK(cudaLaunchCooperativeKernel(&scale_stub, dim3(1), dim3(32), args, 0, nullptr));
     OK(cudaMemcpy(out, values, sizeof out, cudaMemcpyDeviceToHost));
     EXPECT(out[31] == 20);
+    const void *handle = nullptr;  // As nvcc's host code launches.
+    OK(__cudaGetKernel(&handle, &scale_stub));
+    OK(__cudaLaunchKernel(handle, dim3(1), dim3(32), args, 0, nullptr));
+    OK(cudaMemcpy(out, values, sizeof out, cudaMemcpyDeviceToHost));
+    EXPECT(out[31] == 65);
     int per_sm = 0, sms = 0;
     OK(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&per_sm, &scale_stub, 1024, 0, 0));
     OK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));

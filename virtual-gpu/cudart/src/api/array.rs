@@ -1,0 +1,325 @@
+//! Arrays as memory: allocation, questions, copies. Textures and surfaces over them are refused.
+//!
+//! Trap: offsets and widths of these copies count bytes, those of `cudaMemcpy3D` elements.
+
+use core::ffi::{c_int, c_void};
+
+use cudarc::runtime::sys::cudaExtent;
+use eager_gpu_model::AllocKind;
+
+use super::copy::{Return, submit_copy};
+use super::{open, open_uncaptured, stream_key};
+use crate::ffi::{In, Out};
+use crate::memory::{Array, ChannelDesc};
+use crate::runtime::Runtime;
+use crate::status::{Code, guard, say};
+use crate::stream::default_stream;
+use crate::transfer::{Copy, Direction, Extent, Region};
+
+/// `cudaArray_t`: a number of this library, 0 for none.
+pub type ArrayHandle = u64;
+
+const INVALID: Code = Code::cudaErrorInvalidValue;
+
+/// # Errors
+/// `cudaErrorInvalidValue`.
+pub fn known_array(runtime: &Runtime, array: ArrayHandle) -> Result<Array, Code> {
+    runtime.arrays.lock().get(&array).copied().ok_or(INVALID)
+}
+
+fn allocate(
+    array: Out<ArrayHandle>,
+    desc: In<ChannelDesc>,
+    elements: [u64; 3],
+    flags: u32,
+) -> Result<(), Code> {
+    let (runtime, device) = open_uncaptured()?;
+    array.check()?;
+    let desc = desc.get()?;
+    let element_bytes = desc.element_bytes().ok_or(INVALID)?;
+    if elements[0] == 0 {
+        return Err(INVALID);
+    }
+    let bytes = Array::bytes(elements, element_bytes).ok_or(Code::cudaErrorMemoryAllocation)?;
+    let address = runtime.allocate(device, bytes, AllocKind::Device)?;
+    let mut arrays = runtime.arrays.lock();
+    let handle = arrays.last_key_value().map_or(1, |(&last, _)| last + 1);
+    arrays.insert(handle, Array { device, address, desc, element_bytes, elements, flags });
+    array.put(handle)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMallocArray(
+    array: Out<ArrayHandle>,
+    desc: In<ChannelDesc>,
+    width: usize,
+    height: usize,
+    flags: u32,
+) -> Code {
+    guard("cudaMallocArray", 0, || allocate(array, desc, [width as u64, height as u64, 0], flags))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMalloc3DArray(
+    array: Out<ArrayHandle>,
+    desc: In<ChannelDesc>,
+    extent: cudaExtent,
+    flags: u32,
+) -> Code {
+    let elements = [extent.width as u64, extent.height as u64, extent.depth as u64];
+    guard("cudaMalloc3DArray", 0, || allocate(array, desc, elements, flags))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFreeArray(array: ArrayHandle) -> Code {
+    guard("cudaFreeArray", 0, || {
+        let (runtime, _) = open_uncaptured()?;
+        if array == 0 {
+            return Ok(());
+        }
+        let found = known_array(runtime, array)?;
+        runtime.wait_for_device(found.device)?;
+        runtime.arrays.lock().remove(&array);
+        runtime.release(found.address)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaArrayGetInfo(
+    desc: Out<ChannelDesc>,
+    extent: Out<cudaExtent>,
+    flags: Out<u32>,
+    array: ArrayHandle,
+) -> Code {
+    guard("cudaArrayGetInfo", 0, || {
+        let (runtime, _) = open()?;
+        let found = known_array(runtime, array)?;
+        let [width, height, depth] = found.elements.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        desc.put_if_wanted(found.desc);
+        extent.put_if_wanted(cudaExtent { width, height, depth });
+        flags.put_if_wanted(found.flags);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetChannelDesc(desc: Out<ChannelDesc>, array: ArrayHandle) -> Code {
+    guard("cudaGetChannelDesc", 0, || {
+        let (runtime, _) = open()?;
+        desc.put(known_array(runtime, array)?.desc)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind: u32) -> ChannelDesc {
+    ChannelDesc { bits: [x, y, z, w], kind }
+}
+
+/// Rows of `width` bytes between an array and pitched memory; the array's part starts at (`x` bytes, `y` rows).
+#[derive(Debug, Clone, Copy)]
+struct Rows {
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    memory: u64,
+    pitch: usize,
+    width: usize,
+    height: usize,
+}
+
+impl Rows {
+    /// The array's end and the memory's.
+    fn ends(&self, runtime: &Runtime) -> Result<(Region, Region, Extent), Code> {
+        if self.width > self.pitch {
+            return Err(Code::cudaErrorInvalidPitchValue);
+        }
+        let extent = Extent::plane(self.width as u64, self.height as u64);
+        let start = [self.x as u64, self.y as u64, 0];
+        let array = known_array(runtime, self.array)?.region(start, extent).ok_or(INVALID)?;
+        Ok((array, Region::plane(self.memory, self.pitch as u64), extent))
+    }
+
+    fn inbound(&self, runtime: &Runtime, kind: u32) -> Result<Copy, Code> {
+        let (to, from, extent) = self.ends(runtime)?;
+        Ok(Copy { to, from, extent, direction: Direction::new(kind)? })
+    }
+
+    fn outbound(&self, runtime: &Runtime, kind: u32) -> Result<Copy, Code> {
+        let (from, to, extent) = self.ends(runtime)?;
+        Ok(Copy { to, from, extent, direction: Direction::new(kind)? })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpy2DToArray(
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    from: *const c_void,
+    pitch: usize,
+    width: usize,
+    height: usize,
+    kind: u32,
+) -> Code {
+    let rows = Rows { array, x, y, memory: from as u64, pitch, width, height };
+    guard("cudaMemcpy2DToArray", width.saturating_mul(height), || {
+        let (runtime, device) = open()?;
+        submit_copy(runtime, default_stream(device), rows.inbound(runtime, kind)?, Return::AtEnd)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpy2DToArrayAsync(
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    from: *const c_void,
+    pitch: usize,
+    width: usize,
+    height: usize,
+    kind: u32,
+    stream: *mut c_void,
+) -> Code {
+    let rows = Rows { array, x, y, memory: from as u64, pitch, width, height };
+    guard("cudaMemcpy2DToArrayAsync", width.saturating_mul(height), || {
+        let (runtime, device) = open()?;
+        submit_copy(runtime, stream_key(stream, device), rows.inbound(runtime, kind)?, Return::Early)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpy2DFromArray(
+    to: *mut c_void,
+    pitch: usize,
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    width: usize,
+    height: usize,
+    kind: u32,
+) -> Code {
+    let rows = Rows { array, x, y, memory: to as u64, pitch, width, height };
+    guard("cudaMemcpy2DFromArray", width.saturating_mul(height), || {
+        let (runtime, device) = open()?;
+        submit_copy(runtime, default_stream(device), rows.outbound(runtime, kind)?, Return::AtEnd)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpy2DFromArrayAsync(
+    to: *mut c_void,
+    pitch: usize,
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    width: usize,
+    height: usize,
+    kind: u32,
+    stream: *mut c_void,
+) -> Code {
+    let rows = Rows { array, x, y, memory: to as u64, pitch, width, height };
+    guard("cudaMemcpy2DFromArrayAsync", width.saturating_mul(height), || {
+        let (runtime, device) = open()?;
+        submit_copy(runtime, stream_key(stream, device), rows.outbound(runtime, kind)?, Return::Early)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpy2DArrayToArray(
+    to: ArrayHandle,
+    to_x: usize,
+    to_y: usize,
+    from: ArrayHandle,
+    from_x: usize,
+    from_y: usize,
+    width: usize,
+    height: usize,
+    kind: u32,
+) -> Code {
+    guard("cudaMemcpy2DArrayToArray", width.saturating_mul(height), || {
+        let (runtime, device) = open()?;
+        let extent = Extent::plane(width as u64, height as u64);
+        let region =
+            |array, x, y| known_array(runtime, array)?.region([x as u64, y as u64, 0], extent).ok_or(INVALID);
+        let (to, from) = (region(to, to_x, to_y)?, region(from, from_x, from_y)?);
+        let copy = Copy { to, from, extent, direction: Direction::new(kind)? };
+        // Between two places on a device the host need not wait.
+        submit_copy(runtime, default_stream(device), copy, Return::Early)
+    })
+}
+
+fn line_address(
+    runtime: &Runtime,
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    bytes: usize,
+) -> Result<u64, Code> {
+    known_array(runtime, array)?.line(x as u64, y as u64, bytes as u64).ok_or(INVALID)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpyToArray(
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    from: *const c_void,
+    bytes: usize,
+    kind: u32,
+) -> Code {
+    guard("cudaMemcpyToArray", bytes, || {
+        let (runtime, device) = open()?;
+        let to = line_address(runtime, array, x, y, bytes)?;
+        let copy = Copy::line(to, from as u64, bytes as u64, Direction::new(kind)?);
+        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpyFromArray(
+    to: *mut c_void,
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    bytes: usize,
+    kind: u32,
+) -> Code {
+    guard("cudaMemcpyFromArray", bytes, || {
+        let (runtime, device) = open()?;
+        let from = line_address(runtime, array, x, y, bytes)?;
+        let copy = Copy::line(to as u64, from, bytes as u64, Direction::new(kind)?);
+        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
+    })
+}
+
+fn no_textures(what: &str) -> Result<(), Code> {
+    say(format_args!("virtual GPUs have no {what} objects: read the memory in the kernel instead"));
+    Err(Code::cudaErrorNotSupported)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaCreateTextureObject(
+    _texture: Out<u64>,
+    _resource: In<c_void>,
+    _desc: In<c_void>,
+    _view: In<c_void>,
+) -> Code {
+    guard("cudaCreateTextureObject", 0, || open().and_then(|_| no_textures("texture")))
+}
+
+/// There is none to destroy but null.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDestroyTextureObject(texture: u64) -> Code {
+    guard("cudaDestroyTextureObject", 0, || if texture == 0 { Ok(()) } else { Err(INVALID) })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaCreateSurfaceObject(_surface: Out<u64>, _resource: In<c_void>) -> Code {
+    guard("cudaCreateSurfaceObject", 0, || open().and_then(|_| no_textures("surface")))
+}
+
+/// There is none to destroy but null.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDestroySurfaceObject(surface: u64) -> Code {
+    guard("cudaDestroySurfaceObject", 0, || if surface == 0 { Ok(()) } else { Err(INVALID) })
+}

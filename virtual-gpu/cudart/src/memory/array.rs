@@ -1,0 +1,81 @@
+//! CUDA arrays: device memory that a program names by a handle, with rows of elements. Pure.
+//!
+//! A GPU lays them out as it likes; here rows lie one behind the other. Trap: widths and offsets count elements in some
+//! calls and bytes in others; this module knows bytes only.
+
+use crate::transfer::{Extent, Region};
+
+/// `cudaChannelFormatDesc` with the kind as a plain number: bits of each component of an element.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChannelDesc {
+    pub bits: [i32; 4],
+    pub kind: u32,
+}
+
+impl ChannelDesc {
+    /// Bytes of an element; `None` for components that CUDA does not have.
+    pub fn element_bytes(&self) -> Option<u64> {
+        const KIND_NONE: u32 = 3;
+        let known = self.kind <= KIND_NONE && self.bits.iter().all(|bits| matches!(bits, 0 | 8 | 16 | 32));
+        let bits: i32 = self.bits.iter().filter(|_| known).sum();
+        u64::try_from(bits / 8).ok().filter(|&bytes| bytes > 0)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Array {
+    pub device: u32,
+    pub address: u64,
+    pub desc: ChannelDesc,
+    pub element_bytes: u64,
+    /// Elements of a row, rows, slices; 0 where the array has no such dimension.
+    pub elements: [u64; 3],
+    pub flags: u32,
+}
+
+impl Array {
+    /// Size of an array; `None` beyond all address space.
+    pub fn bytes(elements: [u64; 3], element_bytes: u64) -> Option<u64> {
+        elements.iter().try_fold(element_bytes, |bytes, &count| bytes.checked_mul(count.max(1)))
+    }
+
+    /// The block of `extent` bytes at (`x` bytes, `y` rows, `z` slices); `None` if it leaves the array.
+    pub fn region(&self, [x, y, z]: [u64; 3], extent: Extent) -> Option<Region> {
+        let [width, height, depth] = self.elements.map(|count| count.max(1));
+        let pitch = width * self.element_bytes;
+        let fits = x.checked_add(extent.width)? <= pitch
+            && y.checked_add(extent.height)? <= height
+            && z.checked_add(extent.depth)? <= depth;
+        let slice = pitch * height;
+        fits.then(|| Region { address: self.address + z * slice + y * pitch + x, pitch, slice })
+    }
+
+    /// `bytes` in one piece from (`x` bytes, `y` rows) on; `None` if it leaves the first slice.
+    pub fn line(&self, x: u64, y: u64, bytes: u64) -> Option<u64> {
+        let [width, height, _] = self.elements.map(|count| count.max(1));
+        let pitch = width * self.element_bytes;
+        let start = y.checked_mul(pitch)?.checked_add(x)?;
+        (start.checked_add(bytes)? <= pitch * height).then_some(self.address + start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_stay_inside_their_array() {
+        let desc = ChannelDesc { bits: [32, 32, 0, 0], kind: 2 };
+        assert_eq!(desc.element_bytes(), Some(8));
+        assert_eq!(ChannelDesc { bits: [7, 0, 0, 0], kind: 0 }.element_bytes(), None);
+        let array =
+            Array { device: 0, address: 0x1000, desc, element_bytes: 8, elements: [4, 3, 0], flags: 0 };
+        let region = array.region([8, 1, 0], Extent::plane(24, 2)).unwrap();
+        assert_eq!(region, Region { address: 0x1000 + 32 + 8, pitch: 32, slice: 96 });
+        assert!(array.region([16, 1, 0], Extent::plane(24, 2)).is_none());
+        assert!(array.region([0, 2, 0], Extent::plane(8, 2)).is_none());
+        assert_eq!((array.line(8, 1, 56), array.line(8, 1, 57)), (Some(0x1028), None));
+        assert_eq!(Array::bytes([1 << 40, 1 << 30, 0], 8), None);
+    }
+}
