@@ -79,6 +79,10 @@ pub fn seeds(folder: &Path, generated: u64) -> Vec<Seed> {
             true,
         );
     }
+    let patterns = root().join("compiler-pass/pass/tests/kernel_facts");
+    let copy = folder.join("patterns.cu");
+    std::fs::copy(patterns.join("patterns.cu"), &copy).expect("copy the kernels of the pass's tests");
+    add("patterns-device".to_owned(), &to_ir(&copy, &["--cuda-device-only"], &patterns), true);
     seeds
 }
 
@@ -159,6 +163,7 @@ fn judge(seed: &Seed, text: &str, scratch: &Path) -> Verdict {
         .args(["-passes=eager,verify", "-disable-output"])
         .arg(&input)
         .env("EAGER_PASS_CPU_KERNELS", scratch.join("kernels.bc"))
+        .env("EAGER_PASS_KERNEL_DATA", scratch.join("kernels.json"))
         .env("EAGER_PASS_REPORT", scratch.join("report.json"))
         .output()
         .expect("start opt");
