@@ -23,6 +23,11 @@ pub enum Access {
 }
 
 impl Access {
+    /// Whether paging can keep up with it, so that the daemon allows it more than the device holds.
+    pub fn streams(self) -> bool {
+        matches!(self, Access::OnePass | Access::Sparse)
+    }
+
     /// The number in a held-kernel request.
     pub fn number(self) -> u8 {
         match self {

@@ -6,6 +6,7 @@
 //! the promise first and only what goes beyond is an extension; counting them again would reserve everything twice.
 
 use crate::account::{Account, Announced, FrameId};
+use crate::profile::Access;
 use crate::runtime::{DeviceIndex, StreamId};
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
@@ -181,6 +182,8 @@ pub struct Task {
     /// Busy or idle, as last told to the daemon while it watched.
     pub told_busy: Option<bool>,
     pub told_all_launched: bool,
+    /// Class of the kernel that the gate was last asked for.
+    pub asked_for: Option<Access>,
 }
 
 impl Task {
@@ -206,6 +209,7 @@ impl Task {
             flights: Flights::default(),
             told_busy: None,
             told_all_launched: false,
+            asked_for: None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, Why};
 use crate::profile::{Access, KernelSize};
 use crate::runtime::{CudaResult, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
-use crate::shim::{Shim, Stop};
+use crate::shim::{Shim, Stop, answered};
 use crate::state::{State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use eager_proto::reply::{FLAG_WATCH, gate};
@@ -219,29 +219,44 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// kernel is held; it opens the gate by a larger allowance, or by making the task a normal one.
     fn pass_gate(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
         let mut size: Option<KernelSize> = None;
+        let mut asked: Option<u32> = None;
         let mut unheard = Duration::ZERO;
         loop {
             let cell = self.cell(key.slot)?;
             let terms = Terms::read(&cell);
             let Some(scheduler) = self.scheduler.as_ref().filter(|_| terms.gated()) else { return Ok(()) };
-            let known = size.is_some();
             let kernel = size.get_or_insert_with(|| self.kernel_size(key, launch));
-            if gate::admits(scheduler.gate(key.slot), kernel.footprint) {
+            let speaks_of_it = match asked {
+                Some(sequence) => answered(&cell, sequence),
+                None => !self.was_opened_for_less(key, kernel.access),
+            };
+            if speaks_of_it && gate::admits(scheduler.gate(key.slot), kernel.footprint) {
                 return Ok(());
             }
-            if !known {
+            if asked.is_none() {
                 let held = RequestBody::KernelHeld {
                     footprint: kernel.footprint,
                     static_size: kernel.static_size,
                     access: kernel.access.number(),
                     kernel: kernel.name.clone(),
                 };
-                self.send(key.slot, &held)?;
+                let access = kernel.access;
+                asked = Some(self.send(key.slot, &held)?);
+                if let Some(task) = self.state.lock().task_mut(key) {
+                    task.asked_for = Some(access);
+                }
             }
             self.tell_activity();
             self.sleep(key.slot, cell.sequence, &mut unheard)?;
             self.observe(thread);
         }
+    }
+
+    /// Was the gate last opened for a kernel that may over-subscribe more than one of this class? The gate's word has no
+    /// class: what it then allows says nothing of this kernel.
+    fn was_opened_for_less(&self, key: TaskKey, access: Access) -> bool {
+        let asked_for = self.state.lock().task(key).and_then(|task| task.asked_for);
+        !access.streams() && asked_for.is_some_and(Access::streams)
     }
 
     /// What the gate must know of a launch. A kernel that no module registered may touch all its task has.

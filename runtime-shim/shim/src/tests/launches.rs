@@ -7,7 +7,7 @@ use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Kernel;
 use crate::runtime::{CudaError, Geometry, StreamFlags, StreamId};
-use eager_abi::{ACCESS_ONE_PASS, ACCESS_UNUSED, ARG_ACCESS_SHIFT, ARG_POINTER};
+use eager_abi::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_UNUSED, ARG_ACCESS_SHIFT, ARG_POINTER};
 use eager_proto::reply::{FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
 
@@ -64,6 +64,34 @@ fn a_kernel_that_was_not_measured_counts_by_what_its_code_shows() {
     let held =
         RequestBody::KernelHeld { footprint: 4000, static_size: 4000, access, kernel: "_Z1kPfS_i".into() };
     assert_eq!(bench.daemon.requests(), [held]);
+}
+
+#[test]
+fn a_gate_opened_for_a_streaming_kernel_is_asked_again_for_a_cyclic_one() {
+    let mut bench = Bench::new();
+    let a = eager_and_gated(&mut bench, 2048);
+    let show = |bench: &mut Bench, class: u32| {
+        let argument_flags = vec![ARG_POINTER | class << ARG_ACCESS_SHIFT; 3];
+        let kernel = Kernel { name: "_Z1kPfS_i".into(), argument_sizes: vec![8, 8, 4], argument_flags };
+        bench.shim.program.write().add_kernel(STUB, kernel);
+    };
+    let classes = |bench: &Bench| -> Vec<u8> {
+        let held = |body| match body {
+            RequestBody::KernelHeld { access, .. } => Some(access),
+            _ => None,
+        };
+        bench.daemon.requests().into_iter().filter_map(held).collect()
+    };
+    let wider = gate::pack(true, 2, 4096);
+    show(&mut bench, ACCESS_ONE_PASS);
+    bench.daemon.then(move |daemon| daemon.change(first_slot(), |cell| cell.gate = wider));
+    assert_eq!(bench.launch(&[a, a]), Outcome::Handled(()));
+    assert_eq!(bench.launch(&[a, a]), Outcome::Handled(()));
+    assert_eq!(classes(&bench), [eager_proto::request::ACCESS_ONE_PASS], "the second one was let through");
+    show(&mut bench, ACCESS_CYCLIC);
+    assert_eq!(bench.launch(&[a, a]), Outcome::Handled(()));
+    assert_eq!(bench.launch(&[a, a]), Outcome::Handled(()));
+    assert_eq!(classes(&bench), [eager_proto::request::ACCESS_CYCLIC], "once, until another class asks");
 }
 
 #[test]
