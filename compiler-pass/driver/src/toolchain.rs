@@ -7,10 +7,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// The LLVM that the plugin is built for.
-pub const LLVM_MAJOR: u32 = 22;
-const CLANG: &str = "clang++-22";
+pub const LLVM_MAJOR: u32 = if cfg!(feature = "llvm19") { 19 } else { 22 };
+const CLANG: &str = if cfg!(feature = "llvm19") { "clang++-19" } else { "clang++-22" };
 /// Where Debian puts the tools without a version in their names.
-const LLVM_FOLDER: &str = "/usr/lib/llvm-22/bin";
+const LLVM_FOLDER: &str =
+    if cfg!(feature = "llvm19") { "/usr/lib/llvm-19/bin" } else { "/usr/lib/llvm-22/bin" };
 const PLUGIN: &str = "libeager_pass.so";
 const SHIM: &str = "libeager.so";
 const CUDA_TREE: &str = ".toolchain/cuda-13.0";
@@ -35,7 +36,7 @@ const OLDEST_OF_CUDA_13: u32 = 75;
 /// Which part is missing, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolchainError {
-    #[error("clang++-22 not found: run ./setup.sh or set EAGER_CLANG")]
+    #[error("{CLANG} not found: run ./setup.sh or set EAGER_CLANG")]
     Clang,
     #[error("EAGER_CLANG names {path}, which does not exist")]
     ClangNamed { path: String },
@@ -49,7 +50,7 @@ pub enum ToolchainError {
     GpuTooOld { gpu: String, major: u32, path: String },
     #[error("libeager_pass.so not found beside eagercc: run `cargo build -p eager-pass` or set EAGER_HOME")]
     Plugin,
-    #[error("{tool} not found in {folder}: run ./setup.sh or install {package}")]
+    #[error("{tool} not found in {folder}: run ./setup.sh or install {package}-{LLVM_MAJOR}")]
     Tool { tool: &'static str, folder: String, package: &'static str },
     #[error("libeager.so not found beside eagercc: run `cargo build -p eager-shim` or set EAGER_HOME")]
     Shim,
@@ -65,7 +66,7 @@ pub struct Needs {
     pub tools: &'static [Tool],
 }
 
-/// A tool of LLVM and the package that brings it.
+/// A tool of LLVM and the package that brings it, without the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tool {
     pub name: &'static str,
@@ -73,13 +74,13 @@ pub struct Tool {
 }
 
 /// Links bitcode.
-pub const LINKER: Tool = Tool { name: "ld.lld", package: "lld-22" };
+pub const LINKER: Tool = Tool { name: "ld.lld", package: "lld" };
 /// Archives bitcode too.
-pub const ARCHIVER: Tool = Tool { name: "llvm-ar", package: "llvm-22" };
+pub const ARCHIVER: Tool = Tool { name: "llvm-ar", package: "llvm" };
 /// Merges device modules.
-pub const MODULE_LINKER: Tool = Tool { name: "llvm-link", package: "llvm-22" };
+pub const MODULE_LINKER: Tool = Tool { name: "llvm-link", package: "llvm" };
 /// Runs the plugin on them.
-pub const OPTIMISER: Tool = Tool { name: "opt", package: "llvm-22" };
+pub const OPTIMISER: Tool = Tool { name: "opt", package: "llvm" };
 
 /// The outside world, as data.
 pub struct Surroundings<'a> {

@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;
-use crate::facts::{Facts, Place, SiteKind};
+use crate::facts::{Facts, Place, Site, SiteKind};
 use crate::plan::{Placement, Plan, TaskPlan};
+use crate::program::Geometry;
 
 /// One translation unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,8 +82,20 @@ pub struct TaskReport {
     /// Symbols of the kernels' stubs, in the order of their launches, each once.
     pub kernels: Vec<String>,
     pub launch_sites: u32,
+    /// The launches that this function sees.
+    pub launches: Vec<LaunchReport>,
     #[serde(flatten)]
     pub outcome: Outcome,
+}
+
+/// One place that launches a kernel, with its geometry in the terms of the source's values where that is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchReport {
+    /// As the user wrote it; `None` through a pointer.
+    pub kernel: Option<String>,
+    pub place: Option<Place>,
+    pub blocks: Option<String>,
+    pub threads_per_block: Option<String>,
 }
 
 /// What was decided.
@@ -104,6 +117,9 @@ pub enum Outcome {
     },
 }
 
+/// What clang puts before a kernel's name for its host stub.
+const STUB: &str = "__device_stub__";
+
 /// The number of the static task `ordinal` of a function: FNV-1a (64 bits) of the three, so that it is the same from
 /// build to build.
 #[must_use]
@@ -124,15 +140,19 @@ impl Report {
                 place: task.place.clone(),
                 kernels: kernels_of(facts, task),
                 launch_sites: task.launch_sites,
+                launches: launches_of(facts, task),
                 outcome: outcome_of(facts, task, site),
             });
         }
     }
 
-    /// Gives every task its function's readable name, through `demangled`.
+    /// Gives functions and launched kernels their readable names, through `demangled`.
     pub fn name_functions(&mut self, demangled: impl Fn(&str) -> String) {
         for task in &mut self.tasks {
             task.function = demangled(&task.symbol);
+            for kernel in task.launches.iter_mut().filter_map(|launch| launch.kernel.as_mut()) {
+                *kernel = demangled(kernel).replace(STUB, "");
+            }
         }
     }
 
@@ -188,6 +208,23 @@ fn kernels_of(facts: &Facts, task: &TaskPlan) -> Vec<String> {
         }
     }
     kernels
+}
+
+fn launches_of(facts: &Facts, task: &TaskPlan) -> Vec<LaunchReport> {
+    let sites = task.sites.iter().map(|&site| &facts.sites[site]);
+    let launch = |site: &Site| {
+        let SiteKind::Launch { kernel, geometry, .. } = &site.kind else { return None };
+        let described = |get: fn(&Geometry) -> &Expr| {
+            geometry.as_ref().map(|geometry| get(geometry).describe(&facts.leaves))
+        };
+        Some(LaunchReport {
+            kernel: kernel.clone(),
+            place: site.place.clone(),
+            blocks: described(|geometry| &geometry.blocks),
+            threads_per_block: described(|geometry| &geometry.threads),
+        })
+    };
+    sites.filter_map(launch).collect()
 }
 
 fn outcome_of(facts: &Facts, task: &TaskPlan, site: u64) -> Outcome {

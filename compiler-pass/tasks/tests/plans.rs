@@ -2,6 +2,7 @@
 
 mod support;
 
+use eager_tasks::program::Geometry;
 use eager_tasks::{
     BlockId, BufferId, BufferKind, EscapeKind, Exit, Expr, Facts, ForeignBuffer, LazyReason, LeafId,
     LeafSource, Placement, Plan, Report, SiteKind, Spot, plan,
@@ -252,7 +253,13 @@ fn tasks_that_overlap_are_one_and_tasks_that_do_not_are_two() {
 
 #[test]
 fn report_reads_back_and_words_one_remark_per_task() {
-    let facts = sized_by(LeafSource::Argument);
+    let mut facts = sized_by(LeafSource::Argument);
+    for site in &mut facts.sites {
+        if let SiteKind::Launch { kernel, geometry, .. } = &mut site.kind {
+            *kernel = Some("__device_stub__k".to_owned());
+            *geometry = Some(Geometry { blocks: Expr::Leaf(LeafId(0)), threads: bytes(256) });
+        }
+    }
     let mut report = Report { source: "a.cu".to_owned(), ..Report::default() };
     report.add(&facts, &plan(&facts));
     let text = serde_json::to_string(&report).unwrap();
@@ -262,4 +269,7 @@ fn report_reads_back_and_words_one_remark_per_task() {
     assert_eq!((remark.symbol.as_str(), remark.missed), ("f", false));
     report.name_functions(|symbol| format!("{symbol}(int)"));
     assert!(report.remarks()[0].text.starts_with("static task in f(int): "));
+    let launch = &report.tasks[0].launches[0];
+    let said = [&launch.kernel, &launch.blocks, &launch.threads_per_block].map(|text| text.as_deref());
+    assert_eq!(said, [Some("k(int)"), Some("[n]"), Some("256")]);
 }

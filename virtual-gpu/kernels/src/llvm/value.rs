@@ -239,12 +239,12 @@ impl Value {
     }
 
     fn enum_attribute(self, name: &str, value: u64) -> LLVMAttributeRef {
-        let context = llvm!(LLVMGetValueContext(self.0));
+        let context = llvm!(LLVMGetTypeContext(LLVMTypeOf(self.0)));
         llvm!(LLVMCreateEnumAttribute(context, attribute_kind(name), value))
     }
 
     pub fn add_string_attribute(self, key: &str, value: &str) {
-        let context = llvm!(LLVMGetValueContext(self.0));
+        let context = llvm!(LLVMGetTypeContext(LLVMTypeOf(self.0)));
         let attribute = llvm!(LLVMCreateStringAttribute(
             context,
             key.as_ptr().cast(),
