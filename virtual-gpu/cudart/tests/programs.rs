@@ -112,6 +112,12 @@ fn streams_say_what_they_were_made_as() {
 }
 
 #[test]
+fn attributes_of_streams_are_obeyed_or_told_back() {
+    let Some(built) = built() else { return };
+    run(built, "stream-attributes", &[]);
+}
+
+#[test]
 fn events_belong_to_a_device_and_their_flags_are_checked() {
     let Some(built) = built() else { return };
     run(built, "event-rules", &[("EAGER_VGPU", "2xV100-16GB")]);

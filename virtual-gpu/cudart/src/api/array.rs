@@ -292,6 +292,62 @@ pub extern "C" fn cudaMemcpyFromArray(
     })
 }
 
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpyToArrayAsync(
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    from: *const c_void,
+    bytes: usize,
+    kind: u32,
+    stream: *mut c_void,
+) -> Code {
+    guard("cudaMemcpyToArrayAsync", bytes, || {
+        let (runtime, device) = open()?;
+        let to = line_address(runtime, array, x, y, bytes)?;
+        let copy = Copy::line(to, from as u64, bytes as u64, Direction::new(kind)?);
+        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpyFromArrayAsync(
+    to: *mut c_void,
+    array: ArrayHandle,
+    x: usize,
+    y: usize,
+    bytes: usize,
+    kind: u32,
+    stream: *mut c_void,
+) -> Code {
+    guard("cudaMemcpyFromArrayAsync", bytes, || {
+        let (runtime, device) = open()?;
+        let from = line_address(runtime, array, x, y, bytes)?;
+        let copy = Copy::line(to as u64, from, bytes as u64, Direction::new(kind)?);
+        submit_copy(runtime, stream_key(stream, device), copy, Return::Early)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemcpyArrayToArray(
+    to: ArrayHandle,
+    to_x: usize,
+    to_y: usize,
+    from: ArrayHandle,
+    from_x: usize,
+    from_y: usize,
+    bytes: usize,
+    kind: u32,
+) -> Code {
+    guard("cudaMemcpyArrayToArray", bytes, || {
+        let (runtime, device) = open()?;
+        let to = line_address(runtime, to, to_x, to_y, bytes)?;
+        let from = line_address(runtime, from, from_x, from_y, bytes)?;
+        let copy = Copy::line(to, from, bytes as u64, Direction::new(kind)?);
+        submit_copy(runtime, default_stream(device), copy, Return::Early)
+    })
+}
+
 fn no_textures(what: &str) -> Result<(), Code> {
     say(format_args!("virtual GPUs have no {what} objects: read the memory in the kernel instead"));
     Err(Code::cudaErrorNotSupported)

@@ -69,6 +69,12 @@ pub extern "C" fn cudaFuncSetCacheConfig(stub: *const c_void, config: u32) -> Co
     })
 }
 
+/// A hint without effect on every card since Maxwell.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncSetSharedMemConfig(stub: *const c_void, _config: u32) -> Code {
+    guard("cudaFuncSetSharedMemConfig", 0, || kernel(stub).map(drop))
+}
+
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFuncGetName(name: Out<*const c_char>, stub: *const c_void) -> Code {
     guard("cudaFuncGetName", 0, || name.put(kernel(stub)?.entry.name))

@@ -222,6 +222,74 @@ pub extern "C" fn cudaGraphHostNodeSetParams(node: NodeHandle, params: In<HostNo
     })
 }
 
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphMemcpyNodeSetParamsToSymbol(
+    node: NodeHandle,
+    symbol: *const c_void,
+    from: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: u32,
+) -> Code {
+    guard("cudaGraphMemcpyNodeSetParamsToSymbol", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, node, copy_work(runtime, copy_to_symbol(symbol, from, bytes, offset, kind)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphMemcpyNodeSetParamsFromSymbol(
+    node: NodeHandle,
+    to: *mut c_void,
+    symbol: *const c_void,
+    bytes: usize,
+    offset: usize,
+    kind: u32,
+) -> Code {
+    guard("cudaGraphMemcpyNodeSetParamsFromSymbol", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, node, copy_work(runtime, copy_from_symbol(to, symbol, bytes, offset, kind)?)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphEventRecordNodeSetEvent(node: NodeHandle, event: *mut c_void) -> Code {
+    guard("cudaGraphEventRecordNodeSetEvent", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, node, Work::Record(known_event(runtime, event)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphEventWaitNodeSetEvent(node: NodeHandle, event: *mut c_void) -> Code {
+    guard("cudaGraphEventWaitNodeSetEvent", 0, || {
+        let (runtime, _) = open()?;
+        set(runtime, node, Work::Wait(known_event(runtime, event)?))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphEventRecordNodeGetEvent(node: NodeHandle, event: Out<u64>) -> Code {
+    guard("cudaGraphEventRecordNodeGetEvent", 0, || {
+        let (runtime, _) = open()?;
+        match runtime.graphs.lock().work(NodeKey(node))? {
+            Work::Record(handle) => event.put(*handle),
+            _ => Err(Code::cudaErrorInvalidValue),
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGraphEventWaitNodeGetEvent(node: NodeHandle, event: Out<u64>) -> Code {
+    guard("cudaGraphEventWaitNodeGetEvent", 0, || {
+        let (runtime, _) = open()?;
+        match runtime.graphs.lock().work(NodeKey(node))? {
+            Work::Wait(handle) => event.put(*handle),
+            _ => Err(Code::cudaErrorInvalidValue),
+        }
+    })
+}
+
 /// The arguments are at addresses that hold as long as the node is not changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGraphKernelNodeGetParams(node: NodeHandle, params: Out<KernelNodeParams>) -> Code {

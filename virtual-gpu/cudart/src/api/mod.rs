@@ -36,6 +36,7 @@ mod pool;
 mod registration;
 mod settings;
 mod stream;
+mod stream_attribute;
 mod symbol;
 
 use core::ffi::c_void;

@@ -3,7 +3,7 @@
 //! CUDA's headers rename the calls of code compiled with `--default-stream per-thread` to these; there the default stream
 //! is the calling thread's own. Trap: the suffix only changes what *no* stream (0) means, never a stream that is named.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use cudarc::runtime::sys::{cudaExtent, cudaPitchedPtr, dim3};
 
@@ -14,7 +14,8 @@ use super::launch::LaunchConfig;
 use super::major12;
 use super::managed::MemLocation;
 use super::{
-    array, capture, copy, copy3d, edge_data, event, fill, graph_exec, launch, managed, pool, stream, symbol,
+    array, capture, copy, copy3d, edge_data, event, fill, graph_exec, launch, managed, pool, settings,
+    stream, stream_attribute, symbol,
 };
 use crate::ffi::{In, KernelArgs, Out};
 use crate::status::Code;
@@ -91,6 +92,13 @@ second_names! {
     cudaMemcpyFromArray_ptds = array::cudaMemcpyFromArray:
         (to: Ptr, array: u64, x: usize, y: usize, bytes: usize, kind: u32);
 
+    cudaMemcpyArrayToArray_ptds = array::cudaMemcpyArrayToArray:
+        (to: u64, to_x: usize, to_y: usize, from: u64, from_x: usize, from_y: usize, bytes: usize, kind: u32);
+    cudaMemcpyToArrayAsync_ptsz = array::cudaMemcpyToArrayAsync:
+        (array: u64, x: usize, y: usize, from: ConstPtr, bytes: usize, kind: u32, stream: Stream);
+    cudaMemcpyFromArrayAsync_ptsz = array::cudaMemcpyFromArrayAsync:
+        (to: Ptr, array: u64, x: usize, y: usize, bytes: usize, kind: u32, stream: Stream);
+
     cudaMallocAsync_ptsz = pool::cudaMallocAsync: (pointer: Out<Ptr>, bytes: usize, stream: Stream);
     cudaMallocFromPoolAsync_ptsz = pool::cudaMallocFromPoolAsync:
         (pointer: Out<Ptr>, bytes: usize, pool: Ptr, stream: Stream);
@@ -149,5 +157,14 @@ second_names! {
         (stream: Stream, pointer: Ptr, bytes: usize, flags: u32);
     cudaStreamAddCallback_ptsz = stream::cudaStreamAddCallback:
         (stream: Stream, function: CallbackFn, data: Ptr, flags: u32);
+    cudaStreamGetAttribute_ptsz = stream_attribute::cudaStreamGetAttribute:
+        (stream: Stream, attribute: u32, value: Out<[u32; 16]>);
+    cudaStreamSetAttribute_ptsz = stream_attribute::cudaStreamSetAttribute:
+        (stream: Stream, attribute: u32, value: In<[u32; 16]>);
+    cudaStreamCopyAttributes_ptsz = stream_attribute::cudaStreamCopyAttributes: (to: Stream, from: Stream);
+    cudaGetDriverEntryPoint_ptsz = settings::cudaGetDriverEntryPoint:
+        (symbol: *const c_char, function: Out<Ptr>, flags: u64, status: Out<u32>);
+    cudaGetDriverEntryPointByVersion_ptsz = settings::cudaGetDriverEntryPointByVersion:
+        (symbol: *const c_char, function: Out<Ptr>, version: u32, flags: u64, status: Out<u32>);
     cudaLaunchHostFunc_ptsz = stream::cudaLaunchHostFunc: (stream: Stream, function: HostFn, data: Ptr);
 }

@@ -1,9 +1,9 @@
-//! What programs set on a device or ask about its place in the machine: limits, flags, PCI address, profiler.
+//! What programs set on a device or ask about its place in the machine: limits, flags, PCI address, profiler, driver.
 //!
 //! None of it changes anything here; the calls remember and tell back what CUDA documents. Trap: limits belong to a
 //! device, flags too, and both outlive the context.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
@@ -181,4 +181,47 @@ pub extern "C" fn cudaProfilerStart() -> Code {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaProfilerStop() -> Code {
     guard("cudaProfilerStop", 0, || open().map(drop))
+}
+
+/// Banks of shared memory have one width on every card since Maxwell.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceSetSharedMemConfig(_config: u32) -> Code {
+    guard("cudaDeviceSetSharedMemConfig", 0, || open().map(drop))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceGetSharedMemConfig(config: Out<u32>) -> Code {
+    const FOUR_BYTES: u32 = 1;
+    guard("cudaDeviceGetSharedMemConfig", 0, || config.put(FOUR_BYTES))
+}
+
+/// There is no driver behind this runtime, so no symbol of it is found.
+fn no_entry_point(function: Out<*mut c_void>, status: Out<u32>) -> Result<(), Code> {
+    const SYMBOL_NOT_FOUND: u32 = 1;
+    function.put(std::ptr::null_mut())?;
+    if status.is_null() {
+        return Err(Code::cudaErrorSymbolNotFound);
+    }
+    status.put(SYMBOL_NOT_FOUND)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetDriverEntryPoint(
+    _symbol: *const c_char,
+    function: Out<*mut c_void>,
+    _flags: u64,
+    status: Out<u32>,
+) -> Code {
+    guard("cudaGetDriverEntryPoint", 0, || no_entry_point(function, status))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetDriverEntryPointByVersion(
+    _symbol: *const c_char,
+    function: Out<*mut c_void>,
+    _version: u32,
+    _flags: u64,
+    status: Out<u32>,
+) -> Code {
+    guard("cudaGetDriverEntryPointByVersion", 0, || no_entry_point(function, status))
 }

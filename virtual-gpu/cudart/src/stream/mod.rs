@@ -155,6 +155,14 @@ impl Streams {
         known.map(|stream| stream.properties).or(key.implied()).ok_or(NoStream)
     }
 
+    /// For later launches; a default stream keeps its own.
+    pub fn set_priority(&mut self, key: StreamKey, priority: i32) -> Result<(), NoStream> {
+        if key.implied().is_none() {
+            self.live_mut(key)?.properties.priority = priority;
+        }
+        Ok(())
+    }
+
     /// Adds work behind everything it must follow: earlier work of the stream, `waits`, and what the rules of the
     /// default stream say.
     pub fn enqueue(

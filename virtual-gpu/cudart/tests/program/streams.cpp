@@ -196,6 +196,31 @@ SCENARIO(structured_launches, "structured-launches") {
            cudaErrorInvalidValue);
 }
 
+SCENARIO(stream_attributes, "stream-attributes") {
+    cudaStream_t stream, other;
+    cudaStreamAttrValue value = {}, told = {};
+    int priority = 0;
+    OK(cudaStreamCreate(&stream));
+    OK(cudaStreamCreate(&other));
+    value.priority = -4;
+    OK(cudaStreamSetAttribute(stream, cudaStreamAttributePriority, &value));
+    OK(cudaStreamGetPriority(stream, &priority));
+    EXPECT(priority == -4);
+    OK(cudaStreamGetAttribute(stream, cudaStreamAttributeSynchronizationPolicy, &told));
+    EXPECT(told.syncPolicy == cudaSyncPolicyAuto);
+    value.syncPolicy = cudaSyncPolicyYield;
+    OK(cudaStreamSetAttribute(stream, cudaStreamAttributeSynchronizationPolicy, &value));
+    OK(cudaStreamCopyAttributes(other, stream));
+    OK(cudaStreamGetAttribute(other, cudaStreamAttributeSynchronizationPolicy, &told));
+    OK(cudaStreamGetPriority(other, &priority));
+    EXPECT(told.syncPolicy == cudaSyncPolicyYield && priority == -4);
+    EXPECT(cudaStreamSetAttribute(stream, (cudaStreamAttrID)4, &value) == cudaErrorInvalidValue);
+    void *function = &priority;
+    cudaDriverEntryPointQueryResult found;
+    OK(cudaGetDriverEntryPointByVersion("cuMemAlloc", &function, 12000, cudaEnableDefault, &found));
+    EXPECT(function == nullptr && found == cudaDriverEntryPointSymbolNotFound);
+}
+
 // Run with two devices.
 SCENARIO(settings, "settings") {
     size_t bytes = 0;
