@@ -10,8 +10,8 @@ use crate::emit::{self, tables::TaskRow};
 use crate::ir::Module;
 use crate::options::PassOptions;
 use crate::read::calls::{self, Wrappers};
-use crate::read::kernels;
 use crate::read::program::{self, Readings};
+use crate::read::{driver_interface, kernels};
 use crate::tell;
 
 /// Why a host module could not be instrumented.
@@ -28,7 +28,11 @@ pub enum HostError {
 /// # Errors
 /// When the report cannot be written, or what the device side left cannot be read.
 pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, HostError> {
-    if emit::is_instrumented(module) || !uses_runtime(module) {
+    if emit::is_instrumented(module) {
+        return Ok(false);
+    }
+    driver_interface::remark(module).iter().for_each(|remark| tell::emit_one(module, remark));
+    if !uses_runtime(module) {
         return Ok(false);
     }
     let source = module.source_name();

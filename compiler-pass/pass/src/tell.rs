@@ -79,7 +79,8 @@ fn arg_report(arg: &EagerKernelArg) -> ArgReport {
     }
 }
 
-fn emit_one(module: Module<'_>, remark: &Remark) {
+/// Emits one remark.
+pub fn emit_one(module: Module<'_>, remark: &Remark) {
     let text = |text: &str| CString::new(text).unwrap_or_default();
     let (file, line) = remark.place.as_ref().map_or(("", 0), |place| (place.file.as_str(), place.line));
     let (symbol, file, message) = (text(&remark.symbol), text(file), text(&remark.text));

@@ -22,6 +22,7 @@ pub mod scheduler;
 pub mod shim;
 pub mod spans;
 pub mod state;
+pub mod stats;
 pub mod task;
 #[cfg(test)]
 mod tests;

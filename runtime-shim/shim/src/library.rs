@@ -304,4 +304,12 @@ mod tests {
             assert_eq!(ours, cudas, "{name}");
         }
     }
+
+    /// Or a program's table would lack them.
+    #[test]
+    fn objects_carry_every_function_that_the_shim_calls() {
+        for (name, ..) in super::declared::functions() {
+            assert!(eager_abi::RUNTIME_CALLS.contains(&name), "{name}");
+        }
+    }
 }

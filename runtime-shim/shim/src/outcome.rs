@@ -45,6 +45,34 @@ pub enum Why {
     Captured,
 }
 
+impl Why {
+    /// In the order of their numbers.
+    pub const ALL: [Why; 8] = [
+        Why::Disabled,
+        Why::NoDaemon,
+        Why::ForkedChild,
+        Why::Reentrant,
+        Why::Panicked,
+        Why::NotOurs,
+        Why::AsItIs,
+        Why::Captured,
+    ];
+
+    /// For people, after a number of calls.
+    pub fn words(self) -> &'static str {
+        match self {
+            Why::Disabled => "switched off",
+            Why::NoDaemon => "without a daemon",
+            Why::ForkedChild => "in a forked child",
+            Why::Reentrant => "from inside a call",
+            Why::Panicked => "after an internal error",
+            Why::NotOurs => "about what is not managed",
+            Why::AsItIs => "on the task's device",
+            Why::Captured => "recorded into a graph",
+        }
+    }
+}
+
 impl<T> From<CudaResult<T>> for Outcome<T> {
     fn from(result: CudaResult<T>) -> Outcome<T> {
         match result {

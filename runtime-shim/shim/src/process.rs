@@ -14,6 +14,7 @@ use crate::program::Program;
 use crate::real::RealRuntime;
 use crate::shim::Shim;
 use crate::state::Thread;
+use crate::stats;
 use crate::trace;
 use crate::voice::{Voice, to_stderr};
 use eager_proto::hello::Hello;
@@ -155,6 +156,9 @@ fn start() -> Option<LiveShim> {
         return None;
     }
     complaints.iter().for_each(|complaint| to_stderr(complaint));
+    if std::env::var_os(stats::ENV_STATS).is_some_and(|value| value == "1") {
+        stats::print_at_exit();
+    }
     if let Some(path) = std::env::var_os(trace::ENV_TRACE) {
         trace::start(path.as_ref());
     }

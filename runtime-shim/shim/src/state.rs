@@ -85,6 +85,16 @@ pub struct Unfreed {
     pub streams: Vec<StreamId>,
 }
 
+/// What a thread has when a site begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Around {
+    Nothing,
+    /// An open site's task, or the bound lazy task with memory.
+    Task(TaskKey),
+    /// The bound lazy task without memory, to whose device streams, events or constants of the program belong.
+    Handles(TaskKey),
+}
+
 /// Why there is no slot for a static task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoSlot {
@@ -221,17 +231,21 @@ impl State {
         self.task(open.key).is_some_and(|task| task.account.has(open.frame))
     }
 
-    /// Where a site that begins now nests: in the thread's innermost open site, else in the bound lazy task if this
-    /// thread has used it and it still holds memory or handles.
+    /// What the thread has when a site begins.
     ///
-    /// With the lazy task, because its kernels and the site's may share memory, streams, events and constants, which
-    /// belong to one device; and because a site that waited for another device would wait while holding this memory.
-    pub fn around(&self, thread: &Thread) -> Option<TaskKey> {
+    /// Beside lazy *memory* a site is part of the lazy task: their kernels may share it, and a site that waited for its
+    /// own would wait while holding it. Beside lazy *handles* alone nothing is held: it may wait, but must come to the
+    /// device that they belong to.
+    pub fn around(&self, thread: &Thread) -> Around {
         if let Some(open) = self.innermost(thread) {
-            return Some(open.key);
+            return Around::Task(open.key);
         }
-        let lazy = thread.lazy.and_then(|key| self.task(key)).filter(|task| task.phase == Phase::Bound)?;
-        (lazy.account.live() > 0 || self.pinned).then_some(lazy.key)
+        let lazy = thread.lazy.and_then(|key| self.task(key)).filter(|task| task.phase == Phase::Bound);
+        match lazy {
+            Some(lazy) if lazy.account.live() > 0 => Around::Task(lazy.key),
+            Some(lazy) if self.pinned => Around::Handles(lazy.key),
+            _ => Around::Nothing,
+        }
     }
 
     /// The sites that a thread's innermost frame was announced by, innermost first: that of the frame, and those begun

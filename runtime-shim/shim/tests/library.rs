@@ -148,6 +148,13 @@ fn without_a_daemon_the_program_is_plain_cuda_and_says_so_once() {
 }
 
 #[test]
+fn asked_for_it_says_at_the_end_what_went_to_cuda_as_it_came() {
+    let (_, err) = texts(&Stage::new().run(&[], &[("EAGER_STATS", "1")]));
+    let counts = "eager: calls that went to CUDA as they came: 5 without a daemon\n";
+    assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}{counts}"));
+}
+
+#[test]
 fn calls_at_the_end_of_the_process_still_work() {
     let (out, err) = texts(&Stage::new().run(&["late"], &[]));
     assert_eq!(out, format!("abi 2\n{USED}real cudaFree\nlate free 0\n"));

@@ -5,6 +5,8 @@
 //! as before its renaming, so that the same library is linked; what only the shim calls is weak, because the program's
 //! version of CUDA need not have it.
 
+use std::collections::BTreeSet;
+
 use llvm_sys::LLVMLinkage;
 use llvm_sys::core::LLVMSetLinkage;
 use llvm_sys::prelude::*;
@@ -15,8 +17,11 @@ use crate::ir::Module;
 /// The array of `eager_abi::EagerRuntimeCall` and its length. `renamed`: the calls that the module makes.
 pub fn runtime_table(module: Module<'_>, renamed: &[&str]) -> (LLVMValueRef, usize) {
     let constants = Constants::new(module);
-    let own = eager_abi::RUNTIME_CALLS.iter().filter(|name| !renamed.contains(name));
-    let names = renamed.iter().map(|name| (*name, true)).chain(own.map(|name| (*name, false)));
+    // A variant for one default stream per thread is carried out by the call that it is a variant of.
+    let bases = renamed.iter().filter_map(|name| eager_abi::calls::call(name)).map(|call| call.name);
+    let own: BTreeSet<&str> = eager_abi::RUNTIME_CALLS.iter().copied().chain(bases).collect();
+    let own = own.into_iter().filter(|name| !renamed.contains(name));
+    let names = renamed.iter().map(|name| (*name, true)).chain(own.map(|name| (name, false)));
     let row = |(name, strong): (&str, bool)| {
         let known = module.function(name).is_some();
         let (_, function) = constants.declare(name, &mut []);

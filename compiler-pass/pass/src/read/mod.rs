@@ -5,6 +5,7 @@
 //! comes from) and [`sizes`] (how large) → [`function`] → [`program`].
 
 pub mod calls;
+pub mod driver_interface;
 pub mod function;
 pub mod kernels;
 pub mod launch;

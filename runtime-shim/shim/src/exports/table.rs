@@ -52,8 +52,11 @@ macro_rules! hook {
                 match crate::process::guarded(|$shim, $thread| $body) {
                     crate::outcome::Outcome::Handled(()) => 0,
                     crate::outcome::Outcome::Fail(error) => error.code(),
-                    // SAFETY: the real function of the same signature gets the program's own arguments.
-                    crate::outcome::Outcome::PassThrough(_) => unsafe { real($($argument),*) },
+                    crate::outcome::Outcome::PassThrough(why) => {
+                        crate::stats::count(why);
+                        // SAFETY: the real function of the same signature gets the program's own arguments.
+                        unsafe { real($($argument),*) }
+                    }
                 }
             }
         };

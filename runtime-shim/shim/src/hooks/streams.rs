@@ -52,8 +52,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return bypass;
         }
         self.attend(thread);
-        if self.state.lock().streams.remove(&stream).is_none() {
-            return Outcome::PassThrough(Why::NotOurs);
+        {
+            let mut state = self.state.lock();
+            // It ends a capture that was never ended.
+            state.captures.remove(&stream);
+            if state.streams.remove(&stream).is_none() {
+                return Outcome::PassThrough(Why::NotOurs);
+            }
         }
         // Afterwards nobody can ask whether its kernels have ended; CUDA itself lets them finish.
         let marks: Vec<Mark> = {

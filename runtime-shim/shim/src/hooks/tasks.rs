@@ -3,14 +3,18 @@
 use crate::account::Announced;
 use crate::buffers;
 use crate::ledger::Origin;
-use crate::runtime::{Geometry, Launch, Runtime, Span, StreamId};
+use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop, answered};
-use crate::state::{NoSlot, OpenSite, State, Thread};
+use crate::state::{Around, NoSlot, OpenSite, State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use crate::voice::size_text;
 use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody, Slot};
 use std::sync::atomic::Ordering;
+
+/// The daemon bound a task to another device than the program's handles are on.
+#[derive(Debug)]
+struct Elsewhere;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `eager_task_begin`. Returns when the daemon has bound or refused the task; a refusal shows at its allocations.
@@ -28,15 +32,29 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             state.around(thread)
         };
         match around {
-            Some(key) => self.begin_inside(thread, key, announced),
-            None => self.begin_alone(thread, announced, geometry),
+            Around::Task(key) => self.begin_inside(thread, key, announced),
+            Around::Nothing => {
+                let _ = self.begin_alone(thread, announced, geometry, None);
+            }
+            Around::Handles(lazy) => {
+                let device = self.state.lock().task(lazy).map(|task| task.terms.device);
+                if let Err(Elsewhere) = self.begin_alone(thread, announced, geometry, device) {
+                    self.begin_inside(thread, lazy, announced);
+                }
+            }
         }
     }
 
-    /// A site outside all others is a task of its own.
-    fn begin_alone(&self, thread: &mut Thread, announced: Announced, geometry: Geometry) {
+    /// A site outside all others is a task of its own. Bound to another device than it `must` be, it is given back.
+    fn begin_alone(
+        &self,
+        thread: &mut Thread,
+        announced: Announced,
+        geometry: Geometry,
+        must: Option<DeviceIndex>,
+    ) -> Result<(), Elsewhere> {
         let Announced { site, bytes, .. } = announced;
-        let Some(key) = self.claim_slot(announced) else { return };
+        let Some(key) = self.claim_slot(announced) else { return Ok(()) };
         let function = self.program.read().function(site).to_owned();
         let body = RequestBody::TaskBegin {
             requirement: bytes,
@@ -47,15 +65,27 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             function: function.clone(),
         };
         match self.ask(key.slot, &body) {
-            Ok(Answer::Bound(terms)) => self.bound(thread, key, terms),
+            Ok(Answer::Bound(terms)) => {
+                let here = must.is_none_or(|device| device == terms.device);
+                if !here {
+                    let mut state = self.state.lock();
+                    if let Some(task) = state.task_mut(key) {
+                        task.phase = Phase::Bound;
+                    }
+                    let _ = self.end(&mut state, key);
+                    return Err(Elsewhere);
+                }
+                self.bound(thread, key, terms);
+            }
             Ok(Answer::Refused(reason)) => self.refused(key, &function, bytes, &reason),
             Err(_) => {
                 self.state.lock().remove_task(key);
-                return;
+                return Ok(());
             }
         }
         let frame = self.state.lock().task(key).and_then(|task| task.account.frame_of(site));
         thread.open.extend(frame.map(|frame| OpenSite { site, key, frame, covered: false }));
+        Ok(())
     }
 
     /// A site inside another one of the thread (or inside the bound lazy task that the thread has used) belongs to that

@@ -229,12 +229,22 @@ fn a_site_beside_a_bound_lazy_task_with_memory_extends_it() {
 }
 
 #[test]
-fn a_site_whose_thread_made_streams_runs_on_their_device() {
+fn a_site_whose_thread_made_streams_may_wait_and_runs_on_their_device() {
     let mut bench = Bench::new();
     let stream = bench.shim.stream_create(&mut bench.thread, StreamFlags::NON_BLOCKING, None);
     assert!(matches!(stream, Outcome::Handled(_)));
     bench.begin(SITE, 100);
-    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(100));
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(100), "a task of its own, on the same device");
+    bench.end(SITE);
+    bench.daemon.bind_on(3);
+    bench.daemon.requests();
+    bench.begin(SITE, 100);
+    let asked = bench.daemon.requests();
+    assert!(matches!(
+        asked[..],
+        [RequestBody::TaskBegin { .. }, RequestBody::TaskEnd, RequestBody::TaskExtend { .. }]
+    ));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(100), "bound elsewhere: with the streams instead");
     let mut other = std::mem::take(&mut bench.thread);
     bench.begin(INNER, 10);
     assert_eq!(bench.daemon.requirement(first_slot()), Some(10), "a thread that has not used them is free");
@@ -242,4 +252,5 @@ fn a_site_whose_thread_made_streams_runs_on_their_device() {
     std::mem::swap(&mut bench.thread, &mut other);
     bench.end(SITE);
     assert_eq!(bench.daemon.requirement(lazy_slot()), Some(0));
+    assert_eq!(bench.daemon.violations(), [""; 0]);
 }

@@ -1,0 +1,40 @@
+//! Calls of CUDA's driver interface (`cuMemAlloc`, `cuLaunchKernel`, …): found, said, and left alone.
+//!
+//! Trap: other libraries' names begin in the same way (`cublasCreate`); the driver's go on with a capital.
+
+use eager_tasks::Place;
+use eager_tasks::report::Remark;
+
+use crate::ir::{Block, Module};
+
+/// What is said of a module that takes memory or launches through the driver interface: once, at the first call.
+#[must_use]
+pub fn remark(module: Module<'_>) -> Option<Remark> {
+    let defined = module.functions().into_iter().filter(|function| !function.is_declaration());
+    let calls = defined.flat_map(|function| {
+        let instructions = function.blocks().into_iter().flat_map(Block::instructions);
+        instructions.map(move |instruction| (function, instruction))
+    });
+    let mut found = calls.filter_map(|(function, call)| {
+        let name = call.callee_name().filter(|name| takes_part(name))?;
+        Some((function, call, name))
+    });
+    let (function, call, name) = found.next()?;
+    let others = found.count();
+    let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+    Some(Remark {
+        symbol: function.name(),
+        place: call.location().map(|found| Place { file: found.file, line: found.line }),
+        missed: true,
+        name: "DriverInterface",
+        text: format!(
+            "{name}{more}: memory and kernels of CUDA's driver interface are neither counted nor scheduled"
+        ),
+    })
+}
+
+fn takes_part(name: &str) -> bool {
+    ["cuMemAlloc", "cuLaunch", "cuGraphLaunch", "cuArray", "cuMipmappedArrayCreate", "cuMemCreate"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}

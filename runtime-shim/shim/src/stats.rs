@@ -1,0 +1,50 @@
+//! How many calls went to CUDA as they came, and why: one line at the end of the program, if `EAGER_STATS=1`.
+//!
+//! Trap: calls that the shim carries out itself are not counted: a launch must not pay for a statistic.
+
+use crate::outcome::Why;
+use crate::voice::to_stderr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `1`: print the counts at the end.
+pub const ENV_STATS: &str = "EAGER_STATS";
+
+static COUNTS: [AtomicU64; Why::ALL.len()] = [const { AtomicU64::new(0) }; Why::ALL.len()];
+
+/// Counts one call.
+pub fn count(why: Why) {
+    // Relaxed: a sum that is read once, at the end.
+    COUNTS[why as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// Prints the counts when the program ends.
+pub fn print_at_exit() {
+    extern "C" fn print() {
+        to_stderr(&line(&Why::ALL.map(|why| COUNTS[why as usize].load(Ordering::Relaxed))));
+    }
+    // SAFETY: the function lives as long as the library, which is never unloaded; it neither panics nor unwinds.
+    let _ = unsafe { libc::atexit(print) };
+}
+
+fn line(counts: &[u64; Why::ALL.len()]) -> String {
+    let some = Why::ALL.iter().zip(counts).filter(|(_, count)| **count > 0);
+    let parts: Vec<String> = some.map(|(why, count)| format!("{count} {}", why.words())).collect();
+    let text = if parts.is_empty() { "none".to_owned() } else { parts.join(", ") };
+    format!("calls that went to CUDA as they came: {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_names_what_happened_only() {
+        let mut counts = [0; Why::ALL.len()];
+        assert_eq!(line(&counts), "calls that went to CUDA as they came: none");
+        (counts[Why::NoDaemon as usize], counts[Why::AsItIs as usize]) = (2, 30);
+        assert_eq!(
+            line(&counts),
+            "calls that went to CUDA as they came: 2 without a daemon, 30 on the task's device"
+        );
+    }
+}
