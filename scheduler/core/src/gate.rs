@@ -127,7 +127,7 @@ fn per_kernel(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
 fn within_ratio(view: View<'_>, bound: &Bound, live: Bytes) -> Verdict {
     let device = bound.device;
     let capacity = view.state.devices.get(&device).map_or(Bytes::ZERO, |device| device.capacity);
-    let strictest = view.options.os_ratio_percent_cyclic.min(view.options.os_ratio_percent_other);
+    let strictest = view.options.os_ratio_percent_min();
     let unasked = capacity.percent(strictest).saturating_sub(live);
     let held = bound.held.as_ref().map(|(kernel, _)| kernel);
     let admitted = bound.admitted.as_ref().filter(|kernel| kernel.footprint > unasked);
@@ -159,7 +159,8 @@ fn within_ratio(view: View<'_>, bound: &Bound, live: Bytes) -> Verdict {
 fn percent_for(options: &Options, access: AccessClass) -> u32 {
     match access {
         AccessClass::Unknown | AccessClass::Cyclic => options.os_ratio_percent_cyclic,
-        AccessClass::OnePass | AccessClass::Sparse => options.os_ratio_percent_other,
+        AccessClass::OnePass => options.os_ratio_percent_other,
+        AccessClass::Sparse => options.os_ratio_percent_of_sparse(),
     }
 }
 

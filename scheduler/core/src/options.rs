@@ -38,8 +38,12 @@ pub struct Options {
     /// OS-ratio allowed to a kernel that reads the same bytes again, or whose access is unknown, in percent: above 100 a
     /// cyclic kernel misses on every page (UM model §4.5).
     pub os_ratio_percent_cyclic: u32,
-    /// OS-ratio allowed to one-pass and sparse kernels, in percent. 150: the prototype's `1.5 × capacity`.
+    /// OS-ratio allowed to one-pass and sparse kernels, in percent. 150: the prototype's `1.5 × capacity`. A one-pass
+    /// kernel moves each byte once whatever the ratio (UM model §4.3).
     pub os_ratio_percent_other: u32,
+    /// OS-ratio allowed to sparse kernels in place of the former, in percent. They touch less than their static size, but
+    /// in no order that paging could follow: 64 KiB are moved for a few bytes (UM model §4.3).
+    pub os_ratio_percent_sparse: Option<u32>,
     /// Memory the ledger sets aside for each client's context on a device it is bound to, until the client is gone. 0:
     /// the capacity given for a device already leaves room for contexts.
     pub context_bytes: Bytes,
@@ -64,6 +68,7 @@ impl Default for Options {
             oversize_percent: 100,
             os_ratio_percent_cyclic: 100,
             os_ratio_percent_other: 150,
+            os_ratio_percent_sparse: None,
             context_bytes: Bytes::ZERO,
             tasks_per_device: 3,
             quantum_ns: Nanos::from_secs(30),
@@ -74,6 +79,16 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The OS-ratio allowed to a kernel whatever its class, in percent.
+    pub fn os_ratio_percent_min(&self) -> u32 {
+        self.os_ratio_percent_cyclic.min(self.os_ratio_percent_other).min(self.os_ratio_percent_of_sparse())
+    }
+
+    /// The OS-ratio allowed to sparse kernels, in percent.
+    pub fn os_ratio_percent_of_sparse(&self) -> u32 {
+        self.os_ratio_percent_sparse.unwrap_or(self.os_ratio_percent_other)
+    }
+
     /// The limit that holds: only eager policies can start what is larger than its device.
     pub fn oversize_percent_under(&self, eager_policy: bool) -> u32 {
         if eager_policy { self.oversize_percent } else { 100 }

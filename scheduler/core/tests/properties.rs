@@ -35,7 +35,12 @@ fn any_options() -> impl Strategy<Value = Options> {
         1 => Just(Some(QueueOrder::LargestFirst)),
     ];
     let sizes = (1u32..4, 0u32..60, 100u32..200, prop_oneof![Just(0), Just(GIB / 4)]);
-    let gate = (any::<bool>(), 50u32..120, 100u32..200, proptest::option::of(1u64..50));
+    let gate = (
+        any::<bool>(),
+        50u32..120,
+        (100u32..200, proptest::option::of(80u32..200)),
+        proptest::option::of(1u64..50),
+    );
     // Long enough that a program told to go gets to act: shorter turns pass round and round for nothing.
     let turns = (1u32..4, 1000u64..5000, 500u64..1000);
     (queue, sizes, gate, turns).prop_map(|(queue, sizes, gate, turns)| Options {
@@ -46,7 +51,8 @@ fn any_options() -> impl Strategy<Value = Options> {
         context_bytes: Bytes(sizes.3),
         managed_normal_tasks: gate.0,
         os_ratio_percent_cyclic: gate.1,
-        os_ratio_percent_other: gate.2,
+        os_ratio_percent_other: gate.2.0,
+        os_ratio_percent_sparse: gate.2.1,
         hold_ns_max: gate.3.map(Nanos),
         tasks_per_device: turns.0,
         quantum_ns: Nanos(turns.1),
