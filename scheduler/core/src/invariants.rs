@@ -3,7 +3,7 @@
 //! Trap: this is a judge, not a mechanism; nothing may call it to decide what to do.
 
 use crate::action::{Class, Gate};
-use crate::model::{Bound, Device, Task, TaskState};
+use crate::model::{Bound, Client, Device, Task, TaskState};
 use crate::policy::GateRule;
 use crate::scheduler::Scheduler;
 use crate::units::{Bytes, DeviceId, TaskId};
@@ -45,6 +45,10 @@ pub enum Violation {
     HeldAtOpenGate { task: TaskId },
     #[error("{device} is not where the indices have it")]
     WrongIndex { device: DeviceId },
+    #[error("{movers} programs are counted that hold something and do not wait, there are {actual}")]
+    MoversDiffer { movers: usize, actual: usize },
+    #[error("{task} and all others who hold something wait for each other, and nobody will look at it")]
+    Circle { task: TaskId },
     #[error("{device}: kernels of {task} stand at their gate and it is nobody's turn")]
     TurnMissed { device: DeviceId, task: TaskId },
     #[error("{task}: watched is {watched}, and should not be")]
@@ -58,6 +62,7 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
         check_eager(scheduler, device)?;
         check_turn(scheduler, device)?;
     }
+    check_movers(scheduler)?;
     for task in scheduler.state().tasks.values() {
         let owner = scheduler.state().clients.get(&task.client);
         if !owner.is_some_and(|client| client.tasks.contains(&task.id)) {
@@ -76,6 +81,25 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
         }
     }
     Ok(())
+}
+
+fn check_movers(scheduler: &Scheduler) -> Result<(), Violation> {
+    let state = scheduler.state();
+    let waits = |task: &&Task| task.bound().is_none();
+    let is_waiting =
+        |client: &Client| state.tasks.values().filter(waits).any(|task| task.client == client.id);
+    let holders = || state.clients.values().filter(|client| !client.contexts.is_empty());
+    let actual = holders().filter(|client| !is_waiting(client)).count();
+    if actual != state.movers {
+        return Err(Violation::MoversDiffer { movers: state.movers, actual });
+    }
+    let holder = |task: &&Task| holders().any(|client| client.id == task.client);
+    match state.tasks.values().filter(waits).find(holder) {
+        Some(task) if actual == 0 && scheduler.next_deadline().is_none() => {
+            Err(Violation::Circle { task: task.id })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn bound_on(scheduler: &Scheduler, device: DeviceId) -> impl Iterator<Item = (&Task, &Bound)> {

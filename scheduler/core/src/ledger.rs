@@ -14,6 +14,8 @@ pub(crate) struct Binding {
     pub device: DeviceId,
     pub grant: Bytes,
     pub managed: bool,
+    /// The policy chose to start it with less than it asked for.
+    pub eagerly: bool,
     pub reason: Reason,
 }
 
@@ -46,7 +48,11 @@ impl State {
         device.contexts = device.contexts.saturating_add(context);
         device.warps = device.warps.saturating_add(task.warps());
         device.tasks.insert(binding.task);
-        self.clients.get_mut(&task.client)?.contexts.insert(binding.device);
+        let client = task.client;
+        self.change_client(client, |client| {
+            client.contexts.insert(binding.device);
+            client.waiting = client.waiting.saturating_sub(1);
+        });
         let task = self.tasks.get_mut(&binding.task)?;
         let class = if binding.grant < task.requirement { Class::Eager } else { Class::Normal };
         task.state = TaskState::Bound(Box::new(Bound {
@@ -54,7 +60,7 @@ impl State {
             class,
             grant: binding.grant,
             managed: binding.managed,
-            started_eager: class == Class::Eager,
+            started_eager: class == Class::Eager && binding.eagerly,
             bound_at: now,
             reason: binding.reason,
             gate: Gate::Ungated,
@@ -100,9 +106,11 @@ impl State {
     /// Forgets a task and frees what it holds.
     pub(crate) fn remove_task(&mut self, id: TaskId) -> Option<Task> {
         let task = self.tasks.remove(&id)?;
-        if let Some(client) = self.clients.get_mut(&task.client) {
+        let was_waiting = task.bound().is_none();
+        self.change_client(task.client, |client| {
             client.tasks.remove(&id);
-        }
+            client.waiting = client.waiting.saturating_sub(u32::from(was_waiting));
+        });
         if let Some(bound) = task.bound()
             && let Some(device) = self.devices.get_mut(&bound.device)
         {
@@ -121,7 +129,9 @@ impl State {
     pub(crate) fn remove_client(&mut self, id: ClientId, context_bytes: Bytes) -> Option<Vec<Task>> {
         let tasks = self.clients.get(&id)?.tasks.clone();
         let removed = tasks.into_iter().filter_map(|task| self.remove_task(task)).collect();
-        for device in self.clients.remove(&id)?.contexts {
+        let client = self.clients.remove(&id)?;
+        self.movers -= usize::from(client.moves());
+        for device in client.contexts {
             if let Some(device) = self.devices.get_mut(&device) {
                 device.contexts = device.contexts.saturating_sub(context_bytes);
             }

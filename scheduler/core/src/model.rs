@@ -58,6 +58,15 @@ pub struct Client {
     pub tasks: BTreeSet<TaskId>,
     /// Devices on which its context is paid for.
     pub contexts: BTreeSet<DeviceId>,
+    /// How many of its tasks wait for a device.
+    pub waiting: u32,
+}
+
+impl Client {
+    /// It holds something on a device and does not wait: sooner or later it gives that back.
+    pub fn moves(&self) -> bool {
+        self.waiting == 0 && !self.contexts.is_empty()
+    }
 }
 
 /// Are there kernels of a task on its device?
@@ -156,11 +165,21 @@ pub struct State {
     pub clients: BTreeMap<ClientId, Client>,
     pub tasks: BTreeMap<TaskId, Task>,
     pub(crate) index: DeviceIndex,
+    /// Clients that hold something and do not wait ([`Client::moves`]).
+    pub(crate) movers: usize,
     /// [`Options::eager_per_device`], for the index.
     pub(crate) eager_per_device: u32,
 }
 
 impl State {
+    /// Changes a client, and counts whether it moves.
+    pub(crate) fn change_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let moved = client.moves();
+        change(client);
+        self.movers = self.movers - usize::from(moved) + usize::from(client.moves());
+    }
+
     /// Where a device belongs in the index.
     pub(crate) fn keys_of(&self, device: &Device) -> Keys {
         let bound = device.tasks.iter().filter_map(|id| self.tasks.get(id)?.bound());

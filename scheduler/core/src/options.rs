@@ -53,6 +53,9 @@ pub struct Options {
     pub quantum_ns: Nanos,
     /// Policy `quanta`: a turn ends early when its task had no kernel for this long and others wait. 5 s, as in nvshare.
     pub quantum_idle_ns: Nanos,
+    /// When all who hold memory wait for more and have been silent for this long, one of them is started over-subscribed.
+    /// Programs with several threads are not silent while one of them works.
+    pub circle_ns: Nanos,
     /// A held kernel goes after this long whatever else runs. None: it waits as long as the rule says, like in the
     /// document.
     pub hold_ns_max: Option<Nanos>,
@@ -73,6 +76,7 @@ impl Default for Options {
             tasks_per_device: 3,
             quantum_ns: Nanos::from_secs(30),
             quantum_idle_ns: Nanos::from_secs(5),
+            circle_ns: Nanos::from_secs(10),
             hold_ns_max: None,
         }
     }

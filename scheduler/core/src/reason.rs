@@ -45,6 +45,11 @@ pub enum Reason {
         "waits: {device} has the memory, but its SMs have no slots left for {blocks} blocks of {threads_per_block} threads"
     )]
     NoSlots { device: DeviceId, blocks: u64, threads_per_block: u32 },
+    #[error(
+        "starts: all who hold memory wait themselves, so nobody would give any back; {device} has {granted} free of the \
+         {wanted} wanted"
+    )]
+    BreaksCircle { device: DeviceId, wanted: Bytes, granted: Bytes },
     #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
     ProposalDropped,
 
@@ -126,6 +131,7 @@ impl Reason {
             Reason::DevicesFull { .. } => 12,
             Reason::Assigned { .. } => 13,
             Reason::NoSlots { .. } => 14,
+            Reason::BreaksCircle { .. } => 15,
             Reason::Grows { .. } => 20,
             Reason::Promoted { .. } => 21,
             Reason::Shrinks { .. } => 22,

@@ -3,6 +3,7 @@
 //! Trap: events come from untrusted programs. An event that makes no sense changes nothing and is counted
 //! ([`Scheduler::anomalies`]); it never panics and is never an error for the caller to handle.
 
+mod circle;
 mod settle;
 mod turns;
 mod view;
@@ -61,6 +62,8 @@ pub struct Scheduler {
     retry: Retry,
     /// Devices on which something happened in this step: their eager tasks, turns, gates and watches are looked at.
     touched: BTreeSet<DeviceId>,
+    /// When a program that holds something was last heard of.
+    silent_since: Nanos,
 }
 
 /// Who could start after this step's event.
@@ -90,6 +93,7 @@ impl Scheduler {
             queue: Queue::default(),
             retry: Retry::Nobody,
             touched: BTreeSet::new(),
+            silent_since: Nanos::default(),
         }
     }
 
@@ -107,7 +111,7 @@ impl Scheduler {
 
     /// When to send [`Event::Tick`] if nothing else happens before.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        self.hold_deadline().into_iter().chain(self.turn_deadline()).min()
+        [self.hold_deadline(), self.turn_deadline(), self.circle_deadline()].into_iter().flatten().min()
     }
 
     /// When a kernel will have been held for the longest time allowed, or its waiver ends.
@@ -130,6 +134,7 @@ impl Scheduler {
 
     fn touch_task(&mut self, id: TaskId) {
         if let Some(client) = self.state.tasks.get(&id).map(|task| task.client) {
+            self.heard_of(client);
             self.touch_client(client);
         }
     }
@@ -149,7 +154,10 @@ impl Scheduler {
             | Event::Busy { task }
             | Event::Idle { task }
             | Event::Promoted { task } => self.touch_task(*task),
-            Event::TaskBegin { client, .. } | Event::ClientGone { client } => self.touch_client(*client),
+            Event::TaskBegin { client, .. } | Event::ClientGone { client } => {
+                self.heard_of(*client);
+                self.touch_client(*client);
+            }
             Event::DeviceAdded { .. } | Event::ClientConnected { .. } => {}
             Event::Tick => self.touch_all(),
         }
@@ -199,7 +207,7 @@ impl Scheduler {
         if self.state.clients.contains_key(&id) {
             return Err(Anomaly::DuplicateClient);
         }
-        let client = Client { id, uid, label, tasks: BTreeSet::new(), contexts: BTreeSet::new() };
+        let client = Client { id, uid, label, tasks: BTreeSet::new(), contexts: BTreeSet::new(), waiting: 0 };
         self.state.clients.insert(id, client);
         Ok(())
     }
@@ -220,8 +228,13 @@ impl Scheduler {
         if self.state.tasks.contains_key(&id) {
             return Err(Anomaly::DuplicateTask);
         }
-        let owner = self.state.clients.get_mut(&client).ok_or(Anomaly::UnknownClient)?;
-        owner.tasks.insert(id);
+        if !self.state.clients.contains_key(&client) {
+            return Err(Anomaly::UnknownClient);
+        }
+        self.state.change_client(client, |client| {
+            client.tasks.insert(id);
+            client.waiting += 1;
+        });
         self.arrivals += 1;
         let task = Task {
             id,

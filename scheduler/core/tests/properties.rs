@@ -42,7 +42,7 @@ fn any_options() -> impl Strategy<Value = Options> {
         proptest::option::of(1u64..50),
     );
     // Long enough that a program told to go gets to act: shorter turns pass round and round for nothing.
-    let turns = (1u32..4, 1000u64..5000, 500u64..1000);
+    let turns = (1u32..4, 1000u64..5000, 500u64..1000, 1u64..5000);
     (queue, sizes, gate, turns).prop_map(|(queue, sizes, gate, turns)| Options {
         queue,
         eager_per_device: sizes.0,
@@ -57,6 +57,7 @@ fn any_options() -> impl Strategy<Value = Options> {
         tasks_per_device: turns.0,
         quantum_ns: Nanos(turns.1),
         quantum_idle_ns: Nanos(turns.2),
+        circle_ns: Nanos(turns.3),
     })
 }
 

@@ -387,7 +387,9 @@ impl<'a> World<'a> {
     fn stuck(&self) -> SimError {
         let waiting: Vec<&Client<'_>> = self.clients.iter().filter(|c| c.blocked != Blocked::Ended).collect();
         let first = waiting.first().map_or_else(String::new, |client| {
-            format!("{} (job {}, {:?})", client.job.name, client.result.index, client.blocked)
+            let task = client.open.as_ref().and_then(|open| self.scheduler.task(open.task));
+            let why = task.map_or_else(|| "no task".to_owned(), |task| format!("{:?}", task.stage));
+            format!("{} (job {}, {:?}; {why})", client.job.name, client.result.index, client.blocked)
         });
         SimError::Stuck { at: self.now, jobs: self.jobs.len() - self.ended, first }
     }

@@ -20,6 +20,7 @@ mod schedgpu;
 mod slots;
 
 pub use name::{PolicyName, UnknownPolicy};
+pub(crate) use placement::most_free;
 
 use crate::model::{Task, View};
 use crate::options::QueueOrder;

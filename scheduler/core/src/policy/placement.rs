@@ -93,7 +93,7 @@ pub(super) fn with_free<'a>(
 }
 
 /// The device that could grant the task most.
-fn most_free<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
+pub(crate) fn most_free<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
     best_of(view, task, view.state.index.by_free(), |_| true)
 }
 

@@ -38,6 +38,7 @@ impl Scheduler {
                 self.try_everybody(out);
             }
         }
+        self.break_circle(out);
         // A kernel let through may end the reason to hold another: until nothing changes any more.
         while !self.touched.is_empty() {
             let devices: Vec<DeviceId> = std::mem::take(&mut self.touched).into_iter().collect();
@@ -89,7 +90,7 @@ impl Scheduler {
     }
 
     /// Tries those whom what was freed can help. Who waits for memory that no device has is not asked again.
-    fn try_who_fits(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn try_who_fits(&mut self, out: &mut Vec<Action>) {
         match self.queue_order() {
             QueueOrder::Fifo => while self.queue.head().is_some_and(|head| self.try_one(head, out)) {},
             QueueOrder::LargestFirst => {
@@ -159,27 +160,35 @@ impl Scheduler {
             }
             Placement::Bind { device, grant, reason } => (device, grant, reason),
         };
-        let managed = task.request.managed
+        let (managed, eagerly) = (self.is_managed(task, grant), self.traits.eager);
+        if self.start(Binding { task: id, device, grant, managed, eagerly, reason }, out) {
+            return true;
+        }
+        self.count(Anomaly::DroppedProposal);
+        self.wait(id, Reason::ProposalDropped, out);
+        false
+    }
+
+    pub(super) fn is_managed(&self, task: &Task, grant: Bytes) -> bool {
+        task.request.managed
             || self.traits.managed
             || grant < task.requirement
-            || (self.traits.eager && self.options.managed_normal_tasks);
-        let said = reason.clone();
-        let binding = Binding { task: id, device, grant, managed, reason };
-        match self.state.bind(binding, self.options.context_bytes, self.now) {
-            Some(class) => {
-                if let Some(task) = self.state.tasks.get(&id) {
-                    self.queue.remove(task);
-                }
-                self.touch_task(id);
-                out.push(Action::Bind { task: id, device, class, grant, managed, reason: said });
-                true
-            }
-            None => {
-                self.count(Anomaly::DroppedProposal);
-                self.wait(id, Reason::ProposalDropped, out);
-                false
-            }
+            || (self.traits.eager && self.options.managed_normal_tasks)
+    }
+
+    /// Binds a waiting task; false, and nothing changed, if the ledger does not allow it.
+    pub(super) fn start(&mut self, binding: Binding, out: &mut Vec<Action>) -> bool {
+        let Binding { task: id, device, grant, managed, .. } = binding;
+        let reason = binding.reason.clone();
+        let Some(class) = self.state.bind(binding, self.options.context_bytes, self.now) else {
+            return false;
+        };
+        if let Some(task) = self.state.tasks.get(&id) {
+            self.queue.remove(task);
         }
+        self.touch_task(id);
+        out.push(Action::Bind { task: id, device, class, grant, managed, reason });
+        true
     }
 
     /// Could this waiting task start as things stand? For the invariants: between steps none can.

@@ -1,0 +1,60 @@
+//! Waiting in a circle, and the way out: when all who hold something wait themselves, one of them goes on.
+//!
+//! A program keeps its context on a device after its task has ended there, and may hold a task while it asks for another.
+//! If every such program waits, nobody gives anything back, and all would wait for ever (CASE has no rule for this). Then
+//! the first of them starts with what is free, over-subscribed in managed memory, like an extension that does not fit.
+//! Trap: a program with several threads may wait with one and work with another, and nobody can see that from here; so
+//! a circle counts only when none of those in it was heard of for a while ([`crate::Options::circle_ns`]).
+
+use super::Scheduler;
+use crate::action::Action;
+use crate::ledger::Binding;
+use crate::model::Task;
+use crate::policy::most_free;
+use crate::reason::Reason;
+use crate::units::{ClientId, Nanos, TaskId};
+
+impl Scheduler {
+    /// Starts the first task of a circle when it is due.
+    pub(super) fn break_circle(&mut self, out: &mut Vec<Action>) {
+        if self.circle_deadline().is_none_or(|due| due > self.now) {
+            return;
+        }
+        self.silent_since = self.now;
+        let binding = self.first_holder().and_then(|task| self.way_out(task));
+        if binding.is_some_and(|binding| self.start(binding, out)) {
+            // It may have been the head that blocked the others.
+            self.try_who_fits(out);
+        }
+    }
+
+    /// When those who wait in a circle, if there is one, have been silent for long enough.
+    pub(super) fn circle_deadline(&self) -> Option<Nanos> {
+        let is_circle = self.state.movers == 0 && self.first_holder().is_some();
+        is_circle.then(|| Nanos(self.silent_since.0.saturating_add(self.options.circle_ns.0)))
+    }
+
+    /// A program was heard of. Those that hold nothing have no part in a circle.
+    pub(super) fn heard_of(&mut self, client: ClientId) {
+        if self.state.clients.get(&client).is_some_and(|client| !client.contexts.is_empty()) {
+            self.silent_since = self.now;
+        }
+    }
+
+    /// The first waiting task whose program holds something.
+    fn first_holder(&self) -> Option<&Task> {
+        let holds = |task: &&Task| {
+            self.state.clients.get(&task.client).is_some_and(|client| !client.contexts.is_empty())
+        };
+        let waiting = self.queue.in_order_of_arrival().filter_map(|id: TaskId| self.state.tasks.get(&id));
+        waiting.into_iter().find(holds)
+    }
+
+    fn way_out(&self, task: &Task) -> Option<Binding> {
+        let (device, free) = most_free(self.read(), task)?;
+        let grant = free.min(task.requirement);
+        let reason = Reason::BreaksCircle { device: device.id, wanted: task.requirement, granted: grant };
+        let managed = self.is_managed(task, grant);
+        Some(Binding { task: task.id, device: device.id, grant, managed, eagerly: false, reason })
+    }
+}
