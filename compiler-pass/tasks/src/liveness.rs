@@ -14,6 +14,9 @@ pub type LiveSet = BTreeSet<usize>;
 
 /// More alternatives at one point than this become one set.
 const SETS_MAX: usize = 16;
+/// A block whose alternatives change more often than this gets one set: there are exponentially many ways to change in
+/// a graph of functions that call each other.
+const CHANGES_MAX: usize = 16;
 
 /// The solution for one task.
 #[derive(Debug)]
@@ -52,16 +55,21 @@ impl<'a> Liveness<'a> {
         self.at_start = vec![Vec::new(); self.facts.blocks.len()];
         let Some(entry) = self.at_start.first_mut() else { return };
         entry.push(LiveSet::new());
-        let mut pending: Vec<_> = vec![BlockId(0)];
-        while let Some(block) = pending.pop() {
+        let mut changes = vec![0; self.facts.blocks.len()];
+        let mut pending = BTreeSet::from([BlockId(0)]);
+        while let Some(block) = pending.pop_first() {
             let facts = &self.facts.blocks[block.index()];
             let out = self.before(Point { block, position: facts.end });
             for &successor in &facts.successors {
                 let known = &self.at_start[successor.index()];
-                let joined = maximal(known.iter().chain(&out).cloned().collect());
+                let mut joined = maximal(known.iter().chain(&out).cloned().collect());
+                if changes[successor.index()] > CHANGES_MAX {
+                    joined = vec![joined.into_iter().flatten().collect()];
+                }
                 if joined != *known {
                     self.at_start[successor.index()] = joined;
-                    pending.push(successor);
+                    changes[successor.index()] += 1;
+                    pending.insert(successor);
                 }
             }
         }

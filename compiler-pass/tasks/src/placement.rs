@@ -74,6 +74,8 @@ impl<'a> Function<'a> {
     /// # Errors
     /// Why the group cannot be a static task.
     pub fn place(self, group: &Group) -> Result<Placed<'a>, Refusal> {
+        // First, because what can be there at once takes long to find out among functions that call each other.
+        self.check_recursion(group)?;
         let liveness = Liveness::new(self.facts, &group.sites);
         self.check_foreign(group, &liveness)?;
         self.check_shared(group, &liveness)?;
@@ -146,15 +148,18 @@ impl<'a> Function<'a> {
         blocks.map(move |(index, _)| self.flow.terminator(crate::facts::BlockId::from_index(index)))
     }
 
+    fn check_recursion(self, group: &Group) -> Result<(), Refusal> {
+        let allocations = self.allocations(group);
+        let found =
+            allocations.into_iter().map(|index| self.site(index)).find(|site| self.is_in_recursion(site));
+        found.map_or(Ok(()), |site| Err((LazyReason::AllocationInRecursion, site.place.clone())))
+    }
+
     fn check_allocations(self, group: &Group, liveness: &Liveness<'_>) -> Result<(), Refusal> {
         for index in self.allocations(group) {
             let site = self.site(index);
-            let refuse = |reason| Err((reason, site.place.clone()));
-            if self.is_in_recursion(site) {
-                return refuse(LazyReason::AllocationInRecursion);
-            }
             if liveness.accumulates(index) && self.flow.in_cycle(site.at.block) {
-                return refuse(LazyReason::AllocationInLoop);
+                return Err((LazyReason::AllocationInLoop, site.place.clone()));
             }
         }
         Ok(())
