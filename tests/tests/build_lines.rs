@@ -224,6 +224,7 @@ fn another_cuda_tree_is_linked_where_it_is_named() {
     );
     let needed = run_ok(Command::new("llvm-readelf-22").arg("-d").arg(folder.path().join("sum")));
     assert!(needed.contains("libcudart.so.12") && !needed.contains("libcudart.so.13"), "{needed}");
+    assert_eq!(output_of(&folder.path().join("sum")), SUM);
 }
 
 /// A header that only the device half includes: clang alone does not name it.
