@@ -53,7 +53,8 @@ impl Account {
     }
 
     pub fn has(&self, frame: FrameId) -> bool {
-        self.frames.iter().any(|open| open.id == frame)
+        // Most often there is one.
+        self.frames.iter().rev().any(|open| open.id == frame)
     }
 
     /// The innermost open frame of a site.

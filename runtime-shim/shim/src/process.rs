@@ -65,10 +65,16 @@ pub fn guarded<T>(hook: impl FnOnce(&LiveShim, &mut Thread) -> Outcome<T>) -> Ou
 /// Gives a hook the calling thread's state. At the end of a thread, and in `atexit` handlers and destructors of the main
 /// one, it is gone already: then one is made up, which only knows less (which device was set last).
 fn with_thread<T>(hook: impl FnOnce(&mut Thread) -> T) -> T {
-    let mut thread = THREAD.try_with(RefCell::take).unwrap_or_default();
-    let result = hook(&mut thread);
-    let _ = THREAD.try_with(|kept| kept.replace(thread));
-    result
+    let mut hook = Some(hook);
+    let ran = THREAD.try_with(|kept| {
+        let mut thread = kept.try_borrow_mut().ok()?;
+        hook.take().map(|hook| hook(&mut thread))
+    });
+    match (ran.ok().flatten(), hook) {
+        (Some(result), _) => result,
+        (None, Some(hook)) => hook(&mut Thread::default()),
+        (None, None) => unreachable!("the hook has run or is still here"),
+    }
 }
 
 /// Runs `hook`; a panic is said once and becomes a pass-through. Unwinding into C would be undefined behaviour.

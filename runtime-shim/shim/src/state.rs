@@ -194,7 +194,7 @@ impl State {
 
     /// The device of the task that this thread's next call belongs to, if it has one.
     pub fn own_device(&self, thread: &Thread) -> Option<DeviceIndex> {
-        let own = self.innermost(thread).and_then(|open| self.task(open.key));
+        let own = self.innermost_task(thread);
         let lazy = || self.tasks[Self::lazy_slot().index()].as_ref();
         own.or_else(lazy).filter(|task| task.phase == Phase::Bound).map(|task| task.terms.device)
     }
@@ -225,6 +225,12 @@ impl State {
     /// The thread's innermost open site.
     pub fn innermost<'a>(&self, thread: &'a Thread) -> Option<&'a OpenSite> {
         thread.open.iter().rev().find(|open| self.is_open(open))
+    }
+
+    /// Its task.
+    fn innermost_task(&self, thread: &Thread) -> Option<&Task> {
+        let open = |open: &OpenSite| self.task(open.key).filter(|task| task.account.has(open.frame));
+        thread.open.iter().rev().find_map(open)
     }
 
     pub fn is_open(&self, open: &OpenSite) -> bool {
@@ -296,7 +302,7 @@ impl State {
             }
             only_lazy &= task.phase != Phase::Bound || task.kind == Kind::Lazy;
         }
-        let own = self.innermost(thread).and_then(|open| self.task(open.key));
+        let own = self.innermost_task(thread);
         let lazy = || self.tasks[Self::lazy_slot().index()].as_ref().filter(|_| only_lazy);
         let task = own.or_else(lazy).filter(|task| task.phase == Phase::Bound && !task.terms.gated())?;
         let stream = self.settled_stream(task, asked)?;
