@@ -136,8 +136,8 @@ pub extern "C" fn cudaMemcpy2DAsync(
     })
 }
 
-/// A copy between devices does not wait for its end (CUDA runtime API, `cudaMemcpyPeer`), but for all earlier work of
-/// both: it runs in the current device's default stream.
+/// After all earlier and before all later work of both devices and the current one (CUDA runtime API, `cudaMemcpyPeer`).
+/// CUDA lets the host go on meanwhile; here it waits, which is the simplest way to be before all later work.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemcpyPeer(
     to: *mut c_void,
@@ -152,7 +152,7 @@ pub extern "C" fn cudaMemcpyPeer(
             runtime.wait_for_device(known_device(runtime, peer)?)?;
         }
         let copy = Copy::line(to as u64, from as u64, bytes as u64, Direction::Default);
-        submit_copy(runtime, default_stream(device), copy, Return::Early)
+        submit_copy(runtime, default_stream(device), copy, Return::AtEnd)
     })
 }
 

@@ -130,6 +130,7 @@ macro_rules! add_nodes {
         ) -> Code {
             guard(stringify!($name), 0, || {
                 let ($runtime, $device) = open()?;
+                // Only kernels need it.
                 let _ = $device;
                 let work = $work?;
                 add_node($runtime, node, graph, after, count, work)
