@@ -5,7 +5,7 @@
 //! a return passes exactly one end. Traps: where a path that freed meets one that did not, the second must end on its
 //! way in; and in a called function with sites of the task nothing can end, so there it counts as active throughout.
 
-use crate::facts::{BlockFacts, BlockId, Exit, Facts, FrameId, Point, SiteKind};
+use crate::facts::{BlockFacts, BlockId, Exit, Facts, FrameId, Point, Site, SiteKind};
 use crate::flow::{Ahead, Flow, Spot};
 use crate::grouping::Group;
 use crate::liveness::Liveness;
@@ -19,6 +19,8 @@ pub struct Activity<'a> {
     begin: Point,
     /// The task's sites by position.
     sites: Vec<usize>,
+    /// The same by block.
+    by_block: Vec<Vec<usize>>,
     ahead: Ahead,
     /// By frame: it or a frame that it calls has sites of the task.
     concerned: Vec<bool>,
@@ -42,7 +44,12 @@ impl<'a> Activity<'a> {
         let ahead = flow.ahead(&points);
         let active_at_start = vec![true; facts.blocks.len()];
         let concerned = frames_around(facts, &points);
-        let mut activity = Self { facts, flow, liveness, begin, sites, ahead, concerned, active_at_start };
+        let mut by_block = vec![Vec::new(); facts.blocks.len()];
+        for &site in &sites {
+            by_block[facts.sites[site].at.block.index()].push(site);
+        }
+        let mut activity =
+            Self { facts, flow, liveness, begin, sites, by_block, ahead, concerned, active_at_start };
         activity.solve_active();
         activity
     }
@@ -92,12 +99,9 @@ impl<'a> Activity<'a> {
             return true;
         }
         let mut active = point.block == self.begin.block || self.active_at_start[point.block.index()];
-        for &site in &self.sites {
+        for &site in &self.by_block[point.block.index()] {
             let at = self.facts.sites[site].at;
-            if at.block == point.block
-                && at.position < point.position
-                && at.position >= self.first_in(at.block)
-            {
+            if at.position < point.position && at.position >= self.first_in(at.block) {
                 let after = at.after();
                 active = self.ahead.at(after) || (active && self.liveness.may_live(after));
             }
@@ -113,7 +117,8 @@ impl<'a> Activity<'a> {
     /// Where the task ends.
     #[must_use]
     pub fn ends(&self) -> Vec<Spot> {
-        let mut spots = self.stops(|point| self.is_active(point));
+        let points: Vec<_> = self.sites.iter().map(|&site| self.facts.sites[site].at).collect();
+        let mut spots = self.stops(&points, |point| self.is_active(point));
         let returns = self.returns().filter(|&terminator| self.is_active(terminator));
         spots.extend(returns.map(|terminator| Spot::Before(self.in_root(terminator))));
         spots.sort_unstable();
@@ -133,22 +138,26 @@ impl<'a> Activity<'a> {
         self.returns().any(|terminator| self.in_region(terminator) && self.liveness.may_live(terminator))
     }
 
-    /// Where the last launch lies behind.
+    /// Where the last launch lies behind: its own, and those of other tasks that begin inside it and run on its device.
     #[must_use]
     pub fn all_launched(&self) -> Vec<Spot> {
-        let is_launch = |site: &&usize| matches!(self.facts.sites[**site].kind, SiteKind::Launch { .. });
-        let launches: Vec<_> =
-            self.sites.iter().filter(is_launch).map(|&site| self.facts.sites[site].at).collect();
+        let is_launch = |site: &Site| matches!(site.kind, SiteKind::Launch { .. });
+        let own = self.sites.iter().map(|&site| &self.facts.sites[site]).filter(|site| is_launch(site));
+        let inside = self.facts.sites.iter().filter(|site| is_launch(site) && self.is_active(site.at));
+        let mut launches: Vec<_> = own.chain(inside).map(|site| site.at).collect();
+        launches.sort_unstable();
+        launches.dedup();
         let ahead = self.flow.ahead(&launches);
         let frames = frames_around(self.facts, &launches);
-        self.stops(|point| self.in_region(point) && (self.is_inside(point.block, &frames) || ahead.at(point)))
+        self.stops(&launches, |point| {
+            self.in_region(point) && (self.is_inside(point.block, &frames) || ahead.at(point))
+        })
     }
 
     /// The spots, on ways that return, where `holds` turns from true to false.
-    fn stops(&self, holds: impl Fn(Point) -> bool) -> Vec<Spot> {
+    fn stops(&self, sites: &[Point], holds: impl Fn(Point) -> bool) -> Vec<Spot> {
         let mut spots = Vec::new();
-        for &site in &self.sites {
-            let at = self.facts.sites[site].at;
+        for &at in sites {
             let is_last = at == self.flow.terminator(at.block);
             let in_root = self.facts.frame(at) == FrameId::ROOT;
             if in_root && !is_last && self.flow.may_return(at.block) && holds(at) && !holds(at.after()) {

@@ -12,7 +12,7 @@ use crate::facts::{BlockFacts, BlockId, Exit, FrameFacts, FrameId, Point};
 use crate::program::{Action, ActionKind, Actual, Function, FunctionId, Leave, Program};
 
 /// More frames, or more blocks in them, than this are not made for one function.
-pub const FRAMES_MAX: usize = 256;
+pub const FRAMES_MAX: usize = 128;
 const BLOCKS_MAX: usize = 8192;
 
 /// A call that leads into a frame.

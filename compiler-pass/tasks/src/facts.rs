@@ -149,6 +149,8 @@ pub struct BufferFacts {
     pub kind: BufferKind,
     /// Its pointer lies, at some time, in memory that outlives the function.
     pub shared: Option<ForeignBuffer>,
+    /// The place may be overwritten at points that the graph does not have.
+    pub unsteady: bool,
 }
 
 /// A value that a size depends on.
@@ -254,6 +256,10 @@ pub enum SiteKind {
         foreign: Option<ForeignBuffer>,
         geometry: Option<Geometry>,
     },
+    /// The places of these buffers are written by hand, or are new variables: a pointer in them is lost.
+    Overwrite {
+        buffers: Vec<BufferId>,
+    },
     /// `exact`: the pointer is the one that the single buffer holds.
     Free {
         buffers: Vec<BufferId>,
@@ -266,12 +272,12 @@ pub enum SiteKind {
 }
 
 impl SiteKind {
-    /// The buffers of this function that the site concerns.
+    /// The buffers of this function that the site concerns; an overwrite concerns memory of the host only.
     #[must_use]
     pub fn buffers(&self) -> &[BufferId] {
         match self {
             Self::Allocation { buffer, .. } => std::slice::from_ref(buffer),
-            Self::ForeignAllocation { .. } => &[],
+            Self::ForeignAllocation { .. } | Self::Overwrite { .. } => &[],
             Self::Access { buffers, .. }
             | Self::Launch { buffers, .. }
             | Self::Free { buffers, .. }

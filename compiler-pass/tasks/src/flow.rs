@@ -4,6 +4,7 @@
 //! the other ways would be handled too.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use crate::dominance::Dominance;
 use crate::facts::{BlockFacts, BlockId, Exit, Point};
@@ -138,7 +139,12 @@ impl<'a> Flow<'a> {
         }
         let at_start = leads_to(self.blocks, holds);
         let at_end = self.blocks.iter().map(|b| b.successors.iter().any(|s| at_start[s.index()])).collect();
-        Ahead { at_start, at_end, sites: sites.to_vec() }
+        let mut last = BTreeMap::new();
+        for site in sites {
+            let position = last.entry(site.block).or_insert(site.position);
+            *position = site.position.max(*position);
+        }
+        Ahead { at_start, at_end, last }
     }
 
     /// The last instruction of a block.
@@ -169,7 +175,8 @@ impl<'a> Flow<'a> {
 pub struct Ahead {
     at_start: Vec<bool>,
     at_end: Vec<bool>,
-    sites: Vec<Point>,
+    /// The last site of each block that has one.
+    last: BTreeMap<BlockId, u32>,
 }
 
 impl Ahead {
@@ -187,8 +194,7 @@ impl Ahead {
     /// Whether a site can run from this point on, the instruction at it included.
     #[must_use]
     pub fn at(&self, point: Point) -> bool {
-        self.at_end(point.block)
-            || self.sites.iter().any(|site| site.block == point.block && site.position >= point.position)
+        self.at_end(point.block) || self.last.get(&point.block).is_some_and(|&last| last >= point.position)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Forward analysis over sets of sets: after an `if` whose branches allocate different buffers, either may be there and
 //! never both, so the requirement is the larger one and not the sum. Only maximal sets are kept, which changes no
-//! maximum. Trap: only a free of the exact pointer removes an allocation, and a buffer that is allocated again while its
-//! last allocation may still be there has lost a pointer: such allocations stay for ever.
+//! maximum. Trap: only a free of the exact pointer removes an allocation, and a buffer that is allocated again, or whose
+//! place is overwritten, while its last allocation may still be there has lost a pointer: such allocations stay for ever.
 
 use std::collections::BTreeSet;
 
@@ -24,6 +24,10 @@ pub struct Liveness<'a> {
     facts: &'a Facts,
     /// Allocations and exact frees of device memory, in the order of their points.
     sites: Vec<usize>,
+    /// The same by block.
+    by_block: Vec<Vec<usize>>,
+    /// Sites that overwrite places of buffers.
+    overwrites: Vec<usize>,
     at_start: Vec<Vec<LiveSet>>,
     leaked: BTreeSet<BufferId>,
 }
@@ -40,7 +44,20 @@ impl<'a> Liveness<'a> {
         };
         let mut sites: Vec<_> = sites.iter().copied().filter(matters).collect();
         sites.sort_by_key(|&site| facts.sites[site].at);
-        let mut liveness = Self { facts, sites, at_start: Vec::new(), leaked: BTreeSet::new() };
+        let made: BTreeSet<BufferId> =
+            sites.iter().flat_map(|&site| facts.sites[site].kind.buffers()).copied().collect();
+        let is_overwrite = |site: &usize| match &facts.sites[*site].kind {
+            SiteKind::Overwrite { buffers } => buffers.iter().any(|buffer| made.contains(buffer)),
+            _ => false,
+        };
+        let overwrites = (0..facts.sites.len()).filter(is_overwrite).collect();
+        let unsteady = (0_u32..).map(BufferId).zip(&facts.buffers).filter(|(_, buffer)| buffer.unsteady);
+        let leaked = unsteady.map(|(buffer, _)| buffer).collect();
+        let mut by_block = vec![Vec::new(); facts.blocks.len()];
+        for &site in &sites {
+            by_block[facts.sites[site].at.block.index()].push(site);
+        }
+        let mut liveness = Self { facts, sites, by_block, overwrites, at_start: Vec::new(), leaked };
         loop {
             liveness.solve();
             let found = liveness.find_leaked();
@@ -79,13 +96,11 @@ impl<'a> Liveness<'a> {
     #[must_use]
     pub fn before(&self, point: Point) -> Vec<LiveSet> {
         let mut sets = self.at_start[point.block.index()].clone();
-        for &site in &self.sites {
-            let at = self.facts.sites[site].at;
-            if at.block == point.block && at.position < point.position {
-                sets.iter_mut().for_each(|set| self.step(set, site));
-            }
+        let here = &self.by_block[point.block.index()];
+        for &site in here.iter().filter(|&&site| self.facts.sites[site].at.position < point.position) {
+            sets.iter_mut().for_each(|set| self.step(set, site));
         }
-        maximal(sets)
+        if here.is_empty() { sets } else { maximal(sets) }
     }
 
     fn step(&self, set: &mut LiveSet, site: usize) {
@@ -113,7 +128,14 @@ impl<'a> Liveness<'a> {
             let buffer = self.buffer(site)?;
             self.may_hold(buffer, self.facts.sites[site].at).then_some(buffer)
         };
-        self.sites.iter().filter_map(again).collect()
+        let overwritten = self.overwrites.iter().flat_map(|&site| match &self.facts.sites[site].kind {
+            SiteKind::Overwrite { buffers } => {
+                let at = self.facts.sites[site].at;
+                buffers.iter().copied().filter(|&buffer| self.may_hold(buffer, at)).collect()
+            }
+            _ => Vec::new(),
+        });
+        self.sites.iter().filter_map(again).chain(overwritten).collect()
     }
 
     /// Whether a buffer may be allocated just before a point.

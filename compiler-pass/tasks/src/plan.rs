@@ -223,10 +223,7 @@ fn plan_function(facts: &Facts, inner: &InnerTasks) -> Plan {
         .into_iter()
         .filter(|group| !group.sites.is_empty() && planner.is_own(group))
         .collect();
-    while let Some((a, b)) = planner.overlapping(&groups) {
-        let second = groups.remove(b);
-        groups[a] = grouping::merged(&groups[a], &second);
-    }
+    planner.merge_overlapping(&mut groups);
     let mut tasks: Vec<_> = groups.iter().filter_map(|group| planner.plan_group(group)).collect();
     tasks.extend(planner.plan_rest());
     // Static tasks first: their positions must not change when lazy ones are left out.
@@ -386,24 +383,39 @@ impl<'a> Planner<'a> {
         Some(self.task_plan(sites, placement))
     }
 
-    /// Two groups, lower index first, that can both be placed and whose active parts overlap; one of them launches.
-    fn overlapping(&self, groups: &[Group]) -> Option<(usize, usize)> {
-        let placed: Vec<Option<Placed<'_>>> =
-            groups.iter().map(|group| self.place_statically(group).ok().map(|(placed, _)| placed)).collect();
-        for (a, own) in placed.iter().enumerate() {
-            let Some(own) = own else { continue };
-            let activity =
-                Activity::new(self.facts, self.function.flow, &own.liveness, &groups[a], own.begin);
-            let touches = |b: usize| {
-                let Some(other) = &placed[b] else { return false };
-                let launches = self.function.has_launch(&groups[a]) || self.function.has_launch(&groups[b]);
-                let mut points = groups[b].sites.iter().map(|&site| self.facts.sites[site].at);
-                launches && (activity.is_active(other.begin) || points.any(|point| activity.is_active(point)))
-            };
-            if let Some(b) = (0..groups.len()).find(|&b| b != a && touches(b)) {
-                return Some((a.min(b), a.max(b)));
+    /// Makes groups one that can be placed and whose active parts overlap, if one of them launches.
+    fn merge_overlapping(&self, groups: &mut Vec<Group>) {
+        let place = |group: &Group| self.place_statically(group).ok().map(|(placed, _)| placed);
+        let mut placed: Vec<Option<Placed<'_>>> = groups.iter().map(place).collect();
+        let mut changed = true;
+        while std::mem::take(&mut changed) {
+            let mut a = 0;
+            while a < groups.len() {
+                match self.overlapping(groups, &placed, a) {
+                    Some(b) => {
+                        let (low, high) = (a.min(b), a.max(b));
+                        let second = groups.remove(high);
+                        placed.remove(high);
+                        groups[low] = grouping::merged(&groups[low], &second);
+                        placed[low] = place(&groups[low]);
+                        (a, changed) = (low, true);
+                    }
+                    None => a += 1,
+                }
             }
         }
-        None
+    }
+
+    /// A group that overlaps with group `a`.
+    fn overlapping(&self, groups: &[Group], placed: &[Option<Placed<'_>>], a: usize) -> Option<usize> {
+        let own = placed[a].as_ref()?;
+        let activity = Activity::new(self.facts, self.function.flow, &own.liveness, &groups[a], own.begin);
+        let touches = |b: usize| {
+            let Some(other) = &placed[b] else { return false };
+            let launches = self.function.has_launch(&groups[a]) || self.function.has_launch(&groups[b]);
+            let mut points = groups[b].sites.iter().map(|&site| self.facts.sites[site].at);
+            launches && (activity.is_active(other.begin) || points.any(|point| activity.is_active(point)))
+        };
+        (0..groups.len()).find(|&b| b != a && touches(b))
     }
 }

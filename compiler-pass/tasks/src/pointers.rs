@@ -360,6 +360,28 @@ impl<'a, 'p> Pointers<'a, 'p> {
         &self.slots
     }
 
+    /// The slots that a write of some bytes from an address on covers, at least in part.
+    #[must_use]
+    pub fn covered(&self, (object, offset): Slot, bytes: Option<u64>) -> Vec<Slot> {
+        let end = offset.zip(bytes).map(|(offset, bytes)| offset.saturating_add_unsigned(bytes));
+        let is_hit = |slot: &Slot| {
+            let (Some(at), Some(first)) = (slot.1, offset) else { return true };
+            at.saturating_add(8) > first && end.is_none_or(|end| at < end)
+        };
+        self.slots.keys().filter(|slot| slot.0 == object && is_hit(slot)).copied().collect()
+    }
+
+    /// The object that a frame's pointer makes, if it is known.
+    #[must_use]
+    pub fn made_by(&self, frame: FrameId, pointer: PointerId) -> Option<ObjectId> {
+        let object = match self.expansion.function(frame).pointer(pointer) {
+            PointerDef::Local | PointerDef::Copied(_) => Object::Local(frame, pointer),
+            PointerDef::Fresh(_) => Object::Fresh(frame, pointer),
+            _ => return None,
+        };
+        self.ids.get(&object).copied()
+    }
+
     #[must_use]
     pub fn kind(&self, object: ObjectId) -> Object {
         self.objects[object.0]

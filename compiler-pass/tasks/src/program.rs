@@ -296,6 +296,25 @@ impl Function {
         &self.leaves[id.index()]
     }
 
+    /// Whether a pointer is stored, passed on, returned or part of another, as opposed to being used at once.
+    #[must_use]
+    pub fn copies(&self, pointer: PointerId) -> bool {
+        let in_def = |def: &PointerDef| match def {
+            PointerDef::Offset { of, .. } | PointerDef::Field { of, .. } => *of == pointer,
+            PointerDef::Choice(all) => all.contains(&pointer),
+            PointerDef::Fields(fields) => fields.iter().any(|&(_, field)| field == pointer),
+            _ => false,
+        };
+        let in_action = |action: &Action| match &action.kind {
+            ActionKind::Store { value, .. } => *value == pointer,
+            ActionKind::Call { actuals, .. } => actuals.iter().any(|actual| actual.pointer == Some(pointer)),
+            _ => false,
+        };
+        self.pointers.iter().any(in_def)
+            || self.actions.iter().any(in_action)
+            || self.returns.iter().any(|&(_, value)| value == pointer)
+    }
+
     /// Functions that it calls.
     pub fn callees(&self) -> impl Iterator<Item = FunctionId> + '_ {
         self.actions.iter().filter_map(|action| match &action.kind {

@@ -7,13 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expand::Expansion;
 use crate::facts::{
-    BufferFacts, BufferId, BufferKind, EscapeKind, Facts, ForeignBuffer, FrameId, Point, Site, SiteKind,
-    SiteOrigin,
+    BlockId, BufferFacts, BufferId, BufferKind, EscapeKind, Facts, ForeignBuffer, FrameId, Point, Site,
+    SiteKind, SiteOrigin,
 };
 use crate::flow::Flow;
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
 use crate::program::{Action, ActionKind, PointerDef, PointerId};
 use crate::sizes::Sizes;
+
+/// Pointers are followed through this many calls and copies.
+const DEPTH_MAX: usize = 16;
 
 /// What operands name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +43,7 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
         }
     }
     sites.extend(resolver.returns());
+    sites.extend(resolver.new_variables());
     sites.sort_by_key(|site| site.at);
     Facts {
         function: expansion.function(FrameId::ROOT).name.clone(),
@@ -72,6 +76,17 @@ impl Resolver<'_, '_> {
                 shared.entry(slot).or_insert_with(|| foreign.clone());
             }
         }
+        let beside = (0_u32..).map(FrameId).take(self.expansion.frames.len());
+        let unsteady: BTreeSet<Slot> = beside
+            .filter(|&frame| !self.expansion.is_spliced(frame))
+            .flat_map(|frame| {
+                self.expansion
+                    .function(frame)
+                    .actions
+                    .iter()
+                    .flat_map(move |a| self.overwritten(frame, &a.kind))
+            })
+            .collect();
         let device_variables = ForeignBuffer::Global { name: "the device's variables".to_owned() };
         let facts = |(slot, &kind): (&Slot, &BufferKind)| BufferFacts {
             kind,
@@ -79,6 +94,7 @@ impl Resolver<'_, '_> {
                 BufferKind::Symbols => Some(device_variables.clone()),
                 _ => shared.get(slot).cloned(),
             },
+            unsteady: unsteady.contains(slot),
         };
         self.pointers.slots().iter().map(facts).collect()
     }
@@ -109,7 +125,47 @@ impl Resolver<'_, '_> {
         let origin = SiteOrigin { function: self.expansion.frames[frame.index()].function, at: action.at };
         let kinds = self.kinds(sizes, frame, action);
         let site = |kind| Site { at, place: action.place.clone(), origin, kind };
-        kinds.into_iter().map(site).collect()
+        let buffers = self.buffers_of(&self.overwritten(frame, &action.kind).into_iter().collect());
+        let overwrite = (!buffers.is_empty()).then_some(SiteKind::Overwrite { buffers });
+        kinds.into_iter().chain(overwrite).map(site).collect()
+    }
+
+    /// The slots that an action writes by hand.
+    fn overwritten(&self, frame: FrameId, kind: &ActionKind) -> Vec<Slot> {
+        let (to, bytes) = match kind {
+            ActionKind::Store { to, .. } => (to, Some(8)),
+            ActionKind::Copy { to, .. } => (to, None),
+            ActionKind::Write { to, bytes } => (to, *bytes),
+            _ => return Vec::new(),
+        };
+        let places = addresses(self.pointers.targets(frame, *to));
+        places.into_iter().flat_map(|place| self.pointers.covered(place, bytes)).collect()
+    }
+
+    /// Where a called function has its variables anew, and host memory is made: slots in them start empty.
+    fn new_variables(&self) -> Vec<Site> {
+        let mut sites = Vec::new();
+        for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
+            let function = self.expansion.function(frame);
+            for (id, def) in (0_u32..).map(PointerId).zip(&function.pointers) {
+                let entry = Point { block: BlockId(0), position: 0 };
+                let made = match def {
+                    PointerDef::Local | PointerDef::Copied(_) if frame != FrameId::ROOT => entry,
+                    PointerDef::Fresh(at) => *at,
+                    _ => continue,
+                };
+                let object = self.pointers.made_by(frame, id);
+                let slots =
+                    object.map(|object| self.pointers.covered((object, None), None)).unwrap_or_default();
+                let buffers = self.buffers_of(&slots.into_iter().collect());
+                if let (false, Some(at)) = (buffers.is_empty(), self.expansion.point(frame, made)) {
+                    let function = self.expansion.frames[frame.index()].function;
+                    let origin = SiteOrigin { function, at: made };
+                    sites.push(Site { at, place: None, origin, kind: SiteKind::Overwrite { buffers } });
+                }
+            }
+        }
+        sites
     }
 
     fn kinds(&self, sizes: &mut Sizes<'_, '_>, frame: FrameId, action: &Action) -> Vec<SiteKind> {
@@ -283,8 +339,9 @@ impl Resolver<'_, '_> {
         let allocations = self.allocations_into(slot);
         if let [only] = allocations[..]
             && !self.flow.in_cycle(only.block)
+            && self.is_certain(frame, pointer, slot, 0)
+            && self.is_from_after(frame, pointer, at, slot, only)
         {
-            // There is one pointer in all.
             return true;
         }
         match self.expansion.function(frame).pointer(pointer) {
@@ -305,6 +362,95 @@ impl Resolver<'_, '_> {
             }
             _ => false,
         }
+    }
+
+    /// Whether a pointer is what a slot held at some time, on every path, and never null for another reason.
+    fn is_certain(&self, frame: FrameId, pointer: PointerId, slot: Slot, depth: usize) -> bool {
+        let function = self.expansion.function(frame);
+        let again = |frame, pointer| depth < DEPTH_MAX && self.is_certain(frame, pointer, slot, depth + 1);
+        match function.pointer(pointer) {
+            PointerDef::Load { from, at } => {
+                let from = addresses(self.pointers.targets(frame, *from));
+                let [place] = from[..] else { return false };
+                place == slot
+                    || self.expansion.point(frame, *at).is_some_and(|at| self.holds_copy(place, slot, at))
+            }
+            PointerDef::Argument(index) => {
+                let actual = |binding: &crate::expand::Binding| {
+                    let actual = self.expansion.actuals(*binding).get(*index as usize);
+                    actual
+                        .and_then(|actual| actual.pointer)
+                        .is_some_and(|actual| again(binding.caller, actual))
+                };
+                self.expansion.frames[frame.index()].bindings.iter().all(actual)
+            }
+            PointerDef::Result(at) => self.expansion.entered.get(&(frame, *at)).is_some_and(|&entered| {
+                self.expansion.function(entered).returns.iter().all(|&(_, value)| again(entered, value))
+            }),
+            PointerDef::Choice(all) => all.iter().all(|&one| again(frame, one)),
+            _ => false,
+        }
+    }
+
+    /// Whether a place holds a copy of a slot's pointer at a point: it was stored on every way there, and nothing else
+    /// was stored after that.
+    fn holds_copy(&self, place: Slot, slot: Slot, at: Point) -> bool {
+        let copy = Targets::from([Target::Device { slot, moved: false }]);
+        let mut copies = Vec::new();
+        let mut others = Vec::new();
+        for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
+            for action in &self.expansion.function(frame).actions {
+                let (value, to) = match &action.kind {
+                    ActionKind::Store { value, to } => (Some(*value), *to),
+                    ActionKind::Copy { to, .. } => (None, *to),
+                    _ => continue,
+                };
+                if !addresses(self.pointers.targets(frame, to)).iter().any(|(object, _)| *object == place.0) {
+                    continue;
+                }
+                let to_place = *self.pointers.targets(frame, to) == Targets::from([Target::Address(place)]);
+                let is_copy =
+                    to_place && value.is_some_and(|value| *self.pointers.targets(frame, value) == copy);
+                let is_elsewhere = value.is_some()
+                    && addresses(self.pointers.targets(frame, to))
+                        .iter()
+                        .all(|to| to.1.is_some() && to.1 != place.1);
+                match self.expansion.point(frame, action.at) {
+                    _ if is_elsewhere => {}
+                    Some(point) if is_copy => copies.push(point),
+                    Some(point) => others.push(point),
+                    None => return false,
+                }
+            }
+        }
+        let is_undone = |other: &Point| {
+            copies.iter().any(|&made| self.flow.reaches(made, *other)) && self.flow.reaches(*other, at)
+        };
+        copies.iter().any(|&made| self.flow.point_dominates(made, at)) && !others.iter().any(is_undone)
+    }
+
+    /// Whether a pointer that comes from a slot is the one that the only allocation wrote: neither it nor a copy was
+    /// taken from the slot before.
+    fn is_from_after(&self, frame: FrameId, pointer: PointerId, at: Point, slot: Slot, made: Point) -> bool {
+        let Some(used) = self.expansion.point(frame, at) else { return false };
+        let is_stale = |load: Option<Point>| {
+            load.is_none_or(|load| self.flow.reaches(load, made)) && self.flow.reaches(made, used)
+        };
+        let mut frames = (0_u32..).map(FrameId).take(self.expansion.frames.len());
+        frames.all(|inner| {
+            let function = self.expansion.function(inner);
+            let mut loads =
+                (0_u32..).map(PointerId).zip(&function.pointers).filter_map(|(id, def)| match def {
+                    PointerDef::Load { from, at } => Some((id, *from, *at)),
+                    _ => None,
+                });
+            loads.all(|(id, from, at)| {
+                let is_meant = (inner, id) == (frame, pointer) || function.copies(id);
+                let is_of_slot =
+                    addresses(self.pointers.targets(inner, from)).iter().any(|place| place.0 == slot.0);
+                !is_meant || !is_of_slot || !is_stale(self.expansion.point(inner, at))
+            })
+        })
     }
 
     fn frames_outwards(&self, frame: FrameId) -> impl Iterator<Item = FrameId> + '_ {

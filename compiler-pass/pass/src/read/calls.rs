@@ -16,18 +16,17 @@ pub enum WrappedArg<'m> {
     /// The wrapper's own parameter.
     Param(usize),
     Fixed(Value<'m>),
-    /// Computed in the wrapper: no meaning outside it.
-    Other,
 }
 
-/// A function that does nothing but call one runtime function.
+/// A function that does nothing but call one runtime function, with its own parameters and constants. One that computes
+/// an argument is an ordinary function.
 #[derive(Clone, Debug)]
 pub struct Wrapper<'m> {
     pub call: String,
     pub args: Vec<WrappedArg<'m>>,
 }
 
-/// A runtime call at a call site, arguments in the order of the C function; `None` where the wrapper computes it.
+/// A runtime call at a call site, arguments in the order of the C function; `None` where the call has too few.
 #[derive(Clone, Debug)]
 pub struct RuntimeCall<'m> {
     pub name: String,
@@ -70,7 +69,6 @@ impl<'m> Wrappers<'m> {
             let through = |arg: &WrappedArg<'m>| match *arg {
                 WrappedArg::Param(index) => args.get(index).copied(),
                 WrappedArg::Fixed(value) => Some(value),
-                WrappedArg::Other => None,
             };
             return Some(RuntimeCall {
                 name: wrapper.call.clone(),
@@ -85,13 +83,19 @@ impl<'m> Wrappers<'m> {
 fn wrapper_of<'m>(function: Value<'m>) -> Option<Wrapper<'m>> {
     let [block] = function.blocks().try_into().ok()?;
     let instructions = block.instructions();
+    let stays =
+        |store: &&Value<'_>| store.operand(1).is_some_and(|to| to.opcode() == Some(LLVMOpcode::LLVMAlloca));
+    let mut stores = instructions.iter().filter(|i| i.opcode() == Some(LLVMOpcode::LLVMStore));
+    if !stores.all(|store| stays(&store)) {
+        return None;
+    }
     let mut calls = instructions.iter().filter(|i| i.callee().is_some() && !is_intrinsic(**i));
     let (call, None) = (*calls.next()?, calls.next()) else { return None };
     let callee = call.callee().filter(|callee| callee.is_function() && callee.is_declaration())?;
     let name = runtime_name(&callee.name())?.to_owned();
     let params = function.params();
-    let args = call.call_args().into_iter().map(|arg| wrapped_arg(arg, &params)).collect();
-    Some(Wrapper { call: name, args })
+    let args = call.call_args().into_iter().map(|arg| wrapped_arg(arg, &params));
+    Some(Wrapper { call: name, args: args.collect::<Option<_>>()? })
 }
 
 fn is_intrinsic(call: Value<'_>) -> bool {
@@ -99,14 +103,14 @@ fn is_intrinsic(call: Value<'_>) -> bool {
 }
 
 /// Sees through the slot that unoptimised code stores each parameter in.
-fn wrapped_arg<'m>(arg: Value<'m>, params: &[Value<'m>]) -> WrappedArg<'m> {
+fn wrapped_arg<'m>(arg: Value<'m>, params: &[Value<'m>]) -> Option<WrappedArg<'m>> {
     if let Some(index) = params.iter().position(|&param| param == arg) {
-        return WrappedArg::Param(index);
+        return Some(WrappedArg::Param(index));
     }
     if arg.is_constant() {
-        return WrappedArg::Fixed(arg);
+        return Some(WrappedArg::Fixed(arg));
     }
-    stored_param(arg, params).map_or(WrappedArg::Other, WrappedArg::Param)
+    stored_param(arg, params).map(WrappedArg::Param)
 }
 
 fn stored_param<'m>(load: Value<'m>, params: &[Value<'m>]) -> Option<usize> {
