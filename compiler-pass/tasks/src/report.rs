@@ -146,12 +146,22 @@ impl Report {
         }
     }
 
-    /// Gives functions and launched kernels their readable names, through `demangled`.
+    /// Gives functions and launched kernels their readable names, through `demangled`, also inside of texts.
     pub fn name_functions(&mut self, demangled: impl Fn(&str) -> String) {
         for task in &mut self.tasks {
             task.function = demangled(&task.symbol);
-            for kernel in task.launches.iter_mut().filter_map(|launch| launch.kernel.as_mut()) {
-                *kernel = demangled(kernel).replace(STUB, "");
+            let mut texts: Vec<&mut String> = match &mut task.outcome {
+                Outcome::Static { bytes, .. } => vec![bytes],
+                Outcome::Lazy { reason, .. } => vec![reason],
+            };
+            for launch in &mut task.launches {
+                if let Some(kernel) = &mut launch.kernel {
+                    *kernel = demangled(kernel).replace(STUB, "");
+                }
+                texts.extend(launch.blocks.iter_mut().chain(&mut launch.threads_per_block));
+            }
+            for text in texts {
+                *text = with_readable_names(text, &demangled);
             }
         }
     }
@@ -183,6 +193,22 @@ impl TaskReport {
         let missed = matches!(self.outcome, Outcome::Lazy { .. });
         Remark { symbol: self.symbol.clone(), place, missed, name, text }
     }
+}
+
+/// The text with each mangled C++ name replaced by what the user wrote, without its parameters.
+fn with_readable_names(text: &str, demangled: impl Fn(&str) -> String) -> String {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.' || c == '$';
+    let mut readable = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("_Z") {
+        let (before, from) = rest.split_at(start);
+        let (name, after) = from.split_at(from.find(|c| !is_name(c)).unwrap_or(from.len()));
+        let shown = demangled(name).replace(STUB, "");
+        readable.push_str(before);
+        readable.push_str(shown.split('(').next().filter(|shown| !shown.is_empty()).unwrap_or(name));
+        rest = after;
+    }
+    readable + rest
 }
 
 /// The largest of the sums, each in the terms of the source's values.
@@ -237,5 +263,28 @@ fn outcome_of(facts: &Facts, task: &TaskPlan, site: u64) -> Outcome {
             ends_at_return: found.ends_at_return,
         },
         Placement::Lazy { reason, place } => Outcome::Lazy { reason: reason.to_string(), at: place.clone() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_readable_names;
+
+    #[test]
+    fn mangled_names_inside_of_a_text_become_readable() {
+        let demangled = |name: &str| match name {
+            "_Z4gridi" => "grid(int)".to_owned(),
+            "_Z19__device_stub__kPf" => "__device_stub__k(float*)".to_owned(),
+            other => other.to_owned(),
+        };
+        for (text, expected) in [
+            ("([_Z4gridi() at line 3] * 4)", "([grid() at line 3] * 4)"),
+            ("given to _Z19__device_stub__kPf, which launches", "given to k, which launches"),
+            ("_Z4gridi", "grid"),
+            ("_Zodd and no name", "_Zodd and no name"),
+            ("", ""),
+        ] {
+            assert_eq!(with_readable_names(text, demangled), expected);
+        }
     }
 }
