@@ -1,5 +1,5 @@
 // Pattern 4: a function that allocates and calls itself.
-// eager: lazy: recurs
+// eager: lazy: a buffer is allocated in a
 // prints: 25159680
 #include "corpus.h"
 
