@@ -212,6 +212,8 @@ pub enum EscapeKind {
     Reachable {
         callee: String,
     },
+    /// An allocation writes it to one of several places.
+    Ambiguous,
     /// Stored where others can read it.
     Stored,
     Returned,

@@ -110,6 +110,9 @@ impl std::fmt::Display for LazyReason {
             Self::Escape { kind: EscapeKind::Reachable { callee } } => {
                 write!(f, "{callee} runs while a device pointer lies where other code may find it")
             }
+            Self::Escape { kind: EscapeKind::Ambiguous } => {
+                f.write_str("a buffer is allocated into one of several variables")
+            }
             Self::Escape { kind: EscapeKind::Stored } => {
                 f.write_str("a device pointer is stored outside the function")
             }

@@ -170,6 +170,14 @@ impl Resolver<'_, '_> {
 
     fn kinds(&self, sizes: &mut Sizes<'_, '_>, frame: FrameId, action: &Action) -> Vec<SiteKind> {
         let targets = |pointer: &PointerId| self.pointers.targets(frame, *pointer);
+        if let ActionKind::Allocate { into, .. } | ActionKind::Create { into } = &action.kind
+            && targets(into).len() > 1
+        {
+            let places = addresses(targets(into)).into_iter().collect();
+            let into = targets(into).iter().find_map(|target| self.foreign(target));
+            let allocation = SiteKind::ForeignAllocation { into: into.unwrap_or(ForeignBuffer::Memory) };
+            return [allocation].into_iter().chain(self.escape(&places, EscapeKind::Ambiguous)).collect();
+        }
         let kind = match &action.kind {
             ActionKind::Allocate { call, into, size } => {
                 let size = size.as_ref().and_then(|size| sizes.translate(frame, size));

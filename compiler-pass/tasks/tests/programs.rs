@@ -13,7 +13,8 @@ use machine::Machine;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// Steps of a block: each a load at an even position and an action at the odd one behind it; then a terminator.
+/// Steps of a block: each a load at an even position and an action at the odd one behind it; then a load and the
+/// terminator.
 const STEPS: u32 = 3;
 const FUNCTIONS_MAX: usize = 4;
 /// Pointers that every function has: two variables, a global, a parameter that is an address, one that is a device
@@ -69,12 +70,12 @@ fn function(source: &mut Source<'_>, index: usize, functions: usize) -> Function
         for step in 0..STEPS {
             step_of(source, &mut function, Point { block: id, position: 2 * step + 1 }, index, functions);
         }
-        let terminator = Point { block: id, position: 2 * STEPS };
+        let terminator = Point { block: id, position: 2 * STEPS + 1 };
         if successors.len() == 2 && successors[0] != successors[1] && source.holds(30) {
             call(source, &mut function, terminator, index, functions);
         }
         let successors = successors.into_iter().map(BlockId::from_index).collect();
-        function.blocks.push(Block { successors, leaves, len: 2 * STEPS + 1 });
+        function.blocks.push(Block { successors, leaves, len: 2 * STEPS + 2 });
     }
     function
 }
