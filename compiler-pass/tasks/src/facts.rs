@@ -151,6 +151,8 @@ pub struct BufferFacts {
     pub shared: Option<ForeignBuffer>,
     /// The place may be overwritten at points that the graph does not have.
     pub unsteady: bool,
+    /// The place may be that of another such buffer, under another name: behind a parameter lies memory of the caller.
+    pub may_alias: bool,
 }
 
 /// A value that a size depends on.

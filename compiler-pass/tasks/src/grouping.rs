@@ -41,6 +41,10 @@ impl UnionFind {
 #[must_use]
 pub fn groups(facts: &Facts) -> Vec<Group> {
     let mut sets = UnionFind::new(facts.buffers.len());
+    let aliases: Vec<_> = (0..facts.buffers.len()).filter(|&index| facts.buffers[index].may_alias).collect();
+    for pair in aliases.windows(2) {
+        sets.join(pair[0], pair[1]);
+    }
     for site in &facts.sites {
         let joins = matches!(
             site.kind,

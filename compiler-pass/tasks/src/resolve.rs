@@ -76,6 +76,7 @@ impl Resolver<'_, '_> {
                 shared.entry(slot).or_insert_with(|| foreign.clone());
             }
         }
+        let has_formal = self.ids.keys().any(|slot| matches!(self.outermost(slot.0), Object::Formal(_)));
         let beside = (0_u32..).map(FrameId).take(self.expansion.frames.len());
         let unsteady: BTreeSet<Slot> = beside
             .filter(|&frame| !self.expansion.is_spliced(frame))
@@ -95,6 +96,11 @@ impl Resolver<'_, '_> {
                 _ => shared.get(slot).cloned(),
             },
             unsteady: unsteady.contains(slot),
+            may_alias: match self.outermost(slot.0) {
+                Object::Formal(_) => true,
+                Object::Global(_) => has_formal,
+                _ => false,
+            },
         };
         self.pointers.slots().iter().map(facts).collect()
     }

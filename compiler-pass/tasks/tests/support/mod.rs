@@ -49,7 +49,7 @@ pub fn free(point: Point, buffer: u32) -> Site {
 }
 
 pub fn buffer(kind: BufferKind) -> BufferFacts {
-    BufferFacts { kind, shared: None, unsteady: false }
+    BufferFacts { kind, shared: None, unsteady: false, may_alias: false }
 }
 
 pub fn function(blocks: Vec<BlockFacts>, buffers: usize, sites: Vec<Site>) -> Facts {
