@@ -85,6 +85,24 @@ impl<'p> Expansion<'p> {
         !self.frames[frame.index()].parts.is_empty()
     }
 
+    /// Whether a frame stands for several runs of its function at the same time.
+    #[must_use]
+    pub fn is_recursive(&self, frame: FrameId) -> bool {
+        let mut seen = vec![false; self.frames.len()];
+        let mut pending = vec![frame];
+        while let Some(inner) = pending.pop() {
+            for binding in &self.frames[inner.index()].bindings {
+                if binding.caller == frame {
+                    return true;
+                }
+                if !std::mem::replace(&mut seen[binding.caller.index()], true) {
+                    pending.push(binding.caller);
+                }
+            }
+        }
+        false
+    }
+
     /// What a call passes.
     #[must_use]
     pub fn actuals(&self, binding: Binding) -> &'p [Actual] {

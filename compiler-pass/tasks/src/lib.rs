@@ -19,6 +19,7 @@ pub mod flow;
 pub mod grouping;
 pub mod liveness;
 mod placement;
+mod places;
 pub mod plan;
 mod pointers;
 pub mod program;

@@ -11,6 +11,7 @@ use crate::facts::{
     SiteKind, SiteOrigin,
 };
 use crate::flow::Flow;
+use crate::places::Places;
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
 use crate::program::{Action, ActionKind, PointerDef, PointerId};
 use crate::sizes::Sizes;
@@ -88,6 +89,7 @@ impl Resolver<'_, '_> {
                     .flat_map(move |a| self.overwritten(frame, &a.kind))
             })
             .collect();
+        let places = Places { expansion: self.expansion, pointers: self.pointers, flow: self.flow };
         let device_variables = ForeignBuffer::Global { name: "the device's variables".to_owned() };
         let facts = |(slot, &kind): (&Slot, &BufferKind)| BufferFacts {
             kind,
@@ -95,7 +97,7 @@ impl Resolver<'_, '_> {
                 BufferKind::Symbols => Some(device_variables.clone()),
                 _ => shared.get(slot).cloned(),
             },
-            unsteady: unsteady.contains(slot),
+            unsteady: unsteady.contains(slot) || !places.is_one_place(*slot),
             may_alias: match self.outermost(slot.0) {
                 Object::Formal(_) => true,
                 Object::Global(_) => has_formal,

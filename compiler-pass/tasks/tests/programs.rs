@@ -194,3 +194,18 @@ fn generator_makes_static_tasks_often_and_walks_begin_them() {
     eprintln!("{with_static} with a static task, {with_inner} with one across functions, {begins} begins");
     assert!(with_static >= 60 && with_inner >= 30 && begins >= 60, "the property above tests little");
 }
+
+/// A local of each run of a recursive function holds a buffer; freeing what the outer one holds frees none of them.
+#[test]
+fn variables_of_each_run_of_a_recursion_are_told_apart() {
+    let bytes = [
+        149, 26, 100, 82, 104, 0, 25, 0, 182, 0, 0, 0, 182, 190, 34, 146, 0, 64, 100, 100, 45, 45, 151, 20,
+        124, 19, 8, 0, 92, 0, 30, 100, 0, 100, 12, 8, 0, 80, 0, 178, 45, 100, 12, 226, 12, 0, 0, 62, 0, 100,
+        12, 8, 85, 56, 0, 0, 2, 0, 211, 20, 0, 101, 12, 0, 233, 20, 32, 0, 0, 252, 50,
+    ];
+    let program = program(&bytes);
+    let plans = plan_program(&program);
+    let mut machine = Machine::new(&program, &plans, &[0, 0, 30, 43]);
+    machine.run();
+    assert!(program.functions.iter().any(|function| function.callees().count() > 0), "nothing is called");
+}
