@@ -1,9 +1,10 @@
 //! The bytes of one task: what is allocated, and what its sites have announced and not yet allocated.
 //!
 //! A static task has one *frame* for its own site, and one more for each site that begins while it is open and was not
-//! announced with it; so has the bound lazy task. An allocation takes from the frame of the site that makes it; what
-//! goes beyond is an extension, so that a frame's promise serves its own site only. Trap: [`Account::reserved`] is what
-//! the daemon holds. Every change of it must be told (extend, shrink, end), and nothing else may be.
+//! announced with it; so has the lazy task, where a refused site's promises nothing. An allocation takes from the frame
+//! of the site that makes it; what goes beyond is an extension, so that a frame's promise serves its own site only. Trap:
+//! [`Account::reserved`] is what the daemon holds. Every change of it must be told (extend, shrink, end), and nothing
+//! else may be.
 
 /// One site's announcement within a task; never used twice in a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -237,14 +237,19 @@ impl State {
         self.task(open.key).is_some_and(|task| task.account.has(open.frame))
     }
 
+    /// Does the daemon not know of this task yet?
+    pub fn is_unbound(&self, key: TaskKey) -> bool {
+        self.task(key).is_some_and(|task| task.phase == Phase::Unbound)
+    }
+
     /// What the thread has when a site begins.
     ///
     /// Beside lazy *memory* a site is part of the lazy task: their kernels may share it, and a site that waited for its
     /// own would wait while holding it. Beside lazy *handles* alone nothing is held: it may wait, but must come to the
-    /// device that they belong to.
+    /// device that they belong to. A refused site has nothing until it allocates.
     pub fn around(&self, thread: &Thread) -> Around {
         if let Some(open) = self.innermost(thread) {
-            return Around::Task(open.key);
+            return if self.is_unbound(open.key) { Around::Nothing } else { Around::Task(open.key) };
         }
         let lazy = thread.lazy.and_then(|key| self.task(key)).filter(|task| task.phase == Phase::Bound);
         match lazy {

@@ -34,7 +34,7 @@ pub enum Kind {
 /// Where it stands with the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Lazy, before its first launch: the daemon does not know of it.
+    /// Lazy, before its first launch (or a refused site's first allocation): the daemon does not know of it.
     Unbound,
     /// A thread is asking for it; others wait.
     Asking,

@@ -133,10 +133,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(key)
     }
 
-    /// The thread's innermost static task; else the task that owns an argument; else the lazy task.
+    /// The task of the thread's innermost site, unless that is refused and has no memory yet; else the task that owns an argument; else the lazy task.
     fn task_of(&self, thread: &Thread, launch: &Launch) -> TaskKey {
         let mut state = self.state.lock();
-        if let Some(open) = state.innermost(thread) {
+        if let Some(open) = state.innermost(thread).filter(|open| !state.is_unbound(open.key)) {
             return open.key;
         }
         if state.bound().any(|task| task.kind != Kind::Lazy) {

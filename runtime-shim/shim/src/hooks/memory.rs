@@ -7,7 +7,7 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
-use crate::task::{Kind, Phase, Release, Task, TaskKey};
+use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use crate::voice::size_text;
 use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_proto::request::RequestBody;
@@ -201,6 +201,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             drop(state);
             return Err(self.out_of_memory());
         }
+        if let (Phase::Unbound, Some(frame)) = (task.phase, frame) {
+            // A refused site's: what can never fit must fail here, not at the first launch.
+            self.bind_with(thread, state, key, frame, bytes)?;
+            let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
+            let place = Place::Bound { device: terms.device, managed: terms.managed() };
+            return Ok(Room { key, frame: Some(frame), beyond: bytes, place });
+        }
         let beyond = task.account.take(frame, bytes);
         let (phase, terms) = (task.phase, task.terms);
         drop(state);
@@ -221,10 +228,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// would do so holding some. A refusal is the program's out-of-memory error.
     pub(crate) fn extend(&self, thread: &mut Thread, key: TaskKey, bytes: u64) -> Result<(), Stop> {
         let Some(refusal) = self.ask_extension(thread, key, bytes)? else { return Ok(()) };
-        let size = size_text(bytes);
-        self.voice.say(&format!(
-            "an allocation of {size} is refused: {refusal}. It returns an out-of-memory error"
-        ));
+        self.say_refused_allocation(bytes, &refusal);
         Err(self.out_of_memory())
     }
 
@@ -248,6 +252,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Answer::Bound(terms) => Ok(Some(self.reason(key.slot, terms.reason))),
             Answer::Refused(reason) => Ok(Some(reason)),
         }
+    }
+
+    pub(crate) fn say_refused_allocation(&self, bytes: u64, reason: &str) {
+        let size = size_text(bytes);
+        self.voice
+            .say(&format!("an allocation of {size} is refused: {reason}. It returns an out-of-memory error"));
     }
 
     fn malloc_on<M: Made>(

@@ -1,15 +1,16 @@
 //! Static tasks as the pass announces them, and the binding of the lazy one.
 
-use crate::account::Announced;
+use crate::account::{Announced, FrameId};
 use crate::buffers;
 use crate::ledger::Origin;
-use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime, Span, StreamId};
+use crate::runtime::{CudaError, DeviceIndex, Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop, answered};
 use crate::state::{Around, NoSlot, OpenSite, State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use crate::voice::size_text;
 use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody, Slot};
+use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
 /// The daemon bound a task to another device than the program's handles are on.
@@ -17,8 +18,9 @@ use std::sync::atomic::Ordering;
 struct Elsewhere;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// `eager_task_begin`. Returns when the daemon has bound or refused the task; a refusal shows at its allocations.
-    /// Never waits for memory while this thread holds some: see [`Self::begin_inside`].
+    /// `eager_task_begin`. Returns when the daemon has bound or refused the task. A refused one is none: its allocations
+    /// are asked for one by one, and those that can never fit fail. Never waits for memory while this thread holds some:
+    /// see [`Self::begin_inside`].
     pub fn task_begin(&self, thread: &mut Thread, site: u64, bytes: u64, geometry: Geometry) {
         if self.bypass::<()>().is_some() {
             return;
@@ -55,14 +57,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     ) -> Result<(), Elsewhere> {
         let Announced { site, bytes, .. } = announced;
         let Some(key) = self.claim_slot(announced) else { return Ok(()) };
-        let function = self.program.read().function(site).to_owned();
         let body = RequestBody::TaskBegin {
             requirement: bytes,
             site,
             blocks: geometry.blocks,
             threads_per_block: u64::from(geometry.threads_per_block),
             flags: 0,
-            function: function.clone(),
+            function: self.program.read().function(site).to_owned(),
         };
         match self.ask(key.slot, &body) {
             Ok(Answer::Bound(terms)) => {
@@ -77,7 +78,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
                 self.bound(thread, key, terms);
             }
-            Ok(Answer::Refused(reason)) => self.refused(key, &function, bytes, &reason),
+            Ok(Answer::Refused(reason)) => {
+                self.site_refused(thread, key, announced, &reason);
+                return Ok(());
+            }
             Err(_) => {
                 self.state.lock().remove_task(key);
                 return Ok(());
@@ -86,6 +90,31 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let frame = self.state.lock().task(key).and_then(|task| task.account.frame_of(site));
         thread.open.extend(frame.map(|frame| OpenSite { site, key, frame, covered: false }));
         Ok(())
+    }
+
+    /// No device can hold all that the site announced, but the program may do without some of it: the site is open in the
+    /// lazy task, with nothing announced, and each of its allocations is asked for by itself.
+    fn site_refused(&self, thread: &mut Thread, key: TaskKey, announced: Announced, reason: &str) {
+        let Announced { site, bytes, .. } = announced;
+        self.say_refused_site(site, bytes, "", reason);
+        let mut state = self.state.lock();
+        if let Some(task) = state.task_mut(key) {
+            task.phase = Phase::Refused;
+        }
+        let _ = self.end(&mut state, key);
+        let lazy = state.lazy();
+        if let Some(task) = state.task_mut(lazy) {
+            let frame = task.account.open(Announced { site, bytes: 0, reuses: false });
+            thread.open.push(OpenSite { site, key: lazy, frame, covered: false });
+        }
+    }
+
+    fn say_refused_site(&self, site: u64, bytes: u64, place: &str, reason: &str) {
+        let (function, size) = (self.program.read().function(site).to_owned(), size_text(bytes));
+        self.voice.say(&format!(
+            "the task in {function} ({size}){place} is refused as a whole: {reason}. Its allocations are asked for one \
+             by one"
+        ));
     }
 
     /// A site inside another one of the thread (or inside the bound lazy task that the thread has used) belongs to that
@@ -107,11 +136,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let promised = match self.ask_extension(thread, key, bytes) {
             Ok(None) => bytes,
             Ok(Some(refusal)) => {
-                let (function, size) = (self.program.read().function(site).to_owned(), size_text(bytes));
-                self.voice.say(&format!(
-                    "the task in {function} ({size}), inside another one, is refused as a whole: {refusal}. Its \
-                     allocations are asked for one by one"
-                ));
+                self.say_refused_site(site, bytes, ", inside another one,", &refusal);
                 0
             }
             Err(_) => return,
@@ -217,13 +242,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         settings.into_iter().for_each(|setting| self.runtime.apply(setting));
     }
 
-    fn refused(&self, key: TaskKey, function: &str, bytes: u64, reason: &str) {
+    fn lazy_refused(&self, key: TaskKey, bytes: u64, reason: &str) {
         if let Some(task) = self.state.lock().task_mut(key) {
             task.phase = Phase::Refused;
         }
         let size = size_text(bytes);
         self.voice.say(&format!(
-            "the task in {function} ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
+            "the task in the whole program ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
         ));
     }
 
@@ -247,7 +272,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let requirement = task.account.live();
         let ended = state.take_ended(key.slot);
         drop(state);
-        let result = self.ask_lazy(key, requirement, ended, launch);
+        let result = self.ask_lazy(key, requirement, requirement > 0, ended, launch);
         let outcome = match result {
             Ok(Answer::Bound(terms)) => {
                 self.bound(thread, key, terms);
@@ -255,7 +280,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(())
             }
             Ok(Answer::Refused(reason)) => {
-                self.refused(key, "the whole program", requirement, &reason);
+                self.lazy_refused(key, requirement, &reason);
                 Err(self.out_of_memory())
             }
             Err(stop) => {
@@ -269,10 +294,57 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         outcome
     }
 
+    /// Binds the lazy task, which `state` says is unbound, for an allocation of `bytes` by a refused site: the task asks
+    /// for all that it has and for these, which may wait, as nothing is held. Refused, this allocation alone fails.
+    pub(crate) fn bind_with(
+        &self,
+        thread: &mut Thread,
+        mut state: MutexGuard<'_, State>,
+        key: TaskKey,
+        frame: FrameId,
+        bytes: u64,
+    ) -> Result<(), Stop> {
+        let Some(task) = state.task_mut(key) else { return Err(Stop::Cuda(CudaError::INITIALIZATION)) };
+        let has_memory = task.account.live() > 0;
+        let beyond = task.account.take(Some(frame), bytes);
+        task.phase = Phase::Asking;
+        let requirement = task.account.live();
+        let ended = state.take_ended(key.slot);
+        drop(state);
+        let outcome = match self.ask_lazy(key, requirement, has_memory, ended, None) {
+            Ok(Answer::Bound(terms)) => {
+                self.bound(thread, key, terms);
+                self.place(key, None);
+                Ok(())
+            }
+            Ok(Answer::Refused(reason)) => {
+                self.say_refused_allocation(bytes, &reason);
+                Err(self.out_of_memory())
+            }
+            Err(stop) => Err(stop),
+        };
+        if let Err(stop) = outcome {
+            let mut state = self.state.lock();
+            if let Some(task) = state.task_mut(key) {
+                task.account.untake(Some(frame), bytes, beyond);
+                task.phase = Phase::Unbound;
+            }
+            // The daemon shows the refused task in the slot until it is ended.
+            if stop != Stop::Lost
+                && let Ok(end) = self.send(key.slot, &RequestBody::TaskEnd)
+            {
+                state.set_ended(key.slot, end);
+            }
+        }
+        self.notify_settled();
+        outcome
+    }
+
     fn ask_lazy(
         &self,
         key: TaskKey,
         requirement: u64,
+        has_memory: bool,
         ended: Option<u32>,
         launch: Option<&Launch>,
     ) -> Result<Answer, Stop> {
@@ -281,7 +353,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let product =
             |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, &one| all.saturating_mul(u64::from(one)));
-        let managed = if requirement > 0 { BEGIN_MANAGED } else { 0 };
+        let managed = if has_memory { BEGIN_MANAGED } else { 0 };
         let kernel =
             launch.and_then(|launch| self.program.read().kernel(launch.stub).map(|k| k.name.clone()));
         let body = RequestBody::TaskBegin {
