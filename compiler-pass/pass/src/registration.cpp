@@ -17,6 +17,7 @@
 #include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
 using namespace llvm;
@@ -98,6 +99,10 @@ extern "C" LLVMBasicBlockRef eager_split_edge(LLVMBasicBlockRef from, LLVMBasicB
   SmallVector<BasicBlock *, 2> parts;
   SplitLandingPadPredecessors(target, {unwrap(from)}, ".eager", ".others", parts);
   return parts.empty() ? nullptr : wrap(parts.front());
+}
+
+extern "C" void eager_invoke(LLVMValueRef call, LLVMBasicBlockRef unwind) {
+  changeToInvokeAndSplitBasicBlock(cast<CallInst>(unwrap(call)), unwrap(unwind));
 }
 
 extern "C" bool eager_is_library_function(LLVMModuleRef module, const char *name) {

@@ -9,6 +9,7 @@ use crate::facts::{BlockFacts, BlockId, Exit, Facts, FrameId, Point, Site, SiteK
 use crate::flow::{Ahead, Flow, Spot};
 use crate::grouping::Group;
 use crate::liveness::Liveness;
+use crate::plan::Unwind;
 
 /// One task's activity from its begin on.
 #[derive(Debug)]
@@ -141,17 +142,34 @@ impl<'a> Activity<'a> {
     /// Where the last launch lies behind: its own, and those of other tasks that begin inside it and run on its device.
     #[must_use]
     pub fn all_launched(&self) -> Vec<Spot> {
+        let launches = self.launches();
+        self.stops(&launches.points, |point| self.is_launching(&launches, point))
+    }
+
+    /// The calls through which an exception leaves the root while the task is active.
+    #[must_use]
+    pub fn unwinds(&self) -> Vec<Unwind> {
+        let launches = self.launches();
+        let active = self.facts.throws.iter().filter(|&&call| self.is_active(call));
+        let unwind = |&call: &Point| Unwind {
+            call: self.in_root(call),
+            all_launched: self.is_launching(&launches, call),
+        };
+        active.map(unwind).collect()
+    }
+
+    fn launches(&self) -> Launches {
         let is_launch = |site: &Site| matches!(site.kind, SiteKind::Launch { .. });
         let own = self.sites.iter().map(|&site| &self.facts.sites[site]).filter(|site| is_launch(site));
         let inside = self.facts.sites.iter().filter(|site| is_launch(site) && self.is_active(site.at));
-        let mut launches: Vec<_> = own.chain(inside).map(|site| site.at).collect();
-        launches.sort_unstable();
-        launches.dedup();
-        let ahead = self.flow.ahead(&launches);
-        let frames = frames_around(self.facts, &launches);
-        self.stops(&launches, |point| {
-            self.in_region(point) && (self.is_inside(point.block, &frames) || ahead.at(point))
-        })
+        let mut points: Vec<_> = own.chain(inside).map(|site| site.at).collect();
+        points.sort_unstable();
+        points.dedup();
+        Launches { ahead: self.flow.ahead(&points), frames: frames_around(self.facts, &points), points }
+    }
+
+    fn is_launching(&self, launches: &Launches, point: Point) -> bool {
+        self.in_region(point) && (self.is_inside(point.block, &launches.frames) || launches.ahead.at(point))
     }
 
     /// The spots, on ways that return, where `holds` turns from true to false.
@@ -207,6 +225,14 @@ impl<'a> Activity<'a> {
     fn in_root(&self, point: Point) -> Point {
         Point { block: self.facts.blocks[point.block.index()].origin, position: point.position }
     }
+}
+
+/// The launches that run on a task's device.
+struct Launches {
+    points: Vec<Point>,
+    ahead: Ahead,
+    /// By frame: it or a frame that it calls has one.
+    frames: Vec<bool>,
 }
 
 /// By frame: whether it, or a frame that it calls, holds one of the points.

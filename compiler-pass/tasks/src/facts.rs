@@ -319,6 +319,8 @@ pub struct Facts {
     pub buffers: Vec<BufferFacts>,
     pub leaves: Vec<Leaf>,
     pub sites: Vec<Site>,
+    /// Calls of the root through which an exception may leave it without passing any of its code.
+    pub throws: Vec<Point>,
 }
 
 impl Facts {

@@ -44,6 +44,18 @@ impl<'a> Flow<'a> {
         }
     }
 
+    /// Counts exceptions that leave the function through these calls as returns.
+    #[must_use]
+    pub fn leaving_by(mut self, calls: &[Point]) -> Self {
+        let mut leaves: Vec<bool> =
+            self.blocks.iter().map(|block| block.exit == Some(Exit::Return)).collect();
+        for call in calls {
+            leaves[call.block.index()] = true;
+        }
+        self.returns = leads_to(self.blocks, leaves);
+        self
+    }
+
     /// Whether a return can still follow; otherwise the process ends on every way on.
     #[must_use]
     pub fn may_return(&self, block: BlockId) -> bool {

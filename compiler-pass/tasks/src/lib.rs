@@ -34,7 +34,8 @@ pub use facts::{
     SiteOrigin,
 };
 pub use plan::{
-    FunctionPlan, LazyReason, Placement, Plan, Spot, StaticTask, TaskPlan, TaskRef, plan, plan_program,
+    FunctionPlan, LazyReason, Placement, Plan, Spot, StaticTask, TaskPlan, TaskRef, Unwind, plan,
+    plan_program,
 };
 pub use program::Program;
 pub use report::Report;

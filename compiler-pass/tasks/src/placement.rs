@@ -321,6 +321,7 @@ impl<'a> Function<'a> {
             covered,
             all_launched: activity.all_launched(),
             ends: activity.ends(),
+            unwinds: activity.unwinds(),
             ends_at_return: activity.outlives_frees(),
         }
     }

@@ -70,8 +70,18 @@ pub struct StaticTask {
     pub covered: Vec<TaskRef>,
     pub all_launched: Vec<Spot>,
     pub ends: Vec<Spot>,
+    /// Calls during which it is active and through which an exception may leave the function: it ends there.
+    pub unwinds: Vec<Unwind>,
     /// A buffer is not freed on some path: the task ends at the function's return there.
     pub ends_at_return: bool,
+}
+
+/// A call that an exception leaves the function through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unwind {
+    pub call: Point,
+    /// All-launched has not been announced before the call.
+    pub all_launched: bool,
 }
 
 /// A task of a function, by its position in the function's plan.
@@ -220,7 +230,7 @@ fn drop_claimed(plans: &mut [FunctionPlan]) {
 }
 
 fn plan_function(facts: &Facts, inner: &InnerTasks) -> Plan {
-    let flow = Flow::new(&facts.blocks);
+    let flow = Flow::new(&facts.blocks).leaving_by(&facts.throws);
     let planner = Planner { function: Function { facts, flow: &flow }, facts, inner };
     let mut groups: Vec<Group> = grouping::groups(facts)
         .into_iter()

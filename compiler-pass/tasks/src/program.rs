@@ -77,6 +77,8 @@ pub struct Function {
     pub actions: Vec<Action>,
     /// What a call of the function gives, if that is or holds a pointer.
     pub returns: Vec<(Point, PointerId)>,
+    /// Calls through which an exception may leave the function without passing any of its code.
+    pub throws: Vec<Point>,
 }
 
 /// One basic block.

@@ -18,6 +18,8 @@ use crate::sizes::Sizes;
 
 /// Pointers are followed through this many calls and copies.
 const DEPTH_MAX: usize = 16;
+/// A copy by way of memory counts as this many: each has to be looked for.
+const COPY_DEPTH: usize = 4;
 
 /// What operands name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +55,12 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
         buffers: resolver.buffers(),
         leaves: sizes.into_leaves(),
         sites,
+        throws: expansion
+            .function(FrameId::ROOT)
+            .throws
+            .iter()
+            .filter_map(|&at| expansion.point(FrameId::ROOT, at))
+            .collect(),
     }
 }
 
@@ -389,7 +397,10 @@ impl Resolver<'_, '_> {
                 let from = addresses(self.pointers.targets(frame, *from));
                 let [place] = from[..] else { return false };
                 place == slot
-                    || self.expansion.point(frame, *at).is_some_and(|at| self.holds_copy(place, slot, at))
+                    || self
+                        .expansion
+                        .point(frame, *at)
+                        .is_some_and(|at| self.holds_copy(place, slot, at, depth))
             }
             PointerDef::Argument(index) => {
                 let actual = |binding: &crate::expand::Binding| {
@@ -410,7 +421,7 @@ impl Resolver<'_, '_> {
 
     /// Whether a place holds a copy of a slot's pointer at a point: it was stored on every way there, and nothing else
     /// was stored after that.
-    fn holds_copy(&self, place: Slot, slot: Slot, at: Point) -> bool {
+    fn holds_copy(&self, place: Slot, slot: Slot, at: Point, depth: usize) -> bool {
         let copy = Targets::from([Target::Device { slot, moved: false }]);
         let mut copies = Vec::new();
         let mut others = Vec::new();
@@ -425,8 +436,13 @@ impl Resolver<'_, '_> {
                     continue;
                 }
                 let to_place = *self.pointers.targets(frame, to) == Targets::from([Target::Address(place)]);
-                let is_copy =
-                    to_place && value.is_some_and(|value| *self.pointers.targets(frame, value) == copy);
+                // The value may itself come from a place that held nothing yet.
+                let is_copy = to_place
+                    && value.is_some_and(|value| {
+                        *self.pointers.targets(frame, value) == copy
+                            && depth < DEPTH_MAX
+                            && self.is_certain(frame, value, slot, depth + COPY_DEPTH)
+                    });
                 let is_elsewhere = value.is_some()
                     && addresses(self.pointers.targets(frame, to))
                         .iter()

@@ -195,6 +195,15 @@ fn generator_makes_static_tasks_often_and_walks_begin_them() {
     assert!(with_static >= 60 && with_inner >= 30 && begins >= 60, "the property above tests little");
 }
 
+/// Holds a program that was found at random to its plans.
+fn check(bytes: &[u8], choices: &[u8]) {
+    let program = program(bytes);
+    let plans = plan_program(&program);
+    let mut machine = Machine::new(&program, &plans, choices);
+    machine.run();
+    assert!(program.functions.iter().any(|function| function.callees().count() > 0), "nothing is called");
+}
+
 /// A local of each run of a recursive function holds a buffer; freeing what the outer one holds frees none of them.
 #[test]
 fn variables_of_each_run_of_a_recursion_are_told_apart() {
@@ -203,9 +212,19 @@ fn variables_of_each_run_of_a_recursion_are_told_apart() {
         124, 19, 8, 0, 92, 0, 30, 100, 0, 100, 12, 8, 0, 80, 0, 178, 45, 100, 12, 226, 12, 0, 0, 62, 0, 100,
         12, 8, 85, 56, 0, 0, 2, 0, 211, 20, 0, 101, 12, 0, 233, 20, 32, 0, 0, 252, 50,
     ];
-    let program = program(&bytes);
-    let plans = plan_program(&program);
-    let mut machine = Machine::new(&program, &plans, &[0, 0, 30, 43]);
-    machine.run();
-    assert!(program.functions.iter().any(|function| function.callees().count() > 0), "nothing is called");
+    check(&bytes, &[0, 0, 30, 43]);
+}
+
+/// A global is stored into itself before a buffer's pointer is stored there: what is freed through it is null at first.
+#[test]
+fn copy_of_a_place_that_held_nothing_yet_is_no_copy_of_a_buffer() {
+    let bytes = [
+        122, 24, 100, 0, 0, 0, 67, 29, 32, 190, 12, 0, 232, 0, 0, 0, 0, 0, 34, 2, 0, 26, 0, 0, 0, 12, 146, 0,
+        7, 16, 8, 94, 30, 0, 12, 166, 10, 74, 0, 0, 0, 8, 0, 78, 0, 58, 26, 0, 127, 45, 45, 0, 140, 0, 0,
+        120, 134, 250, 173, 20, 171, 0, 12, 36, 0, 11, 250, 190, 12, 0, 12, 0, 104, 34, 122, 0, 15, 0, 185,
+        100, 0, 0, 23,
+    ];
+    for choices in [&[0][..], &[0, 10]] {
+        check(&bytes, choices);
+    }
 }

@@ -24,6 +24,11 @@ impl<'m> Constants<'m> {
     }
 
     #[must_use]
+    pub fn module(self) -> Module<'m> {
+        self.module
+    }
+
+    #[must_use]
     pub fn void(self) -> LLVMTypeRef {
         // SAFETY: the context is that of a live module.
         unsafe { LLVMVoidTypeInContext(self.module.context()) }

@@ -7,6 +7,7 @@ pub mod rename;
 pub mod runtime;
 pub mod tables;
 pub mod tasks;
+pub mod unwinds;
 
 use crate::ir::Module;
 

@@ -12,6 +12,7 @@ use llvm_sys::prelude::*;
 use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 use super::constants::Constants;
+use super::unwinds;
 use crate::ir::{Block, Module, Value};
 use crate::read::function::Reading;
 
@@ -40,6 +41,7 @@ pub fn emit_tasks(
     for (site, task) in tasks {
         writer.begin(*site, task);
     }
+    unwinds::emit_unwinds(constants, reading, tasks);
 }
 
 struct Writer<'a, 'm> {
@@ -173,12 +175,7 @@ fn before_tail_call(instruction: Value<'_>) -> Value<'_> {
     let list = instruction.block().map(Block::instructions).unwrap_or_default();
     let previous =
         list.iter().position(|&i| i == instruction).and_then(|at| at.checked_sub(1)).map(|at| list[at]);
-    let is_must_tail = |call: &Value<'_>| {
-        call.opcode() == Some(LLVMOpcode::LLVMCall)
-            // SAFETY: the instruction is a call (tested in front).
-            && unsafe { LLVMGetTailCallKind(call.raw()) } == llvm_sys::LLVMTailCallKind::LLVMTailCallKindMustTail
-    };
-    previous.filter(is_must_tail).unwrap_or(instruction)
+    previous.filter(|call| call.is_must_tail()).unwrap_or(instruction)
 }
 
 fn first_insertion_point(block: Block<'_>) -> Option<Value<'_>> {

@@ -16,6 +16,7 @@ use super::calls::{RuntimeCall, Wrappers};
 use super::pointers::{Globals, PointerReader};
 use super::rules::{CallRule, rule};
 use super::sizes::SizeReader;
+use super::throws::Throws;
 use super::{launch, library};
 use crate::ir::{Block, Module, Value, type_holds_pointer};
 
@@ -39,6 +40,7 @@ pub struct Context<'a, 'm> {
     pub wrappers: &'a Wrappers<'m>,
     /// The functions that are read.
     pub functions: &'a BTreeMap<Value<'m>, FunctionId>,
+    pub throws: &'a Throws<'a, 'm>,
 }
 
 /// Reads one function.
@@ -57,7 +59,7 @@ pub fn read<'m>(
             points.insert(instruction, Point { block: BlockId::from_index(block), position });
         }
     }
-    let Context { module, wrappers, functions } = context;
+    let Context { module, wrappers, functions, throws } = context;
     let mut reader = FunctionReader {
         context,
         pointers: PointerReader::new(module, wrappers, functions, globals, &points),
@@ -83,6 +85,7 @@ pub fn read<'m>(
         leaves,
         actions,
         returns,
+        throws: leaving_calls(function, throws, &instructions),
     };
     (facts, Reading { blocks, instructions, leaves: leaf_values, pointers: values })
 }
@@ -108,6 +111,22 @@ fn block_facts(blocks: &[Block<'_>], instructions: &[Vec<Value<'_>>]) -> Vec<Blo
         BlockFacts { successors, leaves, len: u32::try_from(list.len()).unwrap_or(u32::MAX) }
     };
     blocks.iter().zip(instructions).map(facts).collect()
+}
+
+fn leaving_calls<'m>(
+    function: Value<'m>,
+    throws: &Throws<'_, 'm>,
+    instructions: &[Vec<Value<'m>>],
+) -> Vec<Point> {
+    if function.is_nounwind() {
+        return Vec::new();
+    }
+    let in_block = |(block, list): (usize, &Vec<Value<'m>>)| {
+        let block = BlockId::from_index(block);
+        let leaving = (0_u32..).zip(list).filter(|&(_, &instruction)| throws.may_leave_by(instruction));
+        leaving.map(|(position, _)| Point { block, position }).collect::<Vec<_>>()
+    };
+    instructions.iter().enumerate().flat_map(in_block).collect()
 }
 
 struct FunctionReader<'a, 'm> {

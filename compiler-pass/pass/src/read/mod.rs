@@ -16,3 +16,4 @@ pub mod program;
 pub mod repeats;
 pub mod rules;
 pub mod sizes;
+pub mod throws;

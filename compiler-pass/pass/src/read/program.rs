@@ -12,6 +12,7 @@ use super::calls::Wrappers;
 use super::function::{self, Context, Reading};
 use super::pointers::Globals;
 use super::rules::{CallRule, rule};
+use super::throws::Throws;
 use super::{launch, prepare};
 use crate::ir::{Block, Module, Value};
 
@@ -38,7 +39,8 @@ pub fn read<'m>(module: Module<'m>, wrappers: &Wrappers<'m>) -> Readings<'m> {
         with_callees(&using, &callees).into_iter().filter(|function| candidates.contains(function)).collect();
     let ids: BTreeMap<_, _> =
         read.iter().enumerate().map(|(index, &function)| (function, FunctionId::from_index(index))).collect();
-    let context = Context { module, wrappers, functions: &ids };
+    let throws = Throws::find(module, wrappers);
+    let context = Context { module, wrappers, functions: &ids, throws: &throws };
     let mut globals = Globals::default();
     let (functions, readings) =
         read.iter().map(|&function| function::read(context, &mut globals, function)).unzip();

@@ -54,6 +54,7 @@ pub fn buffer(kind: BufferKind) -> BufferFacts {
 
 pub fn function(blocks: Vec<BlockFacts>, buffers: usize, sites: Vec<Site>) -> Facts {
     Facts {
+        throws: Vec::new(),
         function: "f".to_owned(),
         blocks,
         frames: vec![FrameFacts { function: FunctionId(0), caller: None }],

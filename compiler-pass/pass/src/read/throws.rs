@@ -1,0 +1,80 @@
+//! The calls through which a C++ exception may leave a function without passing any of its code.
+//!
+//! Trap: at this time clang has not worked out which functions never throw, so those of the module are looked into here;
+//! a C library function that clang does not mark is known by its name.
+
+use std::collections::BTreeSet;
+
+use llvm_sys::LLVMOpcode;
+
+use super::calls::Wrappers;
+use super::{launch, library};
+use crate::ir::{Block, Module, Value};
+
+/// Functions of the C++ runtime that throw; its others do not.
+const THROWING: &[&str] = &[
+    "__cxa_throw",
+    "__cxa_rethrow",
+    "__cxa_bad_cast",
+    "__cxa_bad_typeid",
+    "__cxa_throw_bad_array_new_length",
+];
+
+/// The functions of a module that let no exception out.
+#[derive(Debug)]
+pub struct Throws<'a, 'm> {
+    module: Module<'m>,
+    wrappers: &'a Wrappers<'m>,
+    /// Defined functions that may throw.
+    throwing: BTreeSet<Value<'m>>,
+}
+
+impl<'a, 'm> Throws<'a, 'm> {
+    /// Looks at every function of a module.
+    #[must_use]
+    pub fn find(module: Module<'m>, wrappers: &'a Wrappers<'m>) -> Self {
+        let mut found = Self { module, wrappers, throwing: BTreeSet::new() };
+        let defined: Vec<_> =
+            module.functions().into_iter().filter(|f| !f.is_declaration() && !f.is_nounwind()).collect();
+        loop {
+            let throws = |function: &&Value<'m>| {
+                let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
+                instructions.any(|i| i.opcode() == Some(LLVMOpcode::LLVMResume) || found.may_leave_by(i))
+            };
+            let more: Vec<_> =
+                defined.iter().filter(|f| !found.throwing.contains(f)).filter(throws).copied().collect();
+            if more.is_empty() {
+                return found;
+            }
+            found.throwing.extend(more);
+        }
+    }
+
+    /// Whether an exception may leave the function through this instruction: a plain call that may throw.
+    #[must_use]
+    pub fn may_leave_by(&self, instruction: Value<'m>) -> bool {
+        instruction.opcode() == Some(LLVMOpcode::LLVMCall)
+            && !instruction.is_nounwind()
+            && !instruction.is_must_tail()
+            && !launch::is_launch(instruction)
+            && self.wrappers.runtime_call(instruction).is_none()
+            && instruction.callee().is_some_and(|callee| self.may_throw(callee))
+    }
+
+    fn may_throw(&self, callee: Value<'m>) -> bool {
+        if !callee.is_function() {
+            return !callee.is_inline_assembly();
+        }
+        let name = callee.name();
+        if callee.is_nounwind() || name.starts_with("llvm.") || name.starts_with("__cuda") {
+            return false;
+        }
+        if !callee.is_declaration() {
+            return self.throwing.contains(&callee);
+        }
+        if name.starts_with("__cxa_") {
+            return THROWING.contains(&name.as_str());
+        }
+        name.starts_with("_Z") || !library::is_library(self.module, callee)
+    }
+}
