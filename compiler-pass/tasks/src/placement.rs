@@ -40,6 +40,8 @@ pub struct Requirement {
     pub sums: Vec<Vec<Expr>>,
     pub reloads: Vec<LeafId>,
     pub reuses: bool,
+    /// The allocations that each sum counts.
+    peaks: Vec<LiveSet>,
 }
 
 impl<'a> Function<'a> {
@@ -214,6 +216,7 @@ impl<'a> Function<'a> {
         }
         found.reloads.sort_unstable();
         found.reloads.dedup();
+        found.peaks = peaks.clone();
         let in_turn = |set: &LiveSet| set.iter().any(|&site| self.flow.in_cycle(self.site(site).at.block));
         let is_below_sum = peaks.len() > 1 || peaks.iter().any(in_turn);
         found.reuses = is_below_sum && liveness.reuses(|from, to| self.flow.reaches(from, to));
@@ -292,6 +295,32 @@ impl<'a> Function<'a> {
         })
     }
 
+    /// Whether every path that leaves the function has had all of the only peak at once: all of it is allocated there,
+    /// and nothing of it can have been freed before.
+    fn is_exact(self, peaks: &[LiveSet], begin: Point) -> bool {
+        let [peak] = peaks else { return false };
+        let made: Vec<_> =
+            peak.iter().map(|&site| (self.site(site).at, self.site(site).kind.buffers())).collect();
+        let always = |at: Point| {
+            self.flow.post_dominance.dominates(at.block, begin.block)
+                && self.facts.throws.iter().all(|&call| {
+                    !self.flow.point_dominates(begin, call) || self.flow.point_dominates(at.after(), call)
+                })
+        };
+        let is_early = |free: &Site| {
+            let frees = |&&(at, buffers): &&(Point, &[crate::facts::BufferId])| {
+                buffers.iter().any(|buffer| free.kind.buffers().contains(buffer))
+                    && self.flow.reaches(at, free.at)
+            };
+            made.iter().any(|made| frees(&made))
+                && made
+                    .iter()
+                    .any(|&(at, _)| self.flow.reaches(free.at, at) && self.flow.avoids(free.at, &[at]))
+        };
+        let frees = self.facts.sites.iter().filter(|site| matches!(site.kind, SiteKind::Free { .. }));
+        made.iter().all(|&(at, _)| always(at)) && !frees.into_iter().any(is_early)
+    }
+
     /// What the pass inserts for a placed task; `requirement` includes what the tasks in `covered` need.
     #[must_use]
     pub fn finish(
@@ -302,10 +331,10 @@ impl<'a> Function<'a> {
     ) -> StaticTask {
         let Placed { group, begin, liveness } = placed;
         let activity = Activity::new(self.facts, self.flow, liveness, group, *begin);
-        let always = |site: usize| self.flow.post_dominance.dominates(self.site(site).at.block, begin.block);
         let allocations = self.allocations(group);
-        let exact = requirement.sums.len() == 1 && allocations.iter().all(|&site| always(site));
-        let Requirement { sums, mut reloads, reuses } = requirement;
+        let unwinds = activity.unwinds();
+        let exact = self.is_exact(&requirement.peaks, *begin);
+        let Requirement { sums, mut reloads, reuses, .. } = requirement;
         let geometry = self.geometry(placed, &mut reloads);
         reloads.sort_unstable();
         reloads.dedup();
@@ -321,7 +350,7 @@ impl<'a> Function<'a> {
             covered,
             all_launched: activity.all_launched(),
             ends: activity.ends(),
-            unwinds: activity.unwinds(),
+            unwinds,
             ends_at_return: activity.outlives_frees(),
         }
     }

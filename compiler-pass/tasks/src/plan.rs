@@ -60,7 +60,7 @@ pub struct StaticTask {
     pub reloads: Vec<LeafId>,
     /// Of its first launch whose geometry is known at the begin.
     pub geometry: Option<Geometry>,
-    /// Every allocation runs on every path that returns; otherwise the requirement is an upper bound.
+    /// Every path out of the function has had all of the requirement at once; otherwise it is an upper bound.
     pub exact: bool,
     /// Memory is allocated after other memory was freed, and the requirement counts on it.
     pub reuses: bool,
