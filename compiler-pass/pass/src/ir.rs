@@ -469,25 +469,6 @@ impl<'m> Value<'m> {
         }
     }
 
-    /// Whether a function, or a call, is marked as one that lets no exception out.
-    #[must_use]
-    pub fn is_nounwind(self) -> bool {
-        const NOUNWIND: &CStr = c"nounwind";
-        let index = llvm_sys::LLVMAttributeFunctionIndex;
-        // SAFETY: the name is a valid string of the given length; attributes are read of functions and calls only.
-        unsafe {
-            let kind = LLVMGetEnumAttributeKindForName(NOUNWIND.as_ptr(), NOUNWIND.count_bytes());
-            let attribute = if self.is_function() {
-                LLVMGetEnumAttributeAtIndex(self.raw, index, kind)
-            } else if self.callee().is_some() {
-                LLVMGetCallSiteEnumAttribute(self.raw, index, kind)
-            } else {
-                return false;
-            };
-            !attribute.is_null()
-        }
-    }
-
     /// Whether it is a call that must be the last thing its function does.
     #[must_use]
     pub fn is_must_tail(self) -> bool {

@@ -218,9 +218,19 @@ fn inner_tasks(function: FunctionId, facts: &Facts, plan: &Plan) -> Vec<InnerTas
 fn drop_claimed(plans: &mut [FunctionPlan]) {
     let mut claimed: BTreeSet<SiteOrigin> = BTreeSet::new();
     for FunctionPlan { facts, plan, .. } in plans.iter_mut().rev() {
+        // Handing a buffer to the caller, or a use of it, is no task of its own.
+        let makes_task = |site: &&Site| {
+            matches!(
+                site.kind,
+                SiteKind::Allocation { .. } | SiteKind::ForeignAllocation { .. } | SiteKind::Launch { .. }
+            )
+        };
         let is_claimed = |task: &TaskPlan| {
+            let sites = task.sites.iter().map(|&site| &facts.sites[site]);
+            let mut making = sites.filter(makes_task).peekable();
             matches!(task.placement, Placement::Lazy { .. })
-                && task.sites.iter().all(|&site| claimed.contains(&facts.sites[site].origin))
+                && making.peek().is_some()
+                && making.all(|site| claimed.contains(&site.origin))
         };
         plan.tasks.retain(|task| !is_claimed(task));
         let sites = plan.tasks.iter().flat_map(|task| &task.sites).map(|&site| &facts.sites[site]);

@@ -17,7 +17,7 @@ use super::pointers::{Globals, PointerReader};
 use super::rules::{CallRule, rule};
 use super::sizes::SizeReader;
 use super::throws::Throws;
-use super::{launch, library};
+use super::{launch, library, throws};
 use crate::ir::{Block, Module, Value, type_holds_pointer};
 
 /// The IR that a function's facts speak of.
@@ -118,7 +118,7 @@ fn leaving_calls<'m>(
     throws: &Throws<'_, 'm>,
     instructions: &[Vec<Value<'m>>],
 ) -> Vec<Point> {
-    if function.is_nounwind() {
+    if throws::is_nounwind(function) {
         return Vec::new();
     }
     let in_block = |(block, list): (usize, &Vec<Value<'m>>)| {

@@ -4,8 +4,10 @@
 //! a C library function that clang does not mark is known by its name.
 
 use std::collections::BTreeSet;
+use std::ffi::CStr;
 
-use llvm_sys::LLVMOpcode;
+use llvm_sys::core::*;
+use llvm_sys::{LLVMAttributeFunctionIndex, LLVMOpcode};
 
 use super::calls::Wrappers;
 use super::{launch, library};
@@ -35,7 +37,7 @@ impl<'a, 'm> Throws<'a, 'm> {
     pub fn find(module: Module<'m>, wrappers: &'a Wrappers<'m>) -> Self {
         let mut found = Self { module, wrappers, throwing: BTreeSet::new() };
         let defined: Vec<_> =
-            module.functions().into_iter().filter(|f| !f.is_declaration() && !f.is_nounwind()).collect();
+            module.functions().into_iter().filter(|f| !f.is_declaration() && !is_nounwind(*f)).collect();
         loop {
             let throws = |function: &&Value<'m>| {
                 let mut instructions = function.blocks().into_iter().flat_map(Block::instructions);
@@ -54,7 +56,7 @@ impl<'a, 'm> Throws<'a, 'm> {
     #[must_use]
     pub fn may_leave_by(&self, instruction: Value<'m>) -> bool {
         instruction.opcode() == Some(LLVMOpcode::LLVMCall)
-            && !instruction.is_nounwind()
+            && !is_nounwind(instruction)
             && !instruction.is_must_tail()
             && !launch::is_launch(instruction)
             && self.wrappers.runtime_call(instruction).is_none()
@@ -66,7 +68,7 @@ impl<'a, 'm> Throws<'a, 'm> {
             return !callee.is_inline_assembly();
         }
         let name = callee.name();
-        if callee.is_nounwind() || name.starts_with("llvm.") || name.starts_with("__cuda") {
+        if is_nounwind(callee) || name.starts_with("llvm.") || name.starts_with("__cuda") {
             return false;
         }
         if !callee.is_declaration() {
@@ -76,5 +78,23 @@ impl<'a, 'm> Throws<'a, 'm> {
             return THROWING.contains(&name.as_str());
         }
         name.starts_with("_Z") || !library::is_library(self.module, callee)
+    }
+}
+
+/// Whether a function, or a call, is marked as one that lets no exception out.
+#[must_use]
+pub fn is_nounwind(value: Value<'_>) -> bool {
+    const NOUNWIND: &CStr = c"nounwind";
+    // SAFETY: the name is a valid string of the given length; attributes are read of functions and calls only.
+    unsafe {
+        let kind = LLVMGetEnumAttributeKindForName(NOUNWIND.as_ptr(), NOUNWIND.count_bytes());
+        let attribute = if value.is_function() {
+            LLVMGetEnumAttributeAtIndex(value.raw(), LLVMAttributeFunctionIndex, kind)
+        } else if value.callee().is_some() {
+            LLVMGetCallSiteEnumAttribute(value.raw(), LLVMAttributeFunctionIndex, kind)
+        } else {
+            return false;
+        };
+        !attribute.is_null()
     }
 }
