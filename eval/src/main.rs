@@ -5,6 +5,7 @@
 
 mod demo;
 mod experiment;
+mod footprints;
 mod html;
 mod journal;
 mod parallel;
@@ -44,6 +45,8 @@ enum Command {
     Virtual(demo::DemoArgs),
     /// Full-size simulation only
     Sim(demo::SimArgs),
+    /// The source document's footprint table, measured on a virtual GPU
+    Footprints(footprints::FootprintArgs),
     /// Draw the report again from DIR/records.jsonl
     Report {
         #[arg(value_name = "DIR")]
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args, demo::Parts::All),
         Command::Virtual(args) => demo::run(&args, demo::Parts::RealOnly),
         Command::Sim(args) => demo::run_sim(&args),
+        Command::Footprints(args) => footprints::run(&args),
         Command::Report { folder } => redraw(&folder),
     };
     match result {

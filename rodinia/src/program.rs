@@ -8,6 +8,7 @@ use crate::host::{HostPhases, HostTimes};
 use crate::input::Input;
 use crate::manifest::{FullRun, Manifest, ManifestError, RawRun, Variable, error_at};
 use crate::trace::{self, Trace};
+use eager_sim::job::JobOp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -162,6 +163,14 @@ impl Program {
     /// As [`Program::requirement`].
     pub fn kernels(&self, run: &Run) -> Result<Vec<KernelSizes>, ExpressionError> {
         Ok(self.trace(run, &HostPhases::Ignored)?.kernels)
+    }
+
+    /// What a run does to the device, in order, without its host phases: the same formulas as in the simulator's jobs.
+    ///
+    /// # Errors
+    /// A formula has no value; cannot happen for a run of a parsed manifest.
+    pub fn operations(&self, run: &Run) -> Result<Vec<JobOp>, ExpressionError> {
+        Ok(self.trace(run, &HostPhases::Ignored)?.ops)
     }
 
     pub(crate) fn trace(&self, run: &Run, host: &HostPhases<'_>) -> Result<Trace, ExpressionError> {
