@@ -2,11 +2,13 @@
 //!
 //! Missing tools skip the tests, loudly. Nothing runs here; programs run in the end-to-end tests.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
-const CLANG: &str =
-    if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/clang++" } else { "/usr/lib/llvm-19/bin/clang++" };
+use common::{CLANG, cuda, plugin};
+
 const NM: &str =
     if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/llvm-nm" } else { "/usr/lib/llvm-19/bin/llvm-nm" };
 
@@ -20,24 +22,6 @@ int main(int argc, char **) {
   cudaFree(a);
 }
 "#;
-
-fn plugin() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().unwrap();
-    [folder.join("libeager_pass.so"), folder.join("../libeager_pass.so")]
-        .into_iter()
-        .find(|path| path.is_file())
-        .expect("cargo builds libeager_pass.so with the package")
-}
-
-fn cuda() -> Option<PathBuf> {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain/cuda-13.0");
-    let found = tree.join("include/cuda_runtime.h").is_file() && Path::new(CLANG).is_file();
-    if !found {
-        eprintln!("SKIPPED: no {CLANG} or no {}: run ./setup.sh", tree.display());
-    }
-    found.then_some(tree)
-}
 
 fn compile(folder: &Path, cuda: &Path, source: &str, level: &str) -> Output {
     std::fs::write(folder.join("a.cu"), source).unwrap();

@@ -3,8 +3,12 @@
 //! Each file is one behaviour. `; RUN: once` or `; RUN: twice` in its first line says how often the pass runs;
 //! `; REMARK:` lines must appear among the remarks. Missing tools skip the test, loudly.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use common::plugin;
 
 const OPT: &str =
     if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/opt" } else { "/usr/lib/llvm-19/bin/opt" };
@@ -13,16 +17,6 @@ const FILE_CHECK: &str = if cfg!(feature = "llvm22") {
 } else {
     "/usr/lib/llvm-19/bin/FileCheck"
 };
-
-/// The plugin beside this test: cargo builds the cdylib of the package before its tests.
-fn plugin() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().unwrap();
-    [folder.join("libeager_pass.so"), folder.join("../libeager_pass.so")]
-        .into_iter()
-        .find(|path| path.is_file())
-        .expect("cargo builds libeager_pass.so with the package")
-}
 
 fn tools_are_here() -> bool {
     let missing: Vec<_> = [OPT, FILE_CHECK].into_iter().filter(|tool| !Path::new(tool).is_file()).collect();

@@ -3,35 +3,18 @@
 //! `EAGER_BLESS=1` rewrites the expected texts; each changed line must then be true of the kernel's source. Missing tools
 //! skip the tests, loudly.
 
+mod common;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use eager_kernel_facts::{ArgumentUse, HandOver};
 
-const CLANG: &str =
-    if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/clang++" } else { "/usr/lib/llvm-19/bin/clang++" };
+use common::{CLANG, cuda, plugin};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel_facts")
-}
-
-fn cuda() -> Option<PathBuf> {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain/cuda-13.0");
-    let found = tree.join("include/cuda_runtime.h").is_file() && Path::new(CLANG).is_file();
-    if !found {
-        eprintln!("SKIPPED: no {CLANG} or no {}: run ./setup.sh", tree.display());
-    }
-    found.then_some(tree)
-}
-
-fn plugin() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().unwrap();
-    [folder.join("libeager_pass.so"), folder.join("../libeager_pass.so")]
-        .into_iter()
-        .find(|path| path.is_file())
-        .expect("cargo builds libeager_pass.so with the package")
 }
 
 /// A compile of `source` with the plugin, up to the caller's words.

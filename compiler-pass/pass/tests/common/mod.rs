@@ -1,0 +1,28 @@
+//! What the tests of the pass share: where plugin, clang and CUDA are. Missing tools skip a test, loudly.
+// Each test program uses its own part of this.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+
+pub const CLANG: &str =
+    if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/clang++" } else { "/usr/lib/llvm-19/bin/clang++" };
+
+/// The plugin beside the test: cargo builds the cdylib of the package before its tests.
+pub fn plugin() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap();
+    [folder.join("libeager_pass.so"), folder.join("../libeager_pass.so")]
+        .into_iter()
+        .find(|path| path.is_file())
+        .expect("cargo builds libeager_pass.so with the package")
+}
+
+/// The CUDA tree; `None`, after saying so, where it or clang is missing.
+pub fn cuda() -> Option<PathBuf> {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain/cuda-13.0");
+    let found = tree.join("include/cuda_runtime.h").is_file() && Path::new(CLANG).is_file();
+    if !found {
+        eprintln!("SKIPPED: no {CLANG} or no {}: run ./setup.sh", tree.display());
+    }
+    found.then_some(tree)
+}
