@@ -100,11 +100,15 @@ SCENARIO(host_functions, "host-functions") {
     OK(cudaStreamQuery(stream));
     EXPECT(cudaLaunchHostFunc(stream, nullptr, nullptr) == cudaErrorInvalidValue);
     EXPECT(cudaStreamAddCallback(stream, count, &gate, 1) == cudaErrorInvalidValue);
-    // Work after a failure is dropped, but a callback learns of it.
+    // Work after a failure is dropped, but a callback learns of it. The kernel waits until all is queued: once it has
+    // trapped, every call fails.
+    Gate until_queued;
     cudaError_t learnt = cudaSuccess;
+    OK(cudaLaunchHostFunc(stream, wait_at, &until_queued));
     OK(cudaLaunchKernel(&trap_stub, dim3(1), dim3(1), nullptr, 0, stream));
     OK(cudaStreamAddCallback(stream, learn, &learnt, 0));
     OK(cudaLaunchHostFunc(stream, wait_at, &gate));
+    until_queued.open = true;
     EXPECT(cudaStreamSynchronize(stream) == cudaErrorLaunchFailure);
     EXPECT(learnt == cudaErrorLaunchFailure && gate.passed == 2);
 }
