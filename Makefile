@@ -20,7 +20,7 @@ paper: ## the source document's evaluation, simulated: every policy and workload
 
 test: setup ## every test (about ten minutes on two cores)
 	cargo build --locked --workspace
-	cargo test --locked --workspace
+	cargo test --locked --workspace --no-fail-fast
 
 lint: setup ## formatting and lints
 	cargo fmt --all --check
