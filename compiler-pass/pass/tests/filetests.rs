@@ -18,6 +18,10 @@ const FILE_CHECK: &str = if cfg!(feature = "llvm22") {
     "/usr/lib/llvm-19/bin/FileCheck"
 };
 
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/filetests")
+}
+
 fn tools_are_here() -> bool {
     let missing: Vec<_> = [OPT, FILE_CHECK].into_iter().filter(|tool| !Path::new(tool).is_file()).collect();
     if !missing.is_empty() {
@@ -67,8 +71,8 @@ fn filetests() {
     if !tools_are_here() {
         return;
     }
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/filetests");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let entries = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|ext| ext == "ll")).collect();
     files.sort();
     assert!(!files.is_empty());
     let scratch = tempfile::tempdir().unwrap();
@@ -79,6 +83,31 @@ fn filetests() {
         })
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// The names in backticks of one cell of a table, as paths.
+fn files_in(cell: &str, folder: &Path, extension: &str) -> Vec<PathBuf> {
+    cell.split('`').skip(1).step_by(2).map(|name| folder.join(name).with_extension(extension)).collect()
+}
+
+#[test]
+fn every_pattern_has_its_files() {
+    let table = std::fs::read_to_string(folder().join("README.md")).unwrap();
+    let corpus = folder().join("../../../../tests/corpus");
+    let rows = table.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, number, _, filetests, programs, _] = cells[..] else { return None };
+        Some((number.parse::<usize>().ok()?, filetests, programs))
+    });
+    let mut numbers = Vec::new();
+    for (number, filetests, programs) in rows {
+        for files in [files_in(filetests, &folder(), "ll"), files_in(programs, &corpus, "cu")] {
+            assert!(!files.is_empty(), "pattern {number} has an empty cell");
+            files.iter().for_each(|file| assert!(file.is_file(), "pattern {number}: no {}", file.display()));
+        }
+        numbers.push(number);
+    }
+    assert_eq!(numbers, (1..=17).collect::<Vec<_>>());
 }
 
 #[test]
