@@ -9,6 +9,7 @@ use eager_core::action::{Class, Gate};
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 
 /// A program step after loops and gaps are written out.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +86,25 @@ pub enum Blocked {
     /// Room in the launch queue.
     Queue,
     Ended,
+}
+
+/// For people, where neither the queue nor a gate has a reason of its own.
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Blocked::NotSubmitted => "has not come, or waits for host memory",
+            Blocked::Not => "can go on",
+            Blocked::Host { .. } => "waits for a host core, or works on one",
+            Blocked::Binding { .. } => "waits for a device",
+            Blocked::Context { .. } => "waits for its context",
+            Blocked::Stream => "waits for its stream",
+            Blocked::Kernels => "waits for its kernels",
+            Blocked::Operation(_) => "waits for an operation",
+            Blocked::Gate { .. } => "stands at its gate",
+            Blocked::Queue => "waits for room in its launch queue",
+            Blocked::Ended => "has ended",
+        })
+    }
 }
 
 /// One buffer.
@@ -206,6 +226,8 @@ impl<'a> Client<'a> {
                 kernels: Nanos(0),
                 kernels_alone: Nanos(0),
                 moved: Moved::default(),
+                kernel_spans: Vec::new(),
+                held_spans: Vec::new(),
             },
         }
     }

@@ -14,6 +14,7 @@ use eager_core::action::{Action, Class, Gate, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::policy::MemoryRule;
+use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Completion, Model, ModelError, OpId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,7 +26,8 @@ pub enum SimError {
     Job(#[from] JobError),
     #[error("the simulation needs at least one device and one host core")]
     Empty,
-    #[error("nothing can happen any more at {at}, and {jobs} jobs are not done; the first is {first}")]
+    /// A deadlock, with where its first job stands.
+    #[error("nothing can happen any more at {at}; jobs not done: {jobs}; the first: {first}")]
     Stuck { at: Nanos, jobs: usize, first: String },
     /// A defect of the scheduler core or of the simulator: to be reported with the input.
     #[error("at {at}, after `{event}`: {offence}")]
@@ -75,6 +77,8 @@ pub(crate) struct World<'a> {
     promotions: u64,
     trace: Vec<String>,
     journal: Vec<JournalLine>,
+    /// By device, since when how many bytes are granted; for a timeline only.
+    granted: Vec<Vec<(Nanos, u64)>>,
 }
 
 /// Runs jobs to their end.
@@ -131,18 +135,17 @@ impl<'a> World<'a> {
             promotions: 0,
             trace: Vec::new(),
             journal: Vec::new(),
+            granted: vec![Vec::new(); options.cards.len()],
         }
     }
 
     fn add_devices(&mut self) -> Result<(), SimError> {
         for (index, card) in self.options.cards.iter().enumerate() {
+            let limits = &self.options.device_memory_bytes;
+            let limit = limits.get(index).or(limits.last()).copied().unwrap_or(u64::MAX);
             let profile = DeviceProfile {
                 name: card.name.clone(),
-                capacity: Bytes(
-                    self.options
-                        .device_memory_bytes
-                        .map_or(card.memory_bytes, |most| most.min(card.memory_bytes)),
-                ),
+                capacity: Bytes(limit.min(card.memory_bytes)),
                 sms: card.sms,
                 warps_per_sm: card.threads_per_sm / 32,
                 blocks_per_sm: card.blocks_per_sm,
@@ -271,10 +274,21 @@ impl<'a> World<'a> {
         for action in &actions {
             self.carry_out(action);
         }
+        if self.options.timeline {
+            self.note_grants();
+        }
         if self.options.journal {
             self.journal.push(JournalLine { now: self.now, event, actions });
         }
         Ok(())
+    }
+
+    fn note_grants(&mut self) {
+        for (device, changes) in self.scheduler.devices().zip(&mut self.granted) {
+            if changes.last().map(|(_, bytes)| *bytes) != Some(device.granted.0) {
+                changes.push((self.now, device.granted.0));
+            }
+        }
     }
 
     fn audit(&mut self, said: &str, actions: &[Action]) -> Result<(), SimError> {
@@ -385,11 +399,17 @@ impl<'a> World<'a> {
     }
 
     fn stuck(&self) -> SimError {
-        let waiting: Vec<&Client<'_>> = self.clients.iter().filter(|c| c.blocked != Blocked::Ended).collect();
-        let first = waiting.first().map_or_else(String::new, |client| {
-            let task = client.open.as_ref().and_then(|open| self.scheduler.task(open.task));
-            let why = task.map_or_else(|| "no task".to_owned(), |task| format!("{:?}", task.stage));
-            format!("{} (job {}, {:?}; {why})", client.job.name, client.result.index, client.blocked)
+        let first = self.clients.iter().find(|client| client.blocked != Blocked::Ended);
+        let first = first.map_or_else(String::new, |client| {
+            let view = client.open.as_ref().and_then(|open| self.scheduler.task(open.task));
+            let why = match view.map(|task| task.stage) {
+                Some(Stage::Waiting { reason }) => reason.to_string(),
+                Some(Stage::Bound { gate_reason, .. }) if matches!(client.blocked, Blocked::Gate { .. }) => {
+                    gate_reason.to_string()
+                }
+                _ => client.blocked.to_string(),
+            };
+            format!("job {}, {}: {why}", client.result.index, client.job.name)
         });
         SimError::Stuck { at: self.now, jobs: self.jobs.len() - self.ended, first }
     }
@@ -403,9 +423,9 @@ impl<'a> World<'a> {
             })?;
         }
         let mut devices = Vec::new();
-        for index in 0..self.model.device_count() {
+        for (index, granted) in self.granted.into_iter().enumerate() {
             let name = self.model.card(index).name.clone();
-            devices.push(DeviceResult { name, totals: self.model.totals(index)? });
+            devices.push(DeviceResult { name, totals: self.model.totals(index)?, granted });
         }
         let header = JournalHeader::of(&self.scheduler);
         let jobs: Vec<_> = self.clients.into_iter().map(|client| client.result).collect();
@@ -430,4 +450,28 @@ impl<'a> World<'a> {
 /// The model's unit of the same time.
 pub(crate) fn model_time(at: Nanos) -> eager_gpu_model::Nanos {
     eager_gpu_model::Nanos(at.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{JobOp, SizeLabel};
+    use eager_core::PolicyName;
+
+    #[test]
+    fn a_deadlock_is_told_with_the_schedulers_own_sentence() {
+        let begin = JobOp::TaskBegin { requirement: 1 << 30, blocks: 0, threads_per_block: 0, lazy: false };
+        let ops = vec![begin, JobOp::TaskEnd];
+        let jobs = [Job { name: "small".into(), class_label: SizeLabel::S, ops }];
+        let cards = vec![eager_gpu_model::card("V100-16GB").unwrap()];
+        let options = SimOptions::new(cards, PolicyName::Case);
+        let mut world = World::new(&jobs, &options);
+        // No device is added, so the task waits for ever.
+        world.arrive(0).unwrap();
+        world.settle().unwrap();
+        assert_eq!(
+            world.stuck().to_string(),
+            "nothing can happen any more at 0.000 s; jobs not done: 1; the first: job 0, small: waits: there is no device yet"
+        );
+    }
 }

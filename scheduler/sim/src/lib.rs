@@ -17,4 +17,4 @@ mod tell;
 
 pub use engine::{SimError, run};
 pub use options::{Kill, SimOptions, Submission};
-pub use result::{DeviceResult, JobResult, Outcome, SimResult};
+pub use result::{DeviceResult, JobResult, Outcome, SimResult, Span};

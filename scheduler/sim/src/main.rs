@@ -56,9 +56,9 @@ struct RunArguments {
     /// Jobs in progress at once; default: all.
     #[arg(long)]
     workers: Option<u32>,
-    /// Memory that may be granted on each device, in MiB; default: all of it.
-    #[arg(long, value_name = "MIB")]
-    device_memory_mib: Option<u64>,
+    /// Memory that may be granted on each device, in MiB, the last one for all further; default: all of it.
+    #[arg(long, value_name = "MIB", value_delimiter = ',')]
+    device_memory_mib: Vec<u64>,
     /// Print every event and decision with its reason.
     #[arg(long)]
     trace: bool,
@@ -138,7 +138,7 @@ fn simulate(arguments: &RunArguments) -> Result<bool> {
     if let Some(workers) = arguments.workers {
         options.submission = Submission::Workers(workers);
     }
-    options.device_memory_bytes = arguments.device_memory_mib.map(|mib| mib << 20);
+    options.device_memory_bytes = arguments.device_memory_mib.iter().map(|mib| mib << 20).collect();
     options.trace = arguments.trace;
     options.journal = arguments.journal.is_some();
     let result = eager_sim::run(&workload.jobs, &options)?;

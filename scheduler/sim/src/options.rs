@@ -36,8 +36,9 @@ pub struct SimOptions {
     /// Cores for host phases; a job's host phase takes one.
     pub host_cores: u32,
     pub submission: Submission,
-    /// Memory that the ledger may give away on each device, in bytes; `None`: all of it.
-    pub device_memory_bytes: Option<u64>,
+    /// Memory that the ledger may give away on each device, in bytes; the last one holds for all devices after it. Empty:
+    /// all of it.
+    pub device_memory_bytes: Vec<u64>,
     /// Host memory for the jobs' own copies of what they send and fetch, in bytes; a job that does not fit is submitted
     /// when it does, in order. `None`: without end.
     pub host_memory_bytes: Option<u64>,
@@ -45,6 +46,8 @@ pub struct SimOptions {
     pub kills: Vec<Kill>,
     /// Keep the line-by-line account of every event and action.
     pub trace: bool,
+    /// Keep what a timeline draws: when kernels ran or stood at a gate, and what each device had granted.
+    pub timeline: bool,
     /// Keep the journal, as the daemon would write it.
     pub journal: bool,
     /// Check the scheduler's books against the simulator's own after every step.
@@ -64,10 +67,11 @@ impl SimOptions {
             model,
             host_cores: 40,
             submission: Submission::AllAtOnce,
-            device_memory_bytes: None,
+            device_memory_bytes: Vec::new(),
             host_memory_bytes: None,
             kills: Vec::new(),
             trace: false,
+            timeline: false,
             journal: false,
             audit: true,
         }

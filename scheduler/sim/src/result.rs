@@ -60,6 +60,11 @@ pub struct JobResult {
     pub kernels_alone: Nanos,
     /// Managed memory moved by its operations; evictions they caused are counted here, not with the victim.
     pub moved: Moved,
+    /// When its kernels were on the device, and when one stood at a closed gate; for a timeline only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_spans: Vec<Span>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_spans: Vec<Span>,
 }
 
 impl JobResult {
@@ -70,11 +75,21 @@ impl JobResult {
     }
 }
 
+/// From one moment to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    pub from: Nanos,
+    pub to: Nanos,
+}
+
 /// One device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceResult {
     pub name: String,
     pub totals: DeviceTotals,
+    /// Bytes granted since each of these moments; for a timeline only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<(Nanos, u64)>,
 }
 
 /// One run.

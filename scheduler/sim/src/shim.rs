@@ -6,7 +6,7 @@
 use crate::client::{Blocked, Buffer, InFlight, Queued, Step, piece};
 use crate::engine::{SimError, Timer, World, model_time};
 use crate::job::{JobOp, KernelOp};
-use crate::result::Outcome;
+use crate::result::{Outcome, Span};
 use eager_core::action::{Class, Gate};
 use eager_core::event::{Event, KernelRequest, TaskRequest};
 use eager_core::units::{Bytes, Nanos};
@@ -35,7 +35,7 @@ impl<'a> World<'a> {
 
     /// Looks whether what the client waits for has come.
     fn can_go_on(&mut self, index: usize) -> Result<bool, SimError> {
-        let now = self.now;
+        let (now, timeline) = (self.now, self.options.timeline);
         let client = &mut self.clients[index];
         let free = match client.blocked {
             Blocked::Not => true,
@@ -68,6 +68,9 @@ impl<'a> World<'a> {
                 };
                 if admitted {
                     client.result.held.0 += now.0 - since.0;
+                    if timeline && now > since {
+                        client.result.held_spans.push(Span { from: since, to: now });
+                    }
                 }
                 admitted
             }
@@ -353,6 +356,9 @@ impl<'a> World<'a> {
         {
             client.result.kernels.0 += done.at.0 - head.since.0;
             client.result.kernels_alone.0 += done.stats.work.0;
+            if self.options.timeline {
+                client.result.kernel_spans.push(Span { from: head.since, to: Nanos(done.at.0) });
+            }
         }
         self.start_next(index)?;
         self.tell_activity(index)

@@ -78,7 +78,7 @@ fn any_options(rng: &mut ChaCha8Rng, mut options: SimOptions, jobs: usize) -> Si
         _ => Submission::At((0..jobs).map(|_| moment(rng, 30.0)).collect()),
     };
     if rng.random_bool(0.3) {
-        options.device_memory_bytes = Some(rng.random_range(1024..16_384) * MIB);
+        options.device_memory_bytes = vec![rng.random_range(1024..16_384) * MIB];
     }
     if rng.random_bool(0.3) {
         options.host_memory_bytes = Some(rng.random_range(1024..65_536) * MIB);

@@ -6,7 +6,7 @@ use eager_core::PolicyName;
 use eager_core::action::Class;
 use eager_core::units::Nanos;
 use eager_sim::job::{Job, JobOp};
-use eager_sim::{Kill, Outcome, SimError, SimOptions, Submission, replay, run};
+use eager_sim::{Kill, Outcome, SimError, SimOptions, Span, Submission, replay, run};
 use proptest::prelude::*;
 
 fn mix() -> Vec<Job> {
@@ -193,7 +193,7 @@ fn host_memory_holds_jobs_back_and_a_smaller_ledger_makes_them_wait() {
     let plain = options(PolicyName::Case, 1);
     let waits = |options: &SimOptions| run(&jobs, options).unwrap().jobs[1].wait;
     assert_eq!(waits(&plain), Nanos(0));
-    assert!(waits(&SimOptions { device_memory_bytes: Some(6 * GIB), ..plain.clone() }) > Nanos(0));
+    assert!(waits(&SimOptions { device_memory_bytes: vec![6 * GIB], ..plain.clone() }) > Nanos(0));
     // Each copies 4 GiB: only one fits into 6 GiB of host memory, and the second does not even ask before.
     let result = run(&jobs, &SimOptions { host_memory_bytes: Some(6 * GIB), ..plain }).unwrap();
     assert!(result.jobs[1].ask.unwrap() > result.jobs[0].end);
@@ -267,4 +267,24 @@ proptest! {
         let (header, lines) = result.journal.unwrap();
         prop_assert!(eager_core::journal::replay(header, lines).is_ok());
     }
+}
+
+#[test]
+fn a_timeline_accounts_for_held_kernels_and_grants() {
+    let late = Shape { host_before: 2.0, ..CYCLIC };
+    let plain = options(PolicyName::EagerB, 1);
+    let with = run(&[job(&CYCLIC), job(&late)], &SimOptions { timeline: true, ..plain.clone() }).unwrap();
+    let sum = |spans: &[Span]| spans.iter().map(|span| span.to.0 - span.from.0).sum::<u64>();
+    for job in &with.jobs {
+        assert_eq!(sum(&job.held_spans), job.held.0, "{}", job.name);
+        assert_eq!(sum(&job.kernel_spans), job.kernels.0, "{}", job.name);
+    }
+    assert!(with.jobs.iter().any(|job| job.held > Nanos(0)), "the barrier held nobody: {:?}", with.jobs);
+    let granted = &with.devices[0].granted;
+    assert_eq!(granted.last().map(|(_, bytes)| *bytes), Some(0), "{granted:?}");
+    assert!(granted.iter().any(|(_, bytes)| *bytes > 12 * GIB), "{granted:?}");
+    // Drawing changes nothing.
+    let without = run(&[job(&CYCLIC), job(&late)], &plain).unwrap();
+    assert_eq!(without.trace, with.trace);
+    assert!(without.jobs.iter().all(|job| job.kernel_spans.is_empty()));
 }
