@@ -42,6 +42,7 @@ impl Programs {
         let folder = sources.join(&program.name);
         let output = Command::new(tools.path("eagercc"))
             .arg("-O2")
+            .args(&program.flags)
             .args(program.sources.iter().map(|source| folder.join(source)))
             .arg("-o")
             .arg(self.binary(program))

@@ -26,6 +26,8 @@ pub(crate) struct Manifest {
     pub binary: String,
     pub about: String,
     pub sources: Vec<String>,
+    #[serde(default)]
+    pub flags: Vec<String>,
     pub expected: String,
     pub variables: BTreeMap<String, Variable>,
     /// Evaluated in order; each may use the earlier ones.

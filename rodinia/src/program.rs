@@ -90,6 +90,8 @@ pub struct Program {
     pub about: String,
     /// Relative to the program's folder.
     pub sources: Vec<String>,
+    /// What its build needs besides an optimisation level, in clang's words.
+    pub flags: Vec<String>,
     /// What a correct run with `--verify` prints as a line of its own.
     pub expected: String,
     /// Well under a second on one core.
@@ -113,6 +115,7 @@ impl Program {
             binary: manifest.binary.clone(),
             about: manifest.about.clone(),
             sources: manifest.sources.clone(),
+            flags: manifest.flags.clone(),
             expected: manifest.expected.clone(),
             smoke: run(&manifest.run.smoke),
             small: run(&manifest.run.small),

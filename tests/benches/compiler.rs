@@ -113,7 +113,13 @@ fn compiles(program: &Program, rounds: usize, folder: &Path, samples: &mut Sampl
     for round in 0..=rounds {
         for (mode, (_, words)) in MODES.iter().enumerate() {
             let mut command = Command::new(tool("eagercc"));
-            command.arg("-O2").args(*words).args(&sources).arg("-o").arg(binary(folder, program, mode));
+            command
+                .arg("-O2")
+                .args(*words)
+                .args(&program.flags)
+                .args(&sources)
+                .arg("-o")
+                .arg(binary(folder, program, mode));
             let took = seconds(&mut command);
             // The first round fills the file caches.
             if round > 0 {

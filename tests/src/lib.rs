@@ -73,12 +73,12 @@ pub fn rodinia_binary(program: &eager_rodinia::Program) -> PathBuf {
     std::fs::create_dir_all(&out).expect("folder for programs");
     let folder = root().join("rodinia").join(&program.name);
     let sources: Vec<PathBuf> = program.sources.iter().map(|source| folder.join(source)).collect();
-    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     // Test binaries run side by side: each compiles to a file of its own and moves it into place.
     let binary = out.join(&program.binary);
     let own =
         out.join(format!("{}.{}.{:?}", program.binary, std::process::id(), std::thread::current().id()));
-    eagercc(&sources, &own);
+    let mut command = Command::new(tool("eagercc"));
+    run_ok(command.arg("-O2").args(&program.flags).args(&sources).arg("-o").arg(&own));
     std::fs::rename(&own, &binary).expect("move the program into place");
     binary
 }

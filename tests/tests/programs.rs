@@ -74,14 +74,10 @@ fn every_program_reserves_what_it_holds() {
         let books = audit(&std::fs::read_to_string(&trace).expect("trace")).expect("a trace");
         let (reserved, held) = (books.reserved_bytes_max, books.held_bytes_max);
         assert_eq!(held, program.smoke.bytes, "{} holds what its manifest says", program.name);
-        assert!(
-            (held..=held + held / 50).contains(&reserved),
-            "{} reserves {reserved}, holds {held}",
-            program.name
-        );
+        assert_eq!(reserved, held, "{} reserves what it holds", program.name);
+        assert_eq!((books.static_tasks, books.lazy_tasks), (1, 0), "{}: {books:?}", program.name);
         assert!(books.nonsense.is_empty() && books.late_launches.is_empty(), "{}: {books:?}", program.name);
-        let all_static = books.lazy_tasks == 0;
-        assert!(!all_static || books.shortfalls.is_empty(), "{}: {:?}", program.name, books.shortfalls);
+        assert!(books.shortfalls.is_empty(), "{}: {:?}", program.name, books.shortfalls);
     }
 }
 
