@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{CLANG, cuda, plugin};
+use common::{CLANG, cuda_with_fatbinary, plugin};
 
 const NM: &str =
     if cfg!(feature = "llvm22") { "/usr/lib/llvm-22/bin/llvm-nm" } else { "/usr/lib/llvm-19/bin/llvm-nm" };
@@ -47,7 +47,7 @@ fn compile(folder: &Path, cuda: &Path, source: &str, level: &str) -> Output {
 
 #[test]
 fn one_object_holds_host_calls_and_cpu_kernels() {
-    let Some(cuda) = cuda() else { return };
+    let Some(cuda) = cuda_with_fatbinary() else { return };
     for level in ["-O0", "-O2"] {
         let scratch = tempfile::tempdir().unwrap();
         let compiled = compile(scratch.path(), &cuda, SOURCE, level);
@@ -75,7 +75,7 @@ fn one_object_holds_host_calls_and_cpu_kernels() {
 
 #[test]
 fn kernel_that_cannot_run_on_the_cpu_fails_the_compile_with_its_place() {
-    let Some(cuda) = cuda() else { return };
+    let Some(cuda) = cuda_with_fatbinary() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let source = "#include <cuda_runtime.h>\n__global__ void odd(int *a) {\n  asm volatile(\"mov.u32 %0, %%smid;\" : \"=r\"(*a));\n}\n";
     let compiled = compile(scratch.path(), &cuda, source, "-O2");

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use eager_kernel_facts::{ArgumentUse, HandOver};
 
-use common::{CLANG, cuda, plugin};
+use common::{CLANG, cuda, cuda_with_fatbinary, plugin};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel_facts")
@@ -119,7 +119,7 @@ int main() {
 
 #[test]
 fn the_host_side_gets_flags_registers_and_shared_memory() {
-    let Some(cuda) = cuda() else { return };
+    let Some(cuda) = cuda_with_fatbinary() else { return };
     let scratch = tempfile::tempdir().unwrap();
     let source = scratch.path().join("a.cu");
     std::fs::write(&source, RESOURCES).unwrap();

@@ -17,12 +17,22 @@ pub fn plugin() -> PathBuf {
         .expect("cargo builds libeager_pass.so with the package")
 }
 
-/// The CUDA tree; `None`, after saying so, where it or clang is missing.
+/// The newest CUDA tree whose headers the compiler takes; `None`, after saying so, where it or clang is missing.
 pub fn cuda() -> Option<PathBuf> {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain/cuda-13.0");
+    let tree = if cfg!(feature = "llvm22") { "cuda-13.0" } else { "cuda-12.9" };
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain").join(tree);
     let found = tree.join("include/cuda_runtime.h").is_file() && Path::new(CLANG).is_file();
     if !found {
         eprintln!("SKIPPED: no {CLANG} or no {}: run ./setup.sh", tree.display());
     }
     found.then_some(tree)
+}
+
+/// The same for a compile that puts device code into the object.
+pub fn cuda_with_fatbinary() -> Option<PathBuf> {
+    if cfg!(feature = "llvm22") {
+        return cuda();
+    }
+    eprintln!("SKIPPED: clang 19 calls fatbinary with a switch that those from CUDA 12.9 on no longer have");
+    None
 }
