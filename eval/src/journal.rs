@@ -164,6 +164,7 @@ mod tests {
             lazy: false,
             managed: false,
             function: "main".into(),
+            estimate: None,
         };
         Event::TaskBegin { task: TaskId(id), client: ClientId(id), request }
     }

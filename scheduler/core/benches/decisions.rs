@@ -125,6 +125,7 @@ impl Cluster {
             lazy: false,
             managed: false,
             function: String::new(),
+            estimate: None,
         };
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request });
     }

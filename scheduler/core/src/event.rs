@@ -1,6 +1,6 @@
 //! What can happen. The journal stores these; the simulator makes them; the daemon decodes requests into them.
 
-use crate::units::{Bytes, ClientId, DeviceId, TaskId};
+use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// How a buffer set is used; decides what over-subscription costs (specs: eager launch §9.6, um-model §4.5).
@@ -90,6 +90,20 @@ pub struct TaskRequest {
     /// Its memory is managed already, whatever class it gets.
     pub managed: bool,
     pub function: String,
+    /// How long it will take, where that is known from earlier runs. Journals written before there were estimates have
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+}
+
+/// What a task is expected to take if nothing disturbs it. Only for deciding who goes first and what is worth waiting
+/// for: a wrong one costs time, never correctness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Run time of the whole program from the request on.
+    pub remaining: Nanos,
+    /// From the task's binding until it has given its memory back.
+    pub hold: Nanos,
 }
 
 /// A kernel that asks to start.

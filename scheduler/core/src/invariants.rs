@@ -6,7 +6,7 @@ use crate::action::{Class, Gate};
 use crate::model::{Bound, Client, Device, Task, TaskState};
 use crate::policy::GateRule;
 use crate::scheduler::Scheduler;
-use crate::units::{Bytes, DeviceId, TaskId};
+use crate::units::{Bytes, DeviceId, Nanos, TaskId};
 
 /// A broken invariant: always a defect of this crate, whatever the events were.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +27,8 @@ pub enum Violation {
     SilentWait { task: TaskId },
     #[error("{task} waits although it could start")]
     Stranded { task: TaskId },
+    #[error("{task} came after {head}, which had waited for {waited}, and started before it")]
+    Passed { task: TaskId, head: TaskId, waited: Nanos },
     #[error("{task} waits and is not in the queue, or is in the queue and does not wait")]
     QueueDiffers { task: TaskId },
     #[error("{task} is {class:?} with {grant} of {requirement}")]
@@ -63,6 +65,7 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
         check_turn(scheduler, device)?;
     }
     check_movers(scheduler)?;
+    check_bypass(scheduler)?;
     for task in scheduler.state().tasks.values() {
         let owner = scheduler.state().clients.get(&task.client);
         if !owner.is_some_and(|client| client.tasks.contains(&task.id)) {
@@ -99,6 +102,25 @@ fn check_movers(scheduler: &Scheduler) -> Result<(), Violation> {
             Err(Violation::Circle { task: task.id })
         }
         _ => Ok(()),
+    }
+}
+
+/// Whoever of the waiting came first has been passed for longest, so the others are checked with it.
+fn check_bypass(scheduler: &Scheduler) -> Result<(), Violation> {
+    let tasks = || scheduler.state().tasks.values();
+    let head = tasks().filter(|task| task.bound().is_none()).min_by_key(|task| task.arrival);
+    let (Some(head), Some(longest)) = (head, scheduler.traits().overtake_ns) else { return Ok(()) };
+    let limit = Nanos(head.asked_at.0.saturating_add(longest.0));
+    let passed = |task: &&Task| {
+        task.arrival > head.arrival
+            && task.bound().is_some_and(|bound| bound.bound_at >= limit && !bound.out_of_turn)
+    };
+    match tasks().find(passed) {
+        Some(task) => {
+            let waited = scheduler.now().saturating_sub(head.asked_at);
+            Err(Violation::Passed { task: task.id, head: head.id, waited })
+        }
+        None => Ok(()),
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Binding {
     pub managed: bool,
     /// The policy chose to start it with less than it asked for.
     pub eagerly: bool,
+    /// It breaks a circle, and whoever waited before it is passed.
+    pub out_of_turn: bool,
     pub reason: Reason,
 }
 
@@ -74,6 +76,7 @@ impl State {
             activity: Activity::Idle,
             watched: false,
             promotion_done: false,
+            out_of_turn: binding.out_of_turn,
         }));
         self.reindex(binding.device);
         Some(class)

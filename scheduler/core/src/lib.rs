@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod event;
+mod forecast;
 mod gate;
 mod index;
 pub mod invariants;

@@ -5,6 +5,7 @@
 
 use crate::action::{Class, Gate};
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
+use crate::forecast::Reservation;
 use crate::index::{DeviceIndex, Keys};
 use crate::options::Options;
 use crate::reason::Reason;
@@ -130,6 +131,16 @@ pub struct Bound {
     pub watched: bool,
     /// A promoted task has moved its data in and switched to high priority.
     pub promotion_done: bool,
+    /// It was started to break a circle, whoever waited before it.
+    pub out_of_turn: bool,
+}
+
+impl Bound {
+    /// When it is expected to have given its memory back, if anything is known.
+    pub fn expected_end(&self, task: &Task) -> Option<Nanos> {
+        let hold = task.request.estimate?.hold;
+        Some(Nanos(self.bound_at.0.saturating_add(hold.0)))
+    }
 }
 
 impl Task {
@@ -206,6 +217,10 @@ pub struct View<'a> {
     pub state: &'a State,
     pub options: &'a Options,
     pub now: Nanos,
+    /// Nobody who waits fits anywhere: what only then may be done, may be done.
+    pub last_resort: bool,
+    /// What nobody but the first of the queue may take.
+    pub reservation: Option<Reservation>,
 }
 
 impl<'a> View<'a> {

@@ -1,40 +1,63 @@
-//! The waiting tasks, in order of arrival and by size.
+//! The waiting tasks, in order of arrival, by size, and by what they still have to run.
 //!
-//! Trap: the size of a waiting task never changes (only bound tasks extend and shrink), so it can be part of a key.
+//! Trap: neither size nor estimate of a waiting task ever changes (only bound tasks extend and shrink), so both can be
+//! part of a key.
 
 use crate::model::Task;
-use crate::units::{Bytes, TaskId};
+use crate::units::{Bytes, Nanos, TaskId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// Place of a waiting task when the largest comes first; then by arrival.
 pub(crate) type SizeKey = (Reverse<Bytes>, u64, TaskId);
+/// The same when the longest comes first; only tasks with an estimate have one.
+type LengthKey = (Reverse<Nanos>, u64, TaskId);
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     by_arrival: BTreeSet<(u64, TaskId)>,
     by_size: BTreeSet<SizeKey>,
+    by_length: BTreeSet<LengthKey>,
+    of_unknown_length: BTreeSet<(u64, TaskId)>,
 }
 
 impl Queue {
     pub fn insert(&mut self, task: &Task) {
         self.by_arrival.insert((task.arrival, task.id));
         self.by_size.insert(size_key(task));
+        match length_key(task) {
+            Some(key) => self.by_length.insert(key),
+            None => self.of_unknown_length.insert((task.arrival, task.id)),
+        };
     }
 
     pub fn remove(&mut self, task: &Task) {
         self.by_arrival.remove(&(task.arrival, task.id));
         self.by_size.remove(&size_key(task));
+        match length_key(task) {
+            Some(key) => self.by_length.remove(&key),
+            None => self.of_unknown_length.remove(&(task.arrival, task.id)),
+        };
     }
 
     pub fn contains(&self, task: &Task) -> bool {
-        self.by_arrival.contains(&(task.arrival, task.id)) && self.by_size.contains(&size_key(task))
+        let by_length = match length_key(task) {
+            Some(key) => self.by_length.contains(&key),
+            None => self.of_unknown_length.contains(&(task.arrival, task.id)),
+        };
+        by_length
+            && self.by_arrival.contains(&(task.arrival, task.id))
+            && self.by_size.contains(&size_key(task))
     }
 
     /// Who came first.
     pub fn head(&self) -> Option<TaskId> {
         self.by_arrival.first().map(|&(_, id)| id)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_arrival.is_empty()
     }
 
     pub fn in_order_of_arrival(&self) -> impl Iterator<Item = TaskId> + '_ {
@@ -43,6 +66,18 @@ impl Queue {
 
     pub fn largest_first(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.by_size.iter().map(|&(_, _, id)| id)
+    }
+
+    /// Who has most to run first; those of whom nothing is known in the middle of the others, by arrival. If nothing is
+    /// known of anybody, the largest first.
+    pub fn longest_first(&self) -> Vec<TaskId> {
+        if self.by_length.is_empty() {
+            return self.largest_first().collect();
+        }
+        let longer = self.by_length.len() / 2;
+        let known = || self.by_length.iter().map(|&(_, _, id)| id);
+        let unknown = self.of_unknown_length.iter().map(|&(_, id)| id);
+        known().take(longer).chain(unknown).chain(known().skip(longer)).collect()
     }
 
     /// The largest task of at most `room` behind `last` in order of size.
@@ -58,4 +93,8 @@ impl Queue {
 
 fn size_key(task: &Task) -> SizeKey {
     (Reverse(task.request.requirement), task.arrival, task.id)
+}
+
+fn length_key(task: &Task) -> Option<LengthKey> {
+    Some((Reverse(task.request.estimate?.remaining), task.arrival, task.id))
 }

@@ -50,6 +50,23 @@ pub enum Reason {
          {wanted} wanted"
     )]
     BreaksCircle { device: DeviceId, wanted: Bytes, granted: Bytes },
+    #[error("waits: {head} came first and has waited for {waited}, after which nobody passes it")]
+    NotPast { head: TaskId, waited: Nanos },
+    #[error(
+        "waits: {wanted} fit, but would be held beyond {at}, when {head}, which is first in the queue, is expected to start \
+         on {device}"
+    )]
+    WouldDelay { wanted: Bytes, head: TaskId, device: DeviceId, at: Nanos },
+    #[error(
+        "waits: {wanted} fits nowhere (most is free on {device}: {most}), and no device is expected to have it within \
+         {within}"
+    )]
+    NoneSoon { wanted: Bytes, most: Bytes, device: DeviceId, within: Nanos },
+    #[error(
+        "starts eagerly: nobody waiting fits anywhere; {device} has {granted} free of the {wanted} wanted, and the rest is \
+         expected in {rest_in}"
+    )]
+    StartsEarly { device: DeviceId, wanted: Bytes, granted: Bytes, rest_in: Nanos },
     #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
     ProposalDropped,
 
@@ -132,6 +149,10 @@ impl Reason {
             Reason::Assigned { .. } => 13,
             Reason::NoSlots { .. } => 14,
             Reason::BreaksCircle { .. } => 15,
+            Reason::NotPast { .. } => 16,
+            Reason::WouldDelay { .. } => 17,
+            Reason::NoneSoon { .. } => 18,
+            Reason::StartsEarly { .. } => 19,
             Reason::Grows { .. } => 20,
             Reason::Promoted { .. } => 21,
             Reason::Shrinks { .. } => 22,

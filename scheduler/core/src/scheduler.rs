@@ -4,6 +4,7 @@
 //! ([`Scheduler::anomalies`]); it never panics and is never an error for the caller to handle.
 
 mod circle;
+mod serve;
 mod settle;
 mod turns;
 mod view;
@@ -64,6 +65,8 @@ pub struct Scheduler {
     touched: BTreeSet<DeviceId>,
     /// When a program that holds something was last heard of.
     silent_since: Nanos,
+    /// When a predicted end comes near enough for an eager start beside it.
+    promotion_expected: Option<Nanos>,
 }
 
 /// Who could start after this step's event.
@@ -72,6 +75,7 @@ enum Retry {
     Nobody,
     /// Nothing was freed, so only the task that came with this event.
     Newcomer(TaskId),
+    NewcomerAndWhoFits(TaskId),
     /// Memory was freed, or somebody left the queue.
     WhoFits,
     /// A device came: nothing that was said of the waiting tasks needs to hold any more.
@@ -83,7 +87,7 @@ impl Scheduler {
         let policy = policy::of(name);
         Scheduler {
             name,
-            traits: policy.traits(),
+            traits: policy.traits().under(&options),
             policy,
             state: State { eager_per_device: options.eager_per_device, ..State::default() },
             options,
@@ -94,6 +98,7 @@ impl Scheduler {
             retry: Retry::Nobody,
             touched: BTreeSet::new(),
             silent_since: Nanos::default(),
+            promotion_expected: None,
         }
     }
 
@@ -106,12 +111,15 @@ impl Scheduler {
         if let Err(anomaly) = self.take_in(event, out) {
             self.count(anomaly);
         }
+        self.retry_by_clock();
         self.settle(out);
     }
 
     /// When to send [`Event::Tick`] if nothing else happens before.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        [self.hold_deadline(), self.turn_deadline(), self.circle_deadline()].into_iter().flatten().min()
+        let deadlines =
+            [self.hold_deadline(), self.turn_deadline(), self.circle_deadline(), self.promotion_expected];
+        deadlines.into_iter().flatten().min()
     }
 
     /// When a kernel will have been held for the longest time allowed, or its waiver ends.
@@ -261,7 +269,7 @@ impl Scheduler {
         let device = self.state.devices.get(&device).ok_or(Anomaly::NotBound)?;
         let (device, capacity, free) = (device.id, device.task_max, device.free());
         let most = capacity.saturating_sub(self.options.context_bytes);
-        let limit = most.percent(self.options.oversize_percent_under(self.traits.eager));
+        let limit = most.percent(self.options.oversize_percent_under(self.traits.starts_larger()));
         if wanted > limit {
             let reason = Reason::ExtendTooLarge { bytes, wanted, device, capacity, limit };
             out.push(Action::Refuse { task: id, reason });
@@ -364,7 +372,8 @@ impl Scheduler {
     }
 
     fn read(&self) -> View<'_> {
-        View { state: &self.state, options: &self.options, now: self.now }
+        let (state, options, now) = (&self.state, &self.options, self.now);
+        View { state, options, now, last_resort: false, reservation: None }
     }
 }
 

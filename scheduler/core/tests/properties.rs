@@ -5,7 +5,7 @@
 //! to decide what to do next, or it could not notice that the two disagree.
 
 use eager_core::action::{Action, Class, Gate};
-use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::event::{AccessClass, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
 use eager_core::journal::{JournalHeader, JournalLine, ReplayError, replay};
 use eager_core::options::QueueOrder;
 use eager_core::scheduler::Stage;
@@ -33,6 +33,7 @@ fn any_options() -> impl Strategy<Value = Options> {
         1 => Just(Some(QueueOrder::Fifo)),
         1 => Just(Some(QueueOrder::Backfill)),
         1 => Just(Some(QueueOrder::LargestFirst)),
+        2 => Just(Some(QueueOrder::LongestRemaining)),
     ];
     let sizes = (1u32..4, 0u32..60, 100u32..200, prop_oneof![Just(0), Just(GIB / 4)]);
     let gate = (
@@ -43,7 +44,13 @@ fn any_options() -> impl Strategy<Value = Options> {
     );
     // Long enough that a program told to go gets to act: shorter turns pass round and round for nothing.
     let turns = (1u32..4, 1000u64..5000, 500u64..1000, 1u64..5000);
-    (queue, sizes, gate, turns).prop_map(|(queue, sizes, gate, turns)| Options {
+    let passing = (
+        proptest::option::of(0u64..80),
+        proptest::option::of(any::<bool>()),
+        0u64..60,
+        proptest::option::of(any::<bool>()),
+    );
+    (queue, sizes, gate, turns, passing).prop_map(|(queue, sizes, gate, turns, passing)| Options {
         queue,
         eager_per_device: sizes.0,
         grant_percent_min: sizes.1,
@@ -58,6 +65,11 @@ fn any_options() -> impl Strategy<Value = Options> {
         quantum_ns: Nanos(turns.1),
         quantum_idle_ns: Nanos(turns.2),
         circle_ns: Nanos(turns.3),
+        overtake_ns: passing.0.map(Nanos),
+        reserve_head: passing.1,
+        eager_promotion_within_ns: Nanos(passing.2),
+        release_dead: passing.3,
+        ..Options::default()
     })
 }
 
@@ -68,6 +80,12 @@ fn any_access() -> impl Strategy<Value = AccessClass> {
         AccessClass::Cyclic,
         AccessClass::Sparse,
     ])
+}
+
+/// None, ordinary, absurd.
+fn any_estimate() -> impl Strategy<Value = Option<Estimate>> {
+    let length = || prop_oneof![8 => 0u64..100, 1 => Just(u64::MAX)].prop_map(Nanos);
+    proptest::option::of((length(), length()).prop_map(|(remaining, hold)| Estimate { remaining, hold }))
 }
 
 /// Sizes that matter: none, ordinary, larger than a device, absurd.
@@ -84,16 +102,16 @@ fn any_bytes() -> impl Strategy<Value = Bytes> {
 fn any_event() -> impl Strategy<Value = Event> {
     let task = || (0u64..12).prop_map(TaskId);
     let client = || (0u64..5).prop_map(ClientId);
-    let request = (any_bytes(), any::<u64>(), any::<u32>(), any::<bool>(), any::<bool>()).prop_map(
-        |(requirement, blocks, threads_per_block, lazy, managed)| TaskRequest {
+    let request = (any_bytes(), any::<u64>(), any::<u32>(), (any::<bool>(), any::<bool>()), any_estimate())
+        .prop_map(|(requirement, blocks, threads_per_block, (lazy, managed), estimate)| TaskRequest {
             requirement,
             blocks,
             threads_per_block,
             lazy,
             managed,
             function: String::new(),
-        },
-    );
+            estimate,
+        });
     let kernel = (any_bytes(), any_access()).prop_map(|(footprint, access)| KernelRequest {
         name: "k".into(),
         footprint,
@@ -181,11 +199,11 @@ proptest! {
     fn every_honest_task_runs_to_its_end(
         policy in any_policy(),
         options in any_options(),
-        seed in proptest::collection::vec((any::<u8>(), 0u64..18 * GIB, any_access()), 1..40),
+        seed in proptest::collection::vec((any::<u8>(), 0u64..18 * GIB, any_access(), any_estimate()), 1..40),
     ) {
         let mut honest = Honest::new(policy, options);
-        for (choice, bytes, access) in seed {
-            honest.act(choice, Bytes(bytes), access)?;
+        for (choice, bytes, access, estimate) in seed {
+            honest.act(choice, Bytes(bytes), access, estimate)?;
         }
         honest.finish()?;
     }
@@ -293,16 +311,27 @@ impl Honest {
             .ok_or_else(|| TestCaseError::fail(format!("an action for dead {task}")))
     }
 
-    fn act(&mut self, choice: u8, bytes: Bytes, access: AccessClass) -> Result<(), TestCaseError> {
+    fn act(
+        &mut self,
+        choice: u8,
+        bytes: Bytes,
+        access: AccessClass,
+        estimate: Option<Estimate>,
+    ) -> Result<(), TestCaseError> {
         if choice < 140 {
-            return self.start(bytes, access);
+            return self.start(bytes, access, estimate);
         }
         let bound: Vec<u64> = self.programs.iter().filter(|(_, it)| it.bound).map(|(id, _)| *id).collect();
         let Some(&id) = bound.get(usize::from(choice) % bound.len().max(1)) else { return Ok(()) };
         if choice < 230 { self.advance(id) } else { self.kill(id) }
     }
 
-    fn start(&mut self, bytes: Bytes, access: AccessClass) -> Result<(), TestCaseError> {
+    fn start(
+        &mut self,
+        bytes: Bytes,
+        access: AccessClass,
+        estimate: Option<Estimate>,
+    ) -> Result<(), TestCaseError> {
         let id = self.next;
         self.next += 1;
         let program = Program { requirement: bytes.0, kernels_left: 2, access, ..Program::default() };
@@ -315,6 +344,7 @@ impl Honest {
             lazy: false,
             managed: false,
             function: String::new(),
+            estimate,
         };
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request })
     }
@@ -428,7 +458,7 @@ fn an_unknown_policy_is_named_with_the_known_ones() {
     assert_eq!(
         error.to_string(),
         "unknown policy `fastest`: known are case, case-fifo, case-alg2, sa, cg, schedgpu, quanta, eager, eager-p, eager-b, \
-         eager-pb, eager-opt, infinite"
+         eager-pb, eager-opt, eager-live, infinite"
     );
     for policy in PolicyName::ALL {
         assert_eq!(policy.to_string().parse(), Ok(policy));

@@ -28,7 +28,8 @@ pub struct Config {
     /// Decide for the devices described in a JSON file, which nobody serves (dry runs and tests).
     #[arg(long, value_name = "FILE.json", conflicts_with = "virtual_devices")]
     pub devices_file: Option<PathBuf>,
-    /// How to decide: case, case-alg2, case-fifo, sa, cg, schedgpu, quanta, eager, eager-p, eager-b, eager-pb, eager-opt
+    /// How to decide: case, case-alg2, case-fifo, sa, cg, schedgpu, quanta, eager, eager-p, eager-b, eager-pb, eager-opt,
+    /// eager-live
     /// [default: eager-opt].
     #[arg(long)]
     pub policy: Option<PolicyName>,

@@ -214,6 +214,7 @@ fn task_request(body: &RequestBody) -> Option<TaskRequest> {
         lazy: flags & request::BEGIN_LAZY != 0,
         managed: flags & request::BEGIN_MANAGED != 0,
         function: function.clone(),
+        estimate: None,
     })
 }
 

@@ -187,6 +187,7 @@ mod tests {
             lazy: false,
             managed: false,
             function: String::new(),
+            estimate: None,
         };
         auditor.event(&Event::TaskBegin { task: TASK, client: ClientId(1), request });
         auditor

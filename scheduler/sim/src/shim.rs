@@ -110,6 +110,7 @@ impl<'a> World<'a> {
                     lazy: *lazy,
                     managed: false,
                     function: self.clients[index].job.name.clone(),
+                    estimate: None,
                 };
                 self.begin(index, request)?;
                 Ok(true)

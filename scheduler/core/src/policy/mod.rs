@@ -8,9 +8,11 @@ mod case_fifo;
 mod cg;
 mod eager;
 mod eager_b;
+mod eager_live;
 mod eager_opt;
 mod eager_p;
 mod eager_pb;
+mod habits;
 mod infinite;
 mod name;
 mod placement;
@@ -19,13 +21,14 @@ mod sa;
 mod schedgpu;
 mod slots;
 
+pub use habits::Habits;
 pub use name::{PolicyName, UnknownPolicy};
 pub(crate) use placement::most_free;
 
 use crate::model::{Task, View};
-use crate::options::QueueOrder;
+use crate::options::{Options, QueueOrder};
 use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId};
+use crate::units::{Bytes, DeviceId, Nanos};
 use std::fmt::Debug;
 
 /// What a policy says about one waiting task.
@@ -72,6 +75,14 @@ pub struct Traits {
     pub memory: MemoryRule,
     /// All memory is managed, also of tasks that have their whole requirement.
     pub managed: bool,
+    /// Of an eager policy: only when nobody who waits fits anywhere.
+    pub last_resort: bool,
+    /// A task that has waited for so long is not passed any more.
+    pub overtake_ns: Option<Nanos>,
+    /// Whoever starts must not delay the first of the queue.
+    pub reserve_head: bool,
+    /// What programs do about memory that the device does not need.
+    pub habits: Habits,
 }
 
 impl Traits {
@@ -83,9 +94,31 @@ impl Traits {
         gate: GateRule::None,
         memory: MemoryRule::Counted,
         managed: false,
+        last_resort: false,
+        overtake_ns: None,
+        reserve_head: false,
+        habits: Habits::PLAIN,
     };
     /// What eager launch does before anything protects the Normal tasks.
     pub const EAGER: Traits = Traits { queue: QueueOrder::Fifo, eager: true, ..Traits::CASE };
+
+    /// It can start what is larger than every device. A promotion that is to come soon is never predicted for that.
+    pub fn starts_larger(&self) -> bool {
+        self.eager && !self.last_resort
+    }
+
+    /// The policy's traits with what the options set in their place.
+    pub fn under(self, options: &Options) -> Traits {
+        let never = self.last_resort && options.eager_promotion_within_ns == Nanos(0);
+        Traits {
+            queue: options.queue.unwrap_or(self.queue),
+            eager: self.eager && !never,
+            overtake_ns: options.overtake_ns.or(self.overtake_ns),
+            reserve_head: options.reserve_head.unwrap_or(self.reserve_head),
+            habits: self.habits.under(options),
+            ..self
+        }
+    }
 }
 
 pub(crate) trait Policy: Debug + Send {
@@ -104,6 +137,7 @@ pub(crate) fn of(name: PolicyName) -> Box<dyn Policy> {
         PolicyName::EagerB => Box::new(eager_b::EagerB),
         PolicyName::EagerPb => Box::new(eager_pb::EagerPb),
         PolicyName::EagerOpt => Box::new(eager_opt::EagerOpt),
+        PolicyName::EagerLive => Box::new(eager_live::EagerLive),
         PolicyName::Sa => Box::new(sa::Sa),
         PolicyName::Cg => Box::new(cg::Cg),
         PolicyName::SchedGpu => Box::new(schedgpu::SchedGpu),

@@ -27,6 +27,8 @@ pub enum PolicyName {
     EagerPb,
     /// `EL_opt`: priorities, and each kernel judged by OS-ratio and idleness.
     EagerOpt,
+    /// Memory is held only while the device needs it; eager launch is the last resort.
+    EagerLive,
     /// One task per device.
     Sa,
     /// A fixed number of tasks per device, memory not counted.
@@ -49,7 +51,7 @@ pub struct UnknownPolicy {
 
 impl PolicyName {
     /// Baselines first.
-    pub const ALL: [PolicyName; 13] = [
+    pub const ALL: [PolicyName; 14] = [
         PolicyName::Case,
         PolicyName::CaseFifo,
         PolicyName::CaseAlg2,
@@ -62,6 +64,7 @@ impl PolicyName {
         PolicyName::EagerB,
         PolicyName::EagerPb,
         PolicyName::EagerOpt,
+        PolicyName::EagerLive,
         PolicyName::Infinite,
     ];
 
@@ -75,6 +78,7 @@ impl PolicyName {
             PolicyName::EagerB => "eager-b",
             PolicyName::EagerPb => "eager-pb",
             PolicyName::EagerOpt => "eager-opt",
+            PolicyName::EagerLive => "eager-live",
             PolicyName::Sa => "sa",
             PolicyName::Cg => "cg",
             PolicyName::SchedGpu => "schedgpu",

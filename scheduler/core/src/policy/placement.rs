@@ -3,6 +3,7 @@
 //! Trap: every rule ends in the device index, so that equal devices are not chosen by luck.
 
 use super::Placement;
+use crate::forecast::{self, Reservation};
 use crate::model::{Device, Task, View};
 use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId};
@@ -15,7 +16,10 @@ pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placemen
         let device = view.state.devices.get(&id)?;
         Some((device, view.free_for(device, task.client)?))
     };
-    let fits = |id| free_on(id).is_some_and(|(_, free)| free >= task.requirement);
+    let has_room = |(device, free): (&Device, Bytes)| {
+        free >= task.requirement && !forecast::delays_head(view, task, device, task.requirement)
+    };
+    let fits = |id| free_on(id).is_some_and(has_room);
     let (device, free) = free_on(view.state.index.least_loaded(task.requirement, fits)?)?;
     Some(whole(device, task, free))
 }
@@ -41,9 +45,12 @@ pub(super) fn whole_first_fit(view: View<'_>, task: &Task) -> Placement {
 
 /// Waits for memory; says where most is free.
 pub(super) fn no_room(view: View<'_>, task: &Task) -> Placement {
-    Placement::Wait(match most_free(view, task) {
-        Some((device, most)) => Reason::NoRoom { wanted: task.requirement, most, device: device.id },
-        None => Reason::NoRoomForContext { context: view.options.context_bytes },
+    Placement::Wait(match (most_free(view, task), view.reservation) {
+        (Some((_, most)), Some(Reservation { head, device, at, .. })) if most >= task.requirement => {
+            Reason::WouldDelay { wanted: task.requirement, head, device, at }
+        }
+        (Some((device, most)), _) => Reason::NoRoom { wanted: task.requirement, most, device: device.id },
+        (None, _) => Reason::NoRoomForContext { context: view.options.context_bytes },
     })
 }
 
@@ -81,6 +88,40 @@ pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
         Some((_, most)) => Reason::NoEagerPlace { wanted, most, eager_per_device },
         None => Reason::NoRoomForContext { context: view.options.context_bytes },
     })
+}
+
+/// Eager Launch where the rest of the requirement is expected first (equal: the lowest index), if that is soon enough
+/// ([`crate::Options::eager_promotion_within_ns`]); else wait. A start that is not promoted soon runs beside others
+/// that would have had the memory whole (design study §4).
+pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
+    let (wanted, within) = (task.requirement, view.options.eager_promotion_within_ns);
+    let least = wanted.percent(view.options.grant_percent_min);
+    let is_open = |id| view.state.index.keys(id).is_some_and(|keys| keys.is_open);
+    let candidates = with_free(view, task).filter(|(device, free)| {
+        let granted = (*free).min(wanted);
+        is_open(device.id) && granted >= least && !forecast::delays_head(view, task, device, granted)
+    });
+    let soon = candidates.filter_map(|(device, free)| {
+        let at = forecast::room_at(view, device, task.client, wanted)?.at;
+        let is_soon = at >= view.now && at.saturating_sub(view.now) <= within;
+        is_soon.then(|| (at, device.id, free.min(wanted)))
+    });
+    match soon.min() {
+        Some((at, device, granted)) => {
+            let rest_in = at.saturating_sub(view.now);
+            Placement::Bind {
+                device,
+                grant: granted,
+                reason: Reason::StartsEarly { device, wanted, granted, rest_in },
+            }
+        }
+        None => match most_free(view, task) {
+            Some((device, most)) if most < wanted => {
+                Placement::Wait(Reason::NoneSoon { wanted, most, device: device.id, within })
+            }
+            _ => no_room(view, task),
+        },
+    }
 }
 
 /// Devices that can take the task's context, with what they could grant it.

@@ -55,6 +55,14 @@ impl Scheduler {
         let grant = free.min(task.requirement);
         let reason = Reason::BreaksCircle { device: device.id, wanted: task.requirement, granted: grant };
         let managed = self.is_managed(task, grant);
-        Some(Binding { task: task.id, device: device.id, grant, managed, eagerly: false, reason })
+        Some(Binding {
+            task: task.id,
+            device: device.id,
+            grant,
+            managed,
+            eagerly: false,
+            out_of_turn: true,
+            reason,
+        })
     }
 }

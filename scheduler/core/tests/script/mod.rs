@@ -9,13 +9,13 @@
 //! gpu 0 16GiB                 a device with this capacity
 //! at 2.5                      seconds; for all that follows
 //! client 1                    a program connects
-//! begin 7 of 1 4GiB [warps=N] [lazy] [managed]
+//! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [runs=SECONDS [holds=SECONDS]]
 //! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
 //! held 7 kernel=srad footprint=4GiB [cyclic|one-pass|sparse]
 //! show                        tables of tasks and devices
 //! ```
 
-use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::event::{AccessClass, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Scheduler, invariants};
@@ -96,6 +96,7 @@ fn event(line: &str) -> Event {
                 lazy: words.contains(&"lazy"),
                 managed: words.contains(&"managed"),
                 function: "main".into(),
+                estimate: estimate(value("runs="), value("holds=")),
             },
         },
         "extend" => Event::TaskExtend { task: task(), bytes: size(2) },
@@ -122,6 +123,11 @@ fn event(line: &str) -> Event {
         }
         other => panic!("unknown event `{other}` in `{line}`"),
     }
+}
+
+fn estimate(runs: Option<&str>, holds: Option<&str>) -> Option<Estimate> {
+    let seconds = |text: &str| Nanos((text.parse::<f64>().expect("seconds") * 1e9) as u64);
+    Some(Estimate { remaining: seconds(runs?), hold: seconds(holds.or(runs)?) })
 }
 
 fn bytes(word: &str, line: &str) -> Bytes {

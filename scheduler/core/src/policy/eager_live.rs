@@ -1,0 +1,36 @@
+//! Memory is held only while the device needs it (eager launch specification §9): programs ask late, for what is live,
+//! and give dead memory back; then CASE's placement goes far, the longest first. Eager launch is left for when nobody
+//! who waits fits anywhere and the missing memory is expected within seconds.
+//!
+//! Trap: what makes this fast is what programs do ([`super::Habits`]), not the order; without it the policy is CASE with
+//! another queue.
+
+use super::{GateRule, Habits, Placement, Policy, Traits, placement};
+use crate::model::{Task, View};
+use crate::options::QueueOrder;
+use crate::units::Nanos;
+
+#[derive(Debug)]
+pub(super) struct EagerLive;
+
+impl Policy for EagerLive {
+    fn traits(&self) -> Traits {
+        Traits {
+            queue: QueueOrder::LongestRemaining,
+            eager: true,
+            priorities: true,
+            gate: GateRule::PerKernel,
+            last_resort: true,
+            overtake_ns: Some(Nanos::from_secs(30)),
+            habits: Habits::LIVE,
+            ..Traits::CASE
+        }
+    }
+
+    fn place(&self, view: View<'_>, task: &Task) -> Placement {
+        if let Some(placement) = placement::whole_fewest_warps(view, task) {
+            return placement;
+        }
+        if view.last_resort { placement::eager_if_soon(view, task) } else { placement::no_room(view, task) }
+    }
+}

@@ -1,0 +1,50 @@
+//! What programs do so that memory is held only while the device needs it; the scheduler's part is to say so.
+//!
+//! Trap: the core does none of this itself. Shim and simulator do, and what the ledger sees are smaller requests that
+//! come later and are given back earlier.
+
+use crate::options::Options;
+use serde::{Deserialize, Serialize};
+
+/// Each can be switched by itself (eager launch specification §9.1–9.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Habits {
+    /// A buffer that no device operation uses again gives its memory back at once, not at `cudaFree`.
+    pub release_dead: bool,
+    /// An allocation is an address; memory is asked for at the first use on the device.
+    pub late_reservation: bool,
+    /// What the program copies to the device before it has memory there waits in pinned host memory.
+    pub early_copies: bool,
+    /// A task asks for the most that its buffers hold at once between their first and last uses, not for their sum.
+    pub live_requirement: bool,
+    /// Copies from and to pageable memory go through a pinned ring, at the link's rate.
+    pub fast_copies: bool,
+}
+
+impl Habits {
+    /// Memory counts from allocation to free.
+    pub const PLAIN: Habits = Habits {
+        release_dead: false,
+        late_reservation: false,
+        early_copies: false,
+        live_requirement: false,
+        fast_copies: false,
+    };
+    pub const LIVE: Habits = Habits {
+        release_dead: true,
+        late_reservation: true,
+        early_copies: true,
+        live_requirement: true,
+        fast_copies: true,
+    };
+
+    pub(super) fn under(self, options: &Options) -> Habits {
+        Habits {
+            release_dead: options.release_dead.unwrap_or(self.release_dead),
+            late_reservation: options.late_reservation.unwrap_or(self.late_reservation),
+            early_copies: options.early_copies.unwrap_or(self.early_copies),
+            live_requirement: options.live_requirement.unwrap_or(self.live_requirement),
+            fast_copies: options.fast_copies.unwrap_or(self.fast_copies),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Who of the waiting tasks starts, and why the others wait.
+//!
+//! Trap: between two steps nobody may wait who could start (`invariants::Violation::Stranded`). Whatever makes a start
+//! possible, a clock included, must lead to a retry here.
+
+use super::{Anomaly, Retry, Scheduler};
+use crate::action::Action;
+use crate::forecast;
+use crate::ledger::Binding;
+use crate::model::{Task, TaskState, View};
+use crate::options::QueueOrder;
+use crate::policy::Placement;
+use crate::reason::Reason;
+use crate::units::{Bytes, TaskId};
+
+impl Scheduler {
+    /// Decides that everybody is asked again where more than this step's event may have made a start possible.
+    pub(super) fn retry_by_clock(&mut self) {
+        let is_due = self.promotion_expected.is_some_and(|at| at <= self.now);
+        // Predictions follow from all that is bound and waits, so any event may change what the head's reservation allows.
+        if is_due || (self.traits.reserve_head && !self.queue.is_empty()) {
+            self.retry = match self.retry {
+                Retry::Nobody => Retry::WhoFits,
+                Retry::Newcomer(id) => Retry::NewcomerAndWhoFits(id),
+                wider => wider,
+            };
+        }
+    }
+
+    /// When a predicted end will be near enough for an eager start beside it, if somebody waits.
+    pub(super) fn expect_promotions(&mut self) {
+        self.promotion_expected = None;
+        if !self.traits.last_resort || !self.traits.eager || self.queue.is_empty() {
+            return;
+        }
+        let within = self.options.eager_promotion_within_ns;
+        let near = |task: &Task| Some(task.bound()?.expected_end(task)?.saturating_sub(within));
+        let moments = self.state.tasks.values().filter_map(near).filter(|&at| at > self.now);
+        self.promotion_expected = moments.min();
+    }
+
+    pub(super) fn try_newcomer(&mut self, id: TaskId, out: &mut Vec<Action>) {
+        let head = self.queue.head().filter(|&head| head != id);
+        if !self.try_next(id, head, out) && self.has_last_resort() {
+            self.try_one(id, true, out);
+        }
+    }
+
+    /// Tries those whom what was freed can help. Who waits for memory that no device has is not asked again.
+    pub(super) fn try_who_fits(&mut self, out: &mut Vec<Action>) {
+        self.try_who_is_not_passed(out);
+        match self.traits.queue {
+            QueueOrder::Fifo => while self.queue.head().is_some_and(|head| self.try_one(head, false, out)) {},
+            QueueOrder::LargestFirst => {
+                let mut last = None;
+                while let Some(next) = self.queue.next_within(self.largest_startable(), last) {
+                    self.try_one(next.2, false, out);
+                    last = Some(next);
+                }
+            }
+            QueueOrder::Backfill | QueueOrder::LongestRemaining => self.try_in_order(out),
+        }
+        self.try_last_resort(out);
+    }
+
+    fn try_in_order(&mut self, out: &mut Vec<Action>) {
+        for id in self.order() {
+            let wanted = self.state.tasks.get(&id).map_or(Bytes::ZERO, |task| task.requirement);
+            if wanted <= self.largest_startable() {
+                self.try_one(id, false, out);
+            }
+        }
+    }
+
+    /// The waiting tasks in the order in which they are tried.
+    fn order(&self) -> Vec<TaskId> {
+        match self.traits.queue {
+            QueueOrder::LargestFirst => self.queue.largest_first().collect(),
+            QueueOrder::LongestRemaining => self.queue.longest_first(),
+            QueueOrder::Fifo | QueueOrder::Backfill => self.queue.in_order_of_arrival().collect(),
+        }
+    }
+
+    /// The first come, once nobody may pass it any more. All who came later are younger, so no other has to be asked.
+    fn not_passed(&self) -> Option<&Task> {
+        let longest = self.traits.overtake_ns?;
+        let head = self.state.tasks.get(&self.queue.head()?)?;
+        (self.now.saturating_sub(head.asked_at) >= longest).then_some(head)
+    }
+
+    fn try_who_is_not_passed(&mut self, out: &mut Vec<Action>) {
+        while let Some(head) = self.not_passed().map(|head| head.id)
+            && (self.try_one(head, false, out) || (self.has_last_resort() && self.try_one(head, true, out)))
+        {
+        }
+    }
+
+    fn has_last_resort(&self) -> bool {
+        self.traits.last_resort && self.traits.eager
+    }
+
+    /// Now that nobody who waits fits anywhere.
+    fn try_last_resort(&mut self, out: &mut Vec<Action>) {
+        if !self.has_last_resort() {
+            return;
+        }
+        for id in self.order() {
+            self.try_one(id, true, out);
+        }
+    }
+
+    /// No task with a larger requirement can start.
+    fn largest_startable(&self) -> Bytes {
+        let whole_only = !self.traits.eager || self.traits.last_resort;
+        if whole_only { self.state.index.most_free() } else { Bytes(u64::MAX) }
+    }
+
+    pub(super) fn try_everybody(&mut self, out: &mut Vec<Action>) {
+        let mut head = None;
+        for id in self.order() {
+            if !self.try_next(id, head, out) {
+                head = head.or(Some(id));
+            }
+        }
+        // Who was refused may have stood before somebody whom nobody may pass, or been the head.
+        if self.has_last_resort() || self.traits.overtake_ns.is_some() || self.traits.reserve_head {
+            self.try_who_fits(out);
+        }
+    }
+
+    /// Tries a task behind `head`, the first that must wait. False if it still waits itself.
+    fn try_next(&mut self, id: TaskId, head: Option<TaskId>, out: &mut Vec<Action>) -> bool {
+        if let Some(reason) = self.too_large(id) {
+            self.forget(id);
+            out.push(Action::Refuse { task: id, reason });
+            return true;
+        }
+        match head {
+            Some(head) if self.traits.queue == QueueOrder::Fifo => {
+                self.wait(id, Reason::Behind { head }, out);
+                false
+            }
+            _ => self.try_one(id, false, out),
+        }
+    }
+
+    /// True if it was bound.
+    fn try_one(&mut self, id: TaskId, last_resort: bool, out: &mut Vec<Action>) -> bool {
+        let Some(task) = self.state.tasks.get(&id).filter(|task| task.bound().is_none()) else {
+            return false;
+        };
+        let (device, grant, reason) = match self.ask(task, last_resort) {
+            Placement::Wait(reason) => {
+                // Where there is a last resort, it has the last word.
+                if last_resort || !self.has_last_resort() {
+                    self.wait(id, reason, out);
+                }
+                return false;
+            }
+            Placement::Bind { device, grant, reason } => (device, grant, reason),
+        };
+        let (managed, eagerly) = (self.is_managed(task, grant), self.traits.eager);
+        let out_of_turn = false;
+        if self.start(Binding { task: id, device, grant, managed, eagerly, out_of_turn, reason }, out) {
+            return true;
+        }
+        self.count(Anomaly::DroppedProposal);
+        self.wait(id, Reason::ProposalDropped, out);
+        false
+    }
+
+    /// Where the task may go as things stand.
+    fn ask(&self, task: &Task, last_resort: bool) -> Placement {
+        if self.state.devices.is_empty() {
+            return Placement::Wait(Reason::NoDevice);
+        }
+        if let Some(head) = self.not_passed().filter(|head| head.id != task.id) {
+            let waited = self.now.saturating_sub(head.asked_at);
+            return Placement::Wait(Reason::NotPast { head: head.id, waited });
+        }
+        let plain = View { last_resort, ..self.read() };
+        let reservation = self.first_in_line().and_then(|head| forecast::reserve(plain, head));
+        self.policy.place(View { reservation, ..plain }, task)
+    }
+
+    /// Whom nobody may delay.
+    fn first_in_line(&self) -> Option<&Task> {
+        if !self.traits.reserve_head {
+            return None;
+        }
+        self.state.tasks.get(self.order().first()?)
+    }
+
+    pub(super) fn is_managed(&self, task: &Task, grant: Bytes) -> bool {
+        // Where dead memory is given back, nothing of a normal task has to be evicted.
+        let evictable = self.options.managed_normal_tasks && !self.traits.habits.release_dead;
+        task.request.managed
+            || self.traits.managed
+            || grant < task.requirement
+            || (self.traits.eager && evictable)
+    }
+
+    /// Binds a waiting task; false, and nothing changed, if the ledger does not allow it.
+    pub(super) fn start(&mut self, binding: Binding, out: &mut Vec<Action>) -> bool {
+        let Binding { task: id, device, grant, managed, .. } = binding;
+        let reason = binding.reason.clone();
+        let Some(class) = self.state.bind(binding, self.options.context_bytes, self.now) else {
+            return false;
+        };
+        if let Some(task) = self.state.tasks.get(&id) {
+            self.queue.remove(task);
+        }
+        self.touch_task(id);
+        out.push(Action::Bind { task: id, device, class, grant, managed, reason });
+        true
+    }
+
+    /// Could this waiting task start as things stand? For the invariants: between steps none can.
+    pub(crate) fn could_start(&self, task: &Task) -> bool {
+        let first = self.queue.head() == Some(task.id);
+        let has_turn = first || self.traits.queue != QueueOrder::Fifo;
+        has_turn && matches!(self.ask(task, self.has_last_resort()), Placement::Bind { .. })
+    }
+
+    /// Requirements that no device can ever hold are refused at once, wherever they stand in the queue.
+    fn too_large(&self, id: TaskId) -> Option<Reason> {
+        let wanted = self.state.tasks.get(&id)?.requirement;
+        let largest = self.read().largest_task()?.saturating_sub(self.options.context_bytes);
+        let limit = largest.percent(self.options.oversize_percent_under(self.traits.starts_larger()));
+        (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })
+    }
+
+    fn forget(&mut self, id: TaskId) {
+        self.touch_task(id);
+        if let Some(task) = self.state.remove_task(id) {
+            self.queue.remove(&task);
+        }
+    }
+
+    /// Says it only when the kind of the reason is new: in a long queue the numbers change at every release.
+    fn wait(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Action>) {
+        let Some(Task { state: TaskState::Waiting { said }, .. }) = self.state.tasks.get_mut(&id) else {
+            return;
+        };
+        if said.replace(reason.code()) != Some(reason.code()) {
+            out.push(Action::Wait { task: id, reason });
+        }
+    }
+
+    /// Why a waiting task waits, as things stand.
+    pub(super) fn why_waiting(&self, task: &Task) -> Reason {
+        let head = self.queue.head().filter(|&head| head != task.id);
+        match head {
+            _ if self.state.devices.is_empty() => Reason::NoDevice,
+            Some(head) if self.traits.queue == QueueOrder::Fifo => Reason::Behind { head },
+            _ => match self.ask(task, self.has_last_resort()) {
+                Placement::Wait(reason) => reason,
+                Placement::Bind { .. } => Reason::ProposalDropped,
+            },
+        }
+    }
+}
