@@ -25,6 +25,8 @@ enum Command {
     Run(RunArguments),
     /// Step a journal of eagerd or of `run --journal` through this build's core and compare every decision.
     Replay { journal: PathBuf },
+    /// Compare the GPU model with published measurements, as a Markdown table.
+    Checks,
     /// Draw machines, policies, lying programs and kills from seeds, and check every rule in each run.
     Swarm {
         /// Only this seed.
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
 fn carry_out(arguments: Arguments) -> Result<bool> {
     match arguments.command {
         Command::Run(run) => simulate(&run),
+        Command::Checks => Ok(print_checks()),
         Command::Swarm { seed: Some(seed), .. } => Ok(swarm_all(seed, 1)),
         Command::Swarm { seed: None, from, runs } => Ok(swarm_all(from, runs)),
         Command::Replay { journal } => match replay::replay(&read(&journal)?) {
@@ -98,6 +101,13 @@ fn carry_out(arguments: Arguments) -> Result<bool> {
             Err(error) => bail!("{}: {error}", journal.display()),
         },
     }
+}
+
+/// False if the model misses a measurement that it is not known to miss.
+fn print_checks() -> bool {
+    let results = eager_gpu_model::checks::run_all();
+    print!("{}", eager_gpu_model::checks::markdown(&results));
+    results.iter().all(|(check, value)| check.agrees(*value) == check.known_miss.is_none())
 }
 
 /// False if a seed failed; the line that repeats it is printed.

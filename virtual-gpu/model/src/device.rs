@@ -356,8 +356,9 @@ impl Device {
         let mut batch = Batch::default();
         run.sweep.pieces(launch, step, |piece| {
             let admitted = self.memory.admit(piece.alloc, piece.start, piece.end);
+            let here = (admitted.from_host_bytes + admitted.zeroed_bytes) as f64 / BLOCK_BYTES as f64;
             batch.blocks += f64::from(admitted.blocks);
-            batch.regions += f64::from(admitted.blocks) * regions_per_block(piece.density, piece.random);
+            batch.regions += here * regions_per_block(piece.density, piece.random);
             batch.moved += admitted.from_host_bytes as f64 * moved_part(piece.density, piece.random);
             batch.zeroed += admitted.zeroed_bytes as f64;
             batch.remote += admitted.refused_bytes as f64 * piece.density;

@@ -7,6 +7,7 @@
 
 pub mod api;
 mod card;
+pub mod checks;
 mod device;
 mod kernel;
 mod model;

@@ -1,7 +1,6 @@
 //! Whatever is asked in whatever order, the books balance and time goes on.
 
-mod common;
-use common::*;
+use eager_gpu_model::checks::bench::*;
 use eager_gpu_model::*;
 use proptest::prelude::*;
 

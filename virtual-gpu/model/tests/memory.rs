@@ -1,7 +1,6 @@
 //! Residency and eviction as a caller sees them.
 
-mod common;
-use common::*;
+use eager_gpu_model::checks::bench::*;
 use eager_gpu_model::*;
 
 fn card_of(bytes: u64) -> Card {
@@ -166,4 +165,23 @@ fn ranges_outside_an_allocation_are_refused() {
         let refused = bench.model.submit(bench.now, context, Op::Fill { alloc, range });
         assert_eq!(refused, Err(ModelError::OutOfRange));
     }
+}
+
+#[test]
+fn prefetch_ahead_beats_demand_paging_of_one_pass_when_memory_is_full() {
+    let time = |ahead: bool| {
+        let mut bench = Bench::new(card("V100-16GB").unwrap(), quiet());
+        let context = bench.context();
+        let old = bench.on_host(context, 16 * GIB);
+        bench.prefetch(context, old, 16 * GIB);
+        let alloc = bench.on_host(context, 8 * GIB);
+        let start = bench.now;
+        if ahead {
+            bench.prefetch(context, alloc, 8 * GIB);
+        }
+        bench.run(context, Op::Kernel(sweep(vec![whole(alloc, 8 * GIB, Pattern::Stream)], 1)));
+        (bench.now.0 - start.0) as f64 / 1e9
+    };
+    let (demand, ahead) = (time(false), time(true));
+    assert!(demand / ahead >= 2.0, "{demand} s by faults, {ahead} s by prefetch");
 }

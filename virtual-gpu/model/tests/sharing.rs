@@ -1,7 +1,6 @@
 //! Several contexts on one device: time slices, MPS, priorities, copy engines.
 
-mod common;
-use common::*;
+use eager_gpu_model::checks::bench::*;
 use eager_gpu_model::*;
 
 fn bench(mps: bool) -> Bench {

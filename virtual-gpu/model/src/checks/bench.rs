@@ -1,13 +1,14 @@
-//! A model driven to the end of what was submitted, for tests that read like scripts.
-// Each test program uses its own part of this.
-#![allow(dead_code)]
+//! A model driven to the end of what was submitted, for checks and tests that read like scripts.
+//!
+//! Trap: everything here panics on a mistake of the script; it is no interface for programs.
 
-use eager_gpu_model::*;
+use crate::*;
 
 pub const GIB: u64 = 1 << 30;
 pub const MIB: u64 = 1 << 20;
 
 /// A model with one card and a clock that stands where the last wait ended.
+#[derive(Debug)]
 pub struct Bench {
     pub model: Model,
     pub now: Nanos,
