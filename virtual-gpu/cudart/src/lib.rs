@@ -10,6 +10,7 @@ mod capture;
 mod command;
 mod config;
 mod device;
+mod driver;
 mod event;
 mod ffi;
 mod graph;

@@ -20,7 +20,7 @@ use crate::config::{Config, Devices};
 use crate::event::Event;
 use crate::graph::{self, Graphs};
 use crate::kernel::{Compute, Profile, variable_at};
-use crate::memory::{Allocation, Arena, Array, Kind, Pools, Table};
+use crate::memory::{Allocation, Arena, Array, Kind, Pools, Table, VirtualMemory};
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
@@ -39,6 +39,8 @@ const ARENA_BYTES_MAX: u64 = 4 << 40;
 pub struct Memory {
     pub arena: Arena,
     pub table: Table,
+    /// What of it the program mapped itself.
+    pub virtual_memory: VirtualMemory,
     /// Page-locked host memory of the runtime's own by address, kept alive here.
     pub pinned: BTreeMap<u64, Vec<u128>>,
 }
@@ -128,7 +130,12 @@ impl Runtime {
             graphs: Mutex::default(),
             streams: Mutex::new(Streams::new()),
             compute: Mutex::new(compute),
-            memory: Mutex::new(Memory { arena, table: Table::default(), pinned: BTreeMap::new() }),
+            memory: Mutex::new(Memory {
+                arena,
+                table: Table::default(),
+                virtual_memory: VirtualMemory::new(1 << touch_shift),
+                pinned: BTreeMap::new(),
+            }),
             peers: Mutex::default(),
             profile: config.profile.is_some().then(|| Mutex::new(Profile::new())),
             profile_path: config.profile,
@@ -192,7 +199,8 @@ impl Runtime {
         }
         self.pools.lock().forget_device(device);
         self.arrays.lock().retain(|_, array| array.device != device);
-        let mut memory = self.memory.lock();
+        let memory = &mut *self.memory.lock();
+        memory.virtual_memory.forget_device(&mut memory.table, device);
         let gone: Vec<Allocation> = memory.table.iter().filter(|a| a.device == device).copied().collect();
         for allocation in gone {
             memory.forget(&allocation);
@@ -366,7 +374,10 @@ impl Runtime {
     /// # Errors
     /// `cudaErrorInvalidValue` if no device or managed memory starts there.
     pub fn release(&self, address: u64) -> Result<(), Code> {
-        let found = self.memory.lock().table.starting_at(address).copied();
+        let found = {
+            let memory = self.memory.lock();
+            memory.table.starting_at(address).filter(|_| !memory.virtual_memory.is_mapped(address)).copied()
+        };
         let allocation = found.ok_or(Code::cudaErrorInvalidValue)?;
         let Kind::Modelled { alloc, .. } = allocation.kind else { return Err(Code::cudaErrorInvalidValue) };
         self.call(Request::Free { alloc })?;

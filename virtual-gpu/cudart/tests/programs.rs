@@ -166,6 +166,13 @@ fn pools_belong_to_a_device_and_have_a_size() {
 }
 
 #[test]
+fn a_program_maps_memory_to_addresses_itself() {
+    let Some(built) = built() else { return };
+    let (_, stderr) = run(built, "virtual-memory", &[]);
+    assert!(stderr.contains("which is no memory it may use"), "{stderr}");
+}
+
+#[test]
 fn graphs_are_made_node_by_node_launched_and_changed() {
     let Some(built) = built() else { return };
     run(built, "graph-by-hand", &[]);

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::device::known_device;
 use super::open;
 use crate::device::{DeviceProp, current_device, set_current_device};
+use crate::driver;
 use crate::ffi::{In, Out};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
@@ -195,33 +196,37 @@ pub extern "C" fn cudaDeviceGetSharedMemConfig(config: Out<u32>) -> Code {
     guard("cudaDeviceGetSharedMemConfig", 0, || config.put(FOUR_BYTES))
 }
 
-/// There is no driver behind this runtime, so no symbol of it is found.
-fn no_entry_point(function: Out<*mut c_void>, status: Out<u32>) -> Result<(), Code> {
+/// The few driver calls that there are; every other symbol is not found.
+fn entry_point(symbol: *const c_char, function: Out<*mut c_void>, status: Out<u32>) -> Result<(), Code> {
+    const SUCCESS: u32 = 0;
     const SYMBOL_NOT_FOUND: u32 = 1;
-    function.put(std::ptr::null_mut())?;
-    if status.is_null() {
-        return Err(Code::cudaErrorSymbolNotFound);
+    if symbol.is_null() {
+        return Err(Code::cudaErrorInvalidValue);
     }
-    status.put(SYMBOL_NOT_FOUND)
+    // SAFETY: not null, so it is a C string by CUDA's documentation.
+    let found = unsafe { CStr::from_ptr(symbol) }.to_str().ok().and_then(driver::entry_point);
+    function.put(found.unwrap_or(std::ptr::null_mut()))?;
+    status.put_if_wanted(if found.is_some() { SUCCESS } else { SYMBOL_NOT_FOUND });
+    if found.is_none() && status.is_null() { Err(Code::cudaErrorSymbolNotFound) } else { Ok(()) }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetDriverEntryPoint(
-    _symbol: *const c_char,
+    symbol: *const c_char,
     function: Out<*mut c_void>,
     _flags: u64,
     status: Out<u32>,
 ) -> Code {
-    guard("cudaGetDriverEntryPoint", 0, || no_entry_point(function, status))
+    guard("cudaGetDriverEntryPoint", 0, || entry_point(symbol, function, status))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetDriverEntryPointByVersion(
-    _symbol: *const c_char,
+    symbol: *const c_char,
     function: Out<*mut c_void>,
     _version: u32,
     _flags: u64,
     status: Out<u32>,
 ) -> Code {
-    guard("cudaGetDriverEntryPointByVersion", 0, || no_entry_point(function, status))
+    guard("cudaGetDriverEntryPointByVersion", 0, || entry_point(symbol, function, status))
 }

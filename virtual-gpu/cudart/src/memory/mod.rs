@@ -1,15 +1,19 @@
 //! Memory of the process: addresses ([`Arena`]), what is allocated there ([`Table`]), what is
-//! kept for later ([`Pools`]).
+//! kept for later ([`Pools`]), and what the program maps itself ([`VirtualMemory`]).
 //!
 //! Trap: whether an allocation *fits* is the server's decision; this module only finds addresses for it.
 
 mod arena;
 mod array;
+mod pages;
 mod pool;
 mod ranges;
 mod table;
+mod virtual_memory;
 
 pub use arena::Arena;
 pub use array::{Array, ChannelDesc};
+pub use pages::Access;
 pub use pool::{Pool, PoolKey, Pools, Reuse, Reused};
 pub use table::{Allocation, Kind, Table};
+pub use virtual_memory::VirtualMemory;

@@ -1,0 +1,39 @@
+//! The calls of the CUDA *driver* that the stand-in has, found through `cudaGetDriverEntryPoint`: virtual memory
+//! management, which the runtime interface lacks.
+//!
+//! Names, signatures and meanings are those of the CUDA driver API reference §6.14. They are not exported: `libcuda.so.1`
+//! stays the driver's. Trap: driver calls leave the runtime's last error alone.
+
+mod virtual_memory;
+
+use core::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::status::{Code, say};
+use crate::trace;
+
+/// Address of a driver call.
+pub fn entry_point(symbol: &str) -> Option<*mut c_void> {
+    Some(match symbol {
+        "cuMemAddressFree" => virtual_memory::cuMemAddressFree as *mut c_void,
+        "cuMemAddressReserve" => virtual_memory::cuMemAddressReserve as *mut c_void,
+        "cuMemCreate" => virtual_memory::cuMemCreate as *mut c_void,
+        "cuMemGetAllocationGranularity" => virtual_memory::cuMemGetAllocationGranularity as *mut c_void,
+        "cuMemMap" => virtual_memory::cuMemMap as *mut c_void,
+        "cuMemRelease" => virtual_memory::cuMemRelease as *mut c_void,
+        "cuMemSetAccess" => virtual_memory::cuMemSetAccess as *mut c_void,
+        "cuMemUnmap" => virtual_memory::cuMemUnmap as *mut c_void,
+        _ => return None,
+    })
+}
+
+/// Runs the body of a driver call. The codes used here have the same numbers as `CUresult`'s.
+fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(), Code>) -> Code {
+    trace::record(call, bytes);
+    let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        // The panic's own message is on standard error already.
+        say(format_args!("internal error in {call}"));
+        Err(Code::cudaErrorUnknown)
+    });
+    ended.err().unwrap_or(Code::cudaSuccess)
+}
