@@ -1,12 +1,40 @@
-//! Samples of measurements: medians, spreads, and where they were taken. Pure but for [`Stamp::now`].
+//! Samples of measurements: medians, spreads, and where they were taken. Pure but for [`Stamp::now`] and
+//! [`Sample::of`].
 //!
 //! Trap: A and B of a comparison are compared round by round, because they ran in turns on a machine whose speed changes;
 //! the ratio of their medians would mix rounds.
 
-use crate::root;
+use crate::{root, run_ok};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use serde::Serialize;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What one command took.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Sample {
+    /// Elapsed seconds.
+    pub wall_s: f64,
+    /// Seconds of processor time, user and system, of the command and all that it waited for.
+    pub cpu_s: f64,
+}
+
+impl Sample {
+    /// Runs a command that must succeed. Trap: a child that somebody else waits for meanwhile would be counted too.
+    pub fn of(command: &mut Command) -> Sample {
+        let (before, start) = (children_cpu_s(), Instant::now());
+        run_ok(command);
+        Sample { wall_s: start.elapsed().as_secs_f64(), cpu_s: children_cpu_s() - before }
+    }
+}
+
+/// Processor time of all children that have ended and were waited for, in seconds.
+fn children_cpu_s() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("a valid `who` is the only condition");
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    seconds(usage.user_time()) + seconds(usage.system_time())
+}
 
 /// The middle value; of an even number the mean of the two in the middle. 0 without samples.
 pub fn median(samples: &[f64]) -> f64 {
@@ -47,6 +75,8 @@ pub struct Stamp {
     pub commit: String,
     pub cpu: String,
     pub cores: usize,
+    /// Processes that wanted to run at that time, over the last minute: above 1 the machine did other work too.
+    pub load: f64,
     pub unix_time_s: u64,
 }
 
@@ -65,14 +95,27 @@ impl Stamp {
             commit: if changed { format!("{commit}+changes") } else { commit },
             cpu: model.map_or("unknown", |(_, name)| name).to_owned(),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
+            load: first_number("/proc/loadavg").unwrap_or(f64::NAN),
             unix_time_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         }
     }
 }
 
+fn first_number(path: &str) -> Option<f64> {
+    std::fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processor_time_is_of_what_the_command_did() {
+        let idle = Sample::of(Command::new("sleep").arg("0.2"));
+        let busy =
+            Sample::of(Command::new("sh").args(["-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"]));
+        assert!(idle.wall_s >= 0.2 && idle.cpu_s < busy.cpu_s, "{idle:?} {busy:?}");
+    }
 
     #[test]
     fn medians_of_odd_even_and_no_samples() {
