@@ -31,12 +31,28 @@ pub struct Auditor {
     capacities: BTreeMap<DeviceId, Bytes>,
     tasks: BTreeMap<TaskId, Entry>,
     contexts: BTreeSet<(ClientId, DeviceId)>,
+    /// What buffers hold, by program and name.
+    buffers: BTreeMap<(ClientId, String), Held>,
+}
+
+/// Device memory of one buffer.
+#[derive(Debug)]
+struct Held {
+    task: TaskId,
+    bytes: Bytes,
+    plain: bool,
 }
 
 impl Auditor {
     pub fn new(context_bytes: Bytes, endless: bool) -> Auditor {
-        let (capacities, tasks, contexts) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Auditor { context_bytes, endless, capacities, tasks, contexts }
+        Auditor {
+            context_bytes,
+            endless,
+            capacities: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            contexts: BTreeSet::new(),
+            buffers: BTreeMap::new(),
+        }
     }
 
     /// Enters an event.
@@ -48,6 +64,7 @@ impl Auditor {
             Event::ClientGone { client } => {
                 self.tasks.retain(|_, task| task.client != *client);
                 self.contexts.retain(|(owner, _)| owner != client);
+                self.buffers.retain(|(owner, _), _| owner != client);
             }
             Event::TaskBegin { task, client, request } => {
                 let entry = Entry { client: *client, requirement: request.requirement, bound: None };
@@ -121,6 +138,49 @@ impl Auditor {
             }
         }
         Ok(())
+    }
+
+    /// A buffer got memory.
+    ///
+    /// # Errors
+    /// Its task's buffers hold more than the ledger counts for it.
+    pub fn takes(
+        &mut self,
+        client: ClientId,
+        task: TaskId,
+        buffer: &str,
+        bytes: Bytes,
+        plain: bool,
+    ) -> Result<(), Offence> {
+        let twice = self.buffers.insert((client, buffer.to_owned()), Held { task, bytes, plain }).is_some();
+        let held = || self.buffers.values().filter(|held| held.task == task);
+        let all: Bytes = held().map(|held| held.bytes).sum();
+        let pinned: Bytes = held().filter(|held| held.plain).map(|held| held.bytes).sum();
+        let entry = self.entry(task)?;
+        let grant = entry.bound.map_or(Bytes::ZERO, |(_, grant, _)| grant);
+        let rules = [
+            (!twice, "a buffer takes memory twice"),
+            (all <= entry.requirement, "its buffers hold more than it asked for"),
+            (pinned <= grant, "its plain memory exceeds its grant"),
+        ];
+        judge(task, &rules)
+    }
+
+    /// A buffer gave its memory back.
+    pub fn returns(&mut self, client: ClientId, buffer: &str) {
+        self.buffers.remove(&(client, buffer.to_owned()));
+    }
+
+    /// A step uses buffers on the device.
+    ///
+    /// # Errors
+    /// One of them has no memory: it is dead, or never had any.
+    pub fn uses(&self, client: ClientId, task: TaskId, buffers: &BTreeSet<&str>) -> Result<(), Offence> {
+        let is_missing = |name: &&&str| !self.buffers.contains_key(&(client, (**name).to_owned()));
+        match buffers.iter().find(is_missing) {
+            Some(name) => Err(Offence { task, what: format!("it uses `{name}`, which has no memory") }),
+            None => Ok(()),
+        }
     }
 
     /// Adds everything up, after the actions of one step.

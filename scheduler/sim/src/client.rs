@@ -3,9 +3,14 @@
 //! Trap: launches and prefetches are asynchronous, everything else the program calls waits for the stream. What is in
 //! the stream starts in order, one at a time.
 
+use crate::account::Account;
+use crate::expected::OfTasks;
 use crate::job::{Job, JobOp, KernelOp};
+use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
 use eager_core::action::{Class, Gate};
+use eager_core::event::TaskRequest;
+use eager_core::policy::Habits;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -67,9 +72,7 @@ pub enum Blocked {
     Host {
         since: Nanos,
     },
-    Binding {
-        since: Nanos,
-    },
+    Binding,
     /// Its context is being created.
     Context {
         since: Nanos,
@@ -95,7 +98,7 @@ impl fmt::Display for Blocked {
             Blocked::NotSubmitted => "has not come, or waits for host memory",
             Blocked::Not => "can go on",
             Blocked::Host { .. } => "waits for a host core, or works on one",
-            Blocked::Binding { .. } => "waits for a device",
+            Blocked::Binding => "waits for a device",
             Blocked::Context { .. } => "waits for its context",
             Blocked::Stream => "waits for its stream",
             Blocked::Kernels => "waits for its kernels",
@@ -131,24 +134,35 @@ pub struct Open {
     /// Since when it has a device.
     pub bound: Option<Nanos>,
     pub all_launched: bool,
-    /// Bytes that it asked for at its begin and has not allocated yet.
-    pub promised: u64,
+    pub account: Account,
 }
 
-impl Open {
-    /// Takes an allocation from the promise; says what goes beyond it.
-    pub fn take(&mut self, bytes: u64) -> u64 {
-        let kept = self.promised.min(bytes);
-        self.promised -= kept;
-        bytes - kept
-    }
+/// A task that has not asked yet: it will at its first use of the device.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    pub request: TaskRequest,
+    pub account: Account,
+}
+
+/// An allocation without memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Address {
+    pub bytes: u64,
+    /// Leading bytes that wait in pinned host memory for the buffer to get some.
+    pub staged: u64,
 }
 
 /// What waits in the stream.
 #[derive(Debug, Clone)]
-pub struct Queued {
-    pub op: Op,
-    pub launches: u32,
+pub enum Queued<'a> {
+    Op {
+        op: Op,
+        launches: u32,
+    },
+    /// A buffer that nothing uses any more gives its memory back.
+    Release(&'a str),
+    /// What was staged for a buffer has been sent: that host memory is free.
+    Unstage(u64),
 }
 
 /// The head of the stream, on the device.
@@ -175,7 +189,17 @@ pub struct Client<'a> {
     pub context: Option<ContextId>,
     pub contexts: BTreeMap<DeviceId, ContextId>,
     pub buffers: BTreeMap<&'a str, Buffer>,
-    pub stream: VecDeque<Queued>,
+    pub lives: Lives<'a>,
+    pub wish: Option<Wish>,
+    pub addresses: BTreeMap<&'a str, Address>,
+    /// Host memory that its staged copies take.
+    pub staged: u64,
+    /// The buffer that what was staged for it is being filled into.
+    pub filling: Option<(&'a str, u64)>,
+    /// Expected of its tasks, in order, and how many of them have begun.
+    pub estimates: OfTasks,
+    pub tasks_begun: usize,
+    pub stream: VecDeque<Queued<'a>>,
     pub in_flight: Option<InFlight>,
     /// Promoted, and the scheduler does not know yet that its data has moved in.
     pub moving_in: bool,
@@ -185,9 +209,10 @@ pub struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    pub fn new(index: usize, job: &'a Job, now: Nanos) -> Client<'a> {
+    pub fn new(index: usize, job: &'a Job, habits: Habits) -> Client<'a> {
         let mut steps = Vec::new();
         unroll(&job.ops, &mut steps);
+        let lives = Lives::of(&steps, habits.release_dead);
         Client {
             id: ClientId(index as u64 + 1),
             job,
@@ -200,6 +225,13 @@ impl<'a> Client<'a> {
             context: None,
             contexts: BTreeMap::new(),
             buffers: BTreeMap::new(),
+            lives,
+            wish: None,
+            addresses: BTreeMap::new(),
+            staged: 0,
+            filling: None,
+            estimates: Vec::new(),
+            tasks_begun: 0,
             stream: VecDeque::new(),
             in_flight: None,
             moving_in: false,
@@ -209,11 +241,11 @@ impl<'a> Client<'a> {
                 name: job.name.clone(),
                 class_label: job.class_label,
                 outcome: Outcome::Done,
-                submit: now,
+                submit: Nanos(0),
                 ask: None,
                 bind: None,
                 start: None,
-                end: now,
+                end: Nanos(0),
                 wait: Nanos(0),
                 held: Nanos(0),
                 bound: Nanos(0),
@@ -225,6 +257,7 @@ impl<'a> Client<'a> {
                 grant_bytes_max: 0,
                 kernels: Nanos(0),
                 kernels_alone: Nanos(0),
+                tasks: Vec::new(),
                 moved: Moved::default(),
                 kernel_spans: Vec::new(),
                 held_spans: Vec::new(),
@@ -234,9 +267,30 @@ impl<'a> Client<'a> {
 
     /// Its open task, if any, is over; its time goes into the account.
     pub fn close_task(&mut self, now: Nanos) {
+        self.note_release(now);
         if let Some(bound) = self.open.take().and_then(|open| open.bound) {
             self.result.bound.0 += now.0 - bound.0;
         }
+    }
+
+    /// Its open task has given all its memory back, now if not before.
+    pub fn note_release(&mut self, now: Nanos) {
+        if self.open.as_ref().is_some_and(|open| open.bound.is_some())
+            && let Some(task) = self.result.tasks.last_mut()
+        {
+            task.released.get_or_insert(now);
+        }
+    }
+
+    /// It is in a context on the device that its task is bound to.
+    pub fn is_in_context(&self) -> bool {
+        self.context.is_some()
+            && self.device.and_then(|device| self.contexts.get(&device)) == self.context.as_ref()
+    }
+
+    /// Something waits in its stream that will give memory back.
+    pub fn releases_pending(&self) -> bool {
+        self.stream.iter().any(|queued| matches!(queued, Queued::Release(_)))
     }
 
     /// A host phase or the making of a context is over.
@@ -250,7 +304,11 @@ impl<'a> Client<'a> {
 
     /// Launches in the stream or on the device.
     pub fn launches_pending(&self) -> u32 {
-        let queued: u32 = self.stream.iter().map(|queued| queued.launches).sum();
+        let launches = |queued: &Queued<'_>| match queued {
+            Queued::Op { launches, .. } => *launches,
+            Queued::Release(_) | Queued::Unstage(_) => 0,
+        };
+        let queued: u32 = self.stream.iter().map(launches).sum();
         queued + self.in_flight.map_or(0, |head| head.launches)
     }
 

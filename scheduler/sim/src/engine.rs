@@ -3,8 +3,10 @@
 //! Trap: order within one moment is fixed (completions, timers, tick, and each client in turn), because the same input
 //! must give the same bytes.
 
+use crate::account::Account;
 use crate::audit::{Auditor, Offence};
 use crate::client::{Blocked, Client, Open};
+use crate::expected;
 use crate::job::{Job, JobError};
 use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
@@ -13,7 +15,7 @@ use eager_core::Scheduler;
 use eager_core::action::{Action, Class, Gate, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
-use eager_core::policy::MemoryRule;
+use eager_core::policy::{Habits, MemoryRule};
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Completion, Model, ModelError, OpId};
@@ -56,13 +58,14 @@ pub(crate) struct World<'a> {
     pub(crate) options: &'a SimOptions,
     pub(crate) model: Model,
     pub(crate) priorities: bool,
+    pub(crate) habits: Habits,
     scheduler: Scheduler,
-    auditor: Auditor,
+    pub(crate) auditor: Auditor,
     jobs: &'a [Job],
     pub(crate) clients: Vec<Client<'a>>,
     /// Jobs that came and wait for host memory, in order.
     waiting: VecDeque<usize>,
-    host_memory_free: u64,
+    pub(crate) host_memory_free: u64,
     pub(crate) ended: usize,
     pub(crate) timers: BTreeSet<(Nanos, Timer)>,
     pub(crate) cores_free: u32,
@@ -92,7 +95,11 @@ pub fn run(jobs: &[Job], options: &SimOptions) -> Result<SimResult, SimError> {
     if options.cards.is_empty() || options.host_cores == 0 {
         return Err(SimError::Empty);
     }
+    let estimates = expected::of_jobs(jobs, options)?;
     let mut world = World::new(jobs, options);
+    for (client, estimates) in world.clients.iter_mut().zip(estimates) {
+        client.estimates = estimates;
+    }
     world.add_devices()?;
     world.expect_jobs();
     world.settle()?;
@@ -105,7 +112,7 @@ pub fn run(jobs: &[Job], options: &SimOptions) -> Result<SimResult, SimError> {
 
 impl<'a> World<'a> {
     fn new(jobs: &'a [Job], options: &'a SimOptions) -> World<'a> {
-        let traits = options.policy.traits();
+        let traits = options.policy.traits().under(&options.scheduler);
         let mut cards = options.cards.clone();
         if traits.memory == MemoryRule::Endless {
             for card in &mut cards {
@@ -117,10 +124,15 @@ impl<'a> World<'a> {
             options,
             model: Model::new(cards, options.model.clone()),
             priorities: traits.priorities,
+            habits: traits.habits,
             scheduler: Scheduler::new(options.policy, options.scheduler.clone()),
             auditor: Auditor::new(options.scheduler.context_bytes, traits.memory != MemoryRule::Counted),
             jobs,
-            clients: jobs.iter().enumerate().map(|(index, job)| Client::new(index, job, Nanos(0))).collect(),
+            clients: jobs
+                .iter()
+                .enumerate()
+                .map(|(index, job)| Client::new(index, job, traits.habits))
+                .collect(),
             waiting: VecDeque::new(),
             host_memory_free: options.host_memory_bytes.unwrap_or(u64::MAX),
             ended: 0,
@@ -176,7 +188,7 @@ impl<'a> World<'a> {
     }
 
     /// Submits waiting jobs, in order, as far as the host's memory goes. One that is larger than all of it goes alone.
-    fn submit_jobs(&mut self) -> Result<(), SimError> {
+    pub(crate) fn submit_jobs(&mut self) -> Result<(), SimError> {
         while let Some(&job) = self.waiting.front() {
             let wanted = self.host_share(job);
             if wanted > self.host_memory_free {
@@ -292,13 +304,29 @@ impl<'a> World<'a> {
     }
 
     fn audit(&mut self, said: &str, actions: &[Action]) -> Result<(), SimError> {
-        let at = self.now;
-        let broken = |offence: String| SimError::Audit { at, event: said.to_owned(), offence };
         for action in actions {
-            self.auditor.action(action).map_err(|offence: Offence| broken(offence.to_string()))?;
+            let judged = self.auditor.action(action);
+            self.judge(said, judged)?;
         }
-        self.auditor.balance().map_err(|offence| broken(offence.to_string()))?;
+        self.judge(said, self.auditor.balance())?;
+        let broken = |offence: String| SimError::Audit { at: self.now, event: said.to_owned(), offence };
         eager_core::invariants::check(&self.scheduler).map_err(|violation| broken(violation.to_string()))
+    }
+
+    pub(crate) fn judge(&self, said: &str, judged: Result<(), Offence>) -> Result<(), SimError> {
+        let error = |offence: Offence| SimError::Audit {
+            at: self.now,
+            event: said.to_owned(),
+            offence: offence.to_string(),
+        };
+        judged.map_err(error)
+    }
+
+    /// A step is about to use these buffers on the device.
+    pub(crate) fn note_use(&self, index: usize, names: &BTreeSet<&str>) -> Result<(), SimError> {
+        let client = &self.clients[index];
+        let Some(open) = client.open.as_ref().filter(|_| self.options.audit) else { return Ok(()) };
+        self.judge("a step uses its buffers", self.auditor.uses(client.id, open.task, names))
     }
 
     fn carry_out(&mut self, action: &Action) {
@@ -321,6 +349,10 @@ impl<'a> World<'a> {
                 client.device = Some(*device);
                 let result = &mut client.result;
                 result.bind.get_or_insert(now);
+                if let Some(task) = result.tasks.last_mut() {
+                    task.bind = Some(now);
+                    result.wait.0 += now.0 - task.ask.0;
+                }
                 result.device = Some(device.0);
                 result.classes.push((now, *class));
                 result.grant_bytes = result.grant_bytes.max(grant.0);
@@ -354,7 +386,7 @@ impl<'a> World<'a> {
     }
 
     /// Makes a task known; its actions may come at once.
-    pub(crate) fn open_task(&mut self, index: usize, requirement: Bytes) -> TaskId {
+    pub(crate) fn open_task(&mut self, index: usize, account: Account) -> TaskId {
         let task = TaskId(self.task_next);
         self.task_next += 1;
         self.tasks.insert(task, index);
@@ -368,7 +400,7 @@ impl<'a> World<'a> {
             told_busy: None,
             bound: None,
             all_launched: false,
-            promised: requirement.0,
+            account,
         });
         task
     }

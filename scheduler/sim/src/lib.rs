@@ -4,10 +4,14 @@
 //! the model's (a completion) or a fixed behaviour of the runtime shim that it imitates.
 #![forbid(unsafe_code)]
 
+mod account;
 mod audit;
 mod client;
 mod engine;
+mod expected;
 pub mod job;
+mod lives;
+mod memory;
 mod options;
 pub mod replay;
 mod result;
@@ -16,5 +20,6 @@ pub mod swarm;
 mod tell;
 
 pub use engine::{SimError, run};
+pub use expected::Estimates;
 pub use options::{Kill, SimOptions, Submission};
-pub use result::{DeviceResult, JobResult, Outcome, SimResult, Span};
+pub use result::{DeviceResult, JobResult, Outcome, SimResult, Span, TaskTimes};

@@ -3,6 +3,7 @@
 //! Trap: the ledger's context memory follows the model's unless it is set, so that plain allocations never fail for
 //! want of what contexts took.
 
+use crate::expected::Estimates;
 use eager_core::PolicyName;
 use eager_core::units::Nanos;
 use eager_gpu_model::Card;
@@ -42,6 +43,8 @@ pub struct SimOptions {
     /// Host memory for the jobs' own copies of what they send and fetch, in bytes; a job that does not fit is submitted
     /// when it does, in order. `None`: without end.
     pub host_memory_bytes: Option<u64>,
+    /// How good the estimates are that tasks come with, under policies that use them; `None`: they come without.
+    pub estimates: Option<Estimates>,
     /// Programs that are killed.
     pub kills: Vec<Kill>,
     /// Keep the line-by-line account of every event and action.
@@ -69,6 +72,7 @@ impl SimOptions {
             submission: Submission::AllAtOnce,
             device_memory_bytes: Vec::new(),
             host_memory_bytes: None,
+            estimates: Some(Estimates::EXACT),
             kills: Vec::new(),
             trace: false,
             timeline: false,

@@ -26,6 +26,15 @@ pub enum Outcome {
     Killed,
 }
 
+/// One task of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTimes {
+    pub ask: Nanos,
+    pub bind: Option<Nanos>,
+    /// When it had given all its memory back.
+    pub released: Option<Nanos>,
+}
+
 /// One job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobResult {
@@ -58,6 +67,7 @@ pub struct JobResult {
     /// From submission to the device to completion, summed over its kernels, and what they would have taken alone.
     pub kernels: Nanos,
     pub kernels_alone: Nanos,
+    pub tasks: Vec<TaskTimes>,
     /// Managed memory moved by its operations; evictions they caused are counted here, not with the victim.
     pub moved: Moved,
     /// When its kernels were on the device, and when one stood at a closed gate; for a timeline only.

@@ -3,14 +3,15 @@
 //! Trap: this imitates the shim and must follow it: gate before launch, shrink at free, prefetch within the grant,
 //! busy and idle only while watched.
 
-use crate::client::{Blocked, Buffer, InFlight, Queued, Step, piece};
+use crate::client::{Blocked, InFlight, Queued, Step, piece};
 use crate::engine::{SimError, Timer, World, model_time};
 use crate::job::{JobOp, KernelOp};
+use crate::memory::Readiness;
 use crate::result::{Outcome, Span};
 use eager_core::action::{Class, Gate};
 use eager_core::event::{Event, KernelRequest, TaskRequest};
 use eager_core::units::{Bytes, Nanos};
-use eager_gpu_model::{Advice, AllocKind, Completion, Location, ModelError, Op, OpId, Pattern, Range};
+use eager_gpu_model::{AllocKind, Completion, Location, ModelError, Op, OpId, Pattern, Range};
 
 /// Stream priorities (CUDA: lower is more urgent).
 const PRIORITY_HIGH: i32 = -1;
@@ -44,14 +45,13 @@ impl<'a> World<'a> {
             | Blocked::Context { .. }
             | Blocked::Operation(_)
             | Blocked::Ended => false,
-            Blocked::Binding { since } => {
+            Blocked::Binding => {
                 if client.result.outcome != Outcome::Done {
                     self.end(index)?;
                     return Ok(false);
                 }
                 let bound = client.open.as_ref().is_some_and(|open| open.bound.is_some());
                 if bound {
-                    client.result.wait.0 += now.0 - since.0;
                     client.blocked = Blocked::Not;
                     return self.enter_context(index);
                 }
@@ -83,6 +83,22 @@ impl<'a> World<'a> {
 
     /// Does a step; true when it is finished and the next one follows.
     fn take(&mut self, index: usize, step: Step<'a>) -> Result<bool, SimError> {
+        match self.prepare(index, &step)? {
+            Readiness::Ready => {}
+            Readiness::Wait => return Ok(false),
+            Readiness::Done => {
+                self.bury(index)?;
+                return Ok(true);
+            }
+        }
+        let is_finished = self.carry_on(index, step)?;
+        if is_finished {
+            self.bury(index)?;
+        }
+        Ok(is_finished)
+    }
+
+    fn carry_on(&mut self, index: usize, step: Step<'a>) -> Result<bool, SimError> {
         match step {
             Step::Host(seconds) => {
                 self.clients[index].blocked = Blocked::Host { since: self.now };
@@ -102,18 +118,17 @@ impl<'a> World<'a> {
     fn other(&mut self, index: usize, op: &'a JobOp) -> Result<bool, SimError> {
         match op {
             JobOp::TaskBegin { requirement, blocks, threads_per_block, lazy } => {
-                self.clients[index].blocked = Blocked::Binding { since: self.now };
+                let client = &self.clients[index];
                 let request = TaskRequest {
                     requirement: Bytes(*requirement),
                     blocks: *blocks,
                     threads_per_block: *threads_per_block,
                     lazy: *lazy,
                     managed: false,
-                    function: self.clients[index].job.name.clone(),
-                    estimate: None,
+                    function: client.job.name.clone(),
+                    estimate: client.estimates.get(client.tasks_begun).copied().flatten(),
                 };
-                self.begin(index, request)?;
-                Ok(true)
+                self.task_begins(index, request)
             }
             JobOp::Alloc { buffer, bytes } => self.alloc(index, buffer, *bytes),
             JobOp::CopyToDevice { buffer, bytes, pinned } => self.copy_in(index, buffer, *bytes, *pinned),
@@ -122,7 +137,8 @@ impl<'a> World<'a> {
                     return Ok(true);
                 };
                 let range = Range { offset: 0, bytes: *bytes };
-                self.enqueue(index, Op::CopyToHost { alloc: buffer.alloc, range, pinned: *pinned })?;
+                let pinned = *pinned || self.habits.fast_copies;
+                self.enqueue(index, Op::CopyToHost { alloc: buffer.alloc, range, pinned })?;
                 self.clients[index].blocked = Blocked::Stream;
                 Ok(true)
             }
@@ -151,27 +167,14 @@ impl<'a> World<'a> {
                 self.tell(index, |task| Event::AllLaunched { task }).map(|()| true)
             }
             JobOp::Free { buffer } => self.free(index, buffer),
-            JobOp::TaskEnd => {
-                self.tell(index, |task| Event::TaskEnd { task })?;
-                self.clients[index].close_task(self.now);
-                Ok(true)
-            }
+            JobOp::TaskEnd => self.task_ends(index),
             // Written out before the run.
             JobOp::Host { .. } | JobOp::Kernel(_) | JobOp::Repeat { .. } => Ok(true),
         }
     }
 
-    fn begin(&mut self, index: usize, request: TaskRequest) -> Result<(), SimError> {
-        let task = self.open_task(index, request.requirement);
-        let client = &mut self.clients[index];
-        client.result.ask.get_or_insert(self.now);
-        client.result.requirement_bytes = client.result.requirement_bytes.max(request.requirement.0);
-        let client = client.id;
-        self.step(Event::TaskBegin { task, client, request })
-    }
-
     /// Creates the process's context on its device, once per device; false: it has to wait for it, or it failed.
-    fn enter_context(&mut self, index: usize) -> Result<bool, SimError> {
+    pub(crate) fn enter_context(&mut self, index: usize) -> Result<bool, SimError> {
         let client = &self.clients[index];
         let Some(device) = client.device else { return Ok(true) };
         if let Some(&context) = client.contexts.get(&device) {
@@ -191,99 +194,6 @@ impl<'a> World<'a> {
             }
             Err(error) => self.out_of_memory(index, error),
         }
-    }
-
-    /// Asks for what an allocation needs beyond what the task asked for at its begin; false: it was refused, and the
-    /// program ends.
-    fn make_room(&mut self, index: usize, bytes: u64) -> Result<bool, SimError> {
-        let Some(open) = self.clients[index].open.as_mut() else { return Ok(true) };
-        let beyond = open.take(bytes);
-        if beyond == 0 {
-            return Ok(true);
-        }
-        self.tell(index, |task| Event::TaskExtend { task, bytes: Bytes(beyond) })?;
-        let client = &mut self.clients[index];
-        if client.result.outcome != Outcome::Done {
-            self.end(index)?;
-            return Ok(false);
-        }
-        if let Some(open) = &mut client.open {
-            open.managed |= open.class == Class::Eager;
-        }
-        Ok(true)
-    }
-
-    fn alloc(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
-        if !self.make_room(index, bytes)? {
-            return Ok(false);
-        }
-        let client = &self.clients[index];
-        let (Some(context), Some(open)) = (client.context, &client.open) else { return Ok(true) };
-        let kind = if open.managed { AllocKind::Managed } else { AllocKind::Device };
-        let now = model_time(self.now);
-        let alloc = match self.model.alloc(now, context, bytes, kind) {
-            Ok(alloc) => alloc,
-            Err(error) => return self.out_of_memory(index, error),
-        };
-        if kind == AllocKind::Managed {
-            self.model.advise(now, alloc, Range { offset: 0, bytes }, Advice::PreferredDevice)?;
-        }
-        self.clients[index].buffers.insert(name, Buffer { alloc, bytes, kind, prefetched: 0 });
-        Ok(true)
-    }
-
-    /// Into plain memory a copy; into managed memory a fill on the host side, then a prefetch within the grant.
-    ///
-    /// The program goes on once the fill is done: the prefetch overlaps its host work and the fill of its next buffer,
-    /// but kernels wait for it in the stream. So a single buffer comes in slower than by a plain pageable copy: 8 GB/s
-    /// (host) and then 11 GB/s (prefetch, PCIe 3) are 4.6 GB/s in a row, where the driver's own staging overlaps the two
-    /// and reaches 6 GB/s (UM model §1.8, §4.3). That is what eager policies pay for managed Normal tasks where nothing
-    /// has to wait. A shim that filled in chunks, each prefetched at once, would reach the host's 8 GB/s.
-    fn copy_in(&mut self, index: usize, name: &'a str, bytes: u64, pinned: bool) -> Result<bool, SimError> {
-        let client = &mut self.clients[index];
-        let (Some(buffer), Some(context)) = (client.buffers.get(name).copied(), client.context) else {
-            return Ok(true);
-        };
-        let range = Range { offset: 0, bytes };
-        if buffer.kind == AllocKind::Device {
-            self.enqueue(index, Op::CopyToDevice { alloc: buffer.alloc, range, pinned })?;
-            self.clients[index].blocked = Blocked::Stream;
-            return Ok(true);
-        }
-        // Two visits: the fill first, the prefetch when it is done. `launched` counts them.
-        if client.launched == 0 {
-            if client.launches_pending() > 0 {
-                client.blocked = Blocked::Kernels;
-                return Ok(false);
-            }
-            let op = self.submit(index, context, Op::HostAccess { alloc: buffer.alloc, range })?;
-            let client = &mut self.clients[index];
-            client.launched = 1;
-            client.blocked = Blocked::Operation(op);
-            return Ok(false);
-        }
-        let budget = client.prefetch_budget(name, bytes);
-        if let Some(buffer) = client.buffers.get_mut(name) {
-            buffer.prefetched = buffer.prefetched.max(budget);
-        }
-        if budget > 0 {
-            let range = Range { offset: 0, bytes: budget };
-            self.enqueue(index, Op::Prefetch { alloc: buffer.alloc, range, to: Location::Device })?;
-        }
-        Ok(true)
-    }
-
-    fn free(&mut self, index: usize, name: &str) -> Result<bool, SimError> {
-        let client = &mut self.clients[index];
-        if !client.stream_empty() {
-            client.blocked = Blocked::Stream;
-            return Ok(false);
-        }
-        if let Some(buffer) = client.buffers.remove(name) {
-            self.model.free(model_time(self.now), buffer.alloc)?;
-            self.tell(index, |task| Event::TaskShrink { task, bytes: Bytes(buffer.bytes) })?;
-        }
-        Ok(true)
     }
 
     /// Puts launches into the stream, as many as gate and queue let through.
@@ -314,31 +224,35 @@ impl<'a> World<'a> {
         let op = client.kernel(kernel, now_launches, priority);
         client.launched += now_launches;
         let finished = client.launched == launches;
-        client.stream.push_back(Queued { op, launches: now_launches });
+        client.stream.push_back(Queued::Op { op, launches: now_launches });
         self.start_next(index)?;
         self.tell_activity(index)?;
         Ok(finished)
     }
 
-    fn enqueue(&mut self, index: usize, op: Op) -> Result<(), SimError> {
-        self.clients[index].stream.push_back(Queued { op, launches: 0 });
+    pub(crate) fn enqueue(&mut self, index: usize, op: Op) -> Result<(), SimError> {
+        self.clients[index].stream.push_back(Queued::Op { op, launches: 0 });
         self.start_next(index)
     }
 
-    fn start_next(&mut self, index: usize) -> Result<(), SimError> {
-        let client = &mut self.clients[index];
-        if client.in_flight.is_some() {
-            return Ok(());
+    pub(crate) fn start_next(&mut self, index: usize) -> Result<(), SimError> {
+        loop {
+            let client = &mut self.clients[index];
+            let Some(context) = client.context.filter(|_| client.in_flight.is_none()) else { return Ok(()) };
+            match client.stream.pop_front() {
+                None => return Ok(()),
+                Some(Queued::Release(buffer)) => self.release(index, buffer)?,
+                Some(Queued::Unstage(bytes)) => self.unstage(index, bytes)?,
+                Some(Queued::Op { op, launches }) => {
+                    let op = self.submit(index, context, op)?;
+                    self.clients[index].in_flight = Some(InFlight { op, launches, since: self.now });
+                    return Ok(());
+                }
+            }
         }
-        let (Some(context), Some(queued)) = (client.context, client.stream.pop_front()) else {
-            return Ok(());
-        };
-        let op = self.submit(index, context, queued.op)?;
-        self.clients[index].in_flight = Some(InFlight { op, launches: queued.launches, since: self.now });
-        Ok(())
     }
 
-    fn submit(
+    pub(crate) fn submit(
         &mut self,
         index: usize,
         context: eager_gpu_model::ContextId,
@@ -412,7 +326,7 @@ impl<'a> World<'a> {
     }
 
     /// An event of the client's open task, if it has one.
-    fn tell(
+    pub(crate) fn tell(
         &mut self,
         index: usize,
         event: impl FnOnce(eager_core::units::TaskId) -> Event,
@@ -423,7 +337,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn out_of_memory(&mut self, index: usize, error: ModelError) -> Result<bool, SimError> {
+    pub(crate) fn out_of_memory(&mut self, index: usize, error: ModelError) -> Result<bool, SimError> {
         let ModelError::OutOfMemory { .. } = error else { return Err(error.into()) };
         self.clients[index].result.outcome = Outcome::OutOfMemory { why: error.to_string() };
         self.end(index)?;
@@ -431,7 +345,7 @@ impl<'a> World<'a> {
     }
 
     /// The process is over: its context goes, and the scheduler learns of it.
-    fn end(&mut self, index: usize) -> Result<(), SimError> {
+    pub(crate) fn end(&mut self, index: usize) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         if !client.stream_empty() && client.result.outcome == Outcome::Done {
             client.blocked = Blocked::Stream;
@@ -440,7 +354,9 @@ impl<'a> World<'a> {
         client.blocked = Blocked::Ended;
         client.result.end = self.now;
         client.close_task(self.now);
-        let id = client.id;
+        let (id, staged) = (client.id, std::mem::take(&mut client.staged));
+        self.host_memory_free += staged;
+        let client = &mut self.clients[index];
         for context in std::mem::take(&mut client.contexts).into_values() {
             self.model.context_destroy(model_time(self.now), context)?;
         }

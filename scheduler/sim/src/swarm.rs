@@ -5,7 +5,7 @@
 //! how something is drawn changes what every seed means.
 
 use crate::job::{BufferAccess, Job, JobOp, KernelOp, Part, SizeLabel};
-use crate::{Kill, Outcome, SimError, SimOptions, SimResult, Submission, replay};
+use crate::{Estimates, Kill, Outcome, SimError, SimOptions, SimResult, Submission, replay};
 use eager_core::PolicyName;
 use eager_core::event::AccessClass;
 use eager_core::options::QueueOrder;
@@ -96,15 +96,41 @@ fn any_options(rng: &mut ChaCha8Rng, mut options: SimOptions, jobs: usize) -> Si
     scheduler.tasks_per_device = rng.random_range(1..5);
     scheduler.quantum_ns = moment(rng, 10.0).max(Nanos(1_000_000));
     scheduler.quantum_idle_ns = moment(rng, 2.0).max(Nanos(1_000_000));
-    let orders =
-        [None, None, Some(QueueOrder::Fifo), Some(QueueOrder::Backfill), Some(QueueOrder::LargestFirst)];
+    let orders = [
+        None,
+        None,
+        Some(QueueOrder::Fifo),
+        Some(QueueOrder::Backfill),
+        Some(QueueOrder::LargestFirst),
+        Some(QueueOrder::LongestRemaining),
+    ];
     scheduler.queue = orders.choose(rng).copied().flatten();
+    any_habits(rng, scheduler);
+    options.estimates = *[None, Some(Estimates::EXACT), Some(Estimates { spread: 5.0, seed: rng.random() })]
+        .choose(rng)
+        .unwrap_or(&None);
+    let scheduler = &mut options.scheduler;
     if rng.random_bool(0.3) {
         scheduler.hold_ns_max = Some(moment(rng, 5.0).max(Nanos(1_000_000)));
     }
     options.journal = true;
     options.audit = true;
     options
+}
+
+/// Half of the policies as they are, the others with parts switched on or off one by one.
+fn any_habits(rng: &mut ChaCha8Rng, scheduler: &mut eager_core::Options) {
+    let as_it_is = rng.random_bool(0.5);
+    let mut switch =
+        || if as_it_is { None } else { *[None, Some(true), Some(false)].choose(rng).unwrap_or(&None) };
+    scheduler.release_dead = switch();
+    scheduler.late_reservation = switch();
+    scheduler.early_copies = switch();
+    scheduler.live_requirement = switch();
+    scheduler.fast_copies = switch();
+    scheduler.reserve_head = switch();
+    scheduler.overtake_ns = switch().map(|long| Nanos::from_secs(if long { 20 } else { 1 }));
+    scheduler.eager_promotion_within_ns = Nanos::from_secs(rng.random_range(0..20));
 }
 
 fn moment(rng: &mut ChaCha8Rng, most_s: f64) -> Nanos {

@@ -107,6 +107,11 @@ impl Traits {
         self.eager && !self.last_resort
     }
 
+    /// Decisions depend on what tasks are expected to take.
+    pub fn uses_estimates(&self) -> bool {
+        self.queue == QueueOrder::LongestRemaining || self.reserve_head || (self.eager && self.last_resort)
+    }
+
     /// The policy's traits with what the options set in their place.
     pub fn under(self, options: &Options) -> Traits {
         let never = self.last_resort && options.eager_promotion_within_ns == Nanos(0);

@@ -1,0 +1,78 @@
+//! What tasks are expected to take: each job alone on the machine's first device, times a factor for being wrong.
+//!
+//! Trap: a job alone is the truth only of what it does itself. What it waits for others is not in it, and no earlier run
+//! would know that either.
+
+use crate::engine::{self, SimError};
+use crate::job::Job;
+use crate::options::{SimOptions, Submission};
+use eager_core::event::Estimate;
+use eager_core::units::Nanos;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+/// How good estimates are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimates {
+    /// Each number is the true one times or divided by a factor of up to this, log-uniform; 1: exact.
+    pub spread: f64,
+    pub seed: u64,
+}
+
+impl Estimates {
+    pub const EXACT: Estimates = Estimates { spread: 1.0, seed: 0 };
+}
+
+/// Of one job's tasks, in order.
+pub(crate) type OfTasks = Vec<Option<Estimate>>;
+
+/// By job; nothing where the policy does not ask or the job does not run alone.
+pub(crate) fn of_jobs(jobs: &[Job], options: &SimOptions) -> Result<Vec<OfTasks>, SimError> {
+    let traits = options.policy.traits().under(&options.scheduler);
+    let Some(quality) = options.estimates.filter(|_| traits.uses_estimates()) else {
+        return Ok(vec![Vec::new(); jobs.len()]);
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(quality.seed);
+    let mut factor = || quality.spread.powf(rng.random_range(-1.0..=1.0));
+    let mut known: BTreeMap<&str, Vec<(&Job, OfTasks)>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for job in jobs {
+        let same_name = known.entry(&job.name).or_default();
+        let truth = match same_name.iter().find(|(other, _)| *other == job) {
+            Some((_, truth)) => truth.clone(),
+            None => {
+                let truth = alone(job, options)?;
+                same_name.push((job, truth.clone()));
+                truth
+            }
+        };
+        let mut blurred = |truth: Estimate| {
+            let mut blur = |time: Nanos| Nanos((time.0 as f64 * factor()) as u64);
+            Estimate { remaining: blur(truth.remaining), hold: blur(truth.hold) }
+        };
+        all.push(truth.into_iter().map(|task| task.map(&mut blurred)).collect());
+    }
+    Ok(all)
+}
+
+fn alone(job: &Job, options: &SimOptions) -> Result<OfTasks, SimError> {
+    let alone = SimOptions {
+        cards: options.cards.iter().take(1).cloned().collect(),
+        submission: Submission::AllAtOnce,
+        kills: Vec::new(),
+        trace: false,
+        journal: false,
+        audit: false,
+        timeline: false,
+        estimates: None,
+        ..options.clone()
+    };
+    let result = engine::run(std::slice::from_ref(job), &alone)?;
+    let Some(job) = result.jobs.first() else { return Ok(Vec::new()) };
+    let estimate = |task: &crate::result::TaskTimes| {
+        let hold = task.released?.saturating_sub(task.bind?);
+        Some(Estimate { remaining: job.end.saturating_sub(task.ask), hold })
+    };
+    Ok(job.tasks.iter().map(estimate).collect())
+}
