@@ -49,6 +49,8 @@ constexpr uint32_t REUSES = 1;
 // One begun site that has not ended.
 struct Frame {
   uint64_t id, site, requirement, promised, live, live_max;
+  // Memory that was allocated since the begin, whoever promised it.
+  uint64_t made, made_max;
   bool covered, all_launched;
   const TaskRow *row;
 };
@@ -57,6 +59,8 @@ struct Buffer {
   uint64_t bytes;
   // The frame that promised it; 0: none did.
   uint64_t frame;
+  // Frames up to this one had begun.
+  uint64_t frames_begun;
 };
 
 // Made at its first use: modules register before the constructors of this file run.
@@ -116,7 +120,7 @@ void eager_task_begin(uint64_t site, uint64_t bytes, uint64_t, uint32_t) {
   bool covered = is_covered(site);
   const TaskRow *row = rows().count(site) ? rows()[site] : nullptr;
   if (!row) complain("a begin of a site that the module does not list", site);
-  frames.push_back({++frames_begun, site, bytes, covered ? 0 : bytes, 0, 0, covered, false, row});
+  frames.push_back({++frames_begun, site, bytes, covered ? 0 : bytes, 0, 0, 0, 0, covered, false, row});
 }
 
 void eager_all_launched(uint64_t site) {
@@ -136,8 +140,8 @@ void eager_task_end(uint64_t site) {
       if (!frame.all_launched) complain("an end before all-launched", site);
       // What a covered site uses counts for the one around it.
       if (!frame.covered)
-        printf("task %016llx %llu %llu\n", (unsigned long long)site, (unsigned long long)frame.requirement,
-               (unsigned long long)frame.live_max);
+        printf("task %016llx %llu %llu %llu\n", (unsigned long long)site, (unsigned long long)frame.requirement,
+               (unsigned long long)frame.live_max, (unsigned long long)frame.made_max);
       frames.erase(frames.begin() + i);
       return;
     }
@@ -158,7 +162,11 @@ int eager_cudaMalloc(void **pointer, size_t bytes) {
     owner = frame.id;
   }
   if (!owner && strict) complain(frames.empty() ? "an allocation outside of any task" : "an allocation beyond what was promised", bytes);
-  buffers[address] = {bytes, owner};
+  for (Frame &frame : frames) {
+    frame.made += bytes;
+    if (frame.made > frame.made_max) frame.made_max = frame.made;
+  }
+  buffers[address] = {bytes, owner, frames_begun};
   *pointer = address;
   return 0;
 }
@@ -172,6 +180,8 @@ int eager_cudaFree(void *pointer) {
     frame->live -= found->second.bytes;
     if (frame->row && frame->row->flags & REUSES) frame->promised += found->second.bytes;
   }
+  for (Frame &frame : frames)
+    if (frame.id <= found->second.frames_begun) frame.made -= found->second.bytes;
   buffers.erase(found);
   return 0;
 }
