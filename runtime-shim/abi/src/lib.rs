@@ -52,6 +52,8 @@ pub const RUNTIME_CALLS: &[&str] = &[
     "cudaFuncSetAttribute",
     "cudaFuncSetCacheConfig",
     "cudaGetDeviceCount",
+    "cudaGetDriverEntryPoint",
+    "cudaGetDriverEntryPointByVersion",
     "cudaGetLastError",
     "cudaGraphLaunch",
     "cudaLaunchCooperativeKernel",

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 pub enum Origin {
     /// `cudaMalloc`, kept as it is.
     Plain,
+    /// `cudaMalloc`: device memory mapped to addresses of the shim's, `reserved` bytes of them, so that it can be given
+    /// back before the addresses.
+    Mapped { reserved: u64 },
     /// `cudaMalloc`, made managed by the shim.
     Rewritten,
     /// `cudaMallocManaged` of the program: its copies and hints are the program's own business.
@@ -108,6 +111,12 @@ impl Ledger {
             .map(|allocation| allocation.span.start)
             .collect();
         bases.into_iter().filter_map(|base| self.get(base)).collect()
+    }
+
+    /// Allocations whose memory the shim mapped itself: address and origin.
+    pub fn mapped(&self) -> Vec<(u64, Origin)> {
+        let all = self.allocations.values().map(|allocation| (allocation.span.start, allocation.origin));
+        all.filter(|(_, origin)| matches!(origin, Origin::Mapped { .. })).collect()
     }
 
     pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = &Allocation> + '_ {

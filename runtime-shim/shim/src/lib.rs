@@ -8,6 +8,7 @@
 pub mod account;
 pub mod buffers;
 pub mod config;
+mod driver;
 pub mod exports;
 mod hooks;
 pub mod ledger;

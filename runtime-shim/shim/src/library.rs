@@ -282,7 +282,7 @@ pub fn runtime_is_13() -> bool {
 
 /// # Safety
 /// `F` is a function pointer type with the signature of the runtime function `name`.
-unsafe fn function<F: std::marker::Copy>(name: &str) -> Option<F> {
+pub unsafe fn function<F: std::marker::Copy>(name: &str) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "a function pointer") };
     let address = find(name)?.as_ptr();
     // SAFETY: not null, of a pointer's size, and by the caller's promise a function of this type.

@@ -2,6 +2,7 @@
 //!
 //! Trap: a call of the shim's own must leave no error behind that the program could read: see `quietly`.
 
+use crate::driver::{Driver, driver};
 use crate::library::{Table, missing_call, table};
 use crate::runtime::{
     Copy, CudaError, CudaResult, DeviceIndex, How, Launch, Order, Pitched, Priority, Rows, Runtime, Setting,
@@ -77,6 +78,11 @@ fn stream_handle(stream: StreamId) -> cudaStream_t {
     ptr::with_exposed_provenance_mut(stream.0)
 }
 
+/// Only asked for after [`Runtime::map_granularity`] found it.
+fn mapping() -> CudaResult<&'static Driver> {
+    driver().ok_or(CudaError::INITIALIZATION)
+}
+
 /// Device and managed addresses come from the runtime as numbers (through the program), so their provenance is exposed.
 fn address(value: u64) -> *mut c_void {
     ptr::with_exposed_provenance_mut(value as usize)
@@ -137,6 +143,29 @@ impl Runtime for RealRuntime {
 
     fn free(&self, base: u64) -> CudaResult<()> {
         call!(self.cudaFree(address(base)))
+    }
+
+    fn map_granularity(&self, device: DeviceIndex) -> Option<u64> {
+        driver()?.granularity(device)
+    }
+
+    fn reserve(&self, bytes: u64) -> CudaResult<Span> {
+        mapping()?.reserve(bytes)
+    }
+
+    fn unreserve(&self, reserved: Span) -> CudaResult<()> {
+        mapping()?.unreserve(reserved)
+    }
+
+    fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>> {
+        match mapping()?.back(reserved, device) {
+            Err(CudaError::MEMORY_ALLOCATION) => Ok(None),
+            backed => backed.map(Some),
+        }
+    }
+
+    fn unback(&self, reserved: Span) -> CudaResult<()> {
+        mapping()?.unback(reserved)
     }
 
     fn free_async(&self, base: u64, stream: StreamId) -> CudaResult<()> {

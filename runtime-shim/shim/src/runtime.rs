@@ -269,6 +269,16 @@ pub trait Runtime {
     /// `cudaMallocAsync`, or from this pool (`cudaMallocFromPoolAsync`); `Ok(None)` as for [`Runtime::malloc`].
     fn malloc_async(&self, bytes: u64, stream: StreamId, pool: Option<usize>) -> CudaResult<Option<u64>>;
     fn free(&self, address: u64) -> CudaResult<()>;
+    /// Multiples in which the device maps memory to reserved addresses; `None`: it does not.
+    fn map_granularity(&self, device: DeviceIndex) -> Option<u64>;
+    /// Addresses for `bytes` (such a multiple) that lead to nothing yet (`cuMemAddressReserve`).
+    fn reserve(&self, bytes: u64) -> CudaResult<Span>;
+    fn unreserve(&self, reserved: Span) -> CudaResult<()>;
+    /// Puts memory of the device behind reserved addresses (`cuMemCreate`, `cuMemMap`); `Ok(None)` as for
+    /// [`Runtime::malloc`].
+    fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>>;
+    /// Takes the memory away with what is in it (`cuMemUnmap`). Waits for nothing: no kernel may use it any more.
+    fn unback(&self, reserved: Span) -> CudaResult<()>;
     fn free_async(&self, address: u64, stream: StreamId) -> CudaResult<()>;
     /// `cudaMemAdvise(SetPreferredLocation)`.
     fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()>;

@@ -5,7 +5,7 @@
 //! *sent* under it (sending waits only while the ring is full), because their order matters.
 
 use crate::account::{Announced, FrameId};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Origin};
 use crate::runtime::{DeviceIndex, Setting, StreamFlags, StreamId};
 use crate::task::{Kind, Phase, Task, TaskKey};
 use eager_proto::TASK_SLOTS;
@@ -81,6 +81,7 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfreed {
     pub address: u64,
+    pub origin: Origin,
     pub device: DeviceIndex,
     pub streams: Vec<StreamId>,
 }

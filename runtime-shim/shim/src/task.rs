@@ -10,7 +10,7 @@ use crate::profile::Access;
 use crate::runtime::{DeviceIndex, StreamId};
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
-    FLAG_MANAGED, FLAG_WATCH, TaskCell,
+    FLAG_MANAGED, FLAG_RELEASES, FLAG_WATCH, TaskCell,
 };
 use eager_proto::request::Slot;
 use std::collections::BTreeMap;
@@ -68,6 +68,11 @@ impl Terms {
 
     pub fn managed(&self) -> bool {
         self.flags & FLAG_MANAGED != 0
+    }
+
+    /// Is dead memory to be given back?
+    pub fn releases(&self) -> bool {
+        self.flags & FLAG_RELEASES != 0
     }
 
     pub fn watched(&self) -> bool {

@@ -160,6 +160,7 @@ impl TaskSlot {
             | flag(traits.priorities && class != Class::Eager, reply::FLAG_HIGH_PRIORITY)
             | flag(gate != Gate::Ungated, reply::FLAG_GATED)
             | flag(self.extend_refused.is_some(), reply::FLAG_EXTEND_REFUSED)
+            | flag(traits.habits.release_dead, reply::FLAG_RELEASES)
     }
 
     fn gate_word(&mut self, gate: Gate) -> u64 {

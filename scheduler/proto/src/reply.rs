@@ -87,6 +87,9 @@ pub const FLAG_GATED: u32 = 8;
 /// The last [`crate::request::RequestBody::TaskExtend`] answered was refused: the task keeps the device and the grant
 /// it had (the state stays [`STATE_BOUND`]); `reason` says why.
 pub const FLAG_EXTEND_REFUSED: u32 = 16;
+/// Memory that the device is done with is to be given back at once, and told as
+/// [`crate::request::RequestBody::TaskShrink`].
+pub const FLAG_RELEASES: u32 = 32;
 
 /// The gate word: bit 63 go, bits 62–48 epoch, bits 47–0 the largest footprint allowed, in KiB.
 pub mod gate {

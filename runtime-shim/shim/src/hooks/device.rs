@@ -125,6 +125,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let result = if devices.is_empty() {
             self.runtime.device_reset()
         } else {
+            // The runtime resets only what it made itself.
+            let mapped = self.state.lock().ledger.mapped();
+            let emptied = self.on_each(thread, &devices, |runtime| runtime.device_synchronize());
+            for (address, origin) in mapped.into_iter().filter(|_| emptied.is_ok()) {
+                let _ = self.free_memory(address, origin);
+            }
             self.on_each(thread, &devices, |runtime| runtime.device_reset())
         };
         if result.is_ok() {

@@ -12,6 +12,9 @@ use crate::voice::size_text;
 use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_proto::request::RequestBody;
 
+/// Mapped memory comes in whole multiples of the device's granularity; where that would waste more than this share of
+/// an allocation, it is not mapped, since no ledger counts the waste.
+const MAP_WASTE_SHARE: u64 = 50;
 /// `cudaMemAttachGlobal`: what `cudaMallocManaged` takes by default.
 const ATTACH_GLOBAL: u32 = 1;
 
@@ -32,7 +35,17 @@ pub(crate) enum Place {
     Bound {
         device: DeviceIndex,
         managed: bool,
+        /// Mapped where that is possible, so that it can be given back before it is freed.
+        mapped: bool,
     },
+}
+
+impl Place {
+    /// Of an allocation by a static site (`frame`) of a task with these terms, or by none.
+    fn by(terms: &Terms, frame: Option<FrameId>) -> Place {
+        let (managed, mapped) = (terms.managed(), terms.releases() && frame.is_some());
+        Place::Bound { device: terms.device, managed, mapped: mapped && !managed }
+    }
 }
 
 /// What an allocation gives: an address, and for pitched memory how far its rows are apart.
@@ -56,7 +69,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaMalloc`: of an unbound lazy task or of a task that the daemon wants managed, managed memory that prefers
     /// the device; else plain device memory.
     pub fn malloc(&self, thread: &mut Thread, bytes: u64) -> Outcome<u64> {
-        self.allocate(thread, bytes, |runtime| runtime.malloc(bytes), |start| start)
+        self.allocate(thread, bytes, true, |runtime| runtime.malloc(bytes), |start| start)
     }
 
     /// `cudaMallocPitch`, and `cudaMalloc3D` with `height` rows in all. Counted as rows at multiples of
@@ -67,7 +80,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::PassThrough(Why::AsItIs);
         };
         let managed = |start| Pitched { start, pitch: width.next_multiple_of(PITCH_ALIGNMENT) };
-        self.allocate(thread, bytes, |runtime| runtime.malloc_pitch(width, height), managed)
+        self.allocate(thread, bytes, true, |runtime| runtime.malloc_pitch(width, height), managed)
     }
 
     /// `cudaMallocAsync`, `cudaMallocFromPoolAsync` (`pool`). Managed memory can be used by every stream from now on,
@@ -79,14 +92,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         stream: StreamId,
         pool: Option<usize>,
     ) -> Outcome<u64> {
-        self.allocate(thread, bytes, |runtime| runtime.malloc_async(bytes, stream, pool), |start| start)
+        let plain = |runtime: &R| runtime.malloc_async(bytes, stream, pool);
+        self.allocate(thread, bytes, false, plain, |start| start)
     }
 
-    /// Counts `bytes`, and makes them by `plain` or as managed memory.
+    /// Counts `bytes`, and makes them by `plain`, as managed memory, or (`may_map`) as mapped memory; `managed` gives the
+    /// latter two their form.
     fn allocate<M: Made>(
         &self,
         thread: &mut Thread,
         bytes: u64,
+        may_map: bool,
         plain: impl FnOnce(&R) -> CudaResult<Option<M>>,
         managed: impl FnOnce(u64) -> M,
     ) -> Outcome<M> {
@@ -105,10 +121,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Place::Unbound => {
                 (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed), Origin::Rewritten)
             }
-            Place::Bound { device, managed: rewrite } => {
+            Place::Bound { device, managed: rewrite, mapped } => {
                 // What a graph records stays as it is.
-                let plain = (!rewrite || !self.state.lock().captures.is_empty()).then_some(plain);
-                self.malloc_on(thread, bytes, device, plain, managed)
+                let captured = !self.state.lock().captures.is_empty();
+                let wanted = mapped && may_map && !captured;
+                match wanted.then(|| self.map_new(thread, bytes, device)).flatten() {
+                    Some((start, origin)) => (Ok(managed(start)), origin),
+                    None => {
+                        let plain = (!rewrite || captured).then_some(plain);
+                        self.malloc_on(thread, bytes, device, plain, managed)
+                    }
+                }
             }
         };
         self.settle_room(room, made, bytes, origin).into()
@@ -138,7 +161,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaFree`.
     pub fn free(&self, thread: &mut Thread, address: u64) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
-            return bypass;
+            return self.free_unscheduled(address).unwrap_or(bypass);
         }
         self.attend(thread);
         if address == 0 {
@@ -155,12 +178,35 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(allocation) = self.lock_settled(owner).ledger.remove(address) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
-        if let Err(error) = self.runtime.free(address) {
+        if let Err(error) = self.free_memory(address, allocation.origin) {
             self.state.lock().ledger.restore(allocation);
             return Outcome::Fail(error);
         }
         self.uncount(Held { owner: allocation.owner, frame: allocation.frame, bytes: allocation.span.bytes });
         Outcome::Handled(())
+    }
+
+    /// Without the daemon the runtime frees what it allocated, but knows nothing of what was mapped.
+    pub(crate) fn free_unscheduled(&self, address: u64) -> Option<Outcome<()>> {
+        let is_mapped = |origin| matches!(origin, Origin::Mapped { .. });
+        let origin = {
+            let mut state = self.state.lock();
+            let origin =
+                state.ledger.get(address).map(|allocation| allocation.origin).filter(|o| is_mapped(*o))?;
+            state.ledger.remove(address);
+            origin
+        };
+        // As `cudaFree` does.
+        let waited = self.runtime.device_synchronize();
+        Some(waited.and_then(|()| self.free_memory(address, origin)).into())
+    }
+
+    /// Gives back an allocation's memory and addresses; nothing uses it any more.
+    pub(crate) fn free_memory(&self, address: u64, origin: Origin) -> CudaResult<()> {
+        let Origin::Mapped { reserved } = origin else { return self.runtime.free(address) };
+        let reserved = Span { start: address, bytes: reserved };
+        self.runtime.unback(reserved)?;
+        self.runtime.unreserve(reserved)
     }
 
     /// Tells the daemon of freed memory.
@@ -205,7 +251,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // A refused site's: what can never fit must fail here, not at the first launch.
             self.bind_with(thread, state, key, frame, bytes)?;
             let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
-            let place = Place::Bound { device: terms.device, managed: terms.managed() };
+            let place = Place::by(&terms, Some(frame));
             return Ok(Room { key, frame: Some(frame), beyond: bytes, place });
         }
         let beyond = task.account.take(frame, bytes);
@@ -214,7 +260,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if phase != Phase::Bound {
             return Ok(Room { key, frame, beyond, place: Place::Unbound });
         }
-        let place = Place::Bound { device: terms.device, managed: terms.managed() };
+        let place = Place::by(&terms, frame);
         match self.extend(thread, key, beyond) {
             Ok(()) => Ok(Room { key, frame, beyond, place }),
             Err(stop) => {
@@ -258,6 +304,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let size = size_text(bytes);
         self.voice
             .say(&format!("an allocation of {size} is refused: {reason}. It returns an out-of-memory error"));
+    }
+
+    /// Device memory behind addresses of our own; `None`: not this device, not this size, or no room.
+    fn map_new(&self, thread: &mut Thread, bytes: u64, device: DeviceIndex) -> Option<(u64, Origin)> {
+        self.enter(thread, device).ok()?;
+        let rounded = bytes.checked_next_multiple_of(self.runtime.map_granularity(device)?)?;
+        if rounded - bytes > bytes / MAP_WASTE_SHARE {
+            return None;
+        }
+        let reserved = self.runtime.reserve(rounded).ok()?;
+        if let Ok(Some(())) = self.runtime.back(reserved, device) {
+            return Some((reserved.start, Origin::Mapped { reserved: rounded }));
+        }
+        let _ = self.runtime.unreserve(reserved);
+        None
     }
 
     fn malloc_on<M: Made>(

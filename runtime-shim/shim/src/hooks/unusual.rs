@@ -6,7 +6,7 @@
 //! is *uncounted* at once: managed memory gives way, and a loop of allocations and frees in one stream would otherwise
 //! look as if it needed all of them together.
 
-use crate::ledger::{Held, Origin};
+use crate::ledger::{Allocation, Held, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -30,7 +30,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaFreeAsync`. Plain memory goes back to its pool as CUDA orders it; a pool's cache is not counted.
     pub fn free_async(&self, thread: &mut Thread, address: u64, stream: StreamId) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
-            return bypass;
+            return self.free_unscheduled(address).unwrap_or(bypass);
         }
         self.attend(thread);
         if self.is_captured(stream) {
@@ -42,7 +42,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let freed = match allocation.origin {
             Origin::Plain => self.runtime.free_async(address, stream),
-            Origin::Rewritten | Origin::Program => self.free_later(thread, address, allocation.owner, stream),
+            Origin::Mapped { .. } | Origin::Rewritten | Origin::Program => {
+                self.free_later(thread, &allocation, stream)
+            }
         };
         if let Err(error) = freed {
             self.state.lock().ledger.restore(allocation);
@@ -52,20 +54,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::Handled(())
     }
 
-    fn free_later(
-        &self,
-        thread: &mut Thread,
-        address: u64,
-        owner: crate::task::TaskKey,
-        stream: StreamId,
-    ) -> CudaResult<()> {
+    fn free_later(&self, thread: &mut Thread, allocation: &Allocation, stream: StreamId) -> CudaResult<()> {
+        let (address, origin) = (allocation.span.start, allocation.origin);
         let unfreed = {
             let state = self.state.lock();
-            let bound = state.task(owner).filter(|task| task.phase == Phase::Bound);
+            let bound = state.task(allocation.owner).filter(|task| task.phase == Phase::Bound);
             bound.map(|task| {
                 let own = task.stream.map(|own| own.id).filter(|_| stream.is_legacy());
                 let streams = [stream].into_iter().chain(own).collect();
-                Unfreed { address, device: task.terms.device, streams }
+                Unfreed { address, origin, device: task.terms.device, streams }
             })
         };
         match unfreed {
@@ -75,7 +72,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(())
             }
             // No device has ever touched it.
-            None => self.runtime.free(address),
+            None => self.free_memory(address, origin),
         }
     }
 
@@ -85,7 +82,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         for unfreed in waiting {
             let idle = |stream: &StreamId| self.runtime.stream_query(*stream) != Ok(false);
             let free = self.enter(thread, unfreed.device).is_ok() && unfreed.streams.iter().all(idle);
-            if !free || self.runtime.free(unfreed.address).is_err() {
+            if !free || self.free_memory(unfreed.address, unfreed.origin).is_err() {
                 self.state.lock().unfreed.push(unfreed);
             }
         }

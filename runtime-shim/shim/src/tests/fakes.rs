@@ -7,8 +7,8 @@ use crate::runtime::{
 use crate::scheduler::{Scheduler, Unsent, Wake};
 use eager_proto::TASK_SLOTS;
 use eager_proto::reply::{
-    CLASS_EAGER, CLASS_NORMAL, FLAG_EXTEND_REFUSED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, STATE_BOUND,
-    STATE_REFUSED, STATE_WAITING, TaskCell, gate,
+    CLASS_EAGER, CLASS_NORMAL, FLAG_EXTEND_REFUSED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_RELEASES,
+    STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell, gate,
 };
 use eager_proto::request::{RequestBody, Slot};
 use parking_lot::Mutex;
@@ -29,6 +29,7 @@ struct CudaState {
     full: bool,
     joined_capture: Option<StreamId>,
     hidden: u64,
+    granularity: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +57,11 @@ impl FakeCuda {
     /// What libraries hold on the device, past the shim.
     pub fn set_hidden(&self, bytes: u64) {
         self.0.lock().hidden = bytes;
+    }
+
+    /// The device maps memory, in such pieces.
+    pub fn map_by(&self, granularity: u64) {
+        self.0.lock().granularity = Some(granularity);
     }
 
     /// A stream that takes part in a capture without having begun it.
@@ -151,6 +157,41 @@ impl Runtime for Arc<FakeCuda> {
         let bytes = state.live.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
         let device = state.device;
         state.log.push(format!("free {bytes} on {device}"));
+        Ok(())
+    }
+
+    fn map_granularity(&self, _device: DeviceIndex) -> Option<u64> {
+        self.0.lock().granularity
+    }
+
+    fn reserve(&self, bytes: u64) -> CudaResult<Span> {
+        let mut state = self.0.lock();
+        state.next_address += 0x1_0000_0000;
+        let start = state.next_address;
+        state.log.push(format!("reserve {bytes}"));
+        Ok(Span { start, bytes })
+    }
+
+    fn unreserve(&self, reserved: Span) -> CudaResult<()> {
+        if self.0.lock().live.contains_key(&reserved.start) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        self.note(format!("unreserve {}", reserved.bytes));
+        Ok(())
+    }
+
+    fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>> {
+        if self.0.lock().full {
+            return Ok(None);
+        }
+        self.0.lock().live.insert(reserved.start, reserved.bytes);
+        self.note(format!("back {} on {}", reserved.bytes, device.0));
+        Ok(Some(()))
+    }
+
+    fn unback(&self, reserved: Span) -> CudaResult<()> {
+        self.0.lock().live.remove(&reserved.start).ok_or(CudaError::INVALID_VALUE)?;
+        self.note(format!("unback {}", reserved.bytes));
         Ok(())
     }
 
@@ -253,6 +294,8 @@ impl Runtime for Arc<FakeCuda> {
 #[derive(Debug, Clone, Copy)]
 pub enum Decision {
     Normal,
+    /// Bound normally by a daemon that wants dead memory back.
+    Releasing,
     /// Bound with this grant, managed.
     Eager(u64),
     Refuse,
@@ -428,6 +471,10 @@ fn decide(cell: &mut TaskCell, decision: Decision, requirement: u64, device: u32
     match decision {
         Decision::Normal => {
             (cell.class, cell.flags, cell.grant) = (CLASS_NORMAL, FLAG_HIGH_PRIORITY, requirement)
+        }
+        Decision::Releasing => {
+            let flags = FLAG_HIGH_PRIORITY | FLAG_RELEASES;
+            (cell.class, cell.flags, cell.grant) = (CLASS_NORMAL, flags, requirement)
         }
         Decision::Eager(grant) => (cell.class, cell.flags, cell.grant) = (CLASS_EAGER, FLAG_MANAGED, grant),
         Decision::Refuse => (cell.state, cell.reason, cell.requirement) = (STATE_REFUSED, 9, 0),

@@ -4,6 +4,7 @@ mod accounting;
 mod calls;
 mod fakes;
 mod launches;
+mod mapping;
 mod memory;
 mod nesting;
 mod standing;
