@@ -248,6 +248,19 @@ fn dependencies_name_headers_of_the_device_half() {
 }
 
 #[test]
+fn preprocessing_leaves_the_report_of_a_compile_alone() {
+    if !has_toolchain("report") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    source_with_device_header(folder.path(), 1);
+    let report = folder.path().join("report.json");
+    std::fs::write(&report, "of the compile").unwrap();
+    compile(folder.path(), "-E a.cu -o a.cui --eager-report=report.json");
+    assert_eq!(std::fs::read_to_string(&report).unwrap(), "of the compile");
+}
+
+#[test]
 fn compiler_cache_sees_a_change_of_the_device_half() {
     if !has_toolchain("ccache") || !has_command("ccache", "ccache") {
         return;

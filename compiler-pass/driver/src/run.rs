@@ -184,7 +184,9 @@ fn run_job(job: &Job, toolchain: &Toolchain) -> anyhow::Result<u8> {
         .context("cannot make a scratch folder (TMPDIR names where)")?;
     let plan = plan::plan(job, toolchain, scratch.path());
     let code = carry_out(&plan, &job.settings)?;
-    if let Some(path) = job.settings.report.as_ref().filter(|_| code == 0) {
+    // A compiler cache preprocesses with the same words: that must not empty the report of the compile.
+    let has_report = code == 0 && !matches!(job.mode, Mode::FrontEnd(_));
+    if let Some(path) = job.settings.report.as_ref().filter(|_| has_report) {
         std::fs::write(path, report::merged(&report::read(&plan.reports)))
             .with_context(|| format!("cannot write the report {}", path.display()))?;
     }

@@ -39,9 +39,10 @@ impl Language {
         LANGUAGES.iter().find(|(language, ..)| *language == self).map_or("none", |(_, name, _)| name)
     }
 
-    /// The language of clang's `-x name`.
+    /// The language of clang's `-x name`. clang also takes nvcc's word for CUDA, which sccache writes.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
+        let name = if name == "cu" { "cuda" } else { name };
         LANGUAGES.iter().find(|(_, known, _)| *known == name).map(|(language, ..)| *language)
     }
 

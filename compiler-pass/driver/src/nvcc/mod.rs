@@ -138,7 +138,7 @@ impl Translation {
             Special::Arch => self.architectures.take_arch(value)?,
             Special::Code => self.architectures.take_code(value)?,
             Special::Gencode => self.architectures.take_pair(value)?,
-            Special::Language => add(&["-x", if value == "cu" { "cuda" } else { value }]),
+            Special::Language => add(&["-x", value]),
             Special::MaxRegisters => add(&["-Xcuda-ptxas", &format!("--maxrregcount={value}")]),
             Special::Output => {
                 self.has_output = true;
