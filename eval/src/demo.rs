@@ -2,7 +2,8 @@
 //!
 //! Trap: its exit code is a promise: zero only if every job of every policy ended with a verified output.
 
-use crate::experiment::{self, Variant};
+use crate::experiment;
+use crate::machine::MachineArgs;
 use crate::programs::Programs;
 use crate::progress::Stage;
 use crate::record::{self, Backend, Outcome, Record, Stamp, WorkloadStamp};
@@ -45,13 +46,19 @@ pub struct DemoArgs {
 #[derive(Debug, Args)]
 pub struct SimArgs {
     /// A whole experiment in place of one list: `paper`, or a file of that form (eval/experiments/)
-    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["workload", "jobs", "ratio", "seed", "cards", "policies"])]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["workload", "jobs", "ratio", "seed", "cards", "policies",
+        "workers", "arrival_mean_s", "host_cores", "host_memory_gib", "device_memory_mib", "no_mps"])]
     pub experiment: Option<String>,
+    /// Put the experiment's tables into this Markdown page, where it has marks for them (may be repeated)
+    #[arg(long, value_name = "PAGE", requires = "experiment")]
+    pub fill: Vec<PathBuf>,
     /// Seeds of the experiment, from 1 to this, in place of its own number
     #[arg(long, value_name = "N", requires = "experiment", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
     #[command(flatten)]
     pub workload: WorkloadArgs,
+    #[command(flatten)]
+    pub machine: MachineArgs,
     /// Folder of the artefacts
     #[arg(long, value_name = "DIR", default_value = "target/sim")]
     pub out: PathBuf,
@@ -85,7 +92,9 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
     }
     print_real(&results.records);
     if parts == Parts::All {
-        simulate(&PolicyName::ALL, "demo", &args.cards, &workload, &choices, &stamp, &mut results)?;
+        let policies = &PolicyName::ALL;
+        let machine = MachineArgs::default();
+        simulate(policies, "demo", &args.cards, &machine, (&workload, &choices), &stamp, &mut results)?;
         results.typical = how_typical(&args.cards, &stamp)?;
     }
     results.finish()
@@ -94,12 +103,13 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
 /// Simulates only.
 pub fn run_sim(args: &SimArgs) -> Result<()> {
     if let Some(name) = &args.experiment {
-        return experiment::run(name, args.seeds, &args.out);
+        return experiment::run(name, args.seeds, &args.out, &args.fill);
     }
     let (workload, choices) = args.workload.choose()?;
     let mut results = Results::create(&args.out)?;
     let policies = if args.policies.is_empty() { PolicyName::ALL.to_vec() } else { args.policies.clone() };
-    simulate(&policies, "sim", &args.cards, &workload, &choices, &stamp::stamp(), &mut results)?;
+    let list = (&workload, choices.as_slice());
+    simulate(&policies, "sim", &args.cards, &args.machine, list, &stamp::stamp(), &mut results)?;
     results.finish()
 }
 
@@ -207,16 +217,17 @@ fn simulate(
     policies: &[PolicyName],
     experiment: &str,
     cards: &str,
-    workload: &WorkloadStamp,
-    choices: &[Choice],
+    machine: &MachineArgs,
+    (workload, choices): (&WorkloadStamp, &[Choice]),
     stamp: &Stamp,
     results: &mut Results,
 ) -> Result<()> {
     let stage = Stage::begin("simulating at full size", policies.len());
-    let host = sim_run::Host::new(cards, &Variant::default())?;
+    let host = sim_run::Host::new(cards, &machine.variant())?;
     for policy in policies {
         stage.step(policy.as_str());
-        results.add(host.run(experiment, *policy, workload, choices, stamp)?)?;
+        let submission = machine.submission(workload.seed, choices.len());
+        results.add(host.run(experiment, *policy, workload, choices, submission, stamp)?)?;
     }
     stage.end();
     Ok(())
@@ -268,7 +279,7 @@ fn print_sim(records: &[Record], summary: &summary::Summary) {
     print!("{}", table::render(&report::SIM_HEADER, &report::sim_rows(&policies, summary)));
     if !summary.typical.is_empty() {
         println!(
-            "\nHow typical is this list? Median and range of the throughput over seeded lists, simulated"
+            "\nHow typical is this list? Median throughput over seeded lists and its 95 % interval, simulated"
         );
         print!("{}", table::render(&typical::HEADER, &typical::rows(&summary.typical)));
     }

@@ -7,6 +7,7 @@ border-bottom:1px solid #eee}td{white-space:nowrap}td:first-child,th:first-child
 th.text{text-align:left}td.text{text-align:left;color:#555;white-space:normal}\
 .note{background:#fff6e5;border-left:4px solid #dd8434;padding:.5em 1em}.key{display:inline-block;width:1em;\
 height:1em;vertical-align:-2px;margin:0 .3em 0 1em}svg{max-width:100%;height:auto}.wide{overflow-x:auto}.wide td{white-space:normal;font-size:11px}.wide td:first-child{white-space:nowrap}\
+svg.mark{vertical-align:-1px;margin-right:.3em}svg.gantt{display:block;margin:1em 0}\
 td.bad{color:#b00020;font-weight:600;white-space:normal}";
 
 /// A whole page.

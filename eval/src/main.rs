@@ -6,8 +6,11 @@
 mod demo;
 mod experiment;
 mod footprints;
+mod gantt;
 mod html;
+mod interval;
 mod journal;
+mod machine;
 mod parallel;
 mod plot;
 mod profile;

@@ -1,22 +1,17 @@
-//! Figures as SVG text: throughput bars per policy, ratios with their intervals, and a timeline per device.
+//! Figures as SVG text: throughput bars per policy, and ratios with their intervals.
 //!
-//! Trap: colours mean one thing everywhere: normal blue, eager orange, promoted green, waiting grey.
+//! Trap: a series has one colour in every figure of a page, whatever else is drawn there.
 
-use crate::record::{JobRecord, Record};
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const NORMAL: RGBColor = RGBColor(66, 114, 178);
-const EAGER: RGBColor = RGBColor(221, 132, 52);
-const PROMOTED: RGBColor = RGBColor(85, 150, 85);
-const WAITING: RGBColor = RGBColor(215, 215, 215);
-const WAITING_DARK: RGBColor = RGBColor(140, 140, 140);
+const BLUE: RGBColor = RGBColor(66, 114, 178);
+const ORANGE: RGBColor = RGBColor(221, 132, 52);
+const GREEN: RGBColor = RGBColor(85, 150, 85);
+const LIGHT: RGBColor = RGBColor(215, 215, 215);
+const GREY: RGBColor = RGBColor(140, 140, 140);
 const INK: RGBColor = RGBColor(40, 40, 40);
-
-/// Legend of [`timeline`], for the page that shows it.
-pub const LEGEND: &[(&str, &str)] =
-    &[("waiting", "#d7d7d7"), ("normal", "#4272b2"), ("eager", "#dd8434"), ("promoted", "#559655")];
 
 /// One bar per (label, value), with the value above it and a line at 1.
 pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String> {
@@ -47,7 +42,7 @@ pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String>
             .draw()
             .map_err(drawing)?;
         for (i, (label, value)) in values.iter().enumerate() {
-            let colour = if label.starts_with("case") { WAITING } else { NORMAL };
+            let colour = if label.starts_with("case") { LIGHT } else { BLUE };
             let mut bar = Rectangle::new(
                 [(SegmentValue::Exact(i), 0.0), (SegmentValue::Exact(i + 1), *value)],
                 colour.filled(),
@@ -80,11 +75,11 @@ pub struct Whisker {
 
 /// Colours of [`forest`]'s series, in order, as `#rrggbb` for a page's legend too.
 pub const SERIES: [(RGBColor, &str); 6] = [
-    (WAITING_DARK, "#8c8c8c"),
+    (GREY, "#8c8c8c"),
     (RGBColor(148, 103, 189), "#9467bd"),
-    (EAGER, "#dd8434"),
-    (PROMOTED, "#559655"),
-    (NORMAL, "#4272b2"),
+    (ORANGE, "#dd8434"),
+    (GREEN, "#559655"),
+    (BLUE, "#4272b2"),
     (INK, "#282828"),
 ];
 
@@ -137,68 +132,6 @@ pub fn forest(axis: &str, rows: &[(String, Vec<Option<Whisker>>)]) -> Result<Str
         area.present().map_err(drawing)?;
     }
     Ok(svg)
-}
-
-/// Jobs as horizontal bars over time, grouped by device: from asking (grey) to bound (class colour) to the end.
-pub fn timeline(record: &Record) -> Result<String> {
-    let mut jobs: Vec<&JobRecord> = record.jobs.iter().collect();
-    jobs.sort_by(|a, b| {
-        let key = |j: &JobRecord| (j.device.unwrap_or(u32::MAX), j.bound_s.unwrap_or(j.ended_s));
-        let ((da, ta), (db, tb)) = (key(a), key(b));
-        da.cmp(&db).then(ta.total_cmp(&tb)).then(a.index.cmp(&b.index))
-    });
-    let row = 16;
-    let height = 70 + row * jobs.len().max(1) as u32;
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, (900, height)).into_drawing_area();
-        area.fill(&WHITE).map_err(drawing)?;
-        let end = record.makespan_s.max(1e-9);
-        let mut chart = ChartBuilder::on(&area)
-            .caption(&record.policy, ("sans-serif", 16).into_font().color(&INK))
-            .margin(8)
-            .x_label_area_size(28)
-            .y_label_area_size(170)
-            .build_cartesian_2d(0.0..end, 0.0..jobs.len().max(1) as f64)
-            .map_err(drawing)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .disable_y_axis()
-            .light_line_style(WHITE)
-            .x_desc("seconds")
-            .label_style(("sans-serif", 12).into_font().color(&INK))
-            .draw()
-            .map_err(drawing)?;
-        let count = jobs.len() as f64;
-        for (i, job) in jobs.iter().enumerate() {
-            let (low, high) = (count - i as f64 - 0.9, count - i as f64 - 0.1);
-            for (from, to, colour) in segments(job) {
-                chart
-                    .draw_series([Rectangle::new([(from, low), (to, high)], colour.filled())])
-                    .map_err(drawing)?;
-            }
-        }
-        let style = ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
-        for (i, job) in jobs.iter().enumerate() {
-            let gpu = job.device.map_or("none".to_string(), |d| format!("GPU {d}"));
-            let label = format!("{gpu}  {}", job.configuration);
-            let (x, y) = chart.backend_coord(&(0.0, count - i as f64 - 0.5));
-            area.draw(&Text::new(label, (x - 6, y), style.clone())).map_err(drawing)?;
-        }
-        area.present().map_err(drawing)?;
-    }
-    Ok(svg)
-}
-
-/// Pieces of a job's bar: (from, to, colour).
-fn segments(job: &JobRecord) -> Vec<(f64, f64, RGBColor)> {
-    let Some(bound) = job.bound_s else { return vec![(job.submitted_s, job.ended_s, WAITING)] };
-    let waiting = job.asked_s.map(|asked| (asked, bound, WAITING));
-    let first = if job.was_eager() { EAGER } else { NORMAL };
-    let turn = job.promoted_s.unwrap_or(job.ended_s);
-    let running = [(bound, turn, first), (turn, job.ended_s, PROMOTED)];
-    waiting.into_iter().chain(running.into_iter().filter(|(from, to, _)| to > from)).collect()
 }
 
 fn drawing<E: std::fmt::Display>(error: E) -> anyhow::Error {

@@ -116,6 +116,12 @@ pub struct JobRecord {
     pub refetched_bytes: u64,
     pub faulted_bytes: u64,
     pub evicted_bytes: u64,
+    /// When its kernels ran, and when one stood at a gate, in seconds; pieces that no figure could tell apart are joined
+    /// (simulator only).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels_s: Vec<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_s: Vec<(f64, f64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,6 +129,11 @@ pub struct DeviceRecord {
     pub device: u32,
     pub busy_s: f64,
     pub paged_bytes: u64,
+    /// What the ledger may give away, and what it had given away since each moment, in seconds (simulator only).
+    #[serde(default)]
+    pub capacity_bytes: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<(f64, u64)>,
 }
 
 impl JobRecord {
@@ -150,9 +161,11 @@ impl JobRecord {
 impl Record {
     /// From the last job's request to the last end, seconds: the source document's clock, "all have asked" to "all have
     /// ended" (eager launch specification §8). It leaves out the host work before the requests.
-    pub fn ask_makespan_s(&self) -> f64 {
+    /// None for jobs that came one after the other: the last of them asks when nearly all is over.
+    pub fn ask_makespan_s(&self) -> Option<f64> {
         let asked = self.jobs.iter().filter_map(|job| job.asked_s).fold(0.0, f64::max);
-        self.makespan_s - asked
+        let together = self.jobs.iter().all(|job| job.submitted_s == 0.0);
+        together.then_some(self.makespan_s - asked)
     }
 
     /// Jobs that came to their end; others failed for want of memory or were refused.
@@ -167,9 +180,9 @@ impl Record {
     }
 
     /// The same from the last request on.
-    pub fn throughput_ask_over(&self, baseline: &Record) -> f64 {
+    pub fn throughput_ask_over(&self, baseline: &Record) -> Option<f64> {
         let ended = self.jobs_ended() as f64 / baseline.jobs_ended() as f64;
-        ended * (baseline.ask_makespan_s() / self.ask_makespan_s())
+        Some(ended * (baseline.ask_makespan_s()? / self.ask_makespan_s()?))
     }
 
     /// What over-subscription moved in both directions, all devices.
@@ -183,6 +196,18 @@ impl Record {
         let sum: f64 = self.jobs.iter().map(|job| job.wait_s).sum();
         let max = self.jobs.iter().map(|job| job.wait_s).fold(0.0, f64::max);
         (sum / count, max)
+    }
+
+    /// Mean and worst time from submission to end, seconds.
+    pub fn turnarounds_s(&self) -> (f64, f64) {
+        let all = || self.jobs.iter().map(|job| job.ended_s - job.submitted_s);
+        (all().sum::<f64>() / self.jobs.len().max(1) as f64, all().fold(0.0, f64::max))
+    }
+
+    /// Part of the makespan in which a device has any operation, averaged over the devices.
+    pub fn device_busy(&self) -> f64 {
+        let busy: f64 = self.devices.iter().map(|device| device.busy_s).sum();
+        busy / (self.makespan_s * self.devices.len().max(1) as f64)
     }
 
     /// 95th percentile (nearest rank) of [`JobRecord::slowdown`] over jobs that were Normal from the start.
@@ -220,7 +245,7 @@ pub fn read(path: &Path) -> Result<Vec<Record>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A record with jobs of these (classes, slowdown, wait).
@@ -247,6 +272,8 @@ mod tests {
             refetched_bytes: 1,
             faulted_bytes: 9,
             evicted_bytes: 5,
+            kernels_s: Vec::new(),
+            held_s: Vec::new(),
         };
         Record {
             schema: SCHEMA_VERSION,
@@ -260,7 +287,13 @@ mod tests {
             stamp: crate::stamp::stamp(),
             makespan_s,
             jobs: jobs.iter().enumerate().map(job).collect(),
-            devices: vec![DeviceRecord { device: 0, busy_s: 1.0, paged_bytes: 15 }],
+            devices: vec![DeviceRecord {
+                device: 0,
+                busy_s: 1.0,
+                paged_bytes: 15,
+                capacity_bytes: 0,
+                granted: Vec::new(),
+            }],
         }
     }
 
@@ -303,7 +336,7 @@ mod tests {
         let eager = &summary.sim["eager"];
         assert_eq!((eager.throughput_vs_case, eager.throughput_vs_case_fifo), (Some(1.25), Some(1.5)));
         // All asked at 0.5 s.
-        assert_eq!((eager.ask_makespan_s, eager.throughput_vs_case_ask), (7.5, Some(9.5 / 7.5)));
+        assert_eq!((eager.ask_makespan_s, eager.throughput_vs_case_ask), (Some(7.5), Some(9.5 / 7.5)));
         assert_eq!((eager.wait_mean_s, eager.wait_max_s, eager.bytes_paged), (2.0, 2.0, 15));
         let alone = crate::summary::summarize(&records[2..]);
         assert_eq!(alone.sim["eager"].throughput_vs_case, None);

@@ -5,7 +5,7 @@
 
 use crate::record::{Backend, JobRecord, Outcome, Record};
 use crate::summary::Summary;
-use crate::{html, plot, table, typical};
+use crate::{gantt, html, plot, table, typical};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -82,16 +82,11 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
         &plot::bars("Throughput relative to case (backfilling)", "ratio", &bars(|s| s.throughput_vs_case))?;
     part += &plot::bars("Throughput relative to case-fifo", "ratio", &bars(|s| s.throughput_vs_case_fifo))?;
     let policies: Vec<&str> = records.iter().map(|r| r.policy.as_str()).collect();
-    part += &html::table(&SIM_HEADER, &sim_rows(&policies, summary));
+    let table = html::table(&SIM_HEADER, &sim_rows(&policies, summary));
+    let _ = write!(part, "<div class=\"wide\">{table}</div>");
     part += &typical_part(summary);
-    part += "<h3>Timelines</h3><p>";
-    for (name, colour) in plot::LEGEND {
-        let _ = write!(part, "<span class=\"key\" style=\"background:{colour}\"></span>{name}");
-    }
-    part += "</p>";
-    for record in records {
-        part += &plot::timeline(record)?;
-    }
+    let _ = write!(part, "<h3>Schedules</h3><p>{}</p>{}", gantt::READING, gantt::legend());
+    part += &gantt::draw_all(records).concat();
     Ok(part)
 }
 
@@ -100,14 +95,15 @@ fn typical_part(summary: &Summary) -> String {
     if summary.typical.is_empty() {
         return String::new();
     }
-    let note = "<h3>How typical is this list?</h3><p>Median and range of the throughput over seeded lists. With few jobs \
+    let note = "<h3>How typical is this list?</h3><p>Median of the throughput over seeded lists, with its 95 % confidence \
+                interval. With few jobs \
                 the makespan mostly is the longest job's host work, and then no policy can gain: <b>infinite</b> is what \
                 endless device memory would give under CASE's order.</p>";
     note.to_string() + &html::table(&typical::HEADER, &typical::rows(&summary.typical))
 }
 
 /// Columns of the simulator's table, here and in the terminal.
-pub const SIM_HEADER: [&str; 10] = [
+pub const SIM_HEADER: [&str; 13] = [
     "policy",
     "vs case",
     "vs case-fifo",
@@ -115,6 +111,9 @@ pub const SIM_HEADER: [&str; 10] = [
     "makespan",
     "mean wait",
     "longest wait",
+    "mean turnaround",
+    "worst turnaround",
+    "devices busy",
     "Normal slowdown p95",
     "paged",
     "eager/promoted",
@@ -132,6 +131,9 @@ pub fn sim_rows(policies: &[&str], summary: &Summary) -> Vec<Vec<String>> {
             table::seconds(sim.makespan_s),
             table::seconds(sim.wait_mean_s),
             table::seconds(sim.wait_max_s),
+            table::seconds(sim.turnaround_mean_s),
+            table::seconds(sim.turnaround_max_s),
+            format!("{:.0} %", sim.device_busy * 100.0),
             table::ratio(sim.normal_slowdown_p95),
             table::size(sim.bytes_paged),
             format!("{}/{}", sim.eager_launches, sim.promotions),

@@ -13,7 +13,7 @@ use eager_core::action::Class;
 use eager_core::units::Nanos;
 use eager_gpu_model::Card;
 use eager_sim::job::Job;
-use eager_sim::{JobResult, SimOptions, SimResult, Submission};
+use eager_sim::{JobResult, SimOptions, SimResult, Span, Submission};
 use std::collections::BTreeMap;
 
 /// A machine as it is modelled, and what each configuration does on it alone.
@@ -71,6 +71,17 @@ impl Host {
         policy: PolicyName,
         submission: Submission,
     ) -> Result<SimResult> {
+        self.simulated(choices, policy, submission, false)
+    }
+
+    /// `timeline`: with what a schedule draws.
+    fn simulated(
+        &self,
+        choices: &[Choice],
+        policy: PolicyName,
+        submission: Submission,
+        timeline: bool,
+    ) -> Result<SimResult> {
         let times = self.variant.host_times();
         let descriptor = |choice: &Choice| choice.program.descriptor(choice.configuration, &times);
         let jobs: Vec<Job> = choices
@@ -78,7 +89,7 @@ impl Host {
             .map(descriptor)
             .collect::<Result<_, _>>()
             .context("making the simulator's jobs")?;
-        let mut options = SimOptions { submission, ..SimOptions::new(self.parsed.clone(), policy) };
+        let mut options = SimOptions { submission, timeline, ..SimOptions::new(self.parsed.clone(), policy) };
         self.variant.apply(&mut options);
         Ok(eager_sim::run(&jobs, &options)?)
     }
@@ -90,10 +101,11 @@ impl Host {
         policy: PolicyName,
         workload: &WorkloadStamp,
         choices: &[Choice],
+        submission: Submission,
         stamp: &Stamp,
     ) -> Result<Record> {
         let result = self
-            .simulate(choices, policy, Submission::AllAtOnce)
+            .simulated(choices, policy, submission, true)
             .with_context(|| format!("simulating {} under {policy}", workload.name))?;
         Ok(self.record(experiment, workload, stamp, &result))
     }
@@ -126,6 +138,8 @@ impl Host {
             device: index,
             busy_s: device.totals.busy.0 as f64 / 1e9,
             paged_bytes: device.totals.moved.paged_bytes(),
+            capacity_bytes: device.capacity_bytes,
+            granted: device.granted.iter().map(|(at, bytes)| (seconds(*at), *bytes)).collect(),
         });
         Record {
             schema: SCHEMA_VERSION,
@@ -138,13 +152,33 @@ impl Host {
             repetition: 0,
             stamp: stamp.clone(),
             makespan_s: seconds(result.makespan),
-            jobs: result.jobs.iter().map(|job| job_record(job, self.slowdown(job))).collect(),
+            jobs: result
+                .jobs
+                .iter()
+                .map(|job| job_record(job, self.slowdown(job), result.makespan))
+                .collect(),
             devices: devices.collect(),
         }
     }
 }
 
-fn job_record(job: &JobResult, slowdown: f64) -> JobRecord {
+/// A span shorter than this part of the whole run, and a gap as short, cannot be seen in a figure.
+const SEEN: u64 = 2_000;
+
+/// In seconds, with gaps closed that nobody could see.
+fn joined(spans: &[Span], makespan: Nanos) -> Vec<(f64, f64)> {
+    let gap = Nanos(makespan.0 / SEEN);
+    let mut joined: Vec<Span> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.from.saturating_sub(last.to) <= gap => last.to = last.to.max(span.to),
+            _ => joined.push(*span),
+        }
+    }
+    joined.into_iter().map(|span| (seconds(span.from), seconds(span.to))).collect()
+}
+
+fn job_record(job: &JobResult, slowdown: f64, makespan: Nanos) -> JobRecord {
     let mut classes: Vec<String> = job.classes.iter().map(|(_, class)| class.to_string()).collect();
     classes.dedup();
     let promoted = job.classes.iter().find(|(_, class)| *class == Class::Promoted);
@@ -170,6 +204,8 @@ fn job_record(job: &JobResult, slowdown: f64) -> JobRecord {
         refetched_bytes: job.moved.refetched_bytes,
         faulted_bytes: job.moved.faulted_bytes,
         evicted_bytes: job.moved.evicted_bytes,
+        kernels_s: joined(&job.kernel_spans, makespan),
+        held_s: joined(&job.held_spans, makespan),
     }
 }
 
@@ -206,9 +242,12 @@ mod tests {
         let host = Host::new("1xV100-16GB", &Variant::default()).unwrap();
         for configuration in eager_rodinia::programs().iter().flat_map(|program| &program.configurations) {
             let list = [choice(&configuration.id.0)];
-            let case = host.run("test", PolicyName::Case, &workload, &list, &stamp).unwrap();
+            let case =
+                host.run("test", PolicyName::Case, &workload, &list, Submission::AllAtOnce, &stamp).unwrap();
             assert_eq!(case.normal_slowdown_p95(), Some(1.0), "{}", configuration.id);
-            let eager = host.run("test", PolicyName::EagerOpt, &workload, &list, &stamp).unwrap();
+            let eager = host
+                .run("test", PolicyName::EagerOpt, &workload, &list, Submission::AllAtOnce, &stamp)
+                .unwrap();
             assert_eq!(eager.paged_bytes(), 0, "{}", configuration.id);
             assert!(eager.jobs[0].prefetched_bytes > 0, "{}", configuration.id);
         }
@@ -219,10 +258,11 @@ mod tests {
         let (workload, stamp) = stamps();
         let list = [choice("backprop-8M"); 2];
         let host = Host::new("1xV100-16GB", &Variant::default()).unwrap();
-        let record = host.run("test", PolicyName::Sa, &workload, &list, &stamp).unwrap();
+        let record =
+            host.run("test", PolicyName::Sa, &workload, &list, Submission::AllAtOnce, &stamp).unwrap();
         let asked = record.jobs.iter().filter_map(|job| job.asked_s).fold(0.0, f64::max);
         assert!(asked > 0.0);
-        assert_eq!(record.ask_makespan_s(), record.makespan_s - asked);
+        assert_eq!(record.ask_makespan_s(), Some(record.makespan_s - asked));
         assert!(record.jobs[1].wait_s > 0.0);
     }
 

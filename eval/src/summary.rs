@@ -36,10 +36,18 @@ pub struct SimSummary {
     pub throughput_vs_case: Option<f64>,
     pub throughput_vs_case_fifo: Option<f64>,
     /// The same on the source document's clock: from "all have asked" to "all have ended".
-    pub ask_makespan_s: f64,
+    /// None for jobs that come one after the other.
+    pub ask_makespan_s: Option<f64>,
     pub throughput_vs_case_ask: Option<f64>,
     pub wait_mean_s: f64,
     pub wait_max_s: f64,
+    #[serde(default)]
+    pub turnaround_mean_s: f64,
+    #[serde(default)]
+    pub turnaround_max_s: f64,
+    /// Part of the makespan in which a device has any operation, averaged over the devices.
+    #[serde(default)]
+    pub device_busy: f64,
     /// See [`crate::record::JobRecord::slowdown`].
     pub normal_slowdown_p95: Option<f64>,
     /// Demand-faulted, evicted, and fetched again after an eviction; not the first population by prefetch.
@@ -87,6 +95,7 @@ fn real(record: &Record) -> RealSummary {
 
 fn sim(record: &Record, case: Option<&Record>, fifo: Option<&Record>) -> SimSummary {
     let (wait_mean_s, wait_max_s) = record.waits_s();
+    let (turnaround_mean_s, turnaround_max_s) = record.turnarounds_s();
     SimSummary {
         jobs: record.jobs.len(),
         jobs_ended: record.jobs_ended(),
@@ -94,9 +103,12 @@ fn sim(record: &Record, case: Option<&Record>, fifo: Option<&Record>) -> SimSumm
         throughput_vs_case: case.map(|baseline| record.throughput_over(baseline)),
         throughput_vs_case_fifo: fifo.map(|baseline| record.throughput_over(baseline)),
         ask_makespan_s: record.ask_makespan_s(),
-        throughput_vs_case_ask: case.map(|baseline| record.throughput_ask_over(baseline)),
+        throughput_vs_case_ask: case.and_then(|baseline| record.throughput_ask_over(baseline)),
         wait_mean_s,
         wait_max_s,
+        turnaround_mean_s,
+        turnaround_max_s,
+        device_busy: record.device_busy(),
         normal_slowdown_p95: record.normal_slowdown_p95(),
         bytes_paged: record.paged_bytes(),
         eager_launches: record.jobs.iter().filter(|j| j.was_eager()).count(),

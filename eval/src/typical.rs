@@ -4,12 +4,14 @@
 //! and then no policy can gain; a seed that shows a gain is the exception, and a reader must see that beside it.
 
 use crate::experiment::Variant;
+use crate::interval::Interval;
 use crate::record::{Stamp, WorkloadStamp};
 use crate::sim_run::Host;
 use crate::workload::{Choice, WorkloadArgs};
 use anyhow::Result;
 use eager_core::PolicyName;
 use eager_rodinia::workload::LargeToSmall;
+use eager_sim::Submission;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -44,35 +46,8 @@ pub struct Typical {
 /// Relative to each baseline, over all lists.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratios {
-    pub vs_case: Spread,
-    pub vs_case_fifo: Spread,
-}
-
-/// Middle and both ends of the sorted samples.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    pub median: f64,
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Spread {
-    /// Of at least one sample; the median of an even count is the mean of the middle two.
-    fn of(mut samples: Vec<f64>) -> Spread {
-        samples.sort_by(f64::total_cmp);
-        let at = |index: usize| samples.get(index).copied().unwrap_or(f64::NAN);
-        let (lower, upper) = (samples.len().saturating_sub(1) / 2, samples.len() / 2);
-        Spread {
-            median: (at(lower) + at(upper)) / 2.0,
-            low: at(0),
-            high: at(samples.len().saturating_sub(1)),
-        }
-    }
-
-    /// `1.53x [1.41–1.70]`.
-    pub fn text(&self) -> String {
-        format!("{:.2}x [{:.2}–{:.2}]", self.median, self.low, self.high)
-    }
+    pub vs_case: Interval,
+    pub vs_case_fifo: Interval,
 }
 
 /// Simulates every list of the kind; `step` is told each seed.
@@ -97,9 +72,10 @@ pub fn run(cards: &str, kind: Kind, stamp: &Stamp, step: impl Fn(u64)) -> Result
         }
         lists = workload.name;
     }
-    let ratios =
-        |(vs_case, vs_fifo)| Ratios { vs_case: Spread::of(vs_case), vs_case_fifo: Spread::of(vs_fifo) };
-    let policies = samples.into_iter().map(|(policy, both)| (policy, ratios(both))).collect();
+    let ratios = |(vs_case, vs_fifo)| {
+        Some(Ratios { vs_case: Interval::of(vs_case)?, vs_case_fifo: Interval::of(vs_fifo)? })
+    };
+    let policies = samples.into_iter().filter_map(|(policy, both)| Some((policy, ratios(both)?))).collect();
     Ok(Typical { lists, seeds: kind.seeds, waited_under_case, policies })
 }
 
@@ -111,14 +87,14 @@ fn makespan(
     choices: &[Choice],
     stamp: &Stamp,
 ) -> Result<(f64, bool)> {
-    let record = host.run("typical", policy, workload, choices, stamp)?;
+    let record = host.run("typical", policy, workload, choices, Submission::AllAtOnce, stamp)?;
     Ok((record.makespan_s, record.waits_s().1 > 0.0))
 }
 
 /// Columns of [`rows`].
 pub const HEADER: [&str; 5] = ["lists", "some task waits under case", "policy", "vs case", "vs case-fifo"];
 
-/// One row per kind of list and policy: median and range over the seeds.
+/// One row per kind of list and policy: median over the seeds with its 95 % interval.
 pub fn rows(typical: &[Typical]) -> Vec<Vec<String>> {
     let row = |kind: &Typical, policy: &String, ratios: &Ratios| {
         vec![
@@ -130,16 +106,4 @@ pub fn rows(typical: &[Typical]) -> Vec<Vec<String>> {
         ]
     };
     typical.iter().flat_map(|kind| kind.policies.iter().map(move |(p, r)| row(kind, p, r))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Spread;
-
-    #[test]
-    fn the_median_lies_between_the_middle_two() {
-        let spread = Spread::of(vec![4.0, 1.0, 2.0, 3.0]);
-        assert_eq!((spread.median, spread.low, spread.high), (2.5, 1.0, 4.0));
-        assert_eq!(Spread::of(vec![1.5]).text(), "1.50x [1.50–1.50]");
-    }
 }

@@ -243,6 +243,8 @@ impl Running {
             refetched_bytes: 0,
             faulted_bytes: 0,
             evicted_bytes: 0,
+            kernels_s: Vec::new(),
+            held_s: Vec::new(),
         })
     }
 

@@ -3,13 +3,17 @@
 //!
 //! Trap: a ratio compares two runs of the *same* list on the same machine. It is taken seed by seed, before any median.
 
-mod interval;
+mod claims;
+mod document;
+mod interference;
 mod page;
 mod run;
 mod sample;
 mod spec;
 mod summary;
+mod tables;
 mod timeline;
+mod variant;
 
 pub use run::run;
-pub use spec::Variant;
+pub use variant::Variant;

@@ -1,17 +1,20 @@
 //! What an experiment file says.
 //!
-//! Trap: a variant lists only what it changes; everything it leaves out is as in the rest of the experiment.
+//! Trap: a study's baselines run under the same variant as the policies that are compared with them.
 
+use super::variant::Variant;
+use crate::machine::poisson;
 use crate::workload::{Choice, WorkloadArgs, parse_ratio};
 use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
-use eager_core::options::QueueOrder;
-use eager_gpu_model::Nanos;
-use eager_rodinia::HostTimes;
-use eager_rodinia::workload::{LargeToSmall, arrivals};
-use eager_sim::{SimOptions, Submission};
+use eager_rodinia::workload::LargeToSmall;
+use eager_sim::Submission;
 use serde::Deserialize;
 use std::path::Path;
+
+/// Names of the studies, in samples and summary.
+pub const SENSITIVITY: &str = "sensitivity";
+pub const DOCUMENT: &str = "document";
 
 /// Experiments that come with the program.
 const KNOWN: [(&str, &str); 1] = [("paper", include_str!("../../experiments/paper.toml"))];
@@ -28,7 +31,9 @@ pub struct Experiment {
     pub policies: Vec<PolicyName>,
     pub workloads: Vec<Workload>,
     pub timeline: Timeline,
-    pub sensitivity: Sensitivity,
+    pub interference: Interference,
+    pub sensitivity: Study,
+    pub document: Document,
 }
 
 /// A kind of job list; a seed makes it one list.
@@ -56,36 +61,41 @@ pub struct Timeline {
     pub policies: Vec<PolicyName>,
 }
 
+/// One thing changed at a time, against the same baselines under the same change.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sensitivity {
-    pub workload: String,
+pub struct Study {
+    pub workloads: Vec<String>,
     pub policies: Vec<PolicyName>,
     pub variants: Vec<Variant>,
 }
 
-/// One change to machine, model or scheduler.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Variant {
+/// What the source document claims about its eight workloads, and what could explain that ours come out otherwise.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Which lists its W1 to W8 may be; the first reading is the one that is varied.
+    pub readings: Vec<Reading>,
+    pub policies: Vec<PolicyName>,
+    pub variants: Vec<Variant>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reading {
     pub name: String,
-    pub cards: Option<String>,
-    pub mps: Option<bool>,
-    pub slice_ms: Option<f64>,
-    pub migrate_factor: Option<f64>,
-    pub batch_factor: Option<f64>,
-    pub overlap: Option<f64>,
-    pub prefetcher: Option<bool>,
-    /// Factors on the jobs' host phases, and on those in which they write their output.
-    pub host: Option<f64>,
-    pub output: Option<f64>,
-    pub allocate_first: Option<bool>,
-    pub host_cores: Option<u32>,
-    pub os_ratio_percent_cyclic: Option<u32>,
-    pub os_ratio_percent_other: Option<u32>,
-    pub grant_percent_min: Option<u32>,
-    /// In place of every policy's own queue order but the baselines'.
-    pub queue: Option<QueueOrder>,
+    /// W1 to W8.
+    pub workloads: Vec<String>,
+}
+
+/// Pairs of jobs that meet on one device, as in the document's case of two srad_v1 (eager launch specification §4).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interference {
+    pub cards: String,
+    /// Ids of configurations.
+    pub pairs: Vec<(String, String)>,
+    pub policies: Vec<PolicyName>,
 }
 
 impl Experiment {
@@ -117,10 +127,27 @@ impl Experiment {
         for workload in &experiment.workloads {
             workload.choices(1).with_context(|| format!("experiment {name}"))?;
         }
-        for wanted in [&experiment.timeline.workload, &experiment.sensitivity.workload] {
-            experiment.workload(wanted)?;
+        let readings = experiment.document.readings.iter().flat_map(|reading| &reading.workloads);
+        let wanted = [&experiment.timeline.workload].into_iter();
+        for name in wanted.chain(&experiment.sensitivity.workloads).chain(readings) {
+            experiment.workload(name)?;
+        }
+        for id in experiment.interference.pairs.iter().flat_map(|(one, other)| [one, other]) {
+            eager_rodinia::configuration(id)
+                .with_context(|| format!("experiment {name} has no configuration `{id}`"))?;
+        }
+        if experiment.document.readings.iter().any(|reading| reading.workloads.len() != 8) {
+            bail!("experiment {name}: a reading of the document names eight workloads, W1 to W8");
         }
         Ok(experiment)
+    }
+
+    /// The studies, by name: every variant of each is run.
+    pub fn studies(&self) -> Vec<(&'static str, Study)> {
+        let Document { readings, policies, variants } = &self.document;
+        let workloads = readings.first().map(|reading| reading.workloads.clone()).unwrap_or_default();
+        let document = Study { workloads, policies: policies.clone(), variants: variants.clone() };
+        vec![(SENSITIVITY, self.sensitivity.clone()), (DOCUMENT, document)]
     }
 
     pub fn workload(&self, name: &str) -> Result<&Workload> {
@@ -152,48 +179,9 @@ impl Workload {
     pub fn submission(&self, seed: u64) -> Submission {
         match (self.workers, self.arrival_mean_s) {
             (Some(workers), _) => Submission::Workers(workers),
-            (None, Some(mean_s)) => {
-                let jobs = usize::from(self.jobs.unwrap_or(0));
-                Submission::At(
-                    arrivals(seed, jobs, mean_s).into_iter().map(eager_core::units::Nanos).collect(),
-                )
-            }
+            (None, Some(mean_s)) => poisson(seed, usize::from(self.jobs.unwrap_or(0)), mean_s),
             (None, None) => Submission::AllAtOnce,
         }
-    }
-}
-
-impl Variant {
-    /// Host phases of the jobs.
-    pub fn host_times(&self) -> HostTimes {
-        HostTimes {
-            scale: self.host.unwrap_or(1.0),
-            output_scale: self.output.or(self.host).unwrap_or(1.0),
-            allocate_first: self.allocate_first.unwrap_or(false),
-        }
-    }
-
-    /// Applies the rest.
-    pub fn apply(&self, options: &mut SimOptions) {
-        fn set<T>(to: &mut T, from: Option<T>) {
-            if let Some(value) = from {
-                *to = value;
-            }
-        }
-        set(&mut options.model.mps, self.mps);
-        set(&mut options.model.slice, self.slice_ms.map(|ms| Nanos((ms * 1e6) as u64)));
-        set(&mut options.model.migrate_factor, self.migrate_factor);
-        set(&mut options.model.batch_factor, self.batch_factor);
-        set(&mut options.model.overlap, self.overlap);
-        set(&mut options.model.prefetcher, self.prefetcher);
-        set(&mut options.host_cores, self.host_cores);
-        set(&mut options.scheduler.os_ratio_percent_cyclic, self.os_ratio_percent_cyclic);
-        set(&mut options.scheduler.os_ratio_percent_other, self.os_ratio_percent_other);
-        set(&mut options.scheduler.grant_percent_min, self.grant_percent_min);
-        if options.policy.traits().eager {
-            options.scheduler.queue = self.queue;
-        }
-        options.scheduler.context_bytes = eager_core::units::Bytes(options.model.context_memory());
     }
 }
 

@@ -3,23 +3,26 @@
 //! Trap: ratios are made seed by seed against the baseline's run of the same list; the ratio of two medians is another
 //! number.
 
-use super::interval::Interval;
 use super::sample::Sample;
 use super::spec::Experiment;
+use crate::interval::Interval;
+use crate::record::Stamp;
 use crate::table;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// `summary.json`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     pub experiment: String,
     pub cards: String,
     pub seeds: u64,
+    /// The machine and the commit that made it.
+    pub stamp: Stamp,
     /// By workload, then policy.
     pub workloads: BTreeMap<String, BTreeMap<String, Figures>>,
-    /// By variant, then policy.
-    pub sensitivity: BTreeMap<String, BTreeMap<String, Figures>>,
+    /// By study, then variant, then policy.
+    pub studies: BTreeMap<String, BTreeMap<String, BTreeMap<String, Figures>>>,
 }
 
 /// The numbers of one policy on one kind of list. `low` and `high` bound the median with 95 % confidence.
@@ -43,80 +46,129 @@ impl Figures {
     }
 }
 
-/// Summarises all samples.
-pub fn summarize(experiment: &Experiment, samples: &[Sample]) -> Summary {
+/// Summarises all samples, which are sorted by [`list_of`].
+pub fn summarize(experiment: &Experiment, samples: &[Sample], stamp: &Stamp) -> Summary {
     let mut summary = Summary {
         experiment: experiment.name.clone(),
         cards: experiment.cards.clone(),
         seeds: experiment.seeds,
-        ..Summary::default()
+        stamp: stamp.clone(),
+        workloads: BTreeMap::new(),
+        studies: BTreeMap::new(),
     };
-    for ((workload, variant, policy), own) in grouped(samples) {
-        let figures = figures(samples, &own);
-        let (to, name) = if variant.is_empty() {
-            (&mut summary.workloads, workload)
-        } else {
-            (&mut summary.sensitivity, variant)
+    let mut groups: BTreeMap<[&str; 4], Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        // A study's figures are over all its lists.
+        let workload = if sample.study.is_empty() { sample.workload.as_str() } else { "" };
+        let key = [workload, sample.study.as_str(), sample.variant.as_str(), sample.policy.as_str()];
+        groups.entry(key).or_default().push(sample);
+    }
+    for ([workload, study, variant, policy], own) in groups {
+        let to = match study {
+            "" => summary.workloads.entry(workload.to_owned()),
+            _ => summary.studies.entry(study.to_owned()).or_default().entry(variant.to_owned()),
         };
-        to.entry(name.to_owned()).or_default().insert(policy.to_owned(), figures);
+        to.or_default().insert(policy.to_owned(), figures(samples, &own));
     }
     summary
 }
 
-type Key<'a> = (&'a str, &'a str, &'a str);
+/// Which list on which machine a sample is of: equal for the samples that may be compared.
+pub fn list_of(sample: &Sample) -> (String, String, String, u64) {
+    (sample.study.clone(), sample.variant.clone(), sample.workload.clone(), sample.seed)
+}
 
-fn grouped(samples: &[Sample]) -> BTreeMap<Key<'_>, Vec<&Sample>> {
-    let mut groups: BTreeMap<Key<'_>, Vec<&Sample>> = BTreeMap::new();
-    for sample in samples {
-        let key = (sample.workload.as_str(), sample.variant.as_str(), sample.policy.as_str());
-        groups.entry(key).or_default().push(sample);
+/// How the figures of several lists of one seed become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Geometric mean.
+    Ratio,
+    Mean,
+}
+
+/// Of one sample; none where it does not apply.
+pub type Figure<'a> = &'a dyn Fn(&Sample) -> Option<f64>;
+
+/// One figure over the seeds. A seed counts if the figure applies to all its lists.
+pub fn pooled(own: &[&Sample], over: Over, figure: Figure<'_>) -> Option<Interval> {
+    let mut seeds: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
+    for sample in own {
+        seeds.entry(sample.seed).or_default().push(figure(sample));
     }
-    groups
+    let one = |values: Vec<Option<f64>>| {
+        let values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
+        let count = values.len() as f64;
+        Some(match over {
+            Over::Ratio => (values.iter().map(|value| value.ln()).sum::<f64>() / count).exp(),
+            Over::Mean => values.iter().sum::<f64>() / count,
+        })
+    };
+    Interval::of(seeds.into_values().filter_map(one).collect())
+}
+
+/// The two clocks (eager launch specification §8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// From the first submission to the last end.
+    Submission,
+    /// From "all have asked" to the last end.
+    Asked,
+}
+
+/// Throughput over the baseline's on the same list.
+pub fn over(samples: &[Sample], own: &Sample, policy: &str, clock: Clock) -> Option<f64> {
+    let base = baseline(samples, own, policy)?;
+    match clock {
+        Clock::Submission => Some(own.throughput() / base.throughput()),
+        Clock::Asked => Some(own.throughput_ask()? / base.throughput_ask()?),
+    }
 }
 
 fn figures(samples: &[Sample], own: &[&Sample]) -> Figures {
-    let against = |policy: &str, ratio: &dyn Fn(&Sample, &Sample) -> Option<f64>| -> Vec<f64> {
-        let ratios = own.iter().filter_map(|sample| ratio(sample, baseline(samples, sample, policy)?));
-        ratios.collect()
-    };
-    let plain = |of: &dyn Fn(&Sample) -> f64| own.iter().map(|sample| of(sample)).collect::<Vec<f64>>();
-    let sub = |own: &Sample, base: &Sample| Some(own.throughput() / base.throughput());
-    let ask = |own: &Sample, base: &Sample| Some(own.throughput_ask()? / base.throughput_ask()?);
-    let columns: [(&'static str, Vec<f64>); 17] = [
-        ("throughput_vs_case", against("case", &sub)),
-        ("throughput_vs_case_fifo", against("case-fifo", &sub)),
-        ("throughput_vs_case_ask", against("case", &ask)),
-        ("throughput_vs_case_fifo_ask", against("case-fifo", &ask)),
-        ("makespan_s", plain(&|s| s.makespan_s)),
-        ("ask_makespan_s", own.iter().filter_map(|s| s.ask_makespan_s).collect()),
-        ("lower_bound_s", plain(&|s| s.lower_bound_s)),
-        ("makespan_over_bound", plain(&|s| s.makespan_s / s.lower_bound_s)),
-        ("normal_slowdown_p95", against("case", &|own, base| own.normal_slowdown_p95(base))),
-        ("turnaround_mean_s", plain(&|s| s.turnaround_mean_s)),
-        ("turnaround_max_s", plain(&|s| s.turnaround_max_s)),
-        ("wait_mean_s", plain(&|s| s.wait_mean_s)),
-        ("bytes_paged", plain(&|s| s.bytes_paged as f64)),
-        ("device_busy", plain(&|s| s.device_busy)),
-        ("jobs_lost", plain(&|s| (s.jobs - s.jobs_ended) as f64)),
-        ("eager_launches", plain(&|s| s.eager_launches as f64)),
-        ("promotions", plain(&|s| s.promotions as f64)),
+    let against = |policy: &'static str, clock: Clock| move |s: &Sample| over(samples, s, policy, clock);
+    let (case, fifo) = (against("case", Clock::Submission), against("case-fifo", Clock::Submission));
+    let (case_ask, fifo_ask) = (against("case", Clock::Asked), against("case-fifo", Clock::Asked));
+    let slowdown = |s: &Sample| s.normal_slowdown_p95(baseline(samples, s, "case")?);
+    let columns: [(&'static str, Over, Figure<'_>); 20] = [
+        ("throughput_vs_case", Over::Ratio, &case),
+        ("throughput_vs_case_fifo", Over::Ratio, &fifo),
+        ("throughput_vs_case_ask", Over::Ratio, &case_ask),
+        ("throughput_vs_case_fifo_ask", Over::Ratio, &fifo_ask),
+        ("makespan_s", Over::Mean, &|s| Some(s.makespan_s)),
+        ("ask_makespan_s", Over::Mean, &|s| s.ask_makespan_s),
+        ("lower_bound_s", Over::Mean, &|s| Some(s.lower_bound_s)),
+        ("makespan_over_bound", Over::Ratio, &|s| Some(s.makespan_s / s.lower_bound_s)),
+        ("normal_slowdown_p95", Over::Ratio, &slowdown),
+        ("turnaround_mean_s", Over::Mean, &|s| Some(s.turnaround_mean_s)),
+        ("turnaround_max_s", Over::Mean, &|s| Some(s.turnaround_max_s)),
+        ("wait_mean_s", Over::Mean, &|s| Some(s.wait_mean_s)),
+        ("bytes_paged", Over::Mean, &|s| Some(s.bytes_paged as f64)),
+        ("device_busy", Over::Mean, &|s| Some(s.device_busy)),
+        ("kernels_busy", Over::Mean, &|s| Some(s.kernels_busy)),
+        ("copies_busy", Over::Mean, &|s| Some(s.copies_busy)),
+        ("paging_busy", Over::Mean, &|s| Some(s.paging_busy)),
+        ("jobs_lost", Over::Mean, &|s| Some((s.jobs - s.jobs_ended) as f64)),
+        ("eager_launches", Over::Mean, &|s| Some(s.eager_launches as f64)),
+        ("promotions", Over::Mean, &|s| Some(s.promotions as f64)),
     ];
-    let made = columns.into_iter().filter_map(|(name, samples)| Some((name, Interval::of(samples)?)));
+    let made = columns.into_iter().filter_map(|(name, over, of)| Some((name, pooled(own, over, of)?)));
     Figures(made.collect())
 }
 
 /// The baseline's run of the same list.
 fn baseline<'a>(samples: &'a [Sample], of: &Sample, policy: &str) -> Option<&'a Sample> {
-    let key = |s: &Sample| (s.workload.clone(), s.variant.clone(), s.seed);
-    let wanted = key(of);
+    fn key(s: &Sample) -> (&str, &str, &str, u64) {
+        (&s.study, &s.variant, &s.workload, s.seed)
+    }
     // The samples are sorted by that key.
-    let start = samples.partition_point(|sample| key(sample) < wanted);
-    samples[start..].iter().take_while(|sample| key(sample) == wanted).find(|sample| sample.policy == policy)
+    let start = samples.partition_point(|sample| key(sample) < key(of));
+    let same = samples[start..].iter().take_while(|sample| key(sample) == key(of));
+    same.into_iter().find(|sample| sample.policy == policy)
 }
 
 /// Throughput over `case` of every policy on every workload, for a terminal.
 pub fn table(summary: &Summary) -> String {
-    let policies: Vec<String> = super::page::policies(&summary.workloads);
+    let policies: Vec<String> = super::tables::policies(&summary.workloads);
     let header: Vec<&str> = ["workload"].into_iter().chain(policies.iter().map(String::as_str)).collect();
     let row = |(name, figures): (&String, &BTreeMap<String, Figures>)| {
         let cell = |policy: &String| {
@@ -140,6 +192,7 @@ mod tests {
     fn sample(policy: &str, seed: u64, makespan_s: f64) -> Sample {
         Sample {
             workload: "W1".into(),
+            study: String::new(),
             variant: String::new(),
             seed,
             policy: policy.into(),
@@ -153,9 +206,13 @@ mod tests {
             wait_mean_s: 0.0,
             bytes_paged: 0,
             device_busy: 0.5,
+            kernels_busy: 0.2,
+            copies_busy: 0.2,
+            paging_busy: 0.0,
             eager_launches: 0,
             promotions: 0,
             normal_device_s: vec![Some(makespan_s), None],
+            stamp: crate::stamp::stamp(),
         }
     }
 
@@ -168,7 +225,7 @@ mod tests {
             sample("eager-opt", 2, 30.0),
         ];
         let experiment = Experiment::find("paper").expect("known");
-        let summary = summarize(&experiment, &samples);
+        let summary = summarize(&experiment, &samples, &crate::stamp::stamp());
         let figures = &summary.workloads["W1"]["eager-opt"];
         let ratio = figures.get("throughput_vs_case").expect("a baseline");
         assert_eq!(*ratio, Interval { median: 1.5, low: 1.0, high: 2.0 });
@@ -182,8 +239,55 @@ mod tests {
     fn lost_jobs_are_not_throughput() {
         let mut lost = sample("cg", 1, 5.0);
         lost.jobs_ended = 1;
-        let summary = summarize(&Experiment::find("paper").expect("known"), &[sample("case", 1, 10.0), lost]);
+        let samples = [sample("case", 1, 10.0), lost];
+        let experiment = Experiment::find("paper").expect("known");
+        let summary = summarize(&experiment, &samples, &crate::stamp::stamp());
         let ratio = summary.workloads["W1"]["cg"].get("throughput_vs_case").expect("a baseline").median;
         assert_eq!(ratio, 1.0);
+    }
+
+    #[test]
+    fn a_study_takes_the_geometric_mean_of_its_lists_before_the_median_of_the_seeds() {
+        let list = |workload: &str, policy: &str, seed, makespan_s| Sample {
+            workload: workload.into(),
+            study: "document".into(),
+            variant: "v".into(),
+            ..sample(policy, seed, makespan_s)
+        };
+        let mut samples = Vec::new();
+        for (seed, [first, second]) in [(1, [1.0, 4.0]), (2, [9.0, 1.0]), (3, [1.0, 1.0])] {
+            samples.extend([list("W1", "case", seed, 8.0), list("W1", "eager-b", seed, 8.0 / first)]);
+            samples.extend([list("W2", "case", seed, 8.0), list("W2", "eager-b", seed, 8.0 / second)]);
+        }
+        samples.sort_by_cached_key(list_of);
+        let experiment = Experiment::find("paper").expect("known");
+        let summary = summarize(&experiment, &samples, &crate::stamp::stamp());
+        let ratio =
+            summary.studies["document"]["v"]["eager-b"].get("throughput_vs_case").expect("a baseline");
+        let round = |value: f64| (value * 1e9).round() / 1e9;
+        assert_eq!((round(ratio.low), round(ratio.median), round(ratio.high)), (1.0, 2.0, 3.0));
+    }
+
+    #[test]
+    fn every_number_that_is_promised_is_there_with_its_interval() {
+        let samples = [sample("case", 1, 10.0), sample("case-fifo", 1, 12.0)];
+        let experiment = Experiment::find("paper").expect("known");
+        let summary = summarize(&experiment, &samples, &crate::stamp::stamp());
+        let json = serde_json::to_value(&summary).expect("JSON");
+        for figure in [
+            "throughput_vs_case",
+            "throughput_vs_case_fifo",
+            "makespan_s",
+            "lower_bound_s",
+            "normal_slowdown_p95",
+            "turnaround_mean_s",
+            "bytes_paged",
+        ] {
+            for end in ["", "_low", "_high"] {
+                let value = &json["workloads"]["W1"]["case"][format!("{figure}{end}")];
+                assert!(value.is_f64(), "{figure}{end}: {value}");
+            }
+        }
+        assert!(json["stamp"]["commit"].is_string());
     }
 }

@@ -1,10 +1,12 @@
 //! The schedules that the report draws: one list, one seed, some policies.
 
-use super::spec::{Experiment, Variant};
+use super::spec::Experiment;
+use super::variant::Variant;
 use crate::record::{Record, WorkloadStamp};
 use crate::sim_run::Host;
-use crate::{plot, stamp};
+use crate::{gantt, stamp};
 use anyhow::Result;
+use eager_sim::Submission;
 
 /// Figures as SVG, in the order of the policies.
 pub fn draw(experiment: &Experiment) -> Result<Vec<String>> {
@@ -13,11 +15,7 @@ pub fn draw(experiment: &Experiment) -> Result<Vec<String>> {
     let jobs = choices.iter().map(crate::workload::Choice::id).collect();
     let list = WorkloadStamp { name: experiment.timeline.workload.clone(), seed: 1, jobs };
     let stamp = stamp::stamp();
-    let records: Vec<Record> = experiment
-        .timeline
-        .policies
-        .iter()
-        .map(|&policy| host.run(&experiment.name, policy, &list, &choices, &stamp))
-        .collect::<Result<_>>()?;
-    records.iter().map(plot::timeline).collect()
+    let run = |&policy| host.run(&experiment.name, policy, &list, &choices, Submission::AllAtOnce, &stamp);
+    let records: Vec<Record> = experiment.timeline.policies.iter().map(run).collect::<Result<_>>()?;
+    Ok(gantt::draw_all(&records.iter().collect::<Vec<_>>()))
 }

@@ -153,11 +153,9 @@ impl<'a> World<'a> {
 
     fn add_devices(&mut self) -> Result<(), SimError> {
         for (index, card) in self.options.cards.iter().enumerate() {
-            let limits = &self.options.device_memory_bytes;
-            let limit = limits.get(index).or(limits.last()).copied().unwrap_or(u64::MAX);
             let profile = DeviceProfile {
                 name: card.name.clone(),
-                capacity: Bytes(limit.min(card.memory_bytes)),
+                capacity: Bytes(self.options.capacity_bytes(index)),
                 sms: card.sms,
                 warps_per_sm: card.threads_per_sm / 32,
                 blocks_per_sm: card.blocks_per_sm,
@@ -457,7 +455,8 @@ impl<'a> World<'a> {
         let mut devices = Vec::new();
         for (index, granted) in self.granted.into_iter().enumerate() {
             let name = self.model.card(index).name.clone();
-            devices.push(DeviceResult { name, totals: self.model.totals(index)?, granted });
+            let capacity_bytes = self.options.capacity_bytes(index);
+            devices.push(DeviceResult { name, capacity_bytes, totals: self.model.totals(index)?, granted });
         }
         let header = JournalHeader::of(&self.scheduler);
         let jobs: Vec<_> = self.clients.into_iter().map(|client| client.result).collect();

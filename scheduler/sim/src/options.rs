@@ -80,4 +80,11 @@ impl SimOptions {
             audit: true,
         }
     }
+
+    /// What the ledger may give away on a device; 0 for one that there is not.
+    pub fn capacity_bytes(&self, device: usize) -> u64 {
+        let limits = &self.device_memory_bytes;
+        let limit = limits.get(device).or(limits.last()).copied().unwrap_or(u64::MAX);
+        self.cards.get(device).map_or(0, |card| card.memory_bytes.min(limit))
+    }
 }

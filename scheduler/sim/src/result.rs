@@ -96,6 +96,9 @@ pub struct Span {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceResult {
     pub name: String,
+    /// What the ledger may give away.
+    #[serde(default)]
+    pub capacity_bytes: u64,
     pub totals: DeviceTotals,
     /// Bytes granted since each of these moments; for a timeline only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
