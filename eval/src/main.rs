@@ -50,10 +50,16 @@ enum Command {
     Sim(demo::SimArgs),
     /// The source document's footprint table, measured on a virtual GPU
     Footprints(footprints::FootprintArgs),
-    /// Draw the report again from DIR/records.jsonl
+    /// Draw the report again from DIR/records.jsonl, or that of an experiment from DIR/samples.jsonl
     Report {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
+        /// The experiment whose samples they are
+        #[arg(long, value_name = "NAME|FILE")]
+        experiment: Option<String>,
+        /// Put the experiment's tables into this Markdown page, where it has marks for them (may be repeated)
+        #[arg(long, value_name = "PAGE", requires = "experiment")]
+        fill: Vec<PathBuf>,
     },
 }
 
@@ -63,7 +69,8 @@ fn main() -> ExitCode {
         Command::Virtual(args) => demo::run(&args, demo::Parts::RealOnly),
         Command::Sim(args) => demo::run_sim(&args),
         Command::Footprints(args) => footprints::run(&args),
-        Command::Report { folder } => redraw(&folder),
+        Command::Report { folder, experiment: Some(name), fill } => experiment::redraw(&name, &folder, &fill),
+        Command::Report { folder, .. } => redraw(&folder),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,6 +21,8 @@ pub struct Host {
     cards: String,
     parsed: Vec<Card>,
     variant: Variant,
+    /// What each configuration does, by its id.
+    descriptors: BTreeMap<String, Job>,
     /// By configuration; without those that the machine cannot run.
     alone: BTreeMap<String, Alone>,
 }
@@ -39,8 +41,17 @@ impl Host {
     /// Simulates every configuration alone, once.
     pub fn new(cards: &str, variant: &Variant) -> Result<Host> {
         let parsed = eager_gpu_model::parse_cards(cards)?;
+        let times = variant.host_times();
+        let mut descriptors = BTreeMap::new();
+        for program in eager_rodinia::programs() {
+            for configuration in &program.configurations {
+                let job = program.descriptor(configuration, &times).context("making the simulator's jobs")?;
+                descriptors.insert(configuration.id.to_string(), job);
+            }
+        }
+        let alone = BTreeMap::new();
         let mut host =
-            Host { cards: cards.to_string(), parsed, variant: variant.clone(), alone: BTreeMap::new() };
+            Host { cards: cards.to_string(), parsed, variant: variant.clone(), descriptors, alone };
         for program in eager_rodinia::programs() {
             for configuration in &program.configurations {
                 let result = host.simulate(
@@ -82,13 +93,11 @@ impl Host {
         submission: Submission,
         timeline: bool,
     ) -> Result<SimResult> {
-        let times = self.variant.host_times();
-        let descriptor = |choice: &Choice| choice.program.descriptor(choice.configuration, &times);
-        let jobs: Vec<Job> = choices
-            .iter()
-            .map(descriptor)
-            .collect::<Result<_, _>>()
-            .context("making the simulator's jobs")?;
+        let descriptor = |choice: &Choice| {
+            let found = self.descriptors.get(&choice.id()).cloned();
+            found.with_context(|| format!("{} is in no program.toml", choice.id()))
+        };
+        let jobs: Vec<Job> = choices.iter().map(descriptor).collect::<Result<_>>()?;
         let mut options = SimOptions { submission, timeline, ..SimOptions::new(self.parsed.clone(), policy) };
         self.variant.apply(&mut options);
         Ok(eager_sim::run(&jobs, &options)?)

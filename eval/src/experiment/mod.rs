@@ -15,5 +15,5 @@ mod tables;
 mod timeline;
 mod variant;
 
-pub use run::run;
+pub use run::{redraw, run};
 pub use variant::Variant;

@@ -3,7 +3,7 @@
 use super::claims;
 use super::interference::{self, Meeting};
 use super::page;
-use super::sample::{Sample, Which};
+use super::sample::{self, Sample, Which};
 use super::spec::{Experiment, Study, Workload};
 use super::summary::{self, Summary};
 use super::timeline;
@@ -14,10 +14,11 @@ use crate::record::Stamp;
 use crate::sim_run::Host;
 use crate::workload::Choice;
 use crate::{parallel, stamp};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// A machine with the lists that run on it.
@@ -72,24 +73,53 @@ pub struct Results {
 
 /// Runs it and writes `samples.jsonl`, `summary.json` and `report.html` into the folder; the tables that `pages` ask for
 /// go there. `seeds` in place of the experiment's number.
-pub fn run(name: &str, seeds: Option<u64>, out: &Path, pages: &[std::path::PathBuf]) -> Result<()> {
+pub fn run(name: &str, seeds: Option<u64>, out: &Path, pages: &[PathBuf]) -> Result<()> {
     let mut experiment = Experiment::find(name)?;
     experiment.seeds = seeds.unwrap_or(experiment.seeds).max(1);
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     let stamp = stamp::stamp();
     let samples = run_all(&experiment, &out.join("samples.jsonl"), &stamp)?;
+    write(&experiment, samples, &stamp, out, pages)
+}
+
+/// Makes the same files again from `samples.jsonl`, also of a run that did not come to its end: seeds are run one after
+/// the other, and the last one counts only if nothing of it is missing.
+pub fn redraw(name: &str, folder: &Path, pages: &[PathBuf]) -> Result<()> {
+    let mut experiment = Experiment::find(name)?;
+    let samples = sample::read(&folder.join("samples.jsonl"))?;
+    let Some(stamp) = samples.last().map(|sample| sample.stamp.clone()) else {
+        bail!("{} holds no sample", folder.join("samples.jsonl").display());
+    };
+    let mut seeds: BTreeMap<u64, usize> = BTreeMap::new();
+    for sample in &samples {
+        *seeds.entry(sample.seed).or_default() += 1;
+    }
+    let whole = seeds.values().max().copied().unwrap_or(0);
+    let samples: Vec<Sample> = samples.into_iter().filter(|s| seeds[&s.seed] == whole).collect();
+    experiment.seeds = seeds.values().filter(|count| **count == whole).count() as u64;
+    write(&experiment, samples, &stamp, folder, pages)
+}
+
+fn write(
+    experiment: &Experiment,
+    mut samples: Vec<Sample>,
+    stamp: &Stamp,
+    out: &Path,
+    pages: &[PathBuf],
+) -> Result<()> {
+    samples.sort_by_cached_key(summary::list_of);
     let results = Results {
-        summary: summary::summarize(&experiment, &samples, &stamp),
-        claims: claims::rows(&experiment, &samples),
+        summary: summary::summarize(experiment, &samples, stamp),
+        claims: claims::rows(experiment, &samples),
         meetings: interference::meet(&experiment.interference)?,
     };
     let path = out.join("summary.json");
     std::fs::write(&path, serde_json::to_string_pretty(&results.summary)? + "\n")
         .with_context(|| format!("cannot write {}", path.display()))?;
-    let schedules = timeline::draw(&experiment)?;
+    let schedules = timeline::draw(experiment)?;
     let path = out.join("report.html");
-    page::write(&path, &experiment, &results, &schedules)?;
-    let tables = tables::all(&experiment, &results);
+    page::write(&path, experiment, &results, &schedules)?;
+    let tables = tables::all(experiment, &results);
     for page in pages {
         document::fill(page, &tables)?;
     }
@@ -126,8 +156,7 @@ fn run_all(experiment: &Experiment, path: &Path, stamp: &Stamp) -> Result<Vec<Sa
         Ok(())
     })?;
     stage.end();
-    let (_, mut samples) = kept.into_inner().map_err(|_| anyhow::anyhow!("a run panicked"))?;
-    samples.sort_by_cached_key(summary::list_of);
+    let (_, samples) = kept.into_inner().map_err(|_| anyhow::anyhow!("a run panicked"))?;
     Ok(samples)
 }
 
@@ -139,4 +168,78 @@ fn one(task: &Task<'_>, choices: &[Choice], policy: PolicyName, stamp: &Stamp) -
         .simulate(choices, policy, which.submission())
         .with_context(|| format!("{} seed {seed} under {policy} {}", workload.name, machine.variant.name))?;
     Ok(Sample::new(&machine.host, which, &result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All parts of an experiment, each as small as it can be.
+    const SMALL: &str = r#"
+        name = "small"
+        title = "A small experiment"
+        cards = "1xV100-16GB"
+        seeds = 2
+        policies = ["case", "case-fifo", "eager-b", "eager-opt"]
+        workloads = [{ name = "few", jobs = 4, ratio = "1:1" }]
+        [timeline]
+        workload = "few"
+        policies = ["eager-opt"]
+        [interference]
+        cards = "1xV100-16GB"
+        policies = ["case"]
+        pairs = [["bfs-32M", "dwt2d-8192"]]
+        [sensitivity]
+        workloads = ["few"]
+        policies = ["case", "eager-opt"]
+        variants = [{ name = "one worker", workers = 1 }]
+        [document]
+        policies = ["case", "case-fifo", "eager-opt"]
+        readings = [{ name = "eight times the same", workloads = ["few", "few", "few", "few", "few", "few", "few", "few"] }]
+        variants = [{ name = "no MPS", mps = false }]
+    "#;
+
+    #[test]
+    fn an_experiment_leaves_stamped_samples_a_summary_a_report_and_a_filled_page() {
+        let folder = tempfile::tempdir().expect("folder");
+        let [spec, page] = ["small.toml", "page.md"].map(|name| folder.path().join(name));
+        std::fs::write(&spec, SMALL).expect("write");
+        std::fs::write(&page, "<!-- table: claims -->\n<!-- end -->\n").expect("write");
+        let out = folder.path().join("out");
+        run(spec.to_str().expect("UTF-8"), None, &out, std::slice::from_ref(&page)).expect("it runs");
+
+        let read = |name: &str| std::fs::read_to_string(out.join(name)).expect(name);
+        let samples = read("samples.jsonl");
+        let stamped =
+            |line: &str| serde_json::from_str::<Sample>(line).is_ok_and(|s| !s.stamp.commit.is_empty());
+        assert!(samples.lines().count() > 8 && samples.lines().all(stamped), "{samples}");
+        let summary: serde_json::Value = serde_json::from_str(&read("summary.json")).expect("JSON");
+        assert!(summary["workloads"]["few"]["eager-opt"]["throughput_vs_case"].is_f64(), "{summary}");
+        let streamed = &summary["studies"]["sensitivity"]["one worker"]["eager-opt"];
+        assert!(streamed["throughput_vs_case"].is_f64() && streamed["throughput_vs_case_ask"].is_null());
+        let report = read("report.html");
+        for part in [
+            "Throughput",
+            "claims",
+            "What it costs",
+            "How far to trust it",
+            "Schedules",
+            "bfs-32M + dwt2d-8192",
+        ] {
+            assert!(report.contains(part), "no `{part}`");
+        }
+        let filled = std::fs::read_to_string(&page).expect("page");
+        assert!(filled.contains("| **the document** | 1.39 |") && filled.contains("| no MPS |"), "{filled}");
+
+        // The samples alone give the same again; what a run that was stopped left of its last seed does not count.
+        redraw(spec.to_str().expect("UTF-8"), &out, &[]).expect("it is drawn again");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&read("summary.json")).expect("JSON"), summary);
+        let first_seed = samples.lines().filter(|line| !line.contains("\"seed\":2,"));
+        let stopped: Vec<&str> =
+            first_seed.chain(samples.lines().find(|line| line.contains("\"seed\":2,"))).collect();
+        std::fs::write(out.join("samples.jsonl"), stopped.join("\n")).expect("write");
+        redraw(spec.to_str().expect("UTF-8"), &out, &[]).expect("it is drawn again");
+        let summary: serde_json::Value = serde_json::from_str(&read("summary.json")).expect("JSON");
+        assert_eq!(summary["seeds"], 1);
+    }
 }

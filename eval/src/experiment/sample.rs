@@ -4,11 +4,13 @@ use super::spec::Workload;
 use super::variant::Variant;
 use crate::record::Stamp;
 use crate::sim_run::Host;
+use anyhow::{Context, Result};
 use eager_core::action::Class;
 use eager_core::units::Nanos;
 use eager_gpu_model::DeviceTotals;
 use eager_sim::{JobResult, Outcome, SimResult, Submission};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// Everything that tables and figures are made from. Times are modelled seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -118,6 +120,15 @@ impl Sample {
         let rank = (slow.len() as f64 * 0.95).ceil() as usize;
         slow.get(rank.saturating_sub(1)).copied()
     }
+}
+
+/// Reads the lines of a `samples.jsonl`. An error names the line.
+pub fn read(path: &Path) -> Result<Vec<Sample>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let parse = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).with_context(|| format!("{}:{}: not a sample", path.display(), number + 1))
+    };
+    text.lines().enumerate().map(parse).collect()
 }
 
 fn normal_device_s(job: &JobResult) -> Option<f64> {
