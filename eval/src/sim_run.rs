@@ -40,7 +40,8 @@ struct Alone {
 impl Host {
     /// Simulates every configuration alone, once.
     pub fn new(cards: &str, variant: &Variant) -> Result<Host> {
-        let parsed = eager_gpu_model::parse_cards(cards)?;
+        let mut parsed = eager_gpu_model::parse_cards(cards)?;
+        parsed.iter_mut().for_each(|card| variant.apply_to_card(card));
         let times = variant.host_times();
         let mut descriptors = BTreeMap::new();
         for program in eager_rodinia::programs() {

@@ -4,7 +4,7 @@
 
 use eager_core::options::QueueOrder;
 use eager_core::units::Bytes;
-use eager_gpu_model::Nanos;
+use eager_gpu_model::{Card, Nanos};
 use eager_rodinia::HostTimes;
 use eager_sim::{SimOptions, Submission};
 use serde::Deserialize;
@@ -19,6 +19,8 @@ pub struct Variant {
     pub migrate_factor: Option<f64>,
     pub batch_factor: Option<f64>,
     pub overlap: Option<f64>,
+    /// Everything between host and device that many times as fast: copies, prefetches, faults and evictions.
+    pub link_factor: Option<f64>,
     pub prefetcher: Option<bool>,
     /// One host thread's copy, 10^9 bytes per second.
     pub host_copy_gb_per_s: Option<f64>,
@@ -57,6 +59,20 @@ impl Variant {
     /// When the jobs come, if the list's own way is replaced.
     pub fn submission(&self, own: Submission) -> Submission {
         self.workers.map_or(own, Submission::Workers)
+    }
+
+    /// Applies what changes the cards.
+    pub fn apply_to_card(&self, card: &mut Card) {
+        let factor = self.link_factor.unwrap_or(1.0);
+        let link = &mut card.link;
+        link.copy_to_device_bytes_per_s *= factor;
+        link.copy_to_host_bytes_per_s *= factor;
+        link.prefetch_bytes_per_s *= factor;
+        link.migrate_bytes_per_s *= factor;
+        link.batch_ns /= factor;
+        link.block_ns /= factor;
+        link.page_ns /= factor;
+        link.eviction_ns /= factor;
     }
 
     /// Applies the rest.
