@@ -78,7 +78,7 @@ fn read<'a>(
 fn assert_shown<'a>(block: &'a str, real: &'a [String]) {
     let mut names = BTreeMap::new();
     let (mut at, mut gap) = (0, true);
-    for line in block.lines().map(|line| bare(line)) {
+    for line in block.lines().map(bare) {
         if line == "..." {
             gap = true;
             continue;
