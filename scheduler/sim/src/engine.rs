@@ -3,16 +3,15 @@
 //! Trap: order within one moment is fixed (completions, timers, tick, and each client in turn), because the same input
 //! must give the same bytes.
 
-use crate::account::Account;
 use crate::audit::{Auditor, Offence};
-use crate::client::{Blocked, Client, Open};
+use crate::client::{Blocked, Client};
 use crate::expected;
 use crate::job::{Job, JobError};
 use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
 use crate::tell::sentence;
 use eager_core::Scheduler;
-use eager_core::action::{Action, Class, Gate, Reason};
+use eager_core::action::{Action, Class, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::policy::{Habits, MemoryRule};
@@ -74,8 +73,8 @@ pub(crate) struct World<'a> {
     /// Clients to look at again.
     pub(crate) ready: VecDeque<usize>,
     pub(crate) operations: BTreeMap<OpId, usize>,
-    tasks: BTreeMap<TaskId, usize>,
-    task_next: u64,
+    pub(crate) tasks: BTreeMap<TaskId, usize>,
+    pub(crate) task_next: u64,
     eager_launches: u64,
     promotions: u64,
     trace: Vec<String>,
@@ -320,13 +319,6 @@ impl<'a> World<'a> {
         judged.map_err(error)
     }
 
-    /// A step is about to use these buffers on the device.
-    pub(crate) fn note_use(&self, index: usize, names: &BTreeSet<&str>) -> Result<(), SimError> {
-        let client = &self.clients[index];
-        let Some(open) = client.open.as_ref().filter(|_| self.options.audit) else { return Ok(()) };
-        self.judge("a step uses its buffers", self.auditor.uses(client.id, open.task, names))
-    }
-
     fn carry_out(&mut self, action: &Action) {
         let task = match action {
             Action::Bind { task, .. }
@@ -381,26 +373,6 @@ impl<'a> World<'a> {
             }
         }
         self.ready.push_back(index);
-    }
-
-    /// Makes a task known; its actions may come at once.
-    pub(crate) fn open_task(&mut self, index: usize, account: Account) -> TaskId {
-        let task = TaskId(self.task_next);
-        self.task_next += 1;
-        self.tasks.insert(task, index);
-        self.clients[index].open = Some(Open {
-            task,
-            class: Class::Normal,
-            grant: Bytes::ZERO,
-            managed: false,
-            gate: Gate::Ungated,
-            watched: false,
-            told_busy: None,
-            bound: None,
-            all_launched: false,
-            account,
-        });
-        task
     }
 
     fn completed(&mut self, completion: &Completion) -> Result<(), SimError> {

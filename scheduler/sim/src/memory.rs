@@ -5,15 +5,16 @@
 //! buffer's memory before the last one's is free; it waits for its stream then.
 
 use crate::account::Account;
-use crate::client::{Address, Blocked, Buffer, Queued, Step, Wish};
+use crate::client::{Address, Blocked, Buffer, Open, Queued, Step, Wish};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;
 use crate::result::{Outcome, TaskTimes};
-use eager_core::action::Class;
+use eager_core::action::{Class, Gate};
 use eager_core::event::{Event, TaskRequest};
-use eager_core::units::Bytes;
+use eager_core::units::{Bytes, TaskId};
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
+use std::collections::BTreeSet;
 
 /// Whether a step may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,26 @@ impl<'a> World<'a> {
         result.tasks.push(TaskTimes { ask: self.now, bind: None, released: None });
         let client = self.clients[index].id;
         self.step(Event::TaskBegin { task, client, request })
+    }
+
+    /// Makes a task known; its actions may come at once.
+    fn open_task(&mut self, index: usize, account: Account) -> TaskId {
+        let task = TaskId(self.task_next);
+        self.task_next += 1;
+        self.tasks.insert(task, index);
+        self.clients[index].open = Some(Open {
+            task,
+            class: Class::Normal,
+            grant: Bytes::ZERO,
+            managed: false,
+            gate: Gate::Ungated,
+            watched: false,
+            told_busy: None,
+            bound: None,
+            all_launched: false,
+            account,
+        });
+        task
     }
 
     pub(crate) fn task_ends(&mut self, index: usize) -> Result<bool, SimError> {
@@ -103,6 +124,13 @@ impl<'a> World<'a> {
         }
         self.note_use(index, &names)?;
         Ok(Readiness::Ready)
+    }
+
+    /// A step is about to use these buffers on the device.
+    fn note_use(&self, index: usize, names: &BTreeSet<&str>) -> Result<(), SimError> {
+        let client = &self.clients[index];
+        let Some(open) = client.open.as_ref().filter(|_| self.options.audit) else { return Ok(()) };
+        self.judge("a step uses its buffers", self.auditor.uses(client.id, open.task, names))
     }
 
     /// Of all device operations only a copy to the device can be done before there is one.
