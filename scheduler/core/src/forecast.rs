@@ -1,19 +1,19 @@
 //! When memory is expected to be free, from the estimates of the tasks that hold it.
 //!
-//! Trap: a prediction is the sum of what tasks said before they started and does not move with the clock; one that has
-//! passed without coming true stays in the past. So time alone can end a reason to start at once and never make one,
-//! but for the moment when a predicted end comes near (`Scheduler::expect_promotions`).
+//! Trap: between two steps nobody may become able to start (`invariants::Violation::Stranded`), and neither may another's
+//! start make it so. Starts only move predictions back. Time alone brings a predicted end near, for which there is a
+//! deadline (`Scheduler::expect_promotions`); for a head's reservation an end that has passed stays in the past.
 
 use crate::action::Class;
-use crate::model::{Device, Task, View};
+use crate::model::{Bound, Device, Task, View};
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
 /// A prediction for one device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub at: Nanos,
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    at: Nanos,
     /// What is free there then, above what was asked for.
-    pub spare: Bytes,
+    spare: Bytes,
 }
 
 /// What the first of the queue is expected to get, and when (EASY backfilling's shadow time and extra nodes).
@@ -27,8 +27,15 @@ pub struct Reservation {
 }
 
 /// When the device will have so much for a task of this client, after the client's context and what eager tasks there
-/// still miss, which they get first. None: not even when all have ended whose end can be told.
-pub(crate) fn room_at(view: View<'_>, device: &Device, client: ClientId, wanted: Bytes) -> Option<Room> {
+/// still miss, which they get first. None: not even when all have ended whose end is expected. `expects` says what is
+/// made of a predicted end.
+fn room_at(
+    view: View<'_>,
+    device: &Device,
+    client: ClientId,
+    wanted: Bytes,
+    expects: impl Fn(Nanos) -> Option<Nanos>,
+) -> Option<Room> {
     let context = view.state.context_cost(device.id, client, view.options.context_bytes);
     let on_device = || view.tasks_on(device.id);
     let eager = on_device().filter(|(_, bound)| bound.class == Class::Eager);
@@ -36,8 +43,8 @@ pub(crate) fn room_at(view: View<'_>, device: &Device, client: ClientId, wanted:
     let needed = wanted.saturating_add(context).saturating_add(missing);
     let mut free = device.free();
     let mut at = view.now;
-    let mut ends: Vec<(Nanos, Bytes)> =
-        on_device().filter_map(|(task, bound)| Some((bound.expected_end(task)?, bound.grant))).collect();
+    let end = |(task, bound): (&Task, &Bound)| Some((expects(bound.expected_end(task)?)?, bound.grant));
+    let mut ends: Vec<(Nanos, Bytes)> = on_device().filter_map(end).collect();
     ends.sort();
     for (end, grant) in ends {
         if free >= needed {
@@ -49,10 +56,24 @@ pub(crate) fn room_at(view: View<'_>, device: &Device, client: ClientId, wanted:
     (free >= needed).then(|| Room { at, spare: free.saturating_sub(needed) })
 }
 
+/// When the device is expected to have so much, if that is within `soon`. Tasks that are late count as about to end,
+/// unless they are later than that: then nothing is known of them.
+pub(crate) fn room_within(
+    view: View<'_>,
+    device: &Device,
+    client: ClientId,
+    wanted: Bytes,
+    soon: Nanos,
+) -> Option<Nanos> {
+    let expects = |end: Nanos| (view.now.saturating_sub(end) <= soon).then_some(end.max(view.now));
+    let at = room_at(view, device, client, wanted, expects)?.at;
+    (at.saturating_sub(view.now) <= soon).then_some(at)
+}
+
 /// Where the first of the queue is expected to start, and when.
 pub(crate) fn reserve(view: View<'_>, head: &Task) -> Option<Reservation> {
     let rooms = view.state.devices.values().filter_map(|device| {
-        let Room { at, spare } = room_at(view, device, head.client, head.requirement)?;
+        let Room { at, spare } = room_at(view, device, head.client, head.requirement, Some)?;
         Some(Reservation { head: head.id, device: device.id, at, spare })
     });
     rooms.min_by_key(|room| (room.at, room.device))

@@ -56,6 +56,10 @@ impl Queue {
         self.by_arrival.first().map(|&(_, id)| id)
     }
 
+    pub fn len(&self) -> usize {
+        self.by_arrival.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.by_arrival.is_empty()
     }

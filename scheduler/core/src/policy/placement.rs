@@ -102,9 +102,8 @@ pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
         is_open(device.id) && granted >= least && !forecast::delays_head(view, task, device, granted)
     });
     let soon = candidates.filter_map(|(device, free)| {
-        let at = forecast::room_at(view, device, task.client, wanted)?.at;
-        let is_soon = at >= view.now && at.saturating_sub(view.now) <= within;
-        is_soon.then(|| (at, device.id, free.min(wanted)))
+        let at = forecast::room_within(view, device, task.client, wanted, within)?;
+        Some((at, device.id, free.min(wanted)))
     });
     match soon.min() {
         Some((at, device, granted)) => {

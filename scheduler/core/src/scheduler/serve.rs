@@ -48,6 +48,17 @@ impl Scheduler {
 
     /// Tries those whom what was freed can help. Who waits for memory that no device has is not asked again.
     pub(super) fn try_who_fits(&mut self, out: &mut Vec<Action>) {
+        loop {
+            let waiting = self.queue.len();
+            self.try_each_once(out);
+            // Where the head has a reservation, a start may move it to where it is in nobody's way.
+            if !self.traits.reserve_head || self.queue.len() == waiting {
+                return;
+            }
+        }
+    }
+
+    fn try_each_once(&mut self, out: &mut Vec<Action>) {
         self.try_who_is_not_passed(out);
         match self.traits.queue {
             QueueOrder::Fifo => while self.queue.head().is_some_and(|head| self.try_one(head, false, out)) {},
