@@ -127,6 +127,11 @@ impl Experiment {
         for workload in &experiment.workloads {
             workload.choices(1).with_context(|| format!("experiment {name}"))?;
         }
+        for variant in experiment.sensitivity.variants.iter().chain(&experiment.document.variants) {
+            variant
+                .model_options(&eager_gpu_model::Options::default())
+                .with_context(|| format!("experiment {name}: `model` of variant `{}`", variant.name))?;
+        }
         let readings = experiment.document.readings.iter().flat_map(|reading| &reading.workloads);
         let wanted = [&experiment.timeline.workload].into_iter();
         for name in wanted.chain(&experiment.sensitivity.workloads).chain(readings) {
@@ -211,6 +216,8 @@ mod tests {
         assert!(broken("mix = \"W1\"", "mix = \"W9\"").contains("unknown workload `W9`"));
         assert!(broken("ratio = \"1:1\"", "ratio = \"1-1\"").contains("expected LARGE:SMALL"));
         assert!(broken("seeds = 10", "seeds = 0").contains("nothing to run"));
+        let unknown = broken("{ eviction = \"used\" }", "{ evictions = \"used\" }");
+        assert!(unknown.contains("true LRU") && unknown.contains("unknown field `evictions`"), "{unknown}");
         assert!(broken("\"case\",", "\"cas\",").contains("unknown variant `cas`"));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Trap: a variant lists only what it changes; everything it leaves out is as in the rest of the experiment.
 
+use anyhow::Result;
 use eager_core::options::QueueOrder;
 use eager_core::units::Bytes;
 use eager_gpu_model::{Card, Nanos};
@@ -44,6 +45,8 @@ pub struct Variant {
     pub managed_normal_tasks: Option<bool>,
     /// In place of every policy's own queue order but the baselines'.
     pub queue: Option<QueueOrder>,
+    /// Any option of the GPU model by its name (`virtual-gpu/model/src/options.rs`), such as `{ eviction = "used" }`.
+    pub model: toml::Table,
 }
 
 impl Variant {
@@ -75,8 +78,22 @@ impl Variant {
         link.eviction_ns /= factor;
     }
 
+    /// The GPU model's options with what the variant changes by name.
+    ///
+    /// # Errors
+    /// The GPU model has no such option, or it is of another kind.
+    pub fn model_options(&self, base: &eager_gpu_model::Options) -> Result<eager_gpu_model::Options> {
+        let mut table = toml::Table::try_from(base)?;
+        table.extend(self.model.clone());
+        Ok(table.try_into()?)
+    }
+
     /// Applies the rest.
-    pub fn apply(&self, options: &mut SimOptions) {
+    ///
+    /// # Errors
+    /// As [`Variant::model_options`].
+    pub fn apply(&self, options: &mut SimOptions) -> Result<()> {
+        options.model = self.model_options(&options.model)?;
         fn set<T>(to: &mut T, from: Option<T>) {
             if let Some(value) = from {
                 *to = value;
@@ -107,5 +124,6 @@ impl Variant {
             scheduler.queue = self.queue;
         }
         scheduler.context_bytes = Bytes(options.model.context_memory());
+        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use crate::job::{Job, JobOp, KernelOp};
 use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
 use eager_core::action::{Class, Gate};
-use eager_core::event::TaskRequest;
+use eager_core::event::{AccessClass, TaskRequest};
 use eager_core::policy::Habits;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
@@ -76,6 +76,7 @@ pub enum Blocked {
     /// Its context is being created.
     Context {
         since: Nanos,
+        op: OpId,
     },
     /// The stream to empty.
     Stream,
@@ -131,6 +132,8 @@ pub struct Open {
     pub watched: bool,
     /// As last told while watched.
     pub told_busy: Option<bool>,
+    /// The class of the last kernel that the gate was asked for.
+    pub asked_for: Option<AccessClass>,
     /// Since when it has a device.
     pub bound: Option<Nanos>,
     pub all_launched: bool,
@@ -296,7 +299,7 @@ impl<'a> Client<'a> {
     /// A host phase or the making of a context is over.
     pub fn host_phase_ended(&mut self, now: Nanos) {
         let bound = self.open.as_ref().is_some_and(|open| open.bound.is_some());
-        if let (true, Blocked::Host { since } | Blocked::Context { since }) = (bound, self.blocked) {
+        if let (true, Blocked::Host { since } | Blocked::Context { since, .. }) = (bound, self.blocked) {
             self.result.host.0 += now.0 - since.0;
         }
         self.blocked = Blocked::Not;
@@ -328,6 +331,14 @@ impl<'a> Client<'a> {
             Some(Gate::Go { allowed: Some(allowed) }) => kernel.footprint <= allowed.0,
             _ => true,
         }
+    }
+
+    /// Was the gate last opened for a kernel that may over-subscribe more than this one? The gate has no class, so what
+    /// it allows then says nothing of this kernel and it is asked again, as the shim does.
+    pub fn was_opened_for_less(&self, kernel: &KernelOp) -> bool {
+        let streams = |class: AccessClass| matches!(class, AccessClass::OnePass | AccessClass::Sparse);
+        let asked_for = self.open.as_ref().and_then(|open| open.asked_for);
+        self.gated() && !streams(kernel.access_class) && asked_for.is_some_and(streams)
     }
 
     pub fn gated(&self) -> bool {

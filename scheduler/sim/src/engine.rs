@@ -45,7 +45,6 @@ const ENDLESS_BYTES: u64 = 1 << 50;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     HostPhaseEnds(usize),
-    ContextReady(usize),
     /// The job comes.
     Arrives(usize),
     Killed(usize),
@@ -65,6 +64,9 @@ pub(crate) struct World<'a> {
     /// Jobs that came and wait for host memory, in order.
     waiting: VecDeque<usize>,
     pub(crate) host_memory_free: u64,
+    /// Submitted jobs' own copies, staged ones included, and the most host memory that was in use.
+    pub(crate) copies_bytes: u64,
+    host_bytes_max: u64,
     pub(crate) ended: usize,
     pub(crate) timers: BTreeSet<(Nanos, Timer)>,
     pub(crate) cores_free: u32,
@@ -134,6 +136,8 @@ impl<'a> World<'a> {
                 .collect(),
             waiting: VecDeque::new(),
             host_memory_free: options.host_memory_bytes.unwrap_or(u64::MAX),
+            copies_bytes: 0,
+            host_bytes_max: 0,
             ended: 0,
             timers: BTreeSet::new(),
             cores_free: options.host_cores,
@@ -193,6 +197,7 @@ impl<'a> World<'a> {
             }
             self.waiting.pop_front();
             self.host_memory_free -= wanted;
+            self.copies_bytes += self.jobs[job].host_bytes();
             self.ready.push_back(job);
             let client = &mut self.clients[job];
             client.blocked = Blocked::Not;
@@ -202,9 +207,23 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// Host memory that a job may come to hold: its own copies, and behind its managed memory, all of which may be
+    /// filled on the host or evicted (UM model §1.6).
     fn host_share(&self, job: usize) -> u64 {
         let all = self.options.host_memory_bytes.unwrap_or(u64::MAX);
-        self.jobs[job].host_bytes().min(all)
+        let traits = self.options.policy.traits();
+        let managed = if traits.eager || traits.managed { self.jobs[job].requirement() } else { 0 };
+        (self.jobs[job].host_bytes() + managed).min(all)
+    }
+
+    /// Host memory in use now: the running jobs' own copies, and what stands behind managed memory.
+    fn note_host_memory(&mut self) -> Result<(), SimError> {
+        let mut bytes = self.copies_bytes;
+        for device in 0..self.model.device_count() {
+            bytes += self.model.memory_info(device)?.host_bytes;
+        }
+        self.host_bytes_max = self.host_bytes_max.max(bytes);
+        Ok(())
     }
 
     fn next_moment(&self) -> Option<Nanos> {
@@ -229,7 +248,8 @@ impl<'a> World<'a> {
         if self.scheduler.next_deadline().is_some_and(|due| due <= at) {
             self.step(Event::Tick)?;
         }
-        self.settle()
+        self.settle()?;
+        self.note_host_memory()
     }
 
     /// Lets every client go on that can.
@@ -245,7 +265,6 @@ impl<'a> World<'a> {
             Timer::Arrives(job) => return self.arrive(job),
             Timer::Killed(job) if self.clients[job].blocked == Blocked::NotSubmitted => return Ok(()),
             Timer::Killed(job) => return self.kill(job),
-            Timer::ContextReady(index) => index,
             Timer::HostPhaseEnds(index) => {
                 self.cores_free += 1;
                 self.give_cores();
@@ -381,6 +400,9 @@ impl<'a> World<'a> {
         client.result.moved += completion.stats.moved;
         if client.in_flight.is_some_and(|head| head.op == completion.op) {
             self.stream_completed(index, completion)?;
+        } else if matches!(client.blocked, Blocked::Context { op, .. } if op == completion.op) {
+            client.host_phase_ended(self.now);
+            client.result.start.get_or_insert(self.now);
         } else if !client.late.remove(&completion.op) && client.blocked == Blocked::Operation(completion.op) {
             client.blocked = Blocked::Not;
         }
@@ -391,6 +413,7 @@ impl<'a> World<'a> {
     /// Gives back a job's host memory, and starts the next job of its worker.
     pub(crate) fn job_ended(&mut self, job: usize) -> Result<(), SimError> {
         self.host_memory_free += self.host_share(job);
+        self.copies_bytes -= self.jobs[job].host_bytes();
         if let Submission::Workers(_) = self.options.submission
             && let Some(next) = self.clients.iter().position(|client| client.blocked == Blocked::NotSubmitted)
             && !self.waiting.contains(&next)
@@ -442,6 +465,7 @@ impl<'a> World<'a> {
             eager_launches: self.eager_launches,
             promotions: self.promotions,
             oom_errors: oom as u64,
+            host_bytes_max: self.host_bytes_max,
             jobs,
             devices,
             trace: self.trace,

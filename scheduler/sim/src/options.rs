@@ -40,8 +40,9 @@ pub struct SimOptions {
     /// Memory that the ledger may give away on each device, in bytes; the last one holds for all devices after it. Empty:
     /// all of it.
     pub device_memory_bytes: Vec<u64>,
-    /// Host memory for the jobs' own copies of what they send and fetch, in bytes; a job that does not fit is submitted
-    /// when it does, in order. `None`: without end.
+    /// Host memory, in bytes, for the jobs' own copies of what they send and fetch and, under policies that make memory
+    /// managed, for all of that too: it is filled on the host, and what is evicted goes there. A job that does not fit
+    /// is submitted when it does, in order. `None`: without end.
     pub host_memory_bytes: Option<u64>,
     /// How good the estimates are that tasks come with, under policies that use them; `None`: they come without.
     pub estimates: Option<Estimates>,

@@ -116,6 +116,8 @@ pub struct SimResult {
     pub eager_launches: u64,
     pub promotions: u64,
     pub oom_errors: u64,
+    /// The most host memory in use at a time: jobs' own copies, and what stood behind managed memory.
+    pub host_bytes_max: u64,
     pub jobs: Vec<JobResult>,
     pub devices: Vec<DeviceResult>,
     /// Every event and action with its reason, one line each, if asked for.

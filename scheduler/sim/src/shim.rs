@@ -182,14 +182,16 @@ impl<'a> World<'a> {
             return Ok(true);
         }
         match self.model.context_create(model_time(self.now), device.0 as usize) {
-            Ok(context) => {
-                let ready = Nanos(self.now.0 + self.options.model.context_create.0);
-                self.timers.insert((ready, Timer::ContextReady(index)));
+            Ok(made) => {
                 let client = &mut self.clients[index];
-                client.context = Some(context);
-                client.contexts.insert(device, context);
-                client.blocked = Blocked::Context { since: self.now };
-                client.result.start.get_or_insert(ready);
+                client.context = Some(made.id);
+                client.contexts.insert(device, made.id);
+                let Some(op) = made.ready else {
+                    client.result.start.get_or_insert(self.now);
+                    return Ok(true);
+                };
+                client.blocked = Blocked::Context { since: self.now, op };
+                self.operations.insert(op, index);
                 Ok(false)
             }
             Err(error) => self.out_of_memory(index, error),
@@ -199,16 +201,16 @@ impl<'a> World<'a> {
     /// Puts launches into the stream, as many as gate and queue let through.
     fn launch(&mut self, index: usize, kernel: &'a KernelOp, launches: u32) -> Result<bool, SimError> {
         let now = self.now;
+        let asked = self.clients[index].was_opened_for_less(kernel);
+        if asked {
+            self.ask_for(index, kernel)?;
+        }
         let client = &mut self.clients[index];
         if !client.admits(kernel) {
             client.blocked = Blocked::Gate { since: now };
-            let request = KernelRequest {
-                name: kernel.name.clone(),
-                footprint: Bytes(kernel.footprint),
-                static_size: Bytes(client.static_size(kernel)),
-                access: kernel.access_class,
-            };
-            self.tell(index, |task| Event::KernelHeld { task, kernel: request })?;
+            if !asked {
+                self.ask_for(index, kernel)?;
+            }
             return Ok(false);
         }
         let diagonal = kernel.accesses.iter().any(|access| access.pattern == Pattern::Diagonal);
@@ -228,6 +230,21 @@ impl<'a> World<'a> {
         self.start_next(index)?;
         self.tell_activity(index)?;
         Ok(finished)
+    }
+
+    /// Tells which kernel stands at the gate.
+    fn ask_for(&mut self, index: usize, kernel: &KernelOp) -> Result<(), SimError> {
+        let client = &mut self.clients[index];
+        let request = KernelRequest {
+            name: kernel.name.clone(),
+            footprint: Bytes(kernel.footprint),
+            static_size: Bytes(client.static_size(kernel)),
+            access: kernel.access_class,
+        };
+        if let Some(open) = &mut client.open {
+            open.asked_for = Some(kernel.access_class);
+        }
+        self.tell(index, |task| Event::KernelHeld { task, kernel: request })
     }
 
     pub(crate) fn enqueue(&mut self, index: usize, op: Op) -> Result<(), SimError> {
@@ -376,7 +393,7 @@ impl<'a> World<'a> {
         self.cores_wanted.retain(|(waiting, _)| *waiting != index);
         let on_core = |timer: &(Nanos, Timer)| timer.1 == Timer::HostPhaseEnds(index);
         self.cores_free += self.timers.iter().filter(|timer| on_core(timer)).count() as u32;
-        self.timers.retain(|timer| !on_core(timer) && timer.1 != Timer::ContextReady(index));
+        self.timers.retain(|timer| !on_core(timer));
         self.end(index)?;
         self.give_cores();
         Ok(())

@@ -120,6 +120,14 @@ pub enum Op {
     },
 }
 
+/// Something made, and the operation at whose end it may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Made<T> {
+    pub id: T,
+    /// Completes like any other operation; `None`: at once.
+    pub ready: Option<OpId>,
+}
+
 /// An operation ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
@@ -183,6 +191,10 @@ pub struct MemoryInfo {
     pub device_bytes: u64,
     pub managed_resident: u64,
     pub context_bytes: u64,
+    /// Host memory behind managed allocations: what the host wrote or an eviction sent there, whether or not it is on
+    /// the device now.
+    #[serde(default)]
+    pub host_bytes: u64,
 }
 
 /// Why the model refused.

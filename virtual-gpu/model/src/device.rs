@@ -4,27 +4,15 @@
 //! rates and the next moment anew; nothing else may set them.
 
 use crate::card::Card;
-use crate::kernel::{Sweep, Work, moved_part, regions_per_block, work};
+use crate::fault::{REMOTE_EFFICIENCY, Service};
+use crate::kernel::{Sweep, work};
 use crate::options::Options;
-use crate::residency::{BLOCK_BYTES, Evicted, Memory};
-use crate::share::{Demand, rates, split};
-use crate::transfer::{Engine, Scene, Segment, Transfer, eviction_ns};
-use crate::{AllocId, Completion, ContextId, Kernel, ModelError, Moved, Nanos, Op, OpId, OpStats};
+use crate::residency::{Evicted, Memory};
+use crate::run::KernelRun;
+use crate::transfer::{Engine, Scene, Segment, Transfer};
+use crate::{AllocId, AllocKind, Completion, ContextId, Kernel, ModelError, Moved, Nanos, Op, OpId, OpStats};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Regions of 64 KiB that a batch of scattered faults serves: one fault each, 256 a batch (UM model §1.1).
-const BATCH_REGIONS: f64 = 256.0;
-/// VA blocks in a batch when the prefetcher is off (UM model §1.8: 10–60).
-const BLOCKS_PER_BATCH_UNPREFETCHED: f64 = 20.0;
-/// Duplicate faults and replays when the prefetcher is off (UM model §4.5).
-const DUPLICATES: f64 = 1.5;
-const PAGE_BYTES: f64 = 4096.0;
-const FAULTS_PER_BATCH: f64 = 256.0;
-/// Dense remote access reaches this part of the link (UM model §4.3: 0.8–0.9).
-const REMOTE_EFFICIENCY: f64 = 0.85;
-/// Copies keep at least this part of the link beside a fault batch.
-const LINK_FLOOR: f64 = 0.1;
 
 /// What a device did since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -42,91 +30,63 @@ pub struct DeviceTotals {
     /// Time with any operation at all.
     pub busy: Nanos,
     pub kernels: u64,
+    /// Most host memory that stood behind its managed allocations.
+    pub host_bytes_max: u64,
 }
 
 #[derive(Debug)]
-struct KernelRun {
-    priority: i32,
-    work: Work,
-    /// One launch with all its blocks resident or remote.
-    launch_ns: f64,
-    launches: u32,
-    sweep: Sweep,
-    /// Where it faults next; `None`: it runs to its end.
-    target: Option<(u32, u32)>,
-    faulting: bool,
-    /// Steps before this one are paid for, even if their blocks are stolen before they ran.
-    paid: (u32, u32),
-    /// [`Memory::departures`] when `target` was found.
-    departures: u64,
-}
-
-impl KernelRun {
-    /// Own time from the start of the first launch to the start of a step.
-    fn position(&self, at: Option<(u32, u32)>) -> f64 {
-        match at {
-            None => self.launch_ns * f64::from(self.launches),
-            Some((launch, step)) => {
-                self.launch_ns * (f64::from(launch) + f64::from(step) / f64::from(self.sweep.steps(launch)))
-            }
-        }
-    }
-
-    /// First step not begun at a position.
-    fn step_after(&self, position: f64) -> (u32, u32) {
-        let launch = (position / self.launch_ns).floor().clamp(0.0, f64::from(self.launches - 1)) as u32;
-        let part = (position / self.launch_ns - f64::from(launch)).max(0.0);
-        let steps = self.sweep.steps(launch);
-        (launch, (part * f64::from(steps) - 1e-6).ceil().max(0.0) as u32)
-    }
-}
-
-#[derive(Debug)]
-enum Body {
+pub(crate) enum Body {
     Kernel(Box<KernelRun>),
     Transfer { transfer: Transfer, segment: Segment },
 }
 
 #[derive(Debug)]
-struct Running {
-    context: ContextId,
-    stats: OpStats,
+pub(crate) struct Running {
+    pub(crate) context: ContextId,
+    pub(crate) stats: OpStats,
     /// Own time (kernel, ns) or bytes (segment) until its next stop.
-    remaining: f64,
-    rate: f64,
+    pub(crate) remaining: f64,
+    pub(crate) rate: f64,
     stop: Option<u64>,
-    body: Body,
+    pub(crate) body: Body,
 }
 
-#[derive(Debug)]
-struct Service {
-    op: OpId,
-    context: ContextId,
-    until: u64,
-    /// What the batch takes of the link, bytes per ns.
-    in_rate: f64,
-    out_rate: f64,
+impl Running {
+    /// Own time to the end of the launch on the device, if that is a stop before its next one.
+    fn left_of_launch(&self) -> Option<f64> {
+        let Body::Kernel(run) = &self.body else { return None };
+        let left = run.left_of_launch(run.position(run.target) - self.remaining);
+        (run.launches > 1 && left + 1.0 < self.remaining).then_some(left)
+    }
+
+    fn transfer(context: ContextId, transfer: Transfer) -> Running {
+        let body = Body::Transfer { transfer, segment: IDLE };
+        Running { context, stats: OpStats::default(), remaining: 0.0, rate: 0.0, stop: None, body }
+    }
 }
 
 /// One device.
 #[derive(Debug)]
 pub struct Device {
     pub card: Card,
-    options: Options,
+    pub(crate) options: Options,
     pub memory: Memory,
     contexts: BTreeMap<ContextId, u64>,
-    running: BTreeMap<OpId, Running>,
-    fault_queue: VecDeque<OpId>,
-    service: Option<Service>,
-    now: u64,
+    pub(crate) running: BTreeMap<OpId, Running>,
+    pub(crate) fault_queue: VecDeque<OpId>,
+    pub(crate) service: Option<Service>,
+    pub(crate) now: u64,
     next_at: Option<u64>,
     done: Vec<Completion>,
-    totals: DeviceTotals,
+    pub(crate) totals: DeviceTotals,
+    /// Most bytes per ns of one host thread's copy, with what others leave of the host's memory.
+    pub(crate) host_cap: f64,
 }
 
 impl Device {
     pub fn new(card: Card, options: Options) -> Device {
-        let memory = Memory::new(card.memory_bytes);
+        let memory = Memory::new(card.memory_bytes, options.eviction);
+        let host_cap = options.host_copy_bytes_per_s / 1e9;
         Device {
             card,
             options,
@@ -139,11 +99,12 @@ impl Device {
             next_at: None,
             done: Vec::new(),
             totals: DeviceTotals::default(),
+            host_cap,
         }
     }
 
     pub fn totals(&self) -> DeviceTotals {
-        self.totals
+        DeviceTotals { host_bytes_max: self.memory.host_bytes_max(), ..self.totals }
     }
 
     pub fn busy(&self) -> bool {
@@ -160,6 +121,25 @@ impl Device {
         done.into_iter().chain(self.next_at.map(Nanos)).min()
     }
 
+    /// When the state next changes.
+    pub fn next_change(&self) -> Option<u64> {
+        self.next_at
+    }
+
+    /// Host threads that copy for this device now.
+    pub fn host_copies(&self) -> usize {
+        let copies = |r: &&Running| matches!(&r.body, Body::Transfer { segment, .. } if segment.engine == Engine::Host);
+        self.running.values().filter(copies).count()
+    }
+
+    /// What one of them reaches from now on.
+    pub fn set_host_cap(&mut self, bytes_per_ns: f64) {
+        if self.host_cap != bytes_per_ns {
+            self.host_cap = bytes_per_ns;
+            self.settle();
+        }
+    }
+
     /// Lets time pass.
     pub fn run_to(&mut self, to: Nanos) {
         while let Some(at) = self.next_at.filter(|&at| at <= to.0) {
@@ -170,14 +150,49 @@ impl Device {
         self.progress(to.0);
     }
 
+    /// True: `op` says when it may be used.
+    ///
     /// # Errors
     /// Out of memory.
-    pub fn context_add(&mut self, context: ContextId) -> Result<(), ModelError> {
+    pub fn context_add(&mut self, context: ContextId, op: OpId) -> Result<bool, ModelError> {
+        self.touch_running();
         let bytes = self.options.context_memory();
         let evicted = self.memory.context_add(bytes)?;
         self.contexts.insert(context, bytes);
-        self.written_back(&evicted);
-        Ok(())
+        Ok(self.made(context, op, &evicted, self.options.context_create.0))
+    }
+
+    /// True: `op` says when it may be used.
+    ///
+    /// # Errors
+    /// Out of memory.
+    pub fn allocate(
+        &mut self,
+        (alloc, bytes, kind): (AllocId, u64, AllocKind),
+        context: ContextId,
+        op: OpId,
+    ) -> Result<bool, ModelError> {
+        self.touch_running();
+        let evicted = self.memory.allocate(alloc, context, bytes, kind)?;
+        Ok(self.made(context, op, &evicted, 0))
+    }
+
+    /// Something new has its memory, and its victims have still to be written back.
+    fn made(&mut self, context: ContextId, op: OpId, evicted: &Evicted, delay_ns: u64) -> bool {
+        self.totals.moved.evicted_bytes += evicted.bytes;
+        self.totals.evicted_blocks += u64::from(evicted.blocks);
+        let transfer = Transfer::make_room(&self.card, evicted, delay_ns);
+        let waits = transfer.is_some();
+        if let Some(transfer) = transfer {
+            let moved = Moved { evicted_bytes: evicted.bytes, ..Moved::default() };
+            let stats = OpStats { moved, evicted_blocks: u64::from(evicted.blocks), ..OpStats::default() };
+            let mut running = Running::transfer(context, transfer);
+            self.next_segment(&mut running);
+            running.stats = stats;
+            self.running.insert(op, running);
+        }
+        self.settle();
+        waits
     }
 
     pub fn context_remove(&mut self, context: ContextId) {
@@ -192,10 +207,8 @@ impl Device {
         self.settle();
     }
 
-    /// Counts what an allocation pushed out and looks at the kernels whose blocks these were.
-    pub fn written_back(&mut self, evicted: &Evicted) {
-        self.totals.moved.evicted_bytes += evicted.bytes;
-        self.totals.evicted_blocks += u64::from(evicted.blocks);
+    /// Something left the device from outside: kernels may fault where they did not before.
+    pub fn something_left(&mut self) {
         self.settle();
     }
 
@@ -205,17 +218,9 @@ impl Device {
         let transfer = Transfer::new(&what, &self.memory)?;
         let mut running = match (what, transfer) {
             (Op::Kernel(kernel), _) => self.start_kernel(context, &kernel)?,
-            (_, Some(transfer)) => Running {
-                context,
-                stats: OpStats::default(),
-                remaining: 0.0,
-                rate: 0.0,
-                stop: Some(self.now),
-                body: Body::Transfer { transfer, segment: IDLE },
-            },
+            (_, Some(transfer)) => Running::transfer(context, transfer),
             (_, None) => return Err(ModelError::Unknown("operation".to_owned())),
         };
-        running.stop = None;
         if matches!(running.body, Body::Transfer { .. }) && !self.next_segment(&mut running) {
             self.finish(op, running);
         } else {
@@ -247,6 +252,10 @@ impl Device {
             paid: (0, 0),
             departures: self.memory.departures(),
             sweep,
+            arrived: self.now,
+            placed: 0.0,
+            stops_at_launch: false,
+            touched: (0, 0),
         };
         run.target = run.sweep.next_miss(&self.memory, 0, 0);
         let launch_ns = self.options.launch.0 as f64;
@@ -297,6 +306,11 @@ impl Device {
             let mut running = self.running.remove(&op).expect("just listed");
             running.stop = None;
             let over = match &mut running.body {
+                Body::Kernel(run) if run.stops_at_launch => {
+                    // Its next launch comes behind those that wait.
+                    (run.arrived, run.placed) = (self.now, 0.0);
+                    false
+                }
                 Body::Kernel(run) => match run.target {
                     None => true,
                     Some(target) if run.sweep.misses(&self.memory, target) => {
@@ -323,6 +337,7 @@ impl Device {
     }
 
     fn next_segment(&mut self, running: &mut Running) -> bool {
+        self.touch_running();
         let Body::Transfer { transfer, segment } = &mut running.body else { return false };
         let evicted_before = running.stats.evicted_blocks;
         let moved_before = std::mem::take(&mut running.stats.moved);
@@ -338,71 +353,26 @@ impl Device {
         true
     }
 
-    fn finish(&mut self, op: OpId, running: Running) {
-        if matches!(running.body, Body::Kernel(_)) {
+    /// Under [`crate::Eviction::Used`]: what kernels have used since they were last looked at.
+    pub(crate) fn touch_running(&mut self) {
+        if self.options.eviction == crate::Eviction::Migrated {
+            return;
+        }
+        for running in self.running.values_mut() {
+            if let Body::Kernel(run) = &mut running.body {
+                run.touch_up_to(run.position(run.target) - running.remaining.max(0.0), &mut self.memory);
+            }
+        }
+    }
+
+    fn finish(&mut self, op: OpId, mut running: Running) {
+        if let Body::Kernel(run) = &mut running.body {
             self.totals.kernels += 1;
+            run.touch_up_to(run.position(None), &mut self.memory);
         }
         let completion =
             Completion { op, context: running.context, at: Nanos(self.now), stats: running.stats };
         self.done.push(completion);
-    }
-
-    /// Takes the next faulting kernel's step into service: memory changes hands now, the time follows.
-    fn begin_service(&mut self) {
-        let Some(op) = self.fault_queue.pop_front() else { return };
-        let Some(running) = self.running.get_mut(&op) else { return };
-        let Body::Kernel(run) = &running.body else { return };
-        let Some((launch, step)) = run.target else { return };
-        let mut batch = Batch::default();
-        run.sweep.pieces(launch, step, |piece| {
-            let admitted = self.memory.admit(piece.alloc, piece.start, piece.end);
-            let here = (admitted.from_host_bytes + admitted.zeroed_bytes) as f64 / BLOCK_BYTES as f64;
-            batch.blocks += f64::from(admitted.blocks);
-            batch.regions += here * regions_per_block(piece.density, piece.random);
-            batch.moved += admitted.from_host_bytes as f64 * moved_part(piece.density, piece.random);
-            batch.zeroed += admitted.zeroed_bytes as f64;
-            batch.remote += admitted.refused_bytes as f64 * piece.density;
-            batch.evicted.blocks += admitted.evicted.blocks;
-            batch.evicted.bytes += admitted.evicted.bytes;
-            batch.random |= piece.random;
-        });
-        let ns = batch.ns(&self.card, &self.options);
-        let moved = Moved {
-            faulted_bytes: batch.moved as u64,
-            evicted_bytes: batch.evicted.bytes,
-            ..Moved::default()
-        };
-        running.stats.moved += moved;
-        running.stats.faulted_blocks += batch.blocks as u64;
-        running.stats.evicted_blocks += u64::from(batch.evicted.blocks);
-        running.stats.paging.0 += (ns * (1.0 - self.options.overlap)) as u64;
-        running.remaining = -ns * self.options.overlap;
-        self.totals.moved += moved;
-        self.totals.faulted_blocks += batch.blocks as u64;
-        self.totals.evicted_blocks += u64::from(batch.evicted.blocks);
-        let span = ns.max(1.0);
-        self.service = Some(Service {
-            op,
-            context: running.context,
-            until: self.now + ns.ceil() as u64,
-            in_rate: batch.moved / span,
-            out_rate: batch.evicted.bytes as f64 / span,
-        });
-    }
-
-    /// The faulted step goes on whatever happened to its blocks meanwhile, so that tiny memories make progress too.
-    fn end_service(&mut self) {
-        let Some(service) = self.service.take() else { return };
-        let Some(running) = self.running.get_mut(&service.op) else { return };
-        let Body::Kernel(run) = &mut running.body else { return };
-        let Some((launch, step)) = run.target else { return };
-        let from = run.position(run.target);
-        run.faulting = false;
-        run.paid = (launch, step + 1);
-        run.target = run.sweep.next_miss(&self.memory, launch, step + 1);
-        run.departures = self.memory.departures();
-        // `remaining` holds the (negative) part of the step that ran during the batch.
-        running.remaining = (run.position(run.target) - from + running.remaining).max(0.0);
     }
 
     /// Computes targets, rates and the next moment anew.
@@ -412,12 +382,18 @@ impl Device {
         }
         self.retarget();
         self.rate_transfers();
-        self.rate_kernels();
+        let contended = self.rate_kernels();
         let now = self.now;
         for running in self.running.values_mut() {
             let waiting = matches!(&running.body, Body::Kernel(run) if run.faulting);
+            let launch_ends = running.left_of_launch().filter(|_| contended);
+            if let Body::Kernel(run) = &mut running.body {
+                run.stops_at_launch = launch_ends.is_some();
+            }
             running.stop = if waiting {
                 None
+            } else if let Some(left) = launch_ends {
+                (running.rate > 0.0).then(|| now.saturating_add((left / running.rate).ceil() as u64))
             } else if running.remaining <= 1e-6 {
                 Some(now)
             } else if running.rate > 0.0 {
@@ -447,65 +423,6 @@ impl Device {
         }
     }
 
-    fn rate_transfers(&mut self) {
-        let (mut to_device, mut to_host, mut outward) = (Vec::new(), Vec::new(), false);
-        for (&op, running) in &self.running {
-            let Body::Transfer { segment, .. } = &running.body else { continue };
-            outward |= segment.engine == Engine::ToHost || segment.evicts;
-            match segment.engine {
-                Engine::ToDevice => to_device.push((op, segment.cap)),
-                Engine::ToHost => to_host.push((op, segment.cap)),
-                Engine::Host | Engine::Dram => {}
-            }
-        }
-        let link = &self.card.link;
-        let duplex = if outward { self.options.duplex.unwrap_or(link.duplex_factor) } else { 1.0 };
-        let (batch_in, batch_out) = self.service.as_ref().map_or((0.0, 0.0), |s| (s.in_rate, s.out_rate));
-        let down = link.copy_to_device_bytes_per_s / 1e9;
-        let up = link.copy_to_host_bytes_per_s / 1e9;
-        let mut given: BTreeMap<OpId, f64> = BTreeMap::new();
-        for (flows, capacity) in [
-            (to_device, (down * duplex - batch_in).max(down * LINK_FLOOR)),
-            (to_host, (up - batch_out).max(up * LINK_FLOOR)),
-        ] {
-            let caps: Vec<f64> = flows.iter().map(|f| f.1).collect();
-            given.extend(flows.iter().map(|f| f.0).zip(split(capacity, &caps)));
-        }
-        for (op, running) in &mut self.running {
-            if let Body::Transfer { segment, .. } = &running.body {
-                running.rate = given.get(op).copied().unwrap_or(segment.cap);
-            }
-        }
-    }
-
-    /// With MPS one pool; without it equal slices of whole contexts, and none but the faulting one while a batch is in
-    /// service ("fault and stall", UM model §1.5 and §2.2).
-    fn rate_kernels(&mut self) {
-        let mut pools: BTreeMap<ContextId, Vec<(OpId, Demand)>> = BTreeMap::new();
-        let stalled_by = self.service.as_ref().map(|s| s.context).filter(|_| !self.options.mps);
-        for (&op, running) in &mut self.running {
-            let Body::Kernel(run) = &running.body else { continue };
-            running.rate = 0.0;
-            if run.faulting || stalled_by.is_some_and(|context| context != running.context) {
-                continue;
-            }
-            let pool = if self.options.mps { ContextId(0) } else { running.context };
-            let demand = Demand { level: run.priority, first: run.work.dram, second: run.work.sm };
-            pools.entry(pool).or_default().push((op, demand));
-        }
-        let slice = self.options.slice.0 as f64;
-        let kept = slice / (slice + self.options.slice_switch.0 as f64);
-        let part = if pools.len() > 1 { kept / pools.len() as f64 } else { 1.0 };
-        for pool in pools.values() {
-            let demands: Vec<Demand> = pool.iter().map(|p| p.1).collect();
-            for ((op, _), rate) in pool.iter().zip(rates(&demands)) {
-                if let Some(running) = self.running.get_mut(op) {
-                    running.rate = rate * part;
-                }
-            }
-        }
-    }
-
     /// Frees an allocation. Freeing synchronises in CUDA, so no kernel should be using it; one that does finds nothing
     /// to fault there.
     pub fn release(&mut self, alloc: AllocId) -> bool {
@@ -516,40 +433,3 @@ impl Device {
 }
 
 const IDLE: Segment = Segment { engine: Engine::Host, amount: 0.0, cap: 1.0, evicts: false };
-
-#[derive(Debug, Default)]
-struct Batch {
-    blocks: f64,
-    regions: f64,
-    moved: f64,
-    zeroed: f64,
-    remote: f64,
-    evicted: Evicted,
-    random: bool,
-}
-
-impl Batch {
-    /// Time of the batches that serve one step (UM model §4.3).
-    fn ns(&self, card: &Card, options: &Options) -> f64 {
-        let link = &card.link;
-        let remote_ns = self.remote / (link.copy_to_device_bytes_per_s / 1e9 * REMOTE_EFFICIENCY);
-        if self.blocks == 0.0 {
-            return remote_ns + eviction_ns(card, &self.evicted);
-        }
-        let batch_ns = link.batch_ns * options.batch_factor;
-        let move_ns = self.moved / (link.migrate_bytes_per_s * options.migrate_factor / 1e9);
-        let zero_ns = self.zeroed / (0.5 * card.dram_bytes_per_s / 1e9);
-        let fetch_ns = if options.prefetcher {
-            let by_blocks = self.blocks / f64::from(options.batch_blocks.max(1));
-            let batches =
-                if self.random { (self.regions / BATCH_REGIONS).max(by_blocks / 4.0) } else { by_blocks };
-            batches.ceil() * batch_ns + self.blocks * link.block_ns + move_ns
-        } else {
-            let pages = self.regions * (BLOCK_BYTES as f64 / 32.0 / PAGE_BYTES);
-            let batches = (pages / FAULTS_PER_BATCH).ceil();
-            let blocks = BLOCKS_PER_BATCH_UNPREFETCHED.min(self.blocks) * batches;
-            DUPLICATES * (batches * batch_ns + blocks * link.block_ns + move_ns + pages * link.page_ns)
-        };
-        fetch_ns + zero_ns + remote_ns + eviction_ns(card, &self.evicted)
-    }
-}

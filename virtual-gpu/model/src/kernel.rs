@@ -29,6 +29,9 @@ pub struct Work {
     /// Parts of the device's DRAM rate and of its SMs that it takes while it runs at full speed, 0–1.
     pub dram: f64,
     pub sm: f64,
+    /// Part of the SMs' block slots that it fills, and whether all its blocks fit there at once.
+    pub slots: f64,
+    pub one_wave: bool,
 }
 
 /// Blocks that one SM holds at once (UM model §4.2).
@@ -44,7 +47,7 @@ pub fn blocks_per_sm(card: &Card, kernel: &Kernel) -> u32 {
 /// Time and shares of one launch (UM model §4.2).
 pub fn work(card: &Card, options: &Options, kernel: &Kernel) -> Work {
     let slots = u64::from(card.sms) * u64::from(blocks_per_sm(card, kernel));
-    let waves = kernel.blocks.div_ceil(slots).max(1) as f64;
+    let waves = kernel.blocks.div_ceil(slots).max(1);
     let used = (kernel.blocks as f64 / slots as f64).min(1.0);
     let dram_rate = card.dram_bytes_per_s * options.dram_efficiency / 1e9;
     let dram_ns = kernel.dram_bytes as f64 / dram_rate;
@@ -52,12 +55,14 @@ pub fn work(card: &Card, options: &Options, kernel: &Kernel) -> Work {
     let compute_ns = flops(kernel.flops32, card.flops32_per_s) + flops(kernel.flops64, card.flops64_per_s);
     let alone_ns = (dram_ns / used)
         .max(compute_ns / used)
-        .max(waves * options.wave.0 as f64)
+        .max(waves as f64 * options.wave.0 as f64)
         .max(options.launch_interval.0 as f64);
     Work {
         alone_ns,
         dram: (dram_ns / alone_ns).min(1.0),
         sm: (compute_ns / alone_ns).max(options.sm_floor * used).min(1.0),
+        slots: used,
+        one_wave: waves == 1,
     }
 }
 

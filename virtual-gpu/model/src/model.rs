@@ -7,7 +7,9 @@ use crate::device::{Device, DeviceTotals};
 use crate::options::Options;
 use crate::residency::{BLOCK_BYTES, Preferred};
 use crate::transfer::check_range;
-use crate::{AllocId, AllocKind, Completion, ContextId, MemoryInfo, ModelError, Nanos, Op, OpId, Range};
+use crate::{
+    AllocId, AllocKind, Completion, ContextId, Made, MemoryInfo, ModelError, Nanos, Op, OpId, Range,
+};
 use std::collections::BTreeMap;
 
 /// `cudaMemAdvise`, and `cudaMemDiscardBatchAsync`.
@@ -59,17 +61,17 @@ impl Model {
         &self.options
     }
 
-    /// Takes the context's memory, at once. Creation time is the caller's to wait: [`Options::context_create`].
+    /// Takes the context's memory at once, and [`Options::context_create`] until it is ready.
     ///
     /// # Errors
     /// No such device; out of memory.
-    pub fn context_create(&mut self, now: Nanos, device: usize) -> Result<ContextId, ModelError> {
+    pub fn context_create(&mut self, now: Nanos, device: usize) -> Result<Made<ContextId>, ModelError> {
         self.run_to(now);
-        let context = ContextId(self.id());
+        let (context, op) = (ContextId(self.id()), OpId(self.id()));
         let unknown = || ModelError::Unknown(format!("device {device}"));
-        self.devices.get_mut(device).ok_or_else(unknown)?.context_add(context)?;
+        let waits = self.devices.get_mut(device).ok_or_else(unknown)?.context_add(context, op)?;
         self.contexts.insert(context, device);
-        Ok(context)
+        Ok(Made { id: context, ready: waits.then_some(op) })
     }
 
     /// Frees all that the context holds; its operations never complete.
@@ -82,10 +84,12 @@ impl Model {
         self.contexts.remove(&context);
         self.allocs.retain(|_, (_, owner)| *owner != context);
         self.devices[device].context_remove(context);
+        self.share_host();
         Ok(())
     }
 
-    /// Device memory is resident from now on and may evict managed blocks of anybody; managed memory takes nothing yet.
+    /// Device memory is resident from now on and may evict managed blocks of anybody, which takes the time of writing them
+    /// back; managed memory takes nothing yet.
     ///
     /// # Errors
     /// No such context; out of memory.
@@ -95,14 +99,13 @@ impl Model {
         context: ContextId,
         bytes: u64,
         kind: AllocKind,
-    ) -> Result<AllocId, ModelError> {
+    ) -> Result<Made<AllocId>, ModelError> {
         self.run_to(now);
         let device = self.device_of(context)?;
-        let alloc = AllocId(self.id());
-        let evicted = self.devices[device].memory.allocate(alloc, context, bytes, kind)?;
-        self.devices[device].written_back(&evicted);
+        let (alloc, op) = (AllocId(self.id()), OpId(self.id()));
+        let waits = self.devices[device].allocate((alloc, bytes, kind), context, op)?;
         self.allocs.insert(alloc, (device, context));
-        Ok(alloc)
+        Ok(Made { id: alloc, ready: waits.then_some(op) })
     }
 
     /// # Errors
@@ -141,7 +144,7 @@ impl Model {
             Advice::PreferredNone => Preferred::Nowhere,
             Advice::Discard => {
                 device.memory.demote(alloc, start, end, false);
-                device.written_back(&crate::residency::Evicted::default());
+                device.something_left();
                 return Ok(());
             }
         };
@@ -174,6 +177,7 @@ impl Model {
         let device = self.device_of(context)?;
         let id = OpId(self.id());
         self.devices[device].submit(id, context, op)?;
+        self.share_host();
         Ok(id)
     }
 
@@ -221,8 +225,27 @@ impl Model {
 
     fn run_to(&mut self, now: Nanos) {
         self.now = self.now.max(now);
+        // Devices have nothing to do with each other, unless copies share the host's memory.
+        while self.options.host_memory_bytes_per_s.is_some() {
+            let next = self.devices.iter().filter_map(Device::next_change).min();
+            let Some(next) = next.filter(|&next| next <= self.now.0) else { break };
+            for device in &mut self.devices {
+                device.run_to(Nanos(next));
+            }
+            self.share_host();
+        }
         for device in &mut self.devices {
             device.run_to(self.now);
+        }
+    }
+
+    /// What each host thread's copy reaches, while all of them together reach no more than the host's memory does.
+    fn share_host(&mut self) {
+        let Some(all) = self.options.host_memory_bytes_per_s else { return };
+        let copies: usize = self.devices.iter().map(Device::host_copies).sum();
+        let cap = self.options.host_copy_bytes_per_s.min(all / copies.max(1) as f64) / 1e9;
+        for device in &mut self.devices {
+            device.set_host_cap(cap);
         }
     }
 

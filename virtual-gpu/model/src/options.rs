@@ -3,6 +3,29 @@
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
+/// Which block leaves a full device first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Eviction {
+    /// Least recently migrated in, whatever was used since: what the driver does (UM model §1.2).
+    #[default]
+    Migrated,
+    /// Least recently used: what it does not do; for comparison.
+    Used,
+}
+
+/// How kernels of one pool share the SMs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Blocks of the most urgent kernel first, then in the order of arrival; others get what is left over, and a kernel
+    /// keeps the SMs while it waits for page faults (UM model §2.3, §4.2).
+    #[default]
+    Leftover,
+    /// Equal shares within a priority, as a fluid, and nothing for a kernel that waits for faults.
+    Fair,
+}
+
 /// Switches and sensitivity factors. [`Options::default`] is a driver without MPS.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -10,10 +33,17 @@ pub struct Options {
     /// Contexts share the SMs as one pool, stream priorities compare between processes, and a page fault stops only
     /// its own kernel (UM model §2.2–2.4). Without it contexts are time-sliced whole and a fault stalls all.
     pub mps: bool,
+    /// Which block leaves first.
+    pub eviction: Eviction,
+    /// Who gets the SMs.
+    pub placement: Placement,
     /// The driver's density prefetcher grows a fault to 2 MiB (UM model §1.1).
     pub prefetcher: bool,
     /// Part of the paging time that a kernel's other warps hide, 0–0.3 (UM model §4.4).
     pub overlap: f64,
+    /// Without MPS, part of their full speed at which other contexts run during a fault batch. 0: none, as the driver's
+    /// comments say (UM model §1.5).
+    pub stall_leak: f64,
     /// Time slice of a context (UM model §2.2: 1,024 µs).
     pub slice: Nanos,
     /// Lost at each switch between contexts (UM model §2.2: 30–100 µs).
@@ -26,7 +56,7 @@ pub struct Options {
     pub wave: Nanos,
     /// Device memory of a context; `None`: 450 MiB without MPS (UM model §4.4), 100 MiB with it (design study §1).
     pub context_bytes: Option<u64>,
-    /// What creating a context costs its process (UM model §4.4); the model reports it, the caller waits.
+    /// What creating a context takes (UM model §4.4: 0.1–0.5 s).
     pub context_create: Nanos,
     /// Part of the DRAM's data-sheet rate that kernels reach (UM model §4.2).
     pub dram_efficiency: f64,
@@ -41,8 +71,12 @@ pub struct Options {
     pub pageable_factor: f64,
     /// One host thread's copy, bytes per second (UM model §4.3: 5–10 GB/s).
     pub host_copy_bytes_per_s: f64,
+    /// What all host threads' copies reach together, bytes per second; `None`: without limit.
+    pub host_memory_bytes_per_s: Option<f64>,
     /// Overrides the card's link: rate in one direction while the other is busy.
     pub duplex: Option<f64>,
+    /// Scales all that a fault batch costs, evictions included.
+    pub fault_factor: f64,
     /// Scales the rate inside a fault batch (UM model §4.4: ±30 %).
     pub migrate_factor: f64,
     /// Scales the fixed cost of a fault batch (UM model §4.4: 20–100 µs).
@@ -57,8 +91,11 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             mps: false,
+            eviction: Eviction::Migrated,
+            placement: Placement::Leftover,
             prefetcher: true,
             overlap: 0.0,
+            stall_leak: 0.0,
             slice: Nanos(1_024_000),
             slice_switch: Nanos(40_000),
             launch: Nanos(5_000),
@@ -72,7 +109,9 @@ impl Default for Options {
             managed_overhead: 0.01,
             pageable_factor: 0.5,
             host_copy_bytes_per_s: 8e9,
+            host_memory_bytes_per_s: None,
             duplex: None,
+            fault_factor: 1.0,
             migrate_factor: 1.0,
             batch_factor: 1.0,
             batch_blocks: 8,

@@ -1,8 +1,10 @@
-//! Who has which 2 MiB blocks of one device's memory: extents per allocation and one FIFO over all processes.
+//! Who has which 2 MiB blocks of one device's memory: extents per allocation and one queue over all processes.
 //!
 //! Trap: the order of eviction is that of the last migration *in*, not of use; a hot block that never faults is
-//! evicted like a cold one (UM model §1.2). Victims are always written back, for there is no dirty tracking.
+//! evicted like a cold one (UM model §1.2), unless [`Eviction::Used`] is asked for. Victims are always written back, for
+//! there is no dirty tracking.
 
+use crate::options::Eviction;
 use crate::{AllocId, AllocKind, ContextId, ModelError};
 use std::collections::BTreeMap;
 
@@ -17,7 +19,7 @@ pub enum Place {
     Host,
     /// On the host since it was evicted, and not written there.
     Evicted,
-    /// On the device since the migration of this number.
+    /// On the device since the migration (or use) of this number.
     Device {
         stamp: u64,
     },
@@ -46,6 +48,8 @@ pub struct Run {
     pub end: u32,
     pub place: Place,
     pub preferred: Preferred,
+    /// Has host memory: it was there once, and keeps it when it migrates (UM model §1.6).
+    pub backed: bool,
 }
 
 /// One allocation.
@@ -111,6 +115,10 @@ pub struct Memory {
     context_bytes: u64,
     device_bytes: u64,
     managed_bytes: u64,
+    /// Host memory behind managed allocations, and the most of it.
+    host_bytes: u64,
+    host_bytes_max: u64,
+    eviction: Eviction,
     buffers: BTreeMap<AllocId, Buffer>,
     /// Resident runs by (stamp, allocation, first block), to their end.
     fifo: BTreeMap<(u64, AllocId, u32), u32>,
@@ -120,12 +128,15 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(capacity: u64) -> Memory {
+    pub fn new(capacity: u64, eviction: Eviction) -> Memory {
         Memory {
             capacity,
             context_bytes: 0,
             device_bytes: 0,
             managed_bytes: 0,
+            host_bytes: 0,
+            host_bytes_max: 0,
+            eviction,
             buffers: BTreeMap::new(),
             fifo: BTreeMap::new(),
             stamp_next: 0,
@@ -140,7 +151,13 @@ impl Memory {
             device_bytes: self.device_bytes,
             managed_resident: self.managed_bytes,
             context_bytes: self.context_bytes,
+            host_bytes: self.host_bytes,
         }
+    }
+
+    /// The most host memory that stood behind managed allocations, in bytes.
+    pub fn host_bytes_max(&self) -> u64 {
+        self.host_bytes_max
     }
 
     fn free(&self) -> u64 {
@@ -200,7 +217,8 @@ impl Memory {
             evicted = self.pin(bytes)?;
             self.device_bytes += bytes;
         } else if blocks > 0 {
-            runs.insert(0, Run { end: blocks, place: Place::Nowhere, preferred: Preferred::Nowhere });
+            let (place, preferred) = (Place::Nowhere, Preferred::Nowhere);
+            runs.insert(0, Run { end: blocks, place, preferred, backed: false });
         }
         self.buffers.insert(alloc, Buffer { context, kind, bytes, runs, resident_blocks: 0 });
         Ok(evicted)
@@ -216,6 +234,9 @@ impl Memory {
             if let Place::Device { stamp } = run.place {
                 self.fifo.remove(&(stamp, alloc, start));
                 self.managed_bytes -= buffer.bytes_of(start, end);
+            }
+            if run.backed {
+                self.host_bytes -= buffer.bytes_of(start, end);
             }
         }
         true
@@ -252,6 +273,20 @@ impl Memory {
             self.set(alloc, from, to, |run| run.place = Place::Device { stamp });
         }
         done
+    }
+
+    /// A kernel or a copy on the device used `start..end`: under [`Eviction::Used`] it becomes the youngest.
+    pub fn touch(&mut self, alloc: AllocId, start: u32, end: u32) {
+        if self.eviction == Eviction::Migrated {
+            return;
+        }
+        let stamp = self.stamp_next;
+        self.stamp_next += 1;
+        self.set(alloc, start, end, |run| {
+            if let Place::Device { stamp: last } = &mut run.place {
+                *last = stamp;
+            }
+        });
     }
 
     /// Sends `start..end` to the host; returns what was resident. `keep` false: its content is thrown away.
@@ -344,7 +379,12 @@ impl Memory {
                 let mut piece = Run { end: to, ..run };
                 if from >= start && to <= end {
                     change(&mut piece);
+                    piece.backed |= piece.place.has_host_content();
                     let bytes = buffer.bytes_of(from, to);
+                    if piece.backed && !run.backed {
+                        self.host_bytes += bytes;
+                        self.host_bytes_max = self.host_bytes_max.max(self.host_bytes);
+                    }
                     match (run.place, piece.place) {
                         (Place::Device { .. }, Place::Device { .. }) => {}
                         (Place::Device { .. }, _) => {
@@ -370,13 +410,14 @@ impl Memory {
     /// # Panics
     /// When one is wrong.
     pub fn check(&self) {
-        let (mut device, mut managed, mut queued) = (0, 0, 0);
+        let (mut device, mut managed, mut queued, mut host) = (0, 0, 0, 0);
         for (alloc, buffer) in &self.buffers {
             let mut next = 0;
             let mut resident = 0;
             for (start, end, run) in buffer.runs(0, buffer.blocks()) {
                 assert_eq!(start, next, "{alloc:?} has a gap");
                 next = end;
+                host += if run.backed { buffer.bytes_of(start, end) } else { 0 };
                 if let Place::Device { stamp } = run.place {
                     resident += end - start;
                     managed += buffer.bytes_of(start, end);
@@ -391,6 +432,7 @@ impl Memory {
             assert_eq!(resident, buffer.resident_blocks, "{alloc:?}");
         }
         assert_eq!((device, managed, queued), (self.device_bytes, self.managed_bytes, self.fifo.len()));
+        assert_eq!(host, self.host_bytes);
         assert!(self.context_bytes + device + managed <= self.capacity, "above capacity");
     }
 }
@@ -406,7 +448,7 @@ fn insert_merged(buffer: &mut Buffer, fifo: &mut Fifo, alloc: AllocId, start: u3
     let mut start = start;
     if let Some((&at, before)) = buffer.runs.range(..start).next_back()
         && before.end == start
-        && (before.place, before.preferred) == (run.place, run.preferred)
+        && (before.place, before.preferred, before.backed) == (run.place, run.preferred, run.backed)
     {
         start = at;
     }

@@ -26,6 +26,8 @@ pub enum Engine {
     Host,
     /// The device's own memory.
     Dram,
+    /// Nothing: time passes.
+    Wait,
 }
 
 /// A stretch at one speed.
@@ -42,13 +44,22 @@ pub struct Segment {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
-    ToDevice { pinned: bool },
-    ToHost { pinned: bool },
-    OnDevice { to: AllocId, shift: i64 },
+    ToDevice {
+        pinned: bool,
+    },
+    ToHost {
+        pinned: bool,
+    },
+    OnDevice {
+        to: AllocId,
+        shift: i64,
+    },
     Fill,
     PrefetchDevice,
     PrefetchHost,
     HostAccess,
+    /// An allocation or a new context: its victims go, and the driver takes its time.
+    MakeRoom,
 }
 
 /// A transfer in progress.
@@ -83,6 +94,31 @@ pub fn check_range(memory: &Memory, alloc: AllocId, range: Range) -> Result<&Buf
 }
 
 impl Transfer {
+    /// What a new allocation or context must wait for: the victims it has pushed out, then `delay_ns`. `None`: nothing.
+    pub fn make_room(card: &Card, evicted: &Evicted, delay_ns: u64) -> Option<Transfer> {
+        let mut ready = VecDeque::new();
+        if evicted.blocks > 0 {
+            let cap = card.link.copy_to_host_bytes_per_s / 1e9;
+            let amount = eviction_ns(card, evicted) * cap;
+            ready.push_back(Segment { engine: Engine::ToHost, amount, cap, evicts: false });
+        }
+        if delay_ns > 0 {
+            ready.push_back(Segment {
+                engine: Engine::Wait,
+                amount: delay_ns as f64,
+                cap: 1.0,
+                evicts: false,
+            });
+        }
+        (!ready.is_empty()).then_some(Transfer {
+            kind: Kind::MakeRoom,
+            alloc: AllocId(0),
+            at: 0,
+            end: 0,
+            ready,
+        })
+    }
+
     /// # Errors
     /// Unknown allocation or range outside it. `None`: the operation is a kernel.
     pub fn new(op: &Op, memory: &Memory) -> Result<Option<Transfer>, ModelError> {
@@ -141,7 +177,11 @@ impl Transfer {
         let shift_from = self.at;
         self.at = end;
         let here = matches!(place, Place::Device { .. });
+        if here {
+            scene.memory.touch(self.alloc, blocks.0, blocks.1);
+        }
         match self.kind {
+            Kind::MakeRoom => {}
             Kind::ToDevice { pinned } => {
                 if !here && preferred == Preferred::Host {
                     self.host_write(scene, blocks, bytes);

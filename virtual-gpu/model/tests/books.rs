@@ -59,7 +59,12 @@ impl World {
             Range { offset, bytes: bytes.min(size - offset) }
         };
         match step {
-            Step::Context => self.contexts.extend(bench.model.context_create(bench.now, 0)),
+            Step::Context => {
+                if let Ok(made) = bench.model.context_create(bench.now, 0) {
+                    self.contexts.push(made.id);
+                    self.submitted += usize::from(made.ready.is_some());
+                }
+            }
             Step::Destroy(i) if !self.contexts.is_empty() => {
                 let context = self.contexts.remove(i % self.contexts.len());
                 bench.model.context_destroy(bench.now, context).unwrap();
@@ -69,8 +74,9 @@ impl World {
             Step::Alloc(i, bytes, managed) if !self.contexts.is_empty() => {
                 let context = self.contexts[i % self.contexts.len()];
                 let kind = if managed { AllocKind::Managed } else { AllocKind::Device };
-                if let Ok(alloc) = bench.model.alloc(bench.now, context, bytes, kind) {
-                    self.allocs.push((context, alloc, bytes));
+                if let Ok(made) = bench.model.alloc(bench.now, context, bytes, kind) {
+                    self.allocs.push((context, made.id, bytes));
+                    self.submitted += usize::from(made.ready.is_some());
                 }
             }
             Step::Free(i) if !self.allocs.is_empty() => {
@@ -135,10 +141,23 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..60),
         mps in any::<bool>(),
         prefetcher in any::<bool>(),
+        fair in any::<bool>(),
+        used in any::<bool>(),
+        leak in any::<bool>(),
     ) {
         let card = Card { memory_bytes: 64 * MIB, ..card("V100-16GB").unwrap() };
         let options = Options {
-            mps, prefetcher, context_bytes: Some(3 * MIB), step_blocks: 4, overlap: 0.2, ..Options::default()
+            mps,
+            prefetcher,
+            placement: if fair { Placement::Fair } else { Placement::Leftover },
+            eviction: if used { Eviction::Used } else { Eviction::Migrated },
+            stall_leak: if leak { 0.05 } else { 0.0 },
+            host_memory_bytes_per_s: leak.then_some(10e9),
+            context_bytes: Some(3 * MIB),
+            context_create: Nanos(1_000_000),
+            step_blocks: 4,
+            overlap: 0.2,
+            ..Options::default()
         };
         let mut bench = Bench::new(card, options);
         let mut world = World::default();

@@ -77,7 +77,7 @@ fn device_memory_evicts_managed_memory_of_another_process_but_never_the_reverse(
     let (one, other) = (bench.context(), bench.context());
     let managed = bench.managed(one, 16 * MIB);
     bench.prefetch(one, managed, 16 * MIB);
-    let device = bench.model.alloc(bench.now, other, 12 * MIB, AllocKind::Device).unwrap();
+    let device = bench.alloc(other, 12 * MIB, AllocKind::Device);
     assert_eq!(bench.model.resident_bytes(managed).unwrap(), 4 * MIB);
     assert_eq!(bench.model.totals(0).unwrap().moved.evicted_bytes, 12 * MIB);
     bench.prefetch(one, managed, 16 * MIB);
@@ -90,7 +90,7 @@ fn device_memory_evicts_managed_memory_of_another_process_but_never_the_reverse(
 fn device_memory_that_does_not_fit_is_refused_with_what_there_is() {
     let mut bench = Bench::new(card_of(16 * MIB), quiet());
     let context = bench.context();
-    bench.model.alloc(bench.now, context, 10 * MIB, AllocKind::Device).unwrap();
+    bench.alloc(context, 10 * MIB, AllocKind::Device);
     let refused = bench.model.alloc(bench.now, context, 7 * MIB, AllocKind::Device).unwrap_err();
     assert_eq!(refused, ModelError::OutOfMemory { wanted: 7 * MIB, free: 6 * MIB });
     assert!(bench.model.alloc(bench.now, context, 64 * GIB, AllocKind::Managed).is_ok());
@@ -102,7 +102,7 @@ fn a_context_takes_memory_and_gives_all_of_it_back() {
     let mut bench = Bench::new(card_of(16 * MIB), options);
     let context = bench.context();
     let managed = bench.on_host(context, 8 * MIB);
-    bench.model.alloc(bench.now, context, 4 * MIB, AllocKind::Device).unwrap();
+    bench.alloc(context, 4 * MIB, AllocKind::Device);
     bench.prefetch(context, managed, 4 * MIB);
     let kernel = sweep(vec![whole(managed, 8 * MIB, Pattern::Stream)], 1000);
     bench.submit(context, Op::Kernel(kernel));
@@ -148,7 +148,7 @@ fn host_access_brings_resident_pages_back() {
 fn a_kernel_larger_than_all_memory_still_ends() {
     let mut bench = Bench::new(card_of(8 * MIB), quiet());
     let context = bench.context();
-    bench.model.alloc(bench.now, context, 7 * MIB, AllocKind::Device).unwrap();
+    bench.alloc(context, 7 * MIB, AllocKind::Device);
     let alloc = bench.on_host(context, 256 * MIB);
     let (seconds, _) =
         bench.run(context, Op::Kernel(sweep(vec![whole(alloc, 256 * MIB, Pattern::Stream)], 3)));
@@ -184,4 +184,97 @@ fn prefetch_ahead_beats_demand_paging_of_one_pass_when_memory_is_full() {
     };
     let (demand, ahead) = (time(false), time(true));
     assert!(demand / ahead >= 2.0, "{demand} s by faults, {ahead} s by prefetch");
+}
+
+#[test]
+fn under_least_recently_used_the_hot_stay() {
+    let mut bench = Bench::new(card_of(10 * MIB), Options { eviction: Eviction::Used, ..quiet() });
+    let context = bench.context();
+    let first = bench.managed(context, 4 * MIB);
+    let second = bench.managed(context, 4 * MIB);
+    bench.prefetch(context, first, 4 * MIB);
+    bench.prefetch(context, second, 4 * MIB);
+    bench.run(context, Op::Kernel(sweep(vec![whole(first, 4 * MIB, Pattern::Stream)], 10)));
+    let third = bench.managed(context, 4 * MIB);
+    bench.prefetch(context, third, 4 * MIB);
+    let resident = |alloc| bench.model.resident_bytes(alloc).unwrap() / MIB;
+    assert_eq!((resident(first), resident(second), resident(third)), (4, 2, 4));
+    bench.model.check();
+}
+
+#[test]
+fn under_least_recently_used_a_running_kernel_keeps_what_it_has_just_swept() {
+    let left = |eviction| {
+        let options = Options { eviction, step_blocks: 1, ..quiet() };
+        let mut bench = Bench::new(card_of(64 * MIB), options);
+        let context = bench.context();
+        let (hot, cold) = (bench.on_host(context, 16 * MIB), bench.on_host(context, 48 * MIB));
+        bench.prefetch(context, hot, 16 * MIB);
+        bench.prefetch(context, cold, 48 * MIB);
+        // Sweeps the hot buffer for as long as the other is fetched.
+        let kernel = Kernel { dram_bytes: 0, ..sweep(vec![whole(hot, 16 * MIB, Pattern::Stream)], 10_000) };
+        bench.submit(context, Op::Kernel(kernel));
+        bench.now = Nanos(bench.now.0 + 1_000_000);
+        let fresh = bench.on_host(context, 32 * MIB);
+        bench.prefetch(context, fresh, 32 * MIB);
+        bench.model.resident_bytes(cold).unwrap() / MIB
+    };
+    assert_eq!(left(Eviction::Used), 16, "only cold memory went");
+    assert!(left(Eviction::Migrated) > 16);
+}
+
+#[test]
+fn an_allocation_waits_until_what_it_pushes_out_is_written_back() {
+    let mut bench = Bench::new(card_of(GIB), quiet());
+    let (one, other) = (bench.context(), bench.context());
+    let managed = bench.managed(one, GIB);
+    bench.prefetch(one, managed, GIB);
+    let before = bench.now;
+    let made = bench.model.alloc(before, other, 512 * MIB, AllocKind::Device).unwrap();
+    let done = bench.wait(made.ready.expect("victims are on their way"));
+    // 256 blocks at 12.5 GB/s and 15 us each.
+    let wanted = 512.0 * MIB as f64 / 12.5e9 + 256.0 * 15e-6;
+    assert!((((done.at.0 - before.0) as f64 / 1e9) / wanted - 1.0).abs() < 0.01);
+    assert_eq!(done.stats.moved.evicted_bytes, 512 * MIB);
+    let free = bench.model.alloc(bench.now, other, 0, AllocKind::Device).unwrap();
+    assert_eq!(free.ready, None, "nothing had to go");
+}
+
+#[test]
+fn a_context_takes_its_time() {
+    let mut bench = Bench::new(card_of(GIB), Options::default());
+    let made = bench.model.context_create(bench.now, 0).unwrap();
+    assert_eq!(bench.wait(made.ready.expect("not at once")).at, Nanos(300_000_000));
+}
+
+#[test]
+fn what_faults_cost_scales() {
+    let time = |fault_factor| {
+        let mut bench = Bench::new(card_of(GIB), Options { fault_factor, ..quiet() });
+        let context = bench.context();
+        let alloc = bench.on_host(context, 2 * GIB);
+        let sweep = sweep(vec![whole(alloc, 2 * GIB, Pattern::Stream)], 1);
+        bench.run(context, Op::Kernel(sweep)).1.paging.0 as f64
+    };
+    assert!((time(2.0) / time(1.0) - 2.0).abs() < 1e-3);
+}
+
+#[test]
+fn managed_memory_keeps_its_host_memory_until_it_is_freed() {
+    let mut bench = Bench::new(card_of(8 * MIB), quiet());
+    let context = bench.context();
+    let host = |bench: &Bench| bench.model.memory_info(0).unwrap().host_bytes / MIB;
+    let written = bench.on_host(context, 8 * MIB);
+    assert_eq!(host(&bench), 8);
+    bench.prefetch(context, written, 8 * MIB);
+    assert_eq!(host(&bench), 8, "on the device, and its host pages stay");
+    let fresh = bench.managed(context, 8 * MIB);
+    bench.prefetch(context, fresh, 8 * MIB);
+    assert_eq!(host(&bench), 8, "never written on the host");
+    bench.prefetch(context, written, 4 * MIB);
+    assert_eq!(host(&bench), 12, "half of it was evicted");
+    bench.model.free(bench.now, written).unwrap();
+    assert_eq!(host(&bench), 4);
+    assert_eq!(bench.model.totals(0).unwrap().host_bytes_max, 12 * MIB);
+    bench.model.check();
 }

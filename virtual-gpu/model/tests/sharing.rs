@@ -57,8 +57,9 @@ fn a_kernel_that_urgent_ones_leave_nothing_waits_for_them_and_then_ends() {
 }
 
 #[test]
-fn under_mps_a_memory_bound_and_a_compute_bound_kernel_overlap() {
-    let mut bench = bench(true);
+fn shared_fairly_a_memory_bound_and_a_compute_bound_kernel_overlap() {
+    let options = Options { mps: true, placement: Placement::Fair, ..quiet() };
+    let mut bench = Bench::new(card("V100-16GB").unwrap(), options);
     let (a, b) = (bench.context(), bench.context());
     let streaming = Kernel { dram_bytes: 337_500_000_000, ..sweep(vec![], 1) };
     let half = Kernel { flops64: compute(0.25, 0).flops64, dram_bytes: 0, ..streaming.clone() };
@@ -69,15 +70,17 @@ fn under_mps_a_memory_bound_and_a_compute_bound_kernel_overlap() {
 }
 
 #[test]
-fn without_mps_a_paging_kernel_stalls_its_neighbours_and_under_mps_it_does_not() {
+fn without_mps_a_paging_kernel_stalls_its_neighbours_and_under_mps_only_by_its_blocks() {
     let time = |mps| {
         let mut bench = bench(mps);
         let (a, b) = (bench.context(), bench.context());
         let data = bench.on_host(a, 8 * GIB);
         let start = bench.now;
-        let paging = Kernel { dram_bytes: 0, ..sweep(vec![whole(data, 8 * GIB, Pattern::Stream)], 1) };
+        // Half of the slots of a V100: 80 SMs of 8 blocks of 256 threads.
+        let paging =
+            Kernel { dram_bytes: 0, blocks: 320, ..sweep(vec![whole(data, 8 * GIB, Pattern::Stream)], 1) };
         bench.submit(a, Op::Kernel(paging));
-        let op = bench.submit(b, Op::Kernel(compute(0.5, 0)));
+        let op = bench.submit(b, Op::Kernel(Kernel { blocks: 320, ..compute(0.25, 0) }));
         seconds(bench.wait(op).at) - seconds(start)
     };
     let (stalled, free) = (time(false), time(true));
@@ -90,7 +93,7 @@ fn without_mps_a_paging_kernel_stalls_its_neighbours_and_under_mps_it_does_not()
 fn pageable_copies_reach_half_the_link_each_and_two_of_them_fill_it() {
     let mut bench = bench(true);
     let context = bench.context();
-    let alloc = bench.model.alloc(bench.now, context, 12_000_000_000, AllocKind::Device).unwrap();
+    let alloc = bench.alloc(context, 12_000_000_000, AllocKind::Device);
     let copy = |bytes, pinned| Op::CopyToDevice { alloc, range: Range { offset: 0, bytes }, pinned };
     assert!((bench.run(context, copy(12_000_000_000, true)).0 - 1.0).abs() < 0.01);
     assert!((bench.run(context, copy(6_000_000_000, false)).0 - 1.0).abs() < 0.01);
@@ -108,7 +111,7 @@ fn pageable_copies_reach_half_the_link_each_and_two_of_them_fill_it() {
 fn a_busy_way_back_slows_the_way_in_by_the_duplex_factor() {
     let mut bench = bench(true);
     let context = bench.context();
-    let alloc = bench.model.alloc(bench.now, context, 12_000_000_000, AllocKind::Device).unwrap();
+    let alloc = bench.alloc(context, 12_000_000_000, AllocKind::Device);
     let range = Range { offset: 0, bytes: 12_000_000_000 };
     bench.submit(context, Op::CopyToHost { alloc, range, pinned: true });
     let (alone, _) = bench.run(context, Op::CopyToDevice { alloc, range, pinned: true });
@@ -125,4 +128,109 @@ fn a_late_prefetch_runs_beside_the_kernel() {
     bench.prefetch(context, data, 11_000_000_000);
     bench.wait(kernel);
     assert!(seconds(bench.now) - seconds(start) < 1.05);
+}
+
+#[test]
+fn under_mps_who_came_first_has_the_sms_until_its_launch_ends() {
+    let mut bench = bench(true);
+    let (a, b) = (bench.context(), bench.context());
+    let first = bench.submit(a, Op::Kernel(compute(1.0, 0)));
+    bench.now = Nanos(500_000_000);
+    let second = bench.submit(b, Op::Kernel(compute(1.0, 0)));
+    assert!((0.99..1.01).contains(&seconds(bench.wait(first).at)));
+    assert!((1.99..2.01).contains(&seconds(bench.wait(second).at)));
+}
+
+#[test]
+fn under_mps_rows_of_launches_alternate_launch_by_launch() {
+    let mut bench = bench(true);
+    let (a, b) = (bench.context(), bench.context());
+    let row = |launch_s, launches| Kernel { launches, ..compute(launch_s, 0) };
+    // 10 launches of 0.1 s each meet 10 of 0.3 s: the short row ends with the tenth turn.
+    let short = bench.submit(a, Op::Kernel(row(0.1, 10)));
+    let long = bench.submit(b, Op::Kernel(row(0.3, 10)));
+    let ends = [short, long].map(|op| seconds(bench.wait(op).at));
+    assert!((3.69..3.72).contains(&ends[0]) && (3.99..4.02).contains(&ends[1]), "{ends:?}");
+}
+
+#[test]
+fn a_small_kernel_leaves_the_rest_of_the_sms_to_the_next() {
+    let mut bench = bench(true);
+    let (a, b) = (bench.context(), bench.context());
+    // Half of the slots of a V100: 80 SMs of 8 blocks of 256 threads.
+    let half = |seconds| Kernel { blocks: 320, ..compute(seconds / 2.0, 0) };
+    let ops = [bench.submit(a, Op::Kernel(half(1.0))), bench.submit(b, Op::Kernel(half(1.0)))];
+    let ends = ops.map(|op| seconds(bench.wait(op).at));
+    assert!(ends.iter().all(|end| (0.99..1.01).contains(end)), "{ends:?}");
+}
+
+#[test]
+fn a_kernel_that_waits_for_faults_keeps_the_sms_from_others() {
+    let time = |placement| {
+        let options = Options { mps: true, placement, ..quiet() };
+        let mut bench = Bench::new(card("V100-16GB").unwrap(), options);
+        let (a, b) = (bench.context(), bench.context());
+        let data = bench.on_host(a, 8 * GIB);
+        let start = seconds(bench.now);
+        let paging = Kernel { dram_bytes: 0, ..sweep(vec![whole(data, 8 * GIB, Pattern::Stream)], 1) };
+        bench.submit(a, Op::Kernel(paging));
+        let op = bench.submit(b, Op::Kernel(compute(0.5, 0)));
+        seconds(bench.wait(op).at) - start
+    };
+    let (leftover, fair) = (time(Placement::Leftover), time(Placement::Fair));
+    assert!(leftover > 1.5 && fair < 0.6, "{leftover} {fair}");
+}
+
+#[test]
+fn a_stall_can_be_told_to_leak() {
+    let time = |stall_leak| {
+        let mut bench = Bench::new(card("V100-16GB").unwrap(), Options { stall_leak, ..quiet() });
+        let (a, b) = (bench.context(), bench.context());
+        let data = bench.on_host(a, 8 * GIB);
+        let start = seconds(bench.now);
+        let paging = Kernel { dram_bytes: 0, ..sweep(vec![whole(data, 8 * GIB, Pattern::Stream)], 1) };
+        bench.submit(a, Op::Kernel(paging));
+        let op = bench.submit(b, Op::Kernel(compute(0.1, 0)));
+        seconds(bench.wait(op).at) - start
+    };
+    let (stalled, leaking) = (time(0.0), time(0.5));
+    assert!(stalled > 1.0 && (0.15..0.3).contains(&leaking), "{stalled} {leaking}");
+}
+
+#[test]
+fn a_launch_costs_its_latency_once_and_its_interval_each_time() {
+    let mut bench = bench(true);
+    let context = bench.context();
+    let empty = Kernel { blocks: 1, ..sweep(vec![], 1000) };
+    let least = Options { wave: Nanos(0), ..quiet() };
+    let mut quick = Bench::new(card("V100-16GB").unwrap(), least);
+    let other = quick.context();
+    // 5 us to start; then 3 us a wave of blocks, or 2 us between launches where waves cost nothing.
+    assert!((bench.run(context, Op::Kernel(empty.clone())).0 - 3.005e-3).abs() < 1e-6);
+    assert!((quick.run(other, Op::Kernel(empty)).0 - 2.005e-3).abs() < 1e-6);
+}
+
+#[test]
+fn host_copies_share_the_hosts_memory_over_all_devices() {
+    let time = |all| {
+        let options = Options { host_memory_bytes_per_s: all, ..quiet() };
+        let mut model = Model::new(vec![card("V100-16GB").unwrap(); 2], options);
+        let fill = |model: &mut Model, device| {
+            let context = model.context_create(Nanos(0), device).unwrap().id;
+            let alloc = model.alloc(Nanos(0), context, 8_000_000_000, AllocKind::Managed).unwrap().id;
+            let range = Range { offset: 0, bytes: 8_000_000_000 };
+            model.submit(Nanos(0), context, Op::HostAccess { alloc, range }).unwrap();
+        };
+        fill(&mut model, 0);
+        fill(&mut model, 1);
+        let mut done = Vec::new();
+        while let Some(at) = model.next_event() {
+            model.advance(at, &mut done);
+        }
+        assert_eq!(done.len(), 2);
+        seconds(done[1].at)
+    };
+    assert!((time(None) - 1.0).abs() < 1e-3);
+    assert!((time(Some(8e9)) - 2.0).abs() < 1e-3);
+    assert!((time(Some(100e9)) - 1.0).abs() < 1e-3);
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use eager_gpu_model::{CardsError, Options, parse_cards};
+use eager_gpu_model::{CardsError, Nanos, Options, parse_cards};
 use eager_vgpu_link::{
     Backend, ClientFrame, LinkError, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId,
 };
@@ -50,7 +50,10 @@ impl Embedded {
     /// The list of cards cannot be read.
     pub fn new(config: &EmbeddedConfig<'_>) -> Result<Embedded, CardsError> {
         let scale = Scale { memory: config.memory_scale, time: config.time_scale };
-        let mut service = Service::new(parse_cards(config.cards)?, Options::default(), scale);
+        // Nobody shares these devices, so nobody is kept waiting by another's context; a slowed-down program would only
+        // wait for its own.
+        let options = Options { context_create: Nanos(0), ..Options::default() };
+        let mut service = Service::new(parse_cards(config.cards)?, options, scale);
         let process = service.connect();
         let hello = Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() };
         let greeting = ClientFrame { id: RequestId(0), request: hello };

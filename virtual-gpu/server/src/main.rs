@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use eager_gpu_model::{Card, Options, parse_cards};
+use eager_gpu_model::{Card, Nanos, Options, parse_cards};
 use eager_vgpud::{Endpoint, Scale, Service, serve};
 
 /// Serve virtual GPUs, shared by processes. Everything they report is modelled, nothing is measured on a GPU.
@@ -33,6 +33,9 @@ struct Arguments {
     /// Processes take turns on a device (default).
     #[arg(long)]
     no_mps: bool,
+    /// Modelled milliseconds that a process's context on a device takes to make.
+    #[arg(long, value_name = "MS", default_value_t = 300)]
+    context_ms: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -69,7 +72,8 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> anyhow::Result<()> {
     let endpoint = Endpoint::bind(&arguments.socket)?;
     let scale = Scale { memory: arguments.memory_scale, time: arguments.time_scale };
-    let options = Options { mps: arguments.mps, ..Options::default() };
+    let context_create = Nanos(u64::from(arguments.context_ms) * 1_000_000);
+    let options = Options { mps: arguments.mps, context_create, ..Options::default() };
     let names: Vec<String> = arguments.cards.0.iter().map(|card| card.name.clone()).collect();
     let service = Service::new(arguments.cards.0, options, scale);
     println!("eager-vgpud: virtual GPUs at {}: {}", arguments.socket.display(), names.join(", "));

@@ -49,6 +49,7 @@ impl Scale {
             device_bytes: self.to_program_bytes(info.device_bytes),
             managed_resident: self.to_program_bytes(info.managed_resident),
             context_bytes: self.to_program_bytes(info.context_bytes),
+            host_bytes: self.to_program_bytes(info.host_bytes),
         }
     }
 

@@ -40,6 +40,15 @@ struct Waiter {
     request: RequestId,
     context: ContextId,
     submitted: Nanos,
+    wants: Wanted,
+}
+
+/// What is answered when it ends.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Report,
+    Context,
+    Allocation(AllocId),
 }
 
 /// The virtual GPUs and everybody who uses them.
@@ -98,6 +107,10 @@ impl Service {
         let ClientFrame { id, request } = frame;
         let reply = match request {
             Request::Run { device, op } => self.submit(process, id, device, op).err().map(Err),
+            Request::OpenContext { device } => self.open_context(process, id, device).transpose(),
+            Request::Allocate { device, bytes, kind } => {
+                self.allocate(process, id, device, bytes, kind).transpose()
+            }
             Request::CloseContext { device } => Some(self.close_context(process, device, answers)),
             other => Some(self.reply(process, other)),
         };
@@ -140,7 +153,11 @@ impl Service {
         for completion in ended {
             let Some(waiter) = self.waiters.remove(&completion.op) else { continue };
             let duration_ns = completion.at.0.saturating_sub(waiter.submitted.0);
-            let reply = Ok(Reply::Ran(RunReport { duration_ns, stats: completion.stats }));
+            let reply = Ok(match waiter.wants {
+                Wanted::Report => Reply::Ran(RunReport { duration_ns, stats: completion.stats }),
+                Wanted::Context => Reply::Done,
+                Wanted::Allocation(alloc) => Reply::Allocated(alloc),
+            });
             let frame = ServerFrame { id: waiter.request, reply };
             answers.push(Answer { process: waiter.process, frame });
         }
@@ -153,8 +170,6 @@ impl Service {
         self.greeted(process)?;
         match request {
             Request::Devices => self.devices().map(Reply::Devices),
-            Request::OpenContext { device } => self.open_context(process, device),
-            Request::Allocate { device, bytes, kind } => self.allocate(process, device, bytes, kind),
             Request::Free { alloc } => self.free(process, alloc),
             Request::Advise { alloc, range, advice } => {
                 self.owned(process, alloc)?;
@@ -166,9 +181,11 @@ impl Service {
                 let info = self.model.memory_info(self.checked(device)?).map_err(|e| self.refusal(e))?;
                 Ok(Reply::MemoryInfo(self.scale.memory_info(info)))
             }
-            Request::Hello { .. } | Request::CloseContext { .. } | Request::Run { .. } => {
-                Err(Refusal::Invalid("handled before this point".to_owned()))
-            }
+            Request::Hello { .. }
+            | Request::OpenContext { .. }
+            | Request::Allocate { .. }
+            | Request::CloseContext { .. }
+            | Request::Run { .. } => Err(Refusal::Invalid("handled before this point".to_owned())),
         }
     }
 
@@ -192,14 +209,34 @@ impl Service {
         if device < count { Ok(device as usize) } else { Err(Refusal::NoDevice { device, count }) }
     }
 
-    fn open_context(&mut self, process: ProcessId, device: u32) -> Result<Reply, Refusal> {
+    /// `None`: answered when it is ready.
+    fn open_context(
+        &mut self,
+        process: ProcessId,
+        request: RequestId,
+        device: u32,
+    ) -> Result<Option<Reply>, Refusal> {
+        self.greeted(process)?;
         let index = self.checked(device)?;
         if self.greeted(process)?.contexts.contains_key(&device) {
-            return Ok(Reply::Done);
+            return Ok(Some(Reply::Done));
         }
-        let context = self.model.context_create(self.now, index).map_err(|e| self.refusal(e))?;
-        self.greeted(process)?.contexts.insert(device, context);
-        Ok(Reply::Done)
+        let made = self.model.context_create(self.now, index).map_err(|e| self.refusal(e))?;
+        self.greeted(process)?.contexts.insert(device, made.id);
+        let Some(op) = made.ready else { return Ok(Some(Reply::Done)) };
+        self.wait_for(op, process, request, made.id, Wanted::Context);
+        Ok(None)
+    }
+
+    fn wait_for(
+        &mut self,
+        op: OpId,
+        process: ProcessId,
+        request: RequestId,
+        context: ContextId,
+        wants: Wanted,
+    ) {
+        self.waiters.insert(op, Waiter { process, request, context, submitted: self.now, wants });
     }
 
     /// Operations that were under way in the context never end; whoever waits for one is refused instead.
@@ -234,18 +271,22 @@ impl Service {
         self.greeted(process)?.contexts.get(&device).copied().ok_or(Refusal::NoContext { device })
     }
 
+    /// `None`: answered when what had to make room is written back.
     fn allocate(
         &mut self,
         process: ProcessId,
+        request: RequestId,
         device: u32,
         bytes: u64,
         kind: AllocKind,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Option<Reply>, Refusal> {
         let context = self.context(process, device)?;
         let model_bytes = self.scale.to_model_bytes(bytes);
-        let alloc = self.model.alloc(self.now, context, model_bytes, kind).map_err(|e| self.refusal(e))?;
-        self.greeted(process)?.allocs.insert(alloc, device);
-        Ok(Reply::Allocated(alloc))
+        let made = self.model.alloc(self.now, context, model_bytes, kind).map_err(|e| self.refusal(e))?;
+        self.greeted(process)?.allocs.insert(made.id, device);
+        let Some(op) = made.ready else { return Ok(Some(Reply::Allocated(made.id))) };
+        self.wait_for(op, process, request, context, Wanted::Allocation(made.id));
+        Ok(None)
     }
 
     fn free(&mut self, process: ProcessId, alloc: AllocId) -> Result<Reply, Refusal> {
@@ -268,7 +309,7 @@ impl Service {
             }
         }
         let op = self.model.submit(self.now, context, self.scale.op(op)).map_err(|e| self.refusal(e))?;
-        self.waiters.insert(op, Waiter { process, request, context, submitted: self.now });
+        self.wait_for(op, process, request, context, Wanted::Report);
         Ok(())
     }
 

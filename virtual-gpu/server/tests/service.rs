@@ -1,6 +1,6 @@
 //! The service with time as a parameter: who is answered when, who gets what back.
 
-use eager_gpu_model::{AllocId, AllocKind, Op, Options, Range, parse_cards};
+use eager_gpu_model::{AllocId, AllocKind, Location, Nanos, Op, Options, Range, parse_cards};
 use eager_vgpu_link::{ClientFrame, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport};
 use eager_vgpud::{Answer, ProcessId, RealNanos, Scale, Service};
 
@@ -13,8 +13,11 @@ struct Bench {
 
 impl Bench {
     fn new(scale: Scale) -> Bench {
-        let service = Service::new(parse_cards("V100-16GB").unwrap(), Options::default(), scale);
-        Bench { service, next_id: 0 }
+        Bench::with(Options { context_create: Nanos(0), ..Options::default() }, scale)
+    }
+
+    fn with(options: Options, scale: Scale) -> Bench {
+        Bench { service: Service::new(parse_cards("V100-16GB").unwrap(), options, scale), next_id: 0 }
     }
 
     fn ask(&mut self, at: RealNanos, process: ProcessId, request: Request) -> Vec<Answer> {
@@ -158,4 +161,36 @@ fn strangers_are_refused_with_the_reason() {
         bench.now(process, Request::OpenContext { device: 7 }),
         Err(Refusal::NoDevice { device: 7, count: 1 })
     );
+}
+
+#[test]
+fn a_context_is_there_when_its_time_has_passed() {
+    let mut bench = Bench::with(Options::default(), Scale { memory: 1, time: 1.0 });
+    let process = bench.service.connect();
+    bench.now(process, Request::Hello { version: PROTOCOL_VERSION, pid: 1 }).unwrap();
+    assert_eq!(bench.ask(RealNanos(0), process, Request::OpenContext { device: DEVICE }), []);
+    let mut answers = Vec::new();
+    bench.service.advance(RealNanos(299_000_000), &mut answers);
+    assert_eq!(answers, []);
+    bench.service.advance(RealNanos(301_000_000), &mut answers);
+    assert!(matches!(&answers[..], [answer] if answer.frame.reply == Ok(Reply::Done)), "{answers:?}");
+}
+
+#[test]
+fn an_allocation_that_pushes_managed_memory_out_is_answered_when_it_is_written_back() {
+    let mut bench = Bench::new(Scale { memory: 1, time: 1.0 });
+    let process = bench.greeted();
+    let bytes = 15 << 30;
+    let managed = Request::Allocate { device: DEVICE, bytes, kind: AllocKind::Managed };
+    let Ok(Reply::Allocated(alloc)) = bench.now(process, managed) else { panic!("managed memory is there") };
+    let range = Range { offset: 0, bytes };
+    let op = Op::Prefetch { alloc, range, to: Location::Device };
+    bench.ask(RealNanos(0), process, Request::Run { device: DEVICE, op });
+    let full = RealNanos(10_000_000_000);
+    bench.service.advance(full, &mut Vec::new());
+    let plain = Request::Allocate { device: DEVICE, bytes: 8 << 30, kind: AllocKind::Device };
+    assert_eq!(bench.ask(full, process, plain), [], "7.4 GiB have to go first");
+    let mut answers = Vec::new();
+    bench.service.advance(RealNanos(20_000_000_000), &mut answers);
+    assert!(matches!(&answers[..], [answer] if matches!(answer.frame.reply, Ok(Reply::Allocated(_)))));
 }

@@ -16,7 +16,7 @@ pub struct Bench {
 }
 
 pub fn quiet() -> Options {
-    Options { context_bytes: Some(0), ..Options::default() }
+    Options { context_bytes: Some(0), context_create: Nanos(0), ..Options::default() }
 }
 
 pub fn whole(alloc: AllocId, bytes: u64, pattern: Pattern) -> Access {
@@ -46,11 +46,24 @@ impl Bench {
     }
 
     pub fn context(&mut self) -> ContextId {
-        self.model.context_create(self.now, 0).unwrap()
+        let made = self.model.context_create(self.now, 0).unwrap();
+        self.ready(made)
+    }
+
+    pub fn alloc(&mut self, context: ContextId, bytes: u64, kind: AllocKind) -> AllocId {
+        let made = self.model.alloc(self.now, context, bytes, kind).unwrap();
+        self.ready(made)
+    }
+
+    fn ready<T>(&mut self, made: Made<T>) -> T {
+        if let Some(op) = made.ready {
+            self.wait(op);
+        }
+        made.id
     }
 
     pub fn managed(&mut self, context: ContextId, bytes: u64) -> AllocId {
-        self.model.alloc(self.now, context, bytes, AllocKind::Managed).unwrap()
+        self.alloc(context, bytes, AllocKind::Managed)
     }
 
     /// Managed memory whose content is on the host.

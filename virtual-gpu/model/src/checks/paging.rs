@@ -210,8 +210,8 @@ fn duplex_rate() -> f64 {
     let bytes = 25_000_000_000;
     let mut bench = Bench::new(card("A100-80GB").expect("a built-in card"), quiet());
     let context = bench.context();
-    let buffer = |bench: &mut Bench| bench.model.alloc(bench.now, context, bytes, AllocKind::Device);
-    let (Ok(out), Ok(into)) = (buffer(&mut bench), buffer(&mut bench)) else { return f64::NAN };
+    let out = bench.alloc(context, bytes, AllocKind::Device);
+    let into = bench.alloc(context, bytes, AllocKind::Device);
     let range = Range { offset: 0, bytes };
     bench.submit(context, Op::CopyToHost { alloc: out, range, pinned: true });
     let (time, _) = bench.run(context, Op::CopyToDevice { alloc: into, range, pinned: true });

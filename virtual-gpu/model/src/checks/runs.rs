@@ -138,7 +138,7 @@ pub(super) fn resident_sweeps(kind: AllocKind) -> f64 {
     let bytes = 8 << 30;
     let mut bench = Bench::new(pcie3(16 << 30), quiet());
     let context = bench.context();
-    let Ok(alloc) = bench.model.alloc(bench.now, context, bytes, kind) else { return f64::NAN };
+    let alloc = bench.alloc(context, bytes, kind);
     bench.prefetch(context, alloc, bytes);
     bench.run(context, Op::Kernel(sweep(vec![whole(alloc, bytes, Pattern::Stream)], 20))).0
 }
