@@ -99,6 +99,8 @@ fn main() {
     if !has_toolchain("bench of the compiler") {
         return;
     }
+    // At the start: what is committed, and what else runs, may change meanwhile.
+    let stamp = Stamp::now();
     let folder = tempfile::tempdir().expect("folder");
     let chosen =
         |program: &&Program| flags.programs.as_ref().is_none_or(|names| names.contains(&program.name));
@@ -116,7 +118,7 @@ fn main() {
         all.push(samples);
     }
     let modes = MODES.map(|(name, _)| name);
-    let record = Record { bench: "compiler", stamp: Stamp::now(), compile_modes: modes, samples: &all };
+    let record = Record { bench: "compiler", stamp, compile_modes: modes, samples: &all };
     let text = serde_json::to_string_pretty(&record).expect("plain data");
     std::fs::write(&flags.out, text).unwrap_or_else(|e| panic!("{}: {e}", flags.out.display()));
     print(&record);
