@@ -18,7 +18,7 @@ struct Dim3 {
   unsigned x, y, z;
 };
 
-// Layouts of runtime-shim/abi, version 2.
+// Layouts of runtime-shim/abi, version 3.
 struct TaskRow {
   uint64_t site;
   const char *function;
@@ -61,6 +61,7 @@ struct Buffer {
   uint64_t frame;
   // Frames up to this one had begun.
   uint64_t frames_begun;
+  bool dead, used;
 };
 
 // Made at its first use: modules register before the constructors of this file run.
@@ -73,6 +74,8 @@ std::vector<Frame> frames;
 std::map<char *, Buffer> buffers;
 uint64_t frames_begun = 0;
 bool strict = false, complained = false;
+// Buffers that were used and then freed, and those of them that were declared dead in between.
+unsigned lives = 0, lives_dead = 0;
 char *next_address = (char *)0x700000000000;
 
 void complain(const char *what, uint64_t number = 0) {
@@ -92,6 +95,8 @@ void use(const void *pointer, bool launch) {
   if (!address) return;
   auto found = buffers.find(address);
   if (found == buffers.end()) return complain("the generated program itself uses freed memory");
+  if (found->second.dead) complain("a buffer is used that was declared dead");
+  found->second.used = true;
   // Beside a lazy task it cannot be told which task an allocation belongs to.
   if (!found->second.frame || !strict) return;
   Frame *frame = frame_of(found->second.frame);
@@ -110,13 +115,14 @@ bool is_covered(uint64_t site) {
 } // namespace
 
 extern "C" {
-char eager_abi_v2;
+char eager_abi_v3;
 
 void eager_module_register(const ModuleTable *module) {
   for (uint32_t i = 0; i < module->task_count; i++) rows()[module->tasks[i].site] = &module->tasks[i];
 }
 
-void eager_task_begin(uint64_t site, uint64_t bytes, uint64_t, uint32_t) {
+void eager_task_begin(uint64_t site, uint64_t bytes, uint64_t live_bytes, uint64_t, uint32_t) {
+  if (live_bytes > bytes) complain("more live bytes than bytes", live_bytes);
   bool covered = is_covered(site);
   const TaskRow *row = rows().count(site) ? rows()[site] : nullptr;
   if (!row) complain("a begin of a site that the module does not list", site);
@@ -148,6 +154,12 @@ void eager_task_end(uint64_t site) {
   complain("an end without a begin", site);
 }
 
+void eager_buffer_dead(void *pointer) {
+  auto found = buffers.find((char *)pointer);
+  if (pointer && found == buffers.end()) return complain("a pointer that is no buffer is declared dead");
+  if (pointer) found->second.dead = true;
+}
+
 int eager_cudaMalloc(void **pointer, size_t bytes) {
   char *address = next_address;
   next_address += (bytes + 255) / 256 * 256 + 256;
@@ -166,16 +178,24 @@ int eager_cudaMalloc(void **pointer, size_t bytes) {
     frame.made += bytes;
     if (frame.made > frame.made_max) frame.made_max = frame.made;
   }
-  buffers[address] = {bytes, owner, frames_begun};
+  buffers[address] = {bytes, owner, frames_begun, false, false};
   *pointer = address;
   return 0;
 }
 
 int eager_cudaFree(void *pointer) {
   if (!pointer) return 0;
-  use(pointer, false);
   auto found = buffers.find((char *)pointer);
-  if (found == buffers.end()) return 1;
+  if (found == buffers.end()) {
+    complain("the generated program itself frees twice");
+    return 1;
+  }
+  // A dead buffer is freed like any other.
+  bool dead = found->second.dead, used = found->second.used;
+  found->second.dead = false;
+  use(pointer, false);
+  lives += used;
+  lives_dead += used && dead;
   if (Frame *frame = frame_of(found->second.frame)) {
     frame->live -= found->second.bytes;
     if (frame->row && frame->row->flags & REUSES) frame->promised += found->second.bytes;
@@ -236,6 +256,7 @@ static void run(const Function &function, unsigned long bits, unsigned long n) {
   } catch (int) {
   }
   if (!frames.empty()) complain("a task that did not end", frames.back().site);
+  printf("lives %u %u\n", lives, lives_dead);
   fflush(stdout);
   _exit(complained);
 }

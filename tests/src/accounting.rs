@@ -44,6 +44,9 @@ pub struct Books {
     pub nonsense: Vec<String>,
     /// Lines of launches although every open task has said that it launches no more.
     pub late_launches: Vec<usize>,
+    /// Buffers declared dead, and lines of uses of such buffers.
+    pub dead: u64,
+    pub dead_uses: Vec<usize>,
     /// Reserved when the process ended.
     pub reserved_bytes_last: u64,
     /// Held when the process ended: what it leaked.
@@ -113,6 +116,11 @@ impl Walk {
         let mut wrong = |what: &str| {
             self.books.nonsense.push(format!("line {number}: {request} of slot {}: {what}", line.slot));
         };
+        match request {
+            "dead" => return self.books.dead += 1,
+            "dead-use" => return self.books.dead_uses.push(number),
+            _ => {}
+        }
         if request == "task-begin" {
             let task = Task { reserved_bytes: line.bytes, all_launched: false };
             if self.tasks.insert(line.slot, task).is_some() {
@@ -124,6 +132,8 @@ impl Walk {
         }
         let Some(task) = self.tasks.get_mut(&line.slot) else { return wrong("the slot has no task") };
         match request {
+            "task-live" if task.reserved_bytes < line.bytes => wrong("more in use than reserved"),
+            "task-live" => {}
             "task-extend" => task.reserved_bytes += line.bytes,
             "task-shrink" if task.reserved_bytes < line.bytes => wrong("more given back than it had"),
             "task-shrink" => task.reserved_bytes -= line.bytes,

@@ -149,6 +149,9 @@ fn reservations_fit_what_was_held() {
         if !books.nonsense.is_empty() {
             return Some(format!("{:?}", books.nonsense));
         }
+        if !books.dead_uses.is_empty() {
+            return Some(format!("dead buffers used at lines {:?} of the trace", books.dead_uses));
+        }
         if program.requirement == Requirement::Exact && held != seen.plain.1.held_bytes_max {
             return Some(format!(
                 "held {held} bytes at most, {} without instrumentation",

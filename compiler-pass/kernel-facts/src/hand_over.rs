@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Access, ArgumentUse, KernelUse};
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// All kernels of one translation unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +64,11 @@ impl HandOver {
 }
 
 fn join_kernels(known: &mut KernelUse, other: &KernelUse) {
+    known.keeps_pointers |= other.keeps_pointers || known.pointers != other.pointers;
+    known.keeps_contents |= other.keeps_contents;
     if known.arguments.len() != other.arguments.len() {
         known.arguments.fill(ArgumentUse::UNKNOWN);
+        known.keeps_pointers = true;
         return;
     }
     for (one, other) in known.arguments.iter_mut().zip(&other.arguments) {
@@ -82,8 +85,14 @@ fn join_kernels(known: &mut KernelUse, other: &KernelUse) {
 mod tests {
     use super::*;
 
+    fn kernel(name: String, arguments: Vec<ArgumentUse>) -> KernelUse {
+        let pointers = arguments.len();
+        KernelUse { name, arguments, keeps_pointers: false, keeps_contents: false, pointers }
+    }
+
     fn unit(arguments: &[ArgumentUse]) -> HandOver {
-        HandOver::new(vec![KernelUse { name: "k".to_owned(), arguments: arguments.to_vec() }])
+        let (name, arguments) = ("k".to_owned(), arguments.to_vec());
+        HandOver::new(vec![kernel(name, arguments)])
     }
 
     const READ: ArgumentUse = ArgumentUse { reads: true, writes: false, access: Access::OnePass };
@@ -106,8 +115,10 @@ mod tests {
         let mixed = ArgumentUse { reads: true, writes: true, access: Access::Unknown };
         assert_eq!(both, unit(&[READ, mixed, READ]));
         let other_shape = unit(&[READ]).join(unit(&[READ, READ]));
-        assert_eq!(other_shape, unit(&[ArgumentUse::UNKNOWN]));
-        let other_kernel = HandOver::new(vec![KernelUse { name: "l".to_owned(), arguments: vec![READ] }]);
+        assert_eq!(other_shape.kernels[0].arguments, [ArgumentUse::UNKNOWN]);
+        assert!(other_shape.kernels[0].keeps_pointers);
+        let (name, arguments) = ("l".to_owned(), vec![READ]);
+        let other_kernel = HandOver::new(vec![kernel(name, arguments)]);
         assert_eq!(unit(&[READ]).join(other_kernel).kernels.len(), 2);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! [`access`] works on device code that the compiler pass translates into its small form; [`resources`] reads what ptxas
 //! put into the program. [`HandOver`] is how the first gets from the device side of a compile to the host side. Trap:
-//! `reads`, `writes` and [`Access::Unused`] are promises; the other classes are estimates that only scheduling may use.
+//! `reads`, `writes`, `keeps_pointers`, `keeps_contents` and [`Access::Unused`] are promises; the other classes are estimates that only scheduling may use.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -64,4 +64,10 @@ pub struct KernelUse {
     pub name: String,
     /// In the order of its parameters.
     pub arguments: Vec<ArgumentUse>,
+    /// It may put an address that it gets as a pointer into memory, where a later kernel finds it. `false` is a promise.
+    pub keeps_pointers: bool,
+    /// The same of what structs passed by value hold.
+    pub keeps_contents: bool,
+    /// Parameters that are pointers, as opposed to structs that may hold some.
+    pub pointers: usize,
 }

@@ -2,6 +2,7 @@
 //!
 //! Trap: modules without CUDA calls must come out untouched, also when clang compiles a whole project with the plugin.
 
+use eager_tasks::deaths::{Dead, Outcome};
 use eager_tasks::program::FunctionId;
 use eager_tasks::{FunctionPlan, Placement, Report, StaticTask, report::site_id};
 
@@ -40,7 +41,8 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     let kernels = kernels::registered(module, &uses);
     let mut report = Report { source: source.clone(), ..Report::default() };
     let mut rows = Vec::new();
-    let readings = program::read(module, &Wrappers::find(module));
+    let discreet = kernels::discreet(module, &kernels, &uses);
+    let readings = program::read(module, &Wrappers::find(module), &discreet);
     for plan in eager_tasks::plan_program(&readings.program) {
         report.add(&plan.facts, &plan.plan);
         rows.extend(emit_plan(module, &source, &readings, &plan));
@@ -71,12 +73,24 @@ fn emit_plan(module: Module<'_>, source: &str, readings: &Readings<'_>, plan: &F
             line,
             launch_sites: task.launch_sites,
             covered: covered.collect(),
-            flags: if placed.reuses { eager_abi::TASK_REUSES } else { 0 },
+            flags: flags(placed),
         });
     }
     let reading = &readings.functions[plan.function.index()];
-    emit::tasks::emit_tasks(module, reading, &readings.globals, &plan.facts, &tasks);
+    let buffers = plan.plan.tasks.iter().flat_map(|task| &task.buffers);
+    let dead: Vec<&Dead> = buffers
+        .filter_map(|buffer| match &buffer.outcome {
+            Outcome::Dead(dead) => Some(dead),
+            Outcome::Alive { .. } => None,
+        })
+        .collect();
+    emit::tasks::emit_tasks(module, reading, &readings.globals, &plan.facts, &dead, &tasks);
     rows
+}
+
+fn flags(task: &StaticTask) -> u32 {
+    let reuses = if task.reuses { eager_abi::TASK_REUSES } else { 0 };
+    reuses | if task.live_reuses { eager_abi::TASK_LIVE_REUSES } else { 0 }
 }
 
 /// Whether the module calls (or takes the address of) anything of the CUDA runtime.

@@ -31,7 +31,7 @@ unsafe extern "C" {
     fn eager_demangle(symbol: *const c_char) -> *mut c_char;
 }
 
-/// Completes the report, emits one remark per task, and writes the report where the driver wants it.
+/// Completes the report, emits one remark per task and buffer, and writes the report where the driver wants it.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -43,7 +43,7 @@ pub fn tell(
 ) -> std::io::Result<()> {
     report.kernels = kernels.iter().map(kernel_report).collect();
     report.name_functions(demangled);
-    for remark in report.remarks() {
+    for remark in report.remarks().into_iter().chain(report.buffer_remarks()) {
         emit_one(module, &remark);
     }
     let Some(path) = &options.report else { return Ok(()) };

@@ -61,7 +61,7 @@ fn one_object_holds_host_calls_and_cpu_kernels() {
         let symbols = Command::new(NM).arg(scratch.path().join("a.o")).output().unwrap();
         let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
         for name in
-            ["eager_task_begin", "eager_task_end", "eager_cudaMalloc", "eager_abi_v2", "eager_vgpu_register"]
+            ["eager_task_begin", "eager_task_end", "eager_cudaMalloc", "eager_abi_v3", "eager_vgpu_register"]
         {
             assert!(symbols.contains(name), "{level}: no {name} in\n{symbols}");
         }

@@ -10,6 +10,7 @@ use crate::flow::{Ahead, Flow, Spot};
 use crate::grouping::Group;
 use crate::liveness::Liveness;
 use crate::plan::Unwind;
+use crate::spots::Spots;
 
 /// One task's activity from its begin on.
 #[derive(Debug)]
@@ -174,56 +175,19 @@ impl<'a> Activity<'a> {
 
     /// The spots, on ways that return, where `holds` turns from true to false.
     fn stops(&self, sites: &[Point], holds: impl Fn(Point) -> bool) -> Vec<Spot> {
-        let mut spots = Vec::new();
-        for &at in sites {
-            let is_last = at == self.flow.terminator(at.block);
-            let in_root = self.facts.frame(at) == FrameId::ROOT;
-            if in_root && !is_last && self.flow.may_return(at.block) && holds(at) && !holds(at.after()) {
-                spots.push(Spot::Before(self.in_root(at.after())));
-            }
-        }
-        for (from, to) in self.flow.edges() {
-            let start = Point { block: to, position: self.facts.blocks[to.index()].first };
-            if self.flow.may_return(to) && holds(self.last(from)) && !holds(start) {
-                spots.extend(self.spot_on(from, to));
-            }
-        }
+        let stops = self.spots().stops(sites, holds);
+        let mut spots: Vec<_> = stops.into_iter().filter_map(|stop| stop.spot).collect();
         spots.sort_unstable();
         spots.dedup();
         spots
     }
 
-    /// The last point of a block; where an invoking call comes back there is only one.
-    fn last(&self, block: BlockId) -> Point {
-        let facts = &self.facts.blocks[block.index()];
-        if facts.first == facts.end {
-            Point { block, position: facts.end }
-        } else {
-            self.flow.terminator(block)
-        }
-    }
-
-    /// An edge of the graph as a spot of the root function; none in a function that it calls.
-    fn spot_on(&self, from: BlockId, to: BlockId) -> Option<Spot> {
-        let (source, target) = (&self.facts.blocks[from.index()], &self.facts.blocks[to.index()]);
-        if target.frame != FrameId::ROOT {
-            // Into a call: before it.
-            return (source.frame == FrameId::ROOT)
-                .then(|| Spot::Before(self.in_root(self.flow.terminator(from))));
-        }
-        if target.first == target.end {
-            // Where an invoking call comes back: on the way on.
-            let next = target.successors.first()?;
-            return Some(Spot::OnEdge { from: target.origin, to: self.facts.blocks[next.index()].origin });
-        }
-        if target.first > 0 {
-            return Some(Spot::Before(Point { block: target.origin, position: target.first }));
-        }
-        Some(Spot::OnEdge { from: source.origin, to: target.origin })
+    fn spots(&self) -> Spots<'_> {
+        Spots { facts: self.facts, flow: self.flow }
     }
 
     fn in_root(&self, point: Point) -> Point {
-        Point { block: self.facts.blocks[point.block.index()].origin, position: point.position }
+        self.spots().in_root(point)
     }
 }
 
@@ -236,7 +200,7 @@ struct Launches {
 }
 
 /// By frame: whether it, or a frame that it calls, holds one of the points.
-fn frames_around(facts: &Facts, points: &[Point]) -> Vec<bool> {
+pub fn frames_around(facts: &Facts, points: &[Point]) -> Vec<bool> {
     let mut found = vec![false; facts.frames.len()];
     for &point in points {
         for frame in facts.callers(facts.frame(point)) {

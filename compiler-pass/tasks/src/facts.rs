@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::contents::Contents;
 use crate::expr::Expr;
 use crate::program::{FunctionId, Geometry, GlobalId, PointerId};
 
@@ -179,7 +180,7 @@ pub struct Reload {
 }
 
 /// The address that such a load starts from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReloadBase {
     Global(GlobalId),
@@ -319,6 +320,7 @@ pub struct Facts {
     pub buffers: Vec<BufferFacts>,
     pub leaves: Vec<Leaf>,
     pub sites: Vec<Site>,
+    pub contents: Contents,
     /// Calls of the root through which an exception may leave it without passing any of its code.
     pub throws: Vec<Point>,
 }

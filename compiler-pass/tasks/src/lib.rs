@@ -11,6 +11,9 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod content_reader;
+pub mod contents;
+pub mod deaths;
 pub mod dominance;
 mod expand;
 pub mod expr;
@@ -26,6 +29,7 @@ pub mod program;
 pub mod report;
 mod resolve;
 mod sizes;
+mod spots;
 
 pub use expr::{BinaryOp, CastOp, Expr};
 pub use facts::{

@@ -164,6 +164,27 @@ impl<'a> Liveness<'a> {
         maximal(self.sites.iter().filter(is_allocation).flat_map(after).collect())
     }
 
+    /// The largest sets whose memory is ever in use at once: of what is there, what `occupies` says of a buffer around
+    /// the instruction at each of `points`, at which memory comes into use. Each is a part of one of [`Self::peaks`].
+    #[must_use]
+    pub fn peaks_in_use(&self, points: &[Point], occupies: impl Fn(BufferId, Point) -> bool) -> Vec<LiveSet> {
+        let in_use = |at: Point, set: LiveSet| -> LiveSet {
+            let counts = |&allocation: &usize| self.buffer(allocation).is_none_or(|b| occupies(b, at));
+            set.into_iter().filter(counts).collect()
+        };
+        let sets: BTreeSet<LiveSet> = points
+            .iter()
+            .flat_map(|&at| self.before(at.after()).into_iter().map(move |set| (at, set)))
+            .map(|(at, set)| in_use(at, set))
+            .filter(|set| !set.is_empty())
+            .collect();
+        let is_covered = |set: &&LiveSet| sets.iter().any(|other| other != *set && set.is_subset(other));
+        let largest: Vec<LiveSet> = sets.iter().filter(|set| !is_covered(set)).cloned().collect();
+        let peaks = self.peaks();
+        let is_part = |set: &LiveSet| peaks.iter().any(|peak| set.is_subset(peak));
+        if largest.len() <= SETS_MAX && largest.iter().all(is_part) { largest } else { peaks }
+    }
+
     /// Whether memory is allocated after other memory of the task was freed.
     #[must_use]
     pub fn reuses(&self, reaches: impl Fn(Point, Point) -> bool) -> bool {

@@ -6,8 +6,8 @@
 use crate::activity::Activity;
 use crate::expr::Expr;
 use crate::facts::{
-    BlockFacts, BufferKind, EscapeKind, Exit, Facts, FrameId, Leaf, LeafId, LeafSource, Place, Point, Reload,
-    Site, SiteKind,
+    BlockFacts, BufferId, BufferKind, EscapeKind, Exit, Facts, FrameId, Leaf, LeafId, LeafSource, Place,
+    Point, Reload, Site, SiteKind,
 };
 use crate::flow::Flow;
 use crate::grouping::Group;
@@ -40,6 +40,8 @@ pub struct Requirement {
     pub sums: Vec<Vec<Expr>>,
     pub reloads: Vec<LeafId>,
     pub reuses: bool,
+    /// The most that is in use at once between first use and death is the largest of these sums.
+    pub live_sums: Vec<Vec<Expr>>,
     /// The allocations that each sum counts.
     peaks: Vec<LiveSet>,
 }
@@ -200,19 +202,24 @@ impl<'a> Function<'a> {
         Ok(first_here.unwrap_or_else(|| self.flow.terminator(block)))
     }
 
-    /// What the sites need at most at once, computed at `begin`.
+    /// What the sites need at most at once, computed at `begin`. `occupies`: whether a buffer's memory may be in use around
+    /// the instruction at a point.
     ///
     /// # Errors
     /// A size is not known there.
-    pub fn requirement(self, liveness: &Liveness<'_>, begin: Point) -> Result<Requirement, Refusal> {
+    pub fn requirement(
+        self,
+        liveness: &Liveness<'_>,
+        begin: Point,
+        occupies: impl Fn(BufferId, Point) -> bool,
+    ) -> Result<Requirement, Refusal> {
         let mut found = Requirement::default();
         let peaks = liveness.peaks();
         for set in &peaks {
-            let mut sum = Vec::new();
-            for &allocation in set {
-                sum.push(self.size_at(allocation, begin, &mut found.reloads)?);
-            }
-            found.sums.push(sum);
+            found.sums.push(self.sum(set, begin, &mut found.reloads)?);
+        }
+        for set in liveness.peaks_in_use(&self.coming_into_use(), occupies) {
+            found.live_sums.push(self.sum(&set, begin, &mut found.reloads)?);
         }
         found.reloads.sort_unstable();
         found.reloads.dedup();
@@ -221,6 +228,20 @@ impl<'a> Function<'a> {
         let is_below_sum = peaks.len() > 1 || peaks.iter().any(in_turn);
         found.reuses = is_below_sum && liveness.reuses(|from, to| self.flow.reaches(from, to));
         Ok(found)
+    }
+
+    fn sum(self, set: &LiveSet, begin: Point, reloads: &mut Vec<LeafId>) -> Result<Vec<Expr>, Refusal> {
+        set.iter().map(|&allocation| self.size_at(allocation, begin, reloads)).collect()
+    }
+
+    /// The points at which memory may come into use.
+    fn coming_into_use(self) -> Vec<Point> {
+        let is_allocation = |site: &&Site| matches!(site.kind, SiteKind::Allocation { .. });
+        let made = self.facts.sites.iter().filter(is_allocation).map(|site| site.at);
+        let mut points: Vec<_> = made.chain(self.facts.contents.uses.iter().map(|used| used.at)).collect();
+        points.sort_unstable();
+        points.dedup();
+        points
     }
 
     fn size_at(self, allocation: usize, begin: Point, reloads: &mut Vec<LeafId>) -> Result<Expr, Refusal> {
@@ -334,18 +355,20 @@ impl<'a> Function<'a> {
         let allocations = self.allocations(group);
         let unwinds = activity.unwinds();
         let exact = self.is_exact(&requirement.peaks, *begin);
-        let Requirement { sums, mut reloads, reuses, .. } = requirement;
+        let Requirement { sums, mut reloads, reuses, live_sums, .. } = requirement;
         let geometry = self.geometry(placed, &mut reloads);
         reloads.sort_unstable();
         reloads.dedup();
         let origin = self.facts.blocks[begin.block.index()].origin;
         StaticTask {
             begin: Point { block: origin, position: begin.position },
-            sums,
             reloads,
             geometry,
             exact,
             reuses,
+            live_reuses: live_sums.len() > 1 && live_sums != sums,
+            live_sums,
+            sums,
             allocations: allocations.len(),
             covered,
             all_launched: activity.all_launched(),

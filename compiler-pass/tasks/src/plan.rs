@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
+use crate::deaths::{BufferPlan, Deaths};
 use crate::expand::Expansion;
 use crate::expr::Expr;
 use crate::facts::{
-    EscapeKind, Facts, ForeignBuffer, FrameId, LeafId, Place, Point, Site, SiteKind, SiteOrigin,
+    BufferId, EscapeKind, Facts, ForeignBuffer, FrameId, LeafId, Place, Point, Site, SiteKind, SiteOrigin,
 };
 use crate::flow::Flow;
 pub use crate::flow::Spot;
@@ -37,6 +38,8 @@ pub struct TaskPlan {
     /// The first allocation, else the first site.
     pub place: Option<Place>,
     pub launch_sites: u32,
+    /// The device memory that it allocates in sight of the function.
+    pub buffers: Vec<BufferPlan>,
     pub placement: Placement,
 }
 
@@ -64,6 +67,11 @@ pub struct StaticTask {
     pub exact: bool,
     /// Memory is allocated after other memory was freed, and the requirement counts on it.
     pub reuses: bool,
+    /// The most that is in use at once, from the first use of each buffer until it is dead, is the largest of these sums.
+    /// Each is a part of one of `sums`.
+    pub live_sums: Vec<Vec<Expr>>,
+    /// Memory comes into use after other memory is dead, and `live_sums` count on it.
+    pub live_reuses: bool,
     /// Allocation sites of its own.
     pub allocations: usize,
     /// Tasks of called functions that the requirement includes.
@@ -241,7 +249,8 @@ fn drop_claimed(plans: &mut [FunctionPlan]) {
 
 fn plan_function(facts: &Facts, inner: &InnerTasks) -> Plan {
     let flow = Flow::new(&facts.blocks).leaving_by(&facts.throws);
-    let planner = Planner { function: Function { facts, flow: &flow }, facts, inner };
+    let deaths = Deaths::new(facts, &flow);
+    let planner = Planner { function: Function { facts, flow: &flow }, facts, inner, deaths: &deaths };
     let mut groups: Vec<Group> = grouping::groups(facts)
         .into_iter()
         .filter(|group| !group.sites.is_empty() && planner.is_own(group))
@@ -261,6 +270,7 @@ struct Planner<'a> {
     function: Function<'a>,
     facts: &'a Facts,
     inner: &'a InnerTasks,
+    deaths: &'a Deaths<'a>,
 }
 
 impl<'a> Planner<'a> {
@@ -295,8 +305,21 @@ impl<'a> Planner<'a> {
 
     fn place_statically(&self, group: &Group) -> Result<(Placed<'a>, Requirement), Refusal> {
         let placed = self.function.place(group)?;
-        let requirement = self.function.requirement(&placed.liveness, placed.begin)?;
+        let requirement = self.requirement(group, &placed.liveness, placed.begin)?;
         Ok((placed, requirement))
+    }
+
+    /// Only what the group's own buffers are shown to be counts: of others the functions in which they are tell the shim.
+    fn requirement(
+        &self,
+        group: &Group,
+        liveness: &Liveness<'_>,
+        begin: Point,
+    ) -> Result<Requirement, Refusal> {
+        let occupies = |buffer: BufferId, at: Point| {
+            !group.buffers.contains(&buffer) || self.deaths.occupies(buffer, at)
+        };
+        self.function.requirement(liveness, begin, occupies)
     }
 
     /// `None` for handles that no task uses.
@@ -332,7 +355,15 @@ impl<'a> Planner<'a> {
         let is_allocation = |site: &&Site| matches!(site.kind, SiteKind::Allocation { .. });
         let place = all().find(is_allocation).or_else(|| all().next()).and_then(|site| site.place.clone());
         let launches = all().filter(|site| matches!(site.kind, SiteKind::Launch { .. })).count();
-        TaskPlan { place, launch_sites: u32::try_from(launches).unwrap_or(u32::MAX), sites, placement }
+        let made: BTreeSet<BufferId> = all()
+            .filter_map(|site| match site.kind {
+                SiteKind::Allocation { buffer, .. } => Some(buffer),
+                _ => None,
+            })
+            .collect();
+        let buffers = made.into_iter().filter_map(|buffer| self.deaths.plan(buffer).cloned()).collect();
+        let launch_sites = u32::try_from(launches).unwrap_or(u32::MAX);
+        TaskPlan { place, launch_sites, buffers, sites, placement }
     }
 
     /// Adds to a requirement what tasks of called functions need while this one is active, as far as it is known at its
@@ -361,7 +392,7 @@ impl<'a> Planner<'a> {
             if inside.iter().any(grows) {
                 continue;
             }
-            if let Ok(requirement) = self.function.requirement(&liveness, placed.begin) {
+            if let Ok(requirement) = self.requirement(&placed.group, &liveness, placed.begin) {
                 (found, sites) = (requirement, all);
                 covered.push(task);
             }

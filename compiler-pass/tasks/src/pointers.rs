@@ -354,6 +354,18 @@ impl<'a, 'p> Pointers<'a, 'p> {
         &self.values[frame.index()][pointer.index()]
     }
 
+    /// Whether some set of targets was too large to be kept.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        let is_full = |set: &Targets| set.len() >= TARGETS_MAX;
+        self.values.iter().flatten().any(is_full) || self.memory.values().any(is_full)
+    }
+
+    /// What was stored in any of these objects.
+    pub fn stored_in(&self, objects: &BTreeSet<ObjectId>) -> impl Iterator<Item = &Target> {
+        self.memory.iter().filter(|(slot, _)| objects.contains(&slot.0)).flat_map(|(_, targets)| targets)
+    }
+
     /// The slots that allocations fill, handles and symbols among them.
     #[must_use]
     pub fn slots(&self) -> &BTreeMap<Slot, BufferKind> {

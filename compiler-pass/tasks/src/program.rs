@@ -231,6 +231,8 @@ pub enum ActionKind {
         /// Addresses of structs that the kernel gets by value.
         structs: Vec<PointerId>,
         geometry: Option<Geometry>,
+        /// The kernel may put an address that it is given into memory, where a later kernel finds it.
+        keeps_pointers: bool,
     },
     /// A launch whose buffers cannot be seen (a graph, `cudaLaunchKernel` by hand).
     BlindLaunch {
@@ -269,6 +271,12 @@ pub enum ActionKind {
     Conceal {
         pointer: PointerId,
     },
+    /// Besides what another action at the point says: the call keeps what it is given, and finds what can be reached
+    /// from there, in ways that are not followed (texture objects, nodes of library containers).
+    Keep {
+        call: String,
+        operands: Vec<PointerId>,
+    },
 }
 
 impl ActionKind {
@@ -283,6 +291,7 @@ impl ActionKind {
                 | Self::Call { .. }
                 | Self::Library { .. }
                 | Self::Conceal { .. }
+                | Self::Keep { .. }
         )
     }
 }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::deaths::{self, BufferPlan};
 use crate::expr::Expr;
 use crate::facts::{Facts, Place, Site, SiteKind};
 use crate::plan::{Placement, Plan, TaskPlan};
@@ -18,6 +19,9 @@ pub struct Report {
     /// The kernels that it registers.
     pub kernels: Vec<KernelReport>,
     pub tasks: Vec<TaskReport>,
+    /// The device memory that these tasks allocate.
+    #[serde(default)]
+    pub buffers: Vec<BufferReport>,
 }
 
 /// One kernel.
@@ -44,6 +48,33 @@ pub struct ArgReport {
     pub read: bool,
     pub written: bool,
     pub access: AccessClass,
+}
+
+/// One buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferReport {
+    /// Of the function that allocates it, or calls the function that does.
+    pub symbol: String,
+    /// The same as the user wrote it.
+    pub function: String,
+    pub allocated: Vec<Place>,
+    pub first_uses: Vec<Place>,
+    #[serde(flatten)]
+    pub end: BufferEnd,
+}
+
+/// Whether its contents are shown to be dead before it is freed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "contents", rename_all = "kebab-case")]
+pub enum BufferEnd {
+    /// After these uses.
+    Dead {
+        last_uses: Vec<Place>,
+    },
+    Alive {
+        reason: String,
+        at: Option<Place>,
+    },
 }
 
 /// How one launch goes through a buffer.
@@ -107,6 +138,8 @@ pub enum Outcome {
         site: String,
         /// The requirement in bytes, in the terms of the source's values.
         bytes: String,
+        /// What of it is in use at once, from the first use of each buffer until it is dead.
+        live_bytes: String,
         exact: bool,
         allocations: usize,
         ends_at_return: bool,
@@ -143,15 +176,22 @@ impl Report {
                 launches: launches_of(facts, task),
                 outcome: outcome_of(facts, task, site),
             });
+            self.buffers.extend(task.buffers.iter().map(|buffer| buffer_of(facts, buffer)));
         }
     }
 
     /// Gives functions and launched kernels their readable names, through `demangled`, also inside of texts.
     pub fn name_functions(&mut self, demangled: impl Fn(&str) -> String) {
+        for buffer in &mut self.buffers {
+            buffer.function = demangled(&buffer.symbol);
+            if let BufferEnd::Alive { reason, .. } = &mut buffer.end {
+                *reason = with_readable_names(reason, &demangled);
+            }
+        }
         for task in &mut self.tasks {
             task.function = demangled(&task.symbol);
             let mut texts: Vec<&mut String> = match &mut task.outcome {
-                Outcome::Static { bytes, .. } => vec![bytes],
+                Outcome::Static { bytes, live_bytes, .. } => vec![bytes, live_bytes],
                 Outcome::Lazy { reason, .. } => vec![reason],
             };
             for launch in &mut task.launches {
@@ -166,6 +206,12 @@ impl Report {
         }
     }
 
+    /// One remark per buffer.
+    #[must_use]
+    pub fn buffer_remarks(&self) -> Vec<Remark> {
+        self.buffers.iter().map(BufferReport::remark).collect()
+    }
+
     /// One remark per task, in the order of the tasks.
     #[must_use]
     pub fn remarks(&self) -> Vec<Remark> {
@@ -173,14 +219,37 @@ impl Report {
     }
 }
 
+impl BufferReport {
+    fn remark(&self) -> Remark {
+        let (name, text) = match &self.end {
+            BufferEnd::Dead { last_uses } => {
+                let uses: Vec<_> = last_uses.iter().map(Place::to_string).collect();
+                let after = if uses.is_empty() { "its allocation".to_owned() } else { uses.join(" and ") };
+                ("DeadBuffer", format!("buffer is dead after {after}"))
+            }
+            BufferEnd::Alive { reason, at } => {
+                let at = at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+                ("LiveBuffer", format!("buffer is not shown to be dead before it is freed: {reason}{at}"))
+            }
+        };
+        let missed = matches!(self.end, BufferEnd::Alive { .. });
+        Remark { symbol: self.symbol.clone(), place: self.allocated.first().cloned(), missed, name, text }
+    }
+}
+
 impl TaskReport {
     fn remark(&self) -> Remark {
         let (name, place, text) = match &self.outcome {
-            Outcome::Static { bytes, exact, allocations, ends_at_return, .. } => {
+            Outcome::Static { bytes, live_bytes, exact, allocations, ends_at_return, .. } => {
+                let live = if live_bytes == bytes {
+                    String::new()
+                } else {
+                    format!(" ({live_bytes} in use at once)")
+                };
                 let bound = if *exact { "" } else { " at most" };
                 let end = if *ends_at_return { "; not all is freed, so it ends at the return" } else { "" };
                 let text = format!(
-                    "static task in {}: {allocations} allocations,{bound} {bytes} bytes, {} launch sites{end}",
+                    "static task in {}: {allocations} allocations,{bound} {bytes} bytes{live}, {} launch sites{end}",
                     self.function, self.launch_sites
                 );
                 ("StaticTask", self.place.clone(), text)
@@ -224,6 +293,22 @@ fn requirement_of(facts: &Facts, sums: &[Vec<Expr>]) -> String {
     }
 }
 
+fn buffer_of(facts: &Facts, buffer: &BufferPlan) -> BufferReport {
+    let end = match &buffer.outcome {
+        deaths::Outcome::Dead(dead) => BufferEnd::Dead { last_uses: dead.last_uses.clone() },
+        deaths::Outcome::Alive { reason, place } => {
+            BufferEnd::Alive { reason: reason.to_string(), at: place.clone() }
+        }
+    };
+    BufferReport {
+        symbol: facts.function.clone(),
+        function: facts.function.clone(),
+        allocated: buffer.allocated.clone(),
+        first_uses: buffer.first_uses.clone(),
+        end,
+    }
+}
+
 fn kernels_of(facts: &Facts, task: &TaskPlan) -> Vec<String> {
     let mut kernels: Vec<String> = Vec::new();
     for &site in &task.sites {
@@ -258,6 +343,7 @@ fn outcome_of(facts: &Facts, task: &TaskPlan, site: u64) -> Outcome {
         Placement::Static(found) => Outcome::Static {
             site: format!("{site:#018x}"),
             bytes: requirement_of(facts, &found.sums),
+            live_bytes: requirement_of(facts, &found.live_sums),
             exact: found.exact,
             allocations: found.allocations,
             ends_at_return: found.ends_at_return,

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::content_reader::contents;
 use crate::expand::Expansion;
 use crate::facts::{
     BlockId, BufferFacts, BufferId, BufferKind, EscapeKind, Facts, ForeignBuffer, FrameId, Point, Site,
@@ -53,6 +54,7 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
         blocks: expansion.blocks.clone(),
         frames: expansion.frame_facts(),
         buffers: resolver.buffers(),
+        contents: contents(expansion, &pointers, &resolver.ids, &resolver.reachable),
         leaves: sizes.into_leaves(),
         sites,
         throws: expansion
@@ -208,7 +210,7 @@ impl Resolver<'_, '_> {
             }
             ActionKind::Use { call, operands } => self.access(frame, call, operands),
             ActionKind::WriteSymbol { operands } => return self.symbol_sites(frame, operands),
-            ActionKind::Launch { kernel, operands, structs, geometry } => {
+            ActionKind::Launch { kernel, operands, structs, geometry, .. } => {
                 let Named { buffers, foreign } = self.launched(frame, operands, structs);
                 let geometry = geometry.as_ref().and_then(|geometry| sizes.geometry(frame, geometry));
                 Some(SiteKind::Launch { kernel: kernel.clone(), buffers, foreign, geometry })
@@ -228,7 +230,10 @@ impl Resolver<'_, '_> {
             ActionKind::Conceal { pointer } => {
                 self.escape(&devices(targets(pointer)).collect(), EscapeKind::Stored)
             }
-            ActionKind::Write { .. } | ActionKind::Call { .. } | ActionKind::Library { .. } => None,
+            ActionKind::Write { .. }
+            | ActionKind::Call { .. }
+            | ActionKind::Library { .. }
+            | ActionKind::Keep { .. } => None,
         };
         kind.into_iter().collect()
     }

@@ -108,7 +108,13 @@ fn step_of(source: &mut Source<'_>, function: &mut Function, at: Point, index: u
         }
         2..=4 => {
             let operands = vec![device(source, function, at, index)];
-            ActionKind::Launch { kernel: None, operands, structs: Vec::new(), geometry: None }
+            ActionKind::Launch {
+                kernel: None,
+                operands,
+                structs: Vec::new(),
+                geometry: None,
+                keeps_pointers: false,
+            }
         }
         5 | 6 => ActionKind::Free { pointer: device(source, function, at, index) },
         7 => ActionKind::Store { value: device(source, function, at, index), to: place(source, index) },

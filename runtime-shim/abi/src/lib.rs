@@ -11,15 +11,17 @@ pub mod calls;
 use core::ffi::{c_char, c_void};
 
 /// Version of everything in this file.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 /// Symbol that each instrumented object refers to and the shim defines: a `uint32_t` that holds [`ABI_VERSION`]. Only
 /// its address is used.
-pub const VERSION_SYMBOL: &str = "eager_abi_v2";
+pub const VERSION_SYMBOL: &str = "eager_abi_v3";
 
 /// `void eager_module_register(const EagerModule *)`: from a constructor of each instrumented object.
 pub const MODULE_REGISTER: &str = "eager_module_register";
-/// `void eager_task_begin(uint64_t site, uint64_t bytes, uint64_t blocks, uint32_t threads_per_block)`: a *static* task
-/// starts here and will hold at most `bytes` at once. `blocks` and `threads_per_block`: the geometry of its first launch
+/// `void eager_task_begin(uint64_t site, uint64_t bytes, uint64_t live_bytes, uint64_t blocks, uint32_t
+/// threads_per_block)`: a *static* task starts here and will hold at most `bytes` at once, and at most `live_bytes` of them
+/// between the first use of each buffer by the device (or a copy) and its death: `eager_buffer_dead`, or the free where
+/// none is declared. `live_bytes` is at most `bytes`, and equal where nothing is shown of the buffers. `blocks` and `threads_per_block`: the geometry of its first launch
 /// whose geometry is known here, 0 if none is. Returns when the scheduler has answered (or there is none). Dominates
 /// every device use of the task. Inside another static task of the same thread it *nests*: nothing is asked for if the
 /// outer task's row lists the site as covered, else the outer task is extended by `bytes` until the inner end. The two
@@ -29,6 +31,12 @@ pub const TASK_BEGIN: &str = "eager_task_begin";
 pub const ALL_LAUNCHED: &str = "eager_all_launched";
 /// `void eager_task_end(uint64_t site)`: nothing of the task remains on the device.
 pub const TASK_END: &str = "eager_task_end";
+
+/// `void eager_buffer_dead(void *buffer)`: no execution uses the contents of this allocation again, and none but its
+/// `cudaFree` its pointer. Null and pointers that are no allocation mean nothing. The call stands behind the last call
+/// that uses the buffer, not behind the work that this call started: the memory may be given back once the device has
+/// done what was asked for before. It may be called twice for the same allocation.
+pub const BUFFER_DEAD: &str = "eager_buffer_dead";
 
 /// Prefix that the pass puts before the name of a CUDA runtime call that the shim owns: `cudaMalloc` becomes
 /// `eager_cudaMalloc`, with the same signature. Renaming covers programs linked with the static runtime too.
@@ -180,7 +188,7 @@ pub struct EagerTask {
     /// Sites of static tasks whose memory this one's requirement contains: tasks of functions called while it runs.
     pub covered: *const u64,
     pub covered_count: u32,
-    /// [`TASK_REUSES`] or 0.
+    /// [`TASK_REUSES`] and [`TASK_LIVE_REUSES`].
     pub flags: u32,
 }
 
@@ -188,6 +196,9 @@ pub struct EagerTask {
 /// site does) more than once, in a loop: what the task frees it may allocate again, so until its end nothing that it
 /// frees is given back.
 pub const TASK_REUSES: u32 = 1;
+/// `live_bytes` is below the sum of what is ever in use: memory comes into use after other memory is dead, so that what
+/// the task gives back when a buffer dies it may need again before its end.
+pub const TASK_LIVE_REUSES: u32 = 2;
 
 // Layouts are fixed by the emitted constants: these asserts are the test.
 const _: () = assert!(size_of::<EagerModule>() == 48 && align_of::<EagerModule>() == 8);

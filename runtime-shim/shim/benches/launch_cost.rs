@@ -39,7 +39,7 @@ struct dim3 { unsigned x, y, z; };
 int cudaLaunchKernel(const void *, struct dim3, struct dim3, void **, size_t, void *);
 int eager_cudaMalloc(void **, size_t);
 int eager_cudaLaunchKernel(const void *, struct dim3, struct dim3, void **, size_t, void *);
-void eager_task_begin(uint64_t, uint64_t, uint64_t, uint32_t);
+void eager_task_begin(uint64_t, uint64_t, uint64_t, uint64_t, uint32_t);
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -55,7 +55,7 @@ static double cost(int (*launch)(const void *, struct dim3, struct dim3, void **
 }
 int main(void) {
   void *p = 0;
-  eager_task_begin(1, 64, 0, 0);
+  eager_task_begin(1, 64, 64, 0, 0);
   if (eager_cudaMalloc(&p, 64)) return 1;
   printf("%.1f %.1f\n", cost(eager_cudaLaunchKernel), cost(cudaLaunchKernel));
   return 0;

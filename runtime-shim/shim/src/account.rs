@@ -21,6 +21,22 @@ struct Frame {
     all_launched: bool,
 }
 
+/// What a task of a site needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requirement {
+    /// The most that is allocated at once.
+    pub bytes: u64,
+    /// The most of that which is in use at once, from the first use of each buffer to its death.
+    pub live_bytes: u64,
+}
+
+impl From<u64> for Requirement {
+    /// Nothing is known of first uses and deaths.
+    fn from(bytes: u64) -> Requirement {
+        Requirement { bytes, live_bytes: bytes }
+    }
+}
+
 /// What a site announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announced {

@@ -7,7 +7,7 @@ use crate::account::FrameId;
 use crate::runtime::Span;
 use crate::spans::Spans;
 use crate::task::TaskKey;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an address is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct Held {
 pub struct Ledger {
     allocations: BTreeMap<u64, Allocation>,
     arrays: BTreeMap<u64, Held>,
+    /// Start addresses of allocations that the compiler shows to be dead.
+    dead: BTreeSet<u64>,
 }
 
 impl Ledger {
@@ -69,13 +71,28 @@ impl Ledger {
         self.allocations.get(&base)
     }
 
+    /// Notes that an allocation's contents are not used again; its task and bytes, the first time.
+    pub fn declare_dead(&mut self, base: u64) -> Option<(TaskKey, u64)> {
+        let allocation = self.allocations.get(&base)?;
+        let told = (allocation.owner, allocation.span.bytes);
+        self.dead.insert(base).then_some(told)
+    }
+
+    /// The tasks of the dead allocations that some addresses point into.
+    pub fn dead_among(&self, addresses: &[u64]) -> Vec<TaskKey> {
+        let used = self.pointed_at(addresses).into_iter();
+        used.filter(|allocation| self.dead.contains(&allocation.span.start)).map(|a| a.owner).collect()
+    }
+
     pub fn remove(&mut self, base: u64) -> Option<Allocation> {
+        self.dead.remove(&base);
         self.allocations.remove(&base)
     }
 
     pub fn clear(&mut self) {
         self.allocations.clear();
         self.arrays.clear();
+        self.dead.clear();
     }
 
     pub fn insert_array(&mut self, handle: u64, held: Held) {
@@ -105,7 +122,7 @@ impl Ledger {
 
     /// The distinct allocations that some words point into, by base address.
     pub fn pointed_at(&self, words: &[u64]) -> Vec<&Allocation> {
-        let bases: std::collections::BTreeSet<u64> = words
+        let bases: BTreeSet<u64> = words
             .iter()
             .filter_map(|&word| self.find(word))
             .map(|allocation| allocation.span.start)

@@ -30,15 +30,17 @@ mod tests;
 pub mod trace;
 pub mod voice;
 
+use account::Requirement;
 use eager_abi::{ABI_VERSION, EagerModule};
 use outcome::Outcome;
 use process::guarded;
 use runtime::Geometry;
+use std::ffi::c_void;
 
 /// Instrumented objects refer to it by name; see [`eager_abi::VERSION_SYMBOL`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name is the binary interface")]
-pub static eager_abi_v2: u32 = ABI_VERSION;
+pub static eager_abi_v3: u32 = ABI_VERSION;
 
 /// See [`eager_abi::MODULE_REGISTER`].
 ///
@@ -54,9 +56,29 @@ pub unsafe extern "C" fn eager_module_register(module: *const EagerModule) {
 
 /// See [`eager_abi::TASK_BEGIN`].
 #[unsafe(no_mangle)]
-pub extern "C" fn eager_task_begin(site: u64, bytes: u64, blocks: u64, threads_per_block: u32) {
+pub extern "C" fn eager_task_begin(
+    site: u64,
+    bytes: u64,
+    live_bytes: u64,
+    blocks: u64,
+    threads_per_block: u32,
+) {
     let _ = guarded(|shim, thread| {
-        shim.task_begin(thread, site, bytes, Geometry { blocks, threads_per_block });
+        shim.task_begin(
+            thread,
+            site,
+            Requirement { bytes, live_bytes },
+            Geometry { blocks, threads_per_block },
+        );
+        Outcome::Handled(())
+    });
+}
+
+/// See [`eager_abi::BUFFER_DEAD`].
+#[unsafe(no_mangle)]
+pub extern "C" fn eager_buffer_dead(buffer: *mut c_void) {
+    let _ = guarded(|shim, _| {
+        shim.buffer_dead(buffer.expose_provenance() as u64);
         Outcome::Handled(())
     });
 }

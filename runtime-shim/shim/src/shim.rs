@@ -61,6 +61,8 @@ pub struct Shim<R, S> {
     standing: AtomicU8,
     /// Has any task ever been bound? Then the device is the daemon's choice, even after it is gone.
     pub(crate) ever_bound: AtomicBool,
+    /// Has any buffer ever been declared dead?
+    pub(crate) any_dead: AtomicBool,
     /// Signalled when a lazy task that was being asked for is bound, refused or given up.
     settled: Condvar,
 }
@@ -91,6 +93,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             config,
             standing: AtomicU8::new(standing as u8),
             ever_bound: AtomicBool::new(false),
+            any_dead: AtomicBool::new(false),
             settled: Condvar::new(),
         }
     }

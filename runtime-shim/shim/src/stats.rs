@@ -1,4 +1,5 @@
-//! How many calls went to CUDA as they came, and why: one line at the end of the program, if `EAGER_STATS=1`.
+//! How many calls went to CUDA as they came, and why, and how many buffers were declared dead: a line each at the end of
+//! the program, if `EAGER_STATS=1`.
 //!
 //! Trap: calls that the shim carries out itself are not counted: a launch must not pay for a statistic.
 
@@ -11,6 +12,19 @@ pub const ENV_STATS: &str = "EAGER_STATS";
 
 static COUNTS: [AtomicU64; Why::ALL.len()] = [const { AtomicU64::new(0) }; Why::ALL.len()];
 
+static DEAD: AtomicU64 = AtomicU64::new(0);
+static DEAD_USES: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a buffer that the compiler shows to be dead.
+pub fn count_dead() {
+    DEAD.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts a use of such a buffer.
+pub fn count_dead_use() {
+    DEAD_USES.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Counts one call.
 pub fn count(why: Why) {
     // Relaxed: a sum that is read once, at the end.
@@ -21,6 +35,12 @@ pub fn count(why: Why) {
 pub fn print_at_exit() {
     extern "C" fn print() {
         to_stderr(&line(&Why::ALL.map(|why| COUNTS[why as usize].load(Ordering::Relaxed))));
+        let (dead, uses) = (DEAD.load(Ordering::Relaxed), DEAD_USES.load(Ordering::Relaxed));
+        if dead > 0 {
+            to_stderr(&format!(
+                "buffers declared dead before they were freed: {dead}, used after that: {uses}"
+            ));
+        }
     }
     // SAFETY: the function lives as long as the library, which is never unloaded; it neither panics nor unwinds.
     let _ = unsafe { libc::atexit(print) };

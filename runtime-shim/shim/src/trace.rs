@@ -1,4 +1,4 @@
-//! The optional trace: one JSON line per accounting request that went to the daemon, into the file that `EAGER_TRACE`
+//! The optional trace: one JSON line per accounting request that went to the daemon, and per buffer that dies, into the file that `EAGER_TRACE`
 //! names. The stand-in runtime's trace may share the file: the lines then stand in the order in which things happened.
 //!
 //! Trap: only requests that change what a task may hold are here; hints (busy, idle, held kernels) are not. A trace that
@@ -41,11 +41,31 @@ pub fn is_on() -> bool {
     FILE.get().is_some()
 }
 
+/// Adds what a task needs at once between first use and death of each of its buffers, which the daemon is not told yet.
+pub fn record_live(slot: Slot, bytes: u64) {
+    write(&Line { request: "task-live", slot: slot.index(), bytes: Some(bytes), lazy: None });
+}
+
+/// Adds that a buffer of so many bytes was declared dead.
+pub fn record_dead(slot: Slot, bytes: u64) {
+    write(&Line { request: "dead", slot: slot.index(), bytes: Some(bytes), lazy: None });
+}
+
+/// Adds that a dead buffer was used.
+pub fn record_dead_use(slot: Slot) {
+    write(&Line { request: "dead-use", slot: slot.index(), bytes: None, lazy: None });
+}
+
 /// Adds the line of a request that went out.
 pub fn record(slot: Slot, body: &RequestBody) {
+    if let Some(line) = line(slot, body) {
+        write(&line);
+    }
+}
+
+fn write(line: &Line) {
     let Some(file) = FILE.get() else { return };
-    let Some(line) = line(slot, body) else { return };
-    let Ok(mut text) = serde_json::to_string(&line) else { return };
+    let Ok(mut text) = serde_json::to_string(line) else { return };
     text.push('\n');
     // One write per line, so that it does not mix with the runtime's. A full disk must not stop the program.
     let _ = file.lock().write_all(text.as_bytes());

@@ -27,12 +27,12 @@ const PROGRAM: &str = r#"
 int eager_cudaMalloc(void **, size_t);
 int eager_cudaFree(void *);
 int eager_cudaGetDevice(int *);
-void eager_task_begin(uint64_t, uint64_t, uint64_t, uint32_t);
+void eager_task_begin(uint64_t, uint64_t, uint64_t, uint64_t, uint32_t);
 void eager_task_end(uint64_t);
 static void use(void) {
   void *p = 0;
   int device = -1;
-  eager_task_begin(1, 64, 0, 0);
+  eager_task_begin(1, 64, 64, 0, 0);
   printf("malloc %d\n", eager_cudaMalloc(&p, 64));
   if (eager_cudaGetDevice(&device) == 0) printf("device %d\n", device);
   printf("free %d\n", eager_cudaFree(p));

@@ -35,14 +35,14 @@ const PROGRAM: &str = r#"
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-extern const uint32_t eager_abi_v2;
+extern const uint32_t eager_abi_v3;
 struct dim3 { unsigned x, y, z; };
 int eager_cudaMalloc(void **, size_t);
 int eager_cudaFree(void *);
 int eager_cudaSetDevice(int);
 int eager_cudaMemGetInfo(size_t *, size_t *);
 int eager_cudaLaunchKernel(const void *, struct dim3, struct dim3, void **, size_t, void *);
-void eager_task_begin(uint64_t, uint64_t, uint64_t, uint32_t);
+void eager_task_begin(uint64_t, uint64_t, uint64_t, uint64_t, uint32_t);
 void eager_task_end(uint64_t);
 void eager_all_launched(uint64_t);
 
@@ -50,7 +50,7 @@ static void use(void) {
   void *p = 0;
   size_t free_bytes, total;
   struct dim3 grid = {1, 2, 3}, block = {4, 5, 6};
-  eager_task_begin(1, 64, 0, 0);
+  eager_task_begin(1, 64, 64, 0, 0);
   printf("malloc %d\n", eager_cudaMalloc(&p, 64));
   printf("launch %d\n", eager_cudaLaunchKernel(&use, grid, block, 0, 7, 0));
   eager_all_launched(1);
@@ -66,7 +66,7 @@ static void late(void) {
 }
 
 int main(int argc, char **argv) {
-  printf("abi %u\n", eager_abi_v2);
+  printf("abi %u\n", eager_abi_v3);
   fflush(stdout);
   if (argc > 1 && !strcmp(argv[1], "late")) atexit(late);
   if (argc > 1 && !strcmp(argv[1], "child-first")) {
@@ -143,7 +143,7 @@ fn texts(output: &Output) -> (String, String) {
 #[test]
 fn without_a_daemon_the_program_is_plain_cuda_and_says_so_once() {
     let (out, err) = texts(&Stage::new().run(&[], &[]));
-    assert_eq!(out, format!("abi 2\n{USED}"));
+    assert_eq!(out, format!("abi 3\n{USED}"));
     assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}"), "one line each");
 }
 
@@ -157,14 +157,14 @@ fn asked_for_it_says_at_the_end_what_went_to_cuda_as_it_came() {
 #[test]
 fn calls_at_the_end_of_the_process_still_work() {
     let (out, err) = texts(&Stage::new().run(&["late"], &[]));
-    assert_eq!(out, format!("abi 2\n{USED}real cudaFree\nlate free 0\n"));
+    assert_eq!(out, format!("abi 3\n{USED}real cudaFree\nlate free 0\n"));
     assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}"));
 }
 
 #[test]
 fn switched_off_it_says_nothing() {
     let (out, err) = texts(&Stage::new().run(&[], &[("EAGER_DISABLE", "1")]));
-    assert_eq!((out, err), (format!("abi 2\n{USED}"), NO_SYMBOL.to_owned()));
+    assert_eq!((out, err), (format!("abi 3\n{USED}"), NO_SYMBOL.to_owned()));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_missing_runtime_is_one_line_and_an_error_code() {
     let stage = Stage::new();
     std::fs::remove_file(stage.path("libcudart.so.13")).expect("remove");
     let (out, err) = texts(&stage.run(&[], &[("EAGER_DISABLE", "1")]));
-    assert_eq!(out, "abi 2\nmalloc 3\nlaunch 3\nfree 3\nset 3\ninfo 3\n");
+    assert_eq!(out, "abi 3\nmalloc 3\nlaunch 3\nfree 3\nset 3\ninfo 3\n");
     assert_eq!(err.lines().count(), 1, "{err}");
     assert!(err.starts_with("eager: cannot open libcudart.so.13"), "{err}");
 }
@@ -189,7 +189,7 @@ fn a_malformed_profile_is_one_line_and_ignored() {
     let stage = Stage::new();
     std::fs::write(stage.path("profile.json"), "{").expect("write");
     let (out, err) = texts(&stage.run(&[], &[("EAGER_PROFILE", "profile.json")]));
-    assert_eq!(out, format!("abi 2\n{USED}"));
+    assert_eq!(out, format!("abi 3\n{USED}"));
     assert!(err.starts_with("eager: profile profile.json is ignored: it is not a profile"), "{err}");
 }
 
@@ -199,7 +199,7 @@ fn a_child_forked_after_use_is_inert_and_one_forked_before_is_not() {
     let (out, err) = texts(&stage.run(&["fork"], &[]));
     assert_eq!(
         (out.as_str(), err.as_str()),
-        (format!("abi 2\n{USED}{USED}").as_str(), format!("{NO_DAEMON}{NO_SYMBOL}").as_str())
+        (format!("abi 3\n{USED}{USED}").as_str(), format!("{NO_DAEMON}{NO_SYMBOL}").as_str())
     );
     let (_, err) = texts(&stage.run(&["child-first"], &[]));
     assert_eq!(err, format!("{NO_DAEMON}{NO_SYMBOL}").repeat(2), "each process looks for itself");
@@ -237,6 +237,7 @@ fn the_exports_are_the_contract_and_nothing_else() {
         eager_abi::TASK_BEGIN,
         eager_abi::ALL_LAUNCHED,
         eager_abi::TASK_END,
+        eager_abi::BUFFER_DEAD,
     ]
     .map(str::to_owned)
     .into();

@@ -17,7 +17,7 @@ struct module {
   const void *kernel_table, *task_table;
   const struct call *call_table;
 };
-extern const uint32_t eager_abi_v2;
+extern const uint32_t eager_abi_v3;
 void eager_module_register(const struct module *);
 int cudaMalloc(void **, size_t);
 int cudaFree(void *);
@@ -42,12 +42,12 @@ static const struct call calls[] = {
   {"cublasDestroy_v2", (void *)cublasDestroy_v2},
   {"cudaNovelCall", (void *)cudaNovelCall},
 };
-static struct module module = {2, 0, 0, 7, "program.c", 0, 0, calls};
+static struct module module = {3, 0, 0, 7, "program.c", 0, 0, calls};
 __attribute__((constructor)) static void constructor(void) { eager_module_register(&module); }
 int main(void) {
   void *p = 0;
   size_t pitch;
-  if (!&eager_abi_v2) return 1;
+  if (!&eager_abi_v3) return 1;
   printf("malloc %d\n", eager_cudaMalloc(&p, 64));
   printf("free %d\n", eager_cudaFree(p));
   printf("create %d\n", eager_cublasCreate_v2(&p));

@@ -47,13 +47,24 @@ pub fn analyse(program: &Program) -> Vec<KernelUse> {
     kernels
         .map(|(index, function)| {
             let (summary, origins) = &summaries[index];
-            KernelUse { name: function.name.clone(), arguments: arguments(function, summary, origins) }
+            let keeps = |kind: Param| {
+                let mut params = function.params.iter().zip(&summary.params);
+                params.any(|(param, used)| *param == kind && used.escapes)
+            };
+            KernelUse {
+                arguments: arguments(function, summary, origins),
+                keeps_pointers: keeps(Param::Pointer),
+                keeps_contents: keeps(Param::ByValue),
+                ..unknown(function)
+            }
         })
         .collect()
 }
 
 fn unknown(function: &Function) -> KernelUse {
-    KernelUse { name: function.name.clone(), arguments: vec![ArgumentUse::UNKNOWN; function.params.len()] }
+    let arguments = vec![ArgumentUse::UNKNOWN; function.params.len()];
+    let pointers = function.params.iter().filter(|param| **param == Param::Pointer).count();
+    KernelUse { name: function.name.clone(), arguments, keeps_pointers: true, keeps_contents: true, pointers }
 }
 
 fn arguments(function: &Function, summary: &Summary, origins: &Origins) -> Vec<ArgumentUse> {

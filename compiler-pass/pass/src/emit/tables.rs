@@ -27,7 +27,7 @@ pub struct TaskRow {
     pub launch_sites: u32,
     /// Sites of tasks that this one's requirement contains.
     pub covered: Vec<u64>,
-    /// `eager_abi::TASK_REUSES` or 0.
+    /// `eager_abi::TASK_REUSES` and its neighbours.
     pub flags: u32,
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use eager_tasks::deaths::Dead;
 use eager_tasks::{BinaryOp, BlockId, CastOp, Expr, Facts, LeafId, Point, ReloadBase, Spot, StaticTask};
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
@@ -20,16 +21,18 @@ unsafe extern "C" {
     fn eager_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
 }
 
-/// Writes one function's static tasks; each with its site number.
+/// Writes one function's dead buffers and static tasks; each task with its site number.
 pub fn emit_tasks(
     module: Module<'_>,
     reading: &Reading<'_>,
     globals: &[Value<'_>],
     facts: &Facts,
+    dead: &[&Dead],
     tasks: &[(u64, &StaticTask)],
 ) {
     let constants = Constants::new(module);
     let mut writer = Writer { module, reading, globals, facts, constants, on_edge: BTreeMap::new() };
+    writer.dead_buffers(dead);
     for (site, task) in tasks {
         for spot in &task.all_launched {
             writer.call(*spot, eager_abi::ALL_LAUNCHED, *site);
@@ -44,18 +47,18 @@ pub fn emit_tasks(
     unwinds::emit_unwinds(constants, reading, tasks);
 }
 
-struct Writer<'a, 'm> {
-    module: Module<'m>,
-    reading: &'a Reading<'m>,
-    globals: &'a [Value<'m>],
+pub(super) struct Writer<'a, 'm> {
+    pub module: Module<'m>,
+    pub reading: &'a Reading<'m>,
+    pub globals: &'a [Value<'m>],
     facts: &'a Facts,
-    constants: Constants<'m>,
+    pub constants: Constants<'m>,
     /// Where code on an edge goes, once the edge was asked for.
     on_edge: BTreeMap<(BlockId, BlockId), Vec<Value<'m>>>,
 }
 
 impl<'m> Writer<'_, 'm> {
-    fn instruction(&self, point: Point) -> Value<'m> {
+    pub fn instruction(&self, point: Point) -> Value<'m> {
         self.reading.instructions[point.block.index()][point.position as usize]
     }
 
@@ -69,7 +72,7 @@ impl<'m> Writer<'_, 'm> {
     }
 
     /// The instructions before which code for a spot goes.
-    fn places(&mut self, spot: Spot) -> Vec<Value<'m>> {
+    pub fn places(&mut self, spot: Spot) -> Vec<Value<'m>> {
         match spot {
             Spot::Before(point) => vec![before_tail_call(self.instruction(point))],
             Spot::OnEdge { from, to } => {
@@ -112,10 +115,12 @@ impl<'m> Writer<'_, 'm> {
 
     fn begin(&self, site: u64, task: &StaticTask) {
         let builder = Builder::before(self.module, self.instruction(task.begin));
-        let sums = task.sums.iter().map(|sum| self.sum(&builder, sum, task));
-        let total = sums.reduce(|a, b| builder.larger(a, b)).unwrap_or_else(|| self.constants.u64(0));
+        let total = self.largest(&builder, &task.sums, task);
+        let is_same = task.live_sums == task.sums;
+        let live = if is_same { total } else { self.largest(&builder, &task.live_sums, task) };
         let (long, int) = (self.constants.int(64), self.constants.int(32));
-        let (ty, function) = self.constants.declare(eager_abi::TASK_BEGIN, &mut [long, long, long, int]);
+        let (ty, function) =
+            self.constants.declare(eager_abi::TASK_BEGIN, &mut [long, long, long, long, int]);
         let (blocks, threads) = match &task.geometry {
             Some(geometry) => (
                 self.wide(&builder, &geometry.blocks, task),
@@ -123,7 +128,12 @@ impl<'m> Writer<'_, 'm> {
             ),
             None => (self.constants.u64(0), self.constants.u32(0)),
         };
-        builder.call(ty, function, &mut [self.constants.u64(site), total, blocks, threads]);
+        builder.call(ty, function, &mut [self.constants.u64(site), total, live, blocks, threads]);
+    }
+
+    fn largest(&self, builder: &Builder<'m>, sums: &[Vec<Expr>], task: &StaticTask) -> LLVMValueRef {
+        let sums = sums.iter().map(|sum| self.sum(builder, sum, task));
+        sums.reduce(|a, b| builder.larger(a, b)).unwrap_or_else(|| self.constants.u64(0))
     }
 
     fn sum(&self, builder: &Builder<'m>, terms: &[Expr], task: &StaticTask) -> LLVMValueRef {
@@ -178,7 +188,7 @@ fn before_tail_call(instruction: Value<'_>) -> Value<'_> {
     previous.filter(|call| call.is_must_tail()).unwrap_or(instruction)
 }
 
-fn first_insertion_point(block: Block<'_>) -> Option<Value<'_>> {
+pub(super) fn first_insertion_point(block: Block<'_>) -> Option<Value<'_>> {
     let must_lead = |i: &Value<'_>| {
         matches!(
             i.opcode(),
@@ -194,13 +204,13 @@ fn first_insertion_point(block: Block<'_>) -> Option<Value<'_>> {
 }
 
 /// An LLVM builder that stands before one instruction and takes over its source location.
-struct Builder<'m> {
-    raw: LLVMBuilderRef,
+pub(super) struct Builder<'m> {
+    pub raw: LLVMBuilderRef,
     before: Value<'m>,
 }
 
 impl<'m> Builder<'m> {
-    fn before(module: Module<'m>, before: Value<'m>) -> Self {
+    pub fn before(module: Module<'m>, before: Value<'m>) -> Self {
         // SAFETY: `before` is a live instruction of the module; the builder is disposed of in `drop`.
         let raw = unsafe {
             let raw = LLVMCreateBuilderInContext(module.context());
@@ -211,7 +221,7 @@ impl<'m> Builder<'m> {
         Self { raw, before }
     }
 
-    fn call(&self, ty: LLVMTypeRef, function: LLVMValueRef, args: &mut [LLVMValueRef]) {
+    pub fn call(&self, ty: LLVMTypeRef, function: LLVMValueRef, args: &mut [LLVMValueRef]) {
         let count = u32::try_from(args.len()).unwrap_or(u32::MAX);
         // SAFETY: the function was declared with `ty`, and the arguments have the declared types and count.
         unsafe { LLVMBuildCall2(self.raw, ty, function, args.as_mut_ptr(), count, c"".as_ptr()) };

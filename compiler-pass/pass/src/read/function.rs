@@ -10,15 +10,19 @@ use eager_tasks::program::{
     RawLeaf,
 };
 use eager_tasks::{BlockId, Expr, Place, Point};
-use llvm_sys::LLVMOpcode;
+use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
 use super::calls::{RuntimeCall, Wrappers};
+use super::kernels::Discretion;
 use super::pointers::{Globals, PointerReader};
 use super::rules::{CallRule, rule};
 use super::sizes::SizeReader;
 use super::throws::Throws;
 use super::{launch, library, throws};
 use crate::ir::{Block, Module, Value, type_holds_pointer};
+
+/// The widest number that LLVM copies a struct as.
+const COPIED_BYTES_MAX: u64 = 64;
 
 /// The IR that a function's facts speak of.
 #[derive(Debug)]
@@ -41,6 +45,8 @@ pub struct Context<'a, 'm> {
     /// The functions that are read.
     pub functions: &'a BTreeMap<Value<'m>, FunctionId>,
     pub throws: &'a Throws<'a, 'm>,
+    /// Host functions of kernels that put no pointer into memory.
+    pub discreet: &'a BTreeMap<Value<'m>, Discretion>,
 }
 
 /// Reads one function.
@@ -59,7 +65,7 @@ pub fn read<'m>(
             points.insert(instruction, Point { block: BlockId::from_index(block), position });
         }
     }
-    let Context { module, wrappers, functions, throws } = context;
+    let Context { module, wrappers, functions, throws, .. } = context;
     let mut reader = FunctionReader {
         context,
         pointers: PointerReader::new(module, wrappers, functions, globals, &points),
@@ -146,12 +152,17 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
     fn add(&mut self, instruction: Value<'m>, at: Point) {
         let kinds = match instruction.opcode() {
             Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
-                self.call(instruction, at).into_iter().collect()
+                let kept = self.kept(instruction);
+                self.call(instruction, at).into_iter().chain(kept).collect()
             }
             Some(LLVMOpcode::LLVMStore) => self.store(instruction),
             Some(LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg) => {
                 let to = instruction.operand(0).map(|to| self.pointers.id(to));
-                to.map(|to| ActionKind::Write { to, bytes: Some(16) }).into_iter().collect()
+                let written = to.map(|to| ActionKind::Write { to, bytes: Some(16) });
+                written
+                    .into_iter()
+                    .chain(self.concealed(instruction.operands().into_iter().skip(1)))
+                    .collect()
             }
             Some(LLVMOpcode::LLVMPtrToInt) => {
                 let pointer = instruction.operand(0).map(|pointer| self.pointers.id(pointer));
@@ -164,10 +175,48 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
                 }
                 Vec::new()
             }
+            Some(LLVMOpcode::LLVMInsertElement) => self.concealed(instruction.operands()),
+            Some(LLVMOpcode::LLVMInsertValue) if self.loses_field(instruction) => {
+                self.concealed(instruction.operands())
+            }
             _ => Vec::new(),
         };
         let place = instruction.location().map(|found| Place { file: found.file, line: found.line });
         self.actions.extend(kinds.into_iter().map(|kind| Action { at, place: place.clone(), kind }));
+    }
+
+    /// Pointers among values that are not followed from here on.
+    fn concealed(&mut self, values: impl IntoIterator<Item = Value<'m>>) -> Vec<ActionKind> {
+        let pointers = values.into_iter().filter(|value| type_holds_pointer(value.ty()));
+        pointers.map(|value| ActionKind::Conceal { pointer: self.pointers.id(value) }).collect()
+    }
+
+    /// A struct that is built in a way that is not followed.
+    fn loses_field(&mut self, insert: Value<'m>) -> bool {
+        let id = self.pointers.id(insert);
+        matches!(self.pointers.defs[id.index()], PointerDef::Unknown(_))
+    }
+
+    /// What a call keeps beside its ordinary work.
+    fn kept(&mut self, call: Value<'m>) -> Vec<ActionKind> {
+        if let Some(runtime) = self.context.wrappers.runtime_call(call) {
+            // A texture object holds the pointer in its description; streams and events hold none.
+            let holds = matches!(rule(&runtime.name), CallRule::CreateHandle { .. });
+            if !holds || runtime.name.starts_with("cudaStream") || runtime.name.starts_with("cudaEvent") {
+                return Vec::new();
+            }
+            let operands = self.operands(runtime.args.iter().skip(1).flatten().copied());
+            return vec![ActionKind::Keep { call: runtime.name, operands }];
+        }
+        let Some(callee) = call.callee().filter(|callee| callee.is_function()) else { return Vec::new() };
+        if library::links_nodes(&callee.name()) {
+            let operands = self.operands(call.call_args());
+            return vec![ActionKind::Keep { call: callee.name(), operands }];
+        }
+        // What goes through `...` is fetched in a way that is not followed.
+        let is_read = self.context.functions.contains_key(&callee);
+        let extra = call.call_args().into_iter().skip(callee.params().len()).collect::<Vec<_>>();
+        if is_read { self.concealed(extra) } else { Vec::new() }
     }
 
     /// A value that may be a struct; one that is loaded as a whole is taken apart.
@@ -192,8 +241,9 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
         if value.is_pointer() {
             return vec![ActionKind::Store { value: self.pointers.id(value), to }];
         }
-        let bytes = Some(self.context.module.size_bytes(value.ty()));
-        let mut kinds = vec![ActionKind::Write { to, bytes }];
+        let size = self.context.module.size_bytes(value.ty());
+        let mut kinds = vec![ActionKind::Write { to, bytes: Some(size) }];
+        kinds.extend(self.copied_as_number(value, to, size));
         if type_holds_pointer(value.ty()) {
             let of = self.pointers.id(value);
             for offset in self.context.module.pointer_offsets(value.ty()) {
@@ -203,6 +253,23 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
             }
         }
         kinds
+    }
+
+    /// A struct may be copied as one number, with the pointers in it.
+    fn copied_as_number(&mut self, value: Value<'m>, to: PointerId, size: u64) -> Vec<ActionKind> {
+        let is_number =
+            matches!(value.type_kind(), LLVMTypeKind::LLVMIntegerTypeKind | LLVMTypeKind::LLVMVectorTypeKind);
+        let at = self.pointers.points.get(&value).copied();
+        let from = value.operand(0).filter(|_| is_number && value.opcode() == Some(LLVMOpcode::LLVMLoad));
+        let (Some(from), Some(at)) = (from, at) else { return Vec::new() };
+        let from = self.pointers.id(from);
+        let words = (0..size.min(COPIED_BYTES_MAX) / 8).map(|word| 8 * i64::try_from(word).unwrap_or(0));
+        let store = |word: i64| {
+            let from = self.pointers.offset(from, word);
+            let value = self.pointers.add(PointerDef::Load { from, at });
+            ActionKind::Store { value, to: self.pointers.offset(to, word) }
+        };
+        words.map(store).collect()
     }
 
     fn call(&mut self, call: Value<'m>, at: Point) -> Option<ActionKind> {
@@ -299,9 +366,22 @@ impl<'a, 'm> FunctionReader<'a, 'm> {
             }
         }
         let push = launch::configuration(call);
+        let arguments = operands.len();
         operands.extend(push.and_then(launch::stream).map(|stream| self.pointers.id(stream)));
         let geometry = push.and_then(|push| launch::geometry(&mut self.sizes(), push));
-        let kernel = call.callee().filter(|callee| callee.is_function()).map(Value::name);
-        ActionKind::Launch { kernel, operands, structs, geometry }
+        let callee = call.callee().filter(|callee| callee.is_function());
+        let discretion = callee.and_then(|callee| self.context.discreet.get(&callee));
+        let is_discreet = match discretion {
+            Some(Discretion::Always) => true,
+            Some(Discretion::OfPointers(count)) => structs.is_empty() && arguments == *count,
+            None => false,
+        };
+        ActionKind::Launch {
+            kernel: callee.map(Value::name),
+            operands,
+            structs,
+            geometry,
+            keeps_pointers: !is_discreet,
+        }
     }
 }

@@ -5,6 +5,8 @@
 //! `cudaLaunchKernel`. The slots have the types of the kernel's parameters. Trap: the stub's own parameters do not: the
 //! calling convention may split a small struct in two.
 
+use std::collections::BTreeMap;
+
 use eager_abi::{ARG_POINTER, ARG_REPEATED, EagerKernelArg};
 use eager_kernel_facts::KernelUse;
 use eager_kernel_facts::resources::{self, Resources};
@@ -17,6 +19,9 @@ use crate::ir::{Module, Value};
 /// clang's names of the tables of what goes to the GPU: reserved, version, kind, flags, address, name, size, ….
 const OFFLOAD_ENTRY: &str = ".offloading.entry.";
 
+/// What clang puts before a kernel's name for its host stub.
+const STUB: &str = "__device_stub__";
+
 /// One registered kernel.
 #[derive(Clone, Debug)]
 pub struct RegisteredKernel<'m> {
@@ -26,6 +31,8 @@ pub struct RegisteredKernel<'m> {
     pub name: String,
     pub args: Vec<EagerKernelArg>,
     pub resources: Resources,
+    /// When it puts no address that it is given into memory; `None` of one that nothing is known of.
+    pub discretion: Option<Discretion>,
 }
 
 /// Every kernel that the module registers, in the order of registration. `uses`: what the device side found.
@@ -54,9 +61,58 @@ pub fn registered<'m>(module: Module<'m>, uses: &[KernelUse]) -> Vec<RegisteredK
         kernel.resources = resources.get(&kernel.name).copied().unwrap_or_default();
         if let Some(found) = uses.iter().find(|found| found.name == kernel.name) {
             add_uses(&mut kernel.args, found);
+            kernel.discretion = Discretion::of(found);
         }
     }
     kernels
+}
+
+/// When a kernel puts no address that it is given into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discretion {
+    Always,
+    /// If it gets exactly so many pointers: then its structs hold none, and what it does with their contents is no matter.
+    OfPointers(usize),
+}
+
+impl Discretion {
+    fn of(used: &KernelUse) -> Option<Self> {
+        match (used.keeps_pointers, used.keeps_contents) {
+            (true, _) => None,
+            (false, false) => Some(Self::Always),
+            (false, true) => Some(Self::OfPointers(used.pointers)),
+        }
+    }
+}
+
+/// Host functions of the kernels that put no pointer into memory, by registration or, where another object registers, by
+/// the names that clang gives.
+#[must_use]
+pub fn discreet<'m>(
+    module: Module<'m>,
+    kernels: &[RegisteredKernel<'m>],
+    uses: &[KernelUse],
+) -> BTreeMap<Value<'m>, Discretion> {
+    let registered = kernels.iter().filter_map(|kernel| Some((kernel.stub, kernel.discretion?)));
+    let by_name = module.functions().into_iter().filter_map(|function| {
+        let kernel = kernel_of_stub(&function.name())?;
+        let used = uses.iter().find(|used| used.name == kernel)?;
+        Some((function, Discretion::of(used)?))
+    });
+    registered.chain(by_name).collect()
+}
+
+/// The name of the kernel that a stub of clang's launches: the stub's without a mark in the function's own name, before
+/// which a mangled name has that name's length.
+fn kernel_of_stub(stub: &str) -> Option<String> {
+    let (before, name) = stub.split_once(STUB)?;
+    let start = before.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = &before[start.len()..];
+    if digits.is_empty() {
+        return Some(format!("{before}{name}"));
+    }
+    let length = digits.parse::<usize>().ok()?.checked_sub(STUB.len())?;
+    Some(format!("{start}{length}{name}"))
 }
 
 /// The kernel of one of clang's offload entries: under `-fgpu-rdc` the linker registers kernels, from these tables.
@@ -101,7 +157,13 @@ fn kernel_of<'m>(module: Module<'m>, call: Value<'m>) -> Option<RegisteredKernel
 }
 
 fn kernel<'m>(module: Module<'m>, stub: Value<'m>, name: String) -> RegisteredKernel<'m> {
-    RegisteredKernel { stub, name, args: stub_args(module, stub), resources: Resources::default() }
+    RegisteredKernel {
+        stub,
+        name,
+        args: stub_args(module, stub),
+        resources: Resources::default(),
+        discretion: None,
+    }
 }
 
 /// The argument slots of a stub, in the order of `cudaLaunchKernel`'s array; empty when the stub has another shape.
@@ -141,4 +203,22 @@ fn slot_arg(module: Module<'_>, slot: Value<'_>) -> Option<EagerKernelArg> {
     let is_pointer = unsafe { llvm_sys::core::LLVMGetTypeKind(ty) } == LLVMPointerTypeKind;
     let size = u32::try_from(module.size_bytes(ty)).ok()?;
     Some(EagerKernelArg { size, flags: if is_pointer { ARG_POINTER } else { 0 } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernel_of_stub;
+
+    #[test]
+    fn a_stub_names_its_kernel() {
+        for (stub, kernel) in [
+            ("_Z18__device_stub__onePi", Some("_Z3onePi")),
+            ("_ZN1a16__device_stub__kEPf", Some("_ZN1a1kEPf")),
+            ("__device_stub__plain", Some("plain")),
+            ("_Z3onePi", None),
+            ("_Z1__device_stub__k", None),
+        ] {
+            assert_eq!(kernel_of_stub(stub).as_deref(), kernel);
+        }
+    }
 }

@@ -101,6 +101,13 @@ pub fn is_library(module: Module<'_>, function: Value<'_>) -> bool {
     unsafe { eager_is_library_function(module.raw(), name.as_ptr()) }
 }
 
+/// Whether a library function links nodes of a container, which hold what the program put there: pointers are then found
+/// by ways that are not followed.
+#[must_use]
+pub fn links_nodes(name: &str) -> bool {
+    name.contains("_node_base") || name.contains("_Rb_tree")
+}
+
 /// Whether a function returns host memory that nothing else points to.
 #[must_use]
 pub fn is_allocator(name: &str) -> bool {

@@ -10,6 +10,7 @@ use eager_tasks::program::{FunctionId, Global};
 
 use super::calls::Wrappers;
 use super::function::{self, Context, Reading};
+use super::kernels::Discretion;
 use super::pointers::Globals;
 use super::rules::{CallRule, rule};
 use super::throws::Throws;
@@ -26,9 +27,13 @@ pub struct Readings<'m> {
     pub globals: Vec<Value<'m>>,
 }
 
-/// Reads a module.
+/// Reads a module. `discreet`: host functions of kernels that put no pointer into memory.
 #[must_use]
-pub fn read<'m>(module: Module<'m>, wrappers: &Wrappers<'m>) -> Readings<'m> {
+pub fn read<'m>(
+    module: Module<'m>,
+    wrappers: &Wrappers<'m>,
+    discreet: &BTreeMap<Value<'m>, Discretion>,
+) -> Readings<'m> {
     let candidates: Vec<_> =
         module.functions().into_iter().filter(|&function| is_readable(function, wrappers)).collect();
     let callees: BTreeMap<Value<'m>, BTreeSet<Value<'m>>> =
@@ -40,7 +45,7 @@ pub fn read<'m>(module: Module<'m>, wrappers: &Wrappers<'m>) -> Readings<'m> {
     let ids: BTreeMap<_, _> =
         read.iter().enumerate().map(|(index, &function)| (function, FunctionId::from_index(index))).collect();
     let throws = Throws::find(module, wrappers);
-    let context = Context { module, wrappers, functions: &ids, throws: &throws };
+    let context = Context { module, wrappers, functions: &ids, throws: &throws, discreet };
     let mut globals = Globals::default();
     let (functions, readings) =
         read.iter().map(|&function| function::read(context, &mut globals, function)).unzip();

@@ -3,7 +3,7 @@
 ; REMARK: static task in f: 2 allocations, at most 8 + [argument 2] bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: %[[TOTAL:.*]] = add i64 8, %n
-; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %[[TOTAL]],
+; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %[[TOTAL]], i64 %[[TOTAL]],
 ; CHECK-NEXT: call i32 @eager_cudaMalloc(ptr %a, i64 8)
 ; CHECK: extra:
 ; CHECK-NOT: eager_task

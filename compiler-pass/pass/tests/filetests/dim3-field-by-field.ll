@@ -7,7 +7,7 @@
 ; CHECK: %[[HIGH:.*]] = shl i64 %[[Y]], 32
 ; CHECK: %[[X:.*]] = zext i32 %width to i64
 ; CHECK: or i64 %[[HIGH]], %[[X]]
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 %{{.*}}, i32 256)
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 8, i64 %{{.*}}, i32 256)
 ; CHECK-NEXT: call i32 @eager_cudaMalloc
 %struct.dim3 = type { i32, i32, i32 }
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)

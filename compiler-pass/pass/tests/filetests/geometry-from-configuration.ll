@@ -3,7 +3,7 @@
 ; REMARK: static task in f: 1 allocations, 8 bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: %[[X:.*]] = and i64 %grid, 4294967295
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 %{{.*}}, i32 256)
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 8, i64 %{{.*}}, i32 256)
 define void @f(i64 %grid) {
   %a = alloca ptr
   %e = call i32 @cudaMalloc(ptr %a, i64 8)

@@ -6,7 +6,7 @@
 ; CHECK-NOT: eager_task
 ; CHECK: ret void
 ; CHECK-LABEL: define void @f(
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24,
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24, i64 24,
 ; CHECK: call void @components(
 define internal void @components(ptr %to) noinline {
   %s = alloca ptr

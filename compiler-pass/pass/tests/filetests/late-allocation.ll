@@ -2,7 +2,7 @@
 ; An allocation after the first kernel belongs to the same task when a later kernel uses both.
 ; REMARK: static task in f: 2 allocations, 8 + 16 bytes, 2 launch sites
 ; CHECK-LABEL: define void @f(
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24, i64 0, i32 0)
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24, i64 24, i64 0, i32 0)
 ; CHECK-NOT: eager_task_begin
 ; CHECK: call void @eager_task_end
 declare void @_Z17__device_stub__k2PfS_(ptr, ptr)

@@ -3,7 +3,7 @@
 ; REMARK: static task in f: 3 allocations, at most max(8 + 32, 8 + 16) bytes
 ; CHECK: @eager.tasks = {{.*}} i32 0, i32 1 }
 ; CHECK-LABEL: define void @f(
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 40,
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 40, i64 40,
 declare void @_Z17__device_stub__k2PfS_(ptr, ptr)
 define void @f() {
   %a = alloca ptr

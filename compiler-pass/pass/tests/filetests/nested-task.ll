@@ -4,9 +4,9 @@
 ; REMARK: static task in helper: 1 allocations, 16 bytes
 ; CHECK: @eager.covered = private constant [1 x i64] [i64 [[INNER:-?[0-9]+]]]
 ; CHECK-LABEL: define void @helper(
-; CHECK: call void @eager_task_begin(i64 [[INNER]], i64 16,
+; CHECK: call void @eager_task_begin(i64 [[INNER]], i64 16, i64 16,
 ; CHECK-LABEL: define void @f(
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24,
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24, i64 24,
 define void @helper() {
   %t = alloca ptr
   %1 = call i32 @cudaMalloc(ptr %t, i64 16)

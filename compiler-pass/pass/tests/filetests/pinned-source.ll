@@ -4,7 +4,7 @@
 ; REMARK: static task in f: 1 allocations, [argument 1] bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: call i32 @cudaMallocHost(ptr %h, i64 4096)
-; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n,
+; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n, i64 %n,
 ; CHECK: call i32 @eager_cudaMemcpy(ptr %to, ptr %from,
 ; CHECK: call void @eager_task_end
 ; CHECK-NEXT: call i32 @cudaFreeHost(ptr %from)

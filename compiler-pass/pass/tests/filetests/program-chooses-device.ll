@@ -4,7 +4,7 @@
 ; REMARK: static task in f: 1 allocations, [argument 2] bytes
 ; CHECK-LABEL: define i32 @f(
 ; CHECK: call i32 @eager_cudaSetDevice(i32 %device)
-; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n,
+; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n, i64 %n,
 ; CHECK-NEXT: call i32 @eager_cudaMalloc
 ; CHECK-NEXT: call i32 @eager_cudaGetDevice(ptr %d)
 declare i32 @cudaSetDevice(i32)

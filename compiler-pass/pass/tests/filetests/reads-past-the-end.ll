@@ -3,7 +3,7 @@
 ; and nothing is put round it.
 ; REMARK: static task in f: 1 allocations, [argument 2] bytes
 ; CHECK-LABEL: define void @f(
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n, i64 0, i32 0)
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n, i64 %n, i64 0, i32 0)
 ; CHECK-NEXT: call i32 @eager_cudaMalloc(ptr %a, i64 %n)
 ; CHECK: call void @_Z16__device_stub__kPf(ptr %inner)
 ; CHECK-NEXT: call void @eager_all_launched

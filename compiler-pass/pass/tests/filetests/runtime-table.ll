@@ -3,7 +3,7 @@
 ; their renaming, and weakly of what only the shim calls.
 ; CHECK: @eager.runtime = private constant [[[#COUNT:]] x { ptr, ptr }] [{{.*}}{ ptr @eager.call{{.*}}, ptr @cudaMalloc }
 ; CHECK-SAME: { ptr @eager.call{{.*}}, ptr @cudaMemPrefetchAsync_v2 }
-; CHECK: @eager.module = private constant {{.*}} { i32 2, i32 0, i32 0, i32 [[#COUNT]], {{.*}} ptr @eager.runtime }
+; CHECK: @eager.module = private constant {{.*}} { i32 3, i32 0, i32 0, i32 [[#COUNT]], {{.*}} ptr @eager.runtime }
 ; CHECK: call i32 @eager_cudaMalloc(
 ; CHECK-DAG: declare void @cudaMalloc()
 ; CHECK-DAG: declare extern_weak void @cudaMemPrefetchAsync_v2()

@@ -4,11 +4,11 @@
 ; REMARK: static task in second: 1 allocations, 16 bytes, 1 launch sites
 ; CHECK: @eager.tasks = private constant [2 x
 ; CHECK-LABEL: define void @first(
-; CHECK: call void @eager_task_begin(i64 [[FIRST:-?[0-9]+]], i64 %n,
+; CHECK: call void @eager_task_begin(i64 [[FIRST:-?[0-9]+]], i64 %n, i64 %n,
 ; CHECK: call void @eager_task_end(i64 [[FIRST]])
 ; CHECK-LABEL: define void @second(
 ; CHECK-NOT: call void @eager_task_begin(i64 [[FIRST]]
-; CHECK: call void @eager_task_begin(i64 [[SECOND:-?[0-9]+]], i64 16,
+; CHECK: call void @eager_task_begin(i64 [[SECOND:-?[0-9]+]], i64 16, i64 16,
 ; CHECK: call void @eager_task_end(i64 [[SECOND]])
 ; CHECK-LABEL: define i32 @main(
 ; CHECK-NOT: eager_task

@@ -5,7 +5,7 @@
 ; CHECK: %[[FIELD:.*]] = getelementptr i8, ptr %d, i64 8
 ; CHECK-NEXT: %[[M:.*]] = load i64, ptr %[[FIELD]], align 1
 ; CHECK-NEXT: %[[TOTAL:.*]] = add i64 %{{.*}}, %[[M]]
-; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %[[TOTAL]], i64 0, i32 0)
+; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %[[TOTAL]], i64 %[[TOTAL]], i64 0, i32 0)
 ; CHECK-NEXT: call i32 @eager_cudaMalloc(ptr %a,
 %dim = type { i64, i64 }
 define void @work(ptr byval(%dim) align 8 %d) {

@@ -4,7 +4,7 @@
 ; CHECK-LABEL: define void @f(
 ; CHECK: mul i64 %n, 4
 ; CHECK: %[[TOTAL:.*]] = add i64 %{{[0-9]+}}, %{{[0-9]+}}
-; CHECK: call void @eager_task_begin(i64 [[SITE:-?[0-9]+]], i64 %[[TOTAL]], i64 0, i32 0)
+; CHECK: call void @eager_task_begin(i64 [[SITE:-?[0-9]+]], i64 %[[TOTAL]], i64 %[[TOTAL]], i64 0, i32 0)
 ; CHECK: call i32 @eager_cudaMalloc
 ; CHECK: call i32 @eager_cudaMalloc
 ; CHECK: call void @_Z16__device_stub__kPf

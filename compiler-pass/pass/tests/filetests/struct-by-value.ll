@@ -2,7 +2,7 @@
 ; The kernel gets its pointer in a struct passed by value; the task is found through the struct.
 ; REMARK: static task in f: 1 allocations, 8 bytes, 1 launch sites
 ; CHECK-LABEL: define void @f(
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 0, i32 0)
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 8, i64 0, i32 0)
 %box = type { ptr, i32 }
 declare void @_Z18__device_stub__box3Box(ptr byval(%box))
 define void @f() {

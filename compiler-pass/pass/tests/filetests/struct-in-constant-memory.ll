@@ -3,7 +3,7 @@
 ; all the same.
 ; REMARK: static task in main: 1 allocations, 64 bytes, 1 launch sites
 ; CHECK-LABEL: define i32 @main(
-; CHECK: call void @eager_task_begin(i64 [[SITE:-?[0-9]+]], i64 64,
+; CHECK: call void @eager_task_begin(i64 [[SITE:-?[0-9]+]], i64 64, i64 64,
 ; CHECK-NEXT: call i32 @eager_cudaMalloc(ptr %s, i64 64)
 ; CHECK: call void @_Z16__device_stub__ci(
 ; CHECK: call void @eager_all_launched(i64 [[SITE]])

@@ -2,7 +2,7 @@
 ; A kernel may never use one of its arguments: the host code cannot know, so both buffers belong to the task and count.
 ; REMARK: static task in f: 2 allocations, 8 + 16 bytes
 ; CHECK-LABEL: define void @f(
-; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24,
+; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24, i64 24,
 define void @f() {
   %a = alloca ptr
   %b = alloca ptr

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+use eager_tasks::contents::Contents;
 use eager_tasks::program::{FunctionId, PointerId};
 use eager_tasks::{
     BlockFacts, BlockId, BufferFacts, BufferId, BufferKind, Exit, Expr, Facts, FrameFacts, Leaf, LeafId,
@@ -61,6 +62,7 @@ pub fn function(blocks: Vec<BlockFacts>, buffers: usize, sites: Vec<Site>) -> Fa
         buffers: vec![buffer(BufferKind::Memory); buffers],
         leaves: Vec::new(),
         sites,
+        contents: Contents::default(),
     }
 }
 

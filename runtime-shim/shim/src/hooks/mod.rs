@@ -2,6 +2,7 @@
 //! [`crate::scheduler::Scheduler`]; the table of exports in the crate root calls them.
 
 mod copies;
+mod dead;
 mod device;
 mod launch;
 pub(crate) mod libraries;

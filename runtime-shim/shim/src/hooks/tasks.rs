@@ -1,6 +1,6 @@
 //! Static tasks as the pass announces them, and the binding of the lazy one.
 
-use crate::account::{Announced, FrameId};
+use crate::account::{Announced, FrameId, Requirement};
 use crate::buffers;
 use crate::ledger::Origin;
 use crate::runtime::{CudaError, DeviceIndex, Geometry, Launch, Runtime, Span, StreamId};
@@ -8,6 +8,7 @@ use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop, answered};
 use crate::state::{Around, NoSlot, OpenSite, State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
+use crate::trace;
 use crate::voice::size_text;
 use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody, Slot};
 use parking_lot::MutexGuard;
@@ -21,7 +22,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `eager_task_begin`. Returns when the daemon has bound or refused the task. A refused one is none: its allocations
     /// are asked for one by one, and those that can never fit fail. Never waits for memory while this thread holds some:
     /// see [`Self::begin_inside`].
-    pub fn task_begin(&self, thread: &mut Thread, site: u64, bytes: u64, geometry: Geometry) {
+    pub fn task_begin(
+        &self,
+        thread: &mut Thread,
+        site: u64,
+        requirement: impl Into<Requirement>,
+        geometry: Geometry,
+    ) {
+        let Requirement { bytes, live_bytes } = requirement.into();
         if self.bypass::<()>().is_some() {
             return;
         }
@@ -37,6 +45,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Around::Task(key) => self.begin_inside(thread, key, announced),
             Around::Nothing => {
                 let _ = self.begin_alone(thread, announced, geometry, None);
+                if let Some(open) = thread.open.last().filter(|open| open.site == site) {
+                    trace::record_live(open.key.slot, live_bytes.min(bytes));
+                }
             }
             Around::Handles(lazy) => {
                 let device = self.state.lock().task(lazy).map(|task| task.terms.device);

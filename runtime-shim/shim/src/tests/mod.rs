@@ -2,6 +2,7 @@
 
 mod accounting;
 mod calls;
+mod dead;
 mod fakes;
 mod launches;
 mod mapping;

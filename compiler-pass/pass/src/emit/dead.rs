@@ -1,0 +1,141 @@
+//! `eager_buffer_dead` where a buffer's contents are not used again.
+//!
+//! Each buffer gets a variable of its own in the function, null until an allocation has succeeded: the program's own
+//! variable may hold anything before, after a failed allocation, and once it is written by hand. Trap: what a call put
+//! into a place may equal what was there before by chance, or because nothing was allocated; then nothing is known, and
+//! nothing is declared.
+
+use eager_tasks::contents::Capture;
+use eager_tasks::deaths::Dead;
+use eager_tasks::{Point, ReloadBase, Spot};
+use llvm_sys::LLVMIntPredicate;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use super::tasks::{Builder, Writer, first_insertion_point};
+use crate::ir::Value;
+
+impl<'m> Writer<'_, 'm> {
+    /// Writes the variables, what fills them, and the calls.
+    pub fn dead_buffers(&mut self, dead: &[&Dead]) {
+        let variables: Vec<_> = dead.iter().filter_map(|_| self.new_variable()).collect();
+        for (dead, &variable) in dead.iter().zip(&variables) {
+            for &capture in &dead.captures {
+                self.capture(capture, variable);
+            }
+        }
+        for (dead, &variable) in dead.iter().zip(&variables) {
+            for &spot in &dead.spots {
+                self.declare_dead(spot, variable);
+            }
+        }
+    }
+
+    /// A pointer variable of the function that starts as null.
+    fn new_variable(&self) -> Option<LLVMValueRef> {
+        let entry = *self.reading.blocks.first()?;
+        let builder = Builder::before(self.module, first_insertion_point(entry)?);
+        // SAFETY: the builder stands in the entry block; type and value are pointers of the module's context.
+        unsafe {
+            let variable = LLVMBuildAlloca(builder.raw, self.constants.pointer(), c"eager.buffer".as_ptr());
+            LLVMBuildStore(builder.raw, self.constants.null(), variable);
+            Some(variable)
+        }
+    }
+
+    fn capture(&mut self, capture: Capture, variable: LLVMValueRef) {
+        let call = self.instruction(capture.at());
+        match capture {
+            Capture::Allocation { at, into } => {
+                let Some(into) = self.reading.pointers[into.index()] else { return };
+                for place in self.behind(at) {
+                    let builder = Builder::before(self.module, place);
+                    // SAFETY: the call, which gives a CUDA error code, and the address that it got are values of the
+                    // function that come before this place; a successful call has written a pointer there.
+                    unsafe {
+                        let found =
+                            LLVMBuildLoad2(builder.raw, self.constants.pointer(), into.raw(), c"".as_ptr());
+                        let zero = LLVMConstNull(LLVMTypeOf(call.raw()));
+                        self.store_if(
+                            &builder,
+                            LLVMIntPredicate::LLVMIntEQ,
+                            (call.raw(), zero),
+                            found,
+                            variable,
+                        );
+                    }
+                }
+            }
+            Capture::Place { at, base, offset } => {
+                let base = match base {
+                    ReloadBase::Global(global) => Some(self.globals[global.index()]),
+                    ReloadBase::Pointer(pointer) => self.reading.pointers[pointer.index()],
+                };
+                let Some(base) = base else { return };
+                let before = self.load_place(&Builder::before(self.module, call), base, offset);
+                for place in self.behind(at) {
+                    let builder = Builder::before(self.module, place);
+                    let now = self.load_place(&builder, base, offset);
+                    let differs = LLVMIntPredicate::LLVMIntNE;
+                    self.store_if(&builder, differs, (now, before), now, variable);
+                }
+            }
+        }
+    }
+
+    /// Loads a pointer from a variable, as it stands in memory: LLVM must not take what was never written for anything.
+    fn load_place(&self, builder: &Builder<'m>, base: Value<'m>, offset: i64) -> LLVMValueRef {
+        // SAFETY: the base is a variable of the function or of the module, and the program itself stores a pointer at
+        // this offset in it.
+        unsafe {
+            let mut index = [self.constants.u64(offset.cast_unsigned())];
+            let byte = self.constants.int(8);
+            let address = LLVMBuildGEP2(builder.raw, byte, base.raw(), index.as_mut_ptr(), 1, c"".as_ptr());
+            let load = LLVMBuildLoad2(builder.raw, self.constants.pointer(), address, c"".as_ptr());
+            LLVMSetVolatile(load, 1);
+            LLVMSetAlignment(load, 1);
+            load
+        }
+    }
+
+    /// Stores a pointer, or null if a comparison does not hold.
+    fn store_if(
+        &self,
+        builder: &Builder<'m>,
+        predicate: LLVMIntPredicate,
+        (a, b): (LLVMValueRef, LLVMValueRef),
+        value: LLVMValueRef,
+        variable: LLVMValueRef,
+    ) {
+        // SAFETY: `a` and `b` are integers or pointers of one type, `value` is a pointer, and the variable holds one.
+        unsafe {
+            let holds = LLVMBuildICmp(builder.raw, predicate, a, b, c"".as_ptr());
+            let kept = LLVMBuildSelect(builder.raw, holds, value, self.constants.null(), c"".as_ptr());
+            LLVMBuildStore(builder.raw, kept, variable);
+        }
+    }
+
+    fn declare_dead(&mut self, spot: Spot, variable: LLVMValueRef) {
+        let pointer = self.constants.pointer();
+        let (ty, function) = self.constants.declare(eager_abi::BUFFER_DEAD, &mut [pointer]);
+        for place in self.places(spot) {
+            let builder = Builder::before(self.module, place);
+            // SAFETY: the variable is one of the function's own, made in its entry block.
+            let buffer = unsafe { LLVMBuildLoad2(builder.raw, pointer, variable, c"".as_ptr()) };
+            builder.call(ty, function, &mut [buffer]);
+        }
+    }
+
+    /// The places right behind an instruction: of an invoking call, on the way on which it comes back.
+    fn behind(&mut self, at: Point) -> Vec<Value<'m>> {
+        let block = &self.reading.instructions[at.block.index()];
+        if let Some(&next) = block.get(at.position as usize + 1) {
+            return vec![next];
+        }
+        let source = self.reading.blocks[at.block.index()];
+        let normal = source.successors().first().copied();
+        let to = normal.and_then(|normal| self.reading.blocks.iter().position(|&block| block == normal));
+        let to = to.map(eager_tasks::BlockId::from_index);
+        to.map(|to| self.places(Spot::OnEdge { from: at.block, to })).unwrap_or_default()
+    }
+}
