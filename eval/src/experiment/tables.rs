@@ -159,18 +159,19 @@ fn by_policy(
     (figure, title, text): &Column,
 ) -> Table {
     let policies = policies(of);
+    // A row to which the figure does not apply at all is left out.
     let row = |name: &&str| {
-        let cell = |policy: &String| {
-            let found = of.get(*name).and_then(|policies| policies.get(policy)?.get(figure));
-            found.map_or_else(|| "-".to_owned(), text)
-        };
-        [(*name).to_owned()].into_iter().chain(policies.iter().map(cell)).collect()
+        let found = |policy: &String| of.get(*name)?.get(policy)?.get(figure).map(text);
+        let cells: Vec<Option<String>> = policies.iter().map(found).collect();
+        let cells = cells.iter().any(Option::is_some).then_some(cells)?;
+        let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
+        Some([(*name).to_owned()].into_iter().chain(cells).collect())
     };
     Table {
         key: format!("{prefix}{figure}"),
         title: (*title).to_owned(),
         header: [what.to_owned()].into_iter().chain(policies.iter().cloned()).collect(),
-        rows: names.iter().map(row).collect(),
+        rows: names.iter().filter_map(row).collect(),
     }
 }
 
