@@ -3,6 +3,7 @@
 //! Trap: its exit code is a promise: zero only if every job of every policy ended with a verified output.
 
 use crate::experiment;
+use crate::live;
 use crate::machine::MachineArgs;
 use crate::programs::Programs;
 use crate::progress::Stage;
@@ -102,6 +103,9 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
 
 /// Simulates only.
 pub fn run_sim(args: &SimArgs) -> Result<()> {
+    if let Some(name) = args.experiment.as_deref().filter(|name| live::is_named(name)) {
+        return live::run(name, args.seeds, &args.out);
+    }
     if let Some(name) = &args.experiment {
         return experiment::run(name, args.seeds, &args.out, &args.fill);
     }

@@ -10,6 +10,7 @@ mod gantt;
 mod html;
 mod interval;
 mod journal;
+mod live;
 mod machine;
 mod parallel;
 mod plot;

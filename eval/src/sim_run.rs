@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use eager_core::PolicyName;
 use eager_core::action::Class;
 use eager_core::units::Nanos;
-use eager_gpu_model::Card;
+use eager_gpu_model::{Card, DeviceTotals};
 use eager_sim::job::Job;
 use eager_sim::{JobResult, SimOptions, SimResult, Span, Submission};
 use std::collections::BTreeMap;
@@ -37,8 +37,10 @@ struct Alone {
     device_side: Nanos,
     /// Under the policy that is best for it, as are the next.
     turnaround: Nanos,
-    /// With any operation on its device.
+    /// With any operation on its device, with a kernel, and with a copy.
     device_busy: Nanos,
+    kernel_busy: Nanos,
+    copy_busy: Nanos,
 }
 
 impl Host {
@@ -67,6 +69,8 @@ impl Host {
                         anyhow::Ok(Alone {
                             turnaround: best.turnaround.min(other.turnaround),
                             device_busy: best.device_busy.min(other.device_busy),
+                            kernel_busy: best.kernel_busy.min(other.kernel_busy),
+                            copy_busy: best.copy_busy.min(other.copy_busy),
                             ..best
                         })
                     })?;
@@ -81,10 +85,15 @@ impl Host {
     fn alone_under(&self, choice: &[Choice], policy: PolicyName) -> Result<Option<Alone>> {
         let result = self.simulate(choice, policy, Submission::AllAtOnce)?;
         let job = result.jobs.first().filter(|job| job.outcome == eager_sim::Outcome::Done);
+        let busy = |of: fn(&DeviceTotals) -> u64| {
+            Nanos(result.devices.iter().map(|device| of(&device.totals)).sum())
+        };
         Ok(job.map(|job| Alone {
             device_side: job.device_side(),
             turnaround: job.end.saturating_sub(job.submit),
-            device_busy: Nanos(result.devices.iter().map(|device| device.totals.busy.0).sum()),
+            device_busy: busy(|totals| totals.busy.0),
+            kernel_busy: busy(|totals| totals.kernel_busy.0),
+            copy_busy: busy(|totals| totals.copy_busy.0),
         }))
     }
 
@@ -98,6 +107,29 @@ impl Host {
         self.simulated(choices, policy, submission, false)
     }
 
+    /// The same with other options than the machine's variant says.
+    pub fn simulate_with(
+        &self,
+        choices: &[Choice],
+        policy: PolicyName,
+        submission: Submission,
+        change: &dyn Fn(&mut SimOptions),
+    ) -> Result<SimResult> {
+        let jobs = self.jobs(choices)?;
+        let mut options = SimOptions { submission, ..SimOptions::new(self.parsed.clone(), policy) };
+        self.variant.apply(&mut options)?;
+        change(&mut options);
+        Ok(eager_sim::run(&jobs, &options)?)
+    }
+
+    fn jobs(&self, choices: &[Choice]) -> Result<Vec<Job>> {
+        let descriptor = |choice: &Choice| {
+            let found = self.descriptors.get(&choice.id()).cloned();
+            found.with_context(|| format!("{} is in no program.toml", choice.id()))
+        };
+        choices.iter().map(descriptor).collect()
+    }
+
     /// `timeline`: with what a schedule draws.
     fn simulated(
         &self,
@@ -106,11 +138,7 @@ impl Host {
         submission: Submission,
         timeline: bool,
     ) -> Result<SimResult> {
-        let descriptor = |choice: &Choice| {
-            let found = self.descriptors.get(&choice.id()).cloned();
-            found.with_context(|| format!("{} is in no program.toml", choice.id()))
-        };
-        let jobs: Vec<Job> = choices.iter().map(descriptor).collect::<Result<_>>()?;
+        let jobs = self.jobs(choices)?;
         let mut options = SimOptions { submission, timeline, ..SimOptions::new(self.parsed.clone(), policy) };
         self.variant.apply(&mut options)?;
         Ok(eager_sim::run(&jobs, &options)?)
@@ -139,6 +167,16 @@ impl Host {
         let work: f64 = alone().map(|alone| seconds(alone.device_busy)).sum();
         let longest = alone().map(|alone| seconds(alone.turnaround)).fold(0.0, f64::max);
         longest.max(work / self.parsed.len().max(1) as f64)
+    }
+
+    /// What no schedule can beat even if kernels and copies overlap, in seconds: all kernels or all copies spread evenly
+    /// over the devices, or the longest job.
+    pub fn bound_s(&self, jobs: &[JobResult]) -> f64 {
+        let alone = || jobs.iter().filter_map(|job| self.alone.get(&job.name));
+        let kernels: f64 = alone().map(|alone| seconds(alone.kernel_busy)).sum();
+        let copies: f64 = alone().map(|alone| seconds(alone.copy_busy)).sum();
+        let longest = alone().map(|alone| seconds(alone.turnaround)).fold(0.0, f64::max);
+        longest.max(kernels.max(copies) / self.parsed.len().max(1) as f64)
     }
 
     /// Device-side time relative to alone; 0 for a configuration that does nothing on a device.

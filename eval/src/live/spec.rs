@@ -1,0 +1,131 @@
+//! What `experiments/live.toml` says.
+//!
+//! Trap: every system of a table runs on the same lists and seeds as `case`, which has to be among them: all ratios are
+//! against it.
+
+use crate::experiment::Variant;
+use crate::workload::{Choice, WorkloadArgs, parse_ratio};
+use anyhow::{Context, Result, bail};
+use eager_core::PolicyName;
+use eager_sim::Submission;
+use serde::Deserialize;
+
+/// The baseline of every ratio.
+pub const CASE: &str = "case";
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    pub title: String,
+    pub cards: String,
+    /// Seeds 1 to this.
+    pub seeds: u64,
+    pub systems: Vec<System>,
+    pub lists: Vec<List>,
+    pub variants: Vec<Variation>,
+    pub tables: Vec<Table>,
+}
+
+/// A policy with its switches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    pub name: String,
+    pub policy: PolicyName,
+    #[serde(default)]
+    pub options: eager_core::Options,
+}
+
+/// A kind of job list. Lists of one group become one figure: the geometric mean of their ratios, seed by seed.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct List {
+    pub group: String,
+    pub jobs: u16,
+    pub ratios: Vec<String>,
+    /// Jobs in progress at once; without it all come at the start.
+    pub workers: Option<u32>,
+}
+
+/// One change to machine or jobs, or to what is known of them.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Variation {
+    pub name: String,
+    pub machine: Variant,
+    /// Estimates are wrong by up to this factor either way.
+    pub spread: Option<f64>,
+    /// There are none.
+    pub no_estimates: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    pub title: String,
+    pub groups: Vec<String>,
+    pub systems: Vec<String>,
+    /// One: a row for each system. Several: a row for each variant.
+    pub variants: Vec<String>,
+}
+
+impl Experiment {
+    pub fn parse(text: &str) -> Result<Experiment> {
+        let experiment: Experiment = toml::from_str(text).context("experiment live is malformed")?;
+        for table in &experiment.tables {
+            if !table.systems.iter().any(|system| system == CASE) {
+                bail!("experiment live, table `{}`: `{CASE}` is not among its systems", table.title);
+            }
+            table.systems.iter().try_for_each(|name| experiment.system(name).map(drop))?;
+            table.variants.iter().try_for_each(|name| experiment.variant(name).map(drop))?;
+            table.groups.iter().try_for_each(|name| experiment.list(name).map(drop))?;
+        }
+        Ok(experiment)
+    }
+
+    pub fn system(&self, name: &str) -> Result<&System> {
+        let found = self.systems.iter().find(|system| system.name == name);
+        found.with_context(|| format!("experiment live has no system `{name}`"))
+    }
+
+    pub fn variant(&self, name: &str) -> Result<&Variation> {
+        let found = self.variants.iter().find(|variant| variant.name == name);
+        found.with_context(|| format!("experiment live has no variant `{name}`"))
+    }
+
+    pub fn list(&self, group: &str) -> Result<&List> {
+        let found = self.lists.iter().find(|list| list.group == group);
+        found.with_context(|| format!("experiment live has no lists `{group}`"))
+    }
+}
+
+impl List {
+    pub fn choices(&self, ratio: &str, seed: u64) -> Result<Vec<Choice>> {
+        let ratio = parse_ratio(ratio).map_err(|why| anyhow::anyhow!("ratio `{ratio}`: {why}"))?;
+        Ok(WorkloadArgs { workload: None, jobs: self.jobs, ratio, seed }.choose()?.1)
+    }
+
+    pub fn submission(&self) -> Submission {
+        self.workers.map_or(Submission::AllAtOnce, Submission::Workers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = include_str!("../../experiments/live.toml");
+
+    #[test]
+    fn the_experiment_is_well_formed_and_its_mistakes_are_named() {
+        Experiment::parse(TEXT).expect("live.toml");
+        let broken = |from: &str, to: &str| {
+            format!("{:#}", Experiment::parse(&TEXT.replacen(from, to, 1)).expect_err(to))
+        };
+        assert!(
+            broken("systems = [\"case\", \"case-fifo\"", "systems = [\"case-fifo\"").contains("not among")
+        );
+        assert!(broken("groups = [\"32\"", "groups = [\"33\"").contains("has no lists `33`"));
+        assert!(broken("release_dead = true", "release_death = true").contains("malformed"));
+    }
+}
