@@ -253,7 +253,12 @@ impl Writer {
                 self.indent -= 1;
             }
             18 => self.leave(buffers),
-            19 if self.features.across_functions => self.own_task(buffers),
+            19 if self.features.across_functions => match self.random.random_range(0..4) {
+                0 => self.pair_task(),
+                1 => self.element_task(),
+                2 if self.features.exceptions => self.interrupted(buffers),
+                _ => self.own_task(buffers),
+            },
             20 if depth > 0 && self.loop_depth > 0 => {
                 let (bit, word) = (self.bit(), if self.chance(50) { "break" } else { "continue" });
                 self.line(&format!("if ({bit}) {word};"));
@@ -299,6 +304,54 @@ impl Writer {
         );
         let argument = if shared { format!("{}, ", self.pick(buffers)) } else { String::new() };
         self.line(&format!("{name}({argument}n);"));
+    }
+
+    /// A helper that allocates into two variables of the caller, which may be one, and frees in between.
+    fn pair_task(&mut self) {
+        let (name, bit) = (self.helper_name(), self.bit());
+        let (a, b, c) = (self.size(), self.size(), self.size());
+        let _ = writeln!(
+            self.helpers,
+            "__attribute__((noinline)) void {name}(int **a, int **b, unsigned long bits, unsigned long n) {{\n  \
+             cudaMalloc(a, {a});\n  cudaMalloc(b, {b});\n  two<<<2, 32>>>(*a, *b);\n  cudaFree(*a);\n  *a = \
+             nullptr;\n  int *own = nullptr;\n  cudaMalloc(&own, {c});\n  two<<<2, 32>>>(own, *b);\n  \
+             cudaFree(own);\n  cudaFree(*b);\n  *b = nullptr;\n}}"
+        );
+        self.line(&format!("{{ int *x = nullptr, *y = nullptr; {name}(&x, {bit} ? &x : &y, bits, n); }}"));
+    }
+
+    /// An array, one element of which is allocated and another, which may be the same, freed.
+    fn element_task(&mut self) {
+        let name = self.helper_name();
+        let (shift, other, sizes) =
+            (self.random.random_range(0..48), self.random.random_range(0..48), [self.size(), self.size()]);
+        let _ = writeln!(
+            self.helpers,
+            "static void {name}(unsigned long bits, unsigned long n) {{\n  int *all[2] = {{nullptr, nullptr}}, *own = \
+             nullptr;\n  cudaMalloc(&all[bits >> {shift} & 1], {});\n  cudaFree(all[bits >> {other} & 1]);\n  \
+             all[bits >> {other} & 1] = nullptr;\n  cudaMalloc(&own, {});\n  three<<<3, 32>>>(own, all[0], all[1]);\n  \
+             cudaFree(own);\n  cudaFree(all[0]);\n  cudaFree(all[1]);\n}}",
+            sizes[0], sizes[1]
+        );
+        self.line(&format!("{name}(bits, n);"));
+    }
+
+    /// A helper that may throw after it allocated, directly or through another; the caller goes on.
+    fn interrupted(&mut self, buffers: &[String]) {
+        let (name, around, buffer) = (self.helper_name(), self.helper_name(), self.pick(buffers));
+        let (bit, size, more) = (self.bit(), self.size(), self.size());
+        let _ = writeln!(
+            self.helpers,
+            "static void {name}(int **into, unsigned long bits, unsigned long n) {{\n  cudaMalloc(into, {size});\n  if \
+             ({bit}) throw 2;\n  one<<<1, 32>>>(*into);\n}}\nstatic void {around}(int **into, unsigned long bits, \
+             unsigned long n) {{ {name}(into, bits, n); }}"
+        );
+        let called = if self.chance(50) { &name } else { &around };
+        self.line(&format!("if (!{buffer})"));
+        self.line(&format!(
+            "  try {{ {called}(&{buffer}, bits, n); }} catch (int) {{ int *own = nullptr; cudaMalloc(&own, {more}); two<<<2, \
+             32>>>(own, {buffer}); cudaFree(own); }}"
+        ));
     }
 
     fn block(&mut self, buffers: &[String], depth: usize, orderly: bool) {

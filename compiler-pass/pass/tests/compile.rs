@@ -54,7 +54,7 @@ fn one_object_holds_host_calls_and_cpu_kernels() {
         let errors = String::from_utf8_lossy(&compiled.stderr).into_owned();
         assert!(compiled.status.success(), "{errors}");
         assert!(
-            errors.contains("a.cu:6:3: remark: static task in main: 1 allocations")
+            errors.contains("a.cu:6:3: remark: static task in main: 1 allocation")
                 && errors.contains("[-Rpass=eager]"),
             "{errors}"
         );

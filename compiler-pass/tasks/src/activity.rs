@@ -3,7 +3,8 @@
 //! Active = a site of the task can still be reached, or a buffer of it may be allocated and it was active on every way
 //! here. The task's end goes exactly where that stops; since activity never starts again, every path from the begin to
 //! a return passes exactly one end. Traps: where a path that freed meets one that did not, the second must end on its
-//! way in; and in a called function with sites of the task nothing can end, so there it counts as active throughout.
+//! way in; and in called functions nothing can end, so a task that is active where a call begins is active until the call
+//! is back, by whatever way.
 
 use crate::facts::{BlockFacts, BlockId, Exit, Facts, FrameId, Point, Site, SiteKind};
 use crate::flow::{Ahead, Flow, Spot};
@@ -24,8 +25,8 @@ pub struct Activity<'a> {
     /// The same by block.
     by_block: Vec<Vec<usize>>,
     ahead: Ahead,
-    /// By frame: it or a frame that it calls has sites of the task.
-    concerned: Vec<bool>,
+    /// By frame: calls into it have sites of the task ahead.
+    inside: Vec<bool>,
     /// Greatest solution of "active on every way here, or more to come".
     active_at_start: Vec<bool>,
 }
@@ -45,13 +46,13 @@ impl<'a> Activity<'a> {
         let points: Vec<_> = sites.iter().map(|&site| facts.sites[site].at).collect();
         let ahead = flow.ahead(&points);
         let active_at_start = vec![true; facts.blocks.len()];
-        let concerned = frames_around(facts, &points);
+        let inside = flow.inside(&ahead);
         let mut by_block = vec![Vec::new(); facts.blocks.len()];
         for &site in &sites {
             by_block[facts.sites[site].at.block.index()].push(site);
         }
         let mut activity =
-            Self { facts, flow, liveness, begin, sites, by_block, ahead, concerned, active_at_start };
+            Self { facts, flow, liveness, begin, sites, by_block, ahead, inside, active_at_start };
         activity.solve_active();
         activity
     }
@@ -76,7 +77,7 @@ impl<'a> Activity<'a> {
                 };
                 let is_kept = || self.liveness.may_live(start) && self.flow.ways_in(block).all(was_active);
                 let active = self.in_region(start)
-                    && (self.is_inside(block, &self.concerned) || self.ahead.at_start(block) || is_kept());
+                    && (self.is_inside(block, &self.inside) || self.ahead.at_start(block) || is_kept());
                 if !active {
                     self.active_at_start[index] = false;
                     changed = true;
@@ -97,7 +98,7 @@ impl<'a> Activity<'a> {
         if !self.in_region(point) {
             return false;
         }
-        if self.is_inside(point.block, &self.concerned) {
+        if self.is_inside(point.block, &self.inside) {
             return true;
         }
         let mut active = point.block == self.begin.block || self.active_at_start[point.block.index()];
@@ -166,11 +167,12 @@ impl<'a> Activity<'a> {
         let mut points: Vec<_> = own.chain(inside).map(|site| site.at).collect();
         points.sort_unstable();
         points.dedup();
-        Launches { ahead: self.flow.ahead(&points), frames: frames_around(self.facts, &points), points }
+        let ahead = self.flow.ahead(&points);
+        Launches { inside: self.flow.inside(&ahead), ahead, points }
     }
 
     fn is_launching(&self, launches: &Launches, point: Point) -> bool {
-        self.in_region(point) && (self.is_inside(point.block, &launches.frames) || launches.ahead.at(point))
+        self.in_region(point) && (self.is_inside(point.block, &launches.inside) || launches.ahead.at(point))
     }
 
     /// The spots, on ways that return, where `holds` turns from true to false.
@@ -195,8 +197,8 @@ impl<'a> Activity<'a> {
 struct Launches {
     points: Vec<Point>,
     ahead: Ahead,
-    /// By frame: it or a frame that it calls has one.
-    frames: Vec<bool>,
+    /// By frame: calls into it have one ahead.
+    inside: Vec<bool>,
 }
 
 /// By frame: whether it, or a frame that it calls, holds one of the points.

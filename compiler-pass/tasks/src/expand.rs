@@ -6,7 +6,7 @@
 //! does every call beyond [`FRAMES_MAX`]; returns then lead to all callers of that frame. Such a graph has paths that the
 //! program does not have, which costs precision and no correctness.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{BlockFacts, BlockId, Exit, FrameFacts, FrameId, Point};
 use crate::program::{Action, ActionKind, Actual, Function, FunctionId, Leave, Program};
@@ -40,21 +40,58 @@ pub struct Expansion<'p> {
     pub blocks: Vec<BlockFacts>,
     /// The frame that each call leads into.
     pub entered: BTreeMap<(FrameId, Point), FrameId>,
-    touching: &'p [bool],
-    /// Where calls of a frame come back, normally and by an exception.
-    ways_back: BTreeMap<FrameId, Vec<(BlockId, Option<BlockId>)>>,
+    /// Where an exception that leaves the root unseen comes from: before the instructions at these points, in any frame.
+    pub leaving: Vec<Point>,
+    pub whole: &'p WholeProgram,
+    ways_back: BTreeMap<FrameId, Vec<WayBack>>,
+}
+
+/// What is asked of the program once, for all of its functions.
+#[derive(Clone, Debug, Default)]
+pub struct WholeProgram {
+    /// [`Program::touching`].
+    pub touching: Vec<bool>,
+    /// [`Program::caught`].
+    pub caught: Vec<bool>,
+    /// [`Program::pointed_to`].
+    pub pointed_to: Vec<bool>,
+}
+
+impl WholeProgram {
+    #[must_use]
+    pub fn of(program: &Program) -> Self {
+        Self { touching: program.touching(), caught: program.caught(), pointed_to: program.pointed_to() }
+    }
+}
+
+/// Where one call of a frame comes back.
+#[derive(Clone, Copy, Debug)]
+struct WayBack {
+    binding: Binding,
+    normal: BlockId,
+    /// By an exception, if the call is an invoking one.
+    unwind: Option<BlockId>,
+}
+
+/// Where exceptions go that leave a frame.
+#[derive(Debug, Default)]
+struct WaysOut {
+    /// Into functions of the graph.
+    caught: BTreeSet<BlockId>,
+    /// Out of the root as well, past all of its code.
+    leave_root: bool,
 }
 
 impl<'p> Expansion<'p> {
-    /// `touching`: [`Program::touching`].
     #[must_use]
-    pub fn new(program: &'p Program, touching: &'p [bool], root: FunctionId) -> Self {
+    pub fn new(program: &'p Program, whole: &'p WholeProgram, root: FunctionId) -> Self {
         let mut expansion = Self {
             program,
             frames: Vec::new(),
             blocks: Vec::new(),
             entered: BTreeMap::new(),
-            touching,
+            leaving: Vec::new(),
+            whole,
             ways_back: BTreeMap::new(),
         };
         let root = expansion.add_frame(root, None);
@@ -63,7 +100,7 @@ impl<'p> Expansion<'p> {
             let binding = Binding { caller: frame, at };
             let (entered, is_new) = expansion.enter(binding, callee);
             expansion.entered.insert((frame, at), entered);
-            if expansion.is_spliced(frame) && expansion.touching[callee.index()] {
+            if expansion.is_spliced(frame) && expansion.whole.touching[callee.index()] {
                 expansion.connect(binding, entered);
             }
             if is_new {
@@ -147,7 +184,7 @@ impl<'p> Expansion<'p> {
 
     /// The frame that a call leads into, and whether it was made now.
     fn enter(&mut self, binding: Binding, callee: FunctionId) -> (FrameId, bool) {
-        let is_spliced = self.touching[callee.index()];
+        let is_spliced = self.whole.touching[callee.index()];
         // The root is left out: where it ends is a return, and cannot lead back as well.
         let of_callee =
             |frame: &FrameId| *frame != FrameId::ROOT && self.frames[frame.index()].function == callee;
@@ -173,24 +210,21 @@ impl<'p> Expansion<'p> {
 
     fn add_frame(&mut self, function: FunctionId, binding: Option<Binding>) -> FrameId {
         let id = frame_id(self.frames.len());
-        let is_in_graph = binding.is_none() || self.touching[function.index()];
+        let is_in_graph = binding.is_none() || self.whole.touching[function.index()];
         let parts = if is_in_graph { self.add_blocks(id, function) } else { Vec::new() };
         self.frames.push(Frame { function, bindings: binding.into_iter().collect(), parts });
         id
     }
 
-    /// The function's blocks, cut behind each call that is put in.
+    /// The function's blocks, cut behind each call that is put in, and where an exception may lead to other code.
     fn add_blocks(&mut self, frame: FrameId, function: FunctionId) -> Vec<Vec<BlockId>> {
+        let is_interrupted = frame != FrameId::ROOT && self.whole.caught[function.index()];
         let function = self.program.function(function);
-        let cuts: Vec<Point> = function
-            .actions
-            .iter()
-            .filter(|action| match action.kind {
-                ActionKind::Call { callee, .. } => self.touching[callee.index()],
-                _ => false,
-            })
-            .map(|action| action.at)
-            .collect();
+        let mut cuts: Vec<Point> = function.actions.iter().filter_map(|a| self.put_in(a)).collect();
+        if is_interrupted {
+            cuts.extend(self.interruptions(function));
+            cuts.sort_unstable();
+        }
         let mut parts: Vec<Vec<BlockId>> = Vec::new();
         for (index, block) in function.blocks.iter().enumerate() {
             let origin = BlockId::from_index(index);
@@ -211,6 +245,9 @@ impl<'p> Expansion<'p> {
             parts.push(list);
         }
         for (block, list) in function.blocks.iter().zip(&parts) {
+            for pair in list.windows(2) {
+                self.blocks[pair[0].index()].successors = vec![pair[1]];
+            }
             let Some(&last) = list.last() else { continue };
             let successors = block.successors.iter().map(|s| parts[s.index()][0]).collect();
             let facts = &mut self.blocks[last.index()];
@@ -226,6 +263,34 @@ impl<'p> Expansion<'p> {
     fn add_block(&mut self, block: BlockFacts) -> BlockId {
         self.blocks.push(block);
         BlockId::from_index(self.blocks.len() - 1)
+    }
+
+    /// The point of a call whose callee is put in.
+    fn put_in(&self, action: &Action) -> Option<Point> {
+        match action.kind {
+            ActionKind::Call { callee, .. } if self.whole.touching[callee.index()] => Some(action.at),
+            _ => None,
+        }
+    }
+
+    /// The calls, of functions that are not put in, through which an exception may leave a function. Of those that
+    /// follow each other with nothing in between that matters, the first stands for all.
+    fn interruptions(&self, function: &Function) -> Vec<Point> {
+        let mut found: Vec<Point> = Vec::new();
+        for &at in &function.throws {
+            let here = || function.actions.iter().filter(|action| action.at.block == at.block);
+            if here().any(|action| self.put_in(action) == Some(at)) {
+                continue;
+            }
+            let is_between = |from: Point| {
+                here().any(|action| (from.position + 1..=at.position).contains(&action.at.position))
+            };
+            let last = found.last().filter(|last| last.block == at.block);
+            if last.is_none_or(|&last| is_between(last)) {
+                found.push(at);
+            }
+        }
+        found
     }
 
     /// Leads a call into a frame, and notes where it comes back.
@@ -257,25 +322,68 @@ impl<'p> Expansion<'p> {
                 (normal, unwind)
             }
         };
-        self.ways_back.entry(entered).or_default().push(back);
+        let (normal, unwind) = back;
+        self.ways_back.entry(entered).or_default().push(WayBack { binding, normal, unwind });
     }
 
-    /// Leads the ends of every frame but the root's back to its callers.
+    /// Leads the ends of every frame but the root's back to its callers, and exceptions to where they are caught.
     fn lead_back(&mut self) {
-        for (&frame, ways) in &self.ways_back {
-            let function = self.program.function(self.frames[frame.index()].function);
-            for (block, list) in function.blocks.iter().zip(&self.frames[frame.index()].parts) {
-                let Some(last) = list.last() else { continue };
-                let successors: Vec<BlockId> = match block.leaves {
-                    Some(Leave::Return) => ways.iter().map(|&(normal, _)| normal).collect(),
-                    Some(Leave::Unwind) => ways.iter().filter_map(|&(_, unwind)| unwind).collect(),
-                    Some(Leave::Never) | None => continue,
-                };
-                let facts = &mut self.blocks[last.index()];
-                facts.exit = successors.is_empty().then_some(Exit::NoReturn);
-                facts.successors = successors;
+        for frame in (0..self.frames.len()).map(frame_id) {
+            if !self.is_spliced(frame) {
+                continue;
+            }
+            let ways = self.ways_out(frame);
+            for at in self.interruptions(self.function(frame)) {
+                let Some(point) = self.point(frame, at) else { continue };
+                if ways.leave_root {
+                    self.leaving.push(point);
+                }
+                self.blocks[point.block.index()].successors.extend(&ways.caught);
+            }
+            if frame != FrameId::ROOT {
+                self.lead_ends_back(frame, &ways);
             }
         }
+    }
+
+    fn lead_ends_back(&mut self, frame: FrameId, ways: &WaysOut) {
+        let function = self.function(frame);
+        for (index, block) in function.blocks.iter().enumerate() {
+            let Some(&last) = self.frames[frame.index()].parts[index].last() else { continue };
+            let back = self.ways_back.get(&frame).map(Vec::as_slice).unwrap_or_default();
+            let successors: Vec<BlockId> = match block.leaves {
+                Some(Leave::Return) => back.iter().map(|way| way.normal).collect(),
+                Some(Leave::Unwind) => ways.caught.iter().copied().collect(),
+                Some(Leave::Never) | None => continue,
+            };
+            if ways.leave_root && block.leaves == Some(Leave::Unwind) {
+                let position = self.blocks[last.index()].end.saturating_sub(1);
+                self.leaving.push(Point { block: last, position });
+            }
+            let facts = &mut self.blocks[last.index()];
+            facts.exit = successors.is_empty().then_some(Exit::NoReturn);
+            facts.successors = successors;
+        }
+    }
+
+    /// Where an exception goes that leaves a frame: through plain calls outwards to the next invoking ones.
+    fn ways_out(&self, frame: FrameId) -> WaysOut {
+        let mut ways = WaysOut { leave_root: frame == FrameId::ROOT, ..WaysOut::default() };
+        let mut seen = BTreeSet::from([frame]);
+        let mut pending = vec![frame];
+        while let Some(inner) = pending.pop() {
+            for way in self.ways_back.get(&inner).into_iter().flatten() {
+                let Binding { caller, at } = way.binding;
+                match way.unwind {
+                    Some(unwind) => drop(ways.caught.insert(unwind)),
+                    None if !self.function(caller).throws.contains(&at) => {}
+                    None if caller == FrameId::ROOT => ways.leave_root = true,
+                    None if seen.insert(caller) => pending.push(caller),
+                    None => {}
+                }
+            }
+        }
+        ways
     }
 }
 

@@ -152,8 +152,11 @@ pub struct BufferFacts {
     pub shared: Option<ForeignBuffer>,
     /// The place may be overwritten at points that the graph does not have.
     pub unsteady: bool,
-    /// The place may be that of another such buffer, under another name: behind a parameter lies memory of the caller.
-    pub may_alias: bool,
+    /// The place lies in memory that callers made, or is a global beside such memory.
+    pub inherited: bool,
+    /// Buffers whose place may be the same under another name, both ways: behind two parameters may lie the same memory
+    /// of the caller, and `d[i]` may be `d[0]`.
+    pub aliases: Vec<BufferId>,
 }
 
 /// A value that a size depends on.
@@ -318,11 +321,15 @@ pub struct Facts {
     /// The root first.
     pub frames: Vec<FrameFacts>,
     pub buffers: Vec<BufferFacts>,
+    /// The pointer of the first may have been stored, under another name, into the place of the second.
+    pub mixed: Vec<(BufferId, BufferId)>,
     pub leaves: Vec<Leaf>,
     pub sites: Vec<Site>,
     pub contents: Contents,
     /// Calls of the root through which an exception may leave it without passing any of its code.
     pub throws: Vec<Point>,
+    /// Points, in any frame, at which an exception comes up that leaves the root in this way.
+    pub leaving: Vec<Point>,
 }
 
 impl Facts {

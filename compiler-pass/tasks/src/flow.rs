@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use crate::dominance::Dominance;
-use crate::facts::{BlockFacts, BlockId, Exit, Point};
+use crate::facts::{BlockFacts, BlockId, Exit, FrameId, Point};
 
 /// A graph with what the planner asks of it.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Flow<'a> {
     returns: Vec<bool>,
     /// By block: the blocks that can follow it, once asked for.
     later: Vec<OnceCell<Vec<bool>>>,
+    /// By frame: the first of the called frames that lead to each other, which the root enters and leaves as one.
+    clusters: Vec<usize>,
 }
 
 /// Where code goes, in the terms of the function that the plan is for.
@@ -41,6 +43,7 @@ impl<'a> Flow<'a> {
             post_dominance: Dominance::backward(blocks),
             returns: leads_to(blocks, exits),
             later: vec![OnceCell::new(); blocks.len()],
+            clusters: clusters(blocks),
         }
     }
 
@@ -159,6 +162,20 @@ impl<'a> Flow<'a> {
         Ahead { at_start, at_end, last }
     }
 
+    /// By frame: whether one of the sites is ahead where the root calls into it, or into what calls it.
+    #[must_use]
+    pub fn inside(&self, ahead: &Ahead) -> Vec<bool> {
+        let frame = |block: BlockId| self.blocks[block.index()].frame;
+        let mut found = vec![false; self.clusters.len()];
+        for (from, to) in self.edges() {
+            let enters = frame(from) == FrameId::ROOT && frame(to) != FrameId::ROOT;
+            if enters && ahead.at_start(to) {
+                found[self.clusters[frame(to).index()]] = true;
+            }
+        }
+        self.clusters.iter().map(|&cluster| found[cluster]).collect()
+    }
+
     /// The last instruction of a block.
     #[must_use]
     pub fn terminator(&self, block: BlockId) -> Point {
@@ -208,6 +225,25 @@ impl Ahead {
     pub fn at(&self, point: Point) -> bool {
         self.at_end(point.block) || self.last.get(&point.block).is_some_and(|&last| last >= point.position)
     }
+}
+
+/// By frame: the smallest number of the called frames that it leads to or is led to from, however indirectly.
+fn clusters(blocks: &[BlockFacts]) -> Vec<usize> {
+    let frames = blocks.iter().map(|block| block.frame.index() + 1).max().unwrap_or(0);
+    let mut clusters: Vec<usize> = (0..frames).collect();
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for block in blocks.iter().filter(|block| block.frame != FrameId::ROOT) {
+            for successor in &block.successors {
+                let (a, b) = (block.frame.index(), blocks[successor.index()].frame.index());
+                let lower = clusters[a].min(clusters[b]);
+                if b != FrameId::ROOT.index() && (clusters[a], clusters[b]) != (lower, lower) {
+                    (clusters[a], clusters[b], changed) = (lower, lower, true);
+                }
+            }
+        }
+    }
+    clusters
 }
 
 /// Blocks from whose start a block with the property can be reached (such blocks included).

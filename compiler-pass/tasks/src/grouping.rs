@@ -41,9 +41,19 @@ impl UnionFind {
 #[must_use]
 pub fn groups(facts: &Facts) -> Vec<Group> {
     let mut sets = UnionFind::new(facts.buffers.len());
-    let aliases: Vec<_> = (0..facts.buffers.len()).filter(|&index| facts.buffers[index].may_alias).collect();
-    for pair in aliases.windows(2) {
+    // What callers made belongs together: nobody here knows how they use it.
+    let inherited: Vec<_> =
+        (0..facts.buffers.len()).filter(|&index| facts.buffers[index].inherited).collect();
+    for pair in inherited.windows(2) {
         sets.join(pair[0], pair[1]);
+    }
+    for (index, buffer) in facts.buffers.iter().enumerate() {
+        for other in &buffer.aliases {
+            sets.join(index, other.index());
+        }
+    }
+    for (one, other) in &facts.mixed {
+        sets.join(one.index(), other.index());
     }
     for site in &facts.sites {
         let joins = matches!(

@@ -5,6 +5,7 @@
 //! maximum. Trap: only a free of the exact pointer removes an allocation, and a buffer that is allocated again, or whose
 //! place is overwritten, while its last allocation may still be there has lost a pointer: such allocations stay for ever.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::facts::{BlockId, BufferId, BufferKind, Facts, Point, SiteKind};
@@ -18,17 +19,65 @@ const SETS_MAX: usize = 16;
 /// a graph of functions that call each other.
 const CHANGES_MAX: usize = 16;
 
+/// Allocations, as bits by their position among the sites that matter: sets are copied and compared at every block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Held(Vec<u64>);
+
+impl Held {
+    fn none(sites: usize) -> Self {
+        Self(vec![0; sites.div_ceil(64)])
+    }
+
+    fn insert(&mut self, site: usize) {
+        self.0[site / 64] |= 1 << (site % 64);
+    }
+
+    fn contains(&self, site: usize) -> bool {
+        self.0[site / 64] >> (site % 64) & 1 == 1
+    }
+
+    fn remove_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, gone)| *word &= !gone);
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, more)| *word |= more);
+    }
+
+    fn is_within(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).all(|(word, whole)| word & !whole == 0)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|&word| word == 0)
+    }
+
+    fn iter(&self, sites: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..sites).filter(|&site| self.contains(site))
+    }
+}
+
+/// What a site does to the set of allocations that are there.
+#[derive(Clone, Debug)]
+enum Effect {
+    Makes,
+    /// These go.
+    Frees(Held),
+}
+
 /// The solution for one task.
 #[derive(Debug)]
 pub struct Liveness<'a> {
     facts: &'a Facts,
     /// Allocations and exact frees of device memory, in the order of their points.
     sites: Vec<usize>,
-    /// The same by block.
+    /// By position among the sites.
+    effects: Vec<Effect>,
+    /// By block: positions among the sites.
     by_block: Vec<Vec<usize>>,
     /// Sites that overwrite places of buffers.
     overwrites: Vec<usize>,
-    at_start: Vec<Vec<LiveSet>>,
+    at_start: Vec<Vec<Held>>,
     leaked: BTreeSet<BufferId>,
 }
 
@@ -46,19 +95,24 @@ impl<'a> Liveness<'a> {
         sites.sort_by_key(|&site| facts.sites[site].at);
         let made: BTreeSet<BufferId> =
             sites.iter().flat_map(|&site| facts.sites[site].kind.buffers()).copied().collect();
+        let concerns = |buffer: &BufferId| {
+            made.contains(buffer) || facts.buffers[buffer.index()].aliases.iter().any(|b| made.contains(b))
+        };
         let is_overwrite = |site: &usize| match &facts.sites[*site].kind {
-            SiteKind::Overwrite { buffers } => buffers.iter().any(|buffer| made.contains(buffer)),
+            SiteKind::Overwrite { buffers } => buffers.iter().any(concerns),
             _ => false,
         };
         let overwrites = (0..facts.sites.len()).filter(is_overwrite).collect();
         let unsteady = (0_u32..).map(BufferId).zip(&facts.buffers).filter(|(_, buffer)| buffer.unsteady);
         let leaked = unsteady.map(|(buffer, _)| buffer).collect();
         let mut by_block = vec![Vec::new(); facts.blocks.len()];
-        for &site in &sites {
-            by_block[facts.sites[site].at.block.index()].push(site);
+        for (position, &site) in sites.iter().enumerate() {
+            by_block[facts.sites[site].at.block.index()].push(position);
         }
-        let mut liveness = Self { facts, sites, by_block, overwrites, at_start: Vec::new(), leaked };
+        let (effects, at_start) = (Vec::new(), Vec::new());
+        let mut liveness = Self { facts, sites, effects, by_block, overwrites, at_start, leaked };
         loop {
+            liveness.effects = (0..liveness.sites.len()).map(|site| liveness.effect(site)).collect();
             liveness.solve();
             let found = liveness.find_leaked();
             if found.is_subset(&liveness.leaked) {
@@ -68,80 +122,103 @@ impl<'a> Liveness<'a> {
         }
     }
 
+    fn effect(&self, site: usize) -> Effect {
+        let SiteKind::Free { buffers, .. } = &self.facts.sites[self.sites[site]].kind else {
+            return Effect::Makes;
+        };
+        let mut gone = Held::none(self.sites.len());
+        for made in 0..self.sites.len() {
+            let is_gone = |buffer| buffers.contains(&buffer) && !self.leaked.contains(&buffer);
+            if self.made(made).is_some_and(is_gone) {
+                gone.insert(made);
+            }
+        }
+        Effect::Frees(gone)
+    }
+
     fn solve(&mut self) {
         self.at_start = vec![Vec::new(); self.facts.blocks.len()];
         let Some(entry) = self.at_start.first_mut() else { return };
-        entry.push(LiveSet::new());
+        entry.push(Held::none(self.sites.len()));
         let mut changes = vec![0; self.facts.blocks.len()];
         let mut pending = BTreeSet::from([BlockId(0)]);
         while let Some(block) = pending.pop_first() {
             let facts = &self.facts.blocks[block.index()];
-            let out = self.before(Point { block, position: facts.end });
+            let out = self.before(Point { block, position: facts.end }).into_owned();
             for &successor in &facts.successors {
                 let known = &self.at_start[successor.index()];
+                let is_known = |set: &Held| known.iter().any(|other| set.is_within(other));
+                if out.iter().all(is_known) {
+                    continue;
+                }
                 let mut joined = maximal(known.iter().chain(&out).cloned().collect());
                 if changes[successor.index()] > CHANGES_MAX {
-                    joined = vec![joined.into_iter().flatten().collect()];
+                    joined = union(joined);
                 }
-                if joined != *known {
-                    self.at_start[successor.index()] = joined;
-                    changes[successor.index()] += 1;
-                    pending.insert(successor);
-                }
+                self.at_start[successor.index()] = joined;
+                changes[successor.index()] += 1;
+                pending.insert(successor);
             }
         }
     }
 
     /// The sets of allocations that may be there just before a point; none if it cannot be reached.
-    #[must_use]
-    pub fn before(&self, point: Point) -> Vec<LiveSet> {
-        let mut sets = self.at_start[point.block.index()].clone();
-        let here = &self.by_block[point.block.index()];
-        for &site in here.iter().filter(|&&site| self.facts.sites[site].at.position < point.position) {
-            sets.iter_mut().for_each(|set| self.step(set, site));
+    fn before(&self, point: Point) -> Cow<'_, [Held]> {
+        let at_start = &self.at_start[point.block.index()];
+        let is_past = |&&site: &&usize| self.facts.sites[self.sites[site]].at.position < point.position;
+        let passed: Vec<usize> =
+            self.by_block[point.block.index()].iter().take_while(is_past).copied().collect();
+        if passed.is_empty() {
+            return Cow::Borrowed(at_start);
         }
-        if here.is_empty() { sets } else { maximal(sets) }
+        let mut sets = at_start.clone();
+        for set in &mut sets {
+            for &site in &passed {
+                match &self.effects[site] {
+                    Effect::Makes => set.insert(site),
+                    Effect::Frees(gone) => set.remove_all(gone),
+                }
+            }
+        }
+        Cow::Owned(maximal(sets))
     }
 
-    fn step(&self, set: &mut LiveSet, site: usize) {
-        match &self.facts.sites[site].kind {
-            SiteKind::Allocation { .. } => {
-                set.insert(site);
-            }
-            SiteKind::Free { buffers, .. } => {
-                let is_gone = |buffer| buffers.contains(&buffer) && !self.leaked.contains(&buffer);
-                set.retain(|&allocation| !self.buffer(allocation).is_some_and(is_gone));
-            }
-            _ => {}
-        }
-    }
-
-    fn buffer(&self, allocation: usize) -> Option<BufferId> {
-        match self.facts.sites[allocation].kind {
+    /// The buffer that a site, by its position, allocates.
+    fn made(&self, site: usize) -> Option<BufferId> {
+        match self.facts.sites[self.sites[site]].kind {
             SiteKind::Allocation { buffer, .. } => Some(buffer),
             _ => None,
         }
     }
 
+    /// Buffers whose places are written while they may hold a pointer, by an allocation or by hand, under any name.
     fn find_leaked(&self) -> BTreeSet<BufferId> {
-        let again = |&site: &usize| {
-            let buffer = self.buffer(site)?;
-            self.may_hold(buffer, self.facts.sites[site].at).then_some(buffer)
-        };
-        let overwritten = self.overwrites.iter().flat_map(|&site| match &self.facts.sites[site].kind {
-            SiteKind::Overwrite { buffers } => {
-                let at = self.facts.sites[site].at;
-                buffers.iter().copied().filter(|&buffer| self.may_hold(buffer, at)).collect()
-            }
-            _ => Vec::new(),
-        });
-        self.sites.iter().filter_map(again).chain(overwritten).collect()
+        let mut lost = BTreeSet::new();
+        for site in self.sites.iter().chain(&self.overwrites).map(|&site| &self.facts.sites[site]) {
+            let written: &[BufferId] = match &site.kind {
+                SiteKind::Allocation { buffer, .. } => std::slice::from_ref(buffer),
+                SiteKind::Overwrite { buffers } => buffers,
+                _ => continue,
+            };
+            let held = self.held(site.at);
+            let aliases = |buffer: &BufferId| &self.facts.buffers[buffer.index()].aliases;
+            let all_names = written.iter().chain(written.iter().flat_map(aliases));
+            lost.extend(all_names.filter(|name| held.contains(name)));
+        }
+        lost
+    }
+
+    /// The buffers that may be allocated just before a point.
+    fn held(&self, point: Point) -> BTreeSet<BufferId> {
+        let mut any = Held::none(self.sites.len());
+        self.before(point).iter().for_each(|set| any.add_all(set));
+        any.iter(self.sites.len()).filter_map(|site| self.made(site)).collect()
     }
 
     /// Whether a buffer may be allocated just before a point.
     #[must_use]
     pub fn may_hold(&self, buffer: BufferId, point: Point) -> bool {
-        self.before(point).iter().flatten().any(|&allocation| self.buffer(allocation) == Some(buffer))
+        self.held(point).contains(&buffer)
     }
 
     /// Whether anything may be allocated just before a point.
@@ -153,15 +230,23 @@ impl<'a> Liveness<'a> {
     /// Whether an allocation may run again while the memory of its last run is there.
     #[must_use]
     pub fn accumulates(&self, allocation: usize) -> bool {
-        self.before(self.facts.sites[allocation].at).iter().any(|set| set.contains(&allocation))
+        let Some(site) = self.sites.iter().position(|&site| site == allocation) else { return false };
+        self.before(self.facts.sites[allocation].at).iter().any(|set| set.contains(site))
+    }
+
+    fn sites_of(&self, held: &Held) -> LiveSet {
+        held.iter(self.sites.len()).map(|site| self.sites[site]).collect()
     }
 
     /// The largest sets that are ever there.
     #[must_use]
     pub fn peaks(&self) -> Vec<LiveSet> {
-        let is_allocation = |site: &&usize| self.buffer(**site).is_some();
-        let after = |&site: &usize| self.before(self.facts.sites[site].at.after());
-        maximal(self.sites.iter().filter(is_allocation).flat_map(after).collect())
+        let allocations = (0..self.sites.len()).filter(|&site| self.made(site).is_some());
+        let after = |site: usize| self.before(self.facts.sites[self.sites[site]].at.after()).into_owned();
+        let peaks = maximal(allocations.flat_map(after).collect());
+        let mut peaks: Vec<LiveSet> = peaks.iter().map(|held| self.sites_of(held)).collect();
+        peaks.sort_unstable();
+        peaks
     }
 
     /// The largest sets whose memory is ever in use at once: of what is there, what `occupies` says of a buffer around
@@ -169,13 +254,18 @@ impl<'a> Liveness<'a> {
     #[must_use]
     pub fn peaks_in_use(&self, points: &[Point], occupies: impl Fn(BufferId, Point) -> bool) -> Vec<LiveSet> {
         let in_use = |at: Point, set: LiveSet| -> LiveSet {
-            let counts = |&allocation: &usize| self.buffer(allocation).is_none_or(|b| occupies(b, at));
+            let buffer = |allocation: usize| match self.facts.sites[allocation].kind {
+                SiteKind::Allocation { buffer, .. } => Some(buffer),
+                _ => None,
+            };
+            let counts = |&allocation: &usize| buffer(allocation).is_none_or(|b| occupies(b, at));
             set.into_iter().filter(counts).collect()
         };
         let sets: BTreeSet<LiveSet> = points
             .iter()
-            .flat_map(|&at| self.before(at.after()).into_iter().map(move |set| (at, set)))
-            .map(|(at, set)| in_use(at, set))
+            .flat_map(|&at| {
+                self.before(at.after()).iter().map(|set| in_use(at, self.sites_of(set))).collect::<Vec<_>>()
+            })
             .filter(|set| !set.is_empty())
             .collect();
         let is_covered = |set: &&LiveSet| sets.iter().any(|other| other != *set && set.is_subset(other));
@@ -188,18 +278,27 @@ impl<'a> Liveness<'a> {
     /// Whether memory is allocated after other memory of the task was freed.
     #[must_use]
     pub fn reuses(&self, reaches: impl Fn(Point, Point) -> bool) -> bool {
-        let at = |site: usize| self.facts.sites[site].at;
+        let at = |site: usize| self.facts.sites[self.sites[site]].at;
         let (allocations, frees): (Vec<usize>, Vec<usize>) =
-            self.sites.iter().partition(|&&site| self.buffer(site).is_some());
+            (0..self.sites.len()).partition(|&site| self.made(site).is_some());
         allocations.iter().any(|&later| frees.iter().any(|&free| reaches(at(free), at(later))))
     }
 }
 
 /// Leaves out sets that others contain; too many become their union.
-fn maximal(mut sets: Vec<LiveSet>) -> Vec<LiveSet> {
+fn maximal(mut sets: Vec<Held>) -> Vec<Held> {
     sets.sort_unstable();
     sets.dedup();
-    let is_covered = |set: &LiveSet| sets.iter().any(|other| other != set && set.is_subset(other));
-    let kept: Vec<LiveSet> = sets.iter().filter(|set| !is_covered(set)).cloned().collect();
-    if kept.len() > SETS_MAX { vec![kept.into_iter().flatten().collect()] } else { kept }
+    let is_covered = |set: &Held| sets.iter().any(|other| other != set && set.is_within(other));
+    let kept: Vec<Held> = sets.iter().filter(|set| !is_covered(set)).cloned().collect();
+    if kept.len() > SETS_MAX { union(kept) } else { kept }
+}
+
+/// All of the sets as one.
+fn union(sets: Vec<Held>) -> Vec<Held> {
+    let all = sets.into_iter().reduce(|mut all, set| {
+        all.add_all(&set);
+        all
+    });
+    all.into_iter().collect()
 }

@@ -133,7 +133,10 @@ impl<'a> Function<'a> {
             };
             let mut from_before = uses.filter(|site| is_from_before(site));
             let lives_on = || match facts.kind {
-                BufferKind::Memory => self.returns().any(|end| liveness.may_hold(buffer, end)),
+                BufferKind::Memory => {
+                    let unseen = self.facts.leaving.iter().copied();
+                    self.returns().chain(unseen).any(|end| liveness.may_hold(buffer, end))
+                }
                 BufferKind::Handle => true,
                 BufferKind::Symbols => false,
             };

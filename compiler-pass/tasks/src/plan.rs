@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
 use crate::deaths::{BufferPlan, Deaths};
-use crate::expand::Expansion;
+use crate::expand::{Expansion, WholeProgram};
 use crate::expr::Expr;
 use crate::facts::{
     BufferId, EscapeKind, Facts, ForeignBuffer, FrameId, LeafId, Place, Point, Site, SiteKind, SiteOrigin,
@@ -187,13 +187,13 @@ type InnerTasks = BTreeMap<FunctionId, Vec<InnerTask>>;
 /// Plans every function that concerns the device, callees first.
 #[must_use]
 pub fn plan_program(program: &Program) -> Vec<FunctionPlan> {
-    let touching = program.touching();
+    let whole = WholeProgram::of(program);
     let reachable = program.reachable_globals();
     let mut inner = InnerTasks::new();
     let mut plans = Vec::new();
     let using = program.using_device();
     for function in program.callees_first().into_iter().filter(|function| using[function.index()]) {
-        let facts = resolve(&Expansion::new(program, &touching, function), &reachable);
+        let facts = resolve(&Expansion::new(program, &whole, function), &reachable);
         let plan = plan_function(&facts, &inner);
         inner.insert(function, inner_tasks(function, &facts, &plan));
         plans.push(FunctionPlan { function, facts, plan });

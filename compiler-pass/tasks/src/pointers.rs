@@ -417,6 +417,44 @@ impl<'a, 'p> Pointers<'a, 'p> {
         }
     }
 
+    /// Whether two pieces of memory may be the same: memory from before may have several names, and be a global whose
+    /// address somebody has.
+    #[must_use]
+    pub fn may_coincide(&self, a: ObjectId, b: ObjectId) -> bool {
+        let is_from_before =
+            |object: ObjectId| matches!(self.objects[object.0], Object::Formal(_) | Object::Behind(..));
+        let is_old = |object: ObjectId| match self.objects[object.0] {
+            Object::Global(global) => self.expansion.whole.pointed_to[global.index()],
+            _ => is_from_before(object),
+        };
+        a == b || (is_from_before(a) && is_old(b)) || (is_from_before(b) && is_old(a))
+    }
+
+    /// The other slots that may be the same place as a slot.
+    pub fn aliases(&self, slot: Slot) -> impl Iterator<Item = Slot> + '_ {
+        self.slots.keys().copied().filter(move |&other| {
+            let is_apart = other.0 == slot.0 && other.1.is_some() && slot.1.is_some();
+            other != slot && !is_apart && self.may_coincide(other.0, slot.0)
+        })
+    }
+
+    /// The slots whose pointers are stored somewhere, each with the slots that may be the same place under another name.
+    pub fn mixed(&self) -> impl Iterator<Item = (Slot, Slot)> + '_ {
+        self.memory.iter().flat_map(|(to, targets)| {
+            let stored = targets.iter().filter_map(|target| match target {
+                Target::Device { slot, .. } => Some(*slot),
+                _ => None,
+            });
+            let others: Vec<Slot> = self
+                .slots
+                .keys()
+                .copied()
+                .filter(|slot| slot.0 != to.0 && self.may_coincide(slot.0, to.0))
+                .collect();
+            stored.flat_map(move |slot| others.clone().into_iter().map(move |other| (slot, other)))
+        })
+    }
+
     /// The slots that can be reached through memory from a set of targets, the pointers themselves included.
     #[must_use]
     pub fn reach(&self, from: &Targets) -> (BTreeSet<Slot>, BTreeSet<ObjectId>) {

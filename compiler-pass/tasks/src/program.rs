@@ -4,6 +4,8 @@
 //! function. Which buffer it names is decided later, when callers and callees are known together. Trap: a function's
 //! own parameters, and what lies behind them, mean nothing until a caller is known.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;
@@ -60,6 +62,8 @@ pub struct Global {
     pub name: String,
     /// Code outside the program may name it.
     pub visible: bool,
+    /// Its address lies in other data from the start.
+    pub in_data: bool,
 }
 
 /// One function.
@@ -326,6 +330,40 @@ impl Function {
             || self.returns.iter().any(|&(_, value)| value == pointer)
     }
 
+    /// Globals whose addresses go somewhere from here.
+    fn shown_globals(&self) -> BTreeSet<GlobalId> {
+        let mut within: Vec<BTreeSet<GlobalId>> = vec![BTreeSet::new(); self.pointers.len()];
+        let mut changed = true;
+        while std::mem::take(&mut changed) {
+            for (index, def) in self.pointers.iter().enumerate() {
+                let named: BTreeSet<GlobalId> = match def {
+                    PointerDef::Global(global) => BTreeSet::from([*global]),
+                    PointerDef::Offset { of, .. } | PointerDef::Field { of, .. } => {
+                        within[of.index()].clone()
+                    }
+                    PointerDef::Choice(all) => {
+                        all.iter().flat_map(|one| within[one.index()].clone()).collect()
+                    }
+                    _ => continue,
+                };
+                changed |= !named.is_subset(&within[index]);
+                within[index].extend(named);
+            }
+        }
+        let in_fields = self.pointers.iter().filter_map(|def| match def {
+            PointerDef::Fields(fields) => Some(fields.iter().map(|&(_, field)| field)),
+            _ => None,
+        });
+        let in_actions = self.actions.iter().flat_map(|action| match &action.kind {
+            ActionKind::Store { value, .. } | ActionKind::Conceal { pointer: value } => vec![*value],
+            ActionKind::Call { actuals, .. } => actuals.iter().filter_map(|actual| actual.pointer).collect(),
+            ActionKind::Opaque { operands, .. } => operands.clone(),
+            _ => Vec::new(),
+        });
+        let shown = in_fields.flatten().chain(in_actions).chain(self.returns.iter().map(|&(_, value)| value));
+        shown.flat_map(|pointer| within[pointer.index()].clone()).collect()
+    }
+
     /// Functions that it calls.
     pub fn callees(&self) -> impl Iterator<Item = FunctionId> + '_ {
         self.actions.iter().filter_map(|action| match &action.kind {
@@ -360,6 +398,41 @@ impl Program {
     pub fn using_device(&self) -> Vec<bool> {
         let uses = |kind: &ActionKind| kind.is_device() && !matches!(kind, ActionKind::Opaque { .. });
         self.closure(self.with_action(uses))
+    }
+
+    /// For each global, whether a pointer from elsewhere may point to it: its address is stored or passed on somewhere,
+    /// as opposed to being used at once.
+    #[must_use]
+    pub fn pointed_to(&self) -> Vec<bool> {
+        let mut found: Vec<bool> =
+            self.globals.iter().map(|global| global.visible || global.in_data).collect();
+        for function in &self.functions {
+            for global in function.shown_globals() {
+                found[global.index()] = true;
+            }
+        }
+        found
+    }
+
+    /// For each function, whether an exception that leaves it may come back into code of the program.
+    #[must_use]
+    pub fn caught(&self) -> Vec<bool> {
+        let mut caught = vec![false; self.functions.len()];
+        let mut changed = true;
+        while std::mem::take(&mut changed) {
+            for (index, function) in self.functions.iter().enumerate() {
+                for action in &function.actions {
+                    let ActionKind::Call { callee, .. } = action.kind else { continue };
+                    let block = &function.blocks[action.at.block.index()];
+                    let is_invoking = action.at.position + 1 == block.len && block.successors.len() > 1;
+                    let goes_on = caught[index] && function.throws.contains(&action.at);
+                    if (is_invoking || goes_on) && !std::mem::replace(&mut caught[callee.index()], true) {
+                        changed = true;
+                    }
+                }
+            }
+        }
+        caught
     }
 
     fn with_action(&self, is_such: impl Fn(&ActionKind) -> bool) -> Vec<bool> {

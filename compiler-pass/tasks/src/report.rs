@@ -249,8 +249,10 @@ impl TaskReport {
                 let bound = if *exact { "" } else { " at most" };
                 let end = if *ends_at_return { "; not all is freed, so it ends at the return" } else { "" };
                 let text = format!(
-                    "static task in {}: {allocations} allocations,{bound} {bytes} bytes{live}, {} launch sites{end}",
-                    self.function, self.launch_sites
+                    "static task in {}: {},{bound} {bytes} bytes{live}, {}{end}",
+                    self.function,
+                    counted(*allocations, "allocation"),
+                    counted(self.launch_sites, "launch site")
                 );
                 ("StaticTask", self.place.clone(), text)
             }
@@ -262,6 +264,13 @@ impl TaskReport {
         let missed = matches!(self.outcome, Outcome::Lazy { .. });
         Remark { symbol: self.symbol.clone(), place, missed, name, text }
     }
+}
+
+/// "1 launch", "2 launches" and the like.
+fn counted(count: impl std::fmt::Display, what: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// The text with each mangled C++ name replaced by what the user wrote, without its parameters.

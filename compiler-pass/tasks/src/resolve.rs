@@ -55,6 +55,7 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
         frames: expansion.frame_facts(),
         buffers: resolver.buffers(),
         contents: contents(expansion, &pointers, &resolver.ids, &resolver.reachable),
+        mixed: pointers.mixed().map(|(one, other)| (resolver.ids[&one], resolver.ids[&other])).collect(),
         leaves: sizes.into_leaves(),
         sites,
         throws: expansion
@@ -63,6 +64,7 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
             .iter()
             .filter_map(|&at| expansion.point(FrameId::ROOT, at))
             .collect(),
+        leaving: expansion.leaving.clone(),
     }
 }
 
@@ -99,7 +101,7 @@ impl Resolver<'_, '_> {
                     .flat_map(move |a| self.overwritten(frame, &a.kind))
             })
             .collect();
-        let places = Places { expansion: self.expansion, pointers: self.pointers, flow: self.flow };
+        let places = self.places();
         let device_variables = ForeignBuffer::Global { name: "the device's variables".to_owned() };
         let facts = |(slot, &kind): (&Slot, &BufferKind)| BufferFacts {
             kind,
@@ -108,13 +110,18 @@ impl Resolver<'_, '_> {
                 _ => shared.get(slot).cloned(),
             },
             unsteady: unsteady.contains(slot) || !places.is_one_place(*slot),
-            may_alias: match self.outermost(slot.0) {
+            inherited: match self.outermost(slot.0) {
                 Object::Formal(_) => true,
                 Object::Global(_) => has_formal,
                 _ => false,
             },
+            aliases: self.buffers_of(&self.pointers.aliases(*slot).collect()),
         };
         self.pointers.slots().iter().map(facts).collect()
+    }
+
+    fn places(&self) -> Places<'_, '_> {
+        Places { expansion: self.expansion, pointers: self.pointers, flow: self.flow }
     }
 
     fn reachable_from_outside(&self, reachable_globals: &[bool]) -> BTreeSet<BufferId> {
@@ -357,15 +364,38 @@ impl Resolver<'_, '_> {
         let targets = self.pointers.targets(frame, pointer);
         let buffers = self.named(targets).buffers;
         let exact = match targets.iter().collect::<Vec<_>>()[..] {
-            [Target::Device { slot, moved: false }] => self.is_current(frame, pointer, at, *slot),
+            [Target::Device { slot, moved: false }] => {
+                let is_one = slot.1.is_some() || self.is_same_element(frame, pointer, *slot);
+                is_one && self.is_current(frame, pointer, at, *slot)
+            }
             _ => false,
         };
         (!buffers.is_empty()).then_some(SiteKind::Free { buffers, exact })
     }
 
+    /// Whether a pointer from somewhere in an array is loaded from the very address that the only allocation got: where
+    /// the allocation dominates the load, the address cannot have been computed anew in between.
+    fn is_same_element(&self, frame: FrameId, pointer: PointerId, slot: Slot) -> bool {
+        match self.expansion.function(frame).pointer(pointer) {
+            PointerDef::Load { from, at } => {
+                let Some(load) = self.expansion.point(frame, *at) else { return false };
+                let [(of, into, made)] = self.allocations_into(slot)[..] else { return false };
+                (of, into) == (frame, *from) && self.flow.point_dominates(made, load)
+            }
+            PointerDef::Argument(index) => {
+                let [binding] = self.expansion.frames[frame.index()].bindings[..] else { return false };
+                let actual = self.expansion.actuals(binding).get(*index as usize);
+                actual
+                    .and_then(|actual| actual.pointer)
+                    .is_some_and(|actual| self.is_same_element(binding.caller, actual, slot))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a pointer that comes from a slot is still what the slot holds when it is used at a point.
     fn is_current(&self, frame: FrameId, pointer: PointerId, at: Point, slot: Slot) -> bool {
-        let allocations = self.allocations_into(slot);
+        let allocations: Vec<_> = self.allocations_into(slot).into_iter().map(|(.., at)| at).collect();
         if let [only] = allocations[..]
             && !self.flow.in_cycle(only.block)
             && self.is_certain(frame, pointer, slot, 0)
@@ -427,6 +457,9 @@ impl Resolver<'_, '_> {
     /// Whether a place holds a copy of a slot's pointer at a point: it was stored on every way there, and nothing else
     /// was stored after that.
     fn holds_copy(&self, place: Slot, slot: Slot, at: Point, depth: usize) -> bool {
+        if place.1.is_none() || !self.places().is_one_place(place) {
+            return false;
+        }
         let copy = Targets::from([Target::Device { slot, moved: false }]);
         let mut copies = Vec::new();
         let mut others = Vec::new();
@@ -437,7 +470,8 @@ impl Resolver<'_, '_> {
                     ActionKind::Copy { to, .. } => (None, *to),
                     _ => continue,
                 };
-                if !addresses(self.pointers.targets(frame, to)).iter().any(|(object, _)| *object == place.0) {
+                let names_place = |(object, _): &Slot| self.pointers.may_coincide(*object, place.0);
+                if !addresses(self.pointers.targets(frame, to)).iter().any(names_place) {
                     continue;
                 }
                 let to_place = *self.pointers.targets(frame, to) == Targets::from([Target::Address(place)]);
@@ -451,7 +485,7 @@ impl Resolver<'_, '_> {
                 let is_elsewhere = value.is_some()
                     && addresses(self.pointers.targets(frame, to))
                         .iter()
-                        .all(|to| to.1.is_some() && to.1 != place.1);
+                        .all(|to| to.0 == place.0 && to.1.is_some() && to.1 != place.1);
                 match self.expansion.point(frame, action.at) {
                     _ if is_elsewhere => {}
                     Some(point) if is_copy => copies.push(point),
@@ -497,7 +531,8 @@ impl Resolver<'_, '_> {
         std::iter::successors(Some(frame), caller)
     }
 
-    fn allocations_into(&self, slot: Slot) -> Vec<Point> {
+    /// Frame, address and point of each.
+    fn allocations_into(&self, slot: Slot) -> Vec<(FrameId, PointerId, Point)> {
         let mut found = Vec::new();
         for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
             for action in &self.expansion.function(frame).actions {
@@ -505,7 +540,7 @@ impl Resolver<'_, '_> {
                     continue;
                 };
                 if addresses(self.pointers.targets(frame, *into)).contains(&slot) {
-                    found.extend(self.expansion.point(frame, action.at));
+                    found.extend(self.expansion.point(frame, action.at).map(|at| (frame, *into, at)));
                 }
             }
         }

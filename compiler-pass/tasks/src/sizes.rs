@@ -320,7 +320,8 @@ impl<'a, 'p> Sizes<'a, 'p> {
             _ => is_exposed,
         };
         let hits = |written: &Written| match written {
-            Written::Slot((other, at), count) => *other == object && overlaps(offset, bytes, *at, *count),
+            Written::Slot((other, at), count) if *other == object => overlaps(offset, bytes, *at, *count),
+            Written::Slot((other, _), _) => self.pointers.may_coincide(*other, object),
             Written::Somewhere => is_exposed,
             Written::Outside(given) => is_reachable || given.contains(&object),
         };

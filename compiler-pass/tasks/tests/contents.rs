@@ -57,7 +57,7 @@ fn program(bytes: &[u8]) -> Program {
     let functions = 1 + source.below(4);
     let is_plain = source.holds(50);
     let write = |index| Writer::new(&mut source, index, functions, is_plain).write();
-    let global = |name: &str, visible| Global { name: name.to_owned(), visible };
+    let global = |name: &str, visible| Global { name: name.to_owned(), visible, in_data: false };
     Program {
         functions: (0..functions).map(write).collect(),
         globals: vec![global("hidden", false), global("visible", true)],

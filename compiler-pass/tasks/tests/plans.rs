@@ -81,6 +81,22 @@ fn second_allocation_into_one_variable_leaks_the_first() {
 }
 
 #[test]
+fn allocation_into_a_place_of_two_names_leaks_what_the_other_name_held() {
+    let sites = vec![
+        allocation(at(0, 0), 0, bytes(8)),
+        allocation(at(0, 1), 1, bytes(1)),
+        launch(at(0, 2), &[0, 1]),
+        free(at(0, 3), 0),
+        allocation(at(0, 4), 2, bytes(4)),
+        launch(at(0, 5), &[1, 2]),
+    ];
+    let mut facts = function(blocks(&[&[]]), 3, sites);
+    (facts.buffers[0].aliases, facts.buffers[1].aliases) = (vec![BufferId(1)], vec![BufferId(0)]);
+    let Placement::Static(task) = only(plan(&facts)) else { panic!("lazy") };
+    assert_eq!(task.sums, [[bytes(8), bytes(1), bytes(4)]], "the free may have freed the second buffer");
+}
+
+#[test]
 fn launch_in_a_loop_is_all_launched_on_the_way_out() {
     let blocks = blocks(&[&[1], &[1, 2], &[]]);
     let sites = vec![allocation(at(0, 0), 0, bytes(1)), launch(at(1, 3), &[0]), free(at(2, 2), 0)];

@@ -9,7 +9,7 @@ use eager_tasks::program::{
     Program,
 };
 use eager_tasks::{BlockId, Expr, FunctionPlan, Placement, Point, plan_program};
-use machine::Machine;
+use machine::{Elements, Machine};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -18,21 +18,38 @@ use proptest::test_runner::RngSeed;
 const STEPS: u32 = 3;
 const FUNCTIONS_MAX: usize = 4;
 /// Pointers that every function has: two variables, a global, a parameter that is an address, one that is a device
-/// pointer.
-const PLACES: [PointerDef; 5] = [
+/// pointer, another address, and the second element of the first variable.
+const PLACES: [PointerDef; 7] = [
     PointerDef::Local,
     PointerDef::Local,
     PointerDef::Global(GlobalId(0)),
     PointerDef::Argument(0),
     PointerDef::Argument(1),
+    PointerDef::Argument(2),
+    PointerDef::Offset { of: PointerId(0), by: Some(8) },
 ];
+/// A parameter that is a device pointer.
+const DEVICE: PointerId = PointerId(4);
 
 /// Draws numbers from a list, then zeros.
-struct Source<'a>(std::slice::Iter<'a, u8>);
+struct Source<'a> {
+    bytes: std::slice::Iter<'a, u8>,
+    shapes: Shapes,
+    elements: Elements,
+}
+
+/// What a program may have beside variables and calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shapes {
+    /// One address as a parameter.
+    Plain,
+    /// Two, which may be the same; elements of arrays; calls that throw.
+    All,
+}
 
 impl Source<'_> {
     fn below(&mut self, bound: usize) -> usize {
-        usize::from(self.0.next().copied().unwrap_or(0)) % bound
+        usize::from(self.bytes.next().copied().unwrap_or(0)) % bound
     }
 
     fn holds(&mut self, percent: usize) -> bool {
@@ -40,11 +57,34 @@ impl Source<'_> {
     }
 }
 
-fn program(bytes: &[u8]) -> Program {
-    let mut source = Source(bytes.iter());
+fn program(bytes: &[u8], shapes: Shapes) -> (Program, Elements) {
+    let mut source = Source { bytes: bytes.iter(), shapes, elements: Elements::new() };
     let count = 1 + source.below(FUNCTIONS_MAX);
     let functions = (0..count).map(|index| function(&mut source, index, count)).collect();
-    Program { functions, globals: vec![Global { name: "g".to_owned(), visible: false }] }
+    let globals = vec![Global { name: "g".to_owned(), visible: false, in_data: false }];
+    let mut program = Program { functions, globals };
+    while add_throws(&mut program) {}
+    (program, source.elements)
+}
+
+/// Notes plain calls of functions that throw; whether there were more.
+fn add_throws(program: &mut Program) -> bool {
+    let unwinds = |block: &Block| block.leaves == Some(Leave::Unwind);
+    let throwing: Vec<bool> =
+        program.functions.iter().map(|f| !f.throws.is_empty() || f.blocks.iter().any(unwinds)).collect();
+    let mut found = false;
+    for Function { throws, actions, blocks, .. } in &mut program.functions {
+        for Action { at, kind, .. } in actions {
+            let ActionKind::Call { callee, .. } = kind else { continue };
+            let is_last = at.position + 1 == blocks[at.block.index()].len;
+            if !is_last && throwing[callee.index()] && !throws.contains(at) {
+                throws.push(*at);
+                throws.sort_unstable();
+                found = true;
+            }
+        }
+    }
+    found
 }
 
 fn function(source: &mut Source<'_>, index: usize, functions: usize) -> Function {
@@ -80,17 +120,43 @@ fn function(source: &mut Source<'_>, index: usize, functions: usize) -> Function
     function
 }
 
-fn place(source: &mut Source<'_>, index: usize) -> PointerId {
+fn place(source: &mut Source<'_>, function: &mut Function, at: Point, index: usize) -> PointerId {
     // `main` has no parameters.
-    PointerId(u32::try_from(source.below(if index == 0 { 3 } else { 4 })).unwrap())
+    if source.shapes == Shapes::Plain {
+        return PointerId(u32::try_from(source.below(if index == 0 { 3 } else { 4 })).unwrap());
+    }
+    match source.below(if index == 0 { 6 } else { 9 }) {
+        3 => PointerId(6),
+        4 | 5 => element(source, function, at, index),
+        6 => PointerId(5),
+        7 | 8 => PointerId(3),
+        plain => PointerId(u32::try_from(plain).unwrap()),
+    }
+}
+
+/// Some element of the first variable: a new one, or the same as before.
+fn element(source: &mut Source<'_>, function: &mut Function, at: Point, index: usize) -> PointerId {
+    let this = FunctionId::from_index(index);
+    let is_known = |&&((of, _), made): &&(&(FunctionId, PointerId), &Point)| {
+        *of == this && (made.block == at.block || made.block.index() == 0)
+    };
+    let known: Vec<PointerId> =
+        source.elements.iter().collect::<Vec<_>>().iter().filter(is_known).map(|((_, id), _)| *id).collect();
+    if !known.is_empty() && source.holds(60) {
+        return known[source.below(known.len())];
+    }
+    function.pointers.push(PointerDef::Offset { of: PointerId(0), by: None });
+    let id = PointerId(u32::try_from(function.pointers.len() - 1).unwrap());
+    source.elements.insert((this, id), Point { position: at.position - 1, ..at });
+    id
 }
 
 /// A device pointer: what a place holds just before, or the parameter.
 fn device(source: &mut Source<'_>, function: &mut Function, at: Point, index: usize) -> PointerId {
     if index > 0 && source.holds(20) {
-        return PointerId(4);
+        return DEVICE;
     }
-    let from = place(source, index);
+    let from = place(source, function, at, index);
     let load = Point { position: at.position - 1, ..at };
     function.pointers.push(PointerDef::Load { from, at: load });
     PointerId(u32::try_from(function.pointers.len() - 1).unwrap())
@@ -102,7 +168,7 @@ fn step_of(source: &mut Source<'_>, function: &mut Function, at: Point, index: u
             let size = Expr::Const { value: 1 + source.below(100) as u64, bits: 64 };
             ActionKind::Allocate {
                 call: "cudaMalloc".to_owned(),
-                into: place(source, index),
+                into: place(source, function, at, index),
                 size: Some(size),
             }
         }
@@ -117,8 +183,12 @@ fn step_of(source: &mut Source<'_>, function: &mut Function, at: Point, index: u
             }
         }
         5 | 6 => ActionKind::Free { pointer: device(source, function, at, index) },
-        7 => ActionKind::Store { value: device(source, function, at, index), to: place(source, index) },
+        7 => {
+            let value = device(source, function, at, index);
+            ActionKind::Store { value, to: place(source, function, at, index) }
+        }
         8 | 9 => return call(source, function, at, index, functions),
+        10 if source.shapes == Shapes::All => return function.throws.push(at),
         _ => return,
     };
     function.actions.push(Action { at, place: None, kind });
@@ -130,9 +200,13 @@ fn call(source: &mut Source<'_>, function: &mut Function, at: Point, index: usiz
     if callee >= functions {
         return;
     }
-    let address = Actual { pointer: Some(place(source, index)), integer: None };
-    let value = Actual { pointer: Some(device(source, function, at, index)), integer: None };
-    let kind = ActionKind::Call { callee: FunctionId::from_index(callee), actuals: vec![address, value] };
+    let pass = |pointer| Actual { pointer: Some(pointer), integer: None };
+    let address = pass(place(source, function, at, index));
+    let mut actuals = vec![address, pass(device(source, function, at, index))];
+    if source.shapes == Shapes::All {
+        actuals.push(pass(place(source, function, at, index)));
+    }
+    let kind = ActionKind::Call { callee: FunctionId::from_index(callee), actuals };
     function.actions.push(Action { at, place: None, kind });
 }
 
@@ -168,8 +242,8 @@ proptest! {
         bytes in bytes(),
         walks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..20), 8),
     ) {
-        let program = program(&bytes);
-        let plans = plan_program(&program);
+        let program = program(&bytes, Shapes::All);
+        let plans = plan_program(&program.0);
         for choices in &walks {
             Machine::new(&program, &plans, choices).run();
         }
@@ -183,8 +257,8 @@ fn generator_makes_static_tasks_often_and_walks_begin_them() {
     let (mut with_static, mut with_inner, mut begins) = (0, 0, 0);
     for _ in 0..300 {
         let bytes = bytes().new_tree(&mut runner).unwrap().current();
-        let program = program(&bytes);
-        let plans = plan_program(&program);
+        let program = program(&bytes, Shapes::All);
+        let plans = plan_program(&program.0);
         with_static += usize::from(statics(&plans) > 0);
         let crosses = |plan: &FunctionPlan| {
             plan.plan.tasks.iter().any(|task| {
@@ -202,12 +276,12 @@ fn generator_makes_static_tasks_often_and_walks_begin_them() {
 }
 
 /// Holds a program that was found at random to its plans.
-fn check(bytes: &[u8], choices: &[u8]) {
-    let program = program(bytes);
-    let plans = plan_program(&program);
+fn check(bytes: &[u8], choices: &[u8], shapes: Shapes) {
+    let program = program(bytes, shapes);
+    let plans = plan_program(&program.0);
     let mut machine = Machine::new(&program, &plans, choices);
     machine.run();
-    assert!(program.functions.iter().any(|function| function.callees().count() > 0), "nothing is called");
+    assert!(program.0.functions.iter().any(|function| function.callees().count() > 0), "nothing is called");
 }
 
 /// A local of each run of a recursive function holds a buffer; freeing what the outer one holds frees none of them.
@@ -218,7 +292,7 @@ fn variables_of_each_run_of_a_recursion_are_told_apart() {
         124, 19, 8, 0, 92, 0, 30, 100, 0, 100, 12, 8, 0, 80, 0, 178, 45, 100, 12, 226, 12, 0, 0, 62, 0, 100,
         12, 8, 85, 56, 0, 0, 2, 0, 211, 20, 0, 101, 12, 0, 233, 20, 32, 0, 0, 252, 50,
     ];
-    check(&bytes, &[0, 0, 30, 43]);
+    check(&bytes, &[0, 0, 30, 43], Shapes::Plain);
 }
 
 /// A global is stored into itself before a buffer's pointer is stored there: what is freed through it is null at first.
@@ -231,6 +305,28 @@ fn copy_of_a_place_that_held_nothing_yet_is_no_copy_of_a_buffer() {
         100, 0, 0, 23,
     ];
     for choices in [&[0][..], &[0, 10]] {
-        check(&bytes, choices);
+        check(&bytes, choices, Shapes::Plain);
     }
+}
+
+/// A called function throws or returns, and only after one of the two something is launched: all-launched is announced
+/// on the other way out of the call.
+#[test]
+fn exception_and_return_part_inside_a_called_function() {
+    let bytes = [
+        61, 47, 100, 100, 158, 0, 132, 0, 134, 58, 100, 0, 6, 30, 60, 45, 80, 12, 1, 108, 0, 4, 108, 0, 4,
+        60, 43, 0, 40, 0, 0, 0, 0, 34, 98, 112, 180, 0, 16, 0, 0, 170, 0, 68, 0, 58, 113,
+    ];
+    check(&bytes, &[0, 0, 0, 0, 0, 37, 69], Shapes::All);
+}
+
+/// A buffer's pointer is stored in a global, which the caller has given as a parameter as well, and launched from there.
+#[test]
+fn pointer_stored_under_another_name_is_of_the_same_task() {
+    let bytes = [
+        145, 181, 0, 26, 22, 62, 6, 62, 166, 100, 0, 0, 0, 0, 0, 6, 182, 0, 32, 0, 106, 60, 0, 68, 183, 0, 0,
+        0, 12, 0, 204, 12, 0, 49, 32, 0, 0, 0, 12, 0, 0, 6, 50, 0, 11, 100, 0, 45, 0, 12, 163, 20, 184, 0, 0,
+        83, 98, 20, 24, 12, 0, 126, 100, 109, 59, 0, 0, 27, 35, 0,
+    ];
+    check(&bytes, &[0], Shapes::All);
 }

@@ -49,9 +49,18 @@ pub fn read<'m>(
     let mut globals = Globals::default();
     let (functions, readings) =
         read.iter().map(|&function| function::read(context, &mut globals, function)).unzip();
-    let facts = |global: &Value<'m>| Global { name: global.name(), visible: !global.is_internal() };
+    let facts = |global: &Value<'m>| Global {
+        name: global.name(),
+        visible: !global.is_internal(),
+        in_data: is_in_data(*global),
+    };
     let program = Program { functions, globals: globals.values.iter().map(facts).collect() };
     Readings { program, functions: readings, globals: globals.values }
+}
+
+/// Whether other data holds the address of a global, or of a part of it.
+fn is_in_data(value: Value<'_>) -> bool {
+    value.users().into_iter().any(|user| user.is_global() || (user.is_constant() && is_in_data(user)))
 }
 
 /// Wrappers of runtime calls and stubs of kernels are seen through; the registration code is CUDA's.

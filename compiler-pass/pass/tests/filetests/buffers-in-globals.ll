@@ -1,6 +1,6 @@
 ; RUN: once
 ; Device pointers in globals, allocated, used and freed by three helpers: one task in main.
-; REMARK: static task in main: 1 allocations, [n] bytes, 1 launch sites
+; REMARK: static task in main: 1 allocation, [n] bytes, 1 launch site
 ; CHECK-LABEL: define i32 @main(
 ; CHECK: load i64, ptr @n
 ; CHECK: call void @eager_task_begin

@@ -1,7 +1,7 @@
 ; RUN: once
 ; A grid built by a constructor and field by field, copied as memory, and read back in the two parts of its calling
 ; convention: its blocks are values at the begin.
-; REMARK: static task in f: 1 allocations, 8 bytes
+; REMARK: static task in f: 1 allocation, 8 bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: %[[Y:.*]] = zext i32 %height to i64
 ; CHECK: %[[HIGH:.*]] = shl i64 %[[Y]], 32

@@ -1,6 +1,6 @@
 ; RUN: once
 ; One way frees and one does not, and they meet at the return: each ends the task once, the second on its own edge.
-; REMARK: static task in f: 1 allocations, 8 bytes, 1 launch sites
+; REMARK: static task in f: 1 allocation, 8 bytes, 1 launch site
 ; CHECK-LABEL: define void @f(
 ; CHECK: switch i32 %mode, label %[[EDGE:.*]] [
 ; CHECK: [[EDGE]]:

@@ -1,7 +1,7 @@
 ; RUN: once
 ; An exception may leave the function through a plain call: where the task is active, the call gets a landing pad that
 ; ends it. Calls that throw nothing, and those outside of the task, stay calls.
-; REMARK: static task in f: 1 allocations, 8 bytes
+; REMARK: static task in f: 1 allocation, 8 bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK-SAME: personality ptr @__gxx_personality_v0
 ; CHECK: call void @may_throw()

@@ -1,6 +1,6 @@
 ; RUN: once
 ; Two calls may throw into one landing pad; only the first way in still has the task, and ends it once.
-; REMARK: static task in f: 1 allocations, 8 bytes
+; REMARK: static task in f: 1 allocation, 8 bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: landingpad
 ; CHECK-NEXT: cleanup

@@ -1,6 +1,6 @@
 ; RUN: once
 ; A path into exit() gets no end, and does not make the size an upper bound.
-; REMARK: static task in f: 1 allocations, 8 bytes
+; REMARK: static task in f: 1 allocation, 8 bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: bad:
 ; CHECK-NEXT: call void @exit

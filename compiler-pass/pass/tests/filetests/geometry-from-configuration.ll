@@ -1,6 +1,6 @@
 ; RUN: once
 ; Blocks and threads of the first launch are computed at the begin: 8 bytes of x and y, 4 bytes of z.
-; REMARK: static task in f: 1 allocations, 8 bytes
+; REMARK: static task in f: 1 allocation, 8 bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: %[[X:.*]] = and i64 %grid, 4294967295
 ; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 8, i64 %{{.*}}, i32 256)

@@ -1,7 +1,7 @@
 ; RUN: once
 ; Between two kernels the host reads the buffer back, computes, and writes it again: one task over all of it, and
 ; all-launched not before the second kernel.
-; REMARK: static task in f: 1 allocations, [argument 1] bytes, 2 launch sites
+; REMARK: static task in f: 1 allocation, [argument 1] bytes, 2 launch sites
 ; CHECK-LABEL: define void @f(
 ; CHECK: call void @eager_task_begin(
 ; CHECK: call void @_Z16__device_stub__kPf(

@@ -1,6 +1,6 @@
 ; RUN: once
 ; A recursion only launches, with buffers from outside: the task around it is static.
-; REMARK: static task in f: 2 allocations, 16 + 8 bytes, 1 launch sites
+; REMARK: static task in f: 2 allocations, 16 + 8 bytes, 1 launch site
 ; CHECK-LABEL: define void @f(
 ; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24, i64 24,
 ; CHECK: call void @levels(ptr %pa, ptr %pb, i64 3)

@@ -1,7 +1,7 @@
 ; RUN: once
 ; A called function has a task of its own: the caller's requirement includes it and its row says so.
-; REMARK: static task in f: 1 allocations, 8 + 16 bytes
-; REMARK: static task in helper: 1 allocations, 16 bytes
+; REMARK: static task in f: 1 allocation, 8 + 16 bytes
+; REMARK: static task in helper: 1 allocation, 16 bytes
 ; CHECK: @eager.covered = private constant [1 x i64] [i64 [[INNER:-?[0-9]+]]]
 ; CHECK-LABEL: define void @helper(
 ; CHECK: call void @eager_task_begin(i64 [[INNER]], i64 16, i64 16,

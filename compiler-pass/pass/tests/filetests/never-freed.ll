@@ -1,6 +1,6 @@
 ; RUN: once
 ; One of two buffers is never freed: the task lasts to the return, where the frame that knows it goes.
-; REMARK: static task in f: 2 allocations, 8 + 16 bytes, 1 launch sites; not all is freed, so it ends at the return
+; REMARK: static task in f: 2 allocations, 8 + 16 bytes, 1 launch site; not all is freed, so it ends at the return
 ; CHECK-LABEL: define void @f(
 ; CHECK: call i32 @eager_cudaFree(ptr %pa)
 ; CHECK-NEXT: call void @host()

@@ -1,6 +1,6 @@
 ; RUN: once
 ; nvcc's host code calls a function with the kernel's own name, which calls the stub.
-; REMARK: static task in f: 1 allocations, 8 bytes, 1 launch sites
+; REMARK: static task in f: 1 allocation, 8 bytes, 1 launch site
 ; CHECK-LABEL: define void @f(
 ; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 8, i64 {{.*}}, i32 {{.*}})
 ; CHECK: call void @_Z1kPf(

@@ -1,7 +1,7 @@
 ; RUN: once
 ; Page-locked host memory is the source of a copy: it is host memory, so it counts nothing, stays the runtime's own, and
 ; may be made before the task begins and go after it has ended.
-; REMARK: static task in f: 1 allocations, [argument 1] bytes
+; REMARK: static task in f: 1 allocation, [argument 1] bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: call i32 @cudaMallocHost(ptr %h, i64 4096)
 ; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n, i64 %n,

@@ -1,7 +1,7 @@
 ; RUN: once
 ; The program chooses its device itself and asks which one it has. Both questions go to the shim, which answers for the
 ; device that the scheduler chose; neither belongs to the task.
-; REMARK: static task in f: 1 allocations, [argument 2] bytes
+; REMARK: static task in f: 1 allocation, [argument 2] bytes
 ; CHECK-LABEL: define i32 @f(
 ; CHECK: call i32 @eager_cudaSetDevice(i32 %device)
 ; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n, i64 %n,

@@ -1,7 +1,7 @@
 ; RUN: once
 ; A kernel gets a pointer to the end of its buffer, and reads what cudaMalloc's rounding tolerates: it is still that buffer,
 ; and nothing is put round it.
-; REMARK: static task in f: 1 allocations, [argument 2] bytes
+; REMARK: static task in f: 1 allocation, [argument 2] bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n, i64 %n, i64 0, i32 0)
 ; CHECK-NEXT: call i32 @eager_cudaMalloc(ptr %a, i64 %n)

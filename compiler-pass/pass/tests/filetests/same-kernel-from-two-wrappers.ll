@@ -1,7 +1,7 @@
 ; RUN: once
 ; Two wrappers launch the same kernel, each with a buffer of its own: two tasks with sites of their own.
-; REMARK: static task in first: 1 allocations, [argument 1] bytes, 1 launch sites
-; REMARK: static task in second: 1 allocations, 16 bytes, 1 launch sites
+; REMARK: static task in first: 1 allocation, [argument 1] bytes, 1 launch site
+; REMARK: static task in second: 1 allocation, 16 bytes, 1 launch site
 ; CHECK: @eager.tasks = private constant [2 x
 ; CHECK-LABEL: define void @first(
 ; CHECK: call void @eager_task_begin(i64 [[FIRST:-?[0-9]+]], i64 %n, i64 %n,

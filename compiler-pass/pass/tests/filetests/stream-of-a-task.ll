@@ -1,6 +1,6 @@
 ; RUN: once
 ; A stream belongs to one device, so the task begins before the stream is made.
-; REMARK: static task in f: 1 allocations, 8 bytes
+; REMARK: static task in f: 1 allocation, 8 bytes
 ; CHECK-LABEL: define void @f(
 ; CHECK: call void @eager_task_begin
 ; CHECK-NEXT: call i32 @eager_cudaStreamCreate(ptr %s)

@@ -1,6 +1,6 @@
 ; RUN: once
 ; The kernel gets its pointer in a struct passed by value; the task is found through the struct.
-; REMARK: static task in f: 1 allocations, 8 bytes, 1 launch sites
+; REMARK: static task in f: 1 allocation, 8 bytes, 1 launch site
 ; CHECK-LABEL: define void @f(
 ; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 8, i64 8, i64 0, i32 0)
 %box = type { ptr, i32 }

@@ -1,7 +1,7 @@
 ; RUN: once
 ; The device pointer goes into a struct in constant memory, and no launch names it: the launch belongs to the buffer's task
 ; all the same.
-; REMARK: static task in main: 1 allocations, 64 bytes, 1 launch sites
+; REMARK: static task in main: 1 allocation, 64 bytes, 1 launch site
 ; CHECK-LABEL: define i32 @main(
 ; CHECK: call void @eager_task_begin(i64 [[SITE:-?[0-9]+]], i64 64, i64 64,
 ; CHECK-NEXT: call i32 @eager_cudaMalloc(ptr %s, i64 64)

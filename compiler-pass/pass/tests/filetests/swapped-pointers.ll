@@ -1,6 +1,6 @@
 ; RUN: once
 ; An array of two device pointers, swapped between launches: one task with both buffers.
-; REMARK: static task in f: 2 allocations, 8 + 16 bytes, 1 launch sites
+; REMARK: static task in f: 2 allocations, 8 + 16 bytes, 1 launch site
 ; CHECK-LABEL: define void @f(
 ; CHECK: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 24, i64 24,
 declare void @_Z17__device_stub__k2PfS_(ptr, ptr)

@@ -46,6 +46,9 @@ struct Activation {
     watches: BTreeMap<usize, Watch>,
 }
 
+/// Where the address of an element is computed whose index is not known.
+pub type Elements = BTreeMap<(FunctionId, PointerId), Point>;
+
 /// How a function ended.
 enum Ending {
     Returned,
@@ -57,6 +60,7 @@ enum Ending {
 #[derive(Debug)]
 pub struct Machine<'a> {
     program: &'a Program,
+    elements: &'a Elements,
     plans: BTreeMap<FunctionId, &'a FunctionPlan>,
     cells: Vec<Value>,
     /// Bytes of each device buffer; 0 once it is freed.
@@ -68,14 +72,37 @@ pub struct Machine<'a> {
     pub begins: usize,
 }
 
+/// A variable is an array of so many pointers.
+const LOCAL_CELLS: usize = 2;
 const STEPS_MAX: usize = 150;
 const DEPTH_MAX: usize = 6;
 
 impl<'a> Machine<'a> {
-    pub fn new(program: &'a Program, plans: &'a [FunctionPlan], choices: &'a [u8]) -> Self {
-        let plans = plans.iter().map(|plan| (plan.function, plan)).collect();
-        let cells = vec![Value::Null; program.globals.len()];
-        Self { program, plans, cells, devices: Vec::new(), stack: Vec::new(), choices, steps: 0, begins: 0 }
+    pub fn new(
+        (program, elements): &'a (Program, Elements),
+        plans: &'a [FunctionPlan],
+        choices: &'a [u8],
+    ) -> Self {
+        Self {
+            program,
+            elements,
+            plans: plans.iter().map(|plan| (plan.function, plan)).collect(),
+            cells: vec![Value::Null; program.globals.len()],
+            devices: Vec::new(),
+            stack: Vec::new(),
+            choices,
+            steps: 0,
+            begins: 0,
+        }
+    }
+
+    /// Calls through which an exception leaves the function.
+    fn throws_at(&self, function: FunctionId, at: Point) -> bool {
+        self.program.function(function).throws.contains(&at)
+    }
+
+    fn choice(&self, salt: u32) -> usize {
+        usize::from(self.choices[(self.steps + salt as usize) % self.choices.len()])
     }
 
     /// Runs `main`, which is the first function.
@@ -88,17 +115,17 @@ impl<'a> Machine<'a> {
         for (id, def) in (0_u32..).map(PointerId).zip(&self.program.function(function).pointers) {
             if *def == PointerDef::Local {
                 locals.insert(id, self.cells.len());
-                self.cells.push(Value::Null);
+                self.cells.extend([Value::Null; LOCAL_CELLS]);
             }
         }
         let tasks = self.statics(function).map(|(ordinal, _)| (ordinal, Watch::default())).collect();
         self.stack.push(Activation { function, args, locals, loaded: BTreeMap::new(), watches: tasks });
         let ending = self.walk(function);
         let activation = self.stack.pop().expect("entered above");
-        if matches!(ending, Ending::Returned) {
+        if !matches!(ending, Ending::Stopped) {
             for (ordinal, watch) in &activation.watches {
                 let seen = (watch.all_launched, watch.ended);
-                assert_eq!(seen, (watch.begun, watch.begun), "task {ordinal} of {function:?} at a return");
+                assert_eq!(seen, (watch.begun, watch.begun), "task {ordinal} of {function:?} left");
                 assert!(watch.begun <= 1, "task {ordinal} of {function:?} begins twice");
             }
         }
@@ -127,13 +154,23 @@ impl<'a> Machine<'a> {
                 let at = Point { block, position };
                 self.pass(function, Spot::Before(at));
                 self.load(function, at);
+                let is_call = facts.actions.iter().any(|action| action.at == at);
+                if !is_call && self.throws_at(function, at) && self.choice(position).is_multiple_of(4) {
+                    self.unwind(function, at);
+                    return Ending::Unwound;
+                }
                 for action in facts.actions.iter().filter(|action| action.at == at) {
                     match self.act(function, at, &action.kind) {
                         Ending::Returned => {}
                         Ending::Unwound if position + 1 == current.len && current.successors.len() == 2 => {
                             way = Some(1);
                         }
-                        Ending::Unwound => return Ending::Unwound,
+                        Ending::Unwound if self.throws_at(function, at) => {
+                            self.unwind(function, at);
+                            return Ending::Unwound;
+                        }
+                        // The function is marked as one that lets no exception out.
+                        Ending::Unwound => return Ending::Stopped,
                         Ending::Stopped => return Ending::Stopped,
                     }
                     let is_call = matches!(action.kind, ActionKind::Call { .. });
@@ -143,17 +180,27 @@ impl<'a> Machine<'a> {
                 }
             }
             match current.leaves {
-                // An exception that leaves the function has passed the ends, as a return has.
                 Some(Leave::Return) => return Ending::Returned,
                 Some(Leave::Unwind) => return Ending::Unwound,
                 Some(Leave::Never) => return Ending::Stopped,
                 None => {}
             }
-            let choice = usize::from(self.choices[self.steps % self.choices.len()]);
-            let way = way.unwrap_or(choice % current.successors.len());
+            let way = way.unwrap_or(self.choice(0) % current.successors.len());
             let next = current.successors[way];
             self.pass(function, Spot::OnEdge { from: block, to: next });
             block = next;
+        }
+    }
+
+    /// Does what the plan has for an exception that leaves the function through a call.
+    fn unwind(&mut self, function: FunctionId, at: Point) {
+        for (ordinal, task) in self.statics(function) {
+            let top = self.stack.last_mut().expect("running");
+            let watch = top.watches.get_mut(&ordinal).expect("watched");
+            for unwind in task.unwinds.iter().filter(|unwind| unwind.call == at) {
+                watch.all_launched += u32::from(unwind.all_launched);
+                watch.ended += 1;
+            }
         }
     }
 
@@ -183,6 +230,13 @@ impl<'a> Machine<'a> {
                 };
                 self.stack.last_mut().expect("running").loaded.insert(id, value);
             }
+            if let PointerDef::Offset { of, by: None } = def
+                && self.elements.get(&(function, id)) == Some(&at)
+                && let Value::Cell(array) = self.value(*of)
+            {
+                let element = Value::Cell(array + self.choice(id.0) % LOCAL_CELLS);
+                self.stack.last_mut().expect("running").loaded.insert(id, element);
+            }
         }
     }
 
@@ -192,7 +246,13 @@ impl<'a> Machine<'a> {
             PointerDef::Local => Value::Cell(top.locals[&pointer]),
             PointerDef::Global(global) => Value::Cell(global.index()),
             PointerDef::Argument(index) => top.args.get(*index as usize).copied().unwrap_or_default(),
-            PointerDef::Load { .. } => top.loaded.get(&pointer).copied().unwrap_or_default(),
+            PointerDef::Offset { of, by: Some(by) } => match self.value(*of) {
+                Value::Cell(array) => Value::Cell(array + usize::try_from(by / 8).expect("an element")),
+                other => other,
+            },
+            PointerDef::Load { .. } | PointerDef::Offset { .. } => {
+                top.loaded.get(&pointer).copied().unwrap_or_default()
+            }
             other => panic!("the generator makes no {other:?}"),
         }
     }

@@ -50,16 +50,18 @@ pub fn free(point: Point, buffer: u32) -> Site {
 }
 
 pub fn buffer(kind: BufferKind) -> BufferFacts {
-    BufferFacts { kind, shared: None, unsteady: false, may_alias: false }
+    BufferFacts { kind, shared: None, unsteady: false, inherited: false, aliases: Vec::new() }
 }
 
 pub fn function(blocks: Vec<BlockFacts>, buffers: usize, sites: Vec<Site>) -> Facts {
     Facts {
         throws: Vec::new(),
+        leaving: Vec::new(),
         function: "f".to_owned(),
         blocks,
         frames: vec![FrameFacts { function: FunctionId(0), caller: None }],
         buffers: vec![buffer(BufferKind::Memory); buffers],
+        mixed: Vec::new(),
         leaves: Vec::new(),
         sites,
         contents: Contents::default(),
