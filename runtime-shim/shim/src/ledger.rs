@@ -15,8 +15,8 @@ pub enum Origin {
     /// `cudaMalloc`, kept as it is.
     Plain,
     /// `cudaMalloc`: device memory mapped to addresses of the shim's, `reserved` bytes of them, so that it can be given
-    /// back before the addresses.
-    Mapped { reserved: u64 },
+    /// back before the addresses. `backed`: there is memory behind them.
+    Mapped { reserved: u64, backed: bool },
     /// `cudaMalloc`, made managed by the shim.
     Rewritten,
     /// `cudaMallocManaged` of the program: its copies and hints are the program's own business.
@@ -76,6 +76,27 @@ impl Ledger {
         let allocation = self.allocations.get(&base)?;
         let told = (allocation.owner, allocation.span.bytes);
         self.dead.insert(base).then_some(told)
+    }
+
+    /// A dead allocation whose memory can be given back.
+    pub fn dead_and_backed(&self, base: u64) -> Option<&Allocation> {
+        let allocation = self.allocations.get(&base).filter(|_| self.dead.contains(&base))?;
+        matches!(allocation.origin, Origin::Mapped { backed: true, .. }).then_some(allocation)
+    }
+
+    /// Notes whether there is memory behind a mapped allocation's addresses.
+    pub fn set_backed(&mut self, base: u64, is_backed: bool) {
+        if let Some(Allocation { origin: Origin::Mapped { backed, .. }, .. }) =
+            self.allocations.get_mut(&base)
+        {
+            *backed = is_backed;
+        }
+    }
+
+    /// Dead allocations without memory that some addresses point into.
+    pub fn given_back_among(&self, addresses: &[u64]) -> Vec<Allocation> {
+        let unbacked = |a: &&Allocation| matches!(a.origin, Origin::Mapped { backed: false, .. });
+        self.pointed_at(addresses).into_iter().filter(unbacked).cloned().collect()
     }
 
     /// The tasks of the dead allocations that some addresses point into.

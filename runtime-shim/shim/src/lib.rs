@@ -77,8 +77,8 @@ pub extern "C" fn eager_task_begin(
 /// See [`eager_abi::BUFFER_DEAD`].
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_buffer_dead(buffer: *mut c_void) {
-    let _ = guarded(|shim, _| {
-        shim.buffer_dead(buffer.expose_provenance() as u64);
+    let _ = guarded(|shim, thread| {
+        shim.buffer_dead(thread, buffer.expose_provenance() as u64);
         Outcome::Handled(())
     });
 }

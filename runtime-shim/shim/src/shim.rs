@@ -63,6 +63,8 @@ pub struct Shim<R, S> {
     pub(crate) ever_bound: AtomicBool,
     /// Has any buffer ever been declared dead?
     pub(crate) any_dead: AtomicBool,
+    /// Held while memory is taken from behind addresses, so that nobody frees them meanwhile.
+    pub(crate) unmapping: Mutex<()>,
     /// Signalled when a lazy task that was being asked for is bound, refused or given up.
     settled: Condvar,
 }
@@ -94,6 +96,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             standing: AtomicU8::new(standing as u8),
             ever_bound: AtomicBool::new(false),
             any_dead: AtomicBool::new(false),
+            unmapping: Mutex::default(),
             settled: Condvar::new(),
         }
     }
@@ -272,6 +275,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         self.poll_watched(thread);
         self.free_unfreed(thread);
+        self.give_back_dying(thread);
     }
 
     /// New terms for a bound task. A larger grant moves more data in; a promotion moves in the rest, beside the running

@@ -73,6 +73,8 @@ pub struct State {
     pub kernel_handles: BTreeMap<usize, usize>,
     /// What the program set on its device, for the devices that its tasks get.
     pub settings: Vec<Setting>,
+    /// Dead allocations whose memory goes back when the device has done what it was asked for.
+    pub dying: Vec<u64>,
     /// Managed memory that the program freed in the order of a stream.
     pub unfreed: Vec<Unfreed>,
 }
@@ -207,6 +209,7 @@ impl State {
         self.captures.clear();
         self.settings.clear();
         self.unfreed.clear();
+        self.dying.clear();
         self.pinned = false;
         self.last_default = None;
     }

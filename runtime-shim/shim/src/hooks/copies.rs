@@ -42,7 +42,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        self.watch_addresses(&[copy.dst, copy.src]);
+        self.watch_addresses(thread, &[copy.dst, copy.src]);
         self.attend(thread);
         let route = route(&self.state.lock(), copy);
         match route {
@@ -125,7 +125,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        self.watch_addresses(&[fill.dst]);
+        self.watch_addresses(thread, &[fill.dst]);
         self.attend(thread);
         let mut state = self.state.lock();
         let span = fill.span();

@@ -23,7 +23,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        self.watch_launch(launch);
+        self.watch_launch(thread, launch);
         if let Some(result) = self.launch_settled(thread, launch) {
             return result.into();
         }

@@ -1,7 +1,7 @@
 //! Allocation and free: who an allocation belongs to, what it becomes, and what the daemon is told.
 
 use crate::account::FrameId;
-use crate::ledger::{Held, Origin};
+use crate::ledger::{Allocation, Held, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -182,8 +182,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.state.lock().ledger.restore(allocation);
             return Outcome::Fail(error);
         }
-        self.uncount(Held { owner: allocation.owner, frame: allocation.frame, bytes: allocation.span.bytes });
+        self.uncount_freed(&allocation);
         Outcome::Handled(())
+    }
+
+    /// Tells the daemon of a freed allocation, unless it was told when that was found to be dead.
+    pub(crate) fn uncount_freed(&self, allocation: &Allocation) {
+        if !matches!(allocation.origin, Origin::Mapped { backed: false, .. }) {
+            let Allocation { owner, frame, span, .. } = *allocation;
+            self.uncount(Held { owner, frame, bytes: span.bytes });
+        }
     }
 
     /// Without the daemon the runtime frees what it allocated, but knows nothing of what was mapped.
@@ -203,9 +211,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Gives back an allocation's memory and addresses; nothing uses it any more.
     pub(crate) fn free_memory(&self, address: u64, origin: Origin) -> CudaResult<()> {
-        let Origin::Mapped { reserved } = origin else { return self.runtime.free(address) };
+        let Origin::Mapped { reserved, backed } = origin else { return self.runtime.free(address) };
         let reserved = Span { start: address, bytes: reserved };
-        self.runtime.unback(reserved)?;
+        let _unmapping = self.unmapping.lock();
+        if backed {
+            self.runtime.unback(reserved)?;
+        }
         self.runtime.unreserve(reserved)
     }
 
@@ -315,7 +326,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let reserved = self.runtime.reserve(rounded).ok()?;
         if let Ok(Some(())) = self.runtime.back(reserved, device) {
-            return Some((reserved.start, Origin::Mapped { reserved: rounded }));
+            return Some((reserved.start, Origin::Mapped { reserved: rounded, backed: true }));
         }
         let _ = self.runtime.unreserve(reserved);
         None

@@ -50,7 +50,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.state.lock().ledger.restore(allocation);
             return Outcome::Fail(error);
         }
-        self.uncount(Held { owner: allocation.owner, frame: allocation.frame, bytes: allocation.span.bytes });
+        self.uncount_freed(&allocation);
         Outcome::Handled(())
     }
 

@@ -11,7 +11,7 @@ fn a_dead_buffer_that_nobody_uses_is_freed_like_any_other() {
     let mut bench = Bench::new();
     bench.begin(SITE, 100);
     let (dead, other) = (bench.malloc(40), bench.malloc(60));
-    bench.shim.buffer_dead(dead);
+    bench.dead(dead);
     let _ = bench.launch(&[other]);
     bench.free(dead);
     bench.free(other);
@@ -24,11 +24,11 @@ fn uses_of_a_dead_buffer_are_said_once_and_still_work() {
     let mut bench = Bench::new();
     bench.begin(SITE, 100);
     let buffer = bench.malloc(40);
-    bench.shim.buffer_dead(buffer);
+    bench.dead(buffer);
     // Twice, and what is no buffer, means nothing.
-    bench.shim.buffer_dead(buffer);
-    bench.shim.buffer_dead(0);
-    bench.shim.buffer_dead(buffer + 8);
+    bench.dead(buffer);
+    bench.dead(0);
+    bench.dead(buffer + 8);
     assert_eq!(bench.launch(&[buffer + 8]), crate::outcome::Outcome::Handled(()));
     let copy = Copy {
         dst: 16,
@@ -47,7 +47,7 @@ fn an_address_that_is_allocated_again_is_a_new_buffer() {
     let mut bench = Bench::new();
     bench.begin(SITE, 100);
     let first = bench.malloc(40);
-    bench.shim.buffer_dead(first);
+    bench.dead(first);
     bench.free(first);
     let mut state = bench.shim.state.lock();
     let owner = state.lazy();

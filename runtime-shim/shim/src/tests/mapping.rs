@@ -4,6 +4,7 @@ use super::fakes::Decision;
 use super::{Bench, SITE};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::StreamId;
+use eager_proto::request::RequestBody;
 
 /// A bench whose task is bound by a daemon that wants memory back, on devices that map it in pieces of 16 bytes.
 fn bench() -> Bench {
@@ -70,6 +71,58 @@ fn a_free_waits_for_kernels_and_one_in_a_streams_order_for_the_stream() {
     bench.cuda.finish_kernels();
     bench.end(SITE);
     assert_eq!(bench.cuda.log(), ["unback 1008", "unreserve 1008"]);
+}
+
+#[test]
+fn a_dead_buffers_memory_goes_back_at_once_and_its_addresses_at_the_free() {
+    let mut bench = bench();
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    bench.daemon.requests();
+    bench.cuda.log();
+    bench.dead(a);
+    assert_eq!(bench.cuda.log(), ["unback 1008"]);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 1000 }]);
+    bench.free(a);
+    bench.dead(b);
+    bench.free(b);
+    assert_eq!(bench.cuda.log(), ["unreserve 1008", "unback 1008", "unreserve 1008"]);
+    assert_eq!(
+        bench.daemon.requests(),
+        [RequestBody::TaskShrink { bytes: 1000 }],
+        "a free tells nothing twice"
+    );
+    bench.end(SITE);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskEnd]);
+}
+
+#[test]
+fn a_dead_buffers_memory_stays_while_a_kernel_runs() {
+    let mut bench = bench();
+    let (a, b) = (bench.malloc(1000), bench.malloc(100));
+    let _ = bench.launch(&[a]);
+    bench.cuda.log();
+    bench.dead(a);
+    assert_eq!(bench.cuda.log(), Vec::<String>::new());
+    bench.cuda.finish_kernels();
+    let _ = bench.upload(b, 100);
+    assert_eq!(bench.cuda.log(), ["unback 1008", "copy 100 kind 1"]);
+}
+
+#[test]
+fn a_use_after_all_gets_memory_again_and_is_told_loudly() {
+    let mut bench = bench();
+    let a = bench.malloc(1000);
+    bench.dead(a);
+    bench.cuda.log();
+    bench.daemon.requests();
+    let _ = bench.launch(&[a + 8]);
+    assert!(bench.cuda.log().starts_with(&["back 1008 on 0".to_owned()]));
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskExtend { bytes: 1000 }]);
+    assert!(bench.said.lock().iter().any(|line| line.contains("RESULTS OF THIS PROGRAM ARE WRONG")));
+    bench.cuda.finish_kernels();
+    bench.free(a);
+    assert_eq!(bench.cuda.live_bytes(), 0);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 1000 }]);
 }
 
 #[test]

@@ -84,6 +84,10 @@ impl Bench {
         self.shim.task_end(&mut self.thread, site);
     }
 
+    fn dead(&mut self, address: u64) {
+        self.shim.buffer_dead(&mut self.thread, address);
+    }
+
     fn free(&mut self, address: u64) {
         assert_eq!(self.shim.free(&mut self.thread, address), crate::outcome::Outcome::Handled(()));
     }
