@@ -122,6 +122,20 @@ impl<'m> Constants<'m> {
         (ty, unsafe { LLVMAddFunction(self.module.raw(), name.as_ptr(), ty) })
     }
 
+    /// A new function of the module's own, `void ()`. Another of this name, which a linked program may have from an object
+    /// of its, stays what it is.
+    #[must_use]
+    pub fn own_function(self, name: &str) -> LLVMValueRef {
+        let name = c_name(name);
+        // SAFETY: the module is live; LLVM gives the function another name if this one is taken.
+        unsafe {
+            let ty = LLVMFunctionType(self.void(), std::ptr::null_mut(), 0, 0);
+            let function = LLVMAddFunction(self.module.raw(), name.as_ptr(), ty);
+            LLVMSetLinkage(function, LLVMLinkage::LLVMInternalLinkage);
+            function
+        }
+    }
+
     /// An undefined external variable: a reference that the linker must resolve.
     #[must_use]
     pub fn external(self, name: &str) -> Option<Value<'m>> {

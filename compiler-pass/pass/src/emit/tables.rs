@@ -4,7 +4,6 @@
 //! Trap: the constructor must run although nothing calls it, and the version reference must survive although nothing
 //! reads it: hence `llvm.global_ctors` and `llvm.used`.
 
-use llvm_sys::LLVMLinkage;
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
@@ -98,11 +97,10 @@ fn task_table(constants: Constants<'_>, tasks: &[TaskRow]) -> LLVMValueRef {
 /// `eager_module_register(&eager.module)` in a constructor of this object.
 fn emit_constructor(module: Module<'_>, constants: Constants<'_>, descriptor: LLVMValueRef) {
     let (register_type, register) = constants.declare(eager_abi::MODULE_REGISTER, &mut [constants.pointer()]);
-    let (_, constructor) = constants.declare("eager.register", &mut []);
-    // SAFETY: the constructor was just declared and has no body; the builder is disposed of before the block ends, and
-    // the call matches the declared type `void (ptr)`.
+    let constructor = constants.own_function("eager.register.module");
+    // SAFETY: the constructor was just made and has no body; the builder is disposed of before the block ends, and the
+    // call matches the declared type `void (ptr)`.
     unsafe {
-        LLVMSetLinkage(constructor, LLVMLinkage::LLVMInternalLinkage);
         let entry = LLVMAppendBasicBlockInContext(module.context(), constructor, c"".as_ptr());
         let builder = LLVMCreateBuilderInContext(module.context());
         LLVMPositionBuilderAtEnd(builder, entry);

@@ -13,7 +13,7 @@
 ; CHECK: call i32 @eager_cudaFree
 ; CHECK-NEXT: call void @eager_task_end(i64 [[SITE]])
 ; CHECK-NEXT: ret void
-; CHECK: define internal void @eager.register()
+; CHECK: define internal void @eager.register.module()
 ; CHECK-NEXT: call void @eager_module_register(ptr @eager.module)
 define void @f(i64 %n) {
   %a = alloca ptr

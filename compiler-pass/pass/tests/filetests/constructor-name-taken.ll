@@ -1,0 +1,37 @@
+; RUN: once
+; A linked program may have a function of the constructor's name from one of its objects: the tables are registered by
+; another.
+; CHECK: @llvm.global_ctors = {{.*}}@[[OWN:eager.register.module[.][0-9]+]],
+; CHECK: define internal void @eager.register.module()
+; CHECK-NEXT: ret void
+; CHECK: define internal void @[[OWN]]()
+; CHECK: call void @eager_module_register
+define void @f(i64 %n) {
+  %a = alloca ptr
+  %b = alloca ptr
+  %bytes = mul i64 %n, 4
+  %1 = call i32 @cudaMalloc(ptr %a, i64 %bytes)
+  %more = add i64 %bytes, 4
+  %2 = call i32 @cudaMalloc(ptr %b, i64 %more)
+  %pa = load ptr, ptr %a
+  %pb = load ptr, ptr %b
+  call void @_Z16__device_stub__kPf(ptr %pa)
+  call void @_Z16__device_stub__kPf(ptr %pb)
+  %both = select i1 true, ptr %pa, ptr %pb
+  call void @_Z16__device_stub__kPf(ptr %both)
+  %3 = call i32 @cudaFree(ptr %pa)
+  %4 = call i32 @cudaFree(ptr %pb)
+  ret void
+}
+
+declare i32 @cudaMalloc(ptr, i64)
+declare i32 @cudaFree(ptr)
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare i32 @__cudaPopCallConfiguration(ptr, ptr, ptr, ptr)
+declare i32 @cudaLaunchKernel(ptr, i64, i32, i64, i32, ptr, i64, ptr)
+declare void @exit(i32) noreturn
+declare void @_Z16__device_stub__kPf(ptr)
+
+define internal void @eager.register.module() {
+  ret void
+}
