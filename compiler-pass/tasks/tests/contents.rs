@@ -4,15 +4,17 @@
 
 #[path = "support/contents_machine.rs"]
 mod contents_machine;
+#[path = "support/drawing.rs"]
+mod drawing;
 
 use contents_machine::{Counts, Machine};
+use drawing::config;
 use eager_tasks::program::{
     Action, ActionKind, Actual, Block, Function, FunctionId, Global, GlobalId, Leave, PointerDef, PointerId,
     Program,
 };
 use eager_tasks::{BlockId, Expr, Point, plan_program};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 /// Each step of a block: a load at an even position and an action at the odd one behind it.
 const STEPS: u32 = 3;
@@ -206,22 +208,8 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), 20..400)
 }
 
-fn config() -> ProptestConfig {
-    let number = |variable: &str, default| {
-        std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
-    };
-    let (seed, cases) = (number("EAGER_TEST_SEED", 1), number("EAGER_TEST_PROGRAMS", 600));
-    eprintln!("EAGER_TEST_SEED={seed} EAGER_TEST_PROGRAMS={cases}");
-    ProptestConfig {
-        cases: u32::try_from(cases).expect("a count"),
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(600))]
     #[test]
     fn what_is_declared_dead_is_not_used_again(
         bytes in bytes(),

@@ -1,9 +1,12 @@
 //! Plans of random programs of several functions hold on every path: random calls, random walks, and a machine that
 //! watches.
 
+#[path = "support/drawing.rs"]
+mod drawing;
 #[path = "support/machine.rs"]
 mod machine;
 
+use drawing::config;
 use eager_tasks::program::{
     Action, ActionKind, Actual, Block, Function, FunctionId, Global, GlobalId, Leave, PointerDef, PointerId,
     Program,
@@ -11,7 +14,6 @@ use eager_tasks::program::{
 use eager_tasks::{BlockId, Expr, FunctionPlan, Placement, Point, plan_program};
 use machine::{Elements, Machine};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 /// Steps of a block: each a load at an even position and an action at the odd one behind it; then a load and the
 /// terminator.
@@ -219,24 +221,8 @@ fn statics(plans: &[FunctionPlan]) -> usize {
     tasks.filter(|task| matches!(task.placement, Placement::Static(_))).count()
 }
 
-/// `EAGER_TEST_SEED=N` and `EAGER_TEST_PROGRAMS=N` look at other and more programs; both are printed.
-fn config() -> ProptestConfig {
-    let number = |variable: &str, default| {
-        std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
-    };
-    let (seed, cases) = (number("EAGER_TEST_SEED", 1), number("EAGER_TEST_PROGRAMS", 400));
-    eprintln!("EAGER_TEST_SEED={seed} EAGER_TEST_PROGRAMS={cases}");
-    let cases = u32::try_from(cases).expect("a count");
-    ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(seed),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(400))]
     #[test]
     fn every_path_keeps_what_the_plans_say(
         bytes in bytes(),

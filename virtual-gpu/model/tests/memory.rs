@@ -7,21 +7,25 @@ fn card_of(bytes: u64) -> Card {
     Card { memory_bytes: bytes, ..card("V100-16GB").unwrap() }
 }
 
+/// MiB that are left of a buffer that is used again, of one that came after it, and of one that fills the device.
+fn left_of_hot_cold_and_new(options: Options) -> (u64, u64, u64) {
+    let mut bench = Bench::new(card_of(10 * MIB), options);
+    let context = bench.context();
+    let hot = bench.managed(context, 4 * MIB);
+    let cold = bench.managed(context, 4 * MIB);
+    bench.prefetch(context, hot, 4 * MIB);
+    bench.prefetch(context, cold, 4 * MIB);
+    bench.run(context, Op::Kernel(sweep(vec![whole(hot, 4 * MIB, Pattern::Stream)], 10)));
+    let new = bench.managed(context, 4 * MIB);
+    bench.prefetch(context, new, 4 * MIB);
+    bench.model.check();
+    let resident = |alloc| bench.model.resident_bytes(alloc).unwrap() / MIB;
+    (resident(hot), resident(cold), resident(new))
+}
+
 #[test]
 fn the_first_to_come_in_is_the_first_to_go_even_if_it_is_hot() {
-    let mut bench = Bench::new(card_of(10 * MIB), quiet());
-    let context = bench.context();
-    let first = bench.managed(context, 4 * MIB);
-    let second = bench.managed(context, 4 * MIB);
-    bench.prefetch(context, first, 4 * MIB);
-    bench.prefetch(context, second, 4 * MIB);
-    // Using the first again does not make it younger.
-    bench.run(context, Op::Kernel(sweep(vec![whole(first, 4 * MIB, Pattern::Stream)], 10)));
-    let third = bench.managed(context, 4 * MIB);
-    bench.prefetch(context, third, 4 * MIB);
-    let resident = |alloc| bench.model.resident_bytes(alloc).unwrap() / MIB;
-    assert_eq!((resident(first), resident(second), resident(third)), (2, 4, 4));
-    bench.model.check();
+    assert_eq!(left_of_hot_cold_and_new(quiet()), (2, 4, 4), "using it again does not make it younger");
 }
 
 #[test]
@@ -188,18 +192,8 @@ fn prefetch_ahead_beats_demand_paging_of_one_pass_when_memory_is_full() {
 
 #[test]
 fn under_least_recently_used_the_hot_stay() {
-    let mut bench = Bench::new(card_of(10 * MIB), Options { eviction: Eviction::Used, ..quiet() });
-    let context = bench.context();
-    let first = bench.managed(context, 4 * MIB);
-    let second = bench.managed(context, 4 * MIB);
-    bench.prefetch(context, first, 4 * MIB);
-    bench.prefetch(context, second, 4 * MIB);
-    bench.run(context, Op::Kernel(sweep(vec![whole(first, 4 * MIB, Pattern::Stream)], 10)));
-    let third = bench.managed(context, 4 * MIB);
-    bench.prefetch(context, third, 4 * MIB);
-    let resident = |alloc| bench.model.resident_bytes(alloc).unwrap() / MIB;
-    assert_eq!((resident(first), resident(second), resident(third)), (4, 2, 4));
-    bench.model.check();
+    let options = Options { eviction: Eviction::Used, ..quiet() };
+    assert_eq!(left_of_hot_cold_and_new(options), (4, 2, 4));
 }
 
 #[test]

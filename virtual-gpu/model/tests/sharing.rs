@@ -164,35 +164,28 @@ fn a_small_kernel_leaves_the_rest_of_the_sms_to_the_next() {
     assert!(ends.iter().all(|end| (0.99..1.01).contains(end)), "{ends:?}");
 }
 
+/// Seconds that a computation takes which is submitted beside another context's faults on 8 GiB.
+fn beside_paging(options: Options, compute_s: f64) -> f64 {
+    let mut bench = Bench::new(card("V100-16GB").unwrap(), options);
+    let (a, b) = (bench.context(), bench.context());
+    let data = bench.on_host(a, 8 * GIB);
+    let start = seconds(bench.now);
+    let paging = Kernel { dram_bytes: 0, ..sweep(vec![whole(data, 8 * GIB, Pattern::Stream)], 1) };
+    bench.submit(a, Op::Kernel(paging));
+    let op = bench.submit(b, Op::Kernel(compute(compute_s, 0)));
+    seconds(bench.wait(op).at) - start
+}
+
 #[test]
 fn a_kernel_that_waits_for_faults_keeps_the_sms_from_others() {
-    let time = |placement| {
-        let options = Options { mps: true, placement, ..quiet() };
-        let mut bench = Bench::new(card("V100-16GB").unwrap(), options);
-        let (a, b) = (bench.context(), bench.context());
-        let data = bench.on_host(a, 8 * GIB);
-        let start = seconds(bench.now);
-        let paging = Kernel { dram_bytes: 0, ..sweep(vec![whole(data, 8 * GIB, Pattern::Stream)], 1) };
-        bench.submit(a, Op::Kernel(paging));
-        let op = bench.submit(b, Op::Kernel(compute(0.5, 0)));
-        seconds(bench.wait(op).at) - start
-    };
+    let time = |placement| beside_paging(Options { mps: true, placement, ..quiet() }, 0.5);
     let (leftover, fair) = (time(Placement::Leftover), time(Placement::Fair));
     assert!(leftover > 1.5 && fair < 0.6, "{leftover} {fair}");
 }
 
 #[test]
 fn a_stall_can_be_told_to_leak() {
-    let time = |stall_leak| {
-        let mut bench = Bench::new(card("V100-16GB").unwrap(), Options { stall_leak, ..quiet() });
-        let (a, b) = (bench.context(), bench.context());
-        let data = bench.on_host(a, 8 * GIB);
-        let start = seconds(bench.now);
-        let paging = Kernel { dram_bytes: 0, ..sweep(vec![whole(data, 8 * GIB, Pattern::Stream)], 1) };
-        bench.submit(a, Op::Kernel(paging));
-        let op = bench.submit(b, Op::Kernel(compute(0.1, 0)));
-        seconds(bench.wait(op).at) - start
-    };
+    let time = |stall_leak| beside_paging(Options { stall_leak, ..quiet() }, 0.1);
     let (stalled, leaking) = (time(0.0), time(0.5));
     assert!(stalled > 1.0 && (0.15..0.3).contains(&leaking), "{stalled} {leaking}");
 }
