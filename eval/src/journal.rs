@@ -6,9 +6,9 @@
 use anyhow::{Context, Result};
 use eager_core::action::{Action, Class};
 use eager_core::event::Event;
-use eager_core::journal::JournalLine;
 use eager_core::reason::Reason;
 use eager_core::units::{ClientId, Nanos, TaskId};
+use eager_journal::Journal;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -27,13 +27,12 @@ pub struct Decisions {
     pub refused: Option<String>,
 }
 
-/// Label → decisions. The journal's first line is its header.
+/// Label → decisions.
 pub fn decisions(path: &Path) -> Result<BTreeMap<String, Decisions>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut reader = Reader::default();
-    for (number, line) in text.lines().enumerate().skip(1) {
-        let line: JournalLine = serde_json::from_str(line)
-            .with_context(|| format!("{}:{}: not a journal line", path.display(), number + 1))?;
+    let journal = Journal::read(&text).with_context(|| path.display().to_string())?;
+    for line in &journal.lines {
         reader.event(line.now, &line.event);
         for action in &line.actions {
             reader.action(line.now, action);
@@ -121,7 +120,7 @@ fn note(classes: &mut Vec<String>, class: Class) {
 mod tests {
     use super::*;
     use eager_core::event::{DeviceProfile, TaskRequest};
-    use eager_core::journal::JournalHeader;
+    use eager_core::journal::{JournalHeader, JournalLine};
     use eager_core::units::{Bytes, DeviceId};
     use eager_core::{Options, PolicyName, Scheduler};
 

@@ -8,6 +8,7 @@ mod daemon;
 mod library;
 mod run;
 mod tables;
+mod trace;
 
 use crate::daemon::DaemonPlace;
 use clap::{Args, Parser, Subcommand};
@@ -32,6 +33,8 @@ enum Verb {
     Ps(Question),
     /// List devices.
     Info(Question),
+    /// Turn a journal into a timeline for Perfetto's viewer: devices, tasks, memory, why each waited.
+    Trace(trace::TraceFlags),
     /// Stop the daemon; running programs keep their devices.
     Shutdown(WhichDaemon),
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Run(flags) => return run::run(flags),
         Verb::Ps(question) => ask(&question, AdminRequest::Ps),
         Verb::Info(question) => ask(&question, AdminRequest::Info),
+        Verb::Trace(flags) => trace::trace(&flags).map(|line| print(&line)),
         Verb::Shutdown(which) => shutdown(&which),
     };
     match done {
@@ -86,9 +90,13 @@ fn ask(question: &Question, request: AdminRequest) -> anyhow::Result<()> {
         AdminReply::Error { message } => anyhow::bail!("the daemon says: {message}"),
         AdminReply::Done => String::new(),
     };
+    print(&text);
+    Ok(())
+}
+
+fn print(text: &str) {
     // A reader that has seen enough (`| head`) is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(())
 }
 
 fn shutdown(which: &WhichDaemon) -> anyhow::Result<()> {

@@ -18,6 +18,7 @@ use eager_core::policy::{Habits, MemoryRule};
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Completion, Model, ModelError, OpId};
+use eager_journal::Journal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Why a run gives no result.
@@ -469,7 +470,7 @@ impl<'a> World<'a> {
             jobs,
             devices,
             trace: self.trace,
-            journal: self.options.journal.then_some((header, self.journal)),
+            journal: self.options.journal.then_some(Journal { header, lines: self.journal }),
         })
     }
 }

@@ -152,9 +152,8 @@ fn simulate(arguments: &RunArguments) -> Result<bool> {
     options.trace = arguments.trace;
     options.journal = arguments.journal.is_some();
     let result = eager_sim::run(&workload.jobs, &options)?;
-    if let (Some(path), Some((header, lines))) = (&arguments.journal, &result.journal) {
-        let text = replay::write(header, lines)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    if let (Some(path), Some(journal)) = (&arguments.journal, &result.journal) {
+        std::fs::write(path, journal.write()?).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string(&result)?);

@@ -1,16 +1,15 @@
-//! Journals as text: one JSON object per line, written by the daemon or by a simulation, replayed through today's core.
+//! A journal's text, stepped again through today's core.
 //!
-//! Trap: a last line without its end of line was being written when the writer died; it is left out, never an error.
+//! Trap: it replays to the same decisions only from its first line.
 
-use eager_core::journal::{JournalHeader, JournalLine, ReplayError};
+use eager_core::journal::ReplayError;
+use eager_journal::{Journal, TextError};
 
 /// Why a journal was not replayed to the same decisions.
 #[derive(Debug, thiserror::Error)]
 pub enum Divergence {
-    #[error("the journal is empty: its first line must be the header, {{\"journal\":1,...}}")]
-    Empty,
-    #[error("line {line} of the journal cannot be read: {error}")]
-    Malformed { line: usize, error: serde_json::Error },
+    #[error(transparent)]
+    Text(#[from] TextError),
     #[error(transparent)]
     Replay(#[from] ReplayError),
 }
@@ -20,30 +19,8 @@ pub enum Divergence {
 /// # Errors
 /// Text that is no journal, or the first step that decides differently.
 pub fn replay(text: &str) -> Result<usize, Divergence> {
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut lines = whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let malformed = |index: usize, error| Divergence::Malformed { line: index + 1, error };
-    let (index, first) = lines.next().ok_or(Divergence::Empty)?;
-    let header: JournalHeader = serde_json::from_str(first).map_err(|error| malformed(index, error))?;
-    let mut steps: Vec<JournalLine> = Vec::new();
-    for (index, line) in lines {
-        steps.push(serde_json::from_str(line).map_err(|error| malformed(index, error))?);
-    }
-    let count = steps.len();
-    eager_core::journal::replay(header, steps)?;
+    let Journal { header, lines } = Journal::read(text)?;
+    let count = lines.len();
+    eager_core::journal::replay(header, lines)?;
     Ok(count)
-}
-
-/// The text form of a journal.
-///
-/// # Errors
-/// None in practice: all of it is plain data.
-pub fn write(header: &JournalHeader, lines: &[JournalLine]) -> Result<String, serde_json::Error> {
-    let mut text = serde_json::to_string(header)?;
-    text.push('\n');
-    for line in lines {
-        text += &serde_json::to_string(line)?;
-        text.push('\n');
-    }
-    Ok(text)
 }

@@ -4,9 +4,9 @@
 
 use crate::job::SizeLabel;
 use eager_core::action::Class;
-use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::units::Nanos;
 use eager_gpu_model::{DeviceTotals, Moved};
+use eager_journal::Journal;
 use serde::{Deserialize, Serialize};
 
 /// How a job ended.
@@ -124,7 +124,7 @@ pub struct SimResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
     #[serde(skip)]
-    pub journal: Option<(JournalHeader, Vec<JournalLine>)>,
+    pub journal: Option<Journal>,
 }
 
 impl SimResult {

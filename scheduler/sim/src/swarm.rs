@@ -57,8 +57,8 @@ pub fn run(seed: u64) -> Result<SimResult, SwarmError> {
     {
         return Err(SwarmError::NotKilled { index: job.index, name: job.name.clone() });
     }
-    if let Some((header, lines)) = &result.journal {
-        let text = replay::write(header, lines).map_err(|error| SwarmError::Replay(error.to_string()))?;
+    if let Some(journal) = &result.journal {
+        let text = journal.write().map_err(|error| SwarmError::Replay(error.to_string()))?;
         replay::replay(&text).map_err(|error| SwarmError::Replay(error.to_string()))?;
     }
     Ok(result)

@@ -23,8 +23,8 @@ fn the_same_input_gives_the_same_bytes() {
     for policy in PolicyName::ALL {
         let once = || {
             let result = run(&mix(), &options(policy, 2)).unwrap();
-            let (header, lines) = result.journal.clone().unwrap();
-            (serde_json::to_string(&result).unwrap(), replay::write(&header, &lines).unwrap())
+            let journal = result.journal.clone().unwrap();
+            (serde_json::to_string(&result).unwrap(), journal.write().unwrap())
         };
         assert_eq!(once(), once(), "{policy}");
     }
@@ -39,29 +39,25 @@ fn every_policy_ends_every_job_and_its_journal_replays() {
         let fails = policy == PolicyName::Cg;
         assert_eq!(result.oom_errors > 0, fails, "{policy}");
         assert_eq!(result.all_done(), !fails, "{policy}: {:?}", result.jobs);
-        let (header, lines) = result.journal.unwrap();
-        let text = replay::write(&header, &lines).unwrap();
-        assert_eq!(replay::replay(&text).unwrap(), lines.len(), "{policy}");
+        let journal = result.journal.unwrap();
+        assert_eq!(replay::replay(&journal.write().unwrap()).unwrap(), journal.lines.len(), "{policy}");
     }
 }
 
 #[test]
 fn a_journal_with_a_changed_decision_diverges_there() {
-    let (header, mut lines) = run(&mix(), &options(PolicyName::Case, 2)).unwrap().journal.unwrap();
-    let step = lines.iter().position(|line| !line.actions.is_empty()).unwrap();
-    lines[step].actions.clear();
-    let text = replay::write(&header, &lines).unwrap();
-    let error = replay::replay(&text).unwrap_err().to_string();
+    let mut journal = run(&mix(), &options(PolicyName::Case, 2)).unwrap().journal.unwrap();
+    let step = journal.lines.iter().position(|line| !line.actions.is_empty()).unwrap();
+    journal.lines[step].actions.clear();
+    let error = replay::replay(&journal.write().unwrap()).unwrap_err().to_string();
     assert!(error.starts_with(&format!("step {} decides differently", step + 1)), "{error}");
 }
 
 #[test]
 fn a_journal_cut_in_its_last_line_replays_up_to_there() {
-    let (header, lines) = run(&mix(), &options(PolicyName::Case, 2)).unwrap().journal.unwrap();
-    let text = replay::write(&header, &lines).unwrap();
-    assert_eq!(replay::replay(&text[..text.len() - 9]).unwrap(), lines.len() - 1);
-    assert!(matches!(replay::replay(""), Err(replay::Divergence::Empty)));
-    assert!(matches!(replay::replay("{}\n"), Err(replay::Divergence::Malformed { line: 1, .. })));
+    let journal = run(&mix(), &options(PolicyName::Case, 2)).unwrap().journal.unwrap();
+    let text = journal.write().unwrap();
+    assert_eq!(replay::replay(&text[..text.len() - 9]).unwrap(), journal.lines.len() - 1);
 }
 
 #[test]
@@ -340,8 +336,8 @@ proptest! {
         let result = run(&jobs, &options).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(result.jobs.len(), jobs.len());
         prop_assert!(policy == PolicyName::Cg || result.all_done(), "{:?}", result.jobs);
-        let (header, lines) = result.journal.unwrap();
-        prop_assert!(eager_core::journal::replay(header, lines).is_ok());
+        let journal = result.journal.unwrap();
+        prop_assert!(eager_core::journal::replay(journal.header, journal.lines).is_ok());
     }
 }
 

@@ -1,0 +1,54 @@
+//! Journals as text: one JSON object per line, the header first.
+//!
+//! Trap: a last line without its end of line was being written when the writer died; it is left out, never an error.
+
+use eager_core::journal::{JOURNAL_VERSION, JournalHeader, JournalLine};
+
+/// A journal in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Journal {
+    pub header: JournalHeader,
+    pub lines: Vec<JournalLine>,
+}
+
+/// Why a text is no journal.
+#[derive(Debug, thiserror::Error)]
+pub enum TextError {
+    #[error("the journal is empty: its first line must be the header, {{\"journal\":{JOURNAL_VERSION},...}}")]
+    Empty,
+    #[error("line {line} of the journal cannot be read: {error}")]
+    Malformed { line: usize, error: serde_json::Error },
+    #[error("it is a journal of version {found}, and this program reads version {JOURNAL_VERSION}")]
+    Version { found: u32 },
+}
+
+impl Journal {
+    /// # Errors
+    /// The first line that is not a journal's, by its number from 1.
+    pub fn read(text: &str) -> Result<Journal, TextError> {
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut lines = whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let malformed = |index: usize, error| TextError::Malformed { line: index + 1, error };
+        let (index, first) = lines.next().ok_or(TextError::Empty)?;
+        let header: JournalHeader = serde_json::from_str(first).map_err(|error| malformed(index, error))?;
+        if header.journal != JOURNAL_VERSION {
+            return Err(TextError::Version { found: header.journal });
+        }
+        let lines = lines
+            .map(|(index, line)| serde_json::from_str(line).map_err(|error| malformed(index, error)))
+            .collect::<Result<_, _>>()?;
+        Ok(Journal { header, lines })
+    }
+
+    /// # Errors
+    /// None in practice: all of it is plain data.
+    pub fn write(&self) -> Result<String, serde_json::Error> {
+        let mut text = serde_json::to_string(&self.header)?;
+        text.push('\n');
+        for line in &self.lines {
+            text += &serde_json::to_string(line)?;
+            text.push('\n');
+        }
+        Ok(text)
+    }
+}

@@ -1,0 +1,83 @@
+//! What a journal tells, as tracks for a viewer: one per device with its memory, one per task on its device and, while it
+//! waits, in the queue.
+//!
+//! Trap: slices of one track must nest. A task's track holds the task, in it its class, in that the kernel that stands at
+//! the gate; kernels that run may overlap the last and have a track of their own.
+
+mod reader;
+
+use eager_core::journal::JournalLine;
+use eager_core::units::Nanos;
+
+/// Index into [`Timeline::tracks`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TrackId(pub usize);
+
+/// What two ends of an arrow share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowId(pub u64);
+
+/// A row of the viewer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Track {
+    pub name: String,
+    /// The track it is shown under.
+    pub parent: Option<TrackId>,
+    pub shows: Shows,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    /// Only the tracks under it.
+    Tracks,
+    Slices,
+    Bytes,
+    Count,
+}
+
+/// Something on a track. A track's entries are in order of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub at: Nanos,
+    pub track: TrackId,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    Begin(Event),
+    /// Of the slice begun last.
+    End,
+    Mark(Event),
+    Value(u64),
+}
+
+/// A slice or a mark.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Event {
+    pub name: String,
+    /// One of `wait`, `task`, `normal`, `eager`, `promoted`, `gate`, `kernels`.
+    pub category: &'static str,
+    /// Name and value, for the viewer's details.
+    pub notes: Vec<(&'static str, String)>,
+    /// Arrows from request to grant to promotion.
+    pub flow: Option<FlowId>,
+}
+
+/// A journal, ready to be drawn.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Timeline {
+    pub tracks: Vec<Track>,
+    pub entries: Vec<Entry>,
+}
+
+impl Timeline {
+    /// Slices that are open at the journal's last line stay open: those tasks were waiting or running.
+    pub fn of(lines: &[JournalLine]) -> Timeline {
+        let mut reader = reader::Reader::default();
+        for line in lines {
+            reader.line(line);
+        }
+        reader.timeline
+    }
+}

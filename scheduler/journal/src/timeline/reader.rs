@@ -1,0 +1,350 @@
+//! Goes through a journal line by line and keeps what is open: devices, tasks, their slices.
+//!
+//! Trap: an extension counts only once it is answered; the answer stands in the same line.
+
+use super::{Entry, Event, FlowId, Shows, Timeline, Track, TrackId, What};
+use eager_core::action::{Action, Class, Gate};
+use eager_core::event::{Event as Happened, KernelRequest};
+use eager_core::journal::JournalLine;
+use eager_core::reason::Reason;
+use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    pub timeline: Timeline,
+    now: Nanos,
+    queue: Option<TrackId>,
+    devices: BTreeMap<DeviceId, Device>,
+    clients: BTreeMap<ClientId, String>,
+    tasks: BTreeMap<TaskId, Task>,
+}
+
+#[derive(Debug)]
+struct Device {
+    group: TrackId,
+    granted: TrackId,
+    missing: TrackId,
+    tasks: TrackId,
+    /// What was last shown on the three: nothing is said twice.
+    shown: [Option<u64>; 3],
+}
+
+#[derive(Debug)]
+struct Task {
+    client: ClientId,
+    name: String,
+    requirement: Bytes,
+    /// Where its wait is shown, while it waits.
+    waits: Option<TrackId>,
+    bound: Option<Bound>,
+}
+
+#[derive(Debug)]
+struct Bound {
+    device: DeviceId,
+    class: Class,
+    grant: Bytes,
+    track: TrackId,
+    held: Option<KernelRequest>,
+    /// Its kernels' track, and whether some run.
+    kernels: Option<(TrackId, bool)>,
+}
+
+fn note(name: &'static str, value: impl ToString) -> (&'static str, String) {
+    (name, value.to_string())
+}
+
+impl Reader {
+    pub fn line(&mut self, line: &JournalLine) {
+        self.now = line.now;
+        self.happened(&line.event);
+        for action in &line.actions {
+            self.decided(action, &line.event);
+        }
+        // Ends come last: the same step may still have promoted others with what this one gave back.
+        match &line.event {
+            Happened::TaskEnd { task } => self.end(*task),
+            Happened::ClientGone { client } => {
+                let theirs = self.tasks.iter().filter(|(_, task)| task.client == *client);
+                for task in theirs.map(|(id, _)| *id).collect::<Vec<_>>() {
+                    self.end(task);
+                }
+            }
+            _ => {}
+        }
+        self.count();
+    }
+
+    fn happened(&mut self, event: &Happened) {
+        match event {
+            Happened::DeviceAdded { device, profile } => {
+                let group = self.track(format!("{device}: {}", profile.name), None, Shows::Tracks);
+                let [granted, missing, tasks] = [
+                    ("memory granted", Shows::Bytes),
+                    ("memory missing to eager tasks", Shows::Bytes),
+                    ("tasks", Shows::Count),
+                ]
+                .map(|(name, shows)| self.track(name.into(), Some(group), shows));
+                self.devices.insert(*device, Device { group, granted, missing, tasks, shown: [None; 3] });
+            }
+            Happened::ClientConnected { client, label, .. } => {
+                self.clients.insert(*client, label.clone());
+            }
+            Happened::TaskBegin { task, client, request } => {
+                let label = self.clients.get(client).map_or("", String::as_str);
+                let name = match request.function.as_str() {
+                    "" => format!("{task}: {label}"),
+                    function => format!("{task}: {label} ({function})"),
+                };
+                let (client, requirement) = (*client, request.requirement);
+                self.tasks.insert(*task, Task { client, name, requirement, waits: None, bound: None });
+            }
+            Happened::TaskShrink { task, bytes } => {
+                if let Some(task) = self.tasks.get_mut(task) {
+                    task.requirement = task.requirement.saturating_sub(*bytes);
+                }
+            }
+            Happened::AllLaunched { task } => self.mark(*task, "all launched", "task", Vec::new()),
+            Happened::KernelHeld { task, kernel } => self.hold(*task, kernel),
+            Happened::Busy { task } => self.kernels(*task, true),
+            Happened::Idle { task } => self.kernels(*task, false),
+            Happened::Promoted { task } => self.mark(*task, "data moved in", "promoted", Vec::new()),
+            Happened::TaskExtend { .. }
+            | Happened::TaskEnd { .. }
+            | Happened::ClientGone { .. }
+            | Happened::Tick => {}
+        }
+    }
+
+    fn decided(&mut self, action: &Action, event: &Happened) {
+        match action {
+            Action::Wait { task, reason } => self.wait(*task, reason),
+            Action::Bind { task, device, class, grant, reason, .. } => {
+                self.bind(*task, *device, *class, *grant, reason);
+            }
+            Action::Regrant { task, grant, class, reason } => {
+                if let Happened::TaskExtend { task: asks, bytes } = event
+                    && asks == task
+                    && let Some(task) = self.tasks.get_mut(task)
+                {
+                    task.requirement = task.requirement.saturating_add(*bytes);
+                }
+                self.regrant(*task, *grant, *class, reason);
+            }
+            Action::SetGate { task, gate, reason } => self.gate(*task, *gate, reason),
+            Action::Refuse { task, reason } => self.refuse(*task, reason),
+            Action::Watch { task, on } => {
+                if !on {
+                    self.kernels(*task, false);
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self, id: TaskId, reason: &Reason) {
+        let Some(task) = self.tasks.get(&id) else { return };
+        let notes = vec![note("requirement", task.requirement), note("why", reason)];
+        if let Some(track) = task.waits {
+            self.put(
+                track,
+                What::Mark(Event { name: reason.to_string(), category: "wait", notes, flow: None }),
+            );
+            return;
+        }
+        let name = task.name.clone();
+        let new_queue = || new_track(&mut self.timeline, "queue".into(), None, Shows::Tracks);
+        let queue = *self.queue.get_or_insert_with(new_queue);
+        let track = self.track(name, Some(queue), Shows::Slices);
+        let wait = Event { name: "waits".into(), category: "wait", notes, flow: Some(FlowId(id.0)) };
+        self.put(track, What::Begin(wait));
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.waits = Some(track);
+        }
+    }
+
+    fn bind(&mut self, id: TaskId, on: DeviceId, class: Class, grant: Bytes, reason: &Reason) {
+        let (Some(task), Some(device)) = (self.tasks.get_mut(&id), self.devices.get(&on)) else { return };
+        let (name, requirement, waited) = (task.name.clone(), task.requirement, task.waits.take());
+        let group = device.group;
+        if let Some(track) = waited {
+            self.put(track, What::End);
+        }
+        let track = self.track(name.clone(), Some(group), Shows::Slices);
+        let notes = vec![note("requirement", requirement), note("why", reason)];
+        // An arrow needs two ends: the wait, or the promotion to come.
+        let flow = (waited.is_some() || class == Class::Eager).then_some(FlowId(id.0));
+        self.put(track, What::Begin(Event { name, category: "task", notes, flow }));
+        self.put(track, What::Begin(class_slice(class, grant)));
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.bound = Some(Bound { device: on, class, grant, track, held: None, kernels: None });
+        }
+    }
+
+    fn regrant(&mut self, id: TaskId, grant: Bytes, class: Class, reason: &Reason) {
+        let Some(bound) = self.tasks.get_mut(&id).and_then(|task| task.bound.as_mut()) else { return };
+        bound.grant = grant;
+        let (before, track) = (std::mem::replace(&mut bound.class, class), bound.track);
+        let notes = vec![note("granted", grant), note("why", reason)];
+        if before == class {
+            self.put(
+                track,
+                What::Mark(Event { name: reason.to_string(), category: "task", notes, flow: None }),
+            );
+            return;
+        }
+        let held = bound.held.take();
+        if held.is_some() {
+            self.put(track, What::End);
+        }
+        self.put(track, What::End);
+        self.put(track, What::Begin(class_slice(class, grant)));
+        let flow = (class == Class::Promoted).then_some(FlowId(id.0));
+        self.put(track, What::Mark(Event { name: class.to_string(), category: "promoted", notes, flow }));
+        if let Some(kernel) = held {
+            self.hold(id, &kernel);
+        }
+    }
+
+    fn hold(&mut self, id: TaskId, kernel: &KernelRequest) {
+        let Some(bound) = self.tasks.get_mut(&id).and_then(|task| task.bound.as_mut()) else { return };
+        let track = bound.track;
+        if bound.held.replace(kernel.clone()).is_some() {
+            self.put(track, What::End);
+        }
+        let notes = vec![note("footprint", kernel.footprint), note("static size", kernel.static_size)];
+        let name = format!("{} stands at the gate", kernel.name);
+        self.put(track, What::Begin(Event { name, category: "gate", notes, flow: None }));
+    }
+
+    fn gate(&mut self, id: TaskId, gate: Gate, reason: &Reason) {
+        let Some(bound) = self.tasks.get_mut(&id).and_then(|task| task.bound.as_mut()) else { return };
+        let track = bound.track;
+        let opens = match gate {
+            Gate::Ungated | Gate::Go { allowed: None } => true,
+            Gate::Go { allowed: Some(allowed) } => {
+                bound.held.as_ref().is_some_and(|kernel| kernel.footprint <= allowed)
+            }
+            Gate::Hold => false,
+        };
+        if opens && bound.held.take().is_some() {
+            self.put(track, What::End);
+        }
+        let name = match reason {
+            Reason::AllHaveLaunched { .. } => "barrier opens".to_owned(),
+            _ => format!("gate: {gate}"),
+        };
+        self.mark(id, &name, "gate", vec![note("why", reason)]);
+    }
+
+    fn refuse(&mut self, id: TaskId, reason: &Reason) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        if task.bound.is_some() {
+            self.mark(id, "more memory refused", "task", vec![note("why", reason)]);
+            return;
+        }
+        // Most refusals come with the request: there is no wait to end, and still the refusal must be seen.
+        if task.waits.is_none() {
+            self.wait(id, reason);
+        }
+        if let Some(track) = self.tasks.get(&id).and_then(|task| task.waits) {
+            let notes = vec![note("why", reason)];
+            self.put(
+                track,
+                What::Mark(Event { name: "refused".into(), category: "wait", notes, flow: None }),
+            );
+        }
+        self.end(id);
+    }
+
+    fn kernels(&mut self, id: TaskId, run: bool) {
+        let Some(bound) = self.tasks.get(&id).and_then(|task| task.bound.as_ref()) else { return };
+        let (parent, now) = (bound.track, bound.kernels);
+        match (now, run) {
+            (Some((track, false)), true) => self.put(track, What::Begin(kernels_slice())),
+            (Some((track, true)), false) => self.put(track, What::End),
+            (None, true) => {
+                let track = self.track("kernels".into(), Some(parent), Shows::Slices);
+                self.put(track, What::Begin(kernels_slice()));
+                self.note_kernels(id, Some((track, true)));
+                return;
+            }
+            _ => return,
+        }
+        self.note_kernels(id, now.map(|(track, _)| (track, run)));
+    }
+
+    fn note_kernels(&mut self, id: TaskId, kernels: Option<(TrackId, bool)>) {
+        if let Some(bound) = self.tasks.get_mut(&id).and_then(|task| task.bound.as_mut()) {
+            bound.kernels = kernels;
+        }
+    }
+
+    fn end(&mut self, id: TaskId) {
+        self.kernels(id, false);
+        let Some(task) = self.tasks.remove(&id) else { return };
+        if let Some(track) = task.waits {
+            self.put(track, What::End);
+        }
+        if let Some(bound) = task.bound {
+            // The kernel at the gate, the class, the task.
+            for _ in 0..2 + usize::from(bound.held.is_some()) {
+                self.put(bound.track, What::End);
+            }
+        }
+    }
+
+    /// The devices' memory as it stands after a line.
+    fn count(&mut self) {
+        let mut sums: BTreeMap<DeviceId, [u64; 3]> = BTreeMap::new();
+        for task in self.tasks.values() {
+            let Some(bound) = &task.bound else { continue };
+            let sum = sums.entry(bound.device).or_default();
+            sum[0] = sum[0].saturating_add(bound.grant.0);
+            sum[1] = sum[1].saturating_add(task.requirement.saturating_sub(bound.grant).0);
+            sum[2] += 1;
+        }
+        for (id, device) in &mut self.devices {
+            let sum = sums.get(id).copied().unwrap_or_default();
+            for (index, track) in [device.granted, device.missing, device.tasks].into_iter().enumerate() {
+                if device.shown[index].replace(sum[index]) != Some(sum[index]) {
+                    let (at, what) = (self.now, What::Value(sum[index]));
+                    self.timeline.entries.push(Entry { at, track, what });
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self, id: TaskId, name: &str, category: &'static str, notes: Vec<(&'static str, String)>) {
+        if let Some(bound) = self.tasks.get(&id).and_then(|task| task.bound.as_ref()) {
+            let mark = Event { name: name.to_owned(), category, notes, flow: None };
+            self.put(bound.track, What::Mark(mark));
+        }
+    }
+
+    fn track(&mut self, name: String, parent: Option<TrackId>, shows: Shows) -> TrackId {
+        new_track(&mut self.timeline, name, parent, shows)
+    }
+
+    fn put(&mut self, track: TrackId, what: What) {
+        self.timeline.entries.push(Entry { at: self.now, track, what });
+    }
+}
+
+fn new_track(timeline: &mut Timeline, name: String, parent: Option<TrackId>, shows: Shows) -> TrackId {
+    timeline.tracks.push(Track { name, parent, shows });
+    TrackId(timeline.tracks.len() - 1)
+}
+
+fn class_slice(class: Class, grant: Bytes) -> Event {
+    let category = match class {
+        Class::Normal => "normal",
+        Class::Eager => "eager",
+        Class::Promoted => "promoted",
+    };
+    Event { name: category.into(), category, notes: vec![note("granted", grant)], flow: None }
+}
+
+fn kernels_slice() -> Event {
+    Event { name: "kernels run".into(), category: "kernels", ..Event::default() }
+}

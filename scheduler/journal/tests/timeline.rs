@@ -1,0 +1,189 @@
+//! What a viewer is shown of journals that the real core wrote, as text, and that every trace file is well-formed.
+
+use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::journal::{JournalHeader, JournalLine};
+use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_core::{Options, PolicyName, Scheduler};
+use eager_journal::timeline::{Shows, What};
+use eager_journal::{Journal, TextError, Timeline};
+use std::fmt::Write;
+
+const GIB: u64 = 1 << 30;
+
+/// One step per second.
+fn journal(policy: PolicyName, events: Vec<Event>) -> Journal {
+    let mut scheduler = Scheduler::new(policy, Options::default());
+    let header = JournalHeader::of(&scheduler);
+    let mut lines = Vec::new();
+    for (second, event) in (0..).zip(events) {
+        let (now, mut actions) = (Nanos(second * 1_000_000_000), Vec::new());
+        scheduler.step(now, event.clone(), &mut actions);
+        lines.push(JournalLine { now, event, actions });
+    }
+    Journal { header, lines }
+}
+
+fn device() -> Event {
+    let (capacity, sms, warps_per_sm, blocks_per_sm) = (Bytes(10 * GIB), 1, 64, 32);
+    let profile = DeviceProfile { name: "test".into(), capacity, sms, warps_per_sm, blocks_per_sm };
+    Event::DeviceAdded { device: DeviceId(0), profile }
+}
+
+fn client(id: u64, label: &str) -> Event {
+    Event::ClientConnected { client: ClientId(id), uid: 0, label: label.into() }
+}
+
+fn begin(id: u64, gib: u64) -> Event {
+    let request = TaskRequest {
+        requirement: Bytes(gib * GIB),
+        blocks: 0,
+        threads_per_block: 0,
+        lazy: false,
+        managed: false,
+        function: "main".into(),
+        estimate: None,
+    };
+    Event::TaskBegin { task: TaskId(id), client: ClientId(id), request }
+}
+
+fn held(id: u64) -> Event {
+    let (footprint, static_size) = (Bytes(GIB), Bytes(2 * GIB));
+    let kernel = KernelRequest { name: "sum".into(), footprint, static_size, access: AccessClass::Cyclic };
+    Event::KernelHeld { task: TaskId(id), kernel }
+}
+
+/// Second, track, what; details in brackets, an arrow's number behind `~`.
+fn told(timeline: &Timeline) -> String {
+    let mut text = String::new();
+    for entry in &timeline.entries {
+        let (second, track) = (entry.at.0 / 1_000_000_000, &timeline.tracks[entry.track.0]);
+        let what = match &entry.what {
+            What::Begin(event) => format!("( {}{}", event.name, arrow(event)),
+            What::End => ")".into(),
+            What::Mark(event) => format!("* {}{}", event.name, arrow(event)),
+            What::Value(value) if track.shows == Shows::Bytes => format!("= {} GiB", value / GIB),
+            What::Value(value) => format!("= {value}"),
+        };
+        let _ = writeln!(text, "{second} [{}] {what}", track.name);
+    }
+    text
+}
+
+fn arrow(event: &eager_journal::timeline::Event) -> String {
+    event.flow.map(|flow| format!(" ~{}", flow.0)).unwrap_or_default()
+}
+
+fn eager_start() -> Journal {
+    let events = vec![
+        device(),
+        client(1, "first"),
+        client(2, "second"),
+        begin(1, 8),
+        begin(2, 6),
+        held(2),
+        Event::Busy { task: TaskId(2) },
+        Event::AllLaunched { task: TaskId(1) },
+        Event::TaskEnd { task: TaskId(1) },
+        Event::Idle { task: TaskId(2) },
+        Event::ClientGone { client: ClientId(2) },
+    ];
+    journal(PolicyName::EagerB, events)
+}
+
+#[test]
+fn an_eager_start_is_told_from_its_request_to_its_end() {
+    let expected = "\
+0 [memory granted] = 0 GiB
+0 [memory missing to eager tasks] = 0 GiB
+0 [tasks] = 0
+3 [task 1: first (main)] ( task 1: first (main)
+3 [task 1: first (main)] ( normal
+3 [memory granted] = 8 GiB
+3 [tasks] = 1
+4 [task 2: second (main)] ( task 2: second (main) ~2
+4 [task 2: second (main)] ( eager
+4 [task 2: second (main)] * gate: hold
+4 [memory granted] = 10 GiB
+4 [memory missing to eager tasks] = 4 GiB
+4 [tasks] = 2
+5 [task 2: second (main)] ( sum stands at the gate
+6 [kernels] ( kernels run
+7 [task 1: first (main)] * all launched
+7 [task 2: second (main)] )
+7 [task 2: second (main)] * barrier opens
+8 [task 2: second (main)] )
+8 [task 2: second (main)] ( promoted
+8 [task 2: second (main)] * promoted ~2
+8 [task 2: second (main)] * gate: no gate
+8 [task 1: first (main)] )
+8 [task 1: first (main)] )
+8 [memory granted] = 6 GiB
+8 [memory missing to eager tasks] = 0 GiB
+8 [tasks] = 1
+9 [kernels] )
+10 [task 2: second (main)] )
+10 [task 2: second (main)] )
+10 [memory granted] = 0 GiB
+10 [tasks] = 0
+";
+    assert_eq!(told(&Timeline::of(&eager_start().lines)), expected);
+}
+
+#[test]
+fn a_wait_ends_at_its_grant_and_an_arrow_joins_them() {
+    let events = vec![
+        device(),
+        client(1, "first"),
+        client(2, "second"),
+        begin(1, 10),
+        begin(2, 6),
+        Event::TaskEnd { task: TaskId(1) },
+        client(3, "third"),
+        begin(3, 64),
+    ];
+    let expected = "\
+0 [memory granted] = 0 GiB
+0 [memory missing to eager tasks] = 0 GiB
+0 [tasks] = 0
+3 [task 1: first (main)] ( task 1: first (main)
+3 [task 1: first (main)] ( normal
+3 [memory granted] = 10 GiB
+3 [tasks] = 1
+4 [task 2: second (main)] ( waits ~2
+5 [task 2: second (main)] )
+5 [task 2: second (main)] ( task 2: second (main) ~2
+5 [task 2: second (main)] ( normal
+5 [task 1: first (main)] )
+5 [task 1: first (main)] )
+5 [memory granted] = 6 GiB
+7 [task 3: third (main)] ( waits ~3
+7 [task 3: third (main)] * refused
+7 [task 3: third (main)] )
+";
+    assert_eq!(told(&Timeline::of(&journal(PolicyName::Case, events).lines)), expected);
+}
+
+#[test]
+fn a_journal_is_read_as_it_was_written_and_a_cut_line_is_left_out() {
+    let journal = eager_start();
+    let text = journal.write().expect("text");
+    assert_eq!(Journal::read(&text).expect("journal"), journal);
+    let cut = &text[..text.len() - 10];
+    assert_eq!(Journal::read(cut).expect("journal").lines, journal.lines[..journal.lines.len() - 1]);
+}
+
+#[test]
+fn what_is_no_journal_is_named_with_its_line() {
+    let text = eager_start().write().expect("text");
+    let said = |text: &str| Journal::read(text).expect_err("no journal").to_string();
+    assert!(matches!(Journal::read(""), Err(TextError::Empty)));
+    assert!(
+        said("{}\n").starts_with("line 1 of the journal cannot be read: missing field"),
+        "{}",
+        said("{}\n")
+    );
+    let spoilt = text.replacen("\"task\":2", "\"task\":\"two\"", 1);
+    assert!(said(&spoilt).starts_with("line 6 of the journal cannot be read: "), "{}", said(&spoilt));
+    let older = text.replacen("\"journal\":1", "\"journal\":0", 1);
+    assert_eq!(said(&older), "it is a journal of version 0, and this program reads version 1");
+}
