@@ -11,50 +11,59 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) type FreeKey = (Reverse<Bytes>, u64, DeviceId);
 /// Fewest warps, then fewest tasks, then lowest index.
 pub(crate) type LoadKey = (u64, usize, DeviceId);
+/// Fewest tasks, then least memory granted, then lowest index.
+pub(crate) type TasksKey = (usize, Bytes, DeviceId);
 
 /// What places a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keys {
     pub free: FreeKey,
     pub load: LoadKey,
+    pub tasks: TasksKey,
     /// It can take another eager task.
     pub is_open: bool,
 }
 
+/// What policies that do not count memory look at in place of the other orders, which are not kept then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Orders {
+    #[default]
+    ByMemory,
+    ByTasks,
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeviceIndex {
+    orders: Orders,
     keys: BTreeMap<DeviceId, Keys>,
     by_free: BTreeSet<FreeKey>,
     open: BTreeSet<FreeKey>,
     /// By load within classes of free memory.
-    by_load: BTreeMap<u32, BTreeSet<LoadKey>>,
+    by_load: BTreeSet<(u32, LoadKey)>,
+    by_tasks: BTreeSet<TasksKey>,
 }
 
 impl DeviceIndex {
-    /// Puts a device where it now belongs.
-    pub fn put(&mut self, id: DeviceId, keys: Keys) {
-        match self.keys.insert(id, keys) {
-            Some(old) if old == keys => return,
-            Some(old) => self.take_out(old),
-            None => {}
-        }
-        self.by_free.insert(keys.free);
-        self.by_load.entry(class_of(keys.free.0.0)).or_default().insert(keys.load);
-        if keys.is_open {
-            self.open.insert(keys.free);
-        }
+    pub fn of(orders: Orders) -> DeviceIndex {
+        DeviceIndex { orders, ..DeviceIndex::default() }
     }
 
-    fn take_out(&mut self, keys: Keys) {
-        self.by_free.remove(&keys.free);
-        self.open.remove(&keys.free);
-        let class = class_of(keys.free.0.0);
-        let is_empty = self.by_load.get_mut(&class).is_some_and(|devices| {
-            devices.remove(&keys.load);
-            devices.is_empty()
-        });
-        if is_empty {
-            self.by_load.remove(&class);
+    /// Puts a device where it now belongs.
+    pub fn put(&mut self, id: DeviceId, keys: Keys) {
+        let old = self.keys.insert(id, keys);
+        let moved = old.is_none_or(|old| old.free != keys.free);
+        match self.orders {
+            Orders::ByTasks => replace(&mut self.by_tasks, old.map(|old| old.tasks), keys.tasks),
+            Orders::ByMemory => replace(&mut self.by_load, old.map(load_key), load_key(keys)),
+        }
+        replace(&mut self.by_free, old.map(|old| old.free), keys.free);
+        if moved || old.is_none_or(|old| old.is_open != keys.is_open) {
+            if let Some(old) = old.filter(|old| old.is_open) {
+                self.open.remove(&old.free);
+            }
+            if keys.is_open {
+                self.open.insert(keys.free);
+            }
         }
     }
 
@@ -84,10 +93,47 @@ impl DeviceIndex {
     /// The least loaded device that `fits`; those with less than `wanted` free are not asked. The number of classes with
     /// devices in them is small, and only of the first are there devices that turn out not to fit.
     pub fn least_loaded(&self, wanted: Bytes, fits: impl Fn(DeviceId) -> bool) -> Option<DeviceId> {
-        let classes = self.by_load.range(class_of(wanted)..);
-        let best = classes.filter_map(|(_, devices)| devices.iter().find(|(_, _, id)| fits(*id)));
-        best.min().map(|&(_, _, id)| id)
+        let mut best: Option<LoadKey> = None;
+        let mut next = self.first_of_class(class_of(wanted));
+        while let Some((class, _)) = next {
+            let devices = self.by_load.range((class, FIRST_LOAD)..).take_while(|(of, _)| *of == class);
+            // Nothing in the class can be better than what stands behind the best.
+            let better = devices.map(|&(_, key)| key).take_while(|key| best.is_none_or(|best| *key < best));
+            best = better.into_iter().find(|(_, _, id)| fits(*id)).or(best);
+            next = self.first_of_class(class + 1);
+        }
+        best.map(|(_, _, id)| id)
     }
+
+    fn first_of_class(&self, class: u32) -> Option<(u32, LoadKey)> {
+        self.by_load.range((class, FIRST_LOAD)..).next().copied()
+    }
+
+    /// The first device in order of tasks that `fits`, of those that `take` as many tasks and one more.
+    pub fn fewest_tasks(
+        &self,
+        takes: impl Fn(usize) -> bool,
+        fits: impl Fn(DeviceId) -> bool,
+    ) -> Option<DeviceId> {
+        let able = self.by_tasks.iter().take_while(|(tasks, _, _)| takes(*tasks));
+        able.map(|&(_, _, id)| id).find(|id| fits(*id))
+    }
+}
+
+const FIRST_LOAD: LoadKey = (0, 0, DeviceId(0));
+
+fn load_key(keys: Keys) -> (u32, LoadKey) {
+    (class_of(keys.free.0.0), keys.load)
+}
+
+fn replace<K: Ord>(set: &mut BTreeSet<K>, old: Option<K>, new: K) {
+    if old.as_ref() == Some(&new) {
+        return;
+    }
+    if let Some(old) = old {
+        set.remove(&old);
+    }
+    set.insert(new);
 }
 
 /// Sizes whose five leading bits are equal form a class: at most 6 % apart.
@@ -104,7 +150,8 @@ mod tests {
 
     fn keys(id: u32, free: u64, warps: u64) -> Keys {
         let id = DeviceId(id);
-        Keys { free: (Reverse(Bytes(free)), warps, id), load: (warps, 0, id), is_open: warps < 5 }
+        let tasks = (0, Bytes::ZERO, id);
+        Keys { free: (Reverse(Bytes(free)), warps, id), load: (warps, 0, id), tasks, is_open: warps < 5 }
     }
 
     #[test]

@@ -45,6 +45,10 @@ pub enum Violation {
     StaleGate { task: TaskId, gate: Gate },
     #[error("{task}: a kernel stands at an open gate")]
     HeldAtOpenGate { task: TaskId },
+    #[error(
+        "{device}: its lists of eager, watched and held tasks, or the end of its turn, are not those of its tasks"
+    )]
+    ShortcutsDiffer { device: DeviceId },
     #[error("{device} is not where the indices have it")]
     WrongIndex { device: DeviceId },
     #[error("{movers} programs are counted that hold something and do not wait, there are {actual}")]
@@ -156,7 +160,21 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
     if !bound_on(scheduler, id).map(|(task, _)| task.id).eq(device.tasks.iter().copied()) {
         return Err(Violation::TaskListDiffers { device: id });
     }
-    Ok(())
+    check_shortcuts(scheduler, device)
+}
+
+fn check_shortcuts(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
+    let id = device.id;
+    let of_class = |(task, bound): (&Task, &Bound)| (bound.class == Class::Eager).then_some(task.id);
+    let held = |(task, bound): (&Task, &Bound)| Some((bound.held.as_ref()?.1, task.id));
+    let mut since: Vec<(Nanos, TaskId)> = bound_on(scheduler, id).filter_map(held).collect();
+    since.sort();
+    let watched = bound_on(scheduler, id).filter(|(_, bound)| bound.watched).count();
+    let is_right = bound_on(scheduler, id).filter_map(of_class).eq(device.eager.iter().copied())
+        && since.iter().eq(&device.held)
+        && watched == device.watched as usize
+        && scheduler.turn_end_is_current(device);
+    if is_right { Ok(()) } else { Err(Violation::ShortcutsDiffer { device: id }) }
 }
 
 fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {

@@ -4,9 +4,11 @@
 //! its context after its tasks ended.
 
 use crate::action::{Class, Gate};
+use crate::event::KernelRequest;
 use crate::model::{Activity, Bound, Device, State, Task, TaskState};
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use std::collections::BTreeSet;
 
 /// A binding as decided by a policy.
 pub(crate) struct Binding {
@@ -25,6 +27,7 @@ impl State {
     /// Takes in a new device.
     pub(crate) fn add_device(&mut self, device: Device) {
         let id = device.id;
+        self.largest_task = self.largest_task.max(Some(device.task_max));
         self.devices.insert(id, device);
         self.reindex(id);
     }
@@ -50,13 +53,16 @@ impl State {
         device.contexts = device.contexts.saturating_add(context);
         device.warps = device.warps.saturating_add(task.warps());
         device.tasks.insert(binding.task);
+        let class = if binding.grant < task.requirement { Class::Eager } else { Class::Normal };
+        if class == Class::Eager {
+            device.eager.insert(binding.task);
+        }
         let client = task.client;
         self.change_client(client, |client| {
             client.contexts.insert(binding.device);
             client.waiting = client.waiting.saturating_sub(1);
         });
         let task = self.tasks.get_mut(&binding.task)?;
-        let class = if binding.grant < task.requirement { Class::Eager } else { Class::Normal };
         task.state = TaskState::Bound(Box::new(Bound {
             device: binding.device,
             class,
@@ -66,7 +72,6 @@ impl State {
             bound_at: now,
             reason: binding.reason,
             gate: Gate::Ungated,
-            gate_reason: Reason::NoGate,
             held: None,
             admitted: None,
             waived_until: None,
@@ -106,6 +111,51 @@ impl State {
         Some(())
     }
 
+    /// Changes a bound task's class.
+    pub(crate) fn set_class(&mut self, id: TaskId, class: Class) {
+        let Some((device, _, bound)) = self.bound_parts(id) else { return };
+        bound.class = class;
+        if class == Class::Eager {
+            device.eager.insert(id);
+        } else {
+            device.eager.remove(&id);
+        }
+        let device = device.id;
+        self.reindex(device);
+    }
+
+    /// Its kernel came to a closed gate, unless one stands there already.
+    pub(crate) fn hold(&mut self, id: TaskId, kernel: KernelRequest, now: Nanos) {
+        let Some((device, _, bound)) = self.bound_parts(id) else { return };
+        let since = bound.held.as_ref().map_or(now, |(_, since)| *since);
+        bound.held = Some((kernel, since));
+        device.held.insert((since, id));
+    }
+
+    /// Its kernel, if one stands at the gate, may go; says whether one did.
+    pub(crate) fn let_through(&mut self, id: TaskId) -> bool {
+        let Some((device, _, bound)) = self.bound_parts(id) else { return false };
+        bound.barrier_passed = true;
+        let Some((kernel, since)) = bound.held.take() else { return false };
+        bound.admitted = Some(kernel);
+        device.held.remove(&(since, id));
+        true
+    }
+
+    /// Somebody must report when its kernels run, or nobody any more; says whether that is new.
+    pub(crate) fn watch(&mut self, id: TaskId, on: bool) -> bool {
+        let Some((device, _, bound)) = self.bound_parts(id) else { return false };
+        if !on {
+            bound.activity = Activity::Unknown;
+        }
+        if bound.watched == on {
+            return false;
+        }
+        bound.watched = on;
+        device.watched = if on { device.watched + 1 } else { device.watched - 1 };
+        true
+    }
+
     /// Forgets a task and frees what it holds.
     pub(crate) fn remove_task(&mut self, id: TaskId) -> Option<Task> {
         let task = self.tasks.remove(&id)?;
@@ -118,29 +168,44 @@ impl State {
             && let Some(device) = self.devices.get_mut(&bound.device)
         {
             device.tasks.remove(&id);
+            device.eager.remove(&id);
+            device.watched -= u32::from(bound.watched);
+            if let Some((_, since)) = bound.held {
+                device.held.remove(&(since, id));
+            }
             device.granted = device.granted.saturating_sub(bound.grant);
-            // The sum may have stuck at the top; it is made again from those who are left.
-            let left = device.tasks.iter().filter_map(|id| self.tasks.get(id));
-            device.warps = left.map(Task::warps).fold(0, u64::saturating_add);
+            device.warps = if device.warps < u64::MAX {
+                device.warps - task.warps()
+            } else {
+                // The sum may have stuck at the top; it is made again from those who are left.
+                let left = device.tasks.iter().filter_map(|id| self.tasks.get(id));
+                left.map(Task::warps).fold(0, u64::saturating_add)
+            };
             let device = device.id;
             self.reindex(device);
         }
         Some(task)
     }
 
-    /// Forgets a client with its tasks and contexts.
-    pub(crate) fn remove_client(&mut self, id: ClientId, context_bytes: Bytes) -> Option<Vec<Task>> {
+    /// Forgets a client; gives its tasks, and the devices on which it had contexts.
+    pub(crate) fn remove_client(
+        &mut self,
+        id: ClientId,
+        context_bytes: Bytes,
+    ) -> Option<(Vec<Task>, BTreeSet<DeviceId>)> {
         let tasks = self.clients.get(&id)?.tasks.clone();
         let removed = tasks.into_iter().filter_map(|task| self.remove_task(task)).collect();
         let client = self.clients.remove(&id)?;
         self.movers -= usize::from(client.moves());
-        for device in client.contexts {
-            if let Some(device) = self.devices.get_mut(&device) {
-                device.contexts = device.contexts.saturating_sub(context_bytes);
+        if context_bytes > Bytes::ZERO {
+            for &device in &client.contexts {
+                if let Some(device) = self.devices.get_mut(&device) {
+                    device.contexts = device.contexts.saturating_sub(context_bytes);
+                }
+                self.reindex(device);
             }
-            self.reindex(device);
         }
-        Some(removed)
+        Some((removed, client.contexts))
     }
 
     fn bound_parts(&mut self, task: TaskId) -> Option<(&mut Device, &mut Bytes, &mut Bound)> {

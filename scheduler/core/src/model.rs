@@ -29,8 +29,16 @@ pub struct Device {
     /// Warps of the tasks bound here, by their launch geometry.
     pub warps: u64,
     pub tasks: BTreeSet<TaskId>,
+    /// Those of them that run eagerly.
+    pub eager: BTreeSet<TaskId>,
+    /// Those of them whose kernels' coming and going somebody must report.
+    pub watched: u32,
+    /// Kernels that stand at closed gates, by the time since when.
+    pub held: BTreeSet<(Nanos, TaskId)>,
     /// Whose kernels may start, under [`crate::policy::GateRule::Turns`].
     pub turn: Option<Turn>,
+    /// When that turn ends if nothing else happens.
+    pub turn_ends: Option<Nanos>,
 }
 
 /// A task's time quantum on its device.
@@ -116,7 +124,6 @@ pub struct Bound {
     /// Why it was bound there, or why its grant is what it is now.
     pub reason: Reason,
     pub gate: Gate,
-    pub gate_reason: Reason,
     /// The kernel that stands at the closed gate, and since when.
     pub held: Option<(KernelRequest, Nanos)>,
     /// The kernel last let through by name; it stays allowed while its own ratio holds, since the gate word cannot say
@@ -176,6 +183,8 @@ pub struct State {
     pub clients: BTreeMap<ClientId, Client>,
     pub tasks: BTreeMap<TaskId, Task>,
     pub(crate) index: DeviceIndex,
+    /// What the largest device can hold for one task.
+    pub(crate) largest_task: Option<Bytes>,
     /// Clients that hold something and do not wait ([`Client::moves`]).
     pub(crate) movers: usize,
     /// [`Options::eager_per_device`], for the index.
@@ -193,12 +202,11 @@ impl State {
 
     /// Where a device belongs in the index.
     pub(crate) fn keys_of(&self, device: &Device) -> Keys {
-        let bound = device.tasks.iter().filter_map(|id| self.tasks.get(id)?.bound());
-        let eager = bound.filter(|bound| bound.class == Class::Eager).count();
         Keys {
             free: (Reverse(device.free()), device.warps, device.id),
             load: (device.warps, device.tasks.len(), device.id),
-            is_open: eager < self.eager_per_device as usize,
+            tasks: (device.tasks.len(), device.granted, device.id),
+            is_open: device.eager.len() < self.eager_per_device as usize,
         }
     }
 
@@ -242,11 +250,11 @@ impl<'a> View<'a> {
     }
 
     pub fn eager_tasks_on(&self, device: DeviceId) -> u32 {
-        self.tasks_on(device).filter(|(_, bound)| bound.class == Class::Eager).count() as u32
+        self.state.devices.get(&device).map_or(0, |device| device.eager.len() as u32)
     }
 
     /// What the largest device can hold for one task.
     pub fn largest_task(&self) -> Option<Bytes> {
-        self.state.devices.values().map(|device| device.task_max).max()
+        self.state.largest_task
     }
 }

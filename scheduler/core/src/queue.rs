@@ -1,9 +1,10 @@
 //! The waiting tasks, in order of arrival, by size, and by what they still have to run.
 //!
 //! Trap: neither size nor estimate of a waiting task ever changes (only bound tasks extend and shrink), so both can be
-//! part of a key.
+//! part of a key. Orders in which a policy never looks are not kept.
 
 use crate::model::Task;
+use crate::options::QueueOrder;
 use crate::units::{Bytes, Nanos, TaskId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,8 +15,9 @@ pub(crate) type SizeKey = (Reverse<Bytes>, u64, TaskId);
 /// The same when the longest comes first; only tasks with an estimate have one.
 type LengthKey = (Reverse<Nanos>, u64, TaskId);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
+    order: QueueOrder,
     by_arrival: BTreeSet<(u64, TaskId)>,
     by_size: BTreeSet<SizeKey>,
     by_length: BTreeSet<LengthKey>,
@@ -23,32 +25,58 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    pub fn new(order: QueueOrder) -> Queue {
+        Queue {
+            order,
+            by_arrival: BTreeSet::new(),
+            by_size: BTreeSet::new(),
+            by_length: BTreeSet::new(),
+            of_unknown_length: BTreeSet::new(),
+        }
+    }
+
+    fn is_by_size(&self) -> bool {
+        matches!(self.order, QueueOrder::LargestFirst | QueueOrder::LongestRemaining)
+    }
+
+    fn is_by_length(&self) -> bool {
+        self.order == QueueOrder::LongestRemaining
+    }
+
     pub fn insert(&mut self, task: &Task) {
         self.by_arrival.insert((task.arrival, task.id));
-        self.by_size.insert(size_key(task));
-        match length_key(task) {
-            Some(key) => self.by_length.insert(key),
-            None => self.of_unknown_length.insert((task.arrival, task.id)),
-        };
+        if self.is_by_size() {
+            self.by_size.insert(size_key(task));
+        }
+        if self.is_by_length() {
+            match length_key(task) {
+                Some(key) => self.by_length.insert(key),
+                None => self.of_unknown_length.insert((task.arrival, task.id)),
+            };
+        }
     }
 
     pub fn remove(&mut self, task: &Task) {
         self.by_arrival.remove(&(task.arrival, task.id));
-        self.by_size.remove(&size_key(task));
-        match length_key(task) {
-            Some(key) => self.by_length.remove(&key),
-            None => self.of_unknown_length.remove(&(task.arrival, task.id)),
-        };
+        if self.is_by_size() {
+            self.by_size.remove(&size_key(task));
+        }
+        if self.is_by_length() {
+            match length_key(task) {
+                Some(key) => self.by_length.remove(&key),
+                None => self.of_unknown_length.remove(&(task.arrival, task.id)),
+            };
+        }
     }
 
     pub fn contains(&self, task: &Task) -> bool {
-        let by_length = match length_key(task) {
+        let has_length = || match length_key(task) {
             Some(key) => self.by_length.contains(&key),
             None => self.of_unknown_length.contains(&(task.arrival, task.id)),
         };
-        by_length
-            && self.by_arrival.contains(&(task.arrival, task.id))
-            && self.by_size.contains(&size_key(task))
+        self.by_arrival.contains(&(task.arrival, task.id))
+            && (!self.is_by_size() || self.by_size.contains(&size_key(task)))
+            && (!self.is_by_length() || has_length())
     }
 
     /// Who came first.

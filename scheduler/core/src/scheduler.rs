@@ -6,6 +6,7 @@
 mod circle;
 mod serve;
 mod settle;
+mod touched;
 mod turns;
 mod view;
 
@@ -13,6 +14,7 @@ pub use view::{DeviceView, Stage, TaskView};
 
 use crate::action::{Action, Class};
 use crate::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
+use crate::index::{DeviceIndex, Orders};
 use crate::model::{Activity, Bound, Client, Device, State, Task, TaskState, View};
 use crate::options::Options;
 use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
@@ -21,6 +23,7 @@ use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use touched::Touched;
 
 /// Capacity of a device whose memory is endless: large, and far from overflow.
 const ENDLESS: Bytes = Bytes(1 << 60);
@@ -62,7 +65,11 @@ pub struct Scheduler {
     queue: Queue,
     retry: Retry,
     /// Devices on which something happened in this step: their eager tasks, turns, gates and watches are looked at.
-    touched: BTreeSet<DeviceId>,
+    touched: Touched,
+    /// What was touched before, for its memory.
+    settled: Touched,
+    /// When turns end, by device.
+    turn_ends: BTreeSet<(Nanos, DeviceId)>,
     /// When a program that holds something was last heard of.
     silent_since: Nanos,
     /// When a predicted end comes near enough for an eager start beside it.
@@ -85,18 +92,23 @@ enum Retry {
 impl Scheduler {
     pub fn new(name: PolicyName, options: Options) -> Scheduler {
         let policy = policy::of(name);
+        let traits = policy.traits().under(&options);
+        let counts_memory = traits.memory != MemoryRule::Ignored;
+        let index = DeviceIndex::of(if counts_memory { Orders::ByMemory } else { Orders::ByTasks });
         Scheduler {
             name,
-            traits: policy.traits().under(&options),
+            traits,
             policy,
-            state: State { eager_per_device: options.eager_per_device, ..State::default() },
+            state: State { eager_per_device: options.eager_per_device, index, ..State::default() },
             options,
             anomalies: BTreeMap::new(),
             now: Nanos::default(),
             arrivals: 0,
-            queue: Queue::default(),
+            queue: Queue::new(traits.queue),
             retry: Retry::Nobody,
-            touched: BTreeSet::new(),
+            touched: Touched::default(),
+            settled: Touched::default(),
+            turn_ends: BTreeSet::new(),
             silent_since: Nanos::default(),
             promotion_expected: None,
         }
@@ -133,22 +145,33 @@ impl Scheduler {
         bound.flat_map(|bound| [held_until(bound), bound.waived_until]).flatten().min()
     }
 
-    /// Marks the devices that a client's tasks lie on: whether one of its programs is stopped decides about gates there.
+    /// A client was heard of. Marks the devices that its tasks lie on: whether one of its programs is stopped decides
+    /// about gates there.
     fn touch_client(&mut self, id: ClientId) {
-        let tasks = self.state.clients.get(&id).map(|client| &client.tasks);
-        let bound = tasks.into_iter().flatten().filter_map(|id| self.state.tasks.get(id)?.bound());
-        self.touched.extend(bound.map(|bound| bound.device));
-    }
-
-    fn touch_task(&mut self, id: TaskId) {
-        if let Some(client) = self.state.tasks.get(&id).map(|task| task.client) {
-            self.heard_of(client);
-            self.touch_client(client);
+        let Some(client) = self.state.clients.get(&id) else { return };
+        if client.contexts.is_empty() {
+            // It holds nothing anywhere, and has no part in a circle.
+            return;
+        }
+        self.silent_since = self.now;
+        if self.traits.gate != GateRule::None {
+            let bound = client.tasks.iter().filter_map(|id| self.state.tasks.get(id)?.bound());
+            bound.for_each(|bound| self.touched.devices.add(bound.device));
         }
     }
 
+    fn touch_task(&mut self, id: TaskId) {
+        let Some(task) = self.state.tasks.get(&id) else { return };
+        self.touched.tasks.push(id);
+        if let Some(bound) = task.bound() {
+            self.touched.devices.add(bound.device);
+        }
+        self.touch_client(task.client);
+    }
+
     fn touch_all(&mut self) {
-        self.touched.extend(self.state.devices.keys().copied());
+        self.touched.everything = true;
+        self.state.devices.keys().for_each(|&id| self.touched.devices.add(id));
     }
 
     fn take_in(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), Anomaly> {
@@ -162,10 +185,8 @@ impl Scheduler {
             | Event::Busy { task }
             | Event::Idle { task }
             | Event::Promoted { task } => self.touch_task(*task),
-            Event::TaskBegin { client, .. } | Event::ClientGone { client } => {
-                self.heard_of(*client);
-                self.touch_client(*client);
-            }
+            Event::TaskBegin { client, .. } => self.touch_client(*client),
+            Event::ClientGone { client } => self.touch_client(*client),
             Event::DeviceAdded { .. } | Event::ClientConnected { .. } => {}
             Event::Tick => self.touch_all(),
         }
@@ -203,10 +224,14 @@ impl Scheduler {
             contexts: Bytes::ZERO,
             warps: 0,
             tasks: BTreeSet::new(),
+            eager: BTreeSet::new(),
+            watched: 0,
+            held: BTreeSet::new(),
             turn: None,
+            turn_ends: None,
         };
         self.state.add_device(device);
-        self.touched.insert(id);
+        self.touched.devices.add(id);
         self.retry = Retry::Everybody;
         Ok(())
     }
@@ -222,13 +247,16 @@ impl Scheduler {
 
     fn drop_client(&mut self, id: ClientId) -> Result<(), Anomaly> {
         let context_bytes = self.options.context_bytes;
-        let contexts = self.state.clients.get(&id).map(|client| client.contexts.clone()).unwrap_or_default();
-        let removed = self.state.remove_client(id, context_bytes).ok_or(Anomaly::UnknownClient)?;
-        self.touched.extend(contexts);
+        let (removed, contexts) =
+            self.state.remove_client(id, context_bytes).ok_or(Anomaly::UnknownClient)?;
+        contexts.iter().for_each(|&device| self.touched.devices.add(device));
+        let frees_memory = context_bytes > Bytes::ZERO && !contexts.is_empty();
+        if frees_memory || !removed.is_empty() || self.traits.looks_at_the_clock() {
+            self.retry = Retry::WhoFits;
+        }
         for task in removed {
             self.queue.remove(&task);
         }
-        self.retry = Retry::WhoFits;
         Ok(())
     }
 
@@ -284,12 +312,11 @@ impl Scheduler {
             bound.reason = Reason::Extends { bytes, device, free };
         } else {
             bound.started_eager &= bound.class == Class::Eager;
-            bound.class = Class::Eager;
             bound.promotion_done = false;
             bound.reason = Reason::ExtendsOver { bytes, device, free, missing };
+            self.state.set_class(id, Class::Eager);
         }
-        out.push(regrant(id, bound));
-        self.state.reindex(device);
+        out.push(regrant(id, self.bound(id)?));
         Ok(())
     }
 
@@ -300,15 +327,13 @@ impl Scheduler {
         let bound = self.bound(id)?;
         let promoted = bound.class == Class::Eager && bound.grant == requirement;
         if promoted {
-            bound.class = Class::Promoted;
             bound.reason = Reason::PromotedByShrinking { bytes };
-            out.push(regrant(id, bound));
+            self.state.set_class(id, Class::Promoted);
+            out.push(regrant(id, self.bound(id)?));
         } else if bound.grant != grant {
             bound.reason = Reason::Shrinks { bytes };
             out.push(regrant(id, bound));
         }
-        let device = bound.device;
-        self.state.reindex(device);
         self.retry = Retry::WhoFits;
         Ok(())
     }
@@ -333,13 +358,10 @@ impl Scheduler {
     /// Ungated tasks may say this too: their gate opened while the message was under way. Then nothing waits, and the
     /// gates, settled next, forget it again.
     fn kernel_held(&mut self, id: TaskId, kernel: KernelRequest) -> Result<(), Anomaly> {
-        let (now, rule) = (self.now, self.traits.gate);
-        let bound = self.bound(id)?;
-        if rule == GateRule::None {
-            return Ok(());
+        self.bound(id)?;
+        if self.traits.gate != GateRule::None {
+            self.state.hold(id, kernel, self.now);
         }
-        let since = bound.held.as_ref().map_or(now, |(_, since)| *since);
-        bound.held = Some((kernel, since));
         Ok(())
     }
 

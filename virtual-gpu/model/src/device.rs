@@ -296,44 +296,42 @@ impl Device {
         if self.service.as_ref().is_some_and(|s| s.until <= self.now) {
             self.end_service();
         }
-        let due: Vec<OpId> = self
-            .running
-            .iter()
-            .filter(|(_, r)| r.stop.is_some_and(|at| at <= self.now))
-            .map(|(&op, _)| op)
-            .collect();
+        let is_due = |running: &Running| running.stop.is_some_and(|at| at <= self.now);
+        let due: Vec<OpId> = self.running.iter().filter(|(_, r)| is_due(r)).map(|(&op, _)| op).collect();
         for op in due {
+            if self.goes_on(op) {
+                continue;
+            }
             let mut running = self.running.remove(&op).expect("just listed");
-            running.stop = None;
-            let over = match &mut running.body {
-                Body::Kernel(run) if run.stops_at_launch => {
-                    // Its next launch comes behind those that wait.
-                    (run.arrived, run.placed) = (self.now, 0.0);
-                    false
-                }
-                Body::Kernel(run) => match run.target {
-                    None => true,
-                    Some(target) if run.sweep.misses(&self.memory, target) => {
-                        run.faulting = true;
-                        self.fault_queue.push_back(op);
-                        false
-                    }
-                    Some((launch, step)) => {
-                        let from = run.position(run.target);
-                        run.target = run.sweep.next_miss(&self.memory, launch, step);
-                        run.departures = self.memory.departures();
-                        running.remaining = (run.position(run.target) - from).max(0.0);
-                        false
-                    }
-                },
-                Body::Transfer { .. } => !self.next_segment(&mut running),
-            };
-            if over {
-                self.finish(op, running);
-            } else {
+            if matches!(running.body, Body::Transfer { .. }) && self.next_segment(&mut running) {
                 self.running.insert(op, running);
+            } else {
+                self.finish(op, running);
             }
         }
+    }
+
+    /// A kernel came to a stop; true: it was not its end.
+    fn goes_on(&mut self, op: OpId) -> bool {
+        let Some(running) = self.running.get_mut(&op) else { return false };
+        running.stop = None;
+        let Body::Kernel(run) = &mut running.body else { return false };
+        if run.stops_at_launch {
+            // Its next launch comes behind those that wait.
+            (run.arrived, run.placed) = (self.now, 0.0);
+            return true;
+        }
+        let Some(target) = run.target else { return false };
+        if run.sweep.misses(&self.memory, target) {
+            run.faulting = true;
+            self.fault_queue.push_back(op);
+        } else {
+            let from = run.position(run.target);
+            run.target = run.sweep.next_miss(&self.memory, target.0, target.1);
+            run.departures = self.memory.departures();
+            running.remaining = (run.position(run.target) - from).max(0.0);
+        }
+        true
     }
 
     fn next_segment(&mut self, running: &mut Running) -> bool {
@@ -355,7 +353,7 @@ impl Device {
 
     /// Under [`crate::Eviction::Used`]: what kernels have used since they were last looked at.
     pub(crate) fn touch_running(&mut self) {
-        if self.options.eviction == crate::Eviction::Migrated {
+        if !self.memory.follows_use() {
             return;
         }
         for running in self.running.values_mut() {

@@ -4,7 +4,7 @@
 
 use crate::card::Card;
 use crate::options::Options;
-use crate::residency::{BLOCK_BYTES, Memory, Place, Preferred, migrates};
+use crate::residency::{BLOCK_BYTES, Buffer, Memory, Place, Preferred};
 use crate::{AllocId, Kernel, Pattern};
 
 /// Registers are given to warps in units of 256 (UM model §3).
@@ -145,34 +145,63 @@ impl Sweep {
     pub fn pieces(&self, launch: u32, step: u32, mut visit: impl FnMut(Piece)) {
         let steps = u64::from(self.steps(launch));
         for walk in &self.walks {
-            let random = walk.pattern == Pattern::Random;
-            let step =
-                if random { scatter(u64::from(step), u64::from(launch), steps) } else { u64::from(step) };
-            let (start, end) = self.window(walk, launch);
-            let span = u64::from(end - start);
-            let from = start + (span * step / steps) as u32;
-            let to = start + (span * (step + 1) / steps) as u32;
-            let mut passed = 0;
-            for &(a, b) in &walk.spans {
-                let (lo, hi) = (from.max(passed), to.min(passed + (b - a)));
-                if lo < hi {
-                    let piece = Piece {
-                        alloc: walk.alloc,
-                        start: a + lo - passed,
-                        end: a + hi - passed,
-                        density: walk.density,
-                        random,
-                    };
-                    visit(piece);
-                }
-                passed += b - a;
+            let (from, to) = self.part(walk, (launch, step), steps);
+            for (start, end) in spans(walk, from, to) {
+                let random = walk.pattern == Pattern::Random;
+                visit(Piece { alloc: walk.alloc, start, end, density: walk.density, random });
             }
         }
     }
 
-    /// First step of `launch` at or after `from` that would fault.
+    /// What a step touches of a walk, in blocks along it.
+    fn part(&self, walk: &Walk, (launch, step): (u32, u32), steps: u64) -> (u32, u32) {
+        let random = walk.pattern == Pattern::Random;
+        let step = if random { scatter(u64::from(step), u64::from(launch), steps) } else { u64::from(step) };
+        let (start, end) = self.window(walk, launch);
+        let span = u64::from(end - start);
+        (start + (span * step / steps) as u32, start + (span * (step + 1) / steps) as u32)
+    }
+
+    /// First step of `launch` at or after `from` that would fault. Walks in order are searched by what is missing, not
+    /// step by step: a sweep has thousands of steps and few gaps.
     fn miss_in(&self, memory: &Memory, launch: u32, from: u32) -> Option<u32> {
-        (from..self.steps(launch)).find(|&step| self.misses(memory, (launch, step)))
+        let steps = self.steps(launch);
+        let mut first = steps;
+        for walk in &self.walks {
+            let Some(buffer) = memory.buffer(walk.alloc).filter(|buffer| !buffer.all_resident()) else {
+                continue;
+            };
+            let found = if walk.pattern == Pattern::Random {
+                (from..first).find(|&step| self.lacks(walk, buffer, (launch, step), steps))
+            } else {
+                self.missing_step(walk, buffer, (launch, from), steps)
+            };
+            first = found.map_or(first, |step| step.min(first));
+        }
+        (first < steps).then_some(first)
+    }
+
+    /// Does a step find something missing on its way along one walk?
+    fn lacks(&self, walk: &Walk, buffer: &Buffer, at: (u32, u32), steps: u32) -> bool {
+        let (from, to) = self.part(walk, at, u64::from(steps));
+        spans(walk, from, to).any(|(start, end)| buffer.lacking(start, end).is_some())
+    }
+
+    /// First step from `step` on in which a walk in order meets a missing block.
+    fn missing_step(
+        &self,
+        walk: &Walk,
+        buffer: &Buffer,
+        (launch, step): (u32, u32),
+        steps: u32,
+    ) -> Option<u32> {
+        let (start, end) = self.window(walk, launch);
+        let (from, _) = self.part(walk, (launch, step), u64::from(steps));
+        let missing = spans_from(walk, from, end)
+            .find_map(|(passed, first, last)| Some(passed + buffer.lacking(first, last)? - first))?;
+        // The first step whose part ends behind it: parts are whole blocks, rounded down.
+        let (behind, span) = (u64::from(missing - start) + 1, u64::from(end - start));
+        Some((behind * u64::from(steps)).div_ceil(span) as u32 - 1)
     }
 
     /// Where the kernel, about to begin `step` of `launch`, faults next or has to look again; none: never, if nothing
@@ -197,9 +226,11 @@ impl Sweep {
 
     /// Would this step fault now?
     pub fn misses(&self, memory: &Memory, (launch, step): (u32, u32)) -> bool {
-        let mut missing = false;
-        self.pieces(launch, step, |piece| missing |= lacks(memory, &piece));
-        missing
+        let steps = self.steps(launch);
+        self.walks.iter().any(|walk| {
+            let buffer = memory.buffer(walk.alloc).filter(|buffer| !buffer.all_resident());
+            buffer.is_some_and(|buffer| self.lacks(walk, buffer, (launch, step), steps))
+        })
     }
 
     /// Bytes that one launch reads and writes over the link because their preferred location is the host.
@@ -224,9 +255,19 @@ impl Sweep {
     }
 }
 
-fn lacks(memory: &Memory, piece: &Piece) -> bool {
-    memory.buffer(piece.alloc).is_some_and(|b| {
-        !b.all_resident() && b.runs(piece.start, piece.end).any(|(_, _, run)| migrates(&run))
+/// The block spans `from..to` of a walk.
+fn spans(walk: &Walk, from: u32, to: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+    spans_from(walk, from, to).map(|(_, start, end)| (start, end))
+}
+
+/// The same, each with the place along the walk at which it begins.
+fn spans_from(walk: &Walk, from: u32, to: u32) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
+    let mut passed = 0;
+    walk.spans.iter().filter_map(move |&(a, b)| {
+        let (lo, hi) = (from.max(passed), to.min(passed + (b - a)));
+        let found = (lo < hi).then(|| (lo, a + lo - passed, a + hi - passed));
+        passed += b - a;
+        found
     })
 }
 

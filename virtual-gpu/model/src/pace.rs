@@ -2,7 +2,7 @@
 //!
 //! Trap: rates are parts of the own full speed; who gets 0 has no next moment and must be rated anew when others stop.
 
-use crate::device::{Body, Device};
+use crate::device::{Body, Device, Running};
 use crate::options::Placement;
 use crate::placement::{Claim, place};
 use crate::run::KernelRun;
@@ -31,18 +31,20 @@ impl Device {
         let (batch_in, batch_out) = self.service.as_ref().map_or((0.0, 0.0), |s| (s.in_rate, s.out_rate));
         let down = link.copy_to_device_bytes_per_s / 1e9;
         let up = link.copy_to_host_bytes_per_s / 1e9;
-        let mut given: BTreeMap<OpId, f64> = BTreeMap::new();
+        for running in self.running.values_mut() {
+            if let Body::Transfer { segment, .. } = &running.body {
+                running.rate = if segment.engine == Engine::Host { self.host_cap } else { segment.cap };
+            }
+        }
         for (flows, capacity) in [
             (to_device, (down * duplex - batch_in).max(down * LINK_FLOOR)),
             (to_host, (up - batch_out).max(up * LINK_FLOOR)),
         ] {
             let caps: Vec<f64> = flows.iter().map(|f| f.1).collect();
-            given.extend(flows.iter().map(|f| f.0).zip(split(capacity, &caps)));
-        }
-        for (op, running) in &mut self.running {
-            if let Body::Transfer { segment, .. } = &running.body {
-                let cap = if segment.engine == Engine::Host { self.host_cap } else { segment.cap };
-                running.rate = given.get(op).copied().unwrap_or(cap);
+            for ((op, _), rate) in flows.iter().zip(split(capacity, &caps)) {
+                if let Some(running) = self.running.get_mut(op) {
+                    running.rate = rate;
+                }
             }
         }
     }
@@ -50,13 +52,18 @@ impl Device {
     /// With MPS one pool; without it equal slices of whole contexts, and none but the faulting one while a batch is in
     /// service ("fault and stall", UM model §1.5 and §2.2). True: somebody waits for SMs.
     pub(crate) fn rate_kernels(&mut self) -> bool {
+        if self.options.mps {
+            let is_kernel = |running: &Running| matches!(running.body, Body::Kernel(_));
+            let ops: Vec<OpId> =
+                self.running.iter().filter(|(_, running)| is_kernel(running)).map(|(&op, _)| op).collect();
+            return self.rate_pool(&ops, 1.0);
+        }
         let mut pools: BTreeMap<ContextId, Vec<OpId>> = BTreeMap::new();
         let (mut contexts, mut stalled_contexts) = (BTreeSet::new(), BTreeSet::new());
-        let stalled_by = self.service.as_ref().map(|s| s.context).filter(|_| !self.options.mps);
+        let stalled_by = self.service.as_ref().map(|s| s.context);
         for (&op, running) in &mut self.running {
             let Body::Kernel(run) = &running.body else { continue };
-            running.rate = 0.0;
-            let pool = if self.options.mps { ContextId(0) } else { running.context };
+            let pool = running.context;
             pools.entry(pool).or_default().push(op);
             if !run.faulting {
                 let stalled = stalled_by.is_some_and(|by| by != running.context);
@@ -70,12 +77,17 @@ impl Device {
         let mut contended = false;
         for (context, ops) in pools {
             let part = if stalled_contexts.contains(&context) { leak } else { part };
-            contended |= match self.options.placement {
-                Placement::Leftover => self.rate_by_placement(&ops, part),
-                Placement::Fair => self.rate_fairly(&ops, part),
-            };
+            contended |= self.rate_pool(&ops, part);
         }
         contended
+    }
+
+    fn rate_pool(&mut self, ops: &[OpId], part: f64) -> bool {
+        match self.options.placement {
+            _ if ops.is_empty() => false,
+            Placement::Leftover => self.rate_by_placement(ops, part),
+            Placement::Fair => self.rate_fairly(ops, part),
+        }
     }
 
     /// Each runs at the part of its wanted slots that it gets, and DRAM is shared where that is still too much.
@@ -108,6 +120,11 @@ impl Device {
 
     /// Equal shares within a priority; who waits for faults wants nothing.
     fn rate_fairly(&mut self, ops: &[OpId], part: f64) -> bool {
+        for op in ops {
+            if let Some(running) = self.running.get_mut(op) {
+                running.rate = 0.0;
+            }
+        }
         let ready: Vec<OpId> =
             ops.iter().copied().filter(|&op| self.kernel_run(op).is_some_and(|run| !run.faulting)).collect();
         let demand = |&op: &OpId| {

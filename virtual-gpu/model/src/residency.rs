@@ -82,6 +82,11 @@ impl Buffer {
             .filter(|(from, to, _)| from < to)
     }
 
+    /// The first block of `start..end` that a touch on the device would bring in.
+    pub fn lacking(&self, start: u32, end: u32) -> Option<u32> {
+        self.runs(start, end).find(|(_, _, run)| migrates(run)).map(|(from, _, _)| from)
+    }
+
     pub fn all_resident(&self) -> bool {
         self.kind == AllocKind::Device || self.resident_blocks == self.blocks()
     }
@@ -167,6 +172,11 @@ impl Memory {
     /// A number that changes whenever a resident block leaves the device.
     pub fn departures(&self) -> u64 {
         self.departures
+    }
+
+    /// The order of eviction depends on what is used.
+    pub fn follows_use(&self) -> bool {
+        self.eviction == Eviction::Used
     }
 
     pub fn buffer(&self, alloc: AllocId) -> Option<&Buffer> {
@@ -277,7 +287,7 @@ impl Memory {
 
     /// A kernel or a copy on the device used `start..end`: under [`Eviction::Used`] it becomes the youngest.
     pub fn touch(&mut self, alloc: AllocId, start: u32, end: u32) {
-        if self.eviction == Eviction::Migrated {
+        if !self.follows_use() {
             return;
         }
         let stamp = self.stamp_next;

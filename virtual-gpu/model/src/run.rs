@@ -64,7 +64,7 @@ impl KernelRun {
     /// Tells the order of eviction what was used up to a position. Of what passed since the last time only the last two
     /// launches are told one by one: they come last in the order whatever was before.
     pub fn touch_up_to(&mut self, position: f64, memory: &mut Memory) {
-        if !self.sweep.touches_managed() {
+        if !memory.follows_use() || !self.sweep.touches_managed() {
             return;
         }
         let (launch, step) = self.step_after(position);

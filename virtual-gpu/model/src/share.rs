@@ -19,6 +19,10 @@ const SPENT: f64 = 1e-6;
 /// reached; the next level gets what is left (UM model §2.3: leftover placement, as a fluid). A rate is 0 or above
 /// [`SPENT`].
 pub fn rates(demands: &[Demand]) -> Vec<f64> {
+    let fits = |of: fn(&Demand) -> f64| demands.iter().map(of).sum::<f64>() <= 1.0;
+    if demands.windows(2).all(|two| two[0].level == two[1].level) && fits(|d| d.first) && fits(|d| d.second) {
+        return vec![1.0; demands.len()];
+    }
     let mut rates = vec![0.0; demands.len()];
     let mut levels: Vec<i32> = demands.iter().map(|d| d.level).collect();
     levels.sort_unstable();

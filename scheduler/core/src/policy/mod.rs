@@ -107,6 +107,11 @@ impl Traits {
         self.eager && !self.last_resort
     }
 
+    /// Who may start also depends on how long others have waited, or are expected to run.
+    pub(crate) fn looks_at_the_clock(&self) -> bool {
+        self.overtake_ns.is_some() || self.reserve_head || self.last_resort
+    }
+
     /// Decisions depend on what tasks are expected to take.
     pub fn uses_estimates(&self) -> bool {
         self.queue == QueueOrder::LongestRemaining || self.reserve_head || (self.eager && self.last_resort)

@@ -58,13 +58,15 @@ pub(super) fn no_room(view: View<'_>, task: &Task) -> Placement {
 /// which the task could fit if it were alone. For policies whose ledger does not count memory.
 pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> bool) -> Option<Placement> {
     let alone = view.options.context_bytes.saturating_add(task.requirement);
-    let fits_alone = |device: &Device, free: Bytes| device.task_max >= alone && free >= task.requirement;
-    let devices = with_free(view, task).filter(|(device, free)| fits_alone(device, *free));
-    let count = |device: &Device| device.tasks.len() as u32;
-    let (device, _) = devices
-        .filter(|(device, _)| takes(count(device)))
-        .min_by_key(|(device, _)| (count(device), device.granted, device.id))?;
-    let reason = Reason::Assigned { device: device.id, tasks: count(device) };
+    let has_room =
+        |device: &Device| view.free_for(device, task.client).is_some_and(|free| free >= task.requirement);
+    let fits = |id| {
+        let device = view.state.devices.get(&id);
+        device.is_some_and(|device| device.task_max >= alone && has_room(device))
+    };
+    let id = view.state.index.fewest_tasks(|tasks| takes(tasks as u32), fits)?;
+    let device = view.state.devices.get(&id)?;
+    let reason = Reason::Assigned { device: id, tasks: device.tasks.len() as u32 };
     Some(Placement::Bind { device: device.id, grant: task.requirement, reason })
 }
 

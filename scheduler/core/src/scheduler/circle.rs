@@ -12,7 +12,7 @@ use crate::ledger::Binding;
 use crate::model::Task;
 use crate::policy::most_free;
 use crate::reason::Reason;
-use crate::units::{ClientId, Nanos, TaskId};
+use crate::units::{Nanos, TaskId};
 
 impl Scheduler {
     /// Starts the first task of a circle when it is due.
@@ -32,13 +32,6 @@ impl Scheduler {
     pub(super) fn circle_deadline(&self) -> Option<Nanos> {
         let is_circle = self.state.movers == 0 && self.first_holder().is_some();
         is_circle.then(|| Nanos(self.silent_since.0.saturating_add(self.options.circle_ns.0)))
-    }
-
-    /// A program was heard of. Those that hold nothing have no part in a circle.
-    pub(super) fn heard_of(&mut self, client: ClientId) {
-        if self.state.clients.get(&client).is_some_and(|client| !client.contexts.is_empty()) {
-            self.silent_since = self.now;
-        }
     }
 
     /// The first waiting task whose program holds something.

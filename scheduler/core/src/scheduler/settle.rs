@@ -3,10 +3,11 @@
 //! Trap: promotion must come before the queue, or a small waiting task takes what the eager task needs to stop paging
 //! (eager launch specification §4.3).
 
+use super::touched::Touched;
 use super::{Retry, Scheduler, regrant};
 use crate::action::{Action, Class, Gate};
 use crate::gate;
-use crate::model::{Activity, Bound, Task};
+use crate::model::{Bound, Device, Task};
 use crate::policy::GateRule;
 use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId, Nanos, TaskId};
@@ -39,29 +40,35 @@ impl Scheduler {
         }
         self.break_circle(out);
         self.expect_promotions();
-        // A kernel let through may end the reason to hold another: until nothing changes any more.
-        while !self.touched.is_empty() {
-            let devices: Vec<DeviceId> = std::mem::take(&mut self.touched).into_iter().collect();
-            self.settle_turns(&devices);
-            self.settle_gates(&devices, out);
-            self.settle_watches(&devices, out);
+        if self.traits.gate == GateRule::None {
+            self.touched.clear();
+            return;
         }
+        // A kernel let through may end the reason to hold another: until nothing changes any more.
+        while !self.touched.devices.is_empty() {
+            let mut now = std::mem::replace(&mut self.touched, std::mem::take(&mut self.settled));
+            self.settle_turns(&mut now);
+            self.settle_gates(&now, out);
+            self.settle_watches(&now, out);
+            now.clear();
+            self.settled = now;
+        }
+        self.touched.clear();
     }
 
     /// Free memory goes to the eager tasks of its device, the longest bound first.
     fn promote(&mut self, out: &mut Vec<Action>) {
-        let devices: Vec<DeviceId> = self.touched.iter().copied().collect();
-        for device in devices {
-            let mut eager: Vec<(Nanos, u64, TaskId)> = self
-                .read()
-                .tasks_on(device)
-                .filter(|(_, bound)| bound.class == Class::Eager)
-                .map(|(task, bound)| (bound.bound_at, task.arrival, task.id))
-                .collect();
-            eager.sort();
-            for (_, _, task) in eager {
-                self.grow(task, out);
+        let mut eager: Vec<(DeviceId, Nanos, u64, TaskId)> = Vec::new();
+        for device in self.touched.devices.iter().filter_map(|id| self.state.devices.get(&id)) {
+            if device.free() > Bytes::ZERO {
+                let tasks = device.eager.iter().filter_map(|id| self.state.tasks.get(id));
+                let bound = tasks.filter_map(|task| Some((task, task.bound()?)));
+                eager.extend(bound.map(|(task, bound)| (device.id, bound.bound_at, task.arrival, task.id)));
             }
+        }
+        eager.sort();
+        for (_, _, _, task) in eager {
+            self.grow(task, out);
         }
     }
 
@@ -74,15 +81,17 @@ impl Scheduler {
         }
         let Ok(bound) = self.bound(id) else { return };
         let missing = requirement.saturating_sub(bound.grant);
+        self.touched.tasks.push(id);
+        let Ok(bound) = self.bound(id) else { return };
         if missing == Bytes::ZERO {
-            bound.class = Class::Promoted;
             bound.reason = Reason::Promoted { added, requirement };
+            self.state.set_class(id, Class::Promoted);
         } else {
             bound.reason = Reason::Grows { added, missing };
         }
-        out.push(regrant(id, bound));
-        let device = bound.device;
-        self.state.reindex(device);
+        if let Ok(bound) = self.bound(id) {
+            out.push(regrant(id, bound));
+        }
     }
 
     /// Is a bound task's gate what it would be if it were judged now? For the invariants.
@@ -90,33 +99,49 @@ impl Scheduler {
         gate::judge(self.read(), self.traits.gate, task, bound).gate == bound.gate
     }
 
-    fn settle_gates(&mut self, devices: &[DeviceId], out: &mut Vec<Action>) {
-        if self.traits.gate == GateRule::None {
-            return;
-        }
-        for id in self.bound_tasks(devices) {
+    fn settle_gates(&mut self, now: &Touched, out: &mut Vec<Action>) {
+        for (_, id) in self.judged_anew(now) {
             self.settle_gate(id, out);
         }
     }
 
-    fn bound_tasks(&self, devices: &[DeviceId]) -> Vec<TaskId> {
-        let devices = devices.iter().filter_map(|device| self.state.devices.get(device));
-        devices.flat_map(|device| device.tasks.iter().copied()).collect()
+    /// The tasks whose gate may be another now: those that something was about, and the eager ones, which are gated by what
+    /// others on their device do. A normal task has no gate but under turns, and then it is its own turn that counts.
+    fn judged_anew(&self, now: &Touched) -> Vec<(DeviceId, TaskId)> {
+        self.with_touched(
+            now,
+            |device| if now.everything { Some(&device.tasks) } else { Some(&device.eager) },
+        )
+    }
+
+    /// Touched tasks that are bound, and others of the touched devices, in order of devices and tasks.
+    fn with_touched<'a>(
+        &'a self,
+        now: &Touched,
+        others: impl Fn(&'a Device) -> Option<&'a BTreeSet<TaskId>>,
+    ) -> Vec<(DeviceId, TaskId)> {
+        let device_of = |id: TaskId| Some(self.state.tasks.get(&id)?.bound()?.device);
+        let mut found: Vec<_> = now.tasks.iter().filter_map(|&id| Some((device_of(id)?, id))).collect();
+        for device in now.devices.iter().filter_map(|id| self.state.devices.get(&id)) {
+            found.extend(others(device).into_iter().flatten().map(|&task| (device.id, task)));
+        }
+        found.sort();
+        found.dedup();
+        found
     }
 
     fn settle_gate(&mut self, id: TaskId, out: &mut Vec<Action>) {
         self.waive(id);
         let Some(task) = self.state.tasks.get(&id) else { return };
         let Some(bound) = task.bound() else { return };
-        let verdict = gate::judge(self.read(), self.traits.gate, task, bound);
-        let Ok(bound) = self.bound(id) else { return };
-        let goes = verdict.gate != Gate::Hold && let_through(bound);
-        if verdict.gate != bound.gate {
-            out.push(Action::SetGate { task: id, gate: verdict.gate, reason: verdict.reason.clone() });
-            bound.gate = verdict.gate;
+        let (verdict, before) = (gate::judge(self.read(), self.traits.gate, task, bound), bound.gate);
+        let gate = verdict.gate;
+        if gate != before {
+            let Ok(bound) = self.bound(id) else { return };
+            bound.gate = gate;
+            out.push(Action::SetGate { task: id, gate, reason: verdict.reason });
         }
-        bound.gate_reason = verdict.reason;
-        if goes {
+        if gate != Gate::Hold && self.state.let_through(id) {
             self.touch_task(id);
         }
     }
@@ -136,42 +161,28 @@ impl Scheduler {
     }
 
     /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and tasks in their turn; no others.
-    fn settle_watches(&mut self, devices: &[DeviceId], out: &mut Vec<Action>) {
-        if !matches!(self.traits.gate, GateRule::PerKernel | GateRule::Turns) {
-            return;
-        }
-        let with_eager: BTreeSet<DeviceId> =
-            devices.iter().copied().filter(|&device| self.read().eager_tasks_on(device) > 0).collect();
-        for id in self.bound_tasks(devices) {
-            let on = self.should_watch(id, &with_eager);
-            let Ok(bound) = self.bound(id) else { continue };
-            if bound.watched != on {
-                bound.watched = on;
+    /// What a task is doing that nobody watches is forgotten.
+    fn settle_watches(&mut self, now: &Touched, out: &mut Vec<Action>) {
+        let tasks = match self.traits.gate {
+            GateRule::PerKernel => self.with_touched(now, |device| {
+                (device.watched > 0 || !device.eager.is_empty()).then_some(&device.tasks)
+            }),
+            GateRule::Turns => self.with_touched(now, |_| None),
+            GateRule::None | GateRule::Barrier => return,
+        };
+        for (device, id) in tasks {
+            let on = self.should_watch(device, id);
+            if self.state.watch(id, on) {
                 out.push(Action::Watch { task: id, on });
             }
-            if !on {
-                bound.activity = Activity::Unknown;
-            }
         }
     }
 
-    fn should_watch(&self, id: TaskId, with_eager: &BTreeSet<DeviceId>) -> bool {
-        let Some(bound) = self.state.tasks.get(&id).and_then(Task::bound) else { return false };
-        let turn = self.state.devices.get(&bound.device).and_then(|device| device.turn);
+    fn should_watch(&self, device: DeviceId, id: TaskId) -> bool {
+        let Some(device) = self.state.devices.get(&device) else { return false };
         match self.traits.gate {
-            GateRule::Turns => turn.is_some_and(|turn| turn.task == id),
-            _ => bound.class != Class::Eager && with_eager.contains(&bound.device),
+            GateRule::Turns => device.turn.is_some_and(|turn| turn.task == id),
+            _ => !device.eager.is_empty() && !device.eager.contains(&id),
         }
     }
-}
-
-/// The kernel at the gate, if any, may start; says whether one was there.
-fn let_through(bound: &mut Bound) -> bool {
-    bound.barrier_passed = true;
-    let held = bound.held.take();
-    let goes = held.is_some();
-    if let Some((kernel, _)) = held {
-        bound.admitted = Some(kernel);
-    }
-    goes
 }

@@ -4,19 +4,25 @@
 //! so two tasks never page against each other.
 
 use super::Scheduler;
-use crate::model::{Activity, Bound, Device, Task, Turn};
+use super::touched::Touched;
+use crate::model::{Activity, Device, Task, Turn};
 use crate::policy::GateRule;
 use crate::units::{DeviceId, Nanos, TaskId};
 
 impl Scheduler {
-    /// Ends turns that are over and starts the next; gates follow.
-    pub(super) fn settle_turns(&mut self, devices: &[DeviceId]) {
+    /// Ends turns that are over and starts the next; gates follow, of those whose turn it was and is.
+    pub(super) fn settle_turns(&mut self, now: &mut Touched) {
         if self.traits.gate != GateRule::Turns {
             return;
         }
-        for &id in devices {
+        for id in now.devices.iter() {
             let Some(device) = self.state.devices.get(&id) else { continue };
-            let turn = self.turn_after(device);
+            let (before, turn) = (device.turn, self.turn_after(device));
+            if turn != before {
+                now.tasks.extend([before, turn].into_iter().flatten().map(|turn| turn.task));
+            }
+            let ends = turn.filter(|turn| !turn.is_over).and_then(|turn| self.turn_ends(device, &turn));
+            self.set_turn_end(id, ends);
             if let Some(device) = self.state.devices.get_mut(&id) {
                 device.turn = turn;
             }
@@ -24,7 +30,7 @@ impl Scheduler {
     }
 
     fn turn_after(&self, device: &Device) -> Option<Turn> {
-        let next = self.longest_held(device);
+        let next = Self::longest_held(device);
         let start = |task| Turn { task, since: self.now, idle_since: Some(self.now), is_over: false };
         let Some(mut turn) = device.turn.filter(|turn| device.tasks.contains(&turn.task)) else {
             return next.map(start);
@@ -40,7 +46,7 @@ impl Scheduler {
 
     /// When the turn ends as things stand: never while nobody else wants the device.
     fn turn_ends(&self, device: &Device, turn: &Turn) -> Option<Nanos> {
-        let is_wanted = self.held_on(device).any(|(_, task)| task != turn.task);
+        let is_wanted = device.held.iter().any(|&(_, task)| task != turn.task);
         let after = |since: Nanos, by: Nanos| Nanos(since.0.saturating_add(by.0));
         let quantum = after(turn.since, self.options.quantum_ns);
         let idle = turn.idle_since.map(|since| after(since, self.options.quantum_idle_ns));
@@ -49,24 +55,30 @@ impl Scheduler {
 
     /// When the first turn ends if nothing else happens.
     pub(super) fn turn_deadline(&self) -> Option<Nanos> {
-        if self.traits.gate != GateRule::Turns {
-            return None;
+        self.turn_ends.first().map(|&(at, _)| at)
+    }
+
+    /// Is the end of a device's turn what it would be if it were worked out now? For the invariants.
+    pub(crate) fn turn_end_is_current(&self, device: &Device) -> bool {
+        let turn = device.turn.as_ref().filter(|turn| !turn.is_over);
+        device.turn_ends == turn.and_then(|turn| self.turn_ends(device, turn))
+    }
+
+    fn set_turn_end(&mut self, id: DeviceId, ends: Option<Nanos>) {
+        let Some(device) = self.state.devices.get_mut(&id) else { return };
+        if device.turn_ends == ends {
+            return;
         }
-        let ends = self.state.devices.values().filter_map(|device| {
-            let turn = device.turn.as_ref().filter(|turn| !turn.is_over)?;
-            self.turn_ends(device, turn)
-        });
-        ends.min()
+        if let Some(at) = device.turn_ends {
+            self.turn_ends.remove(&(at, id));
+        }
+        device.turn_ends = ends;
+        self.turn_ends.extend(ends.map(|at| (at, id)));
     }
 
     /// The task whose kernel has stood at its gate for longest.
-    fn longest_held(&self, device: &Device) -> Option<TaskId> {
-        self.held_on(device).min().map(|(_, task)| task)
-    }
-
-    fn held_on(&self, device: &Device) -> impl Iterator<Item = (Nanos, TaskId)> + '_ {
-        let since = |bound: &Bound| bound.held.as_ref().map(|(_, since)| *since);
-        self.read().tasks_on(device.id).filter_map(move |(task, bound)| Some((since(bound)?, task.id)))
+    fn longest_held(device: &Device) -> Option<TaskId> {
+        device.held.first().map(|&(_, task)| task)
     }
 
     pub(super) fn note_turn_activity(&mut self, id: TaskId, activity: Activity) {

@@ -1,11 +1,12 @@
 //! Read-only tables of tasks and devices, for people and for metrics.
 //!
-//! Trap: why a task waits is worked out when somebody asks, with the numbers of that moment; the action that said so
-//! first may have had others.
+//! Trap: why a task waits, and why its gate is as it is, is worked out when somebody asks, with the numbers of that
+//! moment; the action that said so first may have had others.
 
 use super::{Anomaly, Scheduler};
 use crate::action::{Class, Gate};
 use crate::event::{DeviceProfile, TaskRequest};
+use crate::gate;
 use crate::model::{State, Task, TaskState};
 use crate::options::Options;
 use crate::policy::{PolicyName, Traits};
@@ -41,7 +42,7 @@ pub enum Stage<'a> {
         bound_at: Nanos,
         reason: &'a Reason,
         gate: Gate,
-        gate_reason: &'a Reason,
+        gate_reason: Reason,
         /// Name of the kernel that stands at the closed gate, and since when.
         held: Option<(&'a str, Nanos)>,
         all_launched: bool,
@@ -151,7 +152,7 @@ impl Scheduler {
                     bound_at: bound.bound_at,
                     reason: &bound.reason,
                     gate: bound.gate,
-                    gate_reason: &bound.gate_reason,
+                    gate_reason: gate::judge(self.read(), self.traits.gate, task, bound).reason,
                     held: bound.held.as_ref().map(|(kernel, since)| (kernel.name.as_str(), *since)),
                     all_launched: bound.all_launched,
                     watched: bound.watched,
