@@ -1,6 +1,6 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo paper test lint bench clean
+.PHONY: help setup build demo paper test test-long lint bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -21,6 +21,10 @@ paper: ## the source document's evaluation, simulated, about 20 minutes on two c
 test: setup ## every test (about ten minutes on two cores)
 	cargo build --locked --workspace
 	cargo test --locked --workspace --no-fail-fast
+
+test-long: setup ## tests that take long: thousands of clients, random kills
+	cargo build --locked --workspace
+	cargo test --locked -p eagerd --test daemon -- --ignored --nocapture --test-threads 1 long::
 
 lint: setup ## formatting and lints
 	cargo fmt --all --check

@@ -3,9 +3,10 @@
 //! Trap: the daemon may be dead, stopped or slow at every call. Nothing here waits for longer than it was told to.
 
 use crate::trace;
+use eager_proto::hello::WELCOME_RESOURCES;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
-use eager_shm::client::{ClientConnection, SendError, Wait};
+use eager_shm::client::{ClientConnection, ConnectError, SendError, Wait};
 use std::time::{Duration, Instant};
 
 /// Why a request did not go out.
@@ -24,7 +25,24 @@ pub enum Wake {
     Gone,
 }
 
+/// Is there a daemon in the place of one that is gone?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resumed {
+    /// Everything goes on: grants stand, and what was not answered was asked again.
+    Done,
+    /// Not now. It was killed, and may be started again.
+    NotYet,
+    /// Not now. It ended in order.
+    Left,
+    /// There is one that does not know this program, or the connection is not this process's.
+    Never,
+}
+
 pub trait Scheduler {
+    /// Goes on with the daemon that took the place of one that is gone; at once when none is gone.
+    fn resume(&self) -> Resumed {
+        Resumed::Never
+    }
     /// Publishes a request; returns its sequence.
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent>;
     /// What holds for a slot now; `None`: the daemon is gone.
@@ -45,7 +63,20 @@ pub trait Scheduler {
     fn add_retired(&self, slot: Slot, launches: u64);
 }
 
+/// Bound on each step of coming back to a daemon.
+const RESUME_STEP_MAX: Duration = Duration::from_secs(2);
+
 impl Scheduler for ClientConnection {
+    fn resume(&self) -> Resumed {
+        match ClientConnection::resume(self, RESUME_STEP_MAX) {
+            Ok(()) => Resumed::Done,
+            Err(ConnectError::NoDaemon { .. }) if self.place_is_empty() => Resumed::Left,
+            Err(ConnectError::NoDaemon { .. } | ConnectError::TimedOut { .. }) => Resumed::NotYet,
+            Err(ConnectError::Refused { status: WELCOME_RESOURCES, .. }) => Resumed::NotYet,
+            Err(_) => Resumed::Never,
+        }
+    }
+
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
         let told = trace::is_on().then(|| body.clone());
         let sent = ClientConnection::send(self, body, slot).map_err(|error| match error {

@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
-use crate::scheduler::{Scheduler, Unsent, Wake};
+use crate::scheduler::{Resumed, Scheduler, Unsent, Wake};
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
 use crate::voice::Voice;
@@ -22,6 +22,11 @@ use std::time::Duration;
 
 /// How long one sleep lasts before the daemon's life is looked at again.
 const SLEEP: Duration = Duration::from_secs(1);
+
+/// How long a program that was scheduled waits for a killed daemon to be started again, unless `wait:S` says otherwise.
+const RESUME_MAX: Duration = Duration::from_secs(5);
+/// Pause between two looks; by a program's number up to twice as long, so that not all come at once.
+const RESUME_PAUSE: Duration = Duration::from_millis(50);
 
 /// How the shim stands to the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +150,29 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Stop::Lost
     }
 
+    /// The daemon is gone. True when another has taken its place in time: nothing is lost then, and the call that noticed
+    /// goes on. May be called under the state's lock: nobody could be served meanwhile.
+    fn regain(&self) -> bool {
+        let Some(scheduler) = self.scheduler.as_ref().filter(|_| self.standing() == Standing::Scheduled)
+        else {
+            return false;
+        };
+        let waits = matches!(self.config.on_loss, OnLoss::Wait(_));
+        let limit = if let OnLoss::Wait(limit) = self.config.on_loss { limit } else { RESUME_MAX };
+        let pause = RESUME_PAUSE + RESUME_PAUSE.mul_f64(f64::from(std::process::id() % 16) / 16.0);
+        let mut waited = Duration::ZERO;
+        loop {
+            match scheduler.resume() {
+                Resumed::Done => return true,
+                Resumed::Never => return false,
+                Resumed::Left if !waits => return false,
+                Resumed::NotYet | Resumed::Left if waited >= limit => return false,
+                Resumed::NotYet | Resumed::Left => std::thread::sleep(pause),
+            }
+            waited += pause;
+        }
+    }
+
     /// The refusal that programs understand, also where they look at `cudaGetLastError` only.
     pub(crate) fn out_of_memory(&self) -> Stop {
         self.runtime.provoke_out_of_memory();
@@ -182,10 +210,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             match scheduler.send(slot, body.clone()) {
                 Ok(sequence) => return Ok(sequence),
                 Err(Unsent::Full) if waited < self.config.unheard_max() => {
-                    let Some(cell) = scheduler.cell(slot) else { return Err(self.lose()) };
+                    let cell = self.cell(slot)?;
                     scheduler.wait(slot, cell.sequence, step);
                     waited += step;
                 }
+                Err(Unsent::Gone) if self.regain() => {}
                 Err(Unsent::Full | Unsent::Gone) => return Err(self.lose()),
             }
         }
@@ -193,11 +222,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Tells something that is only a hint. True if it went out.
     fn hint(&self, slot: Slot, body: RequestBody) -> bool {
-        self.scheduler.as_ref().is_some_and(|scheduler| scheduler.send(slot, body).is_ok())
+        let send = |scheduler: &S| match scheduler.send(slot, body.clone()) {
+            Err(Unsent::Gone) if self.regain() => scheduler.send(slot, body.clone()),
+            sent => sent,
+        };
+        self.scheduler.as_ref().is_some_and(|scheduler| send(scheduler).is_ok())
     }
 
     pub(crate) fn cell(&self, slot: Slot) -> Result<TaskCell, Stop> {
-        self.scheduler.as_ref().and_then(|scheduler| scheduler.cell(slot)).ok_or_else(|| self.lose())
+        let read = || self.scheduler.as_ref().and_then(|scheduler| scheduler.cell(slot));
+        read().or_else(|| self.regain().then(read).flatten()).ok_or_else(|| self.lose())
     }
 
     /// Sleeps until the slot's cell changes. `unheard` sums up how long the daemon has taken nothing; past the limit it
@@ -208,6 +242,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Wake::Changed => *unheard = Duration::ZERO,
             Wake::TimedOut if scheduler.heard() => *unheard = Duration::ZERO,
             Wake::TimedOut => *unheard += SLEEP,
+            Wake::Gone if self.regain() => *unheard = Duration::ZERO,
             Wake::Gone => return Err(self.lose()),
         }
         if *unheard > self.config.unheard_max() { Err(self.lose()) } else { Ok(()) }

@@ -69,13 +69,30 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
             row.eager_tasks.to_string(),
         ]
     });
-    let DaemonRow { version, pid, policy, uptime_ms, clients, waiting, running } = daemon;
+    let DaemonRow { version, pid, policy, uptime_ms, clients, waiting, running, .. } = daemon;
     format!(
         "eagerd {version}, pid {pid}, policy {policy}, up {} s: {clients} programs, {running} tasks running, \
-         {waiting} waiting\n{}",
+         {waiting} waiting\n{}{}",
         uptime_ms / 1000,
+        notes(daemon),
         table(HEADER, cells)
     )
+}
+
+/// What is not as it should be, a line each.
+fn notes(daemon: &DaemonRow) -> String {
+    let mut lines = String::new();
+    if daemon.policy_state.starts_with("reverted") {
+        lines += &format!("policy {}\n", daemon.policy_state);
+    }
+    if daemon.unattached > 0 {
+        lines +=
+            &format!("{} programs have not come back since the daemon was restarted\n", daemon.unattached);
+    }
+    if !daemon.survives_restart && daemon.clients > 0 {
+        lines += "the state file cannot be written: a restart would lose what is granted\n";
+    }
+    lines
 }
 
 /// Three decimals: on scaled-down devices a MiB must still be seen.
@@ -157,6 +174,10 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  WAIT s 
             clients: 3,
             waiting: 1,
             running: 2,
+            policy_state: "reverted: eager-opt panicked".into(),
+            unattached: 2,
+            confinement: "landlock".into(),
+            survives_restart: false,
         };
         let device = DeviceRow {
             device: 0,
@@ -170,6 +191,9 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  WAIT s 
         };
         let expected = "\
 eagerd 0.1.0, pid 99, policy eager-opt, up 61 s: 3 programs, 2 tasks running, 1 waiting
+policy reverted: eager-opt panicked
+2 programs have not come back since the daemon was restarted
+the state file cannot be written: a restart would lose what is granted
 GPU  NAME       KIND     MEMORY GiB  GRANTED GiB  OVER GiB  NORMAL  EAGER
   0  V100-16GB  virtual      16.000       12.000     0.001       1      1
 ";

@@ -1,5 +1,6 @@
 //! What can happen. The journal stores these; the simulator makes them; the daemon decodes requests into them.
 
+use crate::action::Class;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +76,27 @@ pub enum Event {
     },
     /// The deadline the core asked for.
     Tick,
+    /// Tasks that held memory when an earlier scheduler stopped (its daemon was restarted, or its policy replaced). All
+    /// at once: what seems free between two of them belongs to the next.
+    Restored {
+        tasks: Vec<Restored>,
+    },
+}
+
+/// A task that has a device already. Its client is connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    pub task: TaskId,
+    pub client: ClientId,
+    pub request: TaskRequest,
+    pub device: DeviceId,
+    pub class: Class,
+    /// `G` and `M` as they were.
+    pub grant: Bytes,
+    pub requirement: Bytes,
+    pub managed: bool,
+    pub all_launched: bool,
+    pub promotion_done: bool,
 }
 
 /// What a task says of itself.

@@ -67,6 +67,8 @@ pub enum Reason {
          expected in {rest_in}"
     )]
     StartsEarly { device: DeviceId, wanted: Bytes, granted: Bytes, rest_in: Nanos },
+    #[error("goes on: it had {grant} on {device} before the scheduler was restarted")]
+    Restored { device: DeviceId, grant: Bytes },
     #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
     ProposalDropped,
 
@@ -177,6 +179,7 @@ impl Reason {
             Reason::NotItsTurn { .. } => 54,
             Reason::TurnOver { .. } => 55,
             Reason::NobodysTurn { .. } => 56,
+            Reason::Restored { .. } => 57,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! ([`Scheduler::anomalies`]); it never panics and is never an error for the caller to handle.
 
 mod circle;
+mod restore;
 mod serve;
 mod settle;
 mod touched;
@@ -48,6 +49,8 @@ pub enum Anomaly {
     NotPromoted,
     /// A policy proposed what the ledger does not allow: a defect of the policy.
     DroppedProposal,
+    /// A task of an earlier scheduler whose device or client is not there, or whose grant does not fit any more.
+    NotRestored,
 }
 
 /// See the module.
@@ -112,6 +115,13 @@ impl Scheduler {
             silent_since: Nanos::default(),
             promotion_expected: None,
         }
+    }
+
+    /// Puts a faulty policy in the place of the one that was asked for: for tests of those who must survive one.
+    #[doc(hidden)]
+    pub fn spoil(&mut self, fault: policy::faulty::Fault) {
+        self.policy = Box::new(policy::faulty::Faulty(fault));
+        self.traits = self.policy.traits().under(&self.options);
     }
 
     /// Takes in one event and appends what to do, in order. `now` must not go back; if it does, the last time is used.
@@ -188,7 +198,7 @@ impl Scheduler {
             Event::TaskBegin { client, .. } => self.touch_client(*client),
             Event::ClientGone { client } => self.touch_client(*client),
             Event::DeviceAdded { .. } | Event::ClientConnected { .. } => {}
-            Event::Tick => self.touch_all(),
+            Event::Tick | Event::Restored { .. } => self.touch_all(),
         }
         match event {
             Event::DeviceAdded { device, profile } => self.add_device(device, profile),
@@ -204,6 +214,7 @@ impl Scheduler {
             Event::Idle { task } => self.activity(task, Activity::Idle),
             Event::Promoted { task } => self.promotion_done(task),
             Event::Tick => Ok(()),
+            Event::Restored { tasks } => self.restore(tasks),
         }
     }
 

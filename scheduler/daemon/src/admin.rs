@@ -42,17 +42,19 @@ impl AdminServer {
         self.listener.as_fd()
     }
 
-    /// Every connection, and whether an answer waits to be written.
-    pub fn sockets(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>, bool)> {
-        self.connections.iter().map(|(id, open)| (*id, open.stream.as_fd(), !open.answer.is_empty()))
+    /// A connection's socket, and whether an answer waits to be written; `None`: it is over.
+    pub fn socket(&self, id: u64) -> Option<(BorrowedFd<'_>, bool)> {
+        self.connections.get(&id).map(|open| (open.stream.as_fd(), !open.answer.is_empty()))
     }
 
-    pub fn accept_all(&mut self) {
+    /// Takes in connections; `enter` puts each where its readiness is seen, or says that it cannot.
+    pub fn accept_all(&mut self, enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> bool) {
         while let Ok((stream, _)) = self.listener.accept() {
             // The file's mode keeps others out; this also holds where the mode was changed.
             let uid = getsockopt(&stream, sockopt::PeerCredentials).map(|peer| peer.uid());
             let allowed = uid.is_ok_and(|uid| uid == 0 || uid == Uid::effective().as_raw());
-            if !allowed || stream.set_nonblocking(true).is_err() {
+            let mut ready = || stream.set_nonblocking(true).is_ok() && enter(self.arrivals, stream.as_fd());
+            if !allowed || !ready() {
                 continue;
             }
             if self.connections.len() >= CONNECTIONS_MAX {

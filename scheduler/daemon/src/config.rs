@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+/// Nobody may be kept waiting by a broken policy for longer (the limit of Linux's sched_ext).
+const WATCHDOG_SECONDS_MAX: u64 = 30;
+
 /// GPU sharing for CUDA programs that do not all fit: decides which task starts where, when, and with how much memory.
 #[derive(Debug, Clone, Default, PartialEq, Parser, Deserialize)]
 #[command(name = "eagerd", version)]
@@ -45,6 +48,17 @@ pub struct Config {
     /// Programs served at once [default: 1024].
     #[arg(long, value_name = "N")]
     pub clients_max: Option<usize>,
+    /// Programs of one user served at once [default: three quarters of clients-max].
+    #[arg(long, value_name = "N")]
+    pub clients_per_user: Option<usize>,
+    /// Replace the policy by `case` when it takes longer for a decision, or leaves a task that fits waiting for longer;
+    /// at most 30 [default: 30].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=30))]
+    pub watchdog: Option<u64>,
+    /// Why `case` decides whatever the policy: given by the daemon to itself when it starts again.
+    #[arg(long, hide = true)]
+    #[serde(skip)]
+    pub reverted: Option<String>,
     /// Settings of the policy, from the file's `[options]`.
     #[arg(skip)]
     pub options: Option<Options>,
@@ -89,6 +103,11 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<PathBuf>,
     pub clients_max: usize,
+    pub clients_per_user: usize,
+    /// Seconds.
+    pub watchdog: u64,
+    #[serde(skip)]
+    pub reverted: Option<String>,
     pub options: Options,
 }
 
@@ -143,6 +162,9 @@ impl Config {
             run_dir: self.run_dir.or(file.run_dir),
             journal: self.journal.or(file.journal),
             clients_max: self.clients_max.or(file.clients_max),
+            clients_per_user: self.clients_per_user.or(file.clients_per_user),
+            watchdog: self.watchdog.or(file.watchdog),
+            reverted: self.reverted,
             options: self.options.or(file.options),
             config: self.config,
             show_config: self.show_config,
@@ -181,6 +203,12 @@ impl Config {
             run_dir,
             journal: self.journal,
             clients_max,
+            clients_per_user: self
+                .clients_per_user
+                .unwrap_or(clients_max - clients_max / 4)
+                .clamp(1, clients_max),
+            watchdog: self.watchdog.unwrap_or(WATCHDOG_SECONDS_MAX).clamp(1, WATCHDOG_SECONDS_MAX),
+            reverted: self.reverted,
             options: self.options.unwrap_or_default(),
         })
     }

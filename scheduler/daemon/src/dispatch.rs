@@ -3,22 +3,23 @@
 //! Trap: the order matters. The whole step is decided and written to the journal first, then the cells change: a
 //! program must never see a grant that the journal does not know.
 
-use crate::journal::Journal;
+use crate::fault;
+use crate::identity;
 use crate::log::LogLimit;
-use crate::slots::TaskSlots;
-use eager_core::Scheduler;
+use crate::mind::{Mind, Panicked};
+use crate::quota::Quotas;
+use crate::slots::{TaskSlot, TaskSlots};
+use crate::state_file::{Kept, KeptClient, StateFile};
 use eager_core::action::Action;
 use eager_core::event::Event;
-use eager_core::journal::JournalLine;
 use eager_core::units::{ClientId, Nanos, TaskId};
 use eager_proto::RING_SLOTS;
-use eager_proto::request::{Slot, decode};
+use eager_proto::request::{Request, RequestBody, Slot, decode};
 use eager_shm::daemon::{ClientPages, Peer, receive};
 use nix::errno::Errno;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
 
 /// Senseless requests after which a client is not served any more.
 const STRIKES_MAX: u32 = 100;
@@ -30,12 +31,13 @@ const DOORBELLS_MAX: usize = 4 * RING_SLOTS;
 pub struct Client {
     pub label: String,
     pub peer: Peer,
-    /// None once the program closed it and still lives.
+    /// None once the program closed it and still lives, and before it has come back to a new daemon.
     pub socket: Option<OwnedFd>,
     /// When a program that closed its connection is given up.
     pub gone_at: Option<Nanos>,
-    pages: ClientPages,
-    slots: TaskSlots,
+    /// None before it has come back to a new daemon.
+    pub pages: Option<ClientPages>,
+    pub slots: TaskSlots,
     strikes: u32,
 }
 
@@ -43,7 +45,7 @@ pub struct Client {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Served {
     AllDone,
-    /// It had more than one turn's share.
+    /// It had more than it may have now.
     MoreLeft,
     /// It closed the connection.
     Closed,
@@ -54,58 +56,93 @@ pub enum Served {
 /// The core, the clients, and the record of what was decided.
 #[derive(Debug)]
 pub struct Dispatch {
-    pub scheduler: Scheduler,
+    pub mind: Mind,
     pub clients: BTreeMap<ClientId, Client>,
+    pub quotas: Quotas,
+    pub state: StateFile,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
-    journal: Journal,
     log: LogLimit,
-    started: Instant,
     next_client: u64,
     next_task: u64,
 }
 
 impl Dispatch {
-    pub fn new(scheduler: Scheduler, journal: Journal, started: Instant) -> Dispatch {
+    pub fn new(mind: Mind, quotas: Quotas, state: StateFile) -> Dispatch {
+        let Kept { next_client, next_task, .. } = *state.kept();
         Dispatch {
-            scheduler,
+            mind,
             clients: BTreeMap::new(),
+            quotas,
             owners: BTreeMap::new(),
-            journal,
             log: LogLimit::default(),
-            started,
-            next_client: 1,
-            next_task: 1,
+            next_client,
+            next_task,
+            state,
         }
     }
 
     /// Monotonic time since the daemon started.
     pub fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        self.mind.now()
+    }
+
+    /// Tasks that wait for a device.
+    pub fn waiting(&self) -> usize {
+        self.clients
+            .values()
+            .flat_map(|client| client.slots.all())
+            .filter(|(_, slot)| slot.asking().is_some())
+            .count()
     }
 
     /// Says something to the administrator, unless too much was said already.
     pub fn say(&mut self, line: String) {
+        self.say_of(None, line);
+    }
+
+    /// The same about something that a user's program did, within that user's share of the log.
+    pub fn say_of(&mut self, uid: Option<u32>, line: String) {
         let now = self.now();
-        for line in self.log.admit(now, line) {
+        for line in self.log.admit(now, uid, line) {
             // Nobody is left to be told that standard error is closed.
             let _ = writeln!(std::io::stderr(), "eagerd: {line}");
         }
     }
 
-    /// The id that the next client gets.
-    pub fn next_client(&self) -> ClientId {
-        ClientId(self.next_client)
+    /// Adds a client.
+    pub fn welcome(&mut self, label: String, peer: Peer, socket: OwnedFd, pages: ClientPages) -> ClientId {
+        let id = ClientId(self.next_client);
+        self.next_client += 1;
+        let (pid, uid) = (peer.pid, peer.uid);
+        let kept = KeptClient { pid, started: identity::started(pid), uid, label, slots: BTreeMap::new() };
+        self.enter(id, kept, peer, Some(socket), Some(pages));
+        id
     }
 
-    /// Adds a client under [`Self::next_client`].
-    pub fn welcome(&mut self, label: String, peer: Peer, socket: OwnedFd, pages: ClientPages) {
-        let id = self.next_client();
-        self.next_client += 1;
-        let event = Event::ClientConnected { client: id, uid: peer.uid, label: label.clone() };
-        let socket = Some(socket);
+    /// Adds a client with what is known of it.
+    pub fn enter(
+        &mut self,
+        id: ClientId,
+        kept: KeptClient,
+        peer: Peer,
+        socket: Option<OwnedFd>,
+        pages: Option<ClientPages>,
+    ) {
+        let (uid, label) = (kept.uid, kept.label.clone());
         let slots = TaskSlots::default();
-        self.clients.insert(id, Client { label, peer, socket, gone_at: None, pages, slots, strikes: 0 });
-        self.happen(event, None);
+        let client = Client { label: label.clone(), peer, socket, gone_at: None, pages, slots, strikes: 0 };
+        self.clients.insert(id, client);
+        self.state.client(id.0, kept);
+        self.happen(Event::ClientConnected { client: id, uid, label }, None);
+    }
+
+    /// Puts a slot of an earlier daemon back.
+    pub fn restore_slot(&mut self, id: ClientId, slot: Slot, restored: TaskSlot) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if let Some(task) = restored.task {
+            self.owners.insert(task, (id, slot));
+        }
+        *client.slots.get_mut(slot) = restored;
     }
 
     /// The client is gone: everything it held is free.
@@ -114,20 +151,29 @@ impl Dispatch {
         for task in client.slots.tasks() {
             self.owners.remove(&task);
         }
+        self.quotas.leave(client.peer.uid);
+        self.state.gone(id.0);
+        fault::point("buried");
         self.happen(Event::ClientGone { client: id }, None);
     }
 
     fn cut_off(&mut self, id: ClientId, why: &str) -> Served {
         if let Some(client) = self.clients.get(&id) {
             let Client { label, peer, .. } = client;
-            self.say(format!("{id} ({label}, pid {}) {why}: it is not served any more", peer.pid));
+            let line = format!("{id} ({label}, pid {}) {why}: it is not served any more", peer.pid);
+            self.say_of(Some(peer.uid), line);
         }
         self.bury(id);
         Served::CutOff
     }
 
-    /// Takes in what a client rang for.
-    pub fn serve(&mut self, id: ClientId) -> Served {
+    /// Takes in what a client rang for, at most `requests`; says how many there were.
+    pub fn serve(&mut self, id: ClientId, requests: u32) -> (Served, u32) {
+        let mut taken = 0;
+        (self.serve_counted(id, requests, &mut taken), taken)
+    }
+
+    fn serve_counted(&mut self, id: ClientId, requests: u32, taken: &mut u32) -> Served {
         let closed = match self.clients.get(&id).map(drain_doorbells) {
             None => return Served::AllDone,
             Some(Err(bytes)) => {
@@ -135,9 +181,9 @@ impl Dispatch {
             }
             Some(Ok(closed)) => closed,
         };
-        for _ in 0..RING_SLOTS {
+        while *taken < requests {
             match self.take_request(id) {
-                Ok(true) => {}
+                Ok(true) => *taken += 1,
                 Ok(false) => return if closed { Served::Closed } else { Served::AllDone },
                 Err(why) => return self.cut_off(id, &why),
             }
@@ -148,9 +194,11 @@ impl Dispatch {
     /// Takes one request from the client's ring; false when there is none.
     fn take_request(&mut self, id: ClientId) -> Result<bool, String> {
         let Some(client) = self.clients.get_mut(&id) else { return Ok(false) };
-        let Some(record) = client.pages.pop().map_err(|hostile| format!("broke its ring: {hostile}"))? else {
+        let Some(pages) = &mut client.pages else { return Ok(false) };
+        let Some(record) = pages.pop().map_err(|hostile| format!("broke its ring: {hostile}"))? else {
             return Ok(false);
         };
+        fault::point("taken");
         let request =
             decode(&record).map_err(|malformed| format!("sent a malformed request: {malformed}"))?;
         let fresh = TaskId(self.next_task);
@@ -163,49 +211,91 @@ impl Dispatch {
                 if let Event::TaskEnd { task } = event {
                     self.owners.remove(&task);
                 }
-                self.happen(event, Some((id, request.slot)));
+                self.happen(event, Some((id, &request)));
             }
-            Ok(None) => self.publish(id, request.slot),
+            Ok(None) => self.answer_only(id, &request),
             Err(_) => {
                 client.strikes += 1;
                 if client.strikes > STRIKES_MAX {
                     return Err(format!("sent {STRIKES_MAX} requests that make no sense"));
                 }
-                self.publish(id, request.slot);
+                self.answer_only(id, &request);
             }
         }
         Ok(true)
     }
 
-    /// One event, and what the core makes of it. `asked` is the slot whose request it was.
-    pub fn happen(&mut self, event: Event, asked: Option<(ClientId, Slot)>) {
+    /// A request that changes nothing.
+    fn answer_only(&mut self, id: ClientId, request: &Request) {
+        self.note(id, request.slot, is_awaited(&request.body));
+        self.flush();
+        self.publish(id, request.slot);
+    }
+
+    /// One event, and what the core makes of it. `asked` is the request that it was.
+    pub fn happen(&mut self, event: Event, asked: Option<(ClientId, &Request)>) {
         let mut events = VecDeque::from([event]);
         let mut asked = asked;
         while let Some(event) = events.pop_front() {
-            let actions = self.decide(event);
-            let mut changed: BTreeSet<(ClientId, Slot)> = asked.take().into_iter().collect();
+            let actions = match self.decide(&event) {
+                Ok(actions) => actions,
+                Err(Panicked) if self.mind.reverted.is_none() => {
+                    self.revert("panicked".into());
+                    if survives_its_scheduler(&event) {
+                        events.push_front(event);
+                    }
+                    continue;
+                }
+                // Nothing is left to fall back to: the event is dropped, everything else goes on.
+                Err(Panicked) => {
+                    self.say("the plain policy panicked: an event is dropped".into());
+                    continue;
+                }
+            };
+            let awaited = asked.take().map(|(id, request)| ((id, request.slot), is_awaited(&request.body)));
+            let mut changed: BTreeSet<(ClientId, Slot)> = awaited.iter().map(|(slot, _)| *slot).collect();
             changed.extend(actions.iter().filter_map(|action| self.carry_out(action)));
+            for &(client, slot) in &changed {
+                self.note(client, slot, awaited == Some(((client, slot), true)));
+            }
+            fault::point("decided");
+            self.flush();
+            fault::point("noted");
             for (client, slot) in changed {
                 self.publish(client, slot);
             }
+            fault::point("published");
             events.extend(actions.iter().filter_map(|action| self.answer_watch(action)));
+        }
+        if let Some(why) = self.mind.complaint.take() {
+            self.revert(why);
         }
     }
 
     /// One step of the core, and its line in the journal.
-    fn decide(&mut self, event: Event) -> Vec<Action> {
-        let now = self.now();
-        let mut actions = Vec::new();
-        if !self.journal.is_on() {
-            self.scheduler.step(now, event, &mut actions);
-            return actions;
-        }
-        self.scheduler.step(now, event.clone(), &mut actions);
-        let line = JournalLine { now, event, actions };
-        if let Err(error) = self.journal.record(&line) {
+    fn decide(&mut self, event: &Event) -> Result<Vec<Action>, Panicked> {
+        let (actions, journal) = self.mind.step(event);
+        if let Err(error) = journal {
             self.say(format!("the journal cannot be written ({error}): scheduling goes on without it"));
         }
-        line.actions
+        actions
+    }
+
+    /// Keeps what a later daemon must know of a slot. `awaited`: its program waits to see its request answered.
+    fn note(&mut self, id: ClientId, slot: Slot, awaited: bool) {
+        let Some(client) = self.clients.get(&id) else { return };
+        let state = client.slots.get(slot);
+        let view = state.task.and_then(|task| self.mind.scheduler.task(task));
+        let kept = state.kept(view.as_ref());
+        self.state.slot(id.0, slot, kept, awaited);
+    }
+
+    fn flush(&mut self) {
+        if let Err(error) = self.state.flush(self.mind.now()) {
+            self.say(format!(
+                "the state file cannot be written ({error}): scheduling goes on, a restart would not know of it"
+            ));
+        }
     }
 
     /// Notes an action in its task's slot; gives the slot, whose cell is now out of date.
@@ -235,18 +325,44 @@ impl Dispatch {
     fn publish(&mut self, id: ClientId, slot: Slot) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let state = client.slots.get_mut(slot);
-        let view = state.task.and_then(|task| self.scheduler.task(task));
-        let (cell, reason) = state.answer(view.as_ref(), self.scheduler.traits());
-        client.pages.publish_cell(slot, &cell, &reason);
+        let view = state.task.and_then(|task| self.mind.scheduler.task(task));
+        let (cell, reason) = state.answer(view.as_ref(), self.mind.scheduler.traits());
+        if let Some(pages) = &client.pages {
+            pages.publish_cell(slot, &cell, &reason);
+        }
+    }
+
+    /// The same for all slots of a client that was ever served.
+    pub fn publish_all(&mut self, id: ClientId) {
+        Slot::all().for_each(|slot| self.publish(id, slot));
     }
 
     /// A task that is watched from now on tells its changes by itself; how it stands at this moment the daemon reads.
     fn answer_watch(&self, action: &Action) -> Option<Event> {
         let &Action::Watch { task, on: true } = action else { return None };
         let (client, slot) = *self.owners.get(&task)?;
-        let (launched, retired) = self.clients.get(&client)?.pages.counters(slot);
+        let (launched, retired) = self.clients.get(&client)?.pages.as_ref()?.counters(slot);
         Some(if launched == retired { Event::Idle { task } } else { Event::Busy { task } })
     }
+}
+
+/// Does the program wait until it sees this answered? The others are hints, which may be told twice.
+fn is_awaited(body: &RequestBody) -> bool {
+    use RequestBody::{Busy, Idle, KernelHeld, Promoted};
+    !matches!(body, Busy | Idle | KernelHeld { .. } | Promoted)
+}
+
+/// Must an event be told to the scheduler that follows the one that broke on it? What begins, ends, connects or goes is
+/// in the daemon's notes already.
+fn survives_its_scheduler(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::TaskExtend { .. }
+            | Event::TaskShrink { .. }
+            | Event::AllLaunched { .. }
+            | Event::KernelHeld { .. }
+            | Event::Promoted { .. }
+    )
 }
 
 /// Empties a client's socket. `Ok(true)`: the client closed it; `Err`: a packet of so many bytes, which is no doorbell.

@@ -1,29 +1,57 @@
-//! Lines for the administrator, with a limit: a client must not be able to fill the disk.
+//! Lines for the administrator, with a limit per user: a client must not be able to fill the disk, nor to drown what
+//! others have to say.
 //!
 //! Trap: what is suppressed is counted and said later, so that a quiet log is not mistaken for a quiet system.
 
 use eager_core::units::Nanos;
+use std::collections::BTreeMap;
 
 const WINDOW: Nanos = Nanos::from_secs(10);
 const LINES_PER_WINDOW: u32 = 20;
+/// Users with a window of their own; more share the daemon's.
+const USERS_MAX: usize = 256;
 
 /// Decides which lines are said.
 #[derive(Debug, Default)]
 pub struct LogLimit {
-    window_start: Nanos,
+    own: Window,
+    users: BTreeMap<u32, Window>,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    start: Nanos,
     said: u32,
     suppressed: u64,
 }
 
 impl LogLimit {
-    /// Lines to print for this one: none, itself, or itself after a note on those that were left out.
-    pub fn admit(&mut self, now: Nanos, line: String) -> Vec<String> {
+    /// Lines to print for this one: none, itself, or itself after a note on those that were left out. `uid`: whose doing
+    /// it is; `None`: the daemon's own.
+    pub fn admit(&mut self, now: Nanos, uid: Option<u32>, line: String) -> Vec<String> {
+        let Some(uid) = uid else { return self.own.admit(now, "", line) };
+        if self.users.len() >= USERS_MAX && !self.users.contains_key(&uid) {
+            self.users.retain(|_, window| !window.is_over(now) || window.suppressed > 0);
+        }
+        if self.users.len() >= USERS_MAX && !self.users.contains_key(&uid) {
+            return self.own.admit(now, "", line);
+        }
+        self.users.entry(uid).or_default().admit(now, &format!(" of uid {uid}"), line)
+    }
+}
+
+impl Window {
+    fn is_over(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.start) >= WINDOW
+    }
+
+    fn admit(&mut self, now: Nanos, whose: &str, line: String) -> Vec<String> {
         let mut lines = Vec::new();
-        if now.saturating_sub(self.window_start) >= WINDOW {
+        if self.is_over(now) {
             if self.suppressed > 0 {
-                lines.push(format!("{} more messages were left out", self.suppressed));
+                lines.push(format!("{} more messages{whose} were left out", self.suppressed));
             }
-            *self = LogLimit { window_start: now, said: 0, suppressed: 0 };
+            *self = Window { start: now, said: 0, suppressed: 0 };
         }
         if self.said < LINES_PER_WINDOW {
             self.said += 1;
@@ -40,12 +68,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_cut_and_counted() {
+    fn a_flood_is_cut_and_counted_and_leaves_others_their_lines() {
         let mut limit = LogLimit::default();
-        let said = (0..50).filter(|_| !limit.admit(Nanos(1), "x".into()).is_empty()).count();
+        let said = (0..50).filter(|_| !limit.admit(Nanos(1), Some(7), "x".into()).is_empty()).count();
         assert_eq!(said, 20);
-        let later = limit.admit(Nanos::from_secs(11), "y".into());
-        assert_eq!(later, ["30 more messages were left out", "y"]);
-        assert_eq!(limit.admit(Nanos::from_secs(12), "z".into()), ["z"]);
+        assert_eq!(limit.admit(Nanos(1), Some(8), "other".into()), ["other"]);
+        assert_eq!(limit.admit(Nanos(1), None, "own".into()), ["own"]);
+        let later = limit.admit(Nanos::from_secs(11), Some(7), "y".into());
+        assert_eq!(later, ["30 more messages of uid 7 were left out", "y"]);
+        assert_eq!(limit.admit(Nanos::from_secs(12), Some(7), "z".into()), ["z"]);
+    }
+
+    #[test]
+    fn many_users_do_not_make_it_grow_for_ever() {
+        let mut limit = LogLimit::default();
+        let said: usize = (0..10_000).map(|uid| limit.admit(Nanos(1), Some(uid), "x".into()).len()).sum();
+        assert_eq!((said, limit.users.len()), (USERS_MAX + 20, USERS_MAX));
     }
 }

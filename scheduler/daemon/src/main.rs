@@ -7,28 +7,39 @@ mod admin;
 mod config;
 mod devices;
 mod dispatch;
+mod fault;
+mod harden;
+mod identity;
 mod journal;
 mod log;
+mod mind;
 mod newcomers;
+mod poller;
+mod quota;
+mod restore;
 mod run_dir;
 mod shell;
 mod size;
 mod slots;
+mod state_file;
 mod tables;
 mod virtual_gpus;
+mod watchdog;
 
 use crate::admin::AdminServer;
 use crate::config::{Config, Settings, World};
 use crate::devices::Devices;
 use crate::dispatch::Dispatch;
-use crate::journal::Journal;
+use crate::mind::Mind;
+use crate::quota::Quotas;
 use crate::run_dir::RunDir;
-use crate::shell::Shell;
+use crate::shell::{Parts, Shell};
+use crate::state_file::{Kept, StateFile};
 use anyhow::Context;
 use clap::Parser;
-use eager_core::Scheduler;
+use eager_core::PolicyName;
 use eager_core::event::Event;
-use eager_core::units::{Bytes, DeviceId};
+use eager_core::units::{Bytes, DeviceId, Nanos};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -39,10 +50,11 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Descriptors that are not clients': sockets, journal, standard streams, newcomers.
+/// Descriptors that are not clients', where there are many: sockets, journal, standard streams, newcomers.
 const DESCRIPTORS_RESERVED: u64 = 256;
 /// Socket and pidfd.
 const DESCRIPTORS_PER_CLIENT: u64 = 2;
@@ -74,57 +86,91 @@ fn run(flags: Config) -> anyhow::Result<()> {
     shell.run()
 }
 
-/// Devices, sockets, core; then the line that says so.
+/// Devices, core, clients of an earlier daemon, sockets; then the line that says so.
 fn open(settings: &Settings, run_dir: &RunDir, signals: SignalFd) -> anyhow::Result<Shell> {
-    let clients_max = settings.clients_max.min(clients_by_descriptors());
+    let descriptors = descriptors();
+    let clients_max = settings.clients_max.min(clients_for(descriptors));
     let devices = Devices::open(settings, &run_dir.vgpu_socket())?;
-    let mut options = settings.options.clone();
-    if options.context_bytes == Bytes::ZERO {
-        options.context_bytes = devices.context_bytes;
-    }
-    let scheduler = Scheduler::new(settings.policy, options);
-    let journal = match &settings.journal {
-        None => Journal::none(),
-        Some(path) => {
-            Journal::create(path, &scheduler).with_context(|| format!("journal {}", path.display()))?
-        }
-    };
     let summary = devices.summary();
-    let mut dispatch = Dispatch::new(scheduler, journal, Instant::now());
+    let (mut dispatch, old, damage) = think(settings, run_dir, &devices)?;
     for (device, profile) in (0..).map(DeviceId).zip(devices.profiles) {
         dispatch.happen(Event::DeviceAdded { device, profile }, None);
     }
+    if let Some(damage) = damage {
+        dispatch.say(format!(
+            "the state file of an earlier daemon is damaged: {damage}; what came before is used"
+        ));
+    }
+    let taken_over = dispatch.take_over(old);
     let (listener, admin) = listen(run_dir)?;
+    let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
+    let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).collect();
+    let confinement = harden::confine(&writable);
+    let limit = Nanos::from_secs(settings.watchdog);
+    let heartbeat = dispatch.mind.heartbeat();
+    watchdog::start(heartbeat, dispatch.mind.started(), limit, settings.reverted.is_some())
+        .context("watchdog")?;
+    let again = if taken_over > 0 { format!(", {taken_over} programs taken over") } else { String::new() };
     let ready = format!(
-        "eagerd: ready: {summary}, policy {}, socket {}",
-        settings.policy,
+        "eagerd: ready: {summary}, policy {}, socket {}{again}",
+        dispatch.mind.scheduler.policy(),
         run_dir.client_socket().display()
     );
     // Whoever started it may not read its output.
     let _ = writeln!(std::io::stdout(), "{ready}");
-    Ok(Shell::new(
+    let parts = Parts {
         dispatch,
         listener,
-        AdminServer::new(admin),
+        admin: AdminServer::new(admin),
         signals,
-        devices.server,
-        devices.kind,
+        server: devices.server,
+        devices_kind: devices.kind,
         clients_max,
-    ))
+        confinement,
+        descriptors,
+        starved_after: limit,
+    };
+    Shell::new(parts).context("epoll")
+}
+
+/// The core and the notes beside it; and what an earlier daemon noted.
+fn think(
+    settings: &Settings,
+    run_dir: &RunDir,
+    devices: &Devices,
+) -> anyhow::Result<(Dispatch, Kept, Option<String>)> {
+    let mut options = settings.options.clone();
+    if options.context_bytes == Bytes::ZERO {
+        options.context_bytes = devices.context_bytes;
+    }
+    let policy = if settings.reverted.is_some() { PolicyName::Case } else { settings.policy };
+    let journal = settings.journal.clone();
+    let mut mind = Mind::new(policy, options, journal, Instant::now()).with_context(|| {
+        let path = settings.journal.as_deref().unwrap_or(Path::new("-"));
+        format!("journal {}", path.display())
+    })?;
+    if settings.reverted.is_none() {
+        fault::spoil(&mut mind.scheduler);
+    }
+    mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
+    let (state, old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
+    Ok((Dispatch::new(mind, Quotas::new(settings.clients_per_user), state), old, damage))
 }
 
 /// Both sockets. Root serves everybody, anybody else only themselves; the admin socket is the owner's alone.
 fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
     // The sockets are born closed to others, and opened as far as they shall be.
     umask(Mode::from_bits_truncate(0o177));
-    let path = run_dir.client_socket();
+    let path = run_dir.fresh_client_socket();
     let listener = eager_shm::bind_seqpacket(&path).with_context(|| format!("socket {}", path.display()))?;
     if Uid::effective().is_root() {
-        for socket in [path, run_dir.vgpu_socket()].iter().filter(|socket| socket.exists()) {
+        for socket in [path.clone(), run_dir.vgpu_socket()].iter().filter(|socket| socket.exists()) {
             std::fs::set_permissions(socket, Permissions::from_mode(0o666))
                 .with_context(|| format!("opening {} to all", socket.display()))?;
         }
     }
+    // In one step, so that a program that comes back never finds none.
+    std::fs::rename(&path, run_dir.client_socket()).with_context(|| format!("socket {}", path.display()))?;
     let path = run_dir.admin_socket();
     let admin = UnixListener::bind(&path).with_context(|| format!("socket {}", path.display()))?;
     admin.set_nonblocking(true).context("admin socket")?;
@@ -140,10 +186,15 @@ fn block_signals() -> nix::Result<SignalFd> {
     SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
 
-/// As many clients as there are descriptors for, after asking for all that may be had.
-fn clients_by_descriptors() -> usize {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return usize::MAX };
-    let limit = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
-    let clients = limit.saturating_sub(DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CLIENT;
+/// Descriptors that the process may have, after asking for all that may be had.
+fn descriptors() -> u64 {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
+    if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
+}
+
+/// As many clients as there are descriptors for.
+fn clients_for(descriptors: u64) -> usize {
+    let reserved = DESCRIPTORS_RESERVED.min(descriptors / 2);
+    let clients = (descriptors - reserved) / DESCRIPTORS_PER_CLIENT;
     usize::try_from(clients).unwrap_or(usize::MAX).max(1)
 }

@@ -3,7 +3,9 @@
 //! Trap: a socket file outlives its daemon, so its presence says nothing. The lock says it, and the kernel drops the
 //! lock with the process; files are removed only by who holds it.
 
-use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, LOCK_FILE_NAME, VGPU_SOCKET_NAME};
+use eager_proto::place::{
+    ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, LOCK_FILE_NAME, STATE_FILE_NAME, VGPU_SOCKET_NAME,
+};
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -56,12 +58,27 @@ impl RunDir {
         })?;
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable)?;
         let dir = RunDir { path: path.into(), _lock: lock };
-        dir.remove_sockets().map_err(unusable)?;
+        // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
+        dir.remove(&[dir.admin_socket(), dir.vgpu_socket(), dir.fresh_client_socket()]).map_err(unusable)?;
         Ok(dir)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     pub fn client_socket(&self) -> PathBuf {
         self.path.join(CLIENT_SOCKET_NAME)
+    }
+
+    /// Where the clients' socket is made before it takes its place.
+    pub fn fresh_client_socket(&self) -> PathBuf {
+        self.path.join(CLIENT_SOCKET_NAME.to_owned() + ".new")
+    }
+
+    /// What a later daemon must know; see [`crate::state_file`].
+    pub fn state_file(&self) -> PathBuf {
+        self.path.join(STATE_FILE_NAME)
     }
 
     pub fn admin_socket(&self) -> PathBuf {
@@ -72,8 +89,8 @@ impl RunDir {
         self.path.join(VGPU_SOCKET_NAME)
     }
 
-    fn remove_sockets(&self) -> std::io::Result<()> {
-        for socket in [self.client_socket(), self.admin_socket(), self.vgpu_socket()] {
+    fn remove(&self, sockets: &[PathBuf]) -> std::io::Result<()> {
+        for socket in sockets {
             match std::fs::remove_file(socket) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -87,6 +104,6 @@ impl Drop for RunDir {
     fn drop(&mut self) {
         // Best effort: the next daemon cleans up as well. The lock file stays: without it two daemons could lock two
         // different files of one name.
-        let _ = self.remove_sockets();
+        let _ = self.remove(&[self.client_socket(), self.admin_socket(), self.vgpu_socket()]);
     }
 }

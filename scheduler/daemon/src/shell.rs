@@ -1,22 +1,24 @@
-//! The daemon's loop: gather what happened, let the core decide, carry it out. One thread, one `poll`.
+//! The daemon's loop: gather what happened, let the core decide, carry it out. One thread, one `epoll_wait`.
 //!
 //! Trap: the order within a turn is fixed (deaths, clients, newcomers, the admin socket, deadlines; each by id), so that
-//! the same arrivals give the same decisions. Nothing in a turn may block.
+//! the same arrivals give the same decisions. Clients that had their share come first in the next turn, in their order.
+//! Nothing in a turn may block.
 
 use crate::admin::AdminServer;
 use crate::dispatch::{Dispatch, Served};
 use crate::newcomers::Newcomers;
+use crate::poller::{Poller, Source};
+use crate::quota::Allowance;
 use crate::tables;
 use crate::virtual_gpus::VirtualGpus;
+use crate::watchdog;
 use anyhow::{Context, bail};
 use eager_core::event::Event;
 use eager_core::units::{ClientId, Nanos};
 use eager_proto::admin::{AdminReply, AdminRequest};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A program that closed its connection but lives (it exec'ed, or unloaded the shim) keeps what it has for so long.
@@ -24,9 +26,9 @@ const CLOSED_GRACE_NS: Nanos = Nanos::from_secs(5);
 /// Pause of the listener when descriptors have run out.
 const LISTENER_PAUSE_NS: Nanos = Nanos(100_000_000);
 
-/// Everything the loop holds.
+/// What the loop is given.
 #[derive(Debug)]
-pub struct Shell {
+pub struct Parts {
     pub dispatch: Dispatch,
     pub listener: OwnedFd,
     pub admin: AdminServer,
@@ -34,22 +36,28 @@ pub struct Shell {
     pub server: Option<VirtualGpus>,
     pub devices_kind: &'static str,
     pub clients_max: usize,
-    newcomers: Newcomers,
-    /// Clients that had more than one turn's share of requests.
-    backlog: BTreeSet<ClientId>,
-    listener_resumes_at: Option<Nanos>,
+    /// What the daemon gave up, in words.
+    pub confinement: String,
+    /// Descriptors the process may have.
+    pub descriptors: u64,
+    /// A task that fits waits longer: its policy is replaced.
+    pub starved_after: Nanos,
 }
 
-/// Where readiness came from. Their order is the order of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
-    Signals,
-    Death(ClientId),
-    Client(ClientId),
-    Newcomer(u64),
-    Listener,
-    Admin(u64),
-    AdminListener,
+/// Everything the loop holds.
+#[derive(Debug)]
+pub struct Shell {
+    parts: Parts,
+    poller: Poller,
+    newcomers: Newcomers,
+    /// Clients that had their share of the last turn, or came too late for it.
+    backlog: VecDeque<ClientId>,
+    /// Clients whose users have used up their requests, and until when; they are out of the poller.
+    paused: BTreeMap<ClientId, Nanos>,
+    listener_resumes_at: Option<Nanos>,
+    /// The listener is in the poller.
+    listens: bool,
+    starvation_check_at: Option<Nanos>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -59,27 +67,25 @@ enum Flow {
 }
 
 impl Shell {
-    pub fn new(
-        dispatch: Dispatch,
-        listener: OwnedFd,
-        admin: AdminServer,
-        signals: SignalFd,
-        server: Option<VirtualGpus>,
-        devices_kind: &'static str,
-        clients_max: usize,
-    ) -> Shell {
-        Shell {
-            dispatch,
-            listener,
-            admin,
-            signals,
-            server,
-            devices_kind,
-            clients_max,
-            newcomers: Newcomers::default(),
-            backlog: BTreeSet::new(),
-            listener_resumes_at: None,
+    pub fn new(parts: Parts) -> nix::Result<Shell> {
+        let poller = Poller::new()?;
+        poller.add(Source::Signals, &parts.signals)?;
+        poller.add(Source::AdminListener, parts.admin.listener())?;
+        // Clients of an earlier daemon: only their ends can be seen until they come back.
+        for (id, client) in &parts.dispatch.clients {
+            poller.add(Source::Death(*id), &client.peer.pidfd)?;
         }
+        let newcomers = Newcomers::new(parts.descriptors);
+        Ok(Shell {
+            parts,
+            poller,
+            newcomers,
+            backlog: VecDeque::new(),
+            paused: BTreeMap::new(),
+            listener_resumes_at: None,
+            listens: false,
+            starvation_check_at: None,
+        })
     }
 
     /// Until it is told to stop.
@@ -89,77 +95,54 @@ impl Shell {
     }
 
     fn turn(&mut self) -> anyhow::Result<Flow> {
-        let mut ready = self.wait().context("poll")?;
-        let unfinished = std::mem::take(&mut self.backlog);
-        ready.extend(unfinished.into_iter().map(Source::Client));
+        self.listen_or_not();
+        let ready = self.poller.wait(self.timeout_ms()).context("epoll")?;
+        self.parts.dispatch.quotas.begin_turn();
         let mut flow = Flow::GoOn;
+        let mut unfinished = std::mem::take(&mut self.backlog);
+        for &source in ready.iter().filter(|source| matches!(source, Source::Signals | Source::Death(_))) {
+            match source {
+                Source::Death(client) => self.parts.dispatch.bury(client),
+                _ if self.read_signals()? == Flow::Stop => flow = Flow::Stop,
+                _ => {}
+            }
+        }
+        let late: Vec<ClientId> = unfinished.iter().copied().collect();
+        unfinished.drain(..).for_each(|client| self.serve(client));
         for source in ready {
             match source {
-                Source::Signals if self.read_signals()? == Flow::Stop => flow = Flow::Stop,
-                Source::Signals => {}
-                Source::Death(client) => self.dispatch.bury(client),
-                Source::Client(client) => self.serve(client),
-                Source::Newcomer(id) => self.newcomers.greet(id, self.clients_max, &mut self.dispatch),
+                Source::Client(client) if !late.contains(&client) => self.serve(client),
+                Source::Newcomer(id) => self.greet(id)?,
                 Source::Listener => self.accept(),
                 Source::Admin(id) if self.serve_admin(id) == Flow::Stop => flow = Flow::Stop,
-                Source::Admin(_) => {}
-                Source::AdminListener => self.admin.accept_all(),
+                Source::AdminListener => self.accept_admin(),
+                Source::Client(_) | Source::Admin(_) | Source::Signals | Source::Death(_) => {}
             }
         }
         self.keep_deadlines();
         Ok(flow)
     }
 
-    /// Sleeps until something is ready or a deadline comes.
-    fn wait(&self) -> nix::Result<BTreeSet<Source>> {
-        let mut sources = vec![(Source::Signals, self.signals.as_fd(), PollFlags::POLLIN)];
-        for (id, client) in &self.dispatch.clients {
-            sources.push((Source::Death(*id), client.peer.pidfd.as_fd(), PollFlags::POLLIN));
-            if let Some(socket) = &client.socket {
-                sources.push((Source::Client(*id), socket.as_fd(), PollFlags::POLLIN));
-            }
-        }
-        for (id, socket) in self.newcomers.sockets() {
-            sources.push((Source::Newcomer(id), socket, PollFlags::POLLIN));
-        }
-        if self.listener_resumes_at.is_none() && !self.newcomers.is_full() {
-            sources.push((Source::Listener, self.listener.as_fd(), PollFlags::POLLIN));
-        }
-        for (id, socket, has_answer) in self.admin.sockets() {
-            let write = if has_answer { PollFlags::POLLOUT } else { PollFlags::empty() };
-            sources.push((Source::Admin(id), socket, PollFlags::POLLIN | write));
-        }
-        sources.push((Source::AdminListener, self.admin.listener(), PollFlags::POLLIN));
-        let mut fds: Vec<PollFd<'_>> =
-            sources.iter().map(|(_, fd, interest)| PollFd::new(fd.as_fd(), *interest)).collect();
-        match poll(&mut fds, self.timeout()) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno),
-        }
-        let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
-        Ok(sources.iter().zip(&fds).filter(|(_, fd)| is_ready(fd)).map(|((source, ..), _)| *source).collect())
-    }
-
-    fn timeout(&self) -> PollTimeout {
+    fn timeout_ms(&self) -> Option<u64> {
         if !self.backlog.is_empty() {
-            return PollTimeout::ZERO;
+            return Some(0);
         }
-        let closed = self.dispatch.clients.values().filter_map(|client| client.gone_at).min();
-        let core = self.dispatch.scheduler.next_deadline();
-        let deadlines = [core, closed, self.newcomers.next_deadline(), self.listener_resumes_at];
-        let Some(deadline) = deadlines.into_iter().flatten().min() else { return PollTimeout::NONE };
-        let left_ms = deadline.saturating_sub(self.dispatch.now()).0.div_ceil(1_000_000);
-        // Longer than the longest is fine: the loop looks again.
-        PollTimeout::try_from(i32::try_from(left_ms).unwrap_or(i32::MAX)).unwrap_or(PollTimeout::MAX)
+        let dispatch = &self.parts.dispatch;
+        let closed = dispatch.clients.values().filter_map(|client| client.gone_at).min();
+        let core = dispatch.mind.scheduler.next_deadline();
+        let paused = self.paused.values().copied().min();
+        let own = [self.newcomers.next_deadline(), self.listener_resumes_at, self.starvation_check_at];
+        let deadline = [core, closed, paused].into_iter().chain(own).flatten().min()?;
+        Some(deadline.saturating_sub(dispatch.now()).0.div_ceil(1_000_000))
     }
 
     fn read_signals(&mut self) -> anyhow::Result<Flow> {
-        while let Some(signal) = self.signals.read_signal().context("reading signals")? {
+        while let Some(signal) = self.parts.signals.read_signal().context("reading signals")? {
             let is = |known: Signal| signal.ssi_signo == known as u32;
-            if !is(Signal::SIGCHLD) && !is(Signal::SIGXFSZ) {
+            if is(Signal::SIGTERM) || is(Signal::SIGINT) {
                 return Ok(Flow::Stop);
             }
-            if let Some(status) = self.server.as_mut().and_then(VirtualGpus::ended) {
+            if let Some(status) = self.parts.server.as_mut().and_then(VirtualGpus::ended) {
                 bail!("the virtual GPU server ended by itself ({status}): there are no devices any more");
             }
         }
@@ -167,12 +150,22 @@ impl Shell {
     }
 
     fn serve(&mut self, id: ClientId) {
-        match self.dispatch.serve(id) {
+        let dispatch = &mut self.parts.dispatch;
+        let Some(uid) = dispatch.clients.get(&id).map(|client| client.peer.uid) else { return };
+        let now = dispatch.now();
+        let requests = match dispatch.quotas.allowance(uid, now) {
+            Allowance::Requests(requests) => requests,
+            Allowance::NextTurn => return self.backlog.push_back(id),
+            Allowance::NotBefore(at) => return self.pause(id, at),
+        };
+        let (served, taken) = dispatch.serve(id, requests);
+        dispatch.quotas.spend(uid, taken);
+        match served {
             Served::AllDone | Served::CutOff => {}
-            Served::MoreLeft => drop(self.backlog.insert(id)),
+            Served::MoreLeft => self.backlog.push_back(id),
             Served::Closed => {
-                let gone_at = Nanos(self.dispatch.now().0.saturating_add(CLOSED_GRACE_NS.0));
-                if let Some(client) = self.dispatch.clients.get_mut(&id) {
+                let gone_at = Nanos(dispatch.now().0.saturating_add(CLOSED_GRACE_NS.0));
+                if let Some(client) = dispatch.clients.get_mut(&id) {
                     client.socket = None;
                     client.gone_at = Some(gone_at);
                 }
@@ -180,21 +173,81 @@ impl Shell {
         }
     }
 
-    fn accept(&mut self) {
-        let now = self.dispatch.now();
-        if let Err(errno) = self.newcomers.accept_all(self.listener.as_fd(), now) {
-            self.listener_resumes_at = Some(Nanos(now.0.saturating_add(LISTENER_PAUSE_NS.0)));
-            self.dispatch.say(format!("cannot accept more programs now: {errno}"));
+    /// Leaves a client's requests where they are. Its death is seen all the same.
+    fn pause(&mut self, id: ClientId, until: Nanos) {
+        let client = self.parts.dispatch.clients.get(&id);
+        if let Some(socket) = client.and_then(|client| client.socket.as_ref()) {
+            self.poller.remove(socket);
+            self.paused.insert(id, until);
         }
+    }
+
+    fn resume_paused(&mut self, now: Nanos) {
+        let over: Vec<ClientId> =
+            self.paused.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
+        for id in over {
+            self.paused.remove(&id);
+            let client = self.parts.dispatch.clients.get(&id);
+            if let Some(socket) = client.and_then(|client| client.socket.as_ref()) {
+                // It fails for one that came back through another connection, which is in the set.
+                let _ = self.poller.add(Source::Client(id), socket);
+                self.backlog.push_back(id);
+            }
+        }
+    }
+
+    /// The listener is waited for unless there are newcomers enough, or descriptors too few.
+    fn listen_or_not(&mut self) {
+        let wanted = self.listener_resumes_at.is_none() && !self.newcomers.is_full();
+        if wanted && !self.listens {
+            self.listens = self.poller.add(Source::Listener, &self.parts.listener).is_ok();
+        } else if !wanted && self.listens {
+            self.poller.remove(&self.parts.listener);
+            self.listens = false;
+        }
+    }
+
+    fn accept(&mut self) {
+        let now = self.parts.dispatch.now();
+        let poller = &self.poller;
+        let mut enter = |id, socket: std::os::fd::BorrowedFd<'_>| poller.add(Source::Newcomer(id), socket);
+        if let Err(errno) = self.newcomers.accept_all(self.parts.listener.as_fd(), now, &mut enter) {
+            self.listener_resumes_at = Some(Nanos(now.0.saturating_add(LISTENER_PAUSE_NS.0)));
+            self.parts.dispatch.say(format!("cannot accept more programs now: {errno}"));
+        }
+    }
+
+    fn greet(&mut self, id: u64) -> anyhow::Result<()> {
+        let clients_max = self.parts.clients_max;
+        if let Some(socket) = self.newcomers.socket(id) {
+            self.poller.remove(socket);
+        }
+        let Some(client) = self.newcomers.greet(id, clients_max, &mut self.parts.dispatch) else {
+            return Ok(());
+        };
+        let Some(found) = self.parts.dispatch.clients.get(&client) else { return Ok(()) };
+        // One that came back has its process's end in the set already.
+        let _ = self.poller.add(Source::Death(client), &found.peer.pidfd);
+        if let Some(socket) = &found.socket {
+            self.paused.remove(&client);
+            self.poller.add(Source::Client(client), socket).context("epoll")?;
+        }
+        Ok(())
+    }
+
+    fn accept_admin(&mut self) {
+        let poller = &self.poller;
+        self.parts.admin.accept_all(&mut |id, socket| poller.add(Source::Admin(id), socket).is_ok());
     }
 
     fn serve_admin(&mut self, id: u64) -> Flow {
         let mut flow = Flow::GoOn;
-        let (dispatch, kind) = (&self.dispatch, self.devices_kind);
-        self.admin.serve(id, &mut |request| match request {
+        let (dispatch, kind) = (&self.parts.dispatch, self.parts.devices_kind);
+        let confinement = &self.parts.confinement;
+        self.parts.admin.serve(id, &mut |request| match request {
             AdminRequest::Ps => AdminReply::Ps { tasks: tables::task_rows(dispatch) },
             AdminRequest::Info => AdminReply::Info {
-                daemon: tables::daemon_row(dispatch),
+                daemon: tables::daemon_row(dispatch, confinement),
                 devices: tables::device_rows(dispatch, kind),
             },
             AdminRequest::Shutdown => {
@@ -202,25 +255,48 @@ impl Shell {
                 AdminReply::Done
             }
         });
+        if let Some((socket, has_answer)) = self.parts.admin.socket(id) {
+            self.poller.want_write(Source::Admin(id), socket, has_answer);
+        }
         flow
     }
 
     fn keep_deadlines(&mut self) {
-        let now = self.dispatch.now();
+        let now = self.parts.dispatch.now();
         self.newcomers.expire(now);
         self.listener_resumes_at = self.listener_resumes_at.filter(|at| *at > now);
-        let over: Vec<ClientId> = self
-            .dispatch
+        self.resume_paused(now);
+        let dispatch = &mut self.parts.dispatch;
+        let is_over = |at: Option<Nanos>| at.is_some_and(|at| at <= now);
+        let over: Vec<ClientId> = dispatch
             .clients
             .iter()
-            .filter(|(_, client)| client.gone_at.is_some_and(|at| at <= now))
+            .filter(|(_, client)| is_over(client.gone_at))
             .map(|(id, _)| *id)
             .collect();
         for client in over {
-            self.dispatch.bury(client);
+            dispatch.bury(client);
         }
-        if self.dispatch.scheduler.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.dispatch.happen(Event::Tick, None);
+        if dispatch.mind.scheduler.next_deadline().is_some_and(|deadline| deadline <= now) {
+            dispatch.happen(Event::Tick, None);
         }
+        self.look_for_starvation(now);
+    }
+
+    /// Looks now and then while the policy is the one that was asked for and somebody waits.
+    fn look_for_starvation(&mut self, now: Nanos) {
+        let dispatch = &mut self.parts.dispatch;
+        if dispatch.mind.reverted.is_some() || dispatch.waiting() == 0 {
+            self.starvation_check_at = None;
+            return;
+        }
+        let limit = self.parts.starved_after;
+        if self.starvation_check_at.is_some_and(|at| at > now) {
+            return;
+        }
+        if let Some(why) = watchdog::starved(&dispatch.mind.scheduler, now, limit) {
+            dispatch.revert(why);
+        }
+        self.starvation_check_at = Some(Nanos(now.0.saturating_add((limit.0 / 4).max(1_000_000))));
     }
 }

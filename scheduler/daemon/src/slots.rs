@@ -3,8 +3,9 @@
 //! Trap: requests come from strangers and in any order. One that makes no sense is answered (so that nobody waits for
 //! it), changes nothing, and is a strike; too many strikes end the connection.
 
+use crate::state_file::KeptSlot;
 use eager_core::action::{Class, Gate, Reason};
-use eager_core::event::{AccessClass, Event, KernelRequest, TaskRequest};
+use eager_core::event::{AccessClass, Event, KernelRequest, Restored, TaskRequest};
 use eager_core::policy::Traits;
 use eager_core::scheduler::{Stage, TaskView};
 use eager_core::units::{Bytes, ClientId, TaskId};
@@ -31,6 +32,8 @@ pub struct TaskSlot {
     /// Raised whenever the gate changes.
     epoch: u16,
     gate: Option<Gate>,
+    /// What it asked for, while it waits.
+    asking: Option<TaskRequest>,
 }
 
 /// A request that makes no sense in the slot's state.
@@ -87,8 +90,8 @@ impl TaskSlot {
         }
         let request = task_request(body).ok_or(Strike)?;
         let (last, answered, epoch) = (self.last, self.answered, self.epoch);
-        *self =
-            TaskSlot { task: Some(fresh), begin_is_open: true, last, answered, epoch, ..TaskSlot::default() };
+        let (task, asking) = (Some(fresh), Some(request.clone()));
+        *self = TaskSlot { task, begin_is_open: true, last, answered, epoch, asking, ..TaskSlot::default() };
         Ok(Event::TaskBegin { task: fresh, client, request })
     }
 
@@ -96,6 +99,7 @@ impl TaskSlot {
     fn end(&mut self) -> Result<Option<Event>, Strike> {
         self.begin_is_open = false;
         self.extend_refused = None;
+        self.asking = None;
         match (self.task.take(), self.refused.take()) {
             (Some(task), _) => Ok(Some(Event::TaskEnd { task })),
             (None, Some(_)) => Ok(None),
@@ -106,7 +110,24 @@ impl TaskSlot {
     /// The task has a device.
     pub fn bound(&mut self) {
         self.begin_is_open = false;
+        self.asking = None;
         self.answered = self.last;
+    }
+
+    /// A slot as an earlier daemon left it.
+    pub fn restored(kept: &KeptSlot) -> TaskSlot {
+        let task = kept.task.as_ref().map(|task| task.task);
+        TaskSlot { task, last: kept.answered, answered: kept.answered, ..TaskSlot::default() }
+    }
+
+    /// What a later daemon must know of it. `view` is the core's view of the slot's task.
+    pub fn kept(&self, view: Option<&TaskView<'_>>) -> KeptSlot {
+        KeptSlot { answered: self.answered, task: view.and_then(restorable) }
+    }
+
+    /// The request of a task that waits.
+    pub fn asking(&self) -> Option<(TaskId, &TaskRequest)> {
+        Some((self.task?, self.asking.as_ref()?))
     }
 
     /// The core refused the task, or its last extension; gives up the task in the first case.
@@ -186,9 +207,36 @@ impl TaskSlots {
         &mut self.0[slot.index()]
     }
 
+    pub fn get(&self, slot: Slot) -> &TaskSlot {
+        &self.0[slot.index()]
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (Slot, &TaskSlot)> {
+        Slot::all().zip(&self.0)
+    }
+
     pub fn tasks(&self) -> impl Iterator<Item = TaskId> {
         self.0.iter().filter_map(|slot| slot.task)
     }
+}
+
+/// What a task has; `None` while it waits.
+fn restorable(view: &TaskView<'_>) -> Option<Restored> {
+    let Stage::Bound { device, class, grant, managed, all_launched, promotion_done, .. } = &view.stage else {
+        return None;
+    };
+    Some(Restored {
+        task: view.task,
+        client: view.client,
+        request: view.request.clone(),
+        device: *device,
+        class: *class,
+        grant: *grant,
+        requirement: view.requirement,
+        managed: *managed,
+        all_launched: *all_launched,
+        promotion_done: *promotion_done,
+    })
 }
 
 fn claim(bytes: u64) -> Bytes {

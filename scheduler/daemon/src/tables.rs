@@ -9,7 +9,7 @@ use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 /// All tasks, by id.
 pub fn task_rows(dispatch: &Dispatch) -> Vec<TaskRow> {
     let now = dispatch.now();
-    dispatch.scheduler.tasks().map(|task| task_row(dispatch, &task, now)).collect()
+    dispatch.mind.scheduler.tasks().map(|task| task_row(dispatch, &task, now)).collect()
 }
 
 fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
@@ -53,7 +53,7 @@ fn class_name(class: Class) -> &'static str {
 
 /// All devices, by index.
 pub fn device_rows(dispatch: &Dispatch, kind: &str) -> Vec<DeviceRow> {
-    dispatch.scheduler.devices().map(|device| device_row(&device, kind)).collect()
+    dispatch.mind.scheduler.devices().map(|device| device_row(&device, kind)).collect()
 }
 
 fn device_row(device: &DeviceView<'_>, kind: &str) -> DeviceRow {
@@ -70,18 +70,26 @@ fn device_row(device: &DeviceView<'_>, kind: &str) -> DeviceRow {
 }
 
 /// The daemon itself.
-pub fn daemon_row(dispatch: &Dispatch) -> DaemonRow {
-    let tasks = dispatch.scheduler.tasks();
+pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
+    let tasks = dispatch.mind.scheduler.tasks();
     let (waiting, running): (Vec<_>, Vec<_>) =
         tasks.partition(|task| matches!(task.stage, Stage::Waiting { .. }));
     let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
     DaemonRow {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
-        policy: dispatch.scheduler.policy().to_string(),
+        policy: dispatch.mind.scheduler.policy().to_string(),
         uptime_ms: dispatch.now().0 / 1_000_000,
         clients: count(dispatch.clients.len()),
         waiting: count(waiting.len()),
         running: count(running.len()),
+        policy_state: dispatch
+            .mind
+            .reverted
+            .as_ref()
+            .map_or("as asked for".into(), |why| format!("reverted: {why}")),
+        unattached: count(dispatch.clients.values().filter(|client| client.pages.is_none()).count()),
+        confinement: confinement.to_owned(),
+        survives_restart: dispatch.state.is_whole(),
     }
 }

@@ -69,4 +69,16 @@ pub struct DaemonRow {
     pub clients: u32,
     pub waiting: u32,
     pub running: u32,
+    /// `as asked for`, or `reverted:` and what was wrong with the policy that was asked for.
+    #[serde(default)]
+    pub policy_state: String,
+    /// Programs of an earlier daemon that have not come back yet; what they hold is theirs.
+    #[serde(default)]
+    pub unattached: u32,
+    /// What the daemon cannot do any more, by which means of the kernel.
+    #[serde(default)]
+    pub confinement: String,
+    /// A daemon that is started after this one will know what is granted.
+    #[serde(default)]
+    pub survives_restart: bool,
 }

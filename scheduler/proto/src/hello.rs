@@ -21,6 +21,31 @@ pub struct Hello {
     pub label: [u8; 64],
 }
 
+/// Behind the [`Hello`] of a program that was connected before: its daemon died, or closed the connection. Since minor 1.
+///
+/// It names nobody that the kernel does not: the process id and uid of the connection must be those of the client.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct Resume {
+    /// [`Welcome::client`] of the earlier connection.
+    pub client: u64,
+    /// Not below the sequence of any cell that the client has seen: the new cells count on from there.
+    pub sequence_floor: u32,
+    pub reserved: u32,
+}
+
+/// A whole first packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    pub hello: Hello,
+    pub resume: Option<Resume>,
+}
+
+/// Feature bit: the daemon knows its clients again after it was restarted ([`Resume`]).
+pub const FEATURE_RESUME: u64 = 1;
+/// Every feature bit of this build.
+pub const FEATURES: u64 = FEATURE_RESUME;
+
 /// Daemon to client, with two descriptors attached when `status` is [`WELCOME_OK`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -44,6 +69,7 @@ pub const WELCOME_VERSION: u32 = 1;
 pub const WELCOME_QUOTA: u32 = 2;
 pub const WELCOME_MALFORMED: u32 = 3;
 pub const WELCOME_RESOURCES: u32 = 4;
+pub const WELCOME_STRANGER: u32 = 5;
 
 /// Size of the request page, as it is announced. The page is a constant size far below 4 GiB.
 pub const REQUEST_PAGE_BYTES: u32 = size_of::<RequestPage>() as u32;
@@ -65,6 +91,10 @@ pub enum Refusal {
     Pages { request: u32, reply: u32 },
     #[error("the daemon serves its limit of {limit} clients")]
     Quota { limit: usize },
+    #[error("uid {uid} has its limit of {limit} clients")]
+    UserQuota { uid: u32, limit: usize },
+    #[error("this program is not the client {client} that was connected before")]
+    Stranger { client: u64 },
     #[error("the daemon could not make the shared pages")]
     Resources,
 }
@@ -74,7 +104,8 @@ impl Refusal {
         match self {
             Refusal::Length { .. } | Refusal::Magic => WELCOME_MALFORMED,
             Refusal::Version { .. } | Refusal::Pages { .. } => WELCOME_VERSION,
-            Refusal::Quota { .. } => WELCOME_QUOTA,
+            Refusal::Quota { .. } | Refusal::UserQuota { .. } => WELCOME_QUOTA,
+            Refusal::Stranger { .. } => WELCOME_STRANGER,
             Refusal::Resources => WELCOME_RESOURCES,
         }
     }
@@ -87,7 +118,7 @@ impl Hello {
             magic: MAGIC,
             major: PROTOCOL_MAJOR,
             minor: PROTOCOL_MINOR,
-            features: 0,
+            features: FEATURES,
             request_page_bytes: REQUEST_PAGE_BYTES,
             reply_page_bytes: REPLY_PAGE_BYTES,
             label: text::pack(label),
@@ -116,9 +147,38 @@ impl Hello {
     }
 }
 
+impl Opening {
+    /// Checks a whole first packet. Bytes that this build does not know are refused, never skipped.
+    pub fn decode(packet: &[u8]) -> Result<Opening, Refusal> {
+        let bytes = packet.len();
+        let (hello, rest) = packet.split_at_checked(size_of::<Hello>()).unwrap_or((packet, &[]));
+        let hello = Hello::decode(hello)?;
+        if rest.is_empty() {
+            return Ok(Opening { hello, resume: None });
+        }
+        let resume = Resume::read_from_bytes(rest).map_err(|_| Refusal::Length { bytes })?;
+        // Minor 0 had no such thing: whatever this is, it is not meant so.
+        if hello.minor == 0 || resume.reserved != 0 {
+            return Err(Refusal::Length { bytes });
+        }
+        Ok(Opening { hello, resume: Some(resume) })
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut packet = self.hello.as_bytes().to_vec();
+        packet.extend(self.resume.iter().flat_map(|resume| resume.as_bytes().iter().copied()));
+        packet
+    }
+}
+
 impl Welcome {
     pub fn accepted(client: u64) -> Welcome {
         Welcome { client, ..Welcome::with(WELCOME_OK, "") }
+    }
+
+    /// Grants what both sides know of `asked`.
+    pub fn granting(self, asked: u64) -> Welcome {
+        Welcome { features: asked & FEATURES, ..self }
     }
 
     pub fn refused(refusal: &Refusal) -> Welcome {
@@ -145,3 +205,4 @@ impl Welcome {
 }
 
 const _: () = assert!(size_of::<Hello>() == 88 && size_of::<Welcome>() == 160);
+const _: () = assert!(size_of::<Resume>() == 16);

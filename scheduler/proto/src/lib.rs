@@ -1,7 +1,8 @@
 //! What shim and daemon agree on: the pages they share, the records in them, the first packets, the admin socket.
 //!
 //! Life of a client (`SOCK_SEQPACKET` on `client.sock`):
-//! 1. the shim connects and sends one [`hello::Hello`] packet;
+//! 1. the shim connects and sends one [`hello::Opening`] packet: a [`hello::Hello`], and when it was connected to an
+//!    earlier daemon of this place, a [`hello::Resume`] behind it;
 //! 2. the daemon answers one [`hello::Welcome`] packet with two sealed memfds: the **request page** (client writes) and
 //!    the **reply page** (client can only read: `F_SEAL_FUTURE_WRITE`);
 //! 3. requests: the client fills a [`request::RequestRecord`] in the ring, publishes `head`, and sends a one-byte
@@ -26,7 +27,8 @@ pub use place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, LOCK_FILE_NAME, VGPU_SOCK
 pub const MAGIC: u32 = u32::from_le_bytes(*b"EAGR");
 /// Differs: refused. (Later minors add features, negotiated by bits.)
 pub const PROTOCOL_MAJOR: u16 = 1;
-pub const PROTOCOL_MINOR: u16 = 0;
+/// 1: [`hello::Resume`].
+pub const PROTOCOL_MINOR: u16 = 1;
 
 /// Task slots of one client: the limit of tasks it may have open at once.
 pub const TASK_SLOTS: usize = 16;

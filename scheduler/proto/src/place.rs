@@ -12,6 +12,8 @@ pub const CLIENT_SOCKET_NAME: &str = "client.sock";
 pub const ADMIN_SOCKET_NAME: &str = "admin.sock";
 /// The virtual GPU server; there only while the daemon's devices are virtual.
 pub const VGPU_SOCKET_NAME: &str = "vgpu.sock";
+/// What a daemon that is started after this one must know: its clients and what they hold.
+pub const STATE_FILE_NAME: &str = "eagerd.state";
 /// Locked by the daemon while it lives; holds its process id, for messages only.
 pub const LOCK_FILE_NAME: &str = "eagerd.lock";
 

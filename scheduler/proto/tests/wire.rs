@@ -3,7 +3,7 @@
 //! Trap: a failure of `layouts_are_pinned` means that the wire changed. Raise the protocol version; do not just edit
 //! the numbers.
 
-use eager_proto::hello::{Hello, Refusal, Welcome};
+use eager_proto::hello::{FEATURE_RESUME, FEATURES, Hello, Opening, Refusal, Resume, Welcome};
 use eager_proto::reply::{REASON_BYTES, ReplyPage, TaskCell, gate};
 use eager_proto::request::{
     BEGIN_LAZY, BEGIN_MANAGED, Malformed, Request, RequestBody, RequestPage, RequestRecord, Slot,
@@ -49,7 +49,32 @@ fn layouts_are_pinned() {
         (offset_of!(Welcome, client), offset_of!(Welcome, status), offset_of!(Welcome, reason)),
         (16, 24, 32)
     );
+    assert_eq!(
+        (offset_of!(Resume, client), offset_of!(Resume, sequence_floor), size_of::<Resume>()),
+        (0, 8, 16)
+    );
     assert_eq!((TASK_SLOTS, RING_SLOTS), (16, 64));
+}
+
+/// A client of minor 0 sends the same hello and knows no features; one that resumes sends 16 bytes more.
+#[test]
+fn the_last_minor_is_served_and_what_it_did_not_know_is_not_read_into_it() {
+    let old = Hello { minor: 0, features: 0, ..Hello::new("old") };
+    assert_eq!(Opening::decode(old.as_bytes()), Ok(Opening { hello: old, resume: None }));
+    assert_eq!(Welcome::accepted(1).granting(old.features).features, 0);
+    let hello = Hello::new("new");
+    let resume = Some(Resume { client: 7, sequence_floor: 40, reserved: 0 });
+    let again = Opening { hello, resume };
+    assert_eq!(again.encode().len(), 104);
+    assert_eq!(Opening::decode(&again.encode()), Ok(again));
+    assert_eq!(Welcome::accepted(7).granting(hello.features | 1 << 40).features, FEATURES & FEATURE_RESUME);
+    let refused = |packet: &[u8]| Opening::decode(packet).expect_err("must be refused");
+    assert_eq!(refused(&Opening { hello: old, resume }.encode()), Refusal::Length { bytes: 104 });
+    assert_eq!(refused(&again.encode()[..103]), Refusal::Length { bytes: 103 });
+    assert_eq!(refused(&[&again.encode()[..], &[0]].concat()), Refusal::Length { bytes: 105 });
+    assert_eq!(refused(&hello.as_bytes()[1..]), Refusal::Length { bytes: 87 });
+    let next = Hello { minor: 9, features: u64::MAX, ..hello };
+    assert_eq!(Opening::decode(next.as_bytes()), Ok(Opening { hello: next, resume: None }));
 }
 
 #[test]
@@ -111,11 +136,11 @@ fn a_hello_of_another_build_is_refused_with_the_reason() {
     assert_eq!(good.label(), "vecadd");
     let refusal = |hello: Hello| Hello::decode(hello.as_bytes()).expect_err("must be refused");
     assert_eq!(refusal(Hello { magic: 0, ..good }), Refusal::Magic);
-    assert_eq!(refusal(Hello { major: 9, ..good }), Refusal::Version { major: 9, minor: 0 });
+    assert_eq!(refusal(Hello { major: 9, ..good }), Refusal::Version { major: 9, minor: 1 });
     assert_eq!(refusal(Hello { reply_page_bytes: 1, ..good }), Refusal::Pages { request: 8512, reply: 1 });
     assert_eq!(Hello::decode(&good.as_bytes()[1..]), Err(Refusal::Length { bytes: 87 }));
     let welcome = Welcome::refused(&Refusal::Version { major: 9, minor: 0 });
-    assert_eq!(welcome.reason(), "the program speaks protocol 9.0, this daemon 1.0");
+    assert_eq!(welcome.reason(), "the program speaks protocol 9.0, this daemon 1.1");
 }
 
 fn name() -> impl Strategy<Value = String> {

@@ -1,16 +1,18 @@
 //! The shim's half: connect, ask, read answers, sleep until one changes.
 //!
 //! Trap: the daemon may die or be stopped at any moment, so nothing here waits without a bound: a sleeper looks at the
-//! socket every [`LIVENESS_INTERVAL`]. After `fork` the child must make its own connection; [`ClientConnection::send`]
+//! socket every [`LIVENESS_INTERVAL`]. When a new daemon is there, [`ClientConnection::resume`] puts its pages and its
+//! socket in the place of the old ones, under the feet of every thread that uses them: nobody has to be told. After `fork`
+//! the child must make its own connection; [`ClientConnection::send`]
 //! refuses to speak for the parent.
 
 use crate::pages::{Cell, Mapping, PageError, Replies, Requests};
 use crate::{futex, packet};
 use eager_proto::RING_SLOTS;
-use eager_proto::hello::{Hello, WELCOME_OK, Welcome};
+use eager_proto::hello::{FEATURE_RESUME, Hello, Opening, Resume, WELCOME_OK, Welcome};
 use eager_proto::reply::TaskCell;
-use eager_proto::request::{Request, RequestBody, Slot, encode};
-use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, text};
+use eager_proto::request::{Request, RequestBody, RequestRecord, Slot, encode};
+use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
 /// How late a sleeper may notice that the daemon died without a word.
 pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -78,8 +80,28 @@ pub struct ClientConnection {
     replies: Mapping<Replies>,
     client: u64,
     process: u32,
-    /// Sequence of the last request; also makes filling and publishing one step.
-    last_sequence: Mutex<u32>,
+    path: PathBuf,
+    hello: Hello,
+    /// Of the daemon: see [`eager_proto::hello::FEATURES`].
+    features: u64,
+    /// Also makes filling and publishing one step.
+    outbox: Mutex<Outbox>,
+    /// The truth of the counters in the page, which goes with its daemon.
+    counters: [OwnCounters; TASK_SLOTS],
+}
+
+/// What was sent and may have to be sent again.
+#[derive(Debug, Default)]
+struct Outbox {
+    last_sequence: u32,
+    /// Requests that no cell showed as answered when it was last looked, oldest first.
+    unanswered: Vec<RequestRecord>,
+}
+
+#[derive(Debug, Default)]
+struct OwnCounters {
+    launched: AtomicU64,
+    retired: AtomicU64,
 }
 
 impl ClientConnection {
@@ -88,26 +110,74 @@ impl ClientConnection {
     ///
     /// Only a daemon of root or of the caller's own uid is trusted: its pages are read as they are.
     pub fn connect(path: &Path, hello: &Hello, timeout: Duration) -> Result<ClientConnection, ConnectError> {
-        let failed = |errno| connect_error(path, errno);
-        let socket = packet::connect_seqpacket(path, timeout).map_err(failed)?;
-        let uid = getsockopt(&socket, sockopt::PeerCredentials).map_err(failed)?.uid();
-        if uid != 0 && uid != Uid::effective().as_raw() {
-            return Err(ConnectError::Untrusted { path: path.into(), uid });
-        }
-        packet::send(socket.as_fd(), hello.as_bytes(), &[]).map_err(failed)?;
-        let mut answer = [0; size_of::<Welcome>()];
-        let (bytes, descriptors) =
-            packet::receive_with_descriptors(socket.as_fd(), &mut answer).map_err(failed)?;
-        let welcome = read_welcome(path, &answer[..bytes])?;
-        let (requests, replies) = open(path, &descriptors)?;
+        let opening = Opening { hello: *hello, resume: None };
+        let Met { socket, welcome, requests, replies } = meet(path, &opening, timeout)?;
+        let (request_page, reply_page) = open(&requests, &replies)?;
         Ok(ClientConnection {
             socket,
-            requests,
-            replies,
+            requests: request_page,
+            replies: reply_page,
             client: welcome.client,
             process: std::process::id(),
-            last_sequence: Mutex::new(0),
+            path: path.into(),
+            hello: *hello,
+            features: welcome.features,
+            outbox: Mutex::default(),
+            counters: Default::default(),
         })
+    }
+
+    /// Goes on with a new daemon in the old one's place: its pages and socket take the place of those that were, requests
+    /// without an answer are sent again, once, and what was granted stays. Nothing happens when the daemon is there.
+    ///
+    /// `Err`: not now ([`ConnectError::NoDaemon`]), or never ([`ConnectError::Refused`]). Other threads that wait for a cell
+    /// find the new one within [`LIVENESS_INTERVAL`].
+    pub fn resume(&self, timeout: Duration) -> Result<(), ConnectError> {
+        let stranger = || ConnectError::NotADaemon { path: self.path.clone() };
+        if std::process::id() != self.process || self.features & FEATURE_RESUME == 0 {
+            return Err(stranger());
+        }
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.daemon_gone() {
+            return Ok(());
+        }
+        let sequence_floor = Slot::all().map(|slot| self.sequence(slot)).max().unwrap_or_default();
+        let resume = Resume { client: self.client, sequence_floor, reserved: 0 };
+        let opening = Opening { hello: self.hello, resume: Some(resume) };
+        let met = meet(&self.path, &opening, timeout)?;
+        if met.welcome.client != self.client {
+            return Err(stranger());
+        }
+        // Both are known to be good before either takes a place.
+        drop(open(&met.requests, &met.replies)?);
+        self.replies.replace(met.replies.as_fd(), false)?;
+        self.requests.replace(met.requests.as_fd(), true)?;
+        for (own, shared) in self.counters.iter().zip(&self.requests.counters) {
+            shared.launched.fetch_max(own.launched.load(Ordering::SeqCst), Ordering::SeqCst);
+            shared.retired.fetch_max(own.retired.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        packet::take_place(&self.socket, met.socket).map_err(|errno| connect_error(&self.path, errno))?;
+        self.send_again(&mut outbox);
+        Ok(())
+    }
+
+    /// Fills the new ring with what the new daemon has not answered.
+    fn send_again(&self, outbox: &mut Outbox) {
+        outbox.unanswered.retain(|record| !self.has_answered(record));
+        let mut head = self.requests.header.cursor.load(Ordering::Relaxed);
+        for record in &outbox.unanswered {
+            self.requests.fill(head, record);
+            head = head.wrapping_add(1);
+        }
+        // Release: pairs with the acquire load of `head` in `ClientPages::pop`.
+        self.requests.header.cursor.store(head, Ordering::Release);
+        // A full or closed socket: the next request or the next look at the socket finds out.
+        let _ = packet::send(self.socket.as_fd(), &[1], &[]);
+    }
+
+    fn has_answered(&self, record: &RequestRecord) -> bool {
+        let cell = self.replies.cells.get(usize::from(record.slot));
+        cell.is_none_or(|cell| cell.answered().wrapping_sub(record.sequence) < 1 << 31)
     }
 
     /// The daemon's id of this client, as in `eager ps` and the journal.
@@ -121,7 +191,7 @@ impl ClientConnection {
         if std::process::id() != self.process {
             return Err(SendError::Forked);
         }
-        let mut last = self.last_sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         let head = self.requests.header.cursor.load(Ordering::Relaxed);
         // Acquire: pairs with the release store of `tail` in `ClientPages::pop`: the place was read before it is
         // filled again.
@@ -129,15 +199,26 @@ impl ClientConnection {
         if head.wrapping_sub(tail) as usize >= RING_SLOTS {
             return if self.daemon_gone() { Err(SendError::DaemonGone) } else { Err(SendError::RingFull) };
         }
-        let sequence = last.wrapping_add(1);
-        self.requests.fill(head, &encode(&Request { sequence, slot, body }));
+        outbox.unanswered.retain(|record| !self.has_answered(record));
+        if outbox.unanswered.len() >= RING_SLOTS {
+            // More than a daemon leaves unanswered, and no more could be sent again at once: the oldest has had its time.
+            outbox.unanswered.remove(0);
+        }
+        let sequence = outbox.last_sequence.wrapping_add(1);
+        let record = encode(&Request { sequence, slot, body });
+        self.requests.fill(head, &record);
         // Release: pairs with the acquire load of `head` in `ClientPages::pop`.
         self.requests.header.cursor.store(head.wrapping_add(1), Ordering::Release);
-        *last = sequence;
+        outbox.last_sequence = sequence;
+        outbox.unanswered.push(record);
         match packet::send(self.socket.as_fd(), &[1], &[]) {
             // A full socket holds doorbells enough.
             Ok(()) | Err(Errno::EAGAIN | Errno::EINTR) => Ok(sequence),
-            Err(_) => Err(SendError::DaemonGone),
+            Err(_) => {
+                // The caller hears that it was not sent; whoever sends it again must not send it twice.
+                outbox.unanswered.pop();
+                Err(SendError::DaemonGone)
+            }
         }
     }
 
@@ -215,28 +296,35 @@ impl ClientConnection {
     /// Counts launches of the slot's task; returns how many there are now. Look at [`Self::flags`] afterwards: a
     /// watched task then reports.
     pub fn add_launched(&self, slot: Slot, launches: u64) -> u64 {
-        count(&self.requests.counters[slot.index()].launched, launches)
+        let (own, shared) = (&self.counters[slot.index()], &self.requests.counters[slot.index()]);
+        count(&own.launched, &shared.launched, launches)
     }
 
     /// Counts launches known to have ended; returns how many there are now. Look at [`Self::flags`] afterwards.
     pub fn add_retired(&self, slot: Slot, launches: u64) -> u64 {
-        count(&self.requests.counters[slot.index()].retired, launches)
+        let (own, shared) = (&self.counters[slot.index()], &self.requests.counters[slot.index()]);
+        count(&own.retired, &shared.retired, launches)
     }
 
     /// Launches of the slot's task so far.
     pub fn launched(&self, slot: Slot) -> u64 {
-        self.requests.counters[slot.index()].launched.load(Ordering::Relaxed)
+        self.counters[slot.index()].launched.load(Ordering::Relaxed)
     }
 
     /// Launches known to have ended so far.
     pub fn retired(&self, slot: Slot) -> u64 {
-        self.requests.counters[slot.index()].retired.load(Ordering::Relaxed)
+        self.counters[slot.index()].retired.load(Ordering::Relaxed)
     }
 
     /// Has the daemon taken every request so far? False for long: it is stopped or stuck, though its socket is open.
     pub fn all_taken(&self) -> bool {
         let head = self.requests.header.cursor.load(Ordering::Relaxed);
         head == self.replies.header.cursor.load(Ordering::Relaxed)
+    }
+
+    /// Is there nothing any more where the daemon was? It ended in order; one that was killed leaves its socket.
+    pub fn place_is_empty(&self) -> bool {
+        !self.path.exists()
     }
 
     /// Has the daemon closed the connection (or died)? One `poll` without waiting.
@@ -248,10 +336,39 @@ impl ClientConnection {
     }
 }
 
-fn count(counter: &AtomicU64, launches: u64) -> u64 {
+fn count(own: &AtomicU64, shared: &AtomicU64, launches: u64) -> u64 {
+    let now = own.fetch_add(launches, Ordering::SeqCst).wrapping_add(launches);
+    // The largest wins: threads may come here in another order, and the page may be a new one.
     // SeqCst, as is the load in `Cell::flags`: the counter is stored before the flags are loaded. Pairs with the fence in
     // `ClientPages::counters`.
-    counter.fetch_add(launches, Ordering::SeqCst).wrapping_add(launches)
+    shared.fetch_max(now, Ordering::SeqCst);
+    now
+}
+
+/// A daemon that said yes.
+struct Met {
+    socket: OwnedFd,
+    welcome: Welcome,
+    requests: OwnedFd,
+    replies: OwnedFd,
+}
+
+/// Connects, says who is there, and takes the answer. `timeout` bounds each step.
+fn meet(path: &Path, opening: &Opening, timeout: Duration) -> Result<Met, ConnectError> {
+    let failed = |errno| connect_error(path, errno);
+    let socket = packet::connect_seqpacket(path, timeout).map_err(failed)?;
+    let uid = getsockopt(&socket, sockopt::PeerCredentials).map_err(failed)?.uid();
+    if uid != 0 && uid != Uid::effective().as_raw() {
+        return Err(ConnectError::Untrusted { path: path.into(), uid });
+    }
+    packet::send(socket.as_fd(), &opening.encode(), &[]).map_err(failed)?;
+    let mut answer = [0; size_of::<Welcome>()];
+    let (bytes, descriptors) =
+        packet::receive_with_descriptors(socket.as_fd(), &mut answer).map_err(failed)?;
+    let welcome = read_welcome(path, &answer[..bytes])?;
+    let [requests, replies]: [OwnedFd; 2] =
+        descriptors.try_into().map_err(|_| ConnectError::NotADaemon { path: path.into() })?;
+    Ok(Met { socket, welcome, requests, replies })
 }
 
 fn connect_error(path: &Path, errno: Errno) -> ConnectError {
@@ -280,10 +397,7 @@ fn read_welcome(path: &Path, packet: &[u8]) -> Result<Welcome, ConnectError> {
 }
 
 /// Maps and checks the two pages: requests writable, replies read-only.
-fn open(path: &Path, descriptors: &[OwnedFd]) -> Result<(Mapping<Requests>, Mapping<Replies>), ConnectError> {
-    let [requests, replies] = descriptors else {
-        return Err(ConnectError::NotADaemon { path: path.into() });
-    };
+fn open(requests: &OwnedFd, replies: &OwnedFd) -> Result<(Mapping<Requests>, Mapping<Replies>), PageError> {
     let requests = Mapping::<Requests>::new(requests.as_fd(), true)?;
     requests.check_header()?;
     let replies = Mapping::<Replies>::new(replies.as_fd(), false)?;

@@ -52,11 +52,23 @@ impl ClientPages {
     /// Makes both pages: memory reserved at once (no SIGBUS later), size sealed, and the reply page closed to every
     /// later writer once the daemon has mapped it.
     pub fn create() -> Result<(ClientPages, PageDescriptors), CreateError> {
+        ClientPages::create_from(None)
+    }
+
+    /// The same for a client that has seen cells with sequences up to `floor`: it must take the new ones for newer.
+    pub fn create_above(floor: u32) -> Result<(ClientPages, PageDescriptors), CreateError> {
+        ClientPages::create_from(Some(floor))
+    }
+
+    fn create_from(floor: Option<u32>) -> Result<(ClientPages, PageDescriptors), CreateError> {
         let fixed = SealFlags::SHRINK | SealFlags::GROW;
         let request_file = memory_file("eager-requests", size_of::<Requests>())?;
         let reply_file = memory_file("eager-replies", size_of::<Replies>())?;
         let requests = Mapping::<Requests>::new(request_file.as_fd(), true)?;
         let replies = Mapping::<Replies>::new(reply_file.as_fd(), true)?;
+        if let Some(floor) = floor {
+            replies.cells.iter().for_each(|cell| cell.start_above(floor));
+        }
         requests.publish_header();
         replies.publish_header();
         fcntl_add_seals(&request_file, fixed | SealFlags::SEAL)?;
@@ -139,7 +151,8 @@ pub fn peer(socket: BorrowedFd<'_>) -> nix::Result<Peer> {
     Ok(Peer { pid: credentials.pid(), uid: credentials.uid(), pidfd })
 }
 
-fn open_pidfd(pid: i32) -> nix::Result<OwnedFd> {
+/// A handle on the process that has this number now.
+pub fn open_pidfd(pid: i32) -> nix::Result<OwnedFd> {
     let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
         .map_err(|error| Errno::from_raw(error.raw_os_error()))

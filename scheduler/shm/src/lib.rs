@@ -9,7 +9,7 @@
 pub mod client;
 pub mod daemon;
 mod futex;
-mod packet;
+pub mod packet;
 mod pages;
 pub mod process;
 

@@ -10,7 +10,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,8 +39,17 @@ fn seqpacket(flags: SockFlag) -> nix::Result<OwnedFd> {
     socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)
 }
 
+/// Makes `kept` a descriptor of what `fresh` is one of; what it was is closed. Other threads may be using it.
+pub(crate) fn take_place(kept: &OwnedFd, fresh: OwnedFd) -> nix::Result<()> {
+    // SAFETY: `kept` is open and owned by the caller, and stays so: the kernel only changes what the number means, at once.
+    let same = unsafe { nix::unistd::dup3_raw(&fresh, kept.as_raw_fd(), nix::fcntl::OFlag::O_CLOEXEC) }?;
+    // It is the number that `kept` owns.
+    let _ = same.into_raw_fd();
+    Ok(())
+}
+
 /// Sends one packet without blocking and without SIGPIPE.
-pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[RawFd]) -> nix::Result<()> {
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[RawFd]) -> nix::Result<()> {
     let rights = [ControlMessage::ScmRights(descriptors)];
     let control = if descriptors.is_empty() { &[] } else { &rights[..] };
     let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
@@ -55,7 +64,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> nix::Result<
 }
 
 /// Receives one packet and at most two descriptors, waiting as long as the socket's receive timeout.
-pub(crate) fn receive_with_descriptors(
+pub fn receive_with_descriptors(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
 ) -> nix::Result<(usize, Vec<OwnedFd>)> {

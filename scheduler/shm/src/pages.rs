@@ -81,6 +81,10 @@ const _: () = assert!(std::mem::offset_of!(Replies, texts) == std::mem::offset_o
 /// `Cell::words` index of the gate word.
 const GATE_WORD: usize = (std::mem::offset_of!(TaskCell, gate) - 8) / 8;
 
+/// `Cell::words` index of the word whose low half is `answered`.
+const ANSWERED_WORD: usize = 0;
+const _: () = assert!(std::mem::offset_of!(TaskCell, answered) == 8);
+
 /// `Cell::words` index of the word whose high half is `flags` (and low half `class`).
 const FLAGS_WORD: usize = (std::mem::offset_of!(TaskCell, class) - 8) / 8;
 const _: () = assert!(std::mem::offset_of!(TaskCell, flags) == 8 + 8 * FLAGS_WORD + 4);
@@ -146,6 +150,22 @@ impl<P: Shared> Mapping<P> {
         let start = unsafe { mmap(None, length::<P>(), access, MapFlags::MAP_SHARED, file.as_fd(), 0) }
             .map_err(PageError::Map)?;
         Ok(Mapping { page: start.cast() })
+    }
+
+    /// Puts another file in the place of this one, at the same address: whoever reads or writes here goes on and finds the
+    /// new file. Readers of a cell notice, because its sequence is another.
+    pub(crate) fn replace(&self, file: BorrowedFd<'_>, writable: bool) -> Result<(), PageError> {
+        // Checks the size, and that it can be mapped at all, before anything is given up.
+        Mapping::<P>::new(file, writable)?;
+        let mut access = ProtFlags::PROT_READ;
+        access.set(ProtFlags::PROT_WRITE, writable);
+        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
+        let start = self.page.addr();
+        // SAFETY: the range is exactly the one that `new` mapped and this value owns. The kernel replaces it under its lock,
+        // so that another thread's access meets the old file or the new one, both as long as the mapping; any bytes are a
+        // valid `P`, and all access is through atomics.
+        unsafe { mmap(Some(start), length::<P>(), access, flags, file, 0) }.map_err(PageError::Map)?;
+        Ok(())
     }
 
     /// Writes the header; the magic word last, so that nobody takes a half-made page for a whole one.
@@ -230,6 +250,17 @@ impl Requests {
 }
 
 impl Cell {
+    /// Daemon, before the page is anybody else's: sequences count on from above `floor`.
+    pub(crate) fn start_above(&self, floor: u32) {
+        self.sequence.store(floor.wrapping_add(2) & !1, Ordering::Relaxed);
+    }
+
+    /// `answered` alone: one load, no seqlock.
+    pub(crate) fn answered(&self) -> u32 {
+        // Acquire: pairs with the release fence in `write`.
+        self.words[ANSWERED_WORD].load(Ordering::Acquire) as u32
+    }
+
     /// Daemon, the only writer: replaces the cell's value (`value.sequence` is ignored) and the text beside it.
     pub(crate) fn write(&self, value: &TaskCell, text: &Text, packed: [u8; REASON_BYTES]) {
         let words: [u64; 8] = zerocopy::transmute!(*value);

@@ -26,5 +26,6 @@ pub fn sentence(event: &Event) -> String {
         Event::Idle { task } => format!("{task} is idle"),
         Event::Promoted { task } => format!("{task} has moved in"),
         Event::Tick => "the deadline passes".to_owned(),
+        Event::Restored { tasks } => format!("{} tasks go on from an earlier scheduler", tasks.len()),
     }
 }

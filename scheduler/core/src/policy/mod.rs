@@ -12,6 +12,7 @@ mod eager_live;
 mod eager_opt;
 mod eager_p;
 mod eager_pb;
+pub mod faulty;
 mod habits;
 mod infinite;
 mod name;

@@ -73,7 +73,7 @@ fn a_stranger_is_told_why_it_is_refused() {
         ClientConnection::connect(&daemon.socket(), hello, LONG).expect_err("refused").to_string()
     };
     let other = Hello { major: 7, ..Hello::new("other") };
-    assert_eq!(error(&other), "the daemon refused: the program speaks protocol 7.0, this daemon 1.0");
+    assert_eq!(error(&other), "the daemon refused: the program speaks protocol 7.1, this daemon 1.1");
     assert!(error(&Hello { magic: 1, ..other }).contains("magic"));
     let _first = daemon.connect("first");
     assert_eq!(error(&Hello::new("second")), "the daemon refused: the daemon serves its limit of 1 clients");
@@ -128,11 +128,12 @@ fn it_ends_cleanly_when_told() {
         let (status, said) = daemon.end();
         assert_eq!((status.code(), said.as_str()), (Some(0), ""));
         gone(&client);
-        let left: Vec<_> = std::fs::read_dir(daemon.run_dir())
+        let mut left: Vec<_> = std::fs::read_dir(daemon.run_dir())
             .expect("run directory")
             .map(|entry| entry.expect("entry").file_name())
             .collect();
-        assert_eq!(left, ["eagerd.lock"]);
+        left.sort();
+        assert_eq!(left, ["eagerd.lock", "eagerd.state"]);
     }
 }
 
@@ -191,5 +192,8 @@ fn a_disk_that_fills_up_costs_no_program_its_device() {
     daemon.signal(Signal::SIGTERM);
     let (status, said) = daemon.end();
     assert!(status.success());
-    assert!(said.starts_with("eagerd: the journal cannot be written") && said.lines().count() == 1, "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "one for each file: {said}");
+    assert!(lines[0].starts_with("eagerd: the journal cannot be written"), "{said}");
+    assert!(lines[1].starts_with("eagerd: the state file cannot be written"), "{said}");
 }

@@ -3,6 +3,10 @@
 //! Trap: one test executable, because one of its tests starts it again as a child process.
 
 mod faults;
+mod hostile;
+mod long;
+mod restart;
 mod service;
 mod support;
 mod virtual_devices;
+mod watchdog;

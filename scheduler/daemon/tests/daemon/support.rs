@@ -3,7 +3,7 @@
 //! Trap: nothing here sleeps to let something happen: every wait is for an event, with a limit that only ends a test
 //! that has failed.
 
-use eager_proto::admin::{AdminReply, AdminRequest, DeviceRow, TaskRow};
+use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow, DeviceRow, TaskRow};
 use eager_proto::hello::Hello;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
@@ -49,12 +49,18 @@ impl Daemon {
     }
 
     /// Starts a daemon whose files are in `dir`, and waits until it says that it is ready with `what`.
-    pub fn spawn(dir: TempDir, mut command: Command, what: &str) -> Daemon {
+    pub fn spawn(dir: TempDir, command: Command, what: &str) -> Daemon {
+        let (daemon, line) = Daemon::spawn_anyhow(dir, command);
+        assert!(line.starts_with(&format!("eagerd: ready: {what}")), "it said {line:?}");
+        daemon
+    }
+
+    /// The same for one that may die before it says anything; also gives what it said.
+    pub fn spawn_anyhow(dir: TempDir, mut command: Command) -> (Daemon, String) {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("first line");
-        assert!(line.starts_with(&format!("eagerd: ready: {what}")), "it said {line:?}");
-        Daemon { child, dir }
+        (Daemon { child, dir }, line)
     }
 
     pub fn run_dir(&self) -> PathBuf {
@@ -70,11 +76,16 @@ impl Daemon {
     }
 
     pub fn ask(&self, request: &AdminRequest) -> AdminReply {
-        let mut stream = UnixStream::connect(self.run_dir().join("admin.sock")).expect("admin socket");
-        writeln!(stream, "{}", serde_json::to_string(request).expect("JSON")).expect("ask");
+        self.try_ask(request).expect("an answer")
+    }
+
+    /// `Err`: the daemon is not there, or died before it answered.
+    pub fn try_ask(&self, request: &AdminRequest) -> std::io::Result<AdminReply> {
+        let mut stream = UnixStream::connect(self.run_dir().join("admin.sock"))?;
+        writeln!(stream, "{}", serde_json::to_string(request).expect("JSON"))?;
         let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).expect("answer");
-        serde_json::from_str(&line).expect("a reply")
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
     }
 
     pub fn tasks(&self) -> Vec<TaskRow> {
@@ -91,6 +102,45 @@ impl Daemon {
         }
     }
 
+    /// What the daemon says of itself.
+    pub fn row(&self) -> DaemonRow {
+        match self.ask(&AdminRequest::Info) {
+            AdminReply::Info { daemon, .. } => daemon,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks until it says what is wanted. A pause between two questions only saves processor time.
+    pub fn until(&self, wanted: impl Fn(&DaemonRow) -> bool) {
+        let deadline = Instant::now() + LONG;
+        while !wanted(&self.row()) {
+            assert!(Instant::now() < deadline, "it stays {:?}", self.row());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits until it has no more descriptors open than it had before. Connections that asked go a moment after they were
+    /// answered.
+    pub fn gives_back(&self, before: usize) {
+        let deadline = Instant::now() + LONG;
+        while self.descriptors() > before {
+            assert!(Instant::now() < deadline, "{} descriptors, {before} before", self.descriptors());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Descriptors that it has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("descriptors").count()
+    }
+
+    /// Processor time that it has used, in hundredths of a second.
+    pub fn cpu_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("stat");
+        let fields: Vec<&str> = stat[stat.rfind(')').expect("name") + 1..].split_whitespace().collect();
+        fields[11].parse::<u64>().expect("user time") + fields[12].parse::<u64>().expect("system time")
+    }
+
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(pid(&self.child), signal).expect("signal");
     }
@@ -104,6 +154,60 @@ impl Daemon {
 }
 
 impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A hostile client, and what it said.
+#[derive(Debug)]
+pub struct Hostile {
+    child: Child,
+    pub said: Vec<String>,
+}
+
+impl Hostile {
+    /// Starts it and waits until it has done its harm, or is dead.
+    pub fn start(daemon: &Daemon, arguments: &[&str]) -> Hostile {
+        Hostile::start_until(daemon, arguments, "ready")
+    }
+
+    pub fn start_until(daemon: &Daemon, arguments: &[&str], last: &str) -> Hostile {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hostile-client"))
+            .arg("--socket")
+            .arg(daemon.socket())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start");
+        let mut said = Vec::new();
+        let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+        while let Some(line) = lines.next().transpose().expect("its output") {
+            said.push(line);
+            if said.last().is_some_and(|line| line == last) {
+                break;
+            }
+        }
+        // What it says later is nobody's matter, and must not stop it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Hostile { child, said }
+    }
+
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(pid(&self.child), signal).expect("signal");
+    }
+
+    /// Lets it end; its exit code, or none if a signal ended it.
+    pub fn end(&mut self) -> Option<i32> {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("wait").code()
+    }
+}
+
+impl Drop for Hostile {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();

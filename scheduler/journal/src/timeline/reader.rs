@@ -92,13 +92,14 @@ impl Reader {
                 self.clients.insert(*client, label.clone());
             }
             Happened::TaskBegin { task, client, request } => {
-                let label = self.clients.get(client).map_or("", String::as_str);
-                let name = match request.function.as_str() {
-                    "" => format!("{task}: {label}"),
-                    function => format!("{task}: {label} ({function})"),
-                };
-                let (client, requirement) = (*client, request.requirement);
-                self.tasks.insert(*task, Task { client, name, requirement, waits: None, bound: None });
+                self.begun(*task, *client, &request.function, request.requirement);
+            }
+            Happened::Restored { tasks } => {
+                for task in tasks {
+                    let reason = Reason::Restored { device: task.device, grant: task.grant };
+                    self.begun(task.task, task.client, &task.request.function, task.requirement);
+                    self.bind(task.task, task.device, task.class, task.grant, &reason);
+                }
             }
             Happened::TaskShrink { task, bytes } => {
                 if let Some(task) = self.tasks.get_mut(task) {
@@ -115,6 +116,15 @@ impl Reader {
             | Happened::ClientGone { .. }
             | Happened::Tick => {}
         }
+    }
+
+    fn begun(&mut self, id: TaskId, client: ClientId, function: &str, requirement: Bytes) {
+        let label = self.clients.get(&client).map_or("", String::as_str);
+        let name = match function {
+            "" => format!("{id}: {label}"),
+            function => format!("{id}: {label} ({function})"),
+        };
+        self.tasks.insert(id, Task { client, name, requirement, waits: None, bound: None });
     }
 
     fn decided(&mut self, action: &Action, event: &Happened) {

@@ -1,0 +1,74 @@
+//! Tasks that held memory under an earlier scheduler go on as they were.
+//!
+//! Trap: the memory is in use whatever this ledger says. A grant that does not fit any more (the device was configured
+//! smaller) is cut to what is free and counted, and its task is over-subscribed from then on.
+
+use super::{Anomaly, Retry, Scheduler};
+use crate::action::Class;
+use crate::event::Restored;
+use crate::ledger::Binding;
+use crate::model::{Activity, Task, TaskState};
+use crate::reason::Reason;
+
+impl Scheduler {
+    pub(super) fn restore(&mut self, tasks: Vec<Restored>) -> Result<(), Anomaly> {
+        let mut result = Ok(());
+        for restored in tasks {
+            result = self.restore_one(restored).and(result);
+        }
+        self.retry = Retry::WhoFits;
+        result
+    }
+
+    fn restore_one(&mut self, restored: Restored) -> Result<(), Anomaly> {
+        let Restored { task: id, client, device, .. } = restored;
+        if self.state.tasks.contains_key(&id) {
+            return Err(Anomaly::DuplicateTask);
+        }
+        if !self.state.clients.contains_key(&client) {
+            return Err(Anomaly::UnknownClient);
+        }
+        let free = {
+            let device = self.state.devices.get(&device).ok_or(Anomaly::NotRestored)?;
+            self.read().free_for(device, client).ok_or(Anomaly::NotRestored)?
+        };
+        let wanted = restored.grant.min(restored.requirement);
+        let grant = wanted.min(free);
+        self.arrivals += 1;
+        self.state.change_client(client, |client| {
+            client.tasks.insert(id);
+            client.waiting += 1;
+        });
+        let task = Task {
+            id,
+            client,
+            requirement: restored.requirement,
+            request: restored.request,
+            asked_at: self.now,
+            arrival: self.arrivals,
+            state: TaskState::Waiting { said: None },
+        };
+        self.state.tasks.insert(id, task);
+        let reason = Reason::Restored { device, grant };
+        let managed = restored.managed;
+        let binding = Binding { task: id, device, grant, managed, eagerly: false, out_of_turn: true, reason };
+        let (context_bytes, now) = (self.options.context_bytes, self.now);
+        if self.state.bind(binding, context_bytes, now).is_none() {
+            self.state.remove_task(id);
+            return Err(Anomaly::NotRestored);
+        }
+        let bound = self.bound(id)?;
+        if bound.class == Class::Normal && restored.class == Class::Promoted {
+            bound.class = Class::Promoted;
+            bound.promotion_done = restored.promotion_done;
+        }
+        bound.all_launched = restored.all_launched;
+        // Its kernels went on while nobody watched.
+        bound.activity = Activity::Unknown;
+        self.state.reindex(device);
+        if grant < wanted {
+            return Err(Anomaly::NotRestored);
+        }
+        Ok(())
+    }
+}

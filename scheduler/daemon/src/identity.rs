@@ -1,0 +1,69 @@
+//! Is a process that was known before still the same one?
+//!
+//! Trap: a number is used again. A process is its number *and* the moment it started, in one boot of the machine; and
+//! what `/proc` says holds only if the process was still alive when it was read.
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// When the process started, in the kernel's ticks since boot; 0 where `/proc` does not tell.
+pub fn started(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    start_field(&stat).unwrap_or(0)
+}
+
+/// Field 22 of `/proc/PID/stat` (proc(5)). The second field is the command's name in parentheses, with anything in it.
+fn start_field(stat: &str) -> Option<u64> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    after_name.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// A handle on the process that had this number and started then; `None`: it has ended.
+pub fn find(pid: i32, start: u64) -> Option<OwnedFd> {
+    let pidfd = eager_shm::daemon::open_pidfd(pid).ok()?;
+    let same = start != 0 && started(pid) == start;
+    (same && is_alive(&pidfd)).then_some(pidfd)
+}
+
+/// A zombie counts as ended: it holds nothing.
+fn is_alive(pidfd: &OwnedFd) -> bool {
+    poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0)
+}
+
+/// One boot of the machine; empty where the kernel does not tell.
+pub fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found_and_one_that_started_at_another_time_is_not() {
+        let pid = std::process::id() as i32;
+        let start = started(pid);
+        assert!(start > 0);
+        assert!(find(pid, start).is_some());
+        assert!(find(pid, start + 1).is_none() && find(pid, 0).is_none());
+    }
+
+    #[test]
+    fn a_name_cannot_move_the_fields() {
+        let stat = "7 (a) 9 9) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1000 1\n";
+        assert_eq!(start_field(stat), Some(4242));
+        assert_eq!(start_field(""), None);
+        assert_eq!(start_field("7 (a) S"), None);
+    }
+
+    #[test]
+    fn a_zombie_has_ended() {
+        let mut child = std::process::Command::new("true").spawn().expect("a child");
+        let pid = child.id() as i32;
+        let pidfd = eager_shm::daemon::open_pidfd(pid).expect("a pidfd");
+        let mut ended = [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut ended, PollTimeout::from(30_000u16)), Ok(1));
+        assert!(find(pid, started(pid)).is_none(), "nobody has waited for it, and it has ended");
+        child.wait().expect("wait");
+    }
+}

@@ -1,0 +1,117 @@
+//! The core under guard: a policy that panics or proposes nonsense must not take the daemon along.
+//!
+//! Trap: after a panic the scheduler is half changed and must not be looked at again. Who holds what is then taken from
+//! the daemon's own notes ([`crate::state_file`]), never from it.
+
+use crate::journal::Journal;
+use crate::watchdog::Heartbeat;
+use eager_core::action::Action;
+use eager_core::event::{DeviceProfile, Event};
+use eager_core::journal::JournalLine;
+use eager_core::scheduler::Anomaly;
+use eager_core::units::{DeviceId, Nanos};
+use eager_core::{Options, PolicyName, Scheduler};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The policy panicked: nothing of the step counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Panicked;
+
+/// Scheduler, journal, clock.
+#[derive(Debug)]
+pub struct Mind {
+    pub scheduler: Scheduler,
+    /// Why `case` decides in place of the policy that was asked for.
+    pub reverted: Option<String>,
+    /// What is wrong with the policy although its last step counts; whoever takes it replaces the policy.
+    pub complaint: Option<String>,
+    devices: Vec<(DeviceId, DeviceProfile)>,
+    journal: Journal,
+    journal_path: Option<PathBuf>,
+    started: Instant,
+    heartbeat: Arc<Heartbeat>,
+}
+
+impl Mind {
+    /// Starts the journal. No devices yet.
+    pub fn new(
+        policy: PolicyName,
+        options: Options,
+        journal_path: Option<PathBuf>,
+        started: Instant,
+    ) -> std::io::Result<Mind> {
+        let scheduler = Scheduler::new(policy, options);
+        let journal = match &journal_path {
+            None => Journal::none(),
+            Some(path) => Journal::create(path, &scheduler)?,
+        };
+        Ok(Mind {
+            scheduler,
+            reverted: None,
+            complaint: None,
+            devices: Vec::new(),
+            journal,
+            journal_path,
+            started,
+            heartbeat: Arc::default(),
+        })
+    }
+
+    pub fn heartbeat(&self) -> Arc<Heartbeat> {
+        Arc::clone(&self.heartbeat)
+    }
+
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Monotonic time since the daemon started.
+    pub fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// One step of the core, and its line in the journal. The second is what became of the journal.
+    pub fn step(&mut self, event: &Event) -> (Result<Vec<Action>, Panicked>, std::io::Result<()>) {
+        if let Event::DeviceAdded { device, profile } = event {
+            self.devices.push((*device, profile.clone()));
+        }
+        let now = self.now();
+        let (scheduler, event) = (&mut self.scheduler, event.clone());
+        let recorded = self.journal.is_on().then(|| event.clone());
+        let mut actions = Vec::new();
+        self.heartbeat.begin(now);
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            scheduler.step(now, event, &mut actions);
+        }));
+        self.heartbeat.end();
+        if done.is_err() {
+            return (Err(Panicked), Ok(()));
+        }
+        if self.reverted.is_none() && self.scheduler.anomalies().contains_key(&Anomaly::DroppedProposal) {
+            self.complaint = Some("proposed what the ledger does not allow".into());
+        }
+        let Some(event) = recorded else { return (Ok(actions), Ok(())) };
+        let line = JournalLine { now, event, actions };
+        let written = self.journal.record(&line);
+        (Ok(line.actions), written)
+    }
+
+    /// From here on `case` decides, with the same devices and nothing else; a new journal begins.
+    pub fn replace(&mut self, why: String) -> std::io::Result<()> {
+        self.scheduler = Scheduler::new(PolicyName::Case, self.scheduler.options().clone());
+        self.reverted = Some(why);
+        self.complaint = None;
+        let path = self.journal_path.clone();
+        self.journal = Journal::none();
+        let journal = path.map(|path| Journal::create(&path, &self.scheduler)).transpose();
+        for (device, profile) in std::mem::take(&mut self.devices) {
+            // A scheduler without tasks has nothing to break on.
+            let _ = self.step(&Event::DeviceAdded { device, profile });
+        }
+        self.journal = journal?.unwrap_or_else(Journal::none);
+        Ok(())
+    }
+}

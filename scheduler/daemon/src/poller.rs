@@ -1,0 +1,128 @@
+//! What the loop waits for: an epoll set in which every client is entered once, not once per turn.
+//!
+//! Trap: a descriptor leaves the set by itself only when its last copy is closed, so none of those entered here is ever
+//! duplicated. Readiness is told by level: who is not read stays ready, and must be taken out while it is not wanted.
+
+use eager_core::units::ClientId;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use std::os::fd::AsFd;
+
+/// Events taken in one turn; the kernel keeps the rest, and tells those first that were not told last.
+const EVENTS_MAX: usize = 1024;
+/// Bits of a token that hold the id.
+const ID_BITS: u32 = 60;
+
+/// Where readiness came from. Their order is the order of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    Signals,
+    Death(ClientId),
+    Client(ClientId),
+    Newcomer(u64),
+    Listener,
+    Admin(u64),
+    AdminListener,
+}
+
+impl Source {
+    fn token(self) -> u64 {
+        let (kind, id) = match self {
+            Source::Signals => (0, 0),
+            Source::Death(ClientId(id)) => (1, id),
+            Source::Client(ClientId(id)) => (2, id),
+            Source::Newcomer(id) => (3, id),
+            Source::Listener => (4, 0),
+            Source::Admin(id) => (5, id),
+            Source::AdminListener => (6, 0),
+        };
+        kind << ID_BITS | id
+    }
+
+    fn from_token(token: u64) -> Option<Source> {
+        let id = token & ((1 << ID_BITS) - 1);
+        Some(match token >> ID_BITS {
+            0 => Source::Signals,
+            1 => Source::Death(ClientId(id)),
+            2 => Source::Client(ClientId(id)),
+            3 => Source::Newcomer(id),
+            4 => Source::Listener,
+            5 => Source::Admin(id),
+            6 => Source::AdminListener,
+            _ => return None,
+        })
+    }
+}
+
+/// The set.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: Epoll,
+}
+
+impl Poller {
+    pub fn new() -> nix::Result<Poller> {
+        Ok(Poller { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
+    }
+
+    /// Enters a descriptor. It must not be in the set already.
+    pub fn add(&self, source: Source, fd: impl AsFd) -> nix::Result<()> {
+        self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, source.token()))
+    }
+
+    /// Waits for room to write as well, or no longer.
+    pub fn want_write(&self, source: Source, fd: impl AsFd, write: bool) {
+        let mut interest = EpollFlags::EPOLLIN;
+        interest.set(EpollFlags::EPOLLOUT, write);
+        // It fails only for a descriptor that is not in the set, which then needs no change.
+        let _ = self.epoll.modify(fd, &mut EpollEvent::new(interest, source.token()));
+    }
+
+    /// Takes a descriptor out that stays open.
+    pub fn remove(&self, fd: impl AsFd) {
+        // It fails only for a descriptor that is not in the set.
+        let _ = self.epoll.delete(fd);
+    }
+
+    /// Sleeps until something is ready, at most `timeout_ms` (`None`: for ever). In the order of work.
+    pub fn wait(&self, timeout_ms: Option<u64>) -> nix::Result<Vec<Source>> {
+        let timeout = match timeout_ms {
+            None => EpollTimeout::NONE,
+            // Longer than the longest is fine: the loop looks again.
+            Some(ms) => {
+                EpollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::MAX)
+            }
+        };
+        let mut events = [EpollEvent::empty(); EVENTS_MAX];
+        let count = match self.epoll.wait(&mut events, timeout) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(errno) => return Err(errno),
+        };
+        let mut ready: Vec<Source> =
+            events.iter().take(count).filter_map(|event| Source::from_token(event.data())).collect();
+        ready.sort();
+        Ok(ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_comes_back_as_its_source() {
+        for source in [
+            Source::Signals,
+            Source::Death(ClientId(1)),
+            Source::Client(ClientId((1 << 60) - 1)),
+            Source::Newcomer(7),
+            Source::Listener,
+            Source::Admin(9),
+            Source::AdminListener,
+        ] {
+            assert_eq!(Source::from_token(source.token()), Some(source));
+        }
+        assert_eq!(Source::from_token(u64::MAX), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! What one user may take of the daemon: clients, requests per turn, requests per second. Pure.
+//!
+//! Trap: limits per connection protect nobody, because a user makes as many connections as he likes. Everything here is
+//! counted per uid (the scheme of dbus-broker), and the uid is the kernel's word.
+
+use eager_core::units::Nanos;
+use std::collections::BTreeMap;
+
+/// Requests of one user in one turn. Small, so that nobody waits long behind a flood; the next turn comes at once.
+pub const TURN_SHARE: u32 = 16;
+/// Requests of one user that may come at once: several full rings.
+const BURST: u64 = 4096;
+/// Requests of one user per second when he goes on and on. An honest program sends a handful per task.
+const PER_SECOND: u64 = 20_000;
+/// Time in which one request's worth comes back.
+const NANOS_PER_REQUEST: u64 = 1_000_000_000 / PER_SECOND;
+/// A user who has run out is looked at again when this many requests' worth has come back.
+const RESUME_AT: u64 = 256;
+
+/// What a user has used.
+#[derive(Debug, Clone, Copy)]
+struct Account {
+    clients: usize,
+    /// Requests left, as of `since`.
+    tokens: u64,
+    since: Nanos,
+    this_turn: u32,
+}
+
+/// What a user may do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowance {
+    /// So many requests.
+    Requests(u32),
+    /// Others first; then again.
+    NextTurn,
+    /// Nothing before then.
+    NotBefore(Nanos),
+}
+
+/// All users who are connected.
+#[derive(Debug)]
+pub struct Quotas {
+    clients_per_user: usize,
+    users: BTreeMap<u32, Account>,
+}
+
+impl Quotas {
+    pub fn new(clients_per_user: usize) -> Quotas {
+        Quotas { clients_per_user, users: BTreeMap::new() }
+    }
+
+    /// One more client, or the limit.
+    pub fn admit(&mut self, uid: u32, now: Nanos) -> Result<(), usize> {
+        let fresh = Account { clients: 0, tokens: BURST, since: now, this_turn: 0 };
+        let account = self.users.entry(uid).or_insert(fresh);
+        if account.clients >= self.clients_per_user {
+            return Err(self.clients_per_user);
+        }
+        account.clients += 1;
+        Ok(())
+    }
+
+    /// One client less. Who has none is forgotten, so that there are never more entries than clients.
+    pub fn leave(&mut self, uid: u32) {
+        let Some(account) = self.users.get_mut(&uid) else { return };
+        account.clients = account.clients.saturating_sub(1);
+        if account.clients == 0 {
+            self.users.remove(&uid);
+        }
+    }
+
+    pub fn begin_turn(&mut self) {
+        self.users.values_mut().for_each(|account| account.this_turn = 0);
+    }
+
+    pub fn allowance(&mut self, uid: u32, now: Nanos) -> Allowance {
+        let Some(account) = self.users.get_mut(&uid) else { return Allowance::Requests(TURN_SHARE) };
+        account.refill(now);
+        if account.tokens == 0 {
+            let wait = RESUME_AT * NANOS_PER_REQUEST;
+            return Allowance::NotBefore(Nanos(now.0.saturating_add(wait)));
+        }
+        match TURN_SHARE.saturating_sub(account.this_turn) {
+            0 => Allowance::NextTurn,
+            share => Allowance::Requests(share.min(u32::try_from(account.tokens).unwrap_or(u32::MAX))),
+        }
+    }
+
+    pub fn spend(&mut self, uid: u32, requests: u32) {
+        if let Some(account) = self.users.get_mut(&uid) {
+            account.this_turn = account.this_turn.saturating_add(requests);
+            account.tokens = account.tokens.saturating_sub(u64::from(requests));
+        }
+    }
+}
+
+impl Account {
+    fn refill(&mut self, now: Nanos) {
+        let earned = now.saturating_sub(self.since).0 / NANOS_PER_REQUEST;
+        // Less than a whole one stays to be counted next time.
+        self.since = Nanos(self.since.0.saturating_add(earned.saturating_mul(NANOS_PER_REQUEST)));
+        self.tokens = self.tokens.saturating_add(earned).min(BURST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_so_many_clients_however_they_come_and_go() {
+        let mut quotas = Quotas::new(2);
+        for _ in 0..10 {
+            assert_eq!((quotas.admit(7, Nanos(0)), quotas.admit(7, Nanos(0))), (Ok(()), Ok(())));
+            assert_eq!(quotas.admit(7, Nanos(0)), Err(2));
+            assert_eq!(quotas.admit(8, Nanos(0)), Ok(()));
+            [7, 7, 8].into_iter().for_each(|uid| quotas.leave(uid));
+        }
+        assert!(quotas.users.is_empty());
+    }
+
+    #[test]
+    fn a_flood_gets_its_share_of_a_turn_and_then_its_rate() {
+        let mut quotas = Quotas::new(10);
+        quotas.admit(7, Nanos(0)).expect("room");
+        let mut taken = 0;
+        let wait = loop {
+            match quotas.allowance(7, Nanos(0)) {
+                Allowance::Requests(some) => {
+                    assert!(some <= TURN_SHARE);
+                    quotas.spend(7, some);
+                    taken += u64::from(some);
+                }
+                Allowance::NextTurn => quotas.begin_turn(),
+                Allowance::NotBefore(at) => break at,
+            }
+        };
+        assert_eq!(taken, BURST);
+        quotas.begin_turn();
+        assert_eq!(quotas.allowance(7, wait), Allowance::Requests(TURN_SHARE));
+        // In a second a user gets what comes back in a second, whatever he tries.
+        let mut later = 0;
+        for ns in (wait.0..wait.0 + 1_000_000_000).step_by(100_000) {
+            quotas.begin_turn();
+            while let Allowance::Requests(some) = quotas.allowance(7, Nanos(ns)) {
+                quotas.spend(7, some);
+                quotas.begin_turn();
+                later += u64::from(some);
+            }
+        }
+        assert!((PER_SECOND - 100..=PER_SECOND + RESUME_AT).contains(&later), "{later} requests in a second");
+    }
+}

@@ -1,0 +1,113 @@
+//! Clients that go on: those of a daemon that is gone, and those of a scheduler that broke.
+//!
+//! Traps: a client that has not come back holds its memory all the same, so its grant stands until its process ends; and
+//! whoever says that it is such a client must be the process that the kernel says it is, whatever id it names.
+
+use crate::dispatch::{Client, Dispatch};
+use crate::identity;
+use crate::slots::TaskSlot;
+use crate::state_file::Kept;
+use eager_core::event::{Event, Restored, TaskRequest};
+use eager_core::units::{ClientId, TaskId};
+use eager_proto::hello::{Refusal, Resume};
+use eager_proto::request::Slot;
+use eager_shm::daemon::{ClientPages, Peer};
+use std::os::fd::OwnedFd;
+
+impl Dispatch {
+    /// Takes over the clients of an earlier daemon whose processes still live. Says how many.
+    pub fn take_over(&mut self, old: Kept) -> usize {
+        let mut tasks = Vec::new();
+        for (id, mut kept) in old.clients {
+            let Some(pidfd) = identity::find(kept.pid, kept.started) else { continue };
+            let slots = std::mem::take(&mut kept.slots);
+            let (id, pid, uid) = (ClientId(id), kept.pid, kept.uid);
+            // Who was served before is served again, whatever the limit is now.
+            let _ = self.quotas.admit(uid, self.now());
+            self.enter(id, kept, Peer { pid, uid, pidfd }, None, None);
+            for (index, kept) in slots {
+                let Some(slot) = Slot::new(usize::from(index)) else { continue };
+                self.restore_slot(id, slot, TaskSlot::restored(&kept));
+                tasks.extend(kept.task.clone());
+                self.state.slot(id.0, slot, kept, true);
+            }
+        }
+        if !tasks.is_empty() {
+            self.happen(Event::Restored { tasks }, None);
+        }
+        self.clients.len()
+    }
+
+    /// The client that `peer` says it is, if it is, and is not served through another connection.
+    pub fn find_resuming(&self, resume: &Resume, peer: &Peer) -> Result<ClientId, Refusal> {
+        let id = ClientId(resume.client);
+        let is_it = |client: &&Client| client.peer.pid == peer.pid && client.peer.uid == peer.uid;
+        match self.clients.get(&id).filter(is_it) {
+            Some(_) => Ok(id),
+            None => Err(Refusal::Stranger { client: resume.client }),
+        }
+    }
+
+    /// Pages for a client that comes back, with what holds for it now.
+    pub fn prepare_pages(&mut self, id: ClientId, pages: ClientPages) -> Option<ClientPages> {
+        let old = self.clients.get_mut(&id)?.pages.replace(pages);
+        self.publish_all(id);
+        let client = self.clients.get_mut(&id)?;
+        std::mem::replace(&mut client.pages, old)
+    }
+
+    /// It has them, and is served from now on.
+    pub fn resumed(&mut self, id: ClientId, socket: OwnedFd, pages: ClientPages) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.socket = Some(socket);
+        client.pages = Some(pages);
+        client.gone_at = None;
+    }
+
+    /// Gives every task to a new scheduler under `case`: what is bound stays, what waits asks again in its old order.
+    pub fn revert(&mut self, why: String) {
+        let policy = self.mind.scheduler.policy();
+        self.say(format!("the policy {policy} {why}: case decides from now on"));
+        if let Err(error) = self.mind.replace(format!("{policy} {why}")) {
+            self.say(format!("the journal cannot be begun anew ({error}): scheduling goes on without it"));
+        }
+        let (bound, waiting) = self.all_tasks();
+        let clients: Vec<Event> = self
+            .clients
+            .iter()
+            .map(|(id, client)| Event::ClientConnected {
+                client: *id,
+                uid: client.peer.uid,
+                label: client.label.clone(),
+            })
+            .collect();
+        clients.into_iter().for_each(|event| self.happen(event, None));
+        self.happen(Event::Restored { tasks: bound }, None);
+        for (task, client, request) in waiting {
+            self.happen(Event::TaskBegin { task, client, request }, None);
+        }
+        let ids: Vec<ClientId> = self.clients.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.publish_all(id));
+    }
+
+    /// What the daemon's own notes say is bound, and what waits, in order of arrival.
+    fn all_tasks(&self) -> (Vec<Restored>, Vec<(TaskId, ClientId, TaskRequest)>) {
+        let mut bound = Vec::new();
+        let mut waiting = Vec::new();
+        for (id, client) in &self.clients {
+            let kept = self.state.kept().clients.get(&id.0);
+            for (slot, state) in client.slots.all() {
+                if let Some((task, request)) = state.asking() {
+                    waiting.push((task, *id, request.clone()));
+                } else if let Some(task) =
+                    kept.and_then(|kept| kept.slots.get(&(slot.index() as u8))?.task.clone())
+                    && state.task == Some(task.task)
+                {
+                    bound.push(task);
+                }
+            }
+        }
+        waiting.sort_by_key(|(task, ..)| *task);
+        (bound, waiting)
+    }
+}

@@ -1,0 +1,253 @@
+//! What survives the daemon: who its clients are, and what each of their task slots holds.
+//!
+//! One JSON line per change, written before any program sees the change. Traps: the page cache keeps it over a `kill -9`,
+//! not over a crash of the machine, after which there are no clients either; a file that cannot be read to its end is used
+//! up to there, because a grant too much is repaired by its owner's end, and a grant too little by nobody; a disk that is
+//! full costs the promise of a restart, never a program its device.
+
+use eager_core::event::Restored;
+use eager_core::units::Nanos;
+use eager_proto::request::Slot;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Of the lines below.
+const VERSION: u32 = 1;
+/// A file that grew by so much, and is four times as long as what it says, is written anew.
+const REWRITE_BYTES: u64 = 1 << 20;
+/// Nothing longer is read: far more than a thousand clients with all their slots.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// After a failed write the file is tried again.
+const RETRY: Nanos = Nanos::from_secs(10);
+
+/// A program that was welcomed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptClient {
+    pub pid: i32,
+    /// See [`crate::identity::started`].
+    pub started: u64,
+    pub uid: u32,
+    pub label: String,
+    #[serde(skip)]
+    pub slots: BTreeMap<u8, KeptSlot>,
+}
+
+/// A task slot that was used. `task`: what it holds, if it was bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptSlot {
+    /// Sequence of the last request that has had its effect.
+    pub answered: u32,
+    pub task: Option<Restored>,
+}
+
+/// Everything, as it stands after the last line.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Kept {
+    pub boot: String,
+    pub next_client: u64,
+    pub next_task: u64,
+    pub clients: BTreeMap<u64, KeptClient>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "kebab-case")]
+enum Line {
+    /// The first.
+    Header {
+        version: u32,
+        boot: String,
+        next_client: u64,
+        next_task: u64,
+    },
+    Client {
+        client: u64,
+        #[serde(flatten)]
+        kept: KeptClient,
+    },
+    Slot {
+        client: u64,
+        slot: u8,
+        #[serde(flatten)]
+        kept: KeptSlot,
+    },
+    Gone {
+        client: u64,
+    },
+}
+
+impl Kept {
+    fn apply(&mut self, line: Line) {
+        match line {
+            Line::Header { boot, next_client, next_task, .. } => {
+                *self = Kept { boot, next_client, next_task, clients: BTreeMap::new() };
+            }
+            Line::Client { client, kept } => {
+                self.next_client = self.next_client.max(client.saturating_add(1));
+                self.clients.insert(client, kept);
+            }
+            Line::Slot { client, slot, kept } => {
+                if let Some(task) = &kept.task {
+                    self.next_task = self.next_task.max(task.task.0.saturating_add(1));
+                }
+                if let Some(found) = self.clients.get_mut(&client) {
+                    found.slots.insert(slot, kept);
+                }
+            }
+            Line::Gone { client } => drop(self.clients.remove(&client)),
+        }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = Line> + '_ {
+        let (boot, next_client, next_task) = (self.boot.clone(), self.next_client, self.next_task);
+        let header = Line::Header { version: VERSION, boot, next_client, next_task };
+        let clients = self.clients.iter().flat_map(|(&client, kept)| {
+            let slots =
+                kept.slots.iter().map(move |(&slot, kept)| Line::Slot { client, slot, kept: kept.clone() });
+            std::iter::once(Line::Client { client, kept: kept.clone() }).chain(slots)
+        });
+        std::iter::once(header).chain(clients)
+    }
+}
+
+/// Reads what a daemon left. The second is what is wrong with it, in words; what comes before that place is used.
+pub fn load(bytes: &[u8]) -> (Kept, Option<String>) {
+    let mut kept = Kept::default();
+    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let place = index + 1;
+        let cut = line.last() != Some(&b'\n');
+        match serde_json::from_slice(line) {
+            Ok(Line::Header { version, .. }) if version != VERSION => {
+                return (Kept::default(), Some(format!("line {place}: version {version}, not {VERSION}")));
+            }
+            Ok(line @ Line::Header { .. }) if index == 0 => kept.apply(line),
+            Ok(line) if index > 0 && !cut => kept.apply(line),
+            // The daemon died while it wrote: nobody saw what this line was to say.
+            _ if cut && index > 0 => return (kept, None),
+            Ok(_) => return (kept, Some(format!("line {place}: a header where none belongs, or none"))),
+            Err(error) => return (kept, Some(format!("line {place}: {error}"))),
+        }
+    }
+    (kept, None)
+}
+
+/// The file, and what it says.
+#[derive(Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    file: Option<File>,
+    kept: Kept,
+    /// Lines not written yet.
+    pending: Vec<u8>,
+    appended: u64,
+    whole: u64,
+    retry_at: Option<Nanos>,
+}
+
+impl StateFile {
+    /// Reads what an earlier daemon left at `path`; nothing of another boot. Also says what is wrong with it.
+    pub fn open(path: &Path, boot: String) -> (StateFile, Kept, Option<String>) {
+        let too_long = std::fs::metadata(path).is_ok_and(|file| file.len() > FILE_BYTES_MAX);
+        let read = if too_long { Err(std::io::ErrorKind::FileTooLarge.into()) } else { std::fs::read(path) };
+        let (kept, damage) = match read {
+            Ok(bytes) => load(&bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Kept::default(), None),
+            Err(error) => (Kept::default(), Some(error.to_string())),
+        };
+        let old = if kept.boot == boot { kept } else { Kept::default() };
+        let (next_client, next_task) = (old.next_client.max(1), old.next_task.max(1));
+        let fresh = Kept { boot, next_client, next_task, clients: BTreeMap::new() };
+        let file = StateFile {
+            path: path.into(),
+            file: None,
+            kept: fresh,
+            pending: Vec::new(),
+            appended: 0,
+            whole: 0,
+            retry_at: None,
+        };
+        (file, old, damage)
+    }
+
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// Could the last change be written? Otherwise a restart would not know of it.
+    pub fn is_whole(&self) -> bool {
+        self.file.is_some()
+    }
+
+    pub fn client(&mut self, client: u64, kept: KeptClient) {
+        self.change(Line::Client { client, kept });
+    }
+
+    pub fn gone(&mut self, client: u64) {
+        self.change(Line::Gone { client });
+    }
+
+    /// Notes a slot, if what it holds is new, or when `awaited` what was answered.
+    pub fn slot(&mut self, client: u64, slot: Slot, kept: KeptSlot, awaited: bool) {
+        let index = slot.index() as u8;
+        let known = self.kept.clients.get(&client).and_then(|client| client.slots.get(&index));
+        let (same_task, same) =
+            known.map_or((kept.task.is_none(), false), |known| (known.task == kept.task, *known == kept));
+        if !same_task || (awaited && !same) {
+            self.change(Line::Slot { client, slot: index, kept });
+        }
+    }
+
+    fn change(&mut self, line: Line) {
+        // Lines are plain data; writing them to memory cannot fail.
+        let _ = write_line(&mut self.pending, &line);
+        self.kept.apply(line);
+    }
+
+    /// Writes what has changed. `Err` once for a file that fails; it is tried again later, whole.
+    pub fn flush(&mut self, now: Nanos) -> std::io::Result<()> {
+        if self.pending.is_empty() || self.retry_at.is_some_and(|at| now < at) {
+            self.pending.clear();
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let grown = self.appended > REWRITE_BYTES && self.appended > 4 * self.whole;
+        let was_failing = self.retry_at.take().is_some();
+        let done = match &mut self.file {
+            Some(file) if !grown => {
+                self.appended += pending.len() as u64;
+                file.write_all(&pending)
+            }
+            _ => self.rewrite(),
+        };
+        done.or_else(|error| {
+            self.file = None;
+            self.retry_at = Some(Nanos(now.0.saturating_add(RETRY.0)));
+            if was_failing { Ok(()) } else { Err(error) }
+        })
+    }
+
+    /// Writes everything to a new file and puts it in the old one's place.
+    fn rewrite(&mut self) -> std::io::Result<()> {
+        let mut text = Vec::new();
+        for line in self.kept.lines() {
+            write_line(&mut text, &line)?;
+        }
+        let mut fresh = self.path.as_os_str().to_owned();
+        fresh.push(".new");
+        let mut options = OpenOptions::new();
+        let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+        file.write_all(&text)?;
+        std::fs::rename(&fresh, &self.path)?;
+        (self.file, self.whole, self.appended) = (Some(file), text.len() as u64, 0);
+        Ok(())
+    }
+}
+
+fn write_line(text: &mut Vec<u8>, line: &Line) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *text, line)?;
+    text.push(b'\n');
+    Ok(())
+}

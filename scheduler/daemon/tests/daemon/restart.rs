@@ -1,0 +1,281 @@
+//! A daemon that is killed and started again: what was granted is granted, and programs do not notice.
+
+use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot, wait_until};
+use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_proto::hello::Hello;
+use eager_proto::reply::{CLASS_EAGER, CLASS_PROMOTED, STATE_BOUND, STATE_FREE, STATE_WAITING};
+use eager_proto::request::RequestBody;
+use eager_shm::client::{ClientConnection, ConnectError};
+use nix::sys::signal::Signal;
+use std::path::Path;
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// `kill -9`, and another in the same place.
+fn restarted(mut daemon: Daemon, arguments: &[&str]) -> Daemon {
+    daemon.signal(Signal::SIGKILL);
+    daemon.child.wait().expect("wait");
+    Daemon::start_in(take_dir(&mut daemon), arguments)
+}
+
+fn take_dir(daemon: &mut Daemon) -> TempDir {
+    std::mem::replace(&mut daemon.dir, tempfile::tempdir().expect("folder"))
+}
+
+#[test]
+fn grants_stand_and_programs_go_on_after_a_restart() {
+    let daemon = Daemon::start(&["--policy", "eager-opt"]);
+    let (normal, eager) = (daemon.connect("normal"), daemon.connect("eager"));
+    answer(&normal, slot(3), begin(&normal, slot(3), 700));
+    answer(&eager, slot(0), begin(&eager, slot(0), 800));
+    let before = eager.cell(slot(0)).expect("a whole cell");
+    assert_eq!((before.class, before.grant), (CLASS_EAGER, 324 * MIB));
+
+    let daemon = restarted(daemon, &["--policy", "eager-opt"]);
+    assert_eq!(daemon.device().granted_bytes, 1024 * MIB, "before anybody came back");
+    assert_eq!(daemon.row().unattached, 2);
+    normal.resume(LONG).expect("the same client");
+    eager.resume(LONG).expect("the same client");
+    assert_eq!(daemon.row().unattached, 0);
+    let after = eager.cell(slot(0)).expect("a whole cell");
+    assert!(after.sequence > before.sequence, "the new cell is newer");
+    assert_eq!((after.state, after.class, after.grant), (STATE_BOUND, CLASS_EAGER, 324 * MIB));
+
+    let end = normal.send(RequestBody::TaskEnd, slot(3)).expect("send");
+    assert_eq!(answer(&normal, slot(3), end).state, STATE_FREE);
+    let promoted = wait_until(&eager, slot(0), |cell| cell.class == CLASS_PROMOTED);
+    assert_eq!(promoted.grant, 800 * MIB);
+    drop(eager);
+    drop(normal);
+}
+
+#[test]
+fn a_request_without_an_answer_is_answered_once_by_the_next_daemon() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let (first, second) = (daemon.connect("first"), daemon.connect("second"));
+    answer(&first, slot(0), begin(&first, slot(0), 700));
+    let asked = begin(&second, slot(0), 700);
+    wait_until(&second, slot(0), |cell| cell.state == STATE_WAITING);
+    let daemon = restarted(daemon, &["--policy", "case"]);
+    second.resume(LONG).expect("the same client");
+    wait_until(&second, slot(0), |cell| cell.state == STATE_WAITING);
+    first.resume(LONG).expect("the same client");
+    first.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    assert_eq!(answer(&second, slot(0), asked).state, STATE_BOUND);
+    assert_eq!((daemon.device().granted_bytes, daemon.tasks().len()), (700 * MIB, 1));
+}
+
+#[test]
+fn one_who_ended_meanwhile_is_no_ghost() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let mut holder = crate::support::Hostile::start(&daemon, &["--hold", "700"]);
+    let stays = daemon.connect("stays");
+    answer(&stays, slot(0), begin(&stays, slot(0), 100));
+    let mut daemon = daemon;
+    daemon.signal(Signal::SIGKILL);
+    daemon.child.wait().expect("wait");
+    holder.end();
+    let daemon = Daemon::start_in(take_dir(&mut daemon), &["--policy", "case"]);
+    assert_eq!(daemon.device().granted_bytes, 100 * MIB);
+    // One that ends before it comes back is seen as well.
+    let row = daemon.row();
+    assert_eq!((row.clients, row.unattached), (1, 1));
+}
+
+#[test]
+fn one_who_does_not_come_back_keeps_its_grant_until_it_ends() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let mut holder = crate::support::Hostile::start(&daemon, &["--hold", "700"]);
+    let daemon = restarted(daemon, &["--policy", "case"]);
+    let next = daemon.connect("next");
+    let asked = begin(&next, slot(0), 700);
+    wait_until(&next, slot(0), |cell| cell.state == STATE_WAITING);
+    holder.end();
+    assert_eq!(answer(&next, slot(0), asked).state, STATE_BOUND);
+}
+
+#[test]
+fn a_program_that_the_state_file_does_not_know_is_refused() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let client = daemon.connect("forgotten");
+    let mut daemon = daemon;
+    daemon.signal(Signal::SIGKILL);
+    daemon.child.wait().expect("wait");
+    std::fs::remove_file(daemon.run_dir().join("eagerd.state")).expect("the state file");
+    let daemon = Daemon::start_in(take_dir(&mut daemon), &["--policy", "case"]);
+    let refused = client.resume(LONG).expect_err("nobody knows it");
+    assert!(matches!(refused, ConnectError::Refused { .. }), "{refused}");
+    assert_eq!(daemon.row().clients, 0);
+}
+
+/// What is in the state file, changed by `change`; the daemon starts, says so, and serves.
+fn starts_with(change: impl Fn(&mut Vec<u8>), granted: u64, said: &str) {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let client = daemon.connect("client");
+    answer(&client, slot(0), begin(&client, slot(0), 100));
+    let mut daemon = daemon;
+    daemon.signal(Signal::SIGKILL);
+    daemon.child.wait().expect("wait");
+    let path = daemon.run_dir().join("eagerd.state");
+    let mut bytes = std::fs::read(&path).expect("state");
+    change(&mut bytes);
+    std::fs::write(&path, bytes).expect("state");
+    let mut daemon = Daemon::start_in(take_dir(&mut daemon), &["--policy", "case"]);
+    assert_eq!(daemon.device().granted_bytes, granted);
+    let other = daemon.connect("other");
+    assert_eq!(answer(&other, slot(0), begin(&other, slot(0), 10)).state, STATE_BOUND);
+    daemon.signal(Signal::SIGTERM);
+    let (_, log) = daemon.end();
+    assert!(log.contains(said), "{log}");
+}
+
+#[test]
+fn a_damaged_state_file_is_used_as_far_as_it_goes_and_said() {
+    starts_with(|bytes| bytes.extend(b"{\"line\":\"gone\",\"cli"), 100 * MIB, "");
+    starts_with(
+        |bytes| bytes.extend(b"nonsense\n{\"line\":\"gone\",\"client\":1}\n"),
+        100 * MIB,
+        "is damaged: line ",
+    );
+    starts_with(|bytes| *bytes = b"garbage\n".to_vec(), 0, "is damaged: line 1");
+    starts_with(|bytes| bytes.truncate(0), 0, "");
+    starts_with(|bytes| *bytes = vec![0xff; 100_000], 0, "is damaged");
+}
+
+#[test]
+fn a_disk_that_is_full_costs_the_promise_and_no_program_its_device() {
+    let dir = tempfile::tempdir().expect("folder");
+    let plain = command(dir.path());
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 17; exec \"$@\"", "sh"]).arg(plain.get_program()).args(plain.get_args());
+    let mut daemon = Daemon::spawn(dir, limited, "1 file device, policy ");
+    let clients: Vec<ClientConnection> = (0..30).map(|_| daemon.connect("client")).collect();
+    for client in &clients {
+        assert_eq!(answer(client, slot(0), begin(client, slot(0), 10)).state, STATE_BOUND);
+    }
+    assert!(!daemon.row().survives_restart);
+    daemon.signal(Signal::SIGTERM);
+    let (status, said) = daemon.end();
+    assert!(status.success());
+    assert_eq!(said.matches("the state file cannot be written").count(), 1, "{said}");
+}
+
+/// Counts up the point at which the daemon dies until it survives the story. At each, the next daemon must end the story
+/// as if nothing had happened.
+#[test]
+fn a_daemon_killed_at_any_step_is_replaced_without_loss() {
+    let mut point = 1u32;
+    loop {
+        let dir = tempfile::tempdir().expect("folder");
+        let mut first = command(dir.path());
+        first.args(["--policy", "case"]).env("EAGERD_DIE_AT", point.to_string());
+        let (mut daemon, line) = Daemon::spawn_anyhow(dir, first);
+        let started = !line.is_empty();
+        if !started {
+            daemon.child.wait().expect("wait");
+            replace_dead(&mut daemon);
+        }
+        if story(&mut daemon) && started {
+            break;
+        }
+        point += 1;
+    }
+    assert!(point > 20, "only {point} points");
+    eprintln!("{} points", point - 1);
+}
+
+/// Begin, extend, a second task, end; true when the first daemon lived to its end.
+fn story(daemon: &mut Daemon) -> bool {
+    let mut survived = true;
+    let client = loop {
+        match ClientConnection::connect(&daemon.socket(), &Hello::new("story"), LONG) {
+            Ok(client) => break client,
+            Err(_) => {
+                // The socket closes a moment before the process is gone.
+                daemon.child.wait().expect("wait");
+                survived &= !replace_dead(daemon);
+            }
+        }
+    };
+    let mut ask = |body: RequestBody, index: usize| {
+        let sequence = loop {
+            match client.send(body.clone(), slot(index)) {
+                Ok(sequence) => break sequence,
+                Err(_) => survived &= !come_back(daemon, &client),
+            }
+        };
+        let deadline = Instant::now() + LONG;
+        loop {
+            let cell = client.cell(slot(index)).expect("a whole cell");
+            if cell.answers(sequence) {
+                return cell;
+            }
+            assert!(Instant::now() < deadline, "{body:?} is not answered: {cell:?}");
+            if client.wait_cell(slot(index), cell.sequence, deadline) == eager_shm::client::Wait::DaemonGone {
+                survived &= !come_back(daemon, &client);
+            }
+        }
+    };
+    let begin = |mib: u64| RequestBody::TaskBegin {
+        requirement: mib * MIB,
+        site: 1,
+        blocks: 0,
+        threads_per_block: 0,
+        flags: 0,
+        function: "main".into(),
+    };
+    assert_eq!(ask(begin(100), 0).grant, 100 * MIB);
+    assert_eq!(ask(RequestBody::TaskExtend { bytes: 50 * MIB }, 0).grant, 150 * MIB);
+    assert_eq!(ask(begin(200), 1).grant, 200 * MIB);
+    assert_eq!(ask(RequestBody::TaskEnd, 0).state, STATE_FREE);
+    assert_eq!(ask(RequestBody::TaskShrink { bytes: 20 * MIB }, 1).grant, 180 * MIB);
+    let tasks = loop {
+        match daemon.try_ask(&AdminRequest::Ps) {
+            Ok(AdminReply::Ps { tasks }) => break tasks,
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => survived &= !come_back(daemon, &client),
+        }
+    };
+    let grants: Vec<u64> = tasks.iter().map(|task| task.grant_bytes).collect();
+    assert_eq!(grants, [180 * MIB]);
+    survived
+}
+
+/// A new daemon for one that died; true if it had.
+fn replace_dead(daemon: &mut Daemon) -> bool {
+    if daemon.child.try_wait().expect("state").is_none() {
+        return false;
+    }
+    *daemon = Daemon::start_in(take_dir(daemon), &["--policy", "case"]);
+    true
+}
+
+fn come_back(daemon: &mut Daemon, client: &ClientConnection) -> bool {
+    // The socket closes a moment before the process is gone.
+    daemon.child.wait().expect("wait");
+    let replaced = replace_dead(daemon);
+    client.resume(LONG).expect("the same client");
+    replaced
+}
+
+#[test]
+fn counters_go_on_in_the_new_pages() {
+    let daemon = Daemon::start(&["--policy", "eager-opt"]);
+    let (normal, eager) = (daemon.connect("normal"), daemon.connect("eager"));
+    answer(&normal, slot(0), begin(&normal, slot(0), 700));
+    assert_eq!(normal.add_launched(slot(0), 3), 3);
+    let daemon = restarted(daemon, &["--policy", "eager-opt"]);
+    normal.resume(LONG).expect("the same client");
+    assert_eq!((normal.launched(slot(0)), normal.add_launched(slot(0), 1)), (3, 4));
+    drop((eager, daemon));
+}
+
+#[test]
+fn a_daemon_that_lives_is_not_left() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let client = daemon.connect("client");
+    client.resume(LONG).expect("nothing to do");
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
+    assert_eq!(daemon.row().clients, 1);
+    assert!(Path::new(&daemon.socket()).exists());
+}

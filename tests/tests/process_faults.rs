@@ -1,0 +1,310 @@
+//! Programs that end in every way there is, and a daemon that is killed under a running one: the real shim, the real
+//! daemon, devices from a file, and a runtime of a few lines in C.
+
+use eager_tests::{bin_dir, run_ok, tool};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const DEVICES: &str =
+    r#"[{"name": "test", "memory": "1GiB", "sms": 80, "warps-per-sm": 64, "blocks-per-sm": 32}]"#;
+const MIB: u64 = 1 << 20;
+
+const RUNTIME: &str = r#"
+#include <stdlib.h>
+int cudaMalloc(void **out, size_t n) { *out = malloc(n); return 0; }
+int cudaFree(void *p) { free(p); return 0; }
+int cudaSetDevice(int device) { return device < 0; }
+"#;
+
+/// Takes 64 MiB, says so, waits for a line, and ends as its argument says.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int eager_cudaMalloc(void **, size_t);
+int eager_cudaFree(void *);
+void eager_task_begin(uint64_t, uint64_t, uint64_t, uint64_t, uint32_t);
+void eager_task_end(uint64_t);
+static void *ends(void *unused) { exit(7); return unused; }
+static void tick(int signal) { (void)signal; }
+static void *take(uint64_t site, size_t mib) {
+  void *p = 0;
+  eager_task_begin(site, mib << 20, mib << 20, 0, 0);
+  if (eager_cudaMalloc(&p, mib << 20)) exit(1);
+  return p;
+}
+static void give(uint64_t site, void *p) {
+  if (eager_cudaFree(p)) exit(1);
+  eager_task_end(site);
+}
+int main(int count, char **arguments) {
+  const char *how = count > 1 ? arguments[1] : "";
+  char line[8];
+  if (!strcmp(how, "storm")) {
+    struct sigaction action = {.sa_handler = tick};
+    struct itimerval often = {{0, 100}, {0, 100}};
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &often, 0);
+    for (int i = 0; i < 200; i++) give(1, take(1, 64));
+    memset(&often, 0, sizeof often);
+    setitimer(ITIMER_REAL, &often, 0);
+  }
+  void *p = take(1, 64);
+  if (!strcmp(how, "children")) {
+    if (system("true") || (fork() == 0 && (setsid(), fork() || sleep(30), 1))) _exit(1);
+    wait(0);
+  }
+  puts("holding"); fflush(stdout);
+  if (!fgets(line, sizeof line, stdin)) return 1;
+  if (!strcmp(how, "exit")) exit(7);
+  if (!strcmp(how, "_exit")) _exit(7);
+  if (!strcmp(how, "quick_exit")) quick_exit(7);
+  if (!strcmp(how, "return")) return 7;
+  if (!strcmp(how, "thread")) { pthread_t t; pthread_create(&t, 0, ends, 0); pause(); }
+  if (!strcmp(how, "abort")) abort();
+  if (!strcmp(how, "fault")) raise(SIGSEGV);
+  if (!strcmp(how, "exec")) execl("/bin/sleep", "sleep", "60", (char *)0);
+  give(1, p);
+  p = take(2, 32);
+  puts("second"); fflush(stdout);
+  if (!fgets(line, sizeof line, stdin)) return 1;
+  give(2, p);
+  return 0;
+}
+"#;
+
+/// Program and runtime, compiled once, and a daemon beside them.
+struct Place {
+    dir: TempDir,
+    daemon: Child,
+}
+
+impl Place {
+    fn new() -> Option<Place> {
+        if !Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: needs a C compiler");
+            return None;
+        }
+        let dir = tempfile::tempdir().expect("folder");
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("devices.json"), DEVICES).expect("write");
+        std::fs::write(path("program.c"), PROGRAM).expect("write");
+        std::fs::write(path("runtime.c"), RUNTIME).expect("write");
+        std::fs::copy(bin_dir().join("libeager.so"), path("libeager.so")).expect("copy the library");
+        for arguments in [
+            &["-shared", "-fPIC", "-Wl,-soname,libcudart.so.13", "-o", "libcudart.so.13", "runtime.c"][..],
+            &["-pthread", "-o", "program", "program.c", "./libeager.so"],
+        ] {
+            run_ok(Command::new("cc").args(arguments).current_dir(dir.path()));
+        }
+        let daemon = start_daemon(dir.path());
+        Some(Place { dir, daemon })
+    }
+
+    fn kill_daemon(&mut self) {
+        self.daemon.kill().expect("kill -9");
+        self.daemon.wait().expect("wait");
+    }
+
+    fn program(&self, how: &str, on_loss: &str) -> Running {
+        let mut child = Command::new(self.dir.path().join("program"))
+            .arg(how)
+            .current_dir(self.dir.path())
+            .env("LD_LIBRARY_PATH", self.dir.path())
+            .env("EAGER_SOCKET", self.dir.path().join("run/client.sock"))
+            .env("EAGER_ON_DAEMON_LOSS", on_loss)
+            .env_remove("EAGER_DISABLE")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start");
+        let out = BufReader::new(child.stdout.take().expect("stdout"));
+        Running { child, out }
+    }
+
+    fn info(&self) -> serde_json::Value {
+        let run_dir = self.dir.path().join("run");
+        let out = run_ok(Command::new(tool("eager")).args(["info", "--json", "--run-dir"]).arg(run_dir));
+        serde_json::from_str(&out).expect("JSON")
+    }
+
+    fn granted(&self) -> u64 {
+        self.info()["devices"][0]["granted_bytes"].as_u64().expect("granted_bytes")
+    }
+
+    /// Waits until so much is granted; the pause only saves processor time.
+    fn until_granted(&self, bytes: u64, when: &str) -> Duration {
+        let start = Instant::now();
+        while self.granted() != bytes {
+            assert!(start.elapsed() < Duration::from_secs(60), "{when}: {} granted", self.granted());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        start.elapsed()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+fn start_daemon(dir: &Path) -> Child {
+    let mut child = Command::new(tool("eagerd"))
+        .arg("--devices-file")
+        .arg(dir.join("devices.json"))
+        .arg("--run-dir")
+        .arg(dir.join("run"))
+        .args(["--policy", "case"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start eagerd");
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut ready).expect("its first line");
+    assert!(ready.contains("ready"), "eagerd said {ready:?}");
+    child
+}
+
+struct Running {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    fn says(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("its output");
+        assert_eq!(line.trim_end(), expected);
+    }
+
+    fn go_on(&mut self) {
+        writeln!(self.child.stdin.as_mut().expect("stdin")).expect("a line");
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        self.child.wait().expect("wait")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_program_that_ends_anyhow_frees_its_grant_and_keeps_its_exit_code() {
+    let Some(place) = Place::new() else { return };
+    for how in ["exit", "_exit", "quick_exit", "return", "thread", "abort", "fault"] {
+        let mut program = place.program(how, "open");
+        program.says("holding");
+        assert_eq!(place.granted(), 64 * MIB, "{how}");
+        program.go_on();
+        let status = program.end();
+        match how {
+            "abort" => assert_eq!(status.signal(), Some(libc_signal::ABORT)),
+            "fault" => assert_eq!(status.signal(), Some(libc_signal::SEGV)),
+            _ => assert_eq!(status.code(), Some(7), "{how}"),
+        }
+        place.until_granted(0, how);
+    }
+}
+
+/// Numbers that are the same on every Linux that Eager runs on.
+mod libc_signal {
+    pub const ABORT: i32 = 6;
+    pub const SEGV: i32 = 11;
+}
+
+#[test]
+fn children_of_a_program_do_not_keep_its_grant_alive() {
+    let Some(place) = Place::new() else { return };
+    let mut program = place.program("children", "open");
+    program.says("holding");
+    assert_eq!(place.granted(), 64 * MIB);
+    // A grandchild lives on for half a minute, with whatever descriptors it was given.
+    program.child.kill().expect("kill -9");
+    program.end();
+    place.until_granted(0, "after its end");
+}
+
+#[test]
+fn a_program_that_became_another_gives_its_grant_up_after_a_grace() {
+    let Some(place) = Place::new() else { return };
+    let mut program = place.program("exec", "open");
+    program.says("holding");
+    program.go_on();
+    let took = place.until_granted(0, "after exec");
+    assert!(program.child.try_wait().expect("state").is_none(), "the process lives");
+    assert!(took > Duration::from_secs(3), "no grace: {took:?}");
+}
+
+#[test]
+fn a_storm_of_signals_loses_no_answer() {
+    let Some(place) = Place::new() else { return };
+    let mut program = place.program("storm", "open");
+    program.says("holding");
+    assert_eq!(place.granted(), 64 * MIB);
+    program.go_on();
+    program.says("second");
+    program.go_on();
+    assert!(program.end().success());
+}
+
+#[test]
+fn a_running_program_does_not_notice_that_its_daemon_was_killed_and_started_again() {
+    let Some(mut place) = Place::new() else { return };
+    for on_loss in ["open", "closed", "wait:60"] {
+        let mut program = place.program("", on_loss);
+        program.says("holding");
+        place.kill_daemon();
+        place.daemon = start_daemon(place.dir.path());
+        assert_eq!(place.granted(), 64 * MIB, "{on_loss}: before it came back");
+        assert_eq!(place.info()["daemon"]["unattached"].as_u64(), Some(1));
+        // It ends a task that the first daemon had bound, and begins one that only the second knows.
+        program.go_on();
+        program.says("second");
+        assert_eq!(place.granted(), 32 * MIB, "{on_loss}");
+        assert_eq!(place.info()["daemon"]["unattached"].as_u64(), Some(0));
+        program.go_on();
+        assert!(program.end().success(), "{on_loss}");
+        let mut said = String::new();
+        let mut stderr = program.child.stderr.take().expect("stderr");
+        std::io::Read::read_to_string(&mut stderr, &mut said).expect("stderr");
+        assert_eq!(said, "", "{on_loss}");
+        place.until_granted(0, on_loss);
+    }
+}
+
+#[test]
+fn a_program_whose_daemon_ended_in_order_goes_on_alone_and_says_so_once() {
+    let Some(mut place) = Place::new() else { return };
+    let mut program = place.program("", "open");
+    program.says("holding");
+    run_ok(Command::new(tool("eager")).args(["shutdown", "--run-dir"]).arg(place.dir.path().join("run")));
+    place.daemon.wait().expect("wait");
+    program.go_on();
+    program.says("second");
+    program.go_on();
+    assert!(program.end().success());
+    let mut said = String::new();
+    let mut stderr = program.child.stderr.take().expect("stderr");
+    std::io::Read::read_to_string(&mut stderr, &mut said).expect("stderr");
+    assert!(said.contains("lost the daemon") && said.lines().count() == 1, "{said}");
+}
