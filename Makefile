@@ -22,7 +22,8 @@ test: setup ## every test (about ten minutes on two cores)
 	cargo build --locked --workspace
 	cargo test --locked --workspace --no-fail-fast
 
-test-long: setup ## tests that take long: thousands of clients, random kills
+test-long: setup ## tests that take long: every interleaving of the shared pages, thousands of clients, random kills
+	RUSTFLAGS="--cfg loom" cargo test --locked -p eager-shm --lib --target-dir target/loom --release
 	cargo build --locked --workspace
 	cargo test --locked -p eagerd --test daemon -- --ignored --nocapture --test-threads 1 long::
 

@@ -86,13 +86,9 @@ impl Dispatch {
         self.mind.now()
     }
 
-    /// Tasks that wait for a device.
-    pub fn waiting(&self) -> usize {
-        self.clients
-            .values()
-            .flat_map(|client| client.slots.all())
-            .filter(|(_, slot)| slot.asking().is_some())
-            .count()
+    /// Does anybody wait for a device, or have one?
+    pub fn has_tasks(&self) -> bool {
+        !self.owners.is_empty()
     }
 
     /// Says something to the administrator, unless too much was said already.

@@ -2,7 +2,7 @@
 //!
 //! Trap: the order within a turn is fixed (deaths, clients, newcomers, the admin socket, deadlines; each by id), so that
 //! the same arrivals give the same decisions. Clients that had their share come first in the next turn, in their order.
-//! Nothing in a turn may block.
+//! Nothing in a turn may block, or take longer the more clients there are that do nothing.
 
 use crate::admin::AdminServer;
 use crate::dispatch::{Dispatch, Served};
@@ -52,6 +52,8 @@ pub struct Shell {
     newcomers: Newcomers,
     /// Clients that had their share of the last turn, or came too late for it.
     backlog: VecDeque<ClientId>,
+    /// Clients that closed their connections and live, and until when they keep what they have.
+    closing: BTreeMap<ClientId, Nanos>,
     /// Clients whose users have used up their requests, and until when; they are out of the poller.
     paused: BTreeMap<ClientId, Nanos>,
     listener_resumes_at: Option<Nanos>,
@@ -81,6 +83,7 @@ impl Shell {
             poller,
             newcomers,
             backlog: VecDeque::new(),
+            closing: BTreeMap::new(),
             paused: BTreeMap::new(),
             listener_resumes_at: None,
             listens: false,
@@ -128,7 +131,7 @@ impl Shell {
             return Some(0);
         }
         let dispatch = &self.parts.dispatch;
-        let closed = dispatch.clients.values().filter_map(|client| client.gone_at).min();
+        let closed = self.closing.values().copied().min();
         let core = dispatch.mind.scheduler.next_deadline();
         let paused = self.paused.values().copied().min();
         let own = [self.newcomers.next_deadline(), self.listener_resumes_at, self.starvation_check_at];
@@ -168,6 +171,7 @@ impl Shell {
                 if let Some(client) = dispatch.clients.get_mut(&id) {
                     client.socket = None;
                     client.gone_at = Some(gone_at);
+                    self.closing.insert(id, gone_at);
                 }
             }
         }
@@ -267,15 +271,14 @@ impl Shell {
         self.listener_resumes_at = self.listener_resumes_at.filter(|at| *at > now);
         self.resume_paused(now);
         let dispatch = &mut self.parts.dispatch;
-        let is_over = |at: Option<Nanos>| at.is_some_and(|at| at <= now);
-        let over: Vec<ClientId> = dispatch
-            .clients
-            .iter()
-            .filter(|(_, client)| is_over(client.gone_at))
-            .map(|(id, _)| *id)
-            .collect();
-        for client in over {
-            dispatch.bury(client);
+        let over: Vec<ClientId> =
+            self.closing.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+        for id in over {
+            self.closing.remove(&id);
+            // One that came back meanwhile stays.
+            if dispatch.clients.get(&id).is_some_and(|client| client.gone_at.is_some()) {
+                dispatch.bury(id);
+            }
         }
         if dispatch.mind.scheduler.next_deadline().is_some_and(|deadline| deadline <= now) {
             dispatch.happen(Event::Tick, None);
@@ -283,10 +286,10 @@ impl Shell {
         self.look_for_starvation(now);
     }
 
-    /// Looks now and then while the policy is the one that was asked for and somebody waits.
+    /// Looks now and then while the policy is the one that was asked for and there are tasks.
     fn look_for_starvation(&mut self, now: Nanos) {
         let dispatch = &mut self.parts.dispatch;
-        if dispatch.mind.reverted.is_some() || dispatch.waiting() == 0 {
+        if dispatch.mind.reverted.is_some() || !dispatch.has_tasks() {
             self.starvation_check_at = None;
             return;
         }
@@ -294,7 +297,9 @@ impl Shell {
         if self.starvation_check_at.is_some_and(|at| at > now) {
             return;
         }
-        if let Some(why) = watchdog::starved(&dispatch.mind.scheduler, now, limit) {
+        if self.starvation_check_at.is_some()
+            && let Some(why) = watchdog::starved(&dispatch.mind.scheduler, now, limit)
+        {
             dispatch.revert(why);
         }
         self.starvation_check_at = Some(Nanos(now.0.saturating_add((limit.0 / 4).max(1_000_000))));

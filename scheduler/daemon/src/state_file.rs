@@ -251,3 +251,135 @@ fn write_line(text: &mut Vec<u8>, line: &Line) -> std::io::Result<()> {
     text.push(b'\n');
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_core::action::Class;
+    use eager_core::event::TaskRequest;
+    use eager_core::units::{Bytes, ClientId, DeviceId, TaskId};
+
+    fn client(pid: i32) -> KeptClient {
+        KeptClient { pid, started: 7, uid: 1000, label: "prog\u{e9}".into(), slots: BTreeMap::new() }
+    }
+
+    fn holding(client: u64, task: u64, mib: u64) -> KeptSlot {
+        let bytes = Bytes(mib << 20);
+        let request = TaskRequest {
+            requirement: bytes,
+            blocks: 1,
+            threads_per_block: 256,
+            lazy: false,
+            managed: false,
+            function: "main".into(),
+            estimate: None,
+        };
+        let task = Restored {
+            task: TaskId(task),
+            client: ClientId(client),
+            request,
+            device: DeviceId(0),
+            class: Class::Normal,
+            grant: bytes,
+            requirement: bytes,
+            managed: false,
+            all_launched: false,
+            promotion_done: false,
+        };
+        KeptSlot { answered: 5, task: Some(task) }
+    }
+
+    fn slot(index: usize) -> Slot {
+        Slot::new(index).expect("slot in range")
+    }
+
+    /// Two clients, one of which is gone; a task that ended, and one that did not.
+    fn story(file: &mut StateFile) {
+        file.client(1, client(10));
+        file.client(2, client(20));
+        file.slot(1, slot(0), holding(1, 1, 100), true);
+        file.slot(1, slot(3), holding(1, 2, 200), true);
+        file.slot(1, slot(0), KeptSlot { answered: 6, task: None }, true);
+        file.gone(2);
+        file.flush(Nanos(0)).expect("written");
+    }
+
+    #[test]
+    fn what_was_noted_is_read_again_in_the_same_boot_only() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("state");
+        let (mut file, old, damage) = StateFile::open(&path, "boot".into());
+        assert_eq!((old, damage), (Kept::default(), None));
+        story(&mut file);
+        let (_, old, damage) = StateFile::open(&path, "boot".into());
+        assert_eq!((&old, damage), (file.kept(), None));
+        assert_eq!((old.next_client, old.next_task, old.clients.len()), (3, 3, 1));
+        assert_eq!(old.clients[&1].slots[&3], holding(1, 2, 200));
+        let (_, old, _) = StateFile::open(&path, "another boot".into());
+        assert!(old.clients.is_empty(), "nobody lives through a boot");
+    }
+
+    #[test]
+    fn hints_that_change_nothing_are_not_written() {
+        let dir = tempfile::tempdir().expect("folder");
+        let (mut file, ..) = StateFile::open(&dir.path().join("state"), "boot".into());
+        story(&mut file);
+        let hint = KeptSlot { answered: 99, ..holding(1, 2, 200) };
+        file.slot(1, slot(3), hint.clone(), false);
+        assert!(file.pending.is_empty());
+        file.slot(1, slot(3), hint, true);
+        assert!(!file.pending.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_grows_is_written_anew() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("state");
+        let (mut file, ..) = StateFile::open(&path, "boot".into());
+        story(&mut file);
+        for answered in 0..20_000 {
+            file.slot(1, slot(0), KeptSlot { answered, task: None }, true);
+            file.flush(Nanos(0)).expect("written");
+        }
+        let bytes = std::fs::metadata(&path).expect("the file").len();
+        assert!(bytes < 2 * REWRITE_BYTES, "{bytes} bytes");
+        assert_eq!(StateFile::open(&path, "boot".into()).1, *file.kept());
+    }
+
+    /// Bytes changed, cut, doubled, at places drawn from a fixed seed: whatever comes out was in the file.
+    #[test]
+    fn any_damage_to_a_state_file_is_survived() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("state");
+        let (mut file, ..) = StateFile::open(&path, "boot".into());
+        story(&mut file);
+        let good = std::fs::read(&path).expect("the file");
+        let mut state = 0x1234_5678_9abc_def1_u64;
+        let mut below = |limit: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as usize % limit.max(1)
+        };
+        let mut whole = 0;
+        for _ in 0..5000 {
+            let mut bytes = good.clone();
+            for _ in 0..=below(3) {
+                match below(4) {
+                    0 => bytes.truncate(below(bytes.len())),
+                    1 => bytes.extend_from_within(below(bytes.len())..),
+                    _ if bytes.is_empty() => {}
+                    2 => drop(bytes.remove(below(bytes.len()))),
+                    _ => {
+                        let place = below(bytes.len());
+                        bytes[place] = below(256) as u8;
+                    }
+                }
+            }
+            let (kept, damage) = load(&bytes);
+            whole += usize::from(damage.is_none());
+            assert!(kept.clients.len() <= 4, "{kept:?}");
+        }
+        assert!((1..5000).contains(&whole), "{whole} of 5000 were read to their end");
+    }
+}

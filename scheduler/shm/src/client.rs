@@ -7,7 +7,7 @@
 //! refuses to speak for the parent.
 
 use crate::pages::{Cell, Mapping, PageError, Replies, Requests};
-use crate::{futex, packet};
+use crate::{exchange, futex, packet};
 use eager_proto::RING_SLOTS;
 use eager_proto::hello::{FEATURE_RESUME, Hello, Opening, Resume, WELCOME_OK, Welcome};
 use eager_proto::reply::TaskCell;
@@ -169,7 +169,7 @@ impl ClientConnection {
             self.requests.fill(head, record);
             head = head.wrapping_add(1);
         }
-        // Release: pairs with the acquire load of `head` in `ClientPages::pop`.
+        // Release: pairs with the acquire load of `head` in `exchange::pop`.
         self.requests.header.cursor.store(head, Ordering::Release);
         // A full or closed socket: the next request or the next look at the socket finds out.
         let _ = packet::send(self.socket.as_fd(), &[1], &[]);
@@ -192,11 +192,10 @@ impl ClientConnection {
             return Err(SendError::Forked);
         }
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let head = self.requests.header.cursor.load(Ordering::Relaxed);
-        // Acquire: pairs with the release store of `tail` in `ClientPages::pop`: the place was read before it is
-        // filled again.
-        let tail = self.replies.header.cursor.load(Ordering::Acquire);
-        if head.wrapping_sub(tail) as usize >= RING_SLOTS {
+        let sequence = outbox.last_sequence.wrapping_add(1);
+        let record = encode(&Request { sequence, slot, body });
+        let (head, tail) = (&self.requests.header.cursor, &self.replies.header.cursor);
+        if !exchange::push(head, tail, RING_SLOTS as u32, |place| self.requests.fill(place, &record)) {
             return if self.daemon_gone() { Err(SendError::DaemonGone) } else { Err(SendError::RingFull) };
         }
         outbox.unanswered.retain(|record| !self.has_answered(record));
@@ -204,11 +203,6 @@ impl ClientConnection {
             // More than a daemon leaves unanswered, and no more could be sent again at once: the oldest has had its time.
             outbox.unanswered.remove(0);
         }
-        let sequence = outbox.last_sequence.wrapping_add(1);
-        let record = encode(&Request { sequence, slot, body });
-        self.requests.fill(head, &record);
-        // Release: pairs with the acquire load of `head` in `ClientPages::pop`.
-        self.requests.header.cursor.store(head.wrapping_add(1), Ordering::Release);
         outbox.last_sequence = sequence;
         outbox.unanswered.push(record);
         match packet::send(self.socket.as_fd(), &[1], &[]) {
@@ -255,7 +249,7 @@ impl ClientConnection {
     pub fn wait_cell(&self, slot: Slot, seen_sequence: u32, deadline: Instant) -> Wait {
         let word = &self.replies.cells[slot.index()].sequence;
         loop {
-            // Acquire: pairs with the release store of `sequence` in `Cell::write`.
+            // Acquire: pairs with the release store of `sequence` in `exchange::write`.
             let sequence = word.load(Ordering::Acquire);
             if sequence != seen_sequence && sequence & 1 == 0 {
                 return Wait::Changed;
@@ -278,7 +272,7 @@ impl ClientConnection {
     /// Sequence of the slot's cell, odd while it is being written: one load, no system call. Still the one of a cell that
     /// was read before: what was read holds.
     pub fn sequence(&self, slot: Slot) -> u32 {
-        // Acquire: pairs with the release store of `sequence` in `Cell::write`.
+        // Acquire: pairs with the release store of `sequence` in `exchange::write`.
         self.replies.cells[slot.index()].sequence.load(Ordering::Acquire)
     }
 

@@ -4,7 +4,7 @@
 //! the reply page; `head` is read once per pop and bounded; and nothing here ever waits for the client.
 
 use crate::pages::{Mapping, PageError, Replies, Requests};
-use crate::{futex, packet};
+use crate::{exchange, futex, packet};
 use eager_proto::hello::Welcome;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestRecord, Slot};
@@ -79,20 +79,10 @@ impl ClientPages {
 
     /// Takes the next record, copied once; check it with [`eager_proto::request::decode`].
     pub fn pop(&mut self) -> Result<Option<RequestRecord>, Hostile> {
-        // Acquire: pairs with the release store of `head` in `ClientConnection::send`.
-        let head = self.requests.header.cursor.load(Ordering::Acquire);
-        let ahead = head.wrapping_sub(self.tail);
-        if ahead == 0 {
-            return Ok(None);
-        }
-        if ahead as usize > RING_SLOTS {
-            return Err(Hostile { ahead });
-        }
-        let record = self.requests.copy(self.tail);
-        self.tail = self.tail.wrapping_add(1);
-        // Release: pairs with the acquire load of `tail` in `ClientConnection::send`.
-        self.replies.header.cursor.store(self.tail, Ordering::Release);
-        Ok(Some(record))
+        let (head, tail) = (&self.requests.header.cursor, &self.replies.header.cursor);
+        let requests = &self.requests;
+        exchange::pop(head, &mut self.tail, tail, RING_SLOTS as u32, |place| requests.copy(place))
+            .map_err(|ahead| Hostile { ahead })
     }
 
     /// Replaces a slot's answer, `reason` being its reason in words, and wakes whoever sleeps on it (`value.sequence` is

@@ -6,11 +6,23 @@
 //! [`pages`], never as a plain Rust reference, and a value that was checked is the value that is used: copy once, then
 //! decode the copy.
 
+#![allow(unexpected_cfgs, reason = "`make test-long` sets loom")]
+
+mod exchange;
+
+// Under loom only the orders of stores and loads are built: its atomics cannot lie in a shared page.
+#[cfg(not(loom))]
 pub mod client;
+#[cfg(not(loom))]
 pub mod daemon;
+#[cfg(not(loom))]
 mod futex;
+#[cfg(not(loom))]
 pub mod packet;
+#[cfg(not(loom))]
 mod pages;
+#[cfg(not(loom))]
 pub mod process;
 
+#[cfg(not(loom))]
 pub use packet::{bind_seqpacket, connect_seqpacket};

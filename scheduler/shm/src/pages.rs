@@ -3,6 +3,7 @@
 //! Trap: the bytes belong to two processes. A plain reference into them would let the compiler read a word twice or
 //! assume that it does not change; atomics do not, and `Mapping` hands out nothing else.
 
+use crate::exchange;
 use eager_proto::reply::{REASON_BYTES, ReplyPage, TaskCell};
 use eager_proto::request::{RequestPage, RequestRecord};
 use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, RING_SLOTS, TASK_SLOTS};
@@ -12,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First 64 bytes of both pages; `cursor` is `head` of the request page and `tail` of the reply page.
 #[repr(C)]
@@ -257,30 +258,25 @@ impl Cell {
 
     /// `answered` alone: one load, no seqlock.
     pub(crate) fn answered(&self) -> u32 {
-        // Acquire: pairs with the release fence in `write`.
+        // Acquire: pairs with the release fence in `exchange::write`.
         self.words[ANSWERED_WORD].load(Ordering::Acquire) as u32
     }
 
     /// Daemon, the only writer: replaces the cell's value (`value.sequence` is ignored) and the text beside it.
     pub(crate) fn write(&self, value: &TaskCell, text: &Text, packed: [u8; REASON_BYTES]) {
         let words: [u64; 8] = zerocopy::transmute!(*value);
-        let before = self.sequence.load(Ordering::Relaxed);
-        self.sequence.store(before | 1, Ordering::Relaxed);
-        // Release fence: pairs with the acquire fence in `consistently`. A reader that saw one of the stores below also sees
-        // the odd sequence above, and reads again.
-        fence(Ordering::Release);
-        self.state.store(value.state, Ordering::Relaxed);
-        for (shared, word) in self.words.iter().zip(&words[1..]) {
-            shared.store(*word, Ordering::Relaxed);
-        }
-        text.store(packed);
-        // Release: pairs with the acquire load of `sequence` in `consistently` and `ClientConnection::wait_cell`.
-        self.sequence.store((before | 1).wrapping_add(1), Ordering::Release);
+        exchange::write(&self.sequence, || {
+            self.state.store(value.state, Ordering::Relaxed);
+            for (shared, word) in self.words.iter().zip(&words[1..]) {
+                shared.store(*word, Ordering::Relaxed);
+            }
+            text.store(packed);
+        });
     }
 
     /// One try to read a consistent value: `Err(sequence)` when a write was or came between.
     pub(crate) fn read(&self) -> Result<TaskCell, u32> {
-        self.consistently(|sequence| {
+        exchange::read(&self.sequence, |sequence| {
             let mut words = [0u64; 8];
             let state = self.state.load(Ordering::Relaxed);
             for (word, shared) in words[1..].iter_mut().zip(&self.words) {
@@ -293,30 +289,19 @@ impl Cell {
 
     /// One try to read the text beside the cell.
     pub(crate) fn read_text(&self, text: &Text) -> Result<[u8; REASON_BYTES], u32> {
-        self.consistently(|_| text.load())
-    }
-
-    /// Runs `load`, which gets the sequence, and throws its result away when a write was or came between.
-    fn consistently<T>(&self, load: impl FnOnce(u32) -> T) -> Result<T, u32> {
-        // Acquire: pairs with the release store of `sequence` at the end of `write`.
-        let before = self.sequence.load(Ordering::Acquire);
-        let value = load(before);
-        // Acquire fence: pairs with the release fence in `write`.
-        fence(Ordering::Acquire);
-        let after = self.sequence.load(Ordering::Relaxed);
-        if before & 1 == 1 || before != after { Err(after) } else { Ok(value) }
+        exchange::read(&self.sequence, |_| text.load())
     }
 
     /// The flags alone: one load, no seqlock.
     pub(crate) fn flags(&self) -> u32 {
         // SeqCst: comes after the counters that this thread has raised before, and pairs with the fence in
-        // `ClientPages::counters`; also an acquire, which pairs with the release fence in `write`.
+        // `ClientPages::counters`; also an acquire, which pairs with the release fence in `exchange::write`.
         (self.words[FLAGS_WORD].load(Ordering::SeqCst) >> 32) as u32
     }
 
     /// The gate word alone: one load, no seqlock.
     pub(crate) fn gate(&self) -> u64 {
-        // Acquire: pairs with the release fence in `write` before the words are stored.
+        // Acquire: pairs with the release fence in `exchange::write` before the words are stored.
         self.words[GATE_WORD].load(Ordering::Acquire)
     }
 }
