@@ -19,6 +19,7 @@ mod programs;
 mod progress;
 mod record;
 mod report;
+mod samples;
 mod sim_run;
 mod stamp;
 mod summary;

@@ -11,15 +11,14 @@ use super::variant::Variant;
 use super::{document, tables};
 use crate::progress::Stage;
 use crate::record::Stamp;
+use crate::samples::Samples;
 use crate::sim_run::Host;
 use crate::workload::Choice;
 use crate::{parallel, stamp};
 use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 /// A machine with the lists that run on it.
 struct Machine {
@@ -139,33 +138,27 @@ fn run_all(experiment: &Experiment, path: &Path, stamp: &Stamp) -> Result<Vec<Sa
             );
         }
     }
-    let file = std::fs::File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    let kept = Mutex::new((file, Vec::new()));
+    let kept = Samples::create(path)?;
     let stage = Stage::begin(&format!("simulating {}", experiment.name), tasks.len());
     parallel::for_each(tasks, |task| {
         stage.step(&format!("{} seed {}", task.workload.name, task.seed));
         let choices = task.workload.choices(task.seed)?;
         for &policy in task.policies {
-            let sample = one(&task, &choices, policy, stamp)?;
-            let mut line = serde_json::to_string(&sample).context("a sample as JSON")?;
-            line.push('\n');
-            let mut kept = kept.lock().map_err(|_| anyhow::anyhow!("another run panicked"))?;
-            kept.0.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-            kept.1.push(sample);
+            kept.keep(one(&task, &choices, policy, stamp)?)?;
         }
         Ok(())
     })?;
     stage.end();
-    let (_, samples) = kept.into_inner().map_err(|_| anyhow::anyhow!("a run panicked"))?;
-    Ok(samples)
+    kept.into_all()
 }
 
 fn one(task: &Task<'_>, choices: &[Choice], policy: PolicyName, stamp: &Stamp) -> Result<Sample> {
     let Task { machine, workload, seed, .. } = *task;
     let which = Which { workload, study: machine.study, variant: &machine.variant, seed, stamp };
+    // The books are checked after every step on the lists of the first seed; on all of them it would only take time.
     let result = machine
         .host
-        .simulate(choices, policy, which.submission())
+        .simulate_with(choices, policy, which.submission(), &|options| options.audit = seed == 1)
         .with_context(|| format!("{} seed {seed} under {policy} {}", workload.name, machine.variant.name))?;
     Ok(Sample::new(&machine.host, which, &result))
 }

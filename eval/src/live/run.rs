@@ -3,6 +3,7 @@
 use super::report;
 use super::spec::{Experiment, List, System, Variation};
 use crate::progress::Stage;
+use crate::samples::Samples;
 use crate::sim_run::Host;
 use crate::{parallel, stamp};
 use anyhow::{Context, Result};
@@ -10,9 +11,7 @@ use eager_core::action::Class;
 use eager_sim::{Estimates, JobResult, Outcome, SimOptions, SimResult};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
-use std::sync::Mutex;
 
 const NAME: &str = "live";
 const TEXT: &str = include_str!("../../experiments/live.toml");
@@ -89,23 +88,17 @@ fn run_all(experiment: &Experiment, path: &Path) -> Result<Vec<Sample>> {
         }
     }
     tasks.retain(|task| !task.systems.is_empty());
-    let file = std::fs::File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    let kept = Mutex::new((file, Vec::new()));
+    let kept = Samples::create(path)?;
     let stage = Stage::begin("simulating live", tasks.len());
     parallel::for_each(tasks, |task| {
         stage.step(&format!("{} {} {} seed {}", task.variant.name, task.list.group, task.ratio, task.seed));
         for system in &task.systems {
-            let sample = one(&task, system)?;
-            let line = serde_json::to_string(&sample).context("a sample as JSON")? + "\n";
-            let mut kept = kept.lock().map_err(|_| anyhow::anyhow!("another run panicked"))?;
-            kept.0.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-            kept.1.push(sample);
+            kept.keep(one(&task, system)?)?;
         }
         Ok(())
     })?;
     stage.end();
-    let (_, samples) = kept.into_inner().map_err(|_| anyhow::anyhow!("a run panicked"))?;
-    Ok(samples)
+    kept.into_all()
 }
 
 fn machine(experiment: &Experiment, variant: &Variation) -> Result<Host> {

@@ -5,7 +5,7 @@
 
 use crate::action::{Class, Gate};
 use crate::event::AccessClass;
-use crate::model::{Activity, Bound, Task, View};
+use crate::model::{Activity, Bound, Client, Task, View};
 use crate::options::Options;
 use crate::policy::GateRule;
 use crate::reason::Reason;
@@ -180,6 +180,5 @@ fn normal_tasks<'a>(
 }
 
 fn client_is_stopped(view: View<'_>, client: ClientId) -> bool {
-    let tasks = view.state.clients.get(&client).map(|client| &client.tasks);
-    tasks.into_iter().flatten().filter_map(|id| view.state.tasks.get(id)).any(Task::is_stopped)
+    view.state.clients.get(&client).is_some_and(Client::is_stopped)
 }

@@ -6,7 +6,7 @@ use crate::action::{Class, Gate};
 use crate::model::{Bound, Client, Device, Task, TaskState};
 use crate::policy::GateRule;
 use crate::scheduler::Scheduler;
-use crate::units::{Bytes, DeviceId, Nanos, TaskId};
+use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
 /// A broken invariant: always a defect of this crate, whatever the events were.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +53,8 @@ pub enum Violation {
     WrongIndex { device: DeviceId },
     #[error("{movers} programs are counted that hold something and do not wait, there are {actual}")]
     MoversDiffer { movers: usize, actual: usize },
+    #[error("{client} has not as many kernels at gates as are counted")]
+    HeldDiffers { client: ClientId },
     #[error("{task} and all others who hold something wait for each other, and nobody will look at it")]
     Circle { task: TaskId },
     #[error("{device}: kernels of {task} stand at their gate and it is nobody's turn")]
@@ -68,7 +70,7 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
         check_eager(scheduler, device)?;
         check_turn(scheduler, device)?;
     }
-    check_movers(scheduler)?;
+    check_clients(scheduler)?;
     check_bypass(scheduler)?;
     for task in scheduler.state().tasks.values() {
         let owner = scheduler.state().clients.get(&task.client);
@@ -90,11 +92,18 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
     Ok(())
 }
 
-fn check_movers(scheduler: &Scheduler) -> Result<(), Violation> {
+fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
     let state = scheduler.state();
     let waits = |task: &&Task| task.bound().is_none();
     let is_waiting =
         |client: &Client| state.tasks.values().filter(waits).any(|task| task.client == client.id);
+    let held = |client: &Client| {
+        let tasks = state.tasks.values().filter(|task| task.client == client.id);
+        tasks.filter(|task| task.bound().is_some_and(|bound| bound.held.is_some())).count()
+    };
+    if let Some(client) = state.clients.values().find(|client| held(client) != client.held as usize) {
+        return Err(Violation::HeldDiffers { client: client.id });
+    }
     let holders = || state.clients.values().filter(|client| !client.contexts.is_empty());
     let actual = holders().filter(|client| !is_waiting(client)).count();
     if actual != state.movers {

@@ -128,8 +128,16 @@ impl State {
     pub(crate) fn hold(&mut self, id: TaskId, kernel: KernelRequest, now: Nanos) {
         let Some((device, _, bound)) = self.bound_parts(id) else { return };
         let since = bound.held.as_ref().map_or(now, |(_, since)| *since);
-        bound.held = Some((kernel, since));
+        let is_new = bound.held.replace((kernel, since)).is_none();
         device.held.insert((since, id));
+        self.count_held(id, i32::from(is_new));
+    }
+
+    fn count_held(&mut self, id: TaskId, change: i32) {
+        let owner = self.tasks.get(&id).map(|task| task.client);
+        if let Some(client) = owner.and_then(|client| self.clients.get_mut(&client)) {
+            client.held = client.held.saturating_add_signed(change);
+        }
     }
 
     /// Its kernel, if one stands at the gate, may go; says whether one did.
@@ -139,6 +147,7 @@ impl State {
         let Some((kernel, since)) = bound.held.take() else { return false };
         bound.admitted = Some(kernel);
         device.held.remove(&(since, id));
+        self.count_held(id, -1);
         true
     }
 
@@ -160,9 +169,11 @@ impl State {
     pub(crate) fn remove_task(&mut self, id: TaskId) -> Option<Task> {
         let task = self.tasks.remove(&id)?;
         let was_waiting = task.bound().is_none();
+        let was_held = task.bound().is_some_and(|bound| bound.held.is_some());
         self.change_client(task.client, |client| {
             client.tasks.remove(&id);
             client.waiting = client.waiting.saturating_sub(u32::from(was_waiting));
+            client.held = client.held.saturating_sub(u32::from(was_held));
         });
         if let Some(bound) = task.bound()
             && let Some(device) = self.devices.get_mut(&bound.device)

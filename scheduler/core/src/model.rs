@@ -67,14 +67,20 @@ pub struct Client {
     pub tasks: BTreeSet<TaskId>,
     /// Devices on which its context is paid for.
     pub contexts: BTreeSet<DeviceId>,
-    /// How many of its tasks wait for a device.
+    /// How many of its tasks wait for a device, and how many have a kernel at a closed gate.
     pub waiting: u32,
+    pub held: u32,
 }
 
 impl Client {
     /// It holds something on a device and does not wait: sooner or later it gives that back.
     pub fn moves(&self) -> bool {
         self.waiting == 0 && !self.contexts.is_empty()
+    }
+
+    /// One of its tasks waits for a device, or has a kernel at a closed gate.
+    pub fn is_stopped(&self) -> bool {
+        self.waiting > 0 || self.held > 0
     }
 }
 
@@ -168,11 +174,6 @@ impl Task {
     /// Warps of its largest launch: `blocks × ceil(threads / 32)`; 0 if the geometry is unknown.
     pub fn warps(&self) -> u64 {
         self.request.blocks.saturating_mul(u64::from(self.request.threads_per_block.div_ceil(32)))
-    }
-
-    /// Waiting for a device, or with a kernel at a closed gate.
-    pub fn is_stopped(&self) -> bool {
-        self.bound().is_none_or(|bound| bound.held.is_some())
     }
 }
 

@@ -69,8 +69,9 @@ pub struct Scheduler {
     retry: Retry,
     /// Devices on which something happened in this step: their eager tasks, turns, gates and watches are looked at.
     touched: Touched,
-    /// What was touched before, for its memory.
+    /// What was touched before, and tasks that were looked at, for their memory.
     settled: Touched,
+    looked_at: Vec<(DeviceId, TaskId)>,
     /// When turns end, by device.
     turn_ends: BTreeSet<(Nanos, DeviceId)>,
     /// When a program that holds something was last heard of.
@@ -111,6 +112,7 @@ impl Scheduler {
             retry: Retry::Nobody,
             touched: Touched::default(),
             settled: Touched::default(),
+            looked_at: Vec::new(),
             turn_ends: BTreeSet::new(),
             silent_since: Nanos::default(),
             promotion_expected: None,
@@ -156,8 +158,8 @@ impl Scheduler {
     }
 
     /// A client was heard of. Marks the devices that its tasks lie on: whether one of its programs is stopped decides
-    /// about gates there.
-    fn touch_client(&mut self, id: ClientId) {
+    /// about gates there. `marked`: a task whose device is already.
+    fn touch_client(&mut self, id: ClientId, marked: Option<TaskId>) {
         let Some(client) = self.state.clients.get(&id) else { return };
         if client.contexts.is_empty() {
             // It holds nothing anywhere, and has no part in a circle.
@@ -165,7 +167,8 @@ impl Scheduler {
         }
         self.silent_since = self.now;
         if self.traits.gate != GateRule::None {
-            let bound = client.tasks.iter().filter_map(|id| self.state.tasks.get(id)?.bound());
+            let others = client.tasks.iter().filter(|id| Some(**id) != marked);
+            let bound = others.filter_map(|id| self.state.tasks.get(id)?.bound());
             bound.for_each(|bound| self.touched.devices.add(bound.device));
         }
     }
@@ -176,7 +179,7 @@ impl Scheduler {
         if let Some(bound) = task.bound() {
             self.touched.devices.add(bound.device);
         }
-        self.touch_client(task.client);
+        self.touch_client(task.client, Some(id));
     }
 
     fn touch_all(&mut self) {
@@ -195,8 +198,9 @@ impl Scheduler {
             | Event::Busy { task }
             | Event::Idle { task }
             | Event::Promoted { task } => self.touch_task(*task),
-            Event::TaskBegin { client, .. } => self.touch_client(*client),
-            Event::ClientGone { client } => self.touch_client(*client),
+            Event::TaskBegin { client, .. } | Event::ClientGone { client } => {
+                self.touch_client(*client, None)
+            }
             Event::DeviceAdded { .. } | Event::ClientConnected { .. } => {}
             Event::Tick | Event::Restored { .. } => self.touch_all(),
         }
@@ -251,7 +255,8 @@ impl Scheduler {
         if self.state.clients.contains_key(&id) {
             return Err(Anomaly::DuplicateClient);
         }
-        let client = Client { id, uid, label, tasks: BTreeSet::new(), contexts: BTreeSet::new(), waiting: 0 };
+        let client =
+            Client { id, uid, label, tasks: BTreeSet::new(), contexts: BTreeSet::new(), waiting: 0, held: 0 };
         self.state.clients.insert(id, client);
         Ok(())
     }

@@ -215,7 +215,9 @@ impl<'a> Client<'a> {
     pub fn new(index: usize, job: &'a Job, habits: Habits) -> Client<'a> {
         let mut steps = Vec::new();
         unroll(&job.ops, &mut steps);
-        let lives = Lives::of(&steps, habits.release_dead);
+        // Of a program that keeps what it has to the end nobody asks.
+        let matter = habits.release_dead || habits.live_requirement;
+        let lives = if matter { Lives::of(&steps, habits.release_dead) } else { Lives::default() };
         Client {
             id: ClientId(index as u64 + 1),
             job,

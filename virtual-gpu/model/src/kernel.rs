@@ -237,7 +237,7 @@ impl Sweep {
     pub fn remote_bytes(&self, memory: &Memory) -> f64 {
         let mut bytes = 0.0;
         for walk in &self.walks {
-            let Some(buffer) = memory.buffer(walk.alloc) else { continue };
+            let Some(buffer) = memory.buffer(walk.alloc).filter(|buffer| buffer.was_remote) else { continue };
             for &(start, end) in &walk.spans {
                 for (from, to, run) in buffer.runs(start, end) {
                     let here = matches!(run.place, Place::Device { .. });

@@ -61,6 +61,8 @@ pub struct Buffer {
     /// By first block; without gaps. Empty for plain device memory.
     runs: BTreeMap<u32, Run>,
     resident_blocks: u32,
+    /// Some of it was at some time preferred on the host.
+    pub was_remote: bool,
 }
 
 impl Buffer {
@@ -230,7 +232,8 @@ impl Memory {
             let (place, preferred) = (Place::Nowhere, Preferred::Nowhere);
             runs.insert(0, Run { end: blocks, place, preferred, backed: false });
         }
-        self.buffers.insert(alloc, Buffer { context, kind, bytes, runs, resident_blocks: 0 });
+        self.buffers
+            .insert(alloc, Buffer { context, kind, bytes, runs, resident_blocks: 0, was_remote: false });
         Ok(evicted)
     }
 
@@ -345,6 +348,9 @@ impl Memory {
     }
 
     pub fn prefer(&mut self, alloc: AllocId, start: u32, end: u32, preferred: Preferred) {
+        if let Some(buffer) = self.buffers.get_mut(&alloc) {
+            buffer.was_remote |= preferred == Preferred::Host;
+        }
         self.set(alloc, start, end, |run| run.preferred = preferred);
     }
 

@@ -99,49 +99,56 @@ impl Scheduler {
         gate::judge(self.read(), self.traits.gate, task, bound).gate == bound.gate
     }
 
+    /// Judges anew the tasks whose gate may be another now: those that something was about, and the eager ones, which are
+    /// gated by what others on their device do. A normal task has no gate but under turns, and then it is its own turn
+    /// that counts.
     fn settle_gates(&mut self, now: &Touched, out: &mut Vec<Action>) {
-        for (_, id) in self.judged_anew(now) {
+        let tasks =
+            self.with_touched(
+                now,
+                |device| {
+                    if now.everything { Some(&device.tasks) } else { Some(&device.eager) }
+                },
+            );
+        for &(_, id) in &tasks {
             self.settle_gate(id, out);
         }
-    }
-
-    /// The tasks whose gate may be another now: those that something was about, and the eager ones, which are gated by what
-    /// others on their device do. A normal task has no gate but under turns, and then it is its own turn that counts.
-    fn judged_anew(&self, now: &Touched) -> Vec<(DeviceId, TaskId)> {
-        self.with_touched(
-            now,
-            |device| if now.everything { Some(&device.tasks) } else { Some(&device.eager) },
-        )
+        self.looked_at = tasks;
     }
 
     /// Touched tasks that are bound, and others of the touched devices, in order of devices and tasks.
-    fn with_touched<'a>(
-        &'a self,
+    fn with_touched(
+        &mut self,
         now: &Touched,
-        others: impl Fn(&'a Device) -> Option<&'a BTreeSet<TaskId>>,
+        others: impl Fn(&Device) -> Option<&BTreeSet<TaskId>>,
     ) -> Vec<(DeviceId, TaskId)> {
+        let mut found = std::mem::take(&mut self.looked_at);
+        found.clear();
         let device_of = |id: TaskId| Some(self.state.tasks.get(&id)?.bound()?.device);
-        let mut found: Vec<_> = now.tasks.iter().filter_map(|&id| Some((device_of(id)?, id))).collect();
+        found.extend(now.tasks.iter().filter_map(|&id| Some((device_of(id)?, id))));
         for device in now.devices.iter().filter_map(|id| self.state.devices.get(&id)) {
             found.extend(others(device).into_iter().flatten().map(|&task| (device.id, task)));
         }
-        found.sort();
+        found.sort_unstable();
         found.dedup();
         found
     }
 
     fn settle_gate(&mut self, id: TaskId, out: &mut Vec<Action>) {
-        self.waive(id);
+        if self.options.hold_ns_max.is_some() {
+            self.waive(id);
+        }
         let Some(task) = self.state.tasks.get(&id) else { return };
         let Some(bound) = task.bound() else { return };
         let (verdict, before) = (gate::judge(self.read(), self.traits.gate, task, bound), bound.gate);
+        let was_let_through = bound.barrier_passed && bound.held.is_none();
         let gate = verdict.gate;
         if gate != before {
             let Ok(bound) = self.bound(id) else { return };
             bound.gate = gate;
             out.push(Action::SetGate { task: id, gate, reason: verdict.reason });
         }
-        if gate != Gate::Hold && self.state.let_through(id) {
+        if gate != Gate::Hold && !was_let_through && self.state.let_through(id) {
             self.touch_task(id);
         }
     }
@@ -161,21 +168,26 @@ impl Scheduler {
     }
 
     /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and tasks in their turn; no others.
-    /// What a task is doing that nobody watches is forgotten.
+    /// What a task is doing that nobody watches is forgotten. Who came, or is of another class now, was touched; all others
+    /// have to be looked at only where their number is wrong, because the first eager task came or the last is gone.
     fn settle_watches(&mut self, now: &Touched, out: &mut Vec<Action>) {
-        let tasks = match self.traits.gate {
-            GateRule::PerKernel => self.with_touched(now, |device| {
-                (device.watched > 0 || !device.eager.is_empty()).then_some(&device.tasks)
-            }),
-            GateRule::Turns => self.with_touched(now, |_| None),
+        let is_per_kernel = match self.traits.gate {
+            GateRule::PerKernel => true,
+            GateRule::Turns => false,
             GateRule::None | GateRule::Barrier => return,
         };
-        for (device, id) in tasks {
+        let tasks = self.with_touched(now, |device| {
+            let normal = device.tasks.len() - device.eager.len();
+            let wanted = if device.eager.is_empty() { 0 } else { normal };
+            (is_per_kernel && device.watched as usize != wanted).then_some(&device.tasks)
+        });
+        for &(device, id) in &tasks {
             let on = self.should_watch(device, id);
             if self.state.watch(id, on) {
                 out.push(Action::Watch { task: id, on });
             }
         }
+        self.looked_at = tasks;
     }
 
     fn should_watch(&self, device: DeviceId, id: TaskId) -> bool {
