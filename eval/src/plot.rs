@@ -74,12 +74,13 @@ pub struct Whisker {
 }
 
 /// Colours of [`forest`]'s series, in order, as `#rrggbb` for a page's legend too.
-pub const SERIES: [(RGBColor, &str); 6] = [
+pub const SERIES: [(RGBColor, &str); 7] = [
     (GREY, "#8c8c8c"),
     (RGBColor(148, 103, 189), "#9467bd"),
     (ORANGE, "#dd8434"),
     (GREEN, "#559655"),
     (BLUE, "#4272b2"),
+    (RGBColor(196, 78, 82), "#c44e52"),
     (INK, "#282828"),
 ];
 

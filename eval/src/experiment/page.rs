@@ -17,7 +17,8 @@ use std::path::Path;
 type ByPolicy = BTreeMap<String, Figures>;
 
 /// Drawn against `case`; the others are in the tables.
-const DRAWN: [&str; 6] = ["case-fifo", "quanta", "eager-b", "eager-pb", "eager-opt", "infinite"];
+const DRAWN: [&str; 7] =
+    ["case-fifo", "quanta", "eager-b", "eager-pb", "eager-opt", "eager-live", "infinite"];
 
 /// Writes the page.
 pub fn write(path: &Path, experiment: &Experiment, results: &Results, schedules: &[String]) -> Result<()> {
