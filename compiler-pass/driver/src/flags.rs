@@ -60,6 +60,7 @@ pub enum Use {
     Report,
     NoInstrument,
     NoCpuKernels,
+    KernelMode,
     Help,
     Version,
 }
@@ -87,6 +88,7 @@ pub const FLAGS: &[Flag] = &[
     flag("--cuda-path=", Value::Joined, Use::CudaPath),
     flag("--cudart=", Value::Joined, Use::CudaRuntime),
     flag("--eager-archive", Value::None, Use::Archive),
+    flag("--eager-kernel-mode=", Value::Joined, Use::KernelMode),
     flag("--eager-no-cpu-kernels", Value::None, Use::NoCpuKernels),
     flag("--eager-no-instrument", Value::None, Use::NoInstrument),
     flag("--eager-report=", Value::Joined, Use::Report),

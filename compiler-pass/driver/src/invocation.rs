@@ -27,6 +27,8 @@ pub struct Settings {
     pub report: Option<PathBuf>,
     pub no_instrument: bool,
     pub no_cpu_kernels: bool,
+    /// How CPU code runs the threads of a block, as the user named it.
+    pub kernel_mode: Option<OsString>,
     /// The user's `--cuda-path=`.
     pub cuda_path: Option<PathBuf>,
 }
@@ -238,7 +240,12 @@ impl Reader {
             Use::CudaRuntime => job.runtime = runtime(&value)?,
             Use::Help => self.help = true,
             Use::Version => self.version = true,
-            Use::CudaPath | Use::Show | Use::Report | Use::NoInstrument | Use::NoCpuKernels => {
+            Use::CudaPath
+            | Use::Show
+            | Use::Report
+            | Use::NoInstrument
+            | Use::NoCpuKernels
+            | Use::KernelMode => {
                 set(&mut job.settings, usage, value);
             }
         }
@@ -291,6 +298,7 @@ fn set(settings: &mut Settings, usage: Use, value: OsString) {
         Use::Report => settings.report = Some(value.into()),
         Use::NoInstrument => settings.no_instrument = true,
         Use::NoCpuKernels => settings.no_cpu_kernels = true,
+        Use::KernelMode => settings.kernel_mode = Some(value),
         _ => {}
     }
 }

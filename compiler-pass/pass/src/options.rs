@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 /// File through which the device half hands the CPU kernels to the host half. Unset: no CPU kernels.
 pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
+/// How the CPU kernels run the threads of a block: a name of `eager_kernels::Mode`.
+pub const KERNEL_MODE_VARIABLE: &str = "EAGER_PASS_KERNEL_MODE";
 /// File through which the device half hands its module to the host half, which keeps it for the link (`-fgpu-rdc`).
 pub const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
 /// File through which the device half hands what it knows of kernels to the host half. Unset: nothing is known.
@@ -35,6 +37,7 @@ pub enum WholeProgram {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassOptions {
     pub cpu_kernels: Option<PathBuf>,
+    pub kernel_mode: Option<String>,
     pub device_code: Option<PathBuf>,
     pub kernel_data: Option<PathBuf>,
     pub report: Option<PathBuf>,
@@ -49,6 +52,7 @@ impl PassOptions {
         let path = |name| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Self {
             cpu_kernels: path(CPU_KERNELS_VARIABLE),
+            kernel_mode: lookup(KERNEL_MODE_VARIABLE).map(|mode| mode.to_string_lossy().into_owned()),
             device_code: path(DEVICE_CODE_VARIABLE),
             kernel_data: path(KERNEL_DATA_VARIABLE),
             report: path(REPORT_VARIABLE),

@@ -135,6 +135,8 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
             say(format_args!("kernel {}: {failure}", launch.kernel.name));
             match failure {
                 LaunchFailure::Fault(Fault::Address(_) | Fault::NoAddress) => Code::cudaErrorIllegalAddress,
+                // On a GPU the kernel would run until its watchdog ends it.
+                LaunchFailure::Fault(Fault::Stuck) => Code::cudaErrorLaunchTimeout,
                 LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
             }
         })?

@@ -9,9 +9,16 @@
 
 use core::ffi::{c_char, c_void};
 
-pub const KERNEL_ABI_VERSION: u32 = 2;
+pub const KERNEL_ABI_VERSION: u32 = 3;
 /// `void eager_vgpu_register(const KernelTable *)`, defined by the stand-in runtime, weak in every object.
 pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
+
+/// [`KernelEntry::flags`]: memory accesses are recorded in the touch map.
+pub const RECORDS_TOUCHES: u32 = 1;
+/// [`KernelEntry::flags`]: cost counters are kept.
+pub const COUNTS: u32 = 2;
+/// [`KernelEntry::flags`]: threads say in [`BlockContext::waits`] what they wait for.
+pub const WAITS: u32 = 4;
 
 /// Runs all threads of one block. It may unwind: [`Helpers::trap`] leaves a kernel that way.
 pub type BlockFn = unsafe extern "C-unwind" fn(ctx: *mut BlockContext, args: *const *const c_void);
@@ -43,7 +50,7 @@ pub struct KernelEntry {
     /// Bytes of static `__shared__` memory, placed at the start of [`BlockContext::shared`]; the dynamic part starts
     /// at the next multiple of 16 ([`dynamic_shared_offset`]).
     pub static_shared_bytes: u32,
-    /// Bit 0: memory accesses are recorded in the touch map; bit 1: cost counters are kept.
+    /// See [`RECORDS_TOUCHES`] and its neighbours.
     pub flags: u32,
 }
 
@@ -88,13 +95,40 @@ pub struct BlockContext {
     /// a test before every access.
     pub touch_map: *mut u8,
     pub touch_shift: u32,
-    pub reserved: u32,
+    /// In: 1 if the block goes on where it gave way, 0 if it starts. Out, from a block that [`WAITS`]: a
+    /// [`crate::schedule::Round`].
+    pub phase: u32,
     /// Added to by instrumented kernels: bytes of global loads and stores asked for, floating-point operations
     /// (an FMA counts two) in single and in double precision.
     pub global_bytes: u64,
     pub flops32: u64,
     pub flops64: u64,
+    /// Bytes from one thread's coroutine frame to the next; the block's own.
+    pub frame_stride: u64,
     pub helpers: *const Helpers,
+    /// One entry for each thread, by linear index (x fastest), in whole warps; null unless the kernel [`WAITS`].
+    pub waits: *mut Wait,
+    /// Memory that all blocks of a cooperative launch share, where its first word is the size in bytes; 0 in others.
+    pub grid_workspace: u64,
+    pub reserved: [u64; 5],
+}
+
+/// What one thread waits for, written by the thread before it suspends; the executor answers in `result`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// A [`crate::schedule::WaitKind`].
+    pub kind: u32,
+    /// Threads of the warp that take part, or the number of a block barrier.
+    pub mask: u32,
+    /// What the thread brings: 32 or 64 bits, zero-extended.
+    pub value: u64,
+    /// Source lane or distance of a shuffle, thread count of a barrier (0: all), place of an `__activemask`.
+    pub argument: u32,
+    /// Segment and clamp of a shuffle as in PTX, or what a barrier reduces by.
+    pub control: u32,
+    /// Bits of the result; bit 32 is the predicate where there is one beside it.
+    pub result: u64,
 }
 
 /// Functions that kernels may call back. No undefined symbols in the objects but libm's.
@@ -107,6 +141,16 @@ pub struct Helpers {
     pub vprintf: unsafe extern "C" fn(format: *const c_char, args: *const c_void) -> i32,
     /// `__trap`, `assert`: ends the launch with a sticky error; does not return to the kernel.
     pub trap: unsafe extern "C-unwind" fn(ctx: *mut BlockContext) -> !,
+    /// Answers what the threads of a warp wait for together; returns the lanes that go on, 0 if none can.
+    pub ready_lanes: unsafe extern "C" fn(ctx: *mut BlockContext, warp: u32) -> u32,
+    /// Called when no warp can go on: answers what the block waits for together. 1 if threads go on, else 0.
+    pub next_round: unsafe extern "C" fn(ctx: *mut BlockContext) -> u32,
+    /// Nanoseconds of a clock that never goes back.
+    pub nanoseconds: unsafe extern "C" fn() -> u64,
+    /// `malloc` in device code: memory of the process, not of the device.
+    pub allocate: unsafe extern "C" fn(bytes: u64) -> *mut c_void,
+    /// `free` in device code.
+    pub release: unsafe extern "C" fn(memory: *mut c_void),
 }
 
 /// Where the dynamic part of shared memory starts, in bytes from [`BlockContext::shared`].
@@ -114,5 +158,6 @@ pub const fn dynamic_shared_offset(static_shared_bytes: u32) -> u32 {
     static_shared_bytes.next_multiple_of(16)
 }
 
-const _: () = assert!(size_of::<BlockContext>() == 128 && size_of::<KernelEntry>() == 40);
+const _: () = assert!(size_of::<BlockContext>() == 192 && size_of::<KernelEntry>() == 40);
+const _: () = assert!(size_of::<Wait>() == 32);
 const _: () = assert!(size_of::<KernelTable>() == 40 && size_of::<VariableEntry>() == 24);

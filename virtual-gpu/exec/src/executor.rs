@@ -13,8 +13,9 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::abi::{KernelEntry, dynamic_shared_offset};
+use crate::abi::{self, KernelEntry, dynamic_shared_offset};
 use crate::fault::{self, Fault, Running};
+use crate::schedule::Round;
 use crate::touch::TouchMap;
 use crate::worker::{Grid, TrapUnwind, Worker};
 
@@ -24,6 +25,10 @@ const STACK_BYTES: usize = 16 << 20;
 const INLINE_THREADS_MAX: u64 = 4096;
 /// A worker takes blocks in portions of about one such part of its share, so that the ends of a grid are balanced.
 const PORTIONS_PER_WORKER: u64 = 8;
+
+/// Shared by the blocks of a cooperative launch: its own size in bytes first, then the barrier that CUDA's header counts in
+/// (`cooperative_groups/details/helpers.h`), zero at the start.
+const WORKSPACE_WORDS: usize = 16;
 
 /// One kernel launch. Limits of the device (threads per block, shared memory) are the caller's to check.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub struct Launch<'a> {
     pub args: &'a [*const c_void],
     /// Where to record the memory blocks accessed.
     pub touch: Option<&'a TouchMap>,
+    /// All blocks are there at once, so that they may wait for each other.
+    pub cooperative: bool,
 }
 
 /// What the kernel asked of the device, summed over its threads.
@@ -64,6 +71,8 @@ pub enum LaunchFailure {
 /// A grid being run; shared by the workers that take blocks from it.
 struct Job {
     grid: Grid,
+    /// What [`Grid::workspace`] points to.
+    _workspace: Option<Box<[u32; WORKSPACE_WORDS]>>,
     /// NUL-terminated.
     kernel: *const c_char,
     blocks: u64,
@@ -91,13 +100,21 @@ impl Job {
         let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
         let shared_bytes = dynamic_shared_offset(launch.entry.static_shared_bytes)
             .saturating_add(launch.dynamic_shared_bytes);
+        let workspace = launch.cooperative.then(|| {
+            let mut words = Box::new([0; WORKSPACE_WORDS]);
+            words[0] = (size_of::<u32>() * WORKSPACE_WORDS) as u32;
+            words
+        });
         Job {
             grid: Grid {
                 run_block: launch.entry.run_block,
                 grid: launch.grid,
                 block: launch.block,
                 shared_bytes,
+                waits: launch.entry.flags & abi::WAITS != 0,
+                workspace: workspace.as_ref().map_or(0, |words| words.as_ptr() as u64),
             },
+            _workspace: workspace,
             kernel: launch.entry.name,
             blocks,
             portion: (blocks / (workers as u64 * PORTIONS_PER_WORKER)).max(1),
@@ -116,8 +133,14 @@ impl Job {
         // SAFETY: the map outlives the launch, which waits for this call (see `Send`).
         let touch = self.touch.map(|touch| unsafe { &*touch });
         worker.prepare(&self.grid, touch);
+        self.note(|| self.run_portions(worker));
+        self.take_results(worker, touch);
+    }
+
+    /// Runs blocks and keeps how they ended.
+    fn note(&self, run: impl FnOnce() -> Result<(), Fault>) {
         let running = Running::start(self.kernel);
-        let run = catch_unwind(AssertUnwindSafe(|| self.run_portions(worker)));
+        let run = catch_unwind(AssertUnwindSafe(run));
         drop(running);
         match run {
             Ok(Ok(())) => {}
@@ -132,12 +155,40 @@ impl Job {
                 }
             }
         }
+    }
+
+    fn take_results(&self, worker: &mut Worker, touch: Option<&TouchMap>) {
         for (sum, counted) in self.cost.iter().zip(worker.counters()) {
             sum.fetch_add(counted, Relaxed);
         }
         if let Some(touch) = touch {
             worker.merge_touches(touch);
         }
+    }
+
+    /// Runs all blocks on this thread in turns, each in memory of its own, until all have ended.
+    fn work_together(&self) {
+        // SAFETY: the map outlives the launch, which waits for this call (see `Send`).
+        let touch = self.touch.map(|touch| unsafe { &*touch });
+        let mut workers: Vec<Worker> = (0..self.blocks).map(|_| Worker::new()).collect();
+        workers.iter_mut().for_each(|worker| worker.prepare(&self.grid, touch));
+        self.note(|| {
+            let mut open: Vec<u64> = (0..self.blocks).collect();
+            let mut go_on = false;
+            while !open.is_empty() {
+                let mut next = Vec::new();
+                for index in open {
+                    let worker = &mut workers[usize::try_from(index).expect("one worker each")];
+                    // SAFETY: prepared for this grid above; each block has a worker of its own from start to end.
+                    if unsafe { worker.run(&self.grid, index, &self.args, go_on)? } == Round::GivesWay {
+                        next.push(index);
+                    }
+                }
+                (open, go_on) = (next, true);
+            }
+            Ok(())
+        });
+        workers.iter_mut().for_each(|worker| self.take_results(worker, touch));
     }
 
     fn run_portions(&self, worker: &mut Worker) -> Result<(), Fault> {
@@ -148,7 +199,7 @@ impl Job {
             }
             for index in first..self.blocks.min(first + self.portion) {
                 // SAFETY: `work` prepared the worker for this grid; the arguments are the launch's, which is still waiting.
-                unsafe { worker.run(&self.grid, index, &self.args)? };
+                unsafe { worker.run(&self.grid, index, &self.args, false)? };
             }
         }
         Ok(())
@@ -242,7 +293,9 @@ impl Executor {
         let threads_per_block: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
         let alone =
             self.workers == 1 || job.blocks == 1 || job.blocks * threads_per_block < INLINE_THREADS_MAX;
-        if alone {
+        if launch.cooperative && job.blocks > 1 {
+            job.work_together();
+        } else if alone {
             self.work_here(&job);
         } else {
             let _turn = self.turn.lock();

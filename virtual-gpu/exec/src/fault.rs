@@ -59,6 +59,10 @@ pub enum Fault {
     NoAddress,
     #[error("it divided an integer by zero, which a GPU would not report")]
     Division,
+    #[error(
+        "threads of a block wait for each other at different barriers or warp operations, and always will"
+    )]
+    Stuck,
 }
 
 impl Fault {

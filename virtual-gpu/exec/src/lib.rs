@@ -9,6 +9,7 @@ mod executor;
 mod fault;
 mod leave;
 mod printf;
+pub mod schedule;
 mod touch;
 mod worker;
 

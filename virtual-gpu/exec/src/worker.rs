@@ -7,15 +7,29 @@ use core::ffi::c_void;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-use crate::abi::{BlockContext, BlockFn, Helpers};
+use crate::abi::{BlockContext, BlockFn, Helpers, Wait};
 use crate::fault::{self, Fault, InHelper};
 use crate::printf::device_vprintf;
+use crate::schedule::{self, Round, WARP};
 use crate::touch::TouchMap;
 
 /// Alignment of shared memory and of coroutine frames, in bytes (the ABI promises 128 and 64).
 const BUFFER_ALIGN: usize = 128;
 
-static HELPERS: Helpers = Helpers { grow_scratch, vprintf: device_vprintf, trap };
+/// Shared memory behind the program's own, zero when a block starts, that CUDA reserves for cooperative groups
+/// (`%reserved_smem_offset_1`, PTX ISA).
+const RESERVED_SHARED_BYTES: usize = 1024;
+
+static HELPERS: Helpers = Helpers {
+    grow_scratch,
+    vprintf: device_vprintf,
+    trap,
+    ready_lanes,
+    next_round,
+    nanoseconds,
+    allocate,
+    release,
+};
 
 /// What [`trap`] unwinds with; anything else that unwinds is a defect of ours.
 pub(crate) struct TrapUnwind;
@@ -27,12 +41,23 @@ pub(crate) struct Grid {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub shared_bytes: u32,
+    /// Threads of this kernel say what they wait for.
+    pub waits: bool,
+    /// What the blocks of a cooperative launch share; 0 for other launches.
+    pub workspace: u64,
+}
+
+impl Grid {
+    fn threads_per_block(&self) -> usize {
+        self.block.iter().map(|&n| n as usize).product()
+    }
 }
 
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Worker {
     context: BlockContext,
+    waits: Vec<Wait>,
     shared: Buffer,
     scratch: Buffer,
     marks: Vec<u8>,
@@ -56,13 +81,23 @@ impl Worker {
             touch_limit: 0,
             touch_map: std::ptr::null_mut(),
             touch_shift: 0,
-            reserved: 0,
+            phase: 0,
             global_bytes: 0,
             flops32: 0,
             flops64: 0,
+            frame_stride: 0,
             helpers: &HELPERS,
+            waits: std::ptr::null_mut(),
+            grid_workspace: 0,
+            reserved: [0; 5],
         };
-        Worker { context, shared: Buffer::default(), scratch: Buffer::default(), marks: Vec::new() }
+        Worker {
+            context,
+            waits: Vec::new(),
+            shared: Buffer::default(),
+            scratch: Buffer::default(),
+            marks: Vec::new(),
+        }
     }
 
     /// Gets ready for blocks of `grid`; counters start at zero and the touch map clean.
@@ -70,8 +105,13 @@ impl Worker {
         let marks = touch.map_or(2, TouchMap::mark_count);
         self.marks.clear();
         self.marks.resize(marks, 0);
-        self.shared.ensure(grid.shared_bytes as usize);
+        let reserved = if grid.waits { RESERVED_SHARED_BYTES } else { 0 };
+        self.shared.ensure((grid.shared_bytes as usize).next_multiple_of(BUFFER_ALIGN) + reserved);
+        let waiting = if grid.waits { grid.threads_per_block() } else { 0 };
+        self.waits.resize(waiting, Wait::default());
         let context = &mut self.context;
+        context.waits = if grid.waits { self.waits.as_mut_ptr() } else { std::ptr::null_mut() };
+        context.grid_workspace = grid.workspace;
         context.block_dim = grid.block;
         context.grid_dim = grid.grid;
         context.shared_bytes = grid.shared_bytes;
@@ -85,20 +125,39 @@ impl Worker {
         (context.global_bytes, context.flops32, context.flops64) = (0, 0, 0);
     }
 
-    /// Runs the block of linear index `index` (x fastest).
+    /// Runs the block of linear index `index` (x fastest), or goes on with it if it gave way.
     ///
     /// # Errors
-    /// The kernel faulted.
+    /// The kernel faulted, or its threads wait for each other.
     ///
     /// # Safety
     /// `prepare` was called for this grid, and `args` are arguments of its kernel whose pointees live until the return.
-    pub unsafe fn run(&mut self, grid: &Grid, index: u64, args: &[*const c_void]) -> Result<(), Fault> {
+    /// A block goes on in the worker that started it, which ran no other since.
+    pub unsafe fn run(
+        &mut self,
+        grid: &Grid,
+        index: u64,
+        args: &[*const c_void],
+        go_on: bool,
+    ) -> Result<Round, Fault> {
         let (x, y) = (u64::from(grid.grid[0]), u64::from(grid.grid[1]));
         self.context.block_idx = [(index % x) as u32, (index / x % y) as u32, (index / (x * y)) as u32];
+        self.context.phase = u32::from(go_on);
+        if grid.waits && !go_on {
+            let reserved = (grid.shared_bytes as usize).next_multiple_of(BUFFER_ALIGN);
+            // SAFETY: `prepare` made the buffer this much larger than what the program asked for.
+            unsafe { self.context.shared.add(reserved).write_bytes(0, RESERVED_SHARED_BYTES) };
+        }
         let context = (&raw mut *self).cast::<BlockContext>();
         // SAFETY: the context is this worker's first field (`repr(C)`) and the pointer may be used for the whole worker,
         // as `grow_scratch` does; buffers are as large as `prepare` made them; `args` are the caller's promise.
-        unsafe { fault::run_block(grid.run_block, context, args.as_ptr()) }
+        unsafe { fault::run_block(grid.run_block, context, args.as_ptr())? };
+        match self.context.phase {
+            _ if !grid.waits => Ok(Round::Finished),
+            phase if phase == Round::Stuck as u32 => Err(Fault::Stuck),
+            phase if phase == Round::GivesWay as u32 => Ok(Round::GivesWay),
+            _ => Ok(Round::Finished),
+        }
     }
 
     /// Bytes of global memory asked for, and operations in single and double precision, since `prepare`.
@@ -112,14 +171,58 @@ impl Worker {
 }
 
 unsafe extern "C" fn grow_scratch(context: *mut BlockContext, bytes: u64) -> *mut u8 {
-    // SAFETY: kernels pass on the context that `Worker::run` gave them, whose pointer covers the whole worker; the worker
-    // is borrowed by that call alone and it does not touch its fields until the kernel returns.
-    let worker = unsafe { &mut *context.cast::<Worker>() };
+    // SAFETY: kernels pass on the context that `Worker::run` gave them; the worker is borrowed by that call alone and it
+    // does not touch its fields until the kernel returns.
+    let worker = unsafe { worker_of(context) };
     let _helper = InHelper::enter();
     worker.scratch.ensure(usize::try_from(bytes).expect("frames fit the address space"));
     worker.context.scratch = worker.scratch.as_ptr();
     worker.context.scratch_bytes = worker.scratch.bytes() as u64;
     worker.context.scratch
+}
+
+/// The worker behind the context that a kernel passes on.
+///
+/// # Safety
+/// `context` is the one that `Worker::run` gave to the kernel that calls, and nothing else borrows the worker.
+unsafe fn worker_of<'a>(context: *mut BlockContext) -> &'a mut Worker {
+    // SAFETY: the context is the first field of its worker, and the pointer was made from the whole worker.
+    unsafe { &mut *context.cast::<Worker>() }
+}
+
+unsafe extern "C" fn ready_lanes(context: *mut BlockContext, warp: u32) -> u32 {
+    // SAFETY: called by a kernel, between two resumptions of its threads; `Worker::run` touches nothing meanwhile.
+    let worker = unsafe { worker_of(context) };
+    let first = warp as usize * WARP;
+    let end = worker.waits.len().min(first + WARP);
+    worker.waits.get_mut(first..end).map_or(0, schedule::ready_lanes)
+}
+
+unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
+    // SAFETY: as for `ready_lanes`.
+    let worker = unsafe { worker_of(context) };
+    let round = schedule::next_round(&mut worker.waits, worker.context.grid_workspace != 0);
+    worker.context.phase = round as u32;
+    u32::from(round == Round::GoesOn)
+}
+
+unsafe extern "C" fn nanoseconds() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the structure given; this clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+unsafe extern "C" fn allocate(bytes: u64) -> *mut c_void {
+    let _helper = InHelper::enter();
+    // SAFETY: any size may be asked for; a refusal is null, as in CUDA.
+    usize::try_from(bytes).map_or(std::ptr::null_mut(), |bytes| unsafe { libc::malloc(bytes) })
+}
+
+unsafe extern "C" fn release(memory: *mut c_void) {
+    let _helper = InHelper::enter();
+    // SAFETY: the kernel frees what `allocate` gave, as CUDA demands of it.
+    unsafe { libc::free(memory) }
 }
 
 unsafe extern "C-unwind" fn trap(_context: *mut BlockContext) -> ! {

@@ -34,7 +34,15 @@ fn launch(
 ) -> Result<LaunchCost, LaunchFailure> {
     let pointer = counts.as_ptr();
     let args = [std::ptr::from_ref(&pointer).cast::<c_void>()];
-    let launch = Launch { entry, grid, block: [256, 1, 1], dynamic_shared_bytes: 100, args: &args, touch };
+    let launch = Launch {
+        entry,
+        grid,
+        block: [256, 1, 1],
+        dynamic_shared_bytes: 100,
+        args: &args,
+        touch,
+        cooperative: false,
+    };
     // SAFETY: the kernels of this file take one argument, a pointer to as many counters as the grid has blocks.
     unsafe { executor.launch(&launch) }
 }

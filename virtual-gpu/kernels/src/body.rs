@@ -9,7 +9,7 @@ use crate::instrument::{Instrument, instrument};
 use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, Value};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper_name, is_block_barrier};
-use crate::{Options, coroutine};
+use crate::{KernelMode, Mode, Options, coroutine, fission, suspend};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -30,8 +30,38 @@ pub(crate) struct Body {
     /// The thread function's name in the module.
     pub symbol: String,
     pub params: Vec<Param>,
-    pub coroutine: bool,
+    pub form: Form,
+    /// Barriers, and bytes of the arrays per thread; of a kernel that is cut into regions.
+    pub barriers: usize,
+    pub bytes_per_thread: u64,
     pub static_shared_bytes: u32,
+}
+
+/// How a thread's code may stop on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Not at all.
+    Plain,
+    /// At plain block barriers only: cut into regions there.
+    Fission,
+    /// At plain block barriers only: all threads of the block are resumed in rounds.
+    Rounds,
+    /// Wherever its wait record says: the executor decides who goes on.
+    Scheduled,
+}
+
+impl Form {
+    pub fn mode(self) -> KernelMode {
+        match self {
+            Form::Plain => KernelMode::Loop,
+            Form::Fission => KernelMode::Fission,
+            Form::Rounds | Form::Scheduled => KernelMode::Coroutine,
+        }
+    }
+
+    pub fn is_coroutine(self) -> bool {
+        matches!(self, Form::Rounds | Form::Scheduled)
+    }
 }
 
 /// The parameters that every body has before the kernel's own.
@@ -57,12 +87,13 @@ pub(crate) struct Maker<'a> {
 
 /// # Errors
 /// What the kernel has that the check before did not foresee.
-pub(crate) fn make_body(maker: Maker, kernel: &str, force_coroutine: bool) -> Result<Body, String> {
+pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, String> {
     let old = maker.module.function(kernel).ok_or_else(|| format!("kernel {kernel} was lost"))?;
     let params = describe_params(old, maker.machine);
-    let coroutine = force_coroutine || old.instructions().into_iter().any(is_barrier_call);
+    end_threads(maker, old);
+    let form = form_of(maker, old, mode);
     let symbol = format!("{kernel}.thread");
-    let (function, thread) = new_function(maker, old, &symbol, coroutine);
+    let (function, thread) = new_function(maker, old, &symbol, form);
     let prologue = move_blocks(maker.context, old, function);
     let private = pass_params(maker, old, function, prologue);
     old.replace_uses_with(function);
@@ -81,10 +112,14 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, force_coroutine: bool) -> Re
         },
         &blocks,
     );
-    replace_device_calls(maker, function, thread)?;
+    replace_device_calls(maker, function, thread, form)?;
     let static_shared_bytes = place_shared_memory(maker, function, thread)?;
-    if coroutine {
-        coroutine::suspend_at_barriers(maker, function, thread, counters, prologue);
+    let mut barriers = 0;
+    if form == Form::Fission {
+        barriers = fission::mark_regions(maker, function, counters);
+        function.add_attribute("alwaysinline");
+    } else if form.is_coroutine() {
+        coroutine::suspend_at_barriers(maker, function, thread, counters, prologue, form);
     } else {
         let flush = helper(maker.module, "eager.flush");
         for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
@@ -92,7 +127,57 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, force_coroutine: bool) -> Re
         }
         function.add_attribute("alwaysinline");
     }
-    Ok(Body { kernel: kernel.to_owned(), symbol, params, coroutine, static_shared_bytes })
+    Ok(Body {
+        kernel: kernel.to_owned(),
+        symbol,
+        params,
+        form,
+        barriers,
+        bytes_per_thread: 0,
+        static_shared_bytes,
+    })
+}
+
+/// A call that ends its thread becomes a return; what follows it can no longer be reached.
+fn end_threads(maker: Maker, kernel: Value) {
+    for call in kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall)) {
+        if call.callee().is_some_and(|callee| Runtime::ends_thread(&callee.name())) {
+            let builder = maker.context.builder();
+            let head = call.parent();
+            builder.split_before(call, "after.exit");
+            call.erase();
+            builder.at_end(head).return_nothing();
+        }
+    }
+}
+
+fn form_of(maker: Maker, kernel: Value, mode: Mode) -> Form {
+    let calls = kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
+    let (mut barriers, mut waits) = (0, false);
+    for call in calls {
+        if is_block_barrier(call) {
+            barriers += 1;
+        } else {
+            waits |= call.callee().is_some_and(|callee| maker.runtime.suspends(&callee.name()));
+        }
+    }
+    match mode {
+        _ if waits => Form::Scheduled,
+        Mode::Coroutine => Form::Rounds,
+        _ if barriers == 0 => Form::Plain,
+        Mode::Auto if barriers > fission::BARRIERS_MAX => Form::Rounds,
+        Mode::Auto | Mode::Fission if can_be_cut(kernel) => Form::Fission,
+        _ => Form::Rounds,
+    }
+}
+
+/// Whether every run of a region may start with the function's first block: nothing in there that happens once.
+fn can_be_cut(kernel: Value) -> bool {
+    let params = (0..).zip(kernel.params());
+    let mut by_value = params.filter(|(index, _)| kernel.byval_type(*index).is_some());
+    let fixed = |slot: &Value| slot.operand(0).is_constant() && slot.parent() == kernel.blocks()[0];
+    let mut slots = kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMAlloca));
+    by_value.all(|(_, param)| only_read(param)) && slots.all(|slot| fixed(&slot))
 }
 
 pub(crate) fn is_barrier_call(instruction: Value) -> bool {
@@ -118,11 +203,19 @@ fn describe_params(kernel: Value, machine: &Machine) -> Vec<Param> {
     kernel.params().into_iter().enumerate().map(describe).collect()
 }
 
-fn new_function(maker: Maker, old: Value, symbol: &str, coroutine: bool) -> (Value, Thread) {
+fn new_function(maker: Maker, old: Value, symbol: &str, form: Form) -> (Value, Thread) {
     let (ptr, i32) = (maker.context.ptr_type(0), maker.context.int_type(32));
     let mut types = vec![ptr, i32, i32, i32, ptr];
+    if form == Form::Fission {
+        let i64 = maker.context.int_type(64);
+        types.extend([ptr, i64, i64, i32]);
+    }
     types.extend(old.params().into_iter().map(Value::ty));
-    let result = if coroutine { ptr } else { maker.context.void_type() };
+    let result = match form {
+        Form::Plain => maker.context.void_type(),
+        Form::Fission => i32,
+        Form::Rounds | Form::Scheduled => ptr,
+    };
     let function = maker.module.add_function(symbol, Type::function(result, &types));
     let params = function.params();
     let thread =
@@ -154,7 +247,9 @@ fn move_blocks(context: &Context, old: Value, function: Value) -> Block {
 /// Connects the kernel's parameters; returns the addresses of those passed by value.
 fn pass_params(maker: Maker, old: Value, function: Value, prologue: Block) -> Vec<Value> {
     let mut private = Vec::new();
-    for (index, (from, to)) in old.params().into_iter().zip(function.params().into_iter().skip(5)).enumerate()
+    let own = function.params().len() - old.params().len();
+    for (index, (from, to)) in
+        old.params().into_iter().zip(function.params().into_iter().skip(own)).enumerate()
     {
         let Some(ty) = old.byval_type(index as u32) else {
             from.replace_uses_with(to);
@@ -201,36 +296,74 @@ fn add_counters(maker: Maker, prologue: Block) -> Value {
     counters
 }
 
-/// Calls of device functions become calls of the helpers that stand for them.
-fn replace_device_calls(maker: Maker, function: Value, thread: Thread) -> Result<(), String> {
-    for call in function.instructions() {
+/// Calls of device functions become calls of the helpers that stand for them, around a suspension where they wait.
+fn replace_device_calls(maker: Maker, function: Value, thread: Thread, form: Form) -> Result<(), String> {
+    for (place, call) in (0..).zip(function.instructions()) {
         let Some(callee) = (call.opcode() == Some(Opcode::LLVMCall)).then(|| call.callee()).flatten() else {
             continue;
         };
         let name = callee.name();
-        if Runtime::is_helper(&name) || !maker.runtime.supports(&name) {
-            continue;
+        if is_block_barrier(call) {
+            if form == Form::Scheduled {
+                suspend_in(maker, call, suspend::block_barrier(), &[], thread, place)?;
+            }
+        } else if maker.runtime.suspends(&name) {
+            suspend_in(maker, call, &name, &call.call_arguments(), thread, place)?;
+        } else if !Runtime::is_helper(&name) && maker.runtime.supports(&name) {
+            let builder = maker.context.builder();
+            builder.before(call);
+            let arguments = call.call_arguments();
+            let replacement = call_helper(maker, &builder, &helper_name(&name), &arguments, thread)?;
+            call.replace_uses_with(replacement);
+            call.erase();
         }
-        let helper = helper(maker.module, &helper_name(&name));
-        let builder = maker.context.builder();
-        builder.before(call);
-        let mut args = vec![thread.block_context, thread.index[0], thread.index[1], thread.index[2]];
-        let types = helper.value_type().param_types();
-        if types.len() != args.len() + call.call_arguments().len() {
-            return Err(format!("{name} takes other arguments than runtime.ll expects"));
-        }
-        for (argument, ty) in call.call_arguments().into_iter().zip(&types[args.len()..]) {
-            args.push(
-                builder
-                    .fit(argument, *ty)
-                    .ok_or_else(|| format!("{name} takes other types than runtime.ll"))?,
-            );
-        }
-        let replacement = builder.call(helper, &args);
-        call.replace_uses_with(replacement);
-        call.erase();
     }
     Ok(())
+}
+
+/// Makes of a call that may wait: what it waits for, the suspension, and the answer.
+fn suspend_in(
+    maker: Maker,
+    call: Value,
+    name: &str,
+    arguments: &[Value],
+    thread: Thread,
+    place: u64,
+) -> Result<(), String> {
+    let builder = maker.context.builder();
+    builder.before(call);
+    let place = maker.context.int_type(32).constant(place);
+    let arguments: Vec<Value> = arguments.iter().copied().chain([place]).collect();
+    call_helper(maker, &builder, &suspend::before(name), &arguments, thread)?;
+    let marker = maker.module.function(suspend::MARKER).unwrap_or_else(|| {
+        maker.module.add_function(suspend::MARKER, Type::function(maker.context.void_type(), &[]))
+    });
+    builder.call(marker, &[]);
+    let answer = call_helper(maker, &builder, &suspend::after(name), &[], thread)?;
+    call.replace_uses_with(answer);
+    call.erase();
+    Ok(())
+}
+
+/// Calls a helper with the thread's own arguments before `arguments`.
+fn call_helper(
+    maker: Maker,
+    builder: &Builder,
+    name: &str,
+    arguments: &[Value],
+    thread: Thread,
+) -> Result<Value, String> {
+    let helper = helper(maker.module, name);
+    let mut args = vec![thread.block_context, thread.index[0], thread.index[1], thread.index[2]];
+    let types = helper.value_type().param_types();
+    if types.len() != args.len() + arguments.len() {
+        return Err(format!("{name} is called with other arguments than the helper takes"));
+    }
+    for (&argument, ty) in arguments.iter().zip(&types[args.len()..]) {
+        let fitting = builder.fit(argument, *ty);
+        args.push(fitting.ok_or_else(|| format!("{name} is called with other types than the helper takes"))?);
+    }
+    Ok(builder.call(helper, &args))
 }
 
 /// Static shared variables get offsets, and their addresses are computed from the block context. Returns the bytes they

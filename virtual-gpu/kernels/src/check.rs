@@ -47,7 +47,7 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
     }
     let Some(callee) = call.callee() else { return Some("a call through a function pointer".to_owned()) };
     let name = callee.name();
-    if is_block_barrier(call) || runtime.supports(&name) {
+    if is_block_barrier(call) || runtime.supports(&name) || Runtime::ends_thread(&name) {
         return None;
     }
     if let Some(intrinsic) = name.strip_prefix("llvm.") {
@@ -59,12 +59,7 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
     if math::is_c_library(&name) {
         return None;
     }
-    Some(match name.as_str() {
-        "malloc" | "free" | "_Znwm" | "_ZdlPv" | "_Znam" | "_ZdaPv" => {
-            "memory allocation in device code".to_owned()
-        }
-        _ => format!("a call of `{}`, which is not defined in this file,", readable(&name)),
-    })
+    Some(format!("a call of `{}`, which is not defined in this file,", readable(&name)))
 }
 
 /// A variable that another file defines; its name if `instruction` uses one.
@@ -83,13 +78,8 @@ fn undefined_variable(instruction: Value) -> Option<String> {
 
 /// Intrinsics in the words of the CUDA documentation.
 const DESCRIPTIONS: &[(&str, &str)] = &[
-    ("llvm.nvvm.shfl.", "a warp shuffle (`__shfl_*_sync`)"),
-    ("llvm.nvvm.vote.", "a warp vote (`__any_sync`, `__all_sync`, `__ballot_sync`)"),
-    ("llvm.nvvm.match.", "a warp match (`__match_*_sync`)"),
-    ("llvm.nvvm.activemask", "`__activemask`"),
-    ("llvm.nvvm.redux.", "a warp reduction (`__reduce_*_sync`)"),
-    ("llvm.nvvm.bar.warp.sync", "a warp barrier (`__syncwarp`)"),
-    ("llvm.nvvm.barrier.cta.red.", "a counting barrier (`__syncthreads_count`, `_and`, `_or`)"),
+    ("llvm.nvvm.barrier.cluster", "a cluster barrier"),
+    ("llvm.nvvm.barrier.cta.arrive", "arriving at a barrier without waiting"),
     ("llvm.nvvm.barrier", "a named or partial barrier"),
     ("llvm.nvvm.tex.", "a texture read"),
     ("llvm.nvvm.suld.", "a surface read"),

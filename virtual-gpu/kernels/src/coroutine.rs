@@ -5,8 +5,9 @@
 //! (LLVM, "Coroutines in LLVM", switched-resume lowering.) Trap: a suspended thread may be resumed by nobody but this
 //! loop, and its frame lies in the arena that `eager.frame` hands out, so nothing is ever destroyed or freed.
 
-use crate::body::{Maker, Thread, helper, is_barrier_call};
+use crate::body::{Form, Maker, Thread, helper, is_barrier_call};
 use crate::llvm::{Block, Opcode, Value};
+use crate::suspend;
 
 /// The parts of a coroutine that suspension points refer to.
 struct Ends {
@@ -20,14 +21,22 @@ pub(crate) fn suspend_at_barriers(
     thread: Thread,
     counters: Value,
     prologue: Block,
+    form: Form,
 ) {
     function.add_attribute("presplitcoroutine");
     let handle = begin(maker, thread, prologue);
     let ends = add_ends(maker, function, handle);
     for instruction in function.instructions() {
-        if is_barrier_call(instruction) {
+        let call = instruction.opcode() == Some(Opcode::LLVMCall);
+        if is_barrier_call(instruction) || call && suspend::is_marker(instruction) {
             suspend_at(maker, instruction, thread, counters, &ends);
         } else if instruction.opcode() == Some(Opcode::LLVMRet) && instruction.parent() != ends.suspended {
+            if form == Form::Scheduled {
+                let builder = maker.context.builder();
+                let [x, y, z] = thread.index;
+                let exited = helper(maker.module, "eager.exited");
+                builder.before(instruction).call(exited, &[thread.block_context, x, y, z]);
+            }
             finish_at(maker, instruction, thread, counters, &ends);
         }
     }

@@ -6,12 +6,12 @@
 
 use std::fmt::Write;
 
-use crate::body::Body;
+use crate::body::{Body, Form};
 use crate::import::Variable;
-use crate::{DEVICE_CODE_SYMBOL, Options};
+use crate::{DEVICE_CODE_SYMBOL, Options, regions};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
-pub(crate) const ABI_VERSION: u32 = 2;
+pub(crate) const ABI_VERSION: u32 = 3;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 /// The constructor's name in the module; every other symbol defined is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";
@@ -21,18 +21,23 @@ const CONSTRUCTOR_PRIORITY: u32 = 101;
 /// The whole text for a module with these kernels and variables.
 pub(crate) fn driver(bodies: &[Body], variables: &[Variable], options: &Options) -> String {
     let mut text = String::from(
-        "declare i64 @eager.threads(ptr)\ndeclare void @eager.flush(ptr, ptr)\n\
-         declare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
+        "declare ptr @eager.arena(ptr, i64)\ndeclare i32 @eager.linear_thread(ptr, i32, i32, i32)\n\
+         declare i64 @eager.threads(ptr)\ndeclare void @eager.flush(ptr, ptr)\n\
+         declare i32 @eager.ready_lanes(ptr, i32)\ndeclare i1 @eager.next_round(ptr)\n\
+         declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
     );
     for body in bodies {
-        text.push_str(&block_function(body));
+        text.push_str(&match body.form {
+            Form::Fission => regions::block_function(body),
+            _ => block_function(body),
+        });
     }
     text.push_str(&table(bodies, variables, options));
     text
 }
 
 /// `name` as a quoted LLVM identifier or string: bytes outside plain ASCII become `\xx`.
-fn escaped(name: &str) -> String {
+pub(crate) fn escaped(name: &str) -> String {
     name.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_graphic() && byte != b'"' && byte != b'\\' {
             text.push(char::from(byte));
@@ -43,46 +48,52 @@ fn escaped(name: &str) -> String {
     })
 }
 
-fn block_symbol(body: &Body) -> String {
+pub(crate) fn block_symbol(body: &Body) -> String {
     escaped(&format!("{}.block", body.kernel))
 }
 
 fn block_function(body: &Body) -> String {
+    let coroutine = body.form.is_coroutine();
     let mut text = format!(
-        "define internal void @\"{}\"(ptr dereferenceable(128) align 8 %ctx, ptr %args) \
-         {{\nentry:\n",
+        "define internal void @\"{}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n",
         block_symbol(body)
     );
+    // The counters of threads that run to their end stay in registers; what suspends adds to the block's own.
+    text.push_str(if coroutine {
+        "  %out = getelementptr i8, ptr %ctx, i64 96\n"
+    } else {
+        "  %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n"
+    });
     text.push_str(
-        "  %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n  \
-         %nx.at = getelementptr i8, ptr %ctx, i64 12\n  %nx = load i32, ptr %nx.at, !invariant.load !0\n  \
+        "  %nx.at = getelementptr i8, ptr %ctx, i64 12\n  %nx = load i32, ptr %nx.at, !invariant.load !0\n  \
          %ny.at = getelementptr i8, ptr %ctx, i64 16\n  %ny = load i32, ptr %ny.at, !invariant.load !0\n  \
          %nz.at = getelementptr i8, ptr %ctx, i64 20\n  %nz = load i32, ptr %nz.at, !invariant.load !0\n",
     );
     let arguments = load_arguments(body, &mut text);
-    let result = if body.coroutine { "ptr" } else { "void" };
-    let result_name = if body.coroutine { "%handle = " } else { "" };
+    let result = if coroutine { "ptr" } else { "void" };
+    let result_name = if coroutine { "%handle = " } else { "" };
     let call = format!(
         "{result_name}call {result} @\"{}\"(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %out{arguments})",
         escaped(&body.symbol)
     );
-    let _ = write!(text, "  br label %planes\n{}", thread_loops(&call));
-    if body.coroutine {
-        text.push_str(ROUNDS);
-    } else {
-        text.push_str("started:\n  br label %finish\n");
-    }
-    text.push_str(
-        "finish:\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
-         call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}\n",
-    );
+    text.push_str(if body.form == Form::Scheduled { START_OR_GO_ON } else { "  br label %planes\n" });
+    text.push_str(&thread_loops(&call));
+    text.push_str(match body.form {
+        Form::Plain => {
+            "started:\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
+             call void @eager.flush(ptr %out, ptr %sums)\n  br label %finish\n"
+        }
+        Form::Rounds | Form::Fission => ROUNDS,
+        Form::Scheduled => SCHEDULED,
+    });
+    text.push_str("finish:\n  ret void\n}\n");
     let types: String = body.params.iter().fold(String::new(), |types, p| types + ", " + &p.ty);
     let _ = writeln!(text, "declare {result} @\"{}\"(ptr, i32, i32, i32, ptr{types})", escaped(&body.symbol));
     text
 }
 
 /// Loads the kernel's arguments once per block; returns the list that follows the thread's own arguments.
-fn load_arguments(body: &Body, text: &mut String) -> String {
+pub(crate) fn load_arguments(body: &Body, text: &mut String) -> String {
     let mut arguments = String::new();
     for (index, param) in body.params.iter().enumerate() {
         let at = 8 * index;
@@ -117,12 +128,62 @@ fn thread_loops(call: &str) -> String {
     )
 }
 
+/// A block that gave way to others goes on with the threads it has.
+const START_OR_GO_ON: &str = "\
+  %phase.at = getelementptr i8, ptr %ctx, i64 92
+  %phase = load i32, ptr %phase.at
+  %goes.on = icmp eq i32 %phase, 1
+  br i1 %goes.on, label %started, label %planes
+";
+
+/// Resumes the threads that the executor's scheduler says can go on, warp by warp.
+const SCHEDULED: &str = "\
+started:
+  %stride.at = getelementptr i8, ptr %ctx, i64 120
+  %stride = load i64, ptr %stride.at
+  %frames.at = getelementptr i8, ptr %ctx, i64 48
+  %frames = load ptr, ptr %frames.at
+  %n = call i64 @eager.threads(ptr %ctx)
+  %padded = add i64 %n, 31
+  %warps = lshr i64 %padded, 5
+  br label %sweep
+sweep:
+  br label %warp
+warp:
+  %w = phi i64 [ 0, %sweep ], [ %w.next, %warp.end ]
+  %w.narrow = trunc i64 %w to i32
+  %first = shl i64 %w, 5
+  br label %ask
+ask:
+  %ready = call i32 @eager.ready_lanes(ptr %ctx, i32 %w.narrow)
+  %none = icmp eq i32 %ready, 0
+  br i1 %none, label %warp.end, label %lane
+lane:
+  %left = phi i32 [ %ready, %ask ], [ %left.next, %lane ]
+  %bit = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %bit.wide = zext i32 %bit to i64
+  %i = add i64 %first, %bit.wide
+  %offset = mul i64 %i, %stride
+  %frame = getelementptr i8, ptr %frames, i64 %offset
+  call void @llvm.coro.resume(ptr %frame)
+  %left.less = sub i32 %left, 1
+  %left.next = and i32 %left, %left.less
+  %last = icmp eq i32 %left.next, 0
+  br i1 %last, label %ask, label %lane
+warp.end:
+  %w.next = add nuw nsw i64 %w, 1
+  %w.more = icmp ult i64 %w.next, %warps
+  br i1 %w.more, label %warp, label %sweep.end
+sweep.end:
+  %more = call i1 @eager.next_round(ptr %ctx)
+  br i1 %more, label %sweep, label %finish
+";
+
 /// Resumes every thread that waits, round after round, until all have returned.
 const ROUNDS: &str = "\
 started:
-  %stride.at = getelementptr i8, ptr %out, i64 24
+  %stride.at = getelementptr i8, ptr %ctx, i64 120
   %stride = load i64, ptr %stride.at
-  store i64 0, ptr %stride.at
   %frames.at = getelementptr i8, ptr %ctx, i64 48
   %frames = load ptr, ptr %frames.at
   %n = call i64 @eager.threads(ptr %ctx)
@@ -150,7 +211,7 @@ round.end:
 
 fn table(bodies: &[Body], variables: &[Variable], options: &Options) -> String {
     let mut text = String::from("!0 = !{}\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n");
-    let flags = u32::from(options.touch) | (u32::from(options.counters) << 1);
+    let recorded = u32::from(options.touch) | (u32::from(options.counters) << 1);
     let mut entries = Vec::new();
     for (index, body) in bodies.iter().enumerate() {
         let name = &body.kernel;
@@ -173,7 +234,8 @@ fn table(bodies: &[Body], variables: &[Variable], options: &Options) -> String {
              i32 {shared}, i32 {flags} }}",
             block = block_symbol(body),
             count = params.len(),
-            mode = i32::from(body.coroutine),
+            mode = body.form.mode() as u32,
+            flags = recorded | u32::from(body.form == Form::Scheduled) << 2,
             shared = body.static_shared_bytes,
         ));
     }

@@ -5,7 +5,7 @@
 //! the file uses must survive too, because the host may copy to it.
 
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value, constant_address_space_cast};
-use crate::math;
+use crate::{math, ptx};
 
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
@@ -62,6 +62,7 @@ pub(crate) fn import(context: &Context, machine: &Machine, bitcode: &[u8]) -> Re
     }
     let variables = take_variables(context, &module, machine);
     replace_math(context, &module)?;
+    ptx::replace_assembly(context, &module)?;
     for function in module.functions() {
         prepare_function(context, function, kernels.contains(&function.name()));
     }

@@ -8,12 +8,17 @@ mod body;
 mod check;
 mod coroutine;
 mod driver;
+mod fission;
 mod import;
 mod instrument;
+mod intrinsics;
 mod llvm;
 mod math;
 mod provenance;
+mod ptx;
+mod regions;
 mod runtime;
+mod suspend;
 mod translate;
 
 use serde::{Deserialize, Serialize};
@@ -27,11 +32,29 @@ pub const DEVICE_CODE_SYMBOL: &str = "eager.device_code";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Loops for kernels without a barrier, coroutines for the others.
+    /// The fastest that a kernel allows: loops without a barrier, fission where all its waiting is at block barriers,
+    /// coroutines else.
     #[default]
     Auto,
-    /// Coroutines for all kernels: the oracle that tests compare the loops with.
+    /// Loops for kernels without a barrier, coroutines for the others.
+    Loops,
+    /// As `Auto`, and also where a kernel has more regions than pay.
+    Fission,
+    /// Coroutines for all kernels: the oracle that tests compare the others with.
     Coroutine,
+}
+
+impl Mode {
+    /// The mode of this name, as the compiler driver's users write it.
+    pub fn from_name(name: &str) -> Option<Mode> {
+        match name {
+            "auto" => Some(Mode::Auto),
+            "loops" => Some(Mode::Loops),
+            "fission" => Some(Mode::Fission),
+            "coroutines" => Some(Mode::Coroutine),
+            _ => None,
+        }
+    }
 }
 
 /// What to make of a device module.
@@ -78,6 +101,7 @@ pub struct KernelReport {
 pub enum KernelMode {
     Loop = 0,
     Coroutine = 1,
+    Fission = 2,
 }
 
 /// Size and alignment of a parameter in bytes.

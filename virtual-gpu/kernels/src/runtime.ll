@@ -80,6 +80,62 @@ define i32 @eager.nvvm.read.ptx.sreg.laneid(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
   ret i32 %lane
 }
 
+define i32 @eager.nvvm.read.ptx.sreg.warpid(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %linear = call i32 @eager.linear_thread(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
+  %warp = lshr i32 %linear, 5
+  ret i32 %warp
+}
+define i32 @eager.nvvm.read.ptx.sreg.nwarpid(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  ret i32 32
+}
+define i32 @eager.nvvm.read.ptx.sreg.lanemask.eq(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %lane = call i32 @eager.nvvm.read.ptx.sreg.laneid(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
+  %mask = shl i32 1, %lane
+  ret i32 %mask
+}
+define i32 @eager.nvvm.read.ptx.sreg.lanemask.lt(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %own = call i32 @eager.nvvm.read.ptx.sreg.lanemask.eq(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
+  %mask = sub i32 %own, 1
+  ret i32 %mask
+}
+define i32 @eager.nvvm.read.ptx.sreg.lanemask.le(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %own = call i32 @eager.nvvm.read.ptx.sreg.lanemask.eq(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
+  %below = sub i32 %own, 1
+  %mask = or i32 %below, %own
+  ret i32 %mask
+}
+define i32 @eager.nvvm.read.ptx.sreg.lanemask.ge(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %below = call i32 @eager.nvvm.read.ptx.sreg.lanemask.lt(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
+  %mask = xor i32 %below, -1
+  ret i32 %mask
+}
+define i32 @eager.nvvm.read.ptx.sreg.lanemask.gt(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %upto = call i32 @eager.nvvm.read.ptx.sreg.lanemask.le(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
+  %mask = xor i32 %upto, -1
+  ret i32 %mask
+}
+; One multiprocessor: what a program may learn of where a block runs is a hint only.
+define i32 @eager.nvvm.read.ptx.sreg.smid(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  ret i32 0
+}
+define i32 @eager.nvvm.read.ptx.sreg.nsmid(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  ret i32 1
+}
+define i64 @eager.nvvm.read.ptx.sreg.gridid(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  ret i64 0
+}
+; The address of what a cooperative launch shares, as CUDA's header puts it together.
+define i32 @eager.nvvm.read.ptx.sreg.envreg1(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %p = getelementptr i8, ptr %ctx, i64 148
+  %v = load i32, ptr %p, !invariant.load !0
+  ret i32 %v
+}
+define i32 @eager.nvvm.read.ptx.sreg.envreg2(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %p = getelementptr i8, ptr %ctx, i64 144
+  %v = load i32, ptr %p, !invariant.load !0
+  ret i32 %v
+}
+
 ; ---- time and order ----
 define i32 @eager.nvvm.read.ptx.sreg.clock(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
   %wide = call i64 @llvm.readcyclecounter()
@@ -89,6 +145,14 @@ define i32 @eager.nvvm.read.ptx.sreg.clock(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) 
 define i64 @eager.nvvm.read.ptx.sreg.clock64(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
   %v = call i64 @llvm.readcyclecounter()
   ret i64 %v
+}
+define i64 @eager.nvvm.read.ptx.sreg.globaltimer(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
+  %helpers = load ptr, ptr %helpers.at, !invariant.load !0
+  %function.at = getelementptr i8, ptr %helpers, i64 40
+  %function = load ptr, ptr %function.at, !invariant.load !0
+  %now = call i64 %function()
+  ret i64 %now
 }
 define void @eager.nvvm.membar.cta(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
   fence seq_cst
@@ -108,11 +172,30 @@ define i32 @eager.__nvvm_reflect(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %quest
   ret i32 0
 }
 
+; ---- what the scheduler of waiting threads decides ----
+define i32 @eager.ready_lanes(ptr %ctx, i32 %warp) {
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
+  %helpers = load ptr, ptr %helpers.at, !invariant.load !0
+  %function.at = getelementptr i8, ptr %helpers, i64 24
+  %function = load ptr, ptr %function.at, !invariant.load !0
+  %lanes = call i32 %function(ptr %ctx, i32 %warp)
+  ret i32 %lanes
+}
+define i1 @eager.next_round(ptr %ctx) {
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
+  %helpers = load ptr, ptr %helpers.at, !invariant.load !0
+  %function.at = getelementptr i8, ptr %helpers, i64 32
+  %function = load ptr, ptr %function.at, !invariant.load !0
+  %round = call i32 %function(ptr %ctx)
+  %more = icmp ne i32 %round, 0
+  ret i1 %more
+}
+
 ; ---- calls back into the executor ----
 @eager.assert_format = constant [46 x i8] c"%s:%d: %s: device assertion `%s' has failed.\0A\00"
 
 define i32 @eager.vprintf(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %format, ptr %args) {
-  %helpers.at = getelementptr i8, ptr %ctx, i64 120
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
   %helpers = load ptr, ptr %helpers.at, !invariant.load !0
   %function.at = getelementptr i8, ptr %helpers, i64 8
   %function = load ptr, ptr %function.at, !invariant.load !0
@@ -120,7 +203,7 @@ define i32 @eager.vprintf(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %format, ptr 
   ret i32 %printed
 }
 define void @eager.trap(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
-  %helpers.at = getelementptr i8, ptr %ctx, i64 120
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
   %helpers = load ptr, ptr %helpers.at, !invariant.load !0
   %function.at = getelementptr i8, ptr %helpers, i64 16
   %function = load ptr, ptr %function.at, !invariant.load !0
@@ -141,12 +224,142 @@ define void @eager.__assertfail(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %messag
   unreachable
 }
 
+define ptr @eager.malloc(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %bytes) {
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
+  %helpers = load ptr, ptr %helpers.at, !invariant.load !0
+  %function.at = getelementptr i8, ptr %helpers, i64 48
+  %function = load ptr, ptr %function.at, !invariant.load !0
+  %memory = call ptr %function(i64 %bytes)
+  ret ptr %memory
+}
+define ptr @eager._Znwm(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %bytes) {
+  %memory = call ptr @eager.malloc(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %bytes)
+  ret ptr %memory
+}
+define ptr @eager._Znam(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %bytes) {
+  %memory = call ptr @eager.malloc(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %bytes)
+  ret ptr %memory
+}
+define void @eager.free(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory) {
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
+  %helpers = load ptr, ptr %helpers.at, !invariant.load !0
+  %function.at = getelementptr i8, ptr %helpers, i64 56
+  %function = load ptr, ptr %function.at, !invariant.load !0
+  call void %function(ptr %memory)
+  ret void
+}
+define void @eager._ZdlPv(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory) {
+  call void @eager.free(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory)
+  ret void
+}
+define void @eager._ZdaPv(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory) {
+  call void @eager.free(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory)
+  ret void
+}
+
 ; ---- shared memory ----
 define ptr @eager.shared(ptr %ctx, i64 %offset) {
   %shared.at = getelementptr i8, ptr %ctx, i64 40
   %shared = load ptr, ptr %shared.at, !invariant.load !0, !align !1
   %p = getelementptr i8, ptr %shared, i64 %offset
   ret ptr %p
+}
+
+; An address in shared memory of which only the low half is left.
+define ptr @eager.nvvm.shared_address(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i32 %low) {
+  %shared.at = getelementptr i8, ptr %ctx, i64 40
+  %shared = load ptr, ptr %shared.at, !invariant.load !0
+  %start = ptrtoint ptr %shared to i64
+  %start.low = trunc i64 %start to i32
+  %distance = sub i32 %low, %start.low
+  %wide = zext i32 %distance to i64
+  %p = getelementptr i8, ptr %shared, i64 %wide
+  ret ptr %p
+}
+; The low half of the address of the memory behind the program's own that cooperative groups use.
+define i32 @eager.nvvm.reserved_shared(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
+  %shared.at = getelementptr i8, ptr %ctx, i64 40
+  %shared = load ptr, ptr %shared.at, !invariant.load !0
+  %bytes.at = getelementptr i8, ptr %ctx, i64 36
+  %bytes = load i32, ptr %bytes.at, !invariant.load !0
+  %padded = add i32 %bytes, 127
+  %offset = and i32 %padded, -128
+  %start = ptrtoint ptr %shared to i64
+  %low = trunc i64 %start to i32
+  %reserved = add i32 %low, %offset
+  ret i32 %reserved
+}
+define i1 @eager.nvvm.isspacep.shared(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %p) {
+  %shared.at = getelementptr i8, ptr %ctx, i64 40
+  %shared = load ptr, ptr %shared.at, !invariant.load !0
+  %bytes.at = getelementptr i8, ptr %ctx, i64 36
+  %bytes = load i32, ptr %bytes.at, !invariant.load !0
+  %wide = zext i32 %bytes to i64
+  %start = ptrtoint ptr %shared to i64
+  %at = ptrtoint ptr %p to i64
+  %distance = sub i64 %at, %start
+  %inside = icmp ult i64 %distance, %wide
+  ret i1 %inside
+}
+; PTX ISA, "prmt": each of four bytes is chosen from eight, or is its sign repeated.
+define i32 @eager.nvvm.prmt(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i32 %a, i32 %b, i32 %selector) {
+  %low = zext i32 %a to i64
+  %b.wide = zext i32 %b to i64
+  %high = shl i64 %b.wide, 32
+  %bytes = or i64 %high, %low
+  br label %next
+next:
+  %i = phi i32 [ 0, %0 ], [ %i.next, %next ]
+  %sum = phi i32 [ 0, %0 ], [ %sum.next, %next ]
+  %nibble.at = shl i32 %i, 2
+  %nibble = lshr i32 %selector, %nibble.at
+  %which = and i32 %nibble, 7
+  %sign.bit = and i32 %nibble, 8
+  %repeat = icmp ne i32 %sign.bit, 0
+  %which.bit = shl i32 %which, 3
+  %which.wide = zext i32 %which.bit to i64
+  %down = lshr i64 %bytes, %which.wide
+  %byte = trunc i64 %down to i8
+  %sign = ashr i8 %byte, 7
+  %chosen = select i1 %repeat, i8 %sign, i8 %byte
+  %wide = zext i8 %chosen to i32
+  %place = shl i32 %i, 3
+  %up = shl i32 %wide, %place
+  %sum.next = or i32 %sum, %up
+  %i.next = add i32 %i, 1
+  %more = icmp ult i32 %i.next, 4
+  br i1 %more, label %next, label %done
+done:
+  ret i32 %sum.next
+}
+; `__fns`: the place of the `offset`-th bit set in `mask` from bit `base` on, upwards or (negative) downwards.
+define i32 @eager.nvvm.fns(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i32 %mask, i32 %base, i32 %offset) {
+  %down = icmp slt i32 %offset, 0
+  %step = select i1 %down, i32 -1, i32 1
+  %negated = sub i32 0, %offset
+  %wanted.abs = select i1 %down, i32 %negated, i32 %offset
+  %exactly = icmp eq i32 %offset, 0
+  br label %look
+look:
+  %at = phi i32 [ %base, %0 ], [ %at.next, %step.on ]
+  %seen = phi i32 [ 0, %0 ], [ %seen.next, %step.on ]
+  %inside = icmp ult i32 %at, 32
+  br i1 %inside, label %test, label %none
+test:
+  %shifted = lshr i32 %mask, %at
+  %bit = and i32 %shifted, 1
+  %seen.next = add i32 %seen, %bit
+  %set = icmp ne i32 %bit, 0
+  %enough = icmp uge i32 %seen.next, %wanted.abs
+  %here = and i1 %set, %enough
+  br i1 %here, label %found, label %step.on
+step.on:
+  %at.next = add i32 %at, %step
+  br i1 %exactly, label %none, label %look
+found:
+  ret i32 %at
+none:
+  ret i32 -1
 }
 
 ; ---- coroutine frames: one per thread, side by side in the scratch arena; the first thread makes it large enough ----
@@ -167,7 +380,7 @@ define ptr @eager.frame(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %size, ptr %out
   %enough = icmp uge i64 %have, %need
   br i1 %enough, label %there, label %grow
 grow:
-  %helpers.at = getelementptr i8, ptr %ctx, i64 120
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
   %helpers = load ptr, ptr %helpers.at, !invariant.load !0
   %function = load ptr, ptr %helpers, !invariant.load !0
   %grown = call ptr %function(ptr %ctx, i64 %need)
@@ -176,6 +389,24 @@ there:
   %arena = phi ptr [ %frames, %0 ], [ %grown, %grow ]
   %frame = getelementptr i8, ptr %arena, i64 %offset
   ret ptr %frame
+}
+; Memory for the threads of a block, `need` bytes at least.
+define ptr @eager.arena(ptr %ctx, i64 %need) {
+  %frames.at = getelementptr i8, ptr %ctx, i64 48
+  %frames = load ptr, ptr %frames.at
+  %have.at = getelementptr i8, ptr %ctx, i64 56
+  %have = load i64, ptr %have.at
+  %enough = icmp uge i64 %have, %need
+  br i1 %enough, label %there, label %grow
+grow:
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
+  %helpers = load ptr, ptr %helpers.at, !invariant.load !0
+  %function = load ptr, ptr %helpers, !invariant.load !0
+  %grown = call ptr %function(ptr %ctx, i64 %need)
+  br label %there
+there:
+  %arena = phi ptr [ %frames, %0 ], [ %grown, %grow ]
+  ret ptr %arena
 }
 define i64 @eager.threads(ptr %ctx) {
   %nx = call i32 @eager.nvvm.read.ptx.sreg.ntid.x(ptr %ctx, i32 0, i32 0, i32 0)

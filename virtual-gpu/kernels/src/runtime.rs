@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::llvm::Value;
+use crate::{intrinsics, ptx, suspend};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
@@ -29,14 +30,25 @@ pub(crate) struct Runtime {
 
 impl Runtime {
     pub fn new() -> Self {
-        let text = format!("{}{RUNTIME}", scoped_atomics());
+        let text =
+            [&scoped_atomics(), &suspend::text(), &ptx::atomic_text(), &intrinsics::text(), RUNTIME].concat();
         let names = text.lines().filter_map(defined_name).map(str::to_owned).collect();
         Runtime { text, names }
     }
 
     /// Whether calls of the device function `name` have a translation.
     pub fn supports(&self, name: &str) -> bool {
-        self.names.contains(&helper_name(name))
+        self.names.contains(&helper_name(name)) || self.suspends(name)
+    }
+
+    /// Whether the device function `name` ends its thread.
+    pub fn ends_thread(name: &str) -> bool {
+        name == "llvm.nvvm.exit"
+    }
+
+    /// Whether a thread may have to wait in the device function `name`.
+    pub fn suspends(&self, name: &str) -> bool {
+        self.names.contains(&suspend::before(name))
     }
 
     pub fn is_helper(name: &str) -> bool {
@@ -55,14 +67,23 @@ fn defined_name(line: &str) -> Option<&str> {
 }
 
 /// `atomicAdd_block`, `atomicCAS_system` and their like: the wider scope of an ordinary atomic serves them all. The
-/// intrinsics for minimum and maximum do not say whether they mean signed numbers, so these stay unsupported.
+/// intrinsics for minimum and maximum do not say whether they mean signed numbers; LLVM makes signed ones of them for a
+/// GPU too.
 fn scoped_atomics() -> String {
     const THREAD: &str = "ptr %ctx, i32 %tx, i32 %ty, i32 %tz";
     let mut text = String::new();
     for scope in ["cta", "sys"] {
-        for (name, operation) in
-            [("exch", "xchg"), ("add", "add"), ("and", "and"), ("or", "or"), ("xor", "xor")]
-        {
+        for (name, operation) in [
+            ("exch", "xchg"),
+            ("add", "add"),
+            ("and", "and"),
+            ("or", "or"),
+            ("xor", "xor"),
+            ("min", "min"),
+            ("max", "max"),
+            ("inc", "uinc_wrap"),
+            ("dec", "udec_wrap"),
+        ] {
             for ty in ["i32", "i64"] {
                 let _ = writeln!(
                     text,
@@ -100,6 +121,9 @@ mod tests {
         assert!(runtime.supports("llvm.nvvm.read.ptx.sreg.tid.x"));
         assert!(runtime.supports("vprintf"));
         assert!(runtime.supports("llvm.nvvm.atomic.cas.gen.i.cta.i32.p0"));
-        assert!(!runtime.supports("llvm.nvvm.shfl.sync.down.i32"));
+        assert!(runtime.supports("llvm.nvvm.shfl.sync.down.i32"));
+        assert!(runtime.suspends("llvm.nvvm.shfl.sync.down.i32"));
+        assert!(!runtime.suspends("vprintf"));
+        assert!(!runtime.supports("llvm.nvvm.wmma.anything"));
     }
 }

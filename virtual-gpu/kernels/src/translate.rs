@@ -3,13 +3,13 @@
 //! Trap: values and functions found before a pass run, a link or a re-reading of the module may be gone after it; each
 //! step looks up by name what it needs.
 
-use crate::body::{Body, Maker, make_body};
+use crate::body::{Body, Form, Maker, make_body};
 use crate::check::check;
-use crate::driver;
 use crate::import::{Imported, import};
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::Runtime;
-use crate::{ConvertError, Converted, KernelMode, KernelReport, Mode, Options, ParamReport, Report};
+use crate::{ConvertError, Converted, KernelReport, Options, ParamReport, Report};
+use crate::{driver, fission};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -49,12 +49,12 @@ fn generate(
     let is_constant = |g: &Value| imported.variables.iter().any(|v| v.constant && v.symbol == g.name());
     let constants: Vec<Value> = module.globals().into_iter().filter(is_constant).collect();
     let maker = Maker { context, module, machine, runtime, options, constants: &constants };
-    let forced = options.mode == Mode::Coroutine;
-    let bodies = imported
+    let mut bodies = imported
         .kernels
         .iter()
-        .map(|kernel| make_body(maker, kernel, forced))
+        .map(|kernel| make_body(maker, kernel, options.mode))
         .collect::<Result<Vec<_>, _>>()?;
+    cut_at_barriers(maker, &mut bodies)?;
     link_text(context, module, &driver::driver(&bodies, &imported.variables, options))?;
     for global in module.globals() {
         let appending = global.linkage() == LLVMLinkage::LLVMAppendingLinkage;
@@ -70,6 +70,19 @@ fn generate(
     let variables = imported.variables.iter().map(|v| v.name.clone()).collect();
     let kernels = bodies.iter().map(report).collect();
     Ok(Converted { bitcode: module.to_bitcode(), report: Report { kernels, variables } })
+}
+
+/// Finishes the kernels that are cut into regions.
+fn cut_at_barriers(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
+    if bodies.iter().all(|body| body.form != Form::Fission) {
+        return Ok(());
+    }
+    maker.module.run_passes("function(reg2mem)", maker.machine)?;
+    for body in bodies.iter_mut().filter(|body| body.form == Form::Fission) {
+        let function = maker.module.function(&body.symbol).ok_or("a thread function was lost")?;
+        body.bytes_per_thread = fission::cut(maker, function);
+    }
+    Ok(())
 }
 
 /// The module without its flags and named metadata: the device's SDK version and float modes would contradict the host
@@ -108,7 +121,7 @@ fn finish_functions(module: &Module, options: &Options) {
 fn report(body: &Body) -> KernelReport {
     KernelReport {
         name: body.kernel.clone(),
-        mode: if body.coroutine { KernelMode::Coroutine } else { KernelMode::Loop },
+        mode: body.form.mode(),
         params: body.params.iter().map(|p| ParamReport { size: p.size, align: p.align }).collect(),
         static_shared_bytes: body.static_shared_bytes,
     }

@@ -3,8 +3,9 @@
 use std::mem::offset_of;
 
 use eager_exec::abi::{
-    BlockContext, Helpers, KernelEntry, KernelTable, VariableEntry, dynamic_shared_offset,
+    BlockContext, Helpers, KernelEntry, KernelTable, VariableEntry, Wait, dynamic_shared_offset,
 };
+use eager_exec::schedule::WaitKind;
 
 #[test]
 fn block_context_and_helpers() {
@@ -21,11 +22,32 @@ fn block_context_and_helpers() {
     assert_eq!(offset_of!(BlockContext, global_bytes), 96);
     assert_eq!(offset_of!(BlockContext, flops32), 104);
     assert_eq!(offset_of!(BlockContext, flops64), 112);
-    assert_eq!(offset_of!(BlockContext, helpers), 120);
+    assert_eq!(offset_of!(BlockContext, phase), 92);
+    assert_eq!(offset_of!(BlockContext, frame_stride), 120);
+    assert_eq!(offset_of!(BlockContext, helpers), 128);
+    assert_eq!(offset_of!(BlockContext, waits), 136);
+    assert_eq!(offset_of!(BlockContext, grid_workspace), 144);
     assert_eq!(offset_of!(Helpers, grow_scratch), 0);
     assert_eq!(offset_of!(Helpers, vprintf), 8);
     assert_eq!(offset_of!(Helpers, trap), 16);
+    assert_eq!(offset_of!(Helpers, ready_lanes), 24);
+    assert_eq!(offset_of!(Helpers, next_round), 32);
+    assert_eq!(offset_of!(Helpers, nanoseconds), 40);
+    assert_eq!(offset_of!(Helpers, allocate), 48);
+    assert_eq!(offset_of!(Helpers, release), 56);
     assert_eq!(dynamic_shared_offset(17), 32);
+}
+
+#[test]
+fn wait_records() {
+    assert_eq!(offset_of!(Wait, kind), 0);
+    assert_eq!(offset_of!(Wait, mask), 4);
+    assert_eq!(offset_of!(Wait, value), 8);
+    assert_eq!(offset_of!(Wait, argument), 16);
+    assert_eq!(offset_of!(Wait, control), 20);
+    assert_eq!(offset_of!(Wait, result), 24);
+    assert_eq!(size_of::<Wait>(), 32);
+    assert_eq!((WaitKind::Exited as u32, WaitKind::Barrier as u32, WaitKind::Yield as u32), (1, 2, 3));
 }
 
 #[test]

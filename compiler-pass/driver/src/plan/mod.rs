@@ -20,6 +20,7 @@ const GPU_ARCH: &str = "sm_90";
 
 /// Names of the plugin's variables; the plugin's own list is `eager_pass::options`.
 const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
+const KERNEL_MODE_VARIABLE: &str = "EAGER_PASS_KERNEL_MODE";
 const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
 const KERNEL_DATA_VARIABLE: &str = "EAGER_PASS_KERNEL_DATA";
 const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";

@@ -27,6 +27,8 @@ pub enum DeviceError {
     /// The converter named each construct it cannot run, one per line.
     #[error("{0}")]
     Convert(String),
+    #[error("no kernel mode `{name}`: auto, loops, fission and coroutines are there")]
+    Mode { name: String },
     #[error("cannot write CPU kernels to {path}: {source}")]
     Write { path: String, source: std::io::Error },
     #[error("cannot read CPU kernels from {path}: {source}; was the device side of this file compiled?")]
@@ -40,13 +42,18 @@ pub enum DeviceError {
 /// Converts the module and writes the CPU kernels to `path`, unless an earlier architecture did.
 ///
 /// # Errors
-/// When a kernel uses something that cannot run on the CPU, or the file cannot be written.
-pub fn hand_over(module: Module<'_>, path: &Path) -> Result<(), DeviceError> {
+/// When there is no such mode, a kernel uses something that cannot run on the CPU, or the file cannot be written.
+pub fn hand_over(module: Module<'_>, path: &Path, mode: Option<&str>) -> Result<(), DeviceError> {
     if path.exists() {
         return Ok(());
     }
-    let options =
-        eager_kernels::Options { module_name: module.source_name(), ..eager_kernels::Options::default() };
+    let mode = match mode.map(|name| (name, eager_kernels::Mode::from_name(name))) {
+        None => eager_kernels::Mode::default(),
+        Some((_, Some(mode))) => mode,
+        Some((name, None)) => return Err(DeviceError::Mode { name: name.to_owned() }),
+    };
+    let module_name = module.source_name();
+    let options = eager_kernels::Options { mode, module_name, ..eager_kernels::Options::default() };
     let converted = eager_kernels::convert(&bitcode(module), &options)
         .map_err(|error| DeviceError::Convert(error.to_string()))?;
     std::fs::write(path, converted.bitcode)

@@ -67,7 +67,15 @@ impl Asked {
         // SAFETY: the program passes one pointer per parameter of the kernel, as CUDA demands.
         let args = unsafe { CapturedArgs::capture(params, self.args.pointers()) };
         let priority = self.priority.unwrap_or(stream_priority);
-        Ok(Launch { stub: self.stub as usize, kernel, shape: self.shape, args, device, priority })
+        Ok(Launch {
+            stub: self.stub as usize,
+            kernel,
+            shape: self.shape,
+            args,
+            device,
+            priority,
+            cooperative: self.cooperative,
+        })
     }
 
     fn submit(&self, stream: *mut c_void) -> Result<(), Code> {
@@ -114,8 +122,7 @@ pub extern "C" fn __cudaLaunchKernel(
     cudaLaunchKernel(handle, grid, block, args, dynamic_shared_bytes, stream)
 }
 
-/// Blocks run to their end one after the other, so they all run "at once" only until the first waits for another: a
-/// kernel that synchronises its grid does not compile for virtual GPUs.
+/// All blocks have memory of their own and take turns on one thread, so one may wait for another.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchCooperativeKernel(
     stub: *const c_void,

@@ -6,6 +6,7 @@
 use std::io;
 use std::num::NonZeroUsize;
 
+use eager_exec::abi::RECORDS_TOUCHES;
 use eager_exec::{Executor, LaunchCost, LaunchFailure, TouchMap};
 use eager_gpu_model::{Kernel, Op};
 
@@ -17,9 +18,6 @@ use super::registry::CpuKernel;
 use crate::memory::Allocation;
 use crate::trace;
 
-/// Flag of a kernel entry: memory accesses are recorded.
-const RECORDS_TOUCHES: u32 = 1;
-
 /// A launch, ready to run later.
 #[derive(Debug)]
 pub struct Launch {
@@ -30,6 +28,8 @@ pub struct Launch {
     pub args: CapturedArgs,
     pub device: u32,
     pub priority: i32,
+    /// All blocks are there at once, so that they may wait for each other.
+    pub cooperative: bool,
 }
 
 /// Executor and touch map, used by one launch at a time.
@@ -130,6 +130,7 @@ impl Compute {
             dynamic_shared_bytes,
             args: &launch.args.pointers(),
             touch: if records { self.touch.as_ref() } else { None },
+            cooperative: launch.cooperative,
         };
         // SAFETY: the entry is from a table whose version was checked at registration; the arguments were captured
         // after its parameter list; what the kernel may access is the program's business, as on a GPU.

@@ -131,6 +131,10 @@ impl Builder {
         }
     }
 
+    pub fn return_nothing(&self) {
+        llvm!(LLVMBuildRetVoid(self.raw));
+    }
+
     pub fn return_value(&self, value: Value) {
         llvm!(LLVMBuildRet(self.raw, value.0));
     }

@@ -43,12 +43,43 @@ impl Value {
             .then(|| name_of_length(|length| llvm!(LLVMGetInlineAsmAsmString(self.0, length))))
     }
 
+    /// The constraints of inline assembly, for a called value.
+    pub fn assembly_constraints(self) -> String {
+        name_of_length(|length| llvm!(LLVMGetInlineAsmConstraintString(self.0, length)))
+    }
+
+    pub fn called_function_type(self) -> Type {
+        Type(llvm!(LLVMGetCalledFunctionType(self.0)))
+    }
+
+    /// Calls another function of the same type instead.
+    pub fn set_called_value(self, function: Value) {
+        // The called value is a call's last operand.
+        let last = llvm!(LLVMGetNumOperands(self.0)) - 1;
+        llvm!(LLVMSetOperand(self.0, last as u32, function.0));
+    }
+
     pub fn incoming(self) -> Vec<(Value, Block)> {
         (0..llvm!(LLVMCountIncoming(self.0)))
             .map(|i| {
                 (Value(llvm!(LLVMGetIncomingValue(self.0, i))), Block(llvm!(LLVMGetIncomingBlock(self.0, i))))
             })
             .collect()
+    }
+
+    /// Where a terminator may go.
+    pub fn successors(self) -> Vec<Block> {
+        (0..llvm!(LLVMGetNumSuccessors(self.0))).map(|i| Block(llvm!(LLVMGetSuccessor(self.0, i)))).collect()
+    }
+
+    /// The one after this in its block; not for a terminator.
+    pub fn next_instruction(self) -> Value {
+        Value(llvm!(LLVMGetNextInstruction(self.0)))
+    }
+
+    /// What a stack slot holds.
+    pub fn allocated_type(self) -> Type {
+        Type(llvm!(LLVMGetAllocatedType(self.0)))
     }
 
     pub fn gep_source(self) -> Type {
@@ -82,6 +113,11 @@ impl Block {
     pub fn instructions(self) -> Vec<Value> {
         let first = llvm!(LLVMGetFirstInstruction(self.0));
         walk(first, |i| llvm!(LLVMGetNextInstruction(i))).map(Value).collect()
+    }
+
+    pub fn name(self) -> String {
+        // SAFETY: the name is NUL-terminated and lives as long as the block keeps it; copied at once.
+        unsafe { std::ffi::CStr::from_ptr(LLVMGetBasicBlockName(self.0)) }.to_string_lossy().into_owned()
     }
 
     pub fn terminator(self) -> Value {

@@ -37,6 +37,18 @@ impl Type {
         types.into_iter().map(Type).collect()
     }
 
+    /// The result of a function type.
+    pub fn return_type(self) -> Type {
+        Type(llvm!(LLVMGetReturnType(self.0)))
+    }
+
+    /// The parts of a struct type.
+    pub fn struct_types(self) -> Vec<Type> {
+        let mut types = vec![null_mut(); llvm!(LLVMCountStructElementTypes(self.0)) as usize];
+        llvm!(LLVMGetStructElementTypes(self.0, types.as_mut_ptr()));
+        types.into_iter().map(Type).collect()
+    }
+
     pub fn function(result: Type, params: &[Type]) -> Type {
         let mut params: Vec<LLVMTypeRef> = params.iter().map(|t| t.0).collect();
         Type(llvm!(LLVMFunctionType(result.0, params.as_mut_ptr(), params.len() as u32, 0)))

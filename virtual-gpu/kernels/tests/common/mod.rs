@@ -129,11 +129,19 @@ pub struct Run<'a> {
     pub dynamic_shared_bytes: u32,
     pub touch: Option<&'a TouchMap>,
     pub workers: usize,
+    pub cooperative: bool,
 }
 
 impl Run<'_> {
     pub fn new(blocks: u32, threads: u32) -> Self {
-        Run { grid: [blocks, 1, 1], block: [threads, 1, 1], dynamic_shared_bytes: 0, touch: None, workers: 1 }
+        Run {
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            dynamic_shared_bytes: 0,
+            touch: None,
+            workers: 1,
+            cooperative: false,
+        }
     }
 
     pub fn shared(self, dynamic_shared_bytes: u32) -> Self {
@@ -154,6 +162,7 @@ impl Run<'_> {
             dynamic_shared_bytes: self.dynamic_shared_bytes,
             args,
             touch: self.touch,
+            cooperative: self.cooperative,
         };
         // SAFETY: the entry comes from a table of this ABI version; the test gives each argument in the kernel's type,
         // and buffers as large as the kernel's indices reach.

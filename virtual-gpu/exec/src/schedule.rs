@@ -1,0 +1,242 @@
+//! Decides which threads of a block go on: warp operations, block barriers, and threads that only gave way. Pure.
+//!
+//! A thread suspends with a [`Wait`] that says what it waits for. A warp operation is complete when every thread that it
+//! names, and that has not exited, waits at one of the same kind with the same mask, wherever in the program (CUDA C++
+//! programming guide, "Warp Shuffle Functions" and its neighbours). Results are computed here, not by the threads: the
+//! first thread to go on may already overwrite what it brought. Trap: `__activemask` promises nothing about convergence,
+//! yet programs expect what hardware does; it is answered last of all, for all threads that wait at one place in the
+//! program, so threads that can still reach that place do.
+
+use crate::abi::Wait;
+
+pub const WARP: usize = 32;
+const NAMED_BARRIERS: usize = 16;
+const PREDICATE: u64 = 1 << 32;
+
+macro_rules! wait_kinds {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        /// What a thread waits for; the numbers are those of the binary interface.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum WaitKind { $($(#[$doc])* $name = $number,)* }
+
+        impl WaitKind {
+            /// The kind of this number; what no kernel writes counts as exited.
+            pub fn from_number(number: u32) -> WaitKind {
+                match number { $($number => WaitKind::$name,)* _ => WaitKind::Exited }
+            }
+        }
+    };
+}
+
+wait_kinds! {
+    /// Nothing: it goes on as soon as its warp does.
+    Nothing = 0,
+    Exited = 1,
+    /// A block barrier, with or without a reduction.
+    Barrier = 2,
+    /// It gave way because it waits for other threads by asking again and again.
+    Yield = 3,
+    SyncWarp = 4,
+    ShuffleUp = 5,
+    ShuffleDown = 6,
+    ShuffleXor = 7,
+    ShuffleIndex = 8,
+    VoteAll = 9,
+    VoteAny = 10,
+    VoteUniform = 11,
+    Ballot = 12,
+    MatchAny = 13,
+    MatchAll = 14,
+    ReduceAdd = 15,
+    ReduceMin = 16,
+    ReduceMax = 17,
+    ReduceMinUnsigned = 18,
+    ReduceMaxUnsigned = 19,
+    ReduceAnd = 20,
+    ReduceOr = 21,
+    ReduceXor = 22,
+    ActiveMask = 23,
+}
+
+/// How a block barrier reduces what its threads bring ([`Wait::control`]).
+pub const BARRIER_COUNT: u32 = 1;
+pub const BARRIER_AND: u32 = 2;
+pub const BARRIER_OR: u32 = 3;
+
+/// What a block does after no warp could go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Round {
+    /// All threads have exited.
+    Finished = 0,
+    GoesOn = 1,
+    /// All that could go on only gave way: they wait for other blocks.
+    GivesWay = 2,
+    /// Its threads wait for each other and always will.
+    Stuck = 3,
+}
+
+fn kind(wait: &Wait) -> WaitKind {
+    WaitKind::from_number(wait.kind)
+}
+
+fn is_warp_operation(kind: WaitKind) -> bool {
+    kind as u32 >= WaitKind::SyncWarp as u32 && kind != WaitKind::ActiveMask
+}
+
+/// The lanes of `mask` as indices, rising.
+fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    (0..WARP).filter(move |lane| mask >> lane & 1 == 1)
+}
+
+fn lanes_where(warp: &[Wait], test: impl Fn(&Wait) -> bool) -> u32 {
+    warp.iter().enumerate().fold(0, |mask, (lane, wait)| mask | u32::from(test(wait)) << lane)
+}
+
+/// Completes what the threads of one warp (at most 32, by lane) wait for together; returns the lanes that go on.
+pub fn ready_lanes(warp: &mut [Wait]) -> u32 {
+    let mut ready = lanes_where(warp, |wait| kind(wait) == WaitKind::Nothing);
+    let alive = lanes_where(warp, |wait| kind(wait) != WaitKind::Exited);
+    for lane in 0..warp.len() {
+        let own = warp[lane];
+        if ready >> lane & 1 == 1 || !is_warp_operation(kind(&own)) {
+            continue;
+        }
+        let members = (own.mask & alive) | 1 << lane;
+        let together = lanes(members).all(|other| {
+            let wait = &warp[other];
+            wait.kind == own.kind && wait.mask == own.mask
+        });
+        if together {
+            complete(warp, members, kind(&own));
+            ready |= members;
+        }
+    }
+    if ready == 0 {
+        ready = answer_active_mask(warp);
+    }
+    for lane in lanes(ready) {
+        warp[lane].kind = WaitKind::Nothing as u32;
+    }
+    ready
+}
+
+/// Lets those go on that ask at the place of the first of them.
+fn answer_active_mask(warp: &mut [Wait]) -> u32 {
+    let asks = |wait: &Wait| kind(wait) == WaitKind::ActiveMask;
+    let Some(place) = warp.iter().find(|wait| asks(wait)).map(|wait| wait.argument) else { return 0 };
+    let group = lanes_where(warp, |wait| asks(wait) && wait.argument == place);
+    lanes(group).for_each(|lane| warp[lane].result = group.into());
+    group
+}
+
+/// Computes the results of one operation for the lanes that take part.
+fn complete(warp: &mut [Wait], members: u32, operation: WaitKind) {
+    use WaitKind::*;
+    let mut values = [0; WARP];
+    lanes(members).for_each(|lane| values[lane] = warp[lane].value);
+    let votes = lanes(members).fold(0u32, |mask, lane| mask | u32::from(values[lane] & 1 != 0) << lane);
+    let same = |value: u64| {
+        lanes(members).filter(|&lane| values[lane] == value).fold(0u32, |mask, lane| mask | 1 << lane)
+    };
+    let reduced = reduce(operation, lanes(members).map(|lane| values[lane] as u32));
+    for lane in lanes(members) {
+        let wait = &mut warp[lane];
+        wait.result = match operation {
+            ShuffleUp | ShuffleDown | ShuffleXor | ShuffleIndex => {
+                let (source, inside) = shuffle_source(operation, lane as u32, wait);
+                let source = if members >> source & 1 == 1 { source as usize } else { lane };
+                (values[source] & (PREDICATE - 1)) | if inside { PREDICATE } else { 0 }
+            }
+            VoteAll => u64::from(votes == members),
+            VoteAny => u64::from(votes != 0),
+            VoteUniform => u64::from(votes == 0 || votes == members),
+            Ballot => votes.into(),
+            MatchAny => same(values[lane]).into(),
+            MatchAll if same(values[lane]) == members => u64::from(members) | PREDICATE,
+            MatchAll => 0,
+            _ => reduced.into(),
+        };
+    }
+}
+
+/// PTX ISA, "shfl.sync": the source lane, and whether it lies inside the segment (else a thread reads its own value).
+fn shuffle_source(operation: WaitKind, lane: u32, wait: &Wait) -> (u32, bool) {
+    let (distance, clamp, segment) = (wait.argument & 31, wait.control & 31, wait.control >> 8 & 31);
+    let least = lane & segment;
+    let most = least | (clamp & !segment);
+    let (source, inside) = match operation {
+        WaitKind::ShuffleUp => {
+            (lane.wrapping_sub(distance), lane.cast_signed() - distance.cast_signed() >= most.cast_signed())
+        }
+        WaitKind::ShuffleDown => (lane + distance, lane + distance <= most),
+        WaitKind::ShuffleXor => (lane ^ distance, lane ^ distance <= most),
+        _ => {
+            let source = least | (distance & !segment);
+            (source, source <= most)
+        }
+    };
+    if inside { (source, true) } else { (lane, false) }
+}
+
+fn reduce(operation: WaitKind, values: impl Iterator<Item = u32>) -> u32 {
+    use WaitKind::*;
+    let combine = |a: u32, b: u32| match operation {
+        ReduceAdd => a.wrapping_add(b),
+        ReduceMin => a.cast_signed().min(b.cast_signed()).cast_unsigned(),
+        ReduceMax => a.cast_signed().max(b.cast_signed()).cast_unsigned(),
+        ReduceMinUnsigned => a.min(b),
+        ReduceMaxUnsigned => a.max(b),
+        ReduceAnd => a & b,
+        ReduceOr => a | b,
+        _ => a ^ b,
+    };
+    values.reduce(combine).unwrap_or(0)
+}
+
+/// Completes what the threads of a whole block wait for, given that no warp can go on by itself. In a cooperative
+/// launch a block whose threads only gave way lets other blocks run first.
+pub fn next_round(block: &mut [Wait], cooperative: bool) -> Round {
+    let alive = block.iter().filter(|wait| kind(wait) != WaitKind::Exited).count();
+    if alive == 0 {
+        return Round::Finished;
+    }
+    let mut released = false;
+    for barrier in 0..NAMED_BARRIERS as u32 {
+        released |= release_barrier(block, barrier, alive);
+    }
+    let mut gave_way = false;
+    for wait in block.iter_mut().filter(|wait| kind(wait) == WaitKind::Yield) {
+        wait.kind = WaitKind::Nothing as u32;
+        gave_way = true;
+    }
+    match (released, gave_way) {
+        (false, false) => Round::Stuck,
+        (false, true) if cooperative => Round::GivesWay,
+        _ => Round::GoesOn,
+    }
+}
+
+/// Without a thread count a barrier waits for all threads of the block that have not exited.
+fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> bool {
+    let waits = |wait: &&mut Wait| kind(wait) == WaitKind::Barrier && wait.mask == barrier;
+    let (mut here, mut votes, mut wanted) = (0, 0, 0);
+    for wait in block.iter_mut().filter(waits) {
+        here += 1;
+        votes += usize::from(wait.value & 1 != 0);
+        wanted = wait.argument as usize;
+    }
+    if here == 0 || here < if wanted == 0 { alive } else { wanted } {
+        return false;
+    }
+    for wait in block.iter_mut().filter(waits) {
+        wait.result = match wait.control {
+            BARRIER_COUNT => votes as u64,
+            BARRIER_AND => u64::from(votes == here),
+            _ => u64::from(votes != 0),
+        };
+        wait.kind = WaitKind::Nothing as u32;
+    }
+    true
+}

@@ -1,0 +1,97 @@
+//! Which threads of a block go on, and with which answers.
+
+use eager_exec::abi::Wait;
+use eager_exec::schedule::{BARRIER_COUNT, Round, WaitKind, next_round, ready_lanes};
+
+fn wait(kind: WaitKind, mask: u32, value: u64) -> Wait {
+    Wait { kind: kind as u32, mask, value, ..Wait::default() }
+}
+
+fn answers(warp: &[Wait]) -> Vec<u64> {
+    warp.iter().map(|wait| wait.result).collect()
+}
+
+#[test]
+fn an_operation_waits_for_all_that_it_names_and_that_have_not_exited() {
+    let mut warp = vec![wait(WaitKind::Ballot, 0b111, 1), Wait::default(), wait(WaitKind::Exited, 0, 0)];
+    assert_eq!(ready_lanes(&mut warp), 0b010, "the second is not there yet");
+    warp[1] = wait(WaitKind::Ballot, 0b111, 0);
+    assert_eq!(ready_lanes(&mut warp), 0b011);
+    assert_eq!(answers(&warp)[..2], [0b01, 0b01]);
+}
+
+#[test]
+fn groups_of_one_warp_do_not_wait_for_each_other() {
+    let mut warp: Vec<Wait> = (0..8)
+        .map(|lane| match lane % 2 {
+            0 => wait(WaitKind::ReduceAdd, 0x55, lane),
+            _ => wait(WaitKind::Barrier, 0, 0),
+        })
+        .collect();
+    assert_eq!(ready_lanes(&mut warp), 0x55);
+    assert_eq!(answers(&warp), [12, 0, 12, 0, 12, 0, 12, 0]);
+}
+
+#[test]
+fn shuffles_stay_in_their_segment() {
+    let shuffle = |kind, argument, control| -> Vec<u64> {
+        let mut warp: Vec<Wait> =
+            (0..32).map(|lane| Wait { argument, control, ..wait(kind, u32::MAX, 100 + lane) }).collect();
+        assert_eq!(ready_lanes(&mut warp), u32::MAX);
+        answers(&warp).into_iter().map(|answer| answer & 0xffff_ffff).collect()
+    };
+    // Segments of 8 lanes, as `__shfl_*_sync(..., 8)` asks for.
+    let (down, up) = ((24 << 8) | 31, 24 << 8);
+    let expected = |source: fn(u64) -> u64| (0..32).map(|lane| 100 + source(lane)).collect::<Vec<_>>();
+    assert_eq!(shuffle(WaitKind::ShuffleDown, 3, down), expected(|l| if l % 8 < 5 { l + 3 } else { l }));
+    assert_eq!(shuffle(WaitKind::ShuffleUp, 3, up), expected(|l| if l % 8 >= 3 { l - 3 } else { l }));
+    assert_eq!(shuffle(WaitKind::ShuffleXor, 9, down), expected(|l| if l ^ 9 <= l | 7 { l ^ 9 } else { l }));
+    assert_eq!(shuffle(WaitKind::ShuffleIndex, 2, down), expected(|l| l / 8 * 8 + 2));
+}
+
+#[test]
+fn the_active_mask_is_given_last_and_to_one_place_at_a_time() {
+    let ask = |place| Wait { argument: place, ..wait(WaitKind::ActiveMask, 0, 0) };
+    let mut warp = vec![ask(7), wait(WaitKind::SyncWarp, 0b0010, 0), ask(7), ask(9)];
+    assert_eq!(ready_lanes(&mut warp), 0b0010, "others first: they may still come to the same place");
+    warp[1] = ask(7);
+    assert_eq!(ready_lanes(&mut warp), 0b0111);
+    assert_eq!(answers(&warp)[..3], [0b0111; 3]);
+    (0..3).for_each(|lane| warp[lane] = wait(WaitKind::Exited, 0, 0));
+    assert_eq!((ready_lanes(&mut warp), warp[3].result), (0b1000, 0b1000));
+}
+
+#[test]
+fn a_block_barrier_is_for_those_that_have_not_exited() {
+    let barrier = Wait { control: BARRIER_COUNT, ..wait(WaitKind::Barrier, 0, 1) };
+    let mut block = vec![barrier, wait(WaitKind::Exited, 0, 0), Wait { value: 0, ..barrier }];
+    assert_eq!(next_round(&mut block, false), Round::GoesOn);
+    assert_eq!((block[0].result, block[2].result), (1, 1));
+    block.iter_mut().for_each(|wait| wait.kind = WaitKind::Exited as u32);
+    assert_eq!(next_round(&mut block, false), Round::Finished);
+}
+
+#[test]
+fn named_barriers_with_a_count_let_part_of_a_block_go_on() {
+    let at = |barrier, argument| Wait { argument, ..wait(WaitKind::Barrier, barrier, 0) };
+    let mut block = vec![at(1, 2), at(1, 2), at(2, 3), at(2, 3)];
+    assert_eq!(next_round(&mut block, false), Round::GoesOn);
+    let kinds: Vec<u32> = block.iter().map(|wait| wait.kind).collect();
+    assert_eq!(kinds, [0, 0, WaitKind::Barrier as u32, WaitKind::Barrier as u32]);
+}
+
+#[test]
+fn threads_that_wait_for_each_other_for_ever_are_found() {
+    let mut block = vec![wait(WaitKind::Barrier, 0, 0), wait(WaitKind::SyncWarp, 0b11, 0)];
+    assert_eq!(ready_lanes(&mut block), 0);
+    assert_eq!(next_round(&mut block, false), Round::Stuck);
+}
+
+#[test]
+fn a_block_that_only_gives_way_lets_others_run_in_a_cooperative_launch() {
+    for (cooperative, expected) in [(true, Round::GivesWay), (false, Round::GoesOn)] {
+        let mut block = vec![wait(WaitKind::Yield, 0, 0), wait(WaitKind::Barrier, 0, 0)];
+        assert_eq!(next_round(&mut block, cooperative), expected);
+        assert_eq!(ready_lanes(&mut block), 0b01);
+    }
+}

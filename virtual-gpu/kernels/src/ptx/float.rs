@@ -1,0 +1,216 @@
+//! Floating point: `f32`, `f64`, and the 16-bit types, alone and in pairs.
+//!
+//! Trap: a 16-bit operation is computed wider and rounded once more. For `+ - * / sqrt` in `float` that gives the same
+//! result as rounding once (2·11+2 <= 24 bits); a fused multiply-add goes through `double`. `bfloat` is never an LLVM
+//! type here, because the C library of older systems lacks the conversions that LLVM would call.
+
+use super::emit::{Emitted, Emitter, Unknown};
+use super::instructions::operand;
+use super::parse::{Instruction, Operand};
+
+/// How a 16-bit format is spelled.
+fn is_bfloat(word: &str) -> bool {
+    word.starts_with("bf16")
+}
+
+/// 16 bits of a format as a `float`.
+pub(super) fn widen(e: &mut Emitter, word: &str, bits: &str) -> String {
+    if is_bfloat(word) {
+        let wide = e.value(&format!("zext i16 {bits} to i32"));
+        let up = e.value(&format!("shl i32 {wide}, 16"));
+        return e.value(&format!("bitcast i32 {up} to float"));
+    }
+    let half = e.value(&format!("bitcast i16 {bits} to half"));
+    e.value(&format!("fpext half {half} to float"))
+}
+
+/// A `float` or `double` rounded to nearest even in 16 bits of a format.
+pub(super) fn narrow(e: &mut Emitter, word: &str, ty: &str, value: &str) -> String {
+    if !is_bfloat(word) {
+        let half = e.value(&format!("fptrunc {ty} {value} to half"));
+        return e.value(&format!("bitcast half {half} to i16"));
+    }
+    let single = if ty == "double" { round_to_odd(e, value) } else { value.to_owned() };
+    let bits = e.value(&format!("bitcast float {single} to i32"));
+    let up = e.value(&format!("lshr i32 {bits}, 16"));
+    let odd = e.value(&format!("and i32 {up}, 1"));
+    let half = e.value(&format!("add i32 {odd}, 32767"));
+    let rounded = e.value(&format!("add i32 {bits}, {half}"));
+    let nan = e.value(&format!("fcmp uno float {single}, {single}"));
+    let chosen = e.value(&format!("select i1 {nan}, i32 2147418112, i32 {rounded}"));
+    let top = e.value(&format!("lshr i32 {chosen}, 16"));
+    e.value(&format!("trunc i32 {top} to i16"))
+}
+
+/// A `double` as a `float` whose last bit says whether anything was cut, so that rounding it again rounds once.
+/// (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums".)
+fn round_to_odd(e: &mut Emitter, value: &str) -> String {
+    let near = e.value(&format!("fptrunc double {value} to float"));
+    let back = e.value(&format!("fpext float {near} to double"));
+    let size = |e: &mut Emitter, v: &str| e.call("double", "llvm.fabs.f64", &[("double", v.to_owned())]);
+    let (a, b) = (size(e, &back), size(e, value));
+    let above = e.value(&format!("fcmp ogt double {a}, {b}"));
+    let inexact = e.value(&format!("fcmp one double {back}, {value}"));
+    let bits = e.value(&format!("bitcast float {near} to i32"));
+    let less = e.value(&format!("zext i1 {above} to i32"));
+    let cut = e.value(&format!("sub i32 {bits}, {less}"));
+    let sticky = e.value(&format!("zext i1 {inexact} to i32"));
+    let odd = e.value(&format!("or i32 {cut}, {sticky}"));
+    e.value(&format!("bitcast i32 {odd} to float"))
+}
+
+pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    let last = *words.last().ok_or(Unknown)?;
+    if words.iter().any(|word| matches!(*word, "rz" | "rm" | "rp" | "rna" | "rs")) {
+        return Err(Unknown);
+    }
+    let (register, lanes) = match last {
+        "f32" => ("float", 1),
+        "f64" => ("double", 1),
+        "f16" | "bf16" => ("i16", 1),
+        _ => ("i32", 2),
+    };
+    let mut inputs = Vec::new();
+    for input in instruction.operands.iter().skip(1) {
+        inputs.push(e.read(input, register)?);
+    }
+    if register == "float" || register == "double" {
+        let result = wide(e, words, register, &inputs)?;
+        return e.write(operand(instruction, 0)?, register, &result);
+    }
+    let mut results = Vec::new();
+    for lane in 0..lanes {
+        let mut parts = Vec::new();
+        for input in &inputs {
+            parts.push(if lanes == 1 { input.clone() } else { half_of(e, input, lane) });
+        }
+        results.push(narrow_operation(e, words, last, &parts)?);
+    }
+    let result = if lanes == 1 { results.remove(0) } else { pair(e, &results[0], &results[1]) };
+    e.write(operand(instruction, 0)?, register, &result)
+}
+
+fn half_of(e: &mut Emitter, both: &str, lane: u32) -> String {
+    let down = e.value(&format!("lshr i32 {both}, {}", 16 * lane));
+    e.value(&format!("trunc i32 {down} to i16"))
+}
+
+/// Two 16-bit values as one register, the first in the low half.
+pub(super) fn pair(e: &mut Emitter, low: &str, high: &str) -> String {
+    let (low, high) =
+        (e.value(&format!("zext i16 {low} to i32")), e.value(&format!("zext i16 {high} to i32")));
+    let up = e.value(&format!("shl i32 {high}, 16"));
+    e.value(&format!("or i32 {up}, {low}"))
+}
+
+fn narrow_operation(e: &mut Emitter, words: &[&str], word: &str, inputs: &[String]) -> Emitted<String> {
+    match words[0] {
+        "neg" => return Ok(e.value(&format!("xor i16 {}, -32768", inputs[0]))),
+        "abs" => return Ok(e.value(&format!("and i16 {}, 32767", inputs[0]))),
+        _ => {}
+    }
+    let mut singles = Vec::new();
+    for input in inputs {
+        singles.push(widen(e, word, input));
+    }
+    if words[0] != "fma" {
+        let result = wide(e, words, "float", &singles)?;
+        return Ok(narrow(e, word, "float", &result));
+    }
+    let mut doubles = Vec::new();
+    for single in &singles {
+        doubles.push(e.value(&format!("fpext float {single} to double")));
+    }
+    let result = wide(e, words, "double", &doubles)?;
+    Ok(narrow(e, word, "double", &result))
+}
+
+/// An operation in `float` or `double`.
+fn wide(e: &mut Emitter, words: &[&str], ty: &str, inputs: &[String]) -> Emitted<String> {
+    let suffix = if ty == "double" { "f64" } else { "f32" };
+    let input = |index: usize| inputs.get(index).cloned().ok_or(Unknown);
+    let args = |count: usize| -> Emitted<Vec<(&str, String)>> {
+        (0..count).map(|index| Ok((ty, input(index)?))).collect()
+    };
+    let intrinsic = |name: &str| format!("llvm.{name}.{suffix}");
+    let value = match words[0] {
+        "add" | "sub" | "mul" | "div" => e.value(&format!("f{} {ty} {}, {}", words[0], input(0)?, input(1)?)),
+        "fma" | "mad" => e.call(ty, &intrinsic("fma"), &args(3)?),
+        "neg" => e.value(&format!("fneg {ty} {}", input(0)?)),
+        "abs" => e.call(ty, &intrinsic("fabs"), &args(1)?),
+        "sqrt" => e.call(ty, &intrinsic("sqrt"), &args(1)?),
+        "rcp" => e.value(&format!("fdiv {ty} 1.0, {}", input(0)?)),
+        "rsqrt" => {
+            let root = e.call(ty, &intrinsic("sqrt"), &args(1)?);
+            e.value(&format!("fdiv {ty} 1.0, {root}"))
+        }
+        "min" | "max" if inputs.len() == 2 => {
+            let name = match (words[0], words.contains(&"NaN")) {
+                ("min", true) => "minimum",
+                ("max", true) => "maximum",
+                ("min", false) => "minnum",
+                _ => "maxnum",
+            };
+            e.call(ty, &intrinsic(name), &args(2)?)
+        }
+        "copysign" => e.call(ty, &intrinsic("copysign"), &[(ty, input(1)?), (ty, input(0)?)]),
+        name @ ("ex2" | "lg2" | "sin" | "cos" | "tanh") => {
+            let function = match name {
+                "ex2" => "exp2",
+                "lg2" => "log2",
+                other => other,
+            };
+            e.call(ty, &format!("{function}{}", if ty == "float" { "f" } else { "" }), &args(1)?)
+        }
+        _ => return Err(Unknown),
+    };
+    Ok(limited(e, words, ty, value))
+}
+
+/// `.sat` keeps a result in 0..=1 (a NaN becomes 0), `.relu` makes negative ones 0.
+fn limited(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
+    let suffix = if ty == "double" { "f64" } else { "f32" };
+    if words.contains(&"relu") {
+        return e.call(ty, &format!("llvm.maximum.{suffix}"), &[(ty, value), (ty, "0.0".to_owned())]);
+    }
+    if !words.contains(&"sat") {
+        return value;
+    }
+    let low = e.call(ty, &format!("llvm.maxnum.{suffix}"), &[(ty, value), (ty, "0.0".to_owned())]);
+    e.call(ty, &format!("llvm.minnum.{suffix}"), &[(ty, low), (ty, "1.0".to_owned())])
+}
+
+/// A comparison as an `i1`.
+pub(super) fn compare(
+    e: &mut Emitter,
+    comparison: &str,
+    word: &str,
+    a: &Operand,
+    b: &Operand,
+) -> Emitted<String> {
+    let condition = match comparison {
+        "eq" | "lt" | "le" | "gt" | "ge" => format!("o{comparison}"),
+        "ne" => "one".to_owned(),
+        "equ" => "ueq".to_owned(),
+        "neu" => "une".to_owned(),
+        "ltu" | "leu" | "gtu" | "geu" => format!("u{}", &comparison[..2]),
+        "num" => "ord".to_owned(),
+        "nan" => "uno".to_owned(),
+        _ => return Err(Unknown),
+    };
+    let mut operands = Vec::new();
+    let ty = match word {
+        "f64" => "double",
+        "f32" | "f16" | "bf16" => "float",
+        _ => return Err(Unknown),
+    };
+    for operand in [a, b] {
+        operands.push(if matches!(word, "f16" | "bf16") {
+            let bits = e.read(operand, "i16")?;
+            widen(e, word, &bits)
+        } else {
+            e.read(operand, ty)?
+        });
+    }
+    Ok(e.value(&format!("fcmp {condition} {ty} {}, {}", operands[0], operands[1])))
+}

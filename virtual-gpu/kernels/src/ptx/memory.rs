@@ -1,0 +1,240 @@
+//! Loads, stores, atomics and copies.
+//!
+//! Trap: an address in the shared space may have been cut to 32 bits (`__cvta_generic_to_shared`), so it is completed
+//! from the block's own shared memory. Every access of more than one thread's order is sequentially consistent enough
+//! here as `monotonic` with fences, whatever its scope.
+
+use super::emit::{Emitted, Emitter, Unknown};
+use super::float::{narrow, widen};
+use super::instructions::{integer, operand, register_type};
+use super::parse::{Instruction, Operand};
+
+pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    match words[0] {
+        "prefetch" | "prefetchu" | "discard" => Ok(()),
+        "cp" => copy(e, instruction, words),
+        "atom" | "red" => atomic(e, instruction, words),
+        "st" => store(e, instruction, words),
+        _ => load(e, instruction, words),
+    }
+}
+
+fn address(e: &mut Emitter, words: &[&str], operand: &Operand) -> Emitted<String> {
+    let Operand::Memory(base, offset) = operand else { return Err(Unknown) };
+    let unusual = |word: &&str| {
+        matches!(*word, "local" | "param" | "const" | "mmio") || word.starts_with("shared::cluster")
+    };
+    if words.iter().any(|word| unusual(&word)) {
+        return Err(Unknown);
+    }
+    let pointer = if words.iter().any(|word| word.starts_with("shared")) {
+        shared_address(e, base)?
+    } else {
+        let whole = e.read_name(base, "i64")?;
+        e.value(&format!("inttoptr i64 {whole} to ptr"))
+    };
+    Ok(e.value(&format!("getelementptr i8, ptr {pointer}, i64 {offset}")))
+}
+
+fn shared_address(e: &mut Emitter, base: &str) -> Emitted<String> {
+    let low = e.read_name(base, "i32")?;
+    Ok(e.call("ptr", "nvvm.shared_address", &[("i32", low)]))
+}
+
+/// Names of the registers of a scalar or vector operand.
+fn registers(operand: &Operand) -> Emitted<Vec<String>> {
+    match operand {
+        Operand::Plain(name) => Ok(vec![name.clone()]),
+        Operand::Vector(names) => Ok(names.clone()),
+        _ => Err(Unknown),
+    }
+}
+
+/// Memory type, and register type with signedness where the register is wider.
+fn types(words: &[&str]) -> Emitted<(&'static str, &'static str, bool)> {
+    let word = *words.last().ok_or(Unknown)?;
+    let memory = register_type(word).ok_or(Unknown)?;
+    let signed = integer(word).is_some_and(|(_, signed)| signed);
+    Ok((memory, if memory == "i8" { "i16" } else { memory }, signed))
+}
+
+fn bytes(memory: &str) -> u64 {
+    match memory {
+        "float" => 4,
+        "double" => 8,
+        _ => memory[1..].parse::<u64>().map_or(1, |bits| bits / 8),
+    }
+}
+
+fn load(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    let (memory, register, signed) = types(words)?;
+    if words.contains(&"acquire") {
+        // Polled in loops: let other threads run first.
+        e.call("void", "nvvm.yield", &[]);
+    }
+    let pointer = address(e, words, operand(instruction, 1)?)?;
+    let volatile = words.iter().any(|word| matches!(*word, "volatile" | "relaxed" | "acquire"));
+    for (index, name) in registers(operand(instruction, 0)?)?.iter().enumerate() {
+        let place =
+            e.value(&format!("getelementptr i8, ptr {pointer}, i64 {}", index as u64 * bytes(memory)));
+        let kind = if volatile { "load volatile" } else { "load" };
+        let mut value = e.value(&format!("{kind} {memory}, ptr {place}"));
+        if memory != register {
+            let extend = if signed { "sext" } else { "zext" };
+            value = e.value(&format!("{extend} {memory} {value} to {register}"));
+        }
+        e.write_name(name, register, &value)?;
+    }
+    if words.contains(&"acquire") {
+        e.line("fence seq_cst");
+    }
+    Ok(())
+}
+
+fn store(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    let (memory, register, _) = types(words)?;
+    if words.contains(&"release") {
+        e.line("fence seq_cst");
+    }
+    let pointer = address(e, words, operand(instruction, 0)?)?;
+    let volatile = words.iter().any(|word| matches!(*word, "volatile" | "relaxed" | "release"));
+    for (index, name) in registers(operand(instruction, 1)?)?.iter().enumerate() {
+        let mut value = e.read_name(name, register)?;
+        if memory != register {
+            value = e.value(&format!("trunc {register} {value} to {memory}"));
+        }
+        let place =
+            e.value(&format!("getelementptr i8, ptr {pointer}, i64 {}", index as u64 * bytes(memory)));
+        let kind = if volatile { "store volatile" } else { "store" };
+        e.line(&format!("{kind} {memory} {value}, ptr {place}"));
+    }
+    Ok(())
+}
+
+fn atomic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    const OPERATIONS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
+    let operation = words.iter().copied().find(|word| OPERATIONS.contains(word)).ok_or(Unknown)?;
+    if words.iter().any(|word| matches!(*word, "v2" | "v4" | "v8")) {
+        return Err(Unknown);
+    }
+    let word = *words.last().ok_or(Unknown)?;
+    // `red` has no result.
+    let first = usize::from(words[0] == "atom");
+    let pointer = address(e, words, operand(instruction, first)?)?;
+    let value = operand(instruction, first + 1)?;
+    let ty = register_type(word).ok_or(Unknown)?;
+    let old = match (operation, word) {
+        ("cas", _) => {
+            let (expected, new) = (e.read(value, ty)?, e.read(operand(instruction, first + 2)?, ty)?);
+            let both =
+                e.value(&format!("cmpxchg ptr {pointer}, {ty} {expected}, {ty} {new} seq_cst seq_cst"));
+            e.value(&format!("extractvalue {{ {ty}, i1 }} {both}, 0"))
+        }
+        ("add", "f16" | "bf16") => {
+            let bits = e.read(value, "i16")?;
+            add_16_bits(e, word, &pointer, &bits)
+        }
+        ("add", "f16x2" | "bf16x2") => add_pair(e, word, &pointer, value)?,
+        _ => {
+            let signed = integer(word).is_some_and(|(_, signed)| signed);
+            let name = match (operation, word) {
+                ("add", "f32" | "f64") => "fadd",
+                ("exch", _) => "xchg",
+                ("inc", _) => "uinc_wrap",
+                ("dec", _) => "udec_wrap",
+                ("min" | "max", _) if !signed => {
+                    if operation == "min" {
+                        "umin"
+                    } else {
+                        "umax"
+                    }
+                }
+                (other, _) => other,
+            };
+            let value = e.read(value, ty)?;
+            e.value(&format!("atomicrmw {name} ptr {pointer}, {ty} {value} seq_cst"))
+        }
+    };
+    if first == 1 { e.write(operand(instruction, 0)?, ty, &old) } else { Ok(()) }
+}
+
+/// Adds to a 16-bit number as `nvvm.atomic_add_f16` and its neighbour in `runtime.ll` do: swapping until nobody was
+/// faster.
+fn add_16_bits(e: &mut Emitter, word: &str, pointer: &str, bits: &str) -> String {
+    let single = widen(e, word, bits);
+    let function = format!("nvvm.atomic_add_{word}");
+    e.call("i16", &function, &[("ptr", pointer.to_owned()), ("float", single)])
+}
+
+/// CUDA promises atomicity of each half, not of both together.
+fn add_pair(e: &mut Emitter, word: &str, pointer: &str, value: &Operand) -> Emitted<String> {
+    let both = e.read(value, "i32")?;
+    let scalar = word.trim_end_matches("x2");
+    let mut olds = Vec::new();
+    for lane in 0..2 {
+        let down = e.value(&format!("lshr i32 {both}, {}", 16 * lane));
+        let bits = e.value(&format!("trunc i32 {down} to i16"));
+        let place = e.value(&format!("getelementptr i8, ptr {pointer}, i64 {}", 2 * lane));
+        olds.push(add_16_bits(e, scalar, &place, &bits));
+    }
+    Ok(super::float::pair(e, &olds[0], &olds[1]))
+}
+
+/// `cp.async` copies at once, so that waiting for it is nothing.
+fn copy(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    if !words.contains(&"async") || words.contains(&"bulk") || words.contains(&"mbarrier") {
+        return Err(Unknown);
+    }
+    if words.iter().any(|word| matches!(*word, "commit_group" | "wait_group" | "wait_all")) {
+        return Ok(());
+    }
+    let (Operand::Memory(to, to_offset), Operand::Memory(from, from_offset)) =
+        (operand(instruction, 0)?, operand(instruction, 1)?)
+    else {
+        return Err(Unknown);
+    };
+    let size = e.read(operand(instruction, 2)?, "i64")?;
+    let to = shared_address(e, to)?;
+    let to = e.value(&format!("getelementptr i8, ptr {to}, i64 {to_offset}"));
+    let from = e.read_name(from, "i64")?;
+    let from = e.value(&format!("inttoptr i64 {from} to ptr"));
+    let from = e.value(&format!("getelementptr i8, ptr {from}, i64 {from_offset}"));
+    let copied = match instruction.operands.get(3) {
+        Some(Operand::Plain(name)) => {
+            let given = e.read_name(name, "i32")?;
+            e.value(&format!("zext i32 {given} to i64"))
+        }
+        _ => size.clone(),
+    };
+    let zero = e.value(&format!("sub i64 {size}, {copied}"));
+    let rest = e.value(&format!("getelementptr i8, ptr {to}, i64 {copied}"));
+    let (no, memory) = ("false".to_owned(), "i8");
+    e.call(
+        "void",
+        "llvm.memset.p0.i64",
+        &[("ptr", rest), (memory, "0".to_owned()), ("i64", zero), ("i1", no.clone())],
+    );
+    e.call("void", "llvm.memcpy.p0.p0.i64", &[("ptr", to), ("ptr", from), ("i64", copied), ("i1", no)]);
+    Ok(())
+}
+
+/// LLVM IR of one atomic addition to a 16-bit format, for `runtime.ll`'s companions.
+pub(crate) fn atomic_text() -> String {
+    let mut text = String::new();
+    for word in ["f16", "bf16"] {
+        let mut e = Emitter::default();
+        let old = widen(&mut e, word, "%old");
+        let sum = e.value(&format!("fadd float {old}, %value"));
+        let new = narrow(&mut e, word, "float", &sum);
+        text.push_str(&format!(
+            "define i16 @eager.nvvm.atomic_add_{word}(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %p, float %value) {{\n  \
+             %start = load i16, ptr %p\n  br label %again\nagain:\n  \
+             %old = phi i16 [ %start, %0 ], [ %seen, %again ]\n{}  \
+             %pair = cmpxchg ptr %p, i16 %old, i16 {new} seq_cst seq_cst\n  \
+             %seen = extractvalue {{ i16, i1 }} %pair, 0\n  %won = extractvalue {{ i16, i1 }} %pair, 1\n  \
+             br i1 %won, label %done, label %again\ndone:\n  ret i16 %old\n}}\n",
+            e.body_text()
+        ));
+    }
+    text
+}

@@ -1,0 +1,53 @@
+//! Inline PTX: each assembly statement becomes a function in LLVM IR, which is inlined in its place.
+//!
+//! Registers and operands are stack slots, which optimisation turns into values. Trap: this happens before anything else
+//! looks at the kernel, so what the function calls (`llvm.nvvm.*`) is handled like any other call; but a statement with
+//! an instruction that has no row in the tables stays as it is, and the check names it.
+
+mod convert;
+mod emit;
+mod float;
+mod instructions;
+mod memory;
+mod parse;
+mod threads;
+
+pub(crate) use memory::atomic_text;
+
+use crate::llvm::{Context, Module, Opcode};
+
+/// Replaces every assembly statement of the module that can be translated.
+///
+/// # Errors
+/// LLVM does not take the translation: a defect of the tables.
+pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(), String> {
+    let mut made: Vec<(String, String, String)> = Vec::new();
+    for function in module.functions() {
+        for call in function.instructions() {
+            if call.opcode() != Some(Opcode::LLVMCall) {
+                continue;
+            }
+            let Some(assembly) = call.called_value().assembly() else { continue };
+            let constraints = call.called_value().assembly_constraints();
+            let ty = call.called_function_type();
+            let known = made.iter().find(|(a, c, _)| (a, c) == (&assembly, &constraints));
+            let name = match known {
+                Some((_, _, name)) => name.clone(),
+                None => {
+                    let name = format!("eager_ptx_{}", made.len());
+                    let Some(text) = emit::function(&name, &assembly, &constraints, ty) else { continue };
+                    let library = context.parse_text(&text).map_err(|e| format!("`{assembly}`: {e}"))?;
+                    library.set_layout_of(module);
+                    module.link(library).map_err(|()| format!("`{assembly}`: {}", context.messages()))?;
+                    made.push((assembly, constraints, name.clone()));
+                    name
+                }
+            };
+            let callee = module.function(&name).ok_or("a translated assembly statement was lost")?;
+            if callee.value_type() == ty {
+                call.set_called_value(callee);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! What threads do together, in terms of LLVM's own functions for it, and how a thread ends.
+//!
+//! Trap: only calls are made here; that a thread suspends in them is decided when the kernel's body is made.
+
+use super::emit::{Emitted, Emitter, Unknown};
+use super::instructions::{operand, register_type};
+use super::parse::{Instruction, Operand};
+
+pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    let read = |e: &mut Emitter, index, ty| e.read(operand(instruction, index)?, ty);
+    match *words {
+        ["exit"] => {
+            e.call("void", "llvm.nvvm.exit", &[]);
+        }
+        ["trap"] => {
+            e.call("void", "llvm.trap", &[]);
+        }
+        ["nanosleep", _] => {
+            let time = read(e, 0, "i32")?;
+            e.call("void", "nvvm.nanosleep", &[("i32", time)]);
+        }
+        ["activemask", "b32"] => {
+            let mask = e.call("i32", "llvm.nvvm.activemask", &[]);
+            return e.write(operand(instruction, 0)?, "i32", &mask);
+        }
+        ["bar", "warp", "sync"] => {
+            let mask = read(e, 0, "i32")?;
+            e.call("void", "llvm.nvvm.bar.warp.sync", &[("i32", mask)]);
+        }
+        ["bar", "sync"]
+        | ["bar", "cta", "sync"]
+        | ["barrier", "sync"]
+        | ["barrier", "cta", "sync"]
+        | ["barrier", "sync", "aligned"]
+        | ["barrier", "cta", "sync", "aligned"] => {
+            let barrier = read(e, 0, "i32")?;
+            if instruction.operands.len() > 1 {
+                let count = read(e, 1, "i32")?;
+                e.call("void", "llvm.nvvm.barrier.cta.sync.count", &[("i32", barrier), ("i32", count)]);
+            } else {
+                e.call("void", "llvm.nvvm.barrier.cta.sync.all", &[("i32", barrier)]);
+            }
+        }
+        ["redux", "sync", operation, ty] => {
+            let unsigned = ty == "u32" && matches!(operation, "min" | "max");
+            let name = format!("llvm.nvvm.redux.sync.{}{operation}", if unsigned { "u" } else { "" });
+            let (value, mask) = (read(e, 1, "i32")?, read(e, 2, "i32")?);
+            let result = e.call("i32", &name, &[("i32", value), ("i32", mask)]);
+            return e.write(operand(instruction, 0)?, "i32", &result);
+        }
+        ["vote", "sync", kind @ ("all" | "any" | "uni"), "pred"]
+        | ["vote", kind @ ("all" | "any" | "uni"), "sync", "pred"] => {
+            let (predicate, mask) = (read(e, 1, "i1")?, read(e, 2, "i32")?);
+            let args = [("i32", mask), ("i1", predicate)];
+            let result = e.call("i1", &format!("llvm.nvvm.vote.{kind}.sync"), &args);
+            return e.write(operand(instruction, 0)?, "i1", &result);
+        }
+        ["vote", "ballot", "sync", "b32"] | ["vote", "sync", "ballot", "b32"] => {
+            let (predicate, mask) = (read(e, 1, "i1")?, read(e, 2, "i32")?);
+            let result = e.call("i32", "llvm.nvvm.vote.ballot.sync", &[("i32", mask), ("i1", predicate)]);
+            return e.write(operand(instruction, 0)?, "i32", &result);
+        }
+        ["match", "any", "sync", ty @ ("b32" | "b64")] => {
+            let own = register_type(ty).ok_or(Unknown)?;
+            let (value, mask) = (read(e, 1, own)?, read(e, 2, "i32")?);
+            let result =
+                e.call("i32", &format!("llvm.nvvm.match.any.sync.{own}"), &[("i32", mask), (own, value)]);
+            return e.write(operand(instruction, 0)?, "i32", &result);
+        }
+        ["shfl", "sync", way, "b32"] => return shuffle(e, instruction, way),
+        _ => return Err(Unknown),
+    }
+    Ok(())
+}
+
+fn shuffle(e: &mut Emitter, instruction: &Instruction, way: &str) -> Emitted {
+    let mut args = Vec::new();
+    for index in [4, 1, 2, 3] {
+        args.push(("i32", e.read(operand(instruction, index)?, "i32")?));
+    }
+    let both = e.call("{ i32, i1 }", &format!("llvm.nvvm.shfl.sync.{way}.i32p"), &args);
+    let value = e.value(&format!("extractvalue {{ i32, i1 }} {both}, 0"));
+    let inside = e.value(&format!("extractvalue {{ i32, i1 }} {both}, 1"));
+    match operand(instruction, 0)? {
+        Operand::Pair(to, predicate) => {
+            e.write_name(to, "i32", &value)?;
+            e.write_name(predicate, "i1", &inside)
+        }
+        to => e.write(to, "i32", &value),
+    }
+}

@@ -1,0 +1,207 @@
+//! Device functions at which a thread must wait for others: warp operations, barriers with a count or a reduction, and
+//! those where it only gives way.
+//!
+//! Such a call becomes three steps: note in the thread's wait record what it waits for, suspend, read the answer from
+//! the record. Trap: the executor's scheduler reads these records; offsets are those of eager-exec's `Wait`, kinds those
+//! of its `WaitKind`, and `tests/layout.rs` keeps the two in step.
+
+use std::fmt::Write;
+
+use crate::llvm::Value;
+
+/// Threads wait for the executor's scheduler at calls of this name.
+pub(crate) const MARKER: &str = "eager.suspend";
+
+/// One device function that suspends its thread.
+struct Suspension {
+    /// Without `llvm.`.
+    name: String,
+    kind: u32,
+    /// Type and part of each argument, in order.
+    params: Vec<(&'static str, Part)>,
+    /// What a barrier reduces by, beside the arguments.
+    reduction: u32,
+    result: &'static str,
+}
+
+/// Which part of the wait record an argument goes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Mask,
+    Value,
+    Argument,
+    Control,
+    /// None: the executor does not need it.
+    Ignored,
+}
+
+use Part::{Argument, Control, Ignored, Mask};
+
+const BARRIER: u32 = 2;
+const YIELD: u32 = 3;
+pub(crate) const EXITED: u32 = 1;
+const ACTIVE_MASK: u32 = 23;
+
+fn table() -> Vec<Suspension> {
+    let mut rows = Vec::new();
+    let mut add = |name: &str, kind, params: &[(&'static str, Part)], reduction, result| {
+        rows.push(Suspension { name: name.to_owned(), kind, params: params.to_vec(), reduction, result });
+    };
+    for (kind, way) in (5..).zip(["up", "down", "bfly", "idx"]) {
+        for (ty, suffix) in [("i32", "i32"), ("float", "f32")] {
+            let params = [("i32", Mask), (ty, Part::Value), ("i32", Argument), ("i32", Control)];
+            let both = if ty == "i32" { "{ i32, i1 }" } else { "{ float, i1 }" };
+            add(&format!("nvvm.shfl.sync.{way}.{suffix}"), kind, &params, 0, ty);
+            add(&format!("nvvm.shfl.sync.{way}.{suffix}p"), kind, &params, 0, both);
+        }
+    }
+    let vote = [("i32", Mask), ("i1", Part::Value)];
+    for (kind, name, result) in
+        [(9, "all.sync", "i1"), (10, "any.sync", "i1"), (11, "uni.sync", "i1"), (12, "ballot.sync", "i32")]
+    {
+        add(&format!("nvvm.vote.{name}"), kind, &vote, 0, result);
+    }
+    for ty in ["i32", "i64"] {
+        let params = [("i32", Mask), (ty, Part::Value)];
+        add(&format!("nvvm.match.any.sync.{ty}"), 13, &params, 0, "i32");
+        add(&format!("nvvm.match.all.sync.{ty}p"), 14, &params, 0, "{ i32, i1 }");
+    }
+    for (kind, name) in (15..).zip(["add", "min", "max", "umin", "umax", "and", "or", "xor"]) {
+        add(&format!("nvvm.redux.sync.{name}"), kind, &[("i32", Part::Value), ("i32", Mask)], 0, "i32");
+    }
+    add("nvvm.bar.warp.sync", 4, &[("i32", Mask)], 0, "void");
+    add("nvvm.activemask", ACTIVE_MASK, &[], 0, "i32");
+    add("nvvm.nanosleep", YIELD, &[("i32", Ignored)], 0, "void");
+    add("nvvm.yield", YIELD, &[], 0, "void");
+    add(BLOCK_BARRIER, BARRIER, &[], 0, "void");
+    for aligned in ["", ".aligned"] {
+        let (all, count) = ([("i32", Mask)], [("i32", Mask), ("i32", Argument)]);
+        add(&format!("nvvm.barrier.cta.sync{aligned}.all"), BARRIER, &all, 0, "void");
+        add(&format!("nvvm.barrier.cta.sync{aligned}.count"), BARRIER, &count, 0, "void");
+        for (reduction, name, result) in [(1, "popc", "i32"), (2, "and", "i1"), (3, "or", "i1")] {
+            let predicate = ("i1", Part::Value);
+            let name = format!("nvvm.barrier.cta.red.{name}{aligned}");
+            add(&format!("{name}.all"), BARRIER, &[all[0], predicate], reduction, result);
+            add(&format!("{name}.count"), BARRIER, &[count[0], count[1], predicate], reduction, result);
+        }
+    }
+    rows
+}
+
+/// Stands for every spelling of `__syncthreads()`.
+const BLOCK_BARRIER: &str = "block_barrier";
+
+/// Helper that notes what a call waits for. Its arguments: the thread's, those of the device function, and a number of
+/// the place in the program.
+pub(crate) fn before(device_function: &str) -> String {
+    format!("eager.before.{}", device_function.strip_prefix("llvm.").unwrap_or(device_function))
+}
+
+/// Helper that reads the answer. Its arguments: the thread's.
+pub(crate) fn after(device_function: &str) -> String {
+    format!("eager.after.{}", device_function.strip_prefix("llvm.").unwrap_or(device_function))
+}
+
+/// The name under which [`before`] and [`after`] know the plain block barrier.
+pub(crate) fn block_barrier() -> &'static str {
+    BLOCK_BARRIER
+}
+
+pub(crate) fn is_marker(call: Value) -> bool {
+    call.callee().is_some_and(|callee| callee.name() == MARKER)
+}
+
+const THREAD: &str = "ptr %ctx, i32 %tx, i32 %ty, i32 %tz";
+const RECORD: &str = "  %record = call ptr @eager.wait(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)\n";
+
+/// The two helpers of every row, and what they share.
+pub(crate) fn text() -> String {
+    let mut text = format!(
+        "define ptr @eager.wait({THREAD}) {{\n  \
+         %waits.at = getelementptr i8, ptr %ctx, i64 136\n  %waits = load ptr, ptr %waits.at, !invariant.load !0\n  \
+         %linear = call i32 @eager.linear_thread(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)\n  \
+         %index = zext i32 %linear to i64\n  %offset = shl i64 %index, 5\n  \
+         %record = getelementptr i8, ptr %waits, i64 %offset\n  ret ptr %record\n}}\n\
+         define void @eager.exited({THREAD}) {{\n{RECORD}  store i32 {EXITED}, ptr %record\n  ret void\n}}\n"
+    );
+    for row in table() {
+        text.push_str(&before_text(&row));
+        text.push_str(&after_text(&row));
+    }
+    text
+}
+
+fn before_text(row: &Suspension) -> String {
+    let params: String =
+        row.params.iter().enumerate().map(|(index, (ty, _))| format!(", {ty} %a{index}")).collect();
+    let mut text = format!("define void @{}({THREAD}{params}, i32 %place) {{\n{RECORD}", before(&row.name));
+    let mut store = |offset: u32, ty: &str, value: &str| {
+        let _ = write!(
+            text,
+            "  %at{offset} = getelementptr i8, ptr %record, i64 {offset}\n  store {ty} {value}, ptr %at{offset}\n"
+        );
+    };
+    store(0, "i32", &row.kind.to_string());
+    let find = |part: Part| row.params.iter().position(|(_, p)| *p == part).map(|index| format!("%a{index}"));
+    if row.kind == ACTIVE_MASK {
+        store(16, "i32", "%place");
+    }
+    if row.kind == BARRIER {
+        store(4, "i32", &find(Mask).unwrap_or_else(|| "0".to_owned()));
+        store(16, "i32", &find(Argument).unwrap_or_else(|| "0".to_owned()));
+        store(20, "i32", &row.reduction.to_string());
+    } else {
+        for (part, offset) in [(Mask, 4), (Argument, 16), (Control, 20)] {
+            if let Some(value) = find(part) {
+                store(offset, "i32", &value);
+            }
+        }
+    }
+    if let Some((index, (ty, _))) = row.params.iter().enumerate().find(|(_, (_, part))| *part == Part::Value)
+    {
+        let wide = match *ty {
+            "i64" => format!("  %wide = add i64 %a{index}, 0\n"),
+            "float" => {
+                format!("  %bits = bitcast float %a{index} to i32\n  %wide = zext i32 %bits to i64\n")
+            }
+            ty => format!("  %wide = zext {ty} %a{index} to i64\n"),
+        };
+        let _ = write!(
+            text,
+            "{wide}  %value.at = getelementptr i8, ptr %record, i64 8\n  store i64 %wide, ptr %value.at\n"
+        );
+    }
+    text + "  ret void\n}\n"
+}
+
+fn after_text(row: &Suspension) -> String {
+    let mut text = format!("define {} @{}({THREAD}) {{\n", row.result, after(&row.name));
+    if row.result == "void" {
+        return text + "  ret void\n}\n";
+    }
+    text.push_str(RECORD);
+    text.push_str(
+        "  %at = getelementptr i8, ptr %record, i64 24\n  %wide = load i64, ptr %at\n  \
+         %bits = trunc i64 %wide to i32\n",
+    );
+    let value = if row.result.contains("float") {
+        text.push_str("  %value = bitcast i32 %bits to float\n");
+        "float %value"
+    } else {
+        "i32 %bits"
+    };
+    if row.result.starts_with('{') {
+        let ty = row.result;
+        let _ = write!(
+            text,
+            "  %high = lshr i64 %wide, 32\n  %predicate = trunc i64 %high to i1\n  \
+             %one = insertvalue {ty} poison, {value}, 0\n  %two = insertvalue {ty} %one, i1 %predicate, 1\n  \
+             ret {ty} %two\n}}\n"
+        );
+    } else if row.result == "i1" {
+        text.push_str("  %truth = trunc i64 %wide to i1\n  ret i1 %truth\n}\n");
+    } else {
+        let _ = write!(text, "  ret {value}\n}}\n");
+    }
+    text
+}
