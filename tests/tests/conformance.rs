@@ -48,12 +48,3 @@ fn the_suite_passes_in_every_mode_bit_for_bit() {
     assert_eq!(printed[0], printed[1], "loops and coroutines where loops do not serve");
     assert_eq!(printed[0], printed[2], "coroutines for all kernels");
 }
-
-#[test]
-fn cub_and_thrust_run() {
-    if !has_toolchain("cub_and_thrust_run") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("folder");
-    outcome("cub.cu", "auto", folder.path()).unwrap_or_else(|failure| panic!("{failure}"));
-}

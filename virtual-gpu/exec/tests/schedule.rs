@@ -13,7 +13,7 @@ fn answers(warp: &[Wait]) -> Vec<u64> {
 
 #[test]
 fn an_operation_waits_for_all_that_it_names_and_that_have_not_exited() {
-    let mut warp = vec![wait(WaitKind::Ballot, 0b111, 1), Wait::default(), wait(WaitKind::Exited, 0, 0)];
+    let mut warp = [wait(WaitKind::Ballot, 0b111, 1), Wait::default(), wait(WaitKind::Exited, 0, 0)];
     assert_eq!(ready_lanes(&mut warp), 0b010, "the second is not there yet");
     warp[1] = wait(WaitKind::Ballot, 0b111, 0);
     assert_eq!(ready_lanes(&mut warp), 0b011);
@@ -52,7 +52,7 @@ fn shuffles_stay_in_their_segment() {
 #[test]
 fn the_active_mask_is_given_last_and_to_one_place_at_a_time() {
     let ask = |place| Wait { argument: place, ..wait(WaitKind::ActiveMask, 0, 0) };
-    let mut warp = vec![ask(7), wait(WaitKind::SyncWarp, 0b0010, 0), ask(7), ask(9)];
+    let mut warp = [ask(7), wait(WaitKind::SyncWarp, 0b0010, 0), ask(7), ask(9)];
     assert_eq!(ready_lanes(&mut warp), 0b0010, "others first: they may still come to the same place");
     warp[1] = ask(7);
     assert_eq!(ready_lanes(&mut warp), 0b0111);
@@ -64,7 +64,7 @@ fn the_active_mask_is_given_last_and_to_one_place_at_a_time() {
 #[test]
 fn a_block_barrier_is_for_those_that_have_not_exited() {
     let barrier = Wait { control: BARRIER_COUNT, ..wait(WaitKind::Barrier, 0, 1) };
-    let mut block = vec![barrier, wait(WaitKind::Exited, 0, 0), Wait { value: 0, ..barrier }];
+    let mut block = [barrier, wait(WaitKind::Exited, 0, 0), Wait { value: 0, ..barrier }];
     assert_eq!(next_round(&mut block, false), Round::GoesOn);
     assert_eq!((block[0].result, block[2].result), (1, 1));
     block.iter_mut().for_each(|wait| wait.kind = WaitKind::Exited as u32);
@@ -74,7 +74,7 @@ fn a_block_barrier_is_for_those_that_have_not_exited() {
 #[test]
 fn named_barriers_with_a_count_let_part_of_a_block_go_on() {
     let at = |barrier, argument| Wait { argument, ..wait(WaitKind::Barrier, barrier, 0) };
-    let mut block = vec![at(1, 2), at(1, 2), at(2, 3), at(2, 3)];
+    let mut block = [at(1, 2), at(1, 2), at(2, 3), at(2, 3)];
     assert_eq!(next_round(&mut block, false), Round::GoesOn);
     let kinds: Vec<u32> = block.iter().map(|wait| wait.kind).collect();
     assert_eq!(kinds, [0, 0, WaitKind::Barrier as u32, WaitKind::Barrier as u32]);
@@ -82,7 +82,7 @@ fn named_barriers_with_a_count_let_part_of_a_block_go_on() {
 
 #[test]
 fn threads_that_wait_for_each_other_for_ever_are_found() {
-    let mut block = vec![wait(WaitKind::Barrier, 0, 0), wait(WaitKind::SyncWarp, 0b11, 0)];
+    let mut block = [wait(WaitKind::Barrier, 0, 0), wait(WaitKind::SyncWarp, 0b11, 0)];
     assert_eq!(ready_lanes(&mut block), 0);
     assert_eq!(next_round(&mut block, false), Round::Stuck);
 }
@@ -90,7 +90,7 @@ fn threads_that_wait_for_each_other_for_ever_are_found() {
 #[test]
 fn a_block_that_only_gives_way_lets_others_run_in_a_cooperative_launch() {
     for (cooperative, expected) in [(true, Round::GivesWay), (false, Round::GoesOn)] {
-        let mut block = vec![wait(WaitKind::Yield, 0, 0), wait(WaitKind::Barrier, 0, 0)];
+        let mut block = [wait(WaitKind::Yield, 0, 0), wait(WaitKind::Barrier, 0, 0)];
         assert_eq!(next_round(&mut block, cooperative), expected);
         assert_eq!(ready_lanes(&mut block), 0b01);
     }

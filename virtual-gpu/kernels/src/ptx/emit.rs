@@ -173,11 +173,11 @@ impl Emitter {
     pub fn read(&mut self, operand: &Operand, ty: &str) -> Emitted<String> {
         match operand {
             Operand::Plain(name) => {
-                if ty == "i1" {
-                    if let Some(name) = name.strip_prefix('!') {
-                        let value = self.read_name(name, ty)?;
-                        return Ok(self.value(&format!("xor i1 {value}, true")));
-                    }
+                if ty == "i1"
+                    && let Some(name) = name.strip_prefix('!')
+                {
+                    let value = self.read_name(name, ty)?;
+                    return Ok(self.value(&format!("xor i1 {value}, true")));
                 }
                 self.read_name(name, ty)
             }

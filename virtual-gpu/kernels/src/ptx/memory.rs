@@ -24,7 +24,7 @@ fn address(e: &mut Emitter, words: &[&str], operand: &Operand) -> Emitted<String
     let unusual = |word: &&str| {
         matches!(*word, "local" | "param" | "const" | "mmio") || word.starts_with("shared::cluster")
     };
-    if words.iter().any(|word| unusual(&word)) {
+    if words.iter().any(unusual) {
         return Err(Unknown);
     }
     let pointer = if words.iter().any(|word| word.starts_with("shared")) {
