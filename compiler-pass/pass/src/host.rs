@@ -89,8 +89,10 @@ fn emit_plan(module: Module<'_>, source: &str, readings: &Readings<'_>, plan: &F
 }
 
 fn flags(task: &StaticTask) -> u32 {
-    let reuses = if task.reuses { eager_abi::TASK_REUSES } else { 0 };
-    reuses | if task.live_reuses { eager_abi::TASK_LIVE_REUSES } else { 0 }
+    let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+    flag(task.reuses, eager_abi::TASK_REUSES)
+        | flag(task.live_reuses, eager_abi::TASK_LIVE_REUSES)
+        | flag(task.named, eager_abi::TASK_NAMED)
 }
 
 /// Whether the module calls (or takes the address of) anything of the CUDA runtime.

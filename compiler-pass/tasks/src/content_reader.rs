@@ -104,8 +104,8 @@ pub fn contents<'a>(
     reader.keep_reachable(reachable);
     reader.spread_held();
     let captures = reader.captures();
-    let (uses, kept) = (reader.resolved_uses(), reader.kept);
-    Contents { uses, kept, captures }
+    let (uses, indirect) = reader.resolved_uses();
+    Contents { uses, kept: reader.kept, indirect, captures }
 }
 
 impl Reader<'_, '_> {
@@ -378,10 +378,11 @@ impl Reader<'_, '_> {
         holders.iter().filter_map(|holder| self.holds.get(holder)).flatten().copied().collect()
     }
 
-    fn resolved_uses(&self) -> Vec<ContentUse> {
+    /// The uses, and the buffers that some of them do not name themselves.
+    fn resolved_uses(&self) -> (Vec<ContentUse>, BTreeSet<BufferId>) {
         let is_memory = |slot: &Slot| self.pointers.slots().get(slot) == Some(&BufferKind::Memory);
         let shared = self.shared();
-        let mut uses = Vec::new();
+        let (mut uses, mut indirect) = (Vec::new(), BTreeSet::new());
         for used in &self.uses {
             let Some(at) = used.at else { continue };
             let mut slots = used.named.slots();
@@ -395,12 +396,14 @@ impl Reader<'_, '_> {
                 slots.extend(&shared);
             }
             let buffers: Vec<_> = slots.iter().filter(|s| is_memory(s)).map(|slot| self.ids[slot]).collect();
+            let is_indirect = |slot: &&Slot| is_memory(slot) && !used.named.direct.contains(slot);
+            indirect.extend(slots.iter().filter(is_indirect).map(|slot| self.ids[slot]));
             if !buffers.is_empty() {
                 uses.push(ContentUse { at, place: used.place.clone(), buffers });
             }
         }
         uses.sort_by_key(|used| used.at);
-        uses
+        (uses, indirect)
     }
 
     fn outermost(&self, object: ObjectId) -> Object {

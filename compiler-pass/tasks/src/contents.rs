@@ -5,7 +5,7 @@
 //! is overlooked would be given back too early, so whatever is not followed keeps a buffer alive for good
 //! ([`Contents::kept`]) or counts as a use of every buffer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,8 @@ pub struct Contents {
     pub uses: Vec<ContentUse>,
     /// Buffers that no point can be shown to be the last use of.
     pub kept: BTreeMap<BufferId, (AliveReason, Option<Place>)>,
+    /// Buffers that some call may use without being given a pointer to them itself: it finds one in memory.
+    pub indirect: BTreeSet<BufferId>,
     /// By buffer: one for each allocation; none if one of them is out of sight.
     pub captures: BTreeMap<BufferId, Vec<Capture>>,
 }

@@ -345,6 +345,15 @@ impl<'a> Function<'a> {
         made.iter().all(|&(at, _)| always(at)) && !frees.into_iter().any(is_early)
     }
 
+    /// Whether all uses of a buffer are in sight, and each is given a pointer to it.
+    fn is_named(self, buffer: BufferId) -> bool {
+        let (contents, of) = (&self.facts.contents, &self.facts.buffers[buffer.index()]);
+        of.kind != BufferKind::Memory
+            || !contents.kept.contains_key(&buffer)
+                && !contents.indirect.contains(&buffer)
+                && (of.shared.is_none() || self.facts.is_main())
+    }
+
     /// What the pass inserts for a placed task; `requirement` includes what the tasks in `covered` need.
     #[must_use]
     pub fn finish(
@@ -370,6 +379,7 @@ impl<'a> Function<'a> {
             exact,
             reuses,
             live_reuses: live_sums.len() > 1 && live_sums != sums,
+            named: group.buffers.iter().all(|&buffer| self.is_named(buffer)),
             live_sums,
             sums,
             allocations: allocations.len(),

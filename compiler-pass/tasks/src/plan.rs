@@ -72,6 +72,8 @@ pub struct StaticTask {
     pub live_sums: Vec<Vec<Expr>>,
     /// Memory comes into use after other memory is dead, and `live_sums` count on it.
     pub live_reuses: bool,
+    /// All uses of its memory are in sight, and each is a call that is given a pointer to it.
+    pub named: bool,
     /// Allocation sites of its own.
     pub allocations: usize,
     /// Tasks of called functions that the requirement includes.

@@ -188,7 +188,7 @@ pub struct EagerTask {
     /// Sites of static tasks whose memory this one's requirement contains: tasks of functions called while it runs.
     pub covered: *const u64,
     pub covered_count: u32,
-    /// [`TASK_REUSES`] and [`TASK_LIVE_REUSES`].
+    /// [`TASK_REUSES`], [`TASK_LIVE_REUSES`] and [`TASK_NAMED`].
     pub flags: u32,
 }
 
@@ -199,6 +199,10 @@ pub const TASK_REUSES: u32 = 1;
 /// `live_bytes` is below the sum of what is ever in use: memory comes into use after other memory is dead, so that what
 /// the task gives back when a buffer dies it may need again before its end.
 pub const TASK_LIVE_REUSES: u32 = 2;
+/// All uses of the task's memory are in sight of the pass, and each is a launch or a renamed call that is given a pointer
+/// to it: nobody else gets its addresses, and no kernel finds one in memory. So there need be no memory behind an address
+/// before a call that names it. Covered sites have the flag for themselves.
+pub const TASK_NAMED: u32 = 4;
 
 // Layouts are fixed by the emitted constants: these asserts are the test.
 const _: () = assert!(size_of::<EagerModule>() == 48 && align_of::<EagerModule>() == 8);

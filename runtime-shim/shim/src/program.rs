@@ -2,7 +2,7 @@
 //!
 //! Trap: this is filled by constructors, before `main` and before CUDA is up. It must do nothing but remember.
 
-use eager_abi::{ABI_VERSION, EagerKernel, EagerModule, EagerRuntimeCall, EagerTask, TASK_REUSES};
+use eager_abi::{ABI_VERSION, EagerKernel, EagerModule, EagerRuntimeCall, EagerTask, TASK_NAMED, TASK_REUSES};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char};
 
@@ -26,6 +26,8 @@ pub struct Site {
     pub covered: BTreeSet<u64>,
     /// See [`TASK_REUSES`].
     pub reuses: bool,
+    /// See [`TASK_NAMED`].
+    pub named: bool,
 }
 
 /// All registered modules.
@@ -117,8 +119,9 @@ impl Program {
             let function = unsafe { text(task.function) };
             // SAFETY: `covered` has `covered_count` entries; `min` guards against a corrupt count.
             let covered = unsafe { table(task.covered, task.covered_count.min(ENTRIES_MAX)) };
-            let (covered, reuses) = (covered.iter().copied().collect(), task.flags & TASK_REUSES != 0);
-            self.add_site(task.site, Site { function, covered, reuses });
+            let covered = covered.iter().copied().collect();
+            let (reuses, named) = (task.flags & TASK_REUSES != 0, task.flags & TASK_NAMED != 0);
+            self.add_site(task.site, Site { function, covered, reuses, named });
         }
         let count = module.runtime_count.min(ENTRIES_MAX);
         // SAFETY: the pass emits `runtime` with `runtime_count` entries; `min` guards against a corrupt count.
@@ -203,7 +206,7 @@ mod tests {
         let found = program.kernel(0x1000).expect("registered");
         assert_eq!((found.name.as_str(), found.argument_sizes.as_slice()), ("_Z1kPfi", &[8, 4][..]));
         assert_eq!(found.argument_flags, [1, 0]);
-        let site = Site { function: "main".into(), covered: [11, 12].into(), reuses: true };
+        let site = Site { function: "main".into(), covered: [11, 12].into(), reuses: true, named: false };
         assert_eq!((program.site(9), program.function(9)), (Some(&site), "main"));
         assert!(program.kernel(0x1001).is_none() && program.site(8).is_none());
         assert_eq!(program.function(8), "unknown");

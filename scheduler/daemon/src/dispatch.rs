@@ -14,6 +14,7 @@ use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::units::{ClientId, Nanos, TaskId};
 use eager_proto::RING_SLOTS;
+use eager_proto::hello;
 use eager_proto::request::{Request, RequestBody, Slot, decode};
 use eager_shm::daemon::{ClientPages, Peer, receive};
 use nix::errno::Errno;
@@ -113,6 +114,21 @@ impl Dispatch {
         let kept = KeptClient { pid, started: identity::started(pid), uid, label, slots: BTreeMap::new() };
         self.enter(id, kept, peer, Some(socket), Some(pages));
         id
+    }
+
+    /// What a client should do for the policy, as bits of [`hello::FEATURES`], and the most in bytes that a task can ever
+    /// be granted: 0 if there is no device yet.
+    pub fn client_habits(&self) -> (u64, u64) {
+        let habits = self.mind.scheduler.traits().habits;
+        let flag = |on: bool, bit: u64| if on { bit } else { 0 };
+        let wanted = flag(habits.late_reservation, hello::FEATURE_LATE_RESERVATION)
+            | flag(habits.early_copies, hello::FEATURE_EARLY_COPIES)
+            | flag(habits.live_requirement, hello::FEATURE_LIVE_REQUIREMENT)
+            | flag(habits.fast_copies, hello::FEATURE_FAST_COPIES);
+        let context = self.mind.scheduler.options().context_bytes;
+        let devices = self.mind.scheduler.state().devices.values();
+        let largest = devices.map(|device| device.task_max.min(device.capacity).saturating_sub(context).0).max();
+        (wanted, largest.unwrap_or(0))
     }
 
     /// Adds a client with what is known of it.

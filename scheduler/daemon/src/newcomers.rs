@@ -122,7 +122,9 @@ impl Newcomers {
                 // Noted before it is told: whoever knows its number is known to the next daemon.
                 let client = dispatch.welcome(hello.label(), peer, socket, pages);
                 fault::point("entered");
+                let (wanted, grant_max) = dispatch.client_habits();
                 let welcome = Welcome::accepted(client.0).granting(hello.features);
+                let welcome = welcome.to_do(&hello, wanted, grant_max);
                 let socket = dispatch.clients.get(&client)?.socket.as_ref()?;
                 if send_welcome(socket.as_fd(), &welcome, Some(&descriptors)).is_err() {
                     dispatch.bury(client);

@@ -43,8 +43,6 @@ pub struct Opening {
 
 /// Feature bit: the daemon knows its clients again after it was restarted ([`Resume`]).
 pub const FEATURE_RESUME: u64 = 1;
-/// Every feature bit of this build.
-pub const FEATURES: u64 = FEATURE_RESUME;
 
 /// Daemon to client, with two descriptors attached when `status` is [`WELCOME_OK`].
 #[repr(C)]
@@ -59,10 +57,27 @@ pub struct Welcome {
     pub client: u64,
     /// [`WELCOME_OK`] or a refusal.
     pub status: u32,
-    pub reserved: u32,
+    /// The most that one task can ever be granted, in whole MiB; 0: not known.
+    pub grant_max_mib: u32,
     /// UTF-8, padded with NUL: why it was refused, for the user.
     pub reason: [u8; 128],
 }
+
+/// What a client may do so that its memory is held only while the device needs it. In a hello: the client can; in a
+/// welcome: it should. A task asks at its first use of the device, not at its begin.
+pub const FEATURE_LATE_RESERVATION: u64 = 2;
+/// What is copied to the device before the task has memory there waits in host memory.
+pub const FEATURE_EARLY_COPIES: u64 = 4;
+/// A task asks for what is in use at once, not for what is allocated.
+pub const FEATURE_LIVE_REQUIREMENT: u64 = 8;
+/// Copies of pageable memory go through a pinned ring.
+pub const FEATURE_FAST_COPIES: u64 = 16;
+/// Every feature bit of this build.
+pub const FEATURES: u64 = FEATURE_RESUME
+    | FEATURE_LATE_RESERVATION
+    | FEATURE_EARLY_COPIES
+    | FEATURE_LIVE_REQUIREMENT
+    | FEATURE_FAST_COPIES;
 
 pub const WELCOME_OK: u32 = 0;
 pub const WELCOME_VERSION: u32 = 1;
@@ -176,9 +191,16 @@ impl Welcome {
         Welcome { client, ..Welcome::with(WELCOME_OK, "") }
     }
 
-    /// Grants what both sides know of `asked`.
+    /// Grants what both sides know of `asked`, whatever the policy.
     pub fn granting(self, asked: u64) -> Welcome {
-        Welcome { features: asked & FEATURES, ..self }
+        Welcome { features: asked & FEATURE_RESUME, ..self }
+    }
+
+    /// `wanted`: what of [`FEATURES`] the client should do; `grant_max`: the most that a task can ever be granted, in
+    /// bytes.
+    pub fn to_do(self, hello: &Hello, wanted: u64, grant_max: u64) -> Welcome {
+        let grant_max_mib = u32::try_from(grant_max >> 20).unwrap_or(u32::MAX);
+        Welcome { features: self.features | hello.features & wanted, grant_max_mib, ..self }
     }
 
     pub fn refused(refusal: &Refusal) -> Welcome {
@@ -193,7 +215,7 @@ impl Welcome {
             features: 0,
             client: 0,
             status,
-            reserved: 0,
+            grant_max_mib: 0,
             reason: text::pack(reason),
         }
     }

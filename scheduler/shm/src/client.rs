@@ -79,6 +79,7 @@ pub struct ClientConnection {
     requests: Mapping<Requests>,
     replies: Mapping<Replies>,
     client: u64,
+    grant_max: u64,
     process: u32,
     path: PathBuf,
     hello: Hello,
@@ -118,6 +119,7 @@ impl ClientConnection {
             requests: request_page,
             replies: reply_page,
             client: welcome.client,
+            grant_max: u64::from(welcome.grant_max_mib) << 20,
             process: std::process::id(),
             path: path.into(),
             hello: *hello,
@@ -183,6 +185,16 @@ impl ClientConnection {
     /// The daemon's id of this client, as in `eager ps` and the journal.
     pub fn client(&self) -> u64 {
         self.client
+    }
+
+    /// What the daemon wants of what the client offered: bits of [`eager_proto::hello::FEATURES`].
+    pub fn features(&self) -> u64 {
+        self.features
+    }
+
+    /// The most that a task can ever be granted, in bytes; `None`: the daemon does not say.
+    pub fn grant_max(&self) -> Option<u64> {
+        (self.grant_max > 0).then_some(self.grant_max)
     }
 
     /// Publishes a request and rings the daemon. Returns its sequence, which the slot's cell shows in `answered` once

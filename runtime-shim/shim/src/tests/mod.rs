@@ -68,7 +68,8 @@ impl Bench {
 
     fn add_site(&self, site: u64, function: &str, covered: &[u64], flags: u32) {
         let (covered, reuses) = (covered.iter().copied().collect(), flags & eager_abi::TASK_REUSES != 0);
-        self.shim.program.write().add_site(site, Site { function: function.into(), covered, reuses });
+        let named = flags & eager_abi::TASK_NAMED != 0;
+        self.shim.program.write().add_site(site, Site { function: function.into(), covered, reuses, named });
     }
 
     /// From here on another thread of the program.
