@@ -162,6 +162,7 @@ mod tests {
             threads_per_block: 0,
             lazy: false,
             managed: false,
+            whole: false,
             function: "main".into(),
             estimate: None,
         };

@@ -208,7 +208,8 @@ impl Reader<'_, '_> {
             self.keep_all(&AliveReason::Graph, place);
         }
         let named = self.named(frame, operands);
-        if !KEEP_NOTHING.iter().any(|start| call.starts_with(start)) {
+        // Where a batch's buffers are is in memory.
+        if !KEEP_NOTHING.iter().any(|start| call.starts_with(start)) || call.contains("Batch") {
             self.keep(&named.slots(), &AliveReason::GivenTo { callee: call.to_owned() }, place);
         }
         // Pointers in what is copied to a buffer are in that buffer from then on.

@@ -53,6 +53,7 @@ pub const RUNTIME_CALLS: &[&str] = &[
     "cudaDeviceSynchronize",
     "cudaEventCreateWithFlags",
     "cudaEventDestroy",
+    "cudaEventQuery",
     "cudaEventRecord",
     "cudaEventSynchronize",
     "cudaFree",

@@ -1,10 +1,13 @@
-//! The bytes of one task: what is allocated, and what its sites have announced and not yet allocated.
+//! The bytes of one task: what its buffers hold, and what may still come.
 //!
 //! A static task has one *frame* for its own site, and one more for each site that begins while it is open and was not
 //! announced with it; so has the lazy task, where a refused site's promises nothing. An allocation takes from the frame
-//! of the site that makes it; what goes beyond is an extension, so that a frame's promise serves its own site only. Trap:
-//! [`Account::reserved`] is what the daemon holds. Every change of it must be told (extend, shrink, end), and nothing
-//! else may be.
+//! of the site that makes it; what goes beyond is an extension, so that a frame's promise serves its own site only. Most
+//! allocations have memory at once; some are addresses first ([`Account::expect`]) and hold memory later. Traps:
+//! - [`Account::reserved`] is what the daemon holds. Every change of it must be told (extend, shrink, end), and nothing
+//!   else may be;
+//! - a task that asked for what is in use at once has less reserved than may come in all. What a buffer gives back may be
+//!   what the next one needs, so only what all that may still come does not need is returned.
 
 /// One site's announcement within a task; never used twice in a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,20 +51,30 @@ pub struct Announced {
 /// Bytes of one task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
-    live: u64,
+    /// What the daemon holds for the task, or will be asked for.
+    reserved: u64,
+    /// Allocated, with memory.
+    held: u64,
+    /// Allocated, without memory so far.
+    coming: u64,
     frames: Vec<Frame>,
     next: u32,
 }
 
 impl Account {
-    /// Allocated now.
+    /// Allocated now, with or without memory.
     pub fn live(&self) -> u64 {
-        self.live
+        self.held.saturating_add(self.coming)
+    }
+
+    /// Allocated now, with memory.
+    pub fn held(&self) -> u64 {
+        self.held
     }
 
     /// What the daemon must hold for the task.
     pub fn reserved(&self) -> u64 {
-        self.frames.iter().fold(self.live, |sum, frame| sum.saturating_add(frame.promised))
+        self.reserved
     }
 
     /// Is any site of the task open?
@@ -84,13 +97,19 @@ impl Account {
         self.next = self.next.wrapping_add(1);
         let Announced { site, bytes, reuses } = announced;
         self.frames.push(Frame { id, site, promised: bytes, reuses, all_launched: false });
+        self.reserved = self.reserved.saturating_add(bytes);
         id
     }
 
-    /// Closes a frame; returns what it had announced and not allocated.
+    /// Nothing was asked for yet, and only this much will be: the most that is in use at once.
+    pub fn ask_for(&mut self, live_bytes: u64) {
+        self.reserved = self.reserved.min(live_bytes);
+    }
+
+    /// Closes a frame; returns what the daemon need not hold any more.
     pub fn close(&mut self, frame: FrameId) -> u64 {
-        let position = self.frames.iter().position(|open| open.id == frame);
-        position.map_or(0, |position| self.frames.remove(position).promised)
+        self.frames.retain(|open| open.id != frame);
+        self.trim()
     }
 
     /// The site of `frame` will launch nothing more.
@@ -105,36 +124,90 @@ impl Account {
         self.frames.iter().all(|frame| frame.all_launched)
     }
 
-    /// Counts an allocation by the site of `frame`; returns how many of its bytes go beyond what the site announced.
+    /// Counts an allocation that has memory at once, by the site of `frame`; returns how many bytes must be reserved in
+    /// addition.
     pub fn take(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
-        self.live = self.live.saturating_add(bytes);
-        let Some(frame) = self.frame_mut(frame) else { return bytes };
-        let kept = frame.promised.min(bytes);
-        frame.promised -= kept;
+        let beyond = self.expect(frame, bytes);
+        beyond.saturating_add(self.hold(bytes))
+    }
+
+    /// Counts an allocation by the site of `frame` that is an address so far; returns how many of its bytes go beyond what
+    /// the site announced, and must be reserved in addition.
+    pub fn expect(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
+        self.coming = self.coming.saturating_add(bytes);
+        let kept = self.frame_mut(frame).map_or(0, |frame| {
+            let kept = frame.promised.min(bytes);
+            frame.promised -= kept;
+            kept
+        });
+        self.reserved = self.reserved.saturating_add(bytes - kept);
         bytes - kept
+    }
+
+    /// Memory comes behind such an address; returns how many bytes must be reserved in addition.
+    pub fn hold(&mut self, bytes: u64) -> u64 {
+        self.coming = self.coming.saturating_sub(bytes);
+        self.held = self.held.saturating_add(bytes);
+        let more = self.held.saturating_sub(self.reserved);
+        self.reserved = self.reserved.saturating_add(more);
+        more
+    }
+
+    /// Undoes a [`hold`](Self::hold) that returned `more`.
+    pub fn unhold(&mut self, bytes: u64, more: u64) {
+        self.held = self.held.saturating_sub(bytes);
+        self.coming = self.coming.saturating_add(bytes);
+        self.reserved = self.reserved.saturating_sub(more);
     }
 
     /// Undoes a [`take`](Self::take) that returned `beyond`. Returns how many of its bytes nobody holds any more: the
     /// frame was closed meanwhile.
     pub fn untake(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
-        self.live = self.live.saturating_sub(bytes);
-        let kept = bytes.saturating_sub(beyond);
-        let Some(frame) = self.frame_mut(frame) else { return kept };
-        frame.promised = frame.promised.saturating_add(kept);
-        0
+        self.held = self.held.saturating_sub(bytes);
+        self.undo(frame, bytes, beyond)
     }
 
-    /// Counts a free of memory that `frame` took; returns how many of its bytes are no longer held. None are, while the
+    /// The same for an [`expect`](Self::expect).
+    pub fn unexpect(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
+        self.coming = self.coming.saturating_sub(bytes);
+        self.undo(frame, bytes, beyond)
+    }
+
+    fn undo(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
+        self.reserved = self.reserved.saturating_sub(beyond);
+        let kept = bytes.saturating_sub(beyond);
+        if let Some(frame) = self.frame_mut(frame) {
+            frame.promised = frame.promised.saturating_add(kept);
+        }
+        self.trim()
+    }
+
+    /// Memory that `frame` took is given back; returns how many bytes the daemon need not hold any more. None, while the
     /// site is open and may allocate them again.
     pub fn give(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
-        self.live = self.live.saturating_sub(bytes);
-        match self.frame_mut(frame).filter(|frame| frame.reuses) {
-            Some(frame) => {
-                frame.promised = frame.promised.saturating_add(bytes);
-                0
-            }
-            None => bytes,
+        self.held = self.held.saturating_sub(bytes);
+        self.renew(frame, bytes);
+        self.trim()
+    }
+
+    /// An address that `frame` took will never hold memory; returns the same.
+    pub fn forgo(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
+        self.coming = self.coming.saturating_sub(bytes);
+        self.renew(frame, bytes);
+        self.trim()
+    }
+
+    fn renew(&mut self, frame: Option<FrameId>, bytes: u64) {
+        if let Some(frame) = self.frame_mut(frame).filter(|frame| frame.reuses) {
+            frame.promised = frame.promised.saturating_add(bytes);
         }
+    }
+
+    /// Lowers the reservation to what may still be needed; returns by how much.
+    fn trim(&mut self) -> u64 {
+        let ahead = self.frames.iter().fold(self.coming, |sum, frame| sum.saturating_add(frame.promised));
+        let needed = self.reserved.min(self.held.saturating_add(ahead));
+        std::mem::replace(&mut self.reserved, needed) - needed
     }
 
     fn frame_mut(&mut self, frame: Option<FrameId>) -> Option<&mut Frame> {
@@ -185,6 +258,30 @@ mod tests {
         assert_eq!(account.take(Some(frame), 5), 3);
         assert_eq!(account.close(frame), 0);
         assert_eq!(account.untake(Some(frame), 5, 3), 2);
+    }
+
+    #[test]
+    fn a_task_that_asked_for_the_most_at_once_keeps_it_while_more_may_come() {
+        // Two buffers of 6, never in use at once.
+        let mut account = Account::default();
+        let frame = account.open(announced(1, 12));
+        account.ask_for(6);
+        assert_eq!((account.expect(Some(frame), 6), account.expect(Some(frame), 6)), (0, 0));
+        assert_eq!((account.hold(6), account.give(Some(frame), 6)), (0, 0), "the second needs it");
+        assert_eq!((account.hold(6), account.give(Some(frame), 6)), (0, 6));
+    }
+
+    #[test]
+    fn what_is_used_at_once_after_all_extends_and_what_is_never_used_is_returned() {
+        let mut account = Account::default();
+        let frame = account.open(announced(1, 12));
+        account.ask_for(6);
+        account.expect(Some(frame), 6);
+        account.expect(Some(frame), 6);
+        assert_eq!((account.hold(6), account.hold(6), account.reserved()), (0, 6, 12));
+        account.unhold(6, 6);
+        assert_eq!((account.held(), account.live(), account.reserved()), (6, 12, 6));
+        assert_eq!((account.give(Some(frame), 6), account.forgo(Some(frame), 6)), (0, 6));
     }
 
     #[test]

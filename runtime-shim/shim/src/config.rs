@@ -25,6 +25,12 @@ const UNHEARD_MAX: Duration = Duration::from_secs(10);
 /// Longest wait that can be asked for: a day. Anything above is a slip of the keyboard.
 const WAIT_SECONDS_MAX: u64 = 86_400;
 
+/// Bytes of host memory for copies that wait for their task's memory; 0: none waits.
+pub const ENV_STAGING_BYTES: &str = "EAGER_STAGING_BYTES";
+/// Its default: what a program of the paper's sizes copies before its first kernel, several times over, and little beside
+/// the memory of a host with GPUs.
+const STAGING_BYTES: u64 = 8 << 30;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     pub disabled: bool,
@@ -33,6 +39,8 @@ pub struct Config {
     /// Name in the daemon's tables.
     pub label: String,
     pub profile: Option<PathBuf>,
+    /// Host memory that copies to the device may take while their task waits for memory.
+    pub staging_bytes: u64,
 }
 
 impl Config {
@@ -49,6 +57,14 @@ impl Config {
                 OnLoss::Open
             })
         });
+        let staging_bytes = set(ENV_STAGING_BYTES).map_or(STAGING_BYTES, |value| {
+            value.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
+                complaints.push(format!(
+                    "{ENV_STAGING_BYTES}={value:?} is not a number of bytes: using {STAGING_BYTES}"
+                ));
+                STAGING_BYTES
+            })
+        });
         let default_socket = || {
             let run = set("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
             run.join("eager").join(CLIENT_SOCKET_NAME)
@@ -61,6 +77,7 @@ impl Config {
             on_loss,
             label: label.or(file_name).unwrap_or_else(|| "unknown".into()),
             profile: set(ENV_PROFILE).map(PathBuf::from),
+            staging_bytes,
         };
         (config, complaints)
     }
@@ -114,12 +131,20 @@ mod tests {
             (ENV_LABEL, "job"),
             (ENV_PROFILE, "p.json"),
             (ENV_DISABLE, "1"),
+            (ENV_STAGING_BYTES, "4096"),
         ]);
         assert_eq!(config.on_loss, OnLoss::Wait(Duration::from_secs(3)));
         assert_eq!(config.unheard_max(), Duration::from_secs(3));
         assert_eq!((config.label.as_str(), config.disabled), ("job", true));
         assert_eq!((config.socket, config.profile), ("/s".into(), Some("p.json".into())));
+        assert_eq!(config.staging_bytes, 4096);
         assert!(complaints.is_empty());
+    }
+
+    #[test]
+    fn a_bad_budget_is_one_line_and_the_default() {
+        let (config, complaints) = read(&[(ENV_STAGING_BYTES, "much")]);
+        assert_eq!((config.staging_bytes, complaints.len()), (STAGING_BYTES, 1));
     }
 
     #[test]

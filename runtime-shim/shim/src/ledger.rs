@@ -14,13 +14,32 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Origin {
     /// `cudaMalloc`, kept as it is.
     Plain,
-    /// `cudaMalloc`: device memory mapped to addresses of the shim's, `reserved` bytes of them, so that it can be given
-    /// back before the addresses. `backed`: there is memory behind them.
-    Mapped { reserved: u64, backed: bool },
+    /// `cudaMalloc`: addresses of the shim's, `reserved` bytes of them, to which device memory is mapped, so that it can
+    /// come later than the addresses and go before them.
+    Mapped { reserved: u64, backing: Backing },
     /// `cudaMalloc`, made managed by the shim.
     Rewritten,
     /// `cudaMallocManaged` of the program: its copies and hints are the program's own business.
     Program,
+}
+
+/// What is behind mapped addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backing {
+    /// Nothing yet: memory comes with the first call that names them.
+    Awaited,
+    Present,
+    /// Nothing any more, and the contents are lost.
+    Gone,
+}
+
+impl Origin {
+    fn backing(self) -> Option<Backing> {
+        match self {
+            Origin::Mapped { backing, .. } => Some(backing),
+            Origin::Plain | Origin::Rewritten | Origin::Program => None,
+        }
+    }
 }
 
 /// One live allocation.
@@ -45,6 +64,9 @@ pub struct Held {
     pub bytes: u64,
 }
 
+/// How far outside an allocation a word may point that means it.
+const NEAR_BYTES: u64 = 64 << 10;
+
 /// All live allocations, by base address; and the arrays, which have none.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -52,18 +74,22 @@ pub struct Ledger {
     arrays: BTreeMap<u64, Held>,
     /// Start addresses of allocations that the compiler shows to be dead.
     dead: BTreeSet<u64>,
+    /// Start addresses of mapped allocations without memory.
+    absent: BTreeSet<u64>,
 }
 
 impl Ledger {
     pub fn insert(&mut self, span: Span, owner: TaskKey, frame: Option<FrameId>, origin: Origin) {
         let (on_host, on_device) = (Spans::default(), Spans::default());
         let allocation = Allocation { span, owner, frame, origin, on_host, on_device };
-        self.allocations.insert(span.start, allocation);
+        self.restore(allocation);
     }
 
     /// Puts back what [`Self::remove`] took out.
     pub fn restore(&mut self, allocation: Allocation) {
-        self.allocations.insert(allocation.span.start, allocation);
+        let base = allocation.span.start;
+        self.allocations.insert(base, allocation);
+        self.note_absent(base);
     }
 
     /// The allocation that starts at `base`.
@@ -79,34 +105,79 @@ impl Ledger {
     }
 
     /// A dead allocation whose memory can be given back.
-    pub fn dead_and_backed(&self, base: u64) -> Option<&Allocation> {
+    pub fn dead_and_present(&self, base: u64) -> Option<&Allocation> {
         let allocation = self.allocations.get(&base).filter(|_| self.dead.contains(&base))?;
-        matches!(allocation.origin, Origin::Mapped { backed: true, .. }).then_some(allocation)
+        (allocation.origin.backing() == Some(Backing::Present)).then_some(allocation)
     }
 
-    /// Notes whether there is memory behind a mapped allocation's addresses.
-    pub fn set_backed(&mut self, base: u64, is_backed: bool) {
-        if let Some(Allocation { origin: Origin::Mapped { backed, .. }, .. }) =
+    /// Notes what is behind a mapped allocation's addresses from now on.
+    pub fn set_backing(&mut self, base: u64, now: Backing) {
+        if let Some(Allocation { origin: Origin::Mapped { backing, .. }, .. }) =
             self.allocations.get_mut(&base)
         {
-            *backed = is_backed;
+            *backing = now;
+            self.note_absent(base);
         }
     }
 
-    /// Dead allocations without memory that some addresses point into.
-    pub fn given_back_among(&self, addresses: &[u64]) -> Vec<Allocation> {
-        let unbacked = |a: &&Allocation| matches!(a.origin, Origin::Mapped { backed: false, .. });
-        self.pointed_at(addresses).into_iter().filter(unbacked).cloned().collect()
+    fn note_absent(&mut self, base: u64) {
+        let backing = self.allocations.get(&base).and_then(|allocation| allocation.origin.backing());
+        match backing {
+            None | Some(Backing::Present) => self.absent.remove(&base),
+            Some(Backing::Awaited | Backing::Gone) => self.absent.insert(base),
+        };
     }
 
-    /// The tasks of the dead allocations that some addresses point into.
-    pub fn dead_among(&self, addresses: &[u64]) -> Vec<TaskKey> {
+    /// Must calls be looked at for the addresses that they name? Some have no memory, or should not be used any more.
+    pub fn is_watched(&self) -> bool {
+        !self.absent.is_empty() || !self.dead.is_empty()
+    }
+
+    /// Allocations without memory that some words name. Words that miss one by a little count: programs shift pointers
+    /// to index from 1, and an address too many costs time only.
+    pub fn absent_among(&self, words: &[u64]) -> Vec<Allocation> {
+        let is_named = |allocation: &&Allocation| {
+            let Span { start, bytes } = allocation.span;
+            let (first, last) = (start.saturating_sub(NEAR_BYTES), start.saturating_add(bytes + NEAR_BYTES));
+            words.iter().any(|word| (first..last).contains(word))
+        };
+        self.absent().filter(is_named).cloned().collect()
+    }
+
+    /// Allocations of a task without memory.
+    pub fn absent_of(&self, owner: TaskKey) -> Vec<Allocation> {
+        self.absent().filter(|allocation| allocation.owner == owner).cloned().collect()
+    }
+
+    /// All allocations without memory.
+    pub fn absent(&self) -> impl Iterator<Item = &Allocation> + '_ {
+        self.absent.iter().filter_map(|base| self.allocations.get(base))
+    }
+
+    /// Bytes of mapped memory of a task beyond what the program asked for.
+    pub fn waste_of(&self, owner: TaskKey) -> u64 {
+        let waste = |allocation: &Allocation| match allocation.origin {
+            Origin::Mapped { reserved, .. } => reserved - allocation.span.bytes,
+            Origin::Plain | Origin::Rewritten | Origin::Program => 0,
+        };
+        self.of_task(owner).map(waste).sum()
+    }
+
+    /// The dead allocations that some addresses point into.
+    pub fn dead_among(&self, addresses: &[u64]) -> Vec<Allocation> {
         let used = self.pointed_at(addresses).into_iter();
-        used.filter(|allocation| self.dead.contains(&allocation.span.start)).map(|a| a.owner).collect()
+        used.filter(|allocation| self.dead.contains(&allocation.span.start)).cloned().collect()
+    }
+
+    /// Do some addresses point into one whose contents are lost?
+    pub fn is_lost_among(&self, addresses: &[u64]) -> bool {
+        let is_lost = |a: &&Allocation| a.origin.backing() == Some(Backing::Gone);
+        self.pointed_at(addresses).iter().any(is_lost)
     }
 
     pub fn remove(&mut self, base: u64) -> Option<Allocation> {
         self.dead.remove(&base);
+        self.absent.remove(&base);
         self.allocations.remove(&base)
     }
 
@@ -114,6 +185,7 @@ impl Ledger {
         self.allocations.clear();
         self.arrays.clear();
         self.dead.clear();
+        self.absent.clear();
     }
 
     pub fn insert_array(&mut self, handle: u64, held: Held) {
@@ -159,6 +231,13 @@ impl Ledger {
 
     pub fn of_task(&self, owner: TaskKey) -> impl Iterator<Item = &Allocation> + '_ {
         self.allocations.values().filter(move |allocation| allocation.owner == owner)
+    }
+
+    /// What a mapped allocation takes from now on is no part of any site's promise.
+    pub fn leave_frame(&mut self, base: u64) {
+        if let Some(allocation) = self.allocations.get_mut(&base) {
+            allocation.frame = None;
+        }
     }
 
     /// Gives an allocation to another task, which had not announced it; returns its bytes, 0 if there is none at `base`.

@@ -164,6 +164,7 @@ runtime_table! {
     cudaDeviceSynchronize();
     cudaEventCreateWithFlags(event: *mut cudaEvent_t, flags: c_uint);
     cudaEventDestroy(event: cudaEvent_t);
+    cudaEventQuery(event: cudaEvent_t);
     cudaEventRecord(event: cudaEvent_t, stream: cudaStream_t);
     cudaEventSynchronize(event: cudaEvent_t);
     cudaFree(address: *mut c_void);

@@ -2,7 +2,9 @@
 //!
 //! Trap: this is filled by constructors, before `main` and before CUDA is up. It must do nothing but remember.
 
-use eager_abi::{ABI_VERSION, EagerKernel, EagerModule, EagerRuntimeCall, EagerTask, TASK_NAMED, TASK_REUSES};
+use eager_abi::{
+    ABI_VERSION, EagerKernel, EagerModule, EagerRuntimeCall, EagerTask, TASK_NAMED, TASK_REUSES,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char};
 
@@ -64,6 +66,24 @@ impl Program {
 
     pub fn site(&self, site: u64) -> Option<&Site> {
         self.sites.get(&site)
+    }
+
+    /// Do all uses of the memory of a site's task, and of the sites announced with it, name it ([`TASK_NAMED`])?
+    pub fn is_named(&self, site: u64) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut pending = vec![site];
+        while let Some(site) = pending.pop() {
+            let Some(found) = self.site(site).filter(|found| found.named) else { return false };
+            if seen.insert(site) {
+                pending.extend(&found.covered);
+            }
+        }
+        true
+    }
+
+    /// Does the program hand device memory to other processes? Mapped memory cannot be.
+    pub fn shares_memory(&self) -> bool {
+        self.runtime.contains_key("cudaIpcGetMemHandle")
     }
 
     /// Name of the function that holds a site.

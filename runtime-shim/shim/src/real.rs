@@ -5,8 +5,8 @@
 use crate::driver::{Driver, driver};
 use crate::library::{Table, missing_call, table};
 use crate::runtime::{
-    Copy, CudaError, CudaResult, DeviceIndex, How, Launch, Order, Pitched, Priority, Rows, Runtime, Setting,
-    Span, StreamFlags, StreamId,
+    Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Order, Pitched, Priority, Rows, Runtime,
+    Setting, Span, StreamFlags, StreamId,
 };
 use cudarc::runtime::sys::{
     cudaLaunchConfig_t, cudaMemLocation, cudaMemLocationType, cudaMemoryAdvise, cudaStream_t, dim3,
@@ -71,6 +71,15 @@ impl RealRuntime {
         // Destroying an event that is waited for is allowed: CUDA keeps it until it is no longer needed.
         let _ = call!(self.cudaEventDestroy(event));
         ordered
+    }
+}
+
+/// What a query that was made quietly says; not made, it says "not yet".
+fn is_done(asked: Option<CudaResult<()>>) -> CudaResult<bool> {
+    match asked {
+        Some(Ok(())) => Ok(true),
+        Some(Err(error)) if error != CudaError::NOT_READY => Err(error),
+        Some(Err(_)) | None => Ok(false),
     }
 }
 
@@ -221,6 +230,17 @@ impl Runtime for RealRuntime {
         unsafe { ptr::copy(address(src).cast::<u8>(), address(dst).cast::<u8>(), bytes as usize) }
     }
 
+    fn keep_source(&self, copy: &Copy) -> Option<HostCopy> {
+        let mut kept = HostCopy::with_room(copy.bytes.checked_mul(copy.rows.count)?)?;
+        for row in 0..copy.rows.count {
+            let start = address(copy.src + row * copy.rows.src_pitch).cast::<u8>();
+            // SAFETY: the program's host buffer, of this size, which it vouched for in its `cudaMemcpy` and which nobody
+            // may write while the call runs.
+            kept.data().extend_from_slice(unsafe { std::slice::from_raw_parts(start, copy.bytes as usize) });
+        }
+        Some(kept)
+    }
+
     fn fill_on_host(&self, dst: u64, value: u8, bytes: u64) {
         // SAFETY: managed memory of at least that size (the ledger was asked), which no device has touched.
         unsafe { ptr::write_bytes(address(dst).cast::<u8>(), value, bytes as usize) }
@@ -299,12 +319,7 @@ impl Runtime for RealRuntime {
     }
 
     fn stream_query(&self, stream: StreamId) -> CudaResult<bool> {
-        const NOT_READY: u32 = 600;
-        match self.quietly(|| call!(self.cudaStreamQuery(stream_handle(stream)))) {
-            Some(Ok(())) => Ok(true),
-            Some(Err(error)) if error.code() != NOT_READY => Err(error),
-            Some(Err(_)) | None => Ok(false),
-        }
+        is_done(self.quietly(|| call!(self.cudaStreamQuery(stream_handle(stream)))))
     }
 
     fn stream_is_capturing(&self, stream: StreamId) -> bool {
@@ -322,6 +337,25 @@ impl Runtime for RealRuntime {
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
         // Unasked for (an unread error), the order must still hold: the caller then waits.
         self.quietly(|| self.make_order(earlier, later)).unwrap_or(Err(CudaError::INITIALIZATION))
+    }
+
+    fn record_event(&self, stream: StreamId) -> CudaResult<usize> {
+        let mut event = ptr::null_mut();
+        let recorded = self.quietly(|| {
+            call!(self.cudaEventCreateWithFlags(&mut event, EVENT_DISABLE_TIMING))?;
+            call!(self.cudaEventRecord(event, stream_handle(stream))).inspect_err(|_| {
+                let _ = call!(self.cudaEventDestroy(event));
+            })
+        });
+        recorded.unwrap_or(Err(CudaError::NOT_READY)).map(|()| event.expose_provenance())
+    }
+
+    fn event_query(&self, event: usize) -> CudaResult<bool> {
+        is_done(self.quietly(|| call!(self.cudaEventQuery(ptr::with_exposed_provenance_mut(event)))))
+    }
+
+    fn event_destroy(&self, event: usize) {
+        let _ = self.quietly(|| call!(self.cudaEventDestroy(ptr::with_exposed_provenance_mut(event))));
     }
 
     fn event_synchronize(&self, event: usize) -> CudaResult<()> {

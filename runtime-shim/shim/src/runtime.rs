@@ -175,6 +175,31 @@ impl Copy {
     }
 }
 
+/// Host memory of the shim's with data that the program wanted copied.
+#[derive(Debug)]
+pub struct HostCopy(Vec<u8>);
+
+impl HostCopy {
+    /// `None`: the host has no room for it.
+    pub fn with_room(bytes: u64) -> Option<HostCopy> {
+        let mut data = Vec::new();
+        data.try_reserve_exact(usize::try_from(bytes).ok()?).ok()?;
+        Some(HostCopy(data))
+    }
+
+    pub fn data(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    pub fn address(&self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+}
+
 /// `cudaMemset`, `cudaMemset2D` and their `Async` forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fill {
@@ -287,6 +312,8 @@ pub trait Runtime {
     fn copy(&self, copy: &Copy) -> CudaResult<()>;
     /// Copies between host and managed memory with the CPU.
     fn copy_on_host(&self, dst: u64, src: u64, bytes: u64);
+    /// Copies the source of a copy, row by row without gaps, with the CPU; `None`: the host has no room.
+    fn keep_source(&self, copy: &Copy) -> Option<HostCopy>;
     /// Fills managed memory with the CPU.
     fn fill_on_host(&self, dst: u64, value: u8, bytes: u64);
 
@@ -305,6 +332,11 @@ pub trait Runtime {
     fn stream_wait_event(&self, stream: StreamId, event: usize, flags: u32) -> CudaResult<()>;
     /// What comes later on `later` waits for what `earlier` holds now; the host does not wait.
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()>;
+    /// An event behind what the stream holds now; it tells no time.
+    fn record_event(&self, stream: StreamId) -> CudaResult<usize>;
+    /// Has it happened?
+    fn event_query(&self, event: usize) -> CudaResult<bool>;
+    fn event_destroy(&self, event: usize);
     /// `event`: the handle's value.
     fn event_synchronize(&self, event: usize) -> CudaResult<()>;
 

@@ -3,7 +3,7 @@
 //! Trap: the daemon may be dead, stopped or slow at every call. Nothing here waits for longer than it was told to.
 
 use crate::trace;
-use eager_proto::hello::WELCOME_RESOURCES;
+use eager_proto::hello::{self, WELCOME_RESOURCES};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
 use eager_shm::client::{ClientConnection, ConnectError, SendError, Wait};
@@ -25,6 +25,20 @@ pub enum Wake {
     Gone,
 }
 
+/// What the daemon's policy wants of clients, so that memory is held only while the device needs it (eager launch
+/// specification §9.2–9.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Habits {
+    /// A task asks at its first use of a device.
+    pub late_reservation: bool,
+    /// What is copied to the device before that waits in host memory.
+    pub early_copies: bool,
+    /// A task asks for what is in use at once.
+    pub live_requirement: bool,
+    /// The most that a task can ever be granted; `None`: not known.
+    pub grant_max: Option<u64>,
+}
+
 /// Is there a daemon in the place of one that is gone?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resumed {
@@ -39,6 +53,7 @@ pub enum Resumed {
 }
 
 pub trait Scheduler {
+    fn habits(&self) -> Habits;
     /// Goes on with the daemon that took the place of one that is gone; at once when none is gone.
     fn resume(&self) -> Resumed {
         Resumed::Never
@@ -67,6 +82,16 @@ pub trait Scheduler {
 const RESUME_STEP_MAX: Duration = Duration::from_secs(2);
 
 impl Scheduler for ClientConnection {
+    fn habits(&self) -> Habits {
+        let is_wanted = |feature: u64| self.features() & feature != 0;
+        Habits {
+            late_reservation: is_wanted(hello::FEATURE_LATE_RESERVATION),
+            early_copies: is_wanted(hello::FEATURE_EARLY_COPIES),
+            live_requirement: is_wanted(hello::FEATURE_LIVE_REQUIREMENT),
+            grant_max: self.grant_max(),
+        }
+    }
+
     fn resume(&self) -> Resumed {
         match ClientConnection::resume(self, RESUME_STEP_MAX) {
             Ok(()) => Resumed::Done,

@@ -10,7 +10,7 @@ use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
-use crate::scheduler::{Resumed, Scheduler, Unsent, Wake};
+use crate::scheduler::{Habits, Resumed, Scheduler, Unsent, Wake};
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
 use crate::voice::Voice;
@@ -62,14 +62,17 @@ pub struct Shim<R, S> {
     pub(crate) state: Mutex<State>,
     /// Held over an extension.
     pub(crate) extending: Mutex<()>,
-    config: Config,
+    pub(crate) config: Config,
     standing: AtomicU8,
     /// Has any task ever been bound? Then the device is the daemon's choice, even after it is gone.
     pub(crate) ever_bound: AtomicBool,
-    /// Has any buffer ever been declared dead?
-    pub(crate) any_dead: AtomicBool,
-    /// Held while memory is taken from behind addresses, so that nobody frees them meanwhile.
-    pub(crate) unmapping: Mutex<()>,
+    pub(crate) habits: Habits,
+    /// [`State::is_watched`], for a look without the lock.
+    watched: AtomicBool,
+    /// Held while memory comes behind addresses or goes from there, so that nobody frees them meanwhile.
+    pub(crate) mapping: Mutex<()>,
+    /// Held while kept copies go to the device, so that nobody uses what they write before they are there.
+    pub(crate) flushing: Mutex<()>,
     /// Signalled when a lazy task that was being asked for is bound, refused or given up.
     settled: Condvar,
 }
@@ -89,6 +92,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             (None, OnLoss::Closed) => Standing::Closed,
             (None, _) => Standing::Plain,
         };
+        let habits = scheduler.as_ref().map(Scheduler::habits).unwrap_or_default();
         Shim {
             runtime,
             scheduler,
@@ -100,8 +104,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             config,
             standing: AtomicU8::new(standing as u8),
             ever_bound: AtomicBool::new(false),
-            any_dead: AtomicBool::new(false),
-            unmapping: Mutex::default(),
+            habits,
+            watched: AtomicBool::new(false),
+            mapping: Mutex::default(),
+            flushing: Mutex::default(),
             settled: Condvar::new(),
         }
     }
@@ -119,7 +125,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn bypass<T>(&self) -> Option<Outcome<T>> {
         match self.standing() {
             Standing::Scheduled => None,
-            Standing::Plain => Some(Outcome::PassThrough(Why::NoDaemon)),
+            Standing::Plain => {
+                self.settle_unscheduled();
+                Some(Outcome::PassThrough(Why::NoDaemon))
+            }
             Standing::Closed => Some(Outcome::Fail(CudaError::DEVICES_UNAVAILABLE)),
         }
     }
@@ -177,6 +186,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn out_of_memory(&self) -> Stop {
         self.runtime.provoke_out_of_memory();
         Stop::Cuda(CudaError::MEMORY_ALLOCATION)
+    }
+
+    /// Must calls be looked at for the addresses that they name? One load.
+    pub(crate) fn is_watched(&self) -> bool {
+        // Relaxed: whoever uses what it has itself allocated or declared dead has seen the store.
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// After a change of what is dead, absent or kept.
+    pub(crate) fn note_watched(&self, state: &State) {
+        self.watched.store(state.is_watched(), Ordering::Relaxed);
     }
 
     /// Locks the state when `key` is not being asked for by another thread.

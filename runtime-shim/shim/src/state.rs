@@ -6,7 +6,7 @@
 
 use crate::account::{Announced, FrameId};
 use crate::ledger::{Ledger, Origin};
-use crate::runtime::{DeviceIndex, Setting, StreamFlags, StreamId};
+use crate::runtime::{Copy, DeviceIndex, HostCopy, Setting, Span, StreamFlags, StreamId};
 use crate::task::{Kind, Phase, Task, TaskKey};
 use eager_proto::TASK_SLOTS;
 use eager_proto::request::Slot;
@@ -34,6 +34,13 @@ pub struct Thread {
     pub program_device: i32,
     /// What the shim last set in the real runtime.
     pub real_device: Option<DeviceIndex>,
+}
+
+impl Thread {
+    /// A site begins that is not part of the one around it.
+    pub fn open_own(&mut self, site: u64, key: TaskKey, frame: Option<FrameId>) {
+        self.open.extend(frame.map(|frame| OpenSite { site, key, frame, covered: false }));
+    }
 }
 
 /// A stream that the program made.
@@ -74,9 +81,37 @@ pub struct State {
     /// What the program set on its device, for the devices that its tasks get.
     pub settings: Vec<Setting>,
     /// Dead allocations whose memory goes back when the device has done what it was asked for.
-    pub dying: Vec<u64>,
+    pub dying: Vec<Dying>,
+    /// Copies to the device that wait for their task's memory, in the program's order.
+    pub staged: Vec<Staged>,
     /// Managed memory that the program freed in the order of a stream.
     pub unfreed: Vec<Unfreed>,
+}
+
+/// A copy whose data is kept until its task has memory.
+#[derive(Debug)]
+pub struct Staged {
+    pub owner: TaskKey,
+    /// Its source is the data that is kept.
+    pub copy: Copy,
+    pub data: HostCopy,
+}
+
+/// A dead allocation whose memory goes back.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Dying {
+    pub address: u64,
+    /// When all of this is over; `None`: that was not found out yet.
+    pub until: Option<Vec<Until>>,
+}
+
+/// The end of work on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// This event has happened.
+    Event(usize),
+    /// This stream has nothing left to do.
+    Idle(StreamId),
 }
 
 /// Managed memory to be freed when streams have done what they had been given.
@@ -210,6 +245,7 @@ impl State {
         self.settings.clear();
         self.unfreed.clear();
         self.dying.clear();
+        self.staged.clear();
         self.pinned = false;
         self.last_default = None;
     }
@@ -239,6 +275,26 @@ impl State {
 
     pub fn is_open(&self, open: &OpenSite) -> bool {
         self.task(open.key).is_some_and(|task| task.account.has(open.frame))
+    }
+
+    /// Is the task to be asked for at its first use of a device?
+    pub fn is_deferred(&self, key: TaskKey) -> bool {
+        self.task(key).is_some_and(|task| task.phase == Phase::Deferred)
+    }
+
+    /// Must calls be looked at for the addresses that they name?
+    pub fn is_watched(&self) -> bool {
+        self.ledger.is_watched() || !self.staged.is_empty()
+    }
+
+    /// Drops what is kept for an allocation that nobody will read.
+    pub fn unstage(&mut self, span: Span) {
+        self.staged.retain(|staged| !span.holds(Span { start: staged.copy.dst, bytes: 1 }));
+    }
+
+    /// Host memory that kept copies take.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staged.iter().map(|staged| staged.data.bytes()).sum()
     }
 
     /// Does the daemon not know of this task yet?
@@ -303,7 +359,7 @@ impl State {
         for task in self.tasks() {
             let settled = match task.phase {
                 Phase::Bound => task.terms.sequence == sequence(task.key.slot) && !task.terms.watched(),
-                Phase::Unbound => task.account.live() == 0,
+                Phase::Unbound | Phase::Deferred => task.account.live() == 0,
                 Phase::Asking | Phase::Refused => true,
             };
             if !settled {

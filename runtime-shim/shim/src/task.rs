@@ -7,7 +7,7 @@
 
 use crate::account::{Account, Announced, FrameId};
 use crate::profile::Access;
-use crate::runtime::{DeviceIndex, StreamId};
+use crate::runtime::{DeviceIndex, Geometry, StreamId};
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
     FLAG_MANAGED, FLAG_RELEASES, FLAG_WATCH, TaskCell,
@@ -36,10 +36,19 @@ pub enum Kind {
 pub enum Phase {
     /// Lazy, before its first launch (or a refused site's first allocation): the daemon does not know of it.
     Unbound,
+    /// Static: the daemon will be asked at its first use of a device ([`Asks`]).
+    Deferred,
     /// A thread is asking for it; others wait.
     Asking,
     Bound,
     Refused,
+}
+
+/// What a deferred task's request will say besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asks {
+    pub site: u64,
+    pub geometry: Geometry,
 }
 
 /// What the daemon last said of a bound task.
@@ -178,6 +187,9 @@ pub struct Task {
     pub phase: Phase,
     pub account: Account,
     pub terms: Terms,
+    /// Its allocations are addresses, and memory comes with the first call that names one ([`eager_abi::TASK_NAMED`]).
+    pub by_name: bool,
+    pub asks: Option<Asks>,
     pub stream: Option<OwnStream>,
     /// Streams used before a change of priority: kernels may still run there.
     pub old_streams: Vec<StreamId>,
@@ -208,6 +220,8 @@ impl Task {
             phase,
             account,
             terms: Terms::NONE,
+            by_name: false,
+            asks: None,
             stream: None,
             old_streams: Vec::new(),
             copy_stream: None,
@@ -222,6 +236,12 @@ impl Task {
     /// the task's device, so a lazy task keeps its binding when its last buffer goes.
     pub fn free(&mut self, frame: Option<FrameId>, bytes: u64, pinned: bool) -> Release {
         let gone = self.account.give(frame, bytes);
+        self.release(gone, pinned)
+    }
+
+    /// Counts an allocation of the same kind that never had memory.
+    pub fn forgo(&mut self, frame: Option<FrameId>, bytes: u64, pinned: bool) -> Release {
+        let gone = self.account.forgo(frame, bytes);
         self.release(gone, pinned)
     }
 
@@ -249,6 +269,8 @@ impl Task {
         let over = !self.account.is_open() && self.account.live() == 0 && !kept;
         match self.phase {
             Phase::Unbound | Phase::Asking => Release::Nothing,
+            // The daemon never knew it.
+            Phase::Deferred if !over => Release::Nothing,
             _ if over => Release::End,
             Phase::Bound if gone > 0 => Release::Shrink(gone),
             _ => Release::Nothing,

@@ -127,6 +127,7 @@ impl Cluster {
             threads_per_block: 256,
             lazy: false,
             managed: false,
+            whole: false,
             function: String::new(),
             estimate: None,
         };

@@ -111,6 +111,10 @@ pub struct TaskRequest {
     pub lazy: bool,
     /// Its memory is managed already, whatever class it gets.
     pub managed: bool,
+    /// It cannot run over-subscribed: its grant is its requirement, or it waits. Journals written before there were such
+    /// tasks have none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
     pub function: String,
     /// How long it will take, where that is known from earlier runs. Journals written before there were estimates have
     /// none.

@@ -109,6 +109,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             threads_per_block,
             lazy,
             managed,
+            whole: false,
             function: String::new(),
             estimate,
         });
@@ -343,6 +344,7 @@ impl Honest {
             threads_per_block: 256,
             lazy: false,
             managed: false,
+            whole: false,
             function: String::new(),
             estimate,
         };

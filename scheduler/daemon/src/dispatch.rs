@@ -127,7 +127,8 @@ impl Dispatch {
             | flag(habits.fast_copies, hello::FEATURE_FAST_COPIES);
         let context = self.mind.scheduler.options().context_bytes;
         let devices = self.mind.scheduler.state().devices.values();
-        let largest = devices.map(|device| device.task_max.min(device.capacity).saturating_sub(context).0).max();
+        let largest =
+            devices.map(|device| device.task_max.min(device.capacity).saturating_sub(context).0).max();
         (wanted, largest.unwrap_or(0))
     }
 

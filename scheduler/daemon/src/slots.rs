@@ -262,6 +262,7 @@ fn task_request(body: &RequestBody) -> Option<TaskRequest> {
         threads_per_block: u32::try_from(*threads_per_block).unwrap_or(u32::MAX),
         lazy: flags & request::BEGIN_LAZY != 0,
         managed: flags & request::BEGIN_MANAGED != 0,
+        whole: flags & request::BEGIN_WHOLE != 0,
         function: function.clone(),
         estimate: None,
     })

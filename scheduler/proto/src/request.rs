@@ -84,7 +84,8 @@ pub enum RequestBody {
         /// \[2\] number of blocks and \[3\] threads per block of its largest known launch, 0 if unknown.
         blocks: u64,
         threads_per_block: u64,
-        /// \[4\] bit 0: lazy (bound at its first launch, may extend); bit 1: memory is already managed.
+        /// \[4\] bit 0: lazy (bound at its first launch, may extend); bit 1: memory is already managed;
+        /// bit 2: the whole requirement or nothing.
         flags: u64,
         /// `text`: function that holds the task.
         function: String,
@@ -120,6 +121,10 @@ pub enum RequestBody {
 /// TaskBegin flag bits.
 pub const BEGIN_LAZY: u64 = 1;
 pub const BEGIN_MANAGED: u64 = 2;
+/// The task cannot run over-subscribed.
+pub const BEGIN_WHOLE: u64 = 4;
+/// All of them.
+pub const BEGIN_FLAGS: u64 = BEGIN_LAZY | BEGIN_MANAGED | BEGIN_WHOLE;
 
 /// KernelHeld access classes.
 pub const ACCESS_UNKNOWN: u8 = 0;
@@ -183,7 +188,7 @@ fn decode_body(kind: u16, words: &[u64; 6], text: &[u8; 72]) -> Result<RequestBo
 
 fn decode_begin(words: &[u64; 6], text: &[u8; 72]) -> Result<RequestBody, Malformed> {
     let [requirement, site, blocks, threads_per_block, flags, _] = *words;
-    if flags & !(BEGIN_LAZY | BEGIN_MANAGED) != 0 {
+    if flags & !BEGIN_FLAGS != 0 {
         return Err(Malformed::Flags { kind: KIND_TASK_BEGIN, flags });
     }
     let function = text::unpack(text);

@@ -6,8 +6,8 @@
 use eager_proto::hello::{FEATURE_RESUME, FEATURES, Hello, Opening, Refusal, Resume, Welcome};
 use eager_proto::reply::{REASON_BYTES, ReplyPage, TaskCell, gate};
 use eager_proto::request::{
-    BEGIN_LAZY, BEGIN_MANAGED, Malformed, Request, RequestBody, RequestPage, RequestRecord, Slot,
-    TaskCounters, decode, encode,
+    BEGIN_FLAGS, BEGIN_LAZY, Malformed, Request, RequestBody, RequestPage, RequestRecord, Slot, TaskCounters,
+    decode, encode,
 };
 use eager_proto::{RING_SLOTS, TASK_SLOTS};
 use proptest::prelude::*;
@@ -148,11 +148,10 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn body() -> impl Strategy<Value = RequestBody> {
-    let begin =
-        (any::<[u64; 4]>(), 0..=(BEGIN_LAZY | BEGIN_MANAGED), name()).prop_map(|(words, flags, function)| {
-            let [requirement, site, blocks, threads_per_block] = words;
-            RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function }
-        });
+    let begin = (any::<[u64; 4]>(), 0..=BEGIN_FLAGS, name()).prop_map(|(words, flags, function)| {
+        let [requirement, site, blocks, threads_per_block] = words;
+        RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function }
+    });
     let held = (any::<[u64; 2]>(), 0u8..=3, name()).prop_map(|([footprint, static_size], access, kernel)| {
         RequestBody::KernelHeld { footprint, static_size, access, kernel }
     });

@@ -246,6 +246,7 @@ mod tests {
             threads_per_block: 0,
             lazy: false,
             managed: false,
+            whole: false,
             function: String::new(),
             estimate: None,
         };

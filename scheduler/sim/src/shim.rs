@@ -125,6 +125,7 @@ impl<'a> World<'a> {
                     threads_per_block: *threads_per_block,
                     lazy: *lazy,
                     managed: false,
+                    whole: false,
                     function: client.job.name.clone(),
                     estimate: client.estimates.get(client.tasks_begun).copied().flatten(),
                 };

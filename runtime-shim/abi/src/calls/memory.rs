@@ -50,7 +50,10 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaImportExternalSemaphore"),
     forwarded("cudaIpcCloseMemHandle"),
     forwarded("cudaIpcGetEventHandle"),
-    forwarded("cudaIpcGetMemHandle"),
+    observed(
+        "cudaIpcGetMemHandle",
+        "a program that makes this call gets no mapped memory, which cannot be shared",
+    ),
     forwarded("cudaIpcOpenEventHandle"),
     noted("cudaIpcOpenMemHandle", "not counted: memory of another process"),
     rewritten("cudaMalloc", "plain device memory, or managed where the task is eager or has no device yet")
@@ -105,7 +108,10 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaMemSetMemPool").only(Thirteen),
     forwarded("cudaMipmappedArrayGetMemoryRequirements"),
     forwarded("cudaMipmappedArrayGetSparseProperties"),
-    noted("cudaPointerGetAttributes", "managed memory of the shim says that it is managed"),
+    observed(
+        "cudaPointerGetAttributes",
+        "an address without memory gets some first; managed memory of the shim says that it is managed",
+    ),
     forwarded("cudaSignalExternalSemaphoresAsync").ptsz("cudaSignalExternalSemaphoresAsync_ptsz"),
     forwarded("cudaSignalExternalSemaphoresAsync_v2")
         .only(Twelve)

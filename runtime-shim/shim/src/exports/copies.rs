@@ -164,59 +164,59 @@ hooks! { declared;
     // A device variable has one copy per device.
     fn cudaMemcpyToSymbol(
         _symbol: *const c_void,
-        _src: *const c_void,
+        src: *const c_void,
         _bytes: usize,
         _offset: usize,
         _kind: c_uint,
-    ) [ptds cudaMemcpyToSymbol_ptds] = |shim, thread| shim.on_a_device(thread);
+    ) [ptds cudaMemcpyToSymbol_ptds] = |shim, thread| shim.on_a_device_with(thread, &[src.expose_provenance() as u64]);
     fn cudaMemcpyToSymbolAsync(
         _symbol: *const c_void,
-        _src: *const c_void,
+        src: *const c_void,
         _bytes: usize,
         _offset: usize,
         _kind: c_uint,
         stream: cudaStream_t,
-    ) [ptsz stream] = |shim, thread| shim.on_a_device(thread);
+    ) [ptsz stream] = |shim, thread| shim.on_a_device_with(thread, &[src.expose_provenance() as u64]);
     fn cudaMemcpyFromSymbol(
-        _dst: *mut c_void,
+        dst: *mut c_void,
         _symbol: *const c_void,
         _bytes: usize,
         _offset: usize,
         _kind: c_uint,
-    ) [ptds cudaMemcpyFromSymbol_ptds] = |shim, thread| shim.on_a_device(thread);
+    ) [ptds cudaMemcpyFromSymbol_ptds] = |shim, thread| shim.on_a_device_with(thread, &[dst.expose_provenance() as u64]);
     fn cudaMemcpyFromSymbolAsync(
-        _dst: *mut c_void,
+        dst: *mut c_void,
         _symbol: *const c_void,
         _bytes: usize,
         _offset: usize,
         _kind: c_uint,
         stream: cudaStream_t,
-    ) [ptsz stream] = |shim, thread| shim.on_a_device(thread);
+    ) [ptsz stream] = |shim, thread| shim.on_a_device_with(thread, &[dst.expose_provenance() as u64]);
 
     // Arrays are on the device that their task had when they were made.
     fn cudaMemcpy2DToArray(
         _dst: cudaArray_t,
         _x: usize,
         _y: usize,
-        _src: *const c_void,
+        src: *const c_void,
         _src_pitch: usize,
         _width: usize,
         _height: usize,
         _kind: c_uint,
-    ) [ptds cudaMemcpy2DToArray_ptds] = |shim, thread| shim.on_a_device(thread);
+    ) [ptds cudaMemcpy2DToArray_ptds] = |shim, thread| shim.on_a_device_with(thread, &[src.expose_provenance() as u64]);
     fn cudaMemcpy2DToArrayAsync(
         _dst: cudaArray_t,
         _x: usize,
         _y: usize,
-        _src: *const c_void,
+        src: *const c_void,
         _src_pitch: usize,
         _width: usize,
         _height: usize,
         _kind: c_uint,
         stream: cudaStream_t,
-    ) [ptsz stream] = |shim, thread| shim.on_a_device(thread);
+    ) [ptsz stream] = |shim, thread| shim.on_a_device_with(thread, &[src.expose_provenance() as u64]);
     fn cudaMemcpy2DFromArray(
-        _dst: *mut c_void,
+        dst: *mut c_void,
         _dst_pitch: usize,
         _src: cudaArray_const_t,
         _x: usize,
@@ -224,9 +224,9 @@ hooks! { declared;
         _width: usize,
         _height: usize,
         _kind: c_uint,
-    ) [ptds cudaMemcpy2DFromArray_ptds] = |shim, thread| shim.on_a_device(thread);
+    ) [ptds cudaMemcpy2DFromArray_ptds] = |shim, thread| shim.on_a_device_with(thread, &[dst.expose_provenance() as u64]);
     fn cudaMemcpy2DFromArrayAsync(
-        _dst: *mut c_void,
+        dst: *mut c_void,
         _dst_pitch: usize,
         _src: cudaArray_const_t,
         _x: usize,
@@ -235,7 +235,7 @@ hooks! { declared;
         _height: usize,
         _kind: c_uint,
         stream: cudaStream_t,
-    ) [ptsz stream] = |shim, thread| shim.on_a_device(thread);
+    ) [ptsz stream] = |shim, thread| shim.on_a_device_with(thread, &[dst.expose_provenance() as u64]);
     fn cudaMemcpy2DArrayToArray(
         _dst: cudaArray_t,
         _dst_x: usize,
@@ -251,36 +251,36 @@ hooks! { declared;
         _dst: cudaArray_t,
         _x: usize,
         _y: usize,
-        _src: *const c_void,
+        src: *const c_void,
         _bytes: usize,
         _kind: c_uint,
-    ) [ptds cudaMemcpyToArray_ptds] = |shim, thread| shim.on_a_device(thread);
+    ) [ptds cudaMemcpyToArray_ptds] = |shim, thread| shim.on_a_device_with(thread, &[src.expose_provenance() as u64]);
     fn cudaMemcpyToArrayAsync(
         _dst: cudaArray_t,
         _x: usize,
         _y: usize,
-        _src: *const c_void,
+        src: *const c_void,
         _bytes: usize,
         _kind: c_uint,
         stream: cudaStream_t,
-    ) [ptsz stream] = |shim, thread| shim.on_a_device(thread);
+    ) [ptsz stream] = |shim, thread| shim.on_a_device_with(thread, &[src.expose_provenance() as u64]);
     fn cudaMemcpyFromArray(
-        _dst: *mut c_void,
+        dst: *mut c_void,
         _src: cudaArray_const_t,
         _x: usize,
         _y: usize,
         _bytes: usize,
         _kind: c_uint,
-    ) [ptds cudaMemcpyFromArray_ptds] = |shim, thread| shim.on_a_device(thread);
+    ) [ptds cudaMemcpyFromArray_ptds] = |shim, thread| shim.on_a_device_with(thread, &[dst.expose_provenance() as u64]);
     fn cudaMemcpyFromArrayAsync(
-        _dst: *mut c_void,
+        dst: *mut c_void,
         _src: cudaArray_const_t,
         _x: usize,
         _y: usize,
         _bytes: usize,
         _kind: c_uint,
         stream: cudaStream_t,
-    ) [ptsz stream] = |shim, thread| shim.on_a_device(thread);
+    ) [ptsz stream] = |shim, thread| shim.on_a_device_with(thread, &[dst.expose_provenance() as u64]);
     fn cudaMemcpyArrayToArray(
         _dst: cudaArray_t,
         _dst_x: usize,

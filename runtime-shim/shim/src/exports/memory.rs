@@ -135,6 +135,11 @@ hooks! { declared;
     fn cudaDeviceSetMemPool(device: c_int, _pool: cudaMemPool_t) = |shim, thread| {
         shim.translate_device(thread, &mut device)
     };
+    fn cudaPointerGetAttributes(_attributes: *mut c_void, address: *const c_void) =
+        |shim, thread| shim.about_address(thread, address.expose_provenance() as u64);
+    // Only that a program has the call matters: see `Program::shares_memory`.
+    fn cudaIpcGetMemHandle(_handle: *mut c_void, address: *mut c_void) =
+        |shim, thread| shim.about_address(thread, address.expose_provenance() as u64);
     fn cudaGetSymbolAddress(_address: *mut *mut c_void, _symbol: *const c_void) = |shim, thread| {
         shim.on_a_device(thread)
     };

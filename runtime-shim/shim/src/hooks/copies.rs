@@ -42,7 +42,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        self.watch_addresses(thread, &[copy.dst, copy.src]);
+        if self.is_watched() {
+            if self.keep(copy) {
+                return Outcome::Handled(());
+            }
+            if let Err(stop) = self.prepare_call(thread, &[copy.dst, copy.src]) {
+                return self.stopped(stop);
+            }
+        }
         self.attend(thread);
         let route = route(&self.state.lock(), copy);
         match route {
@@ -125,7 +132,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        self.watch_addresses(thread, &[fill.dst]);
+        if self.is_watched() {
+            if let Err(stop) = self.prepare_call(thread, &[fill.dst]) {
+                return self.stopped(stop);
+            }
+        }
         self.attend(thread);
         let mut state = self.state.lock();
         let span = fill.span();

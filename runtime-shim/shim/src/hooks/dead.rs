@@ -1,23 +1,17 @@
 //! Buffers that the compiler shows to be dead: their memory goes back to the daemon, and uses that must not be are seen.
 //!
 //! Memory goes back where it was mapped ([`Origin::Mapped`]); other buffers keep theirs until they are freed. Traps: the
-//! device may still work on a buffer when its last *call* is made, so memory goes back when the device's streams are idle,
-//! now or at a later call; while there are dead buffers each launch looks at its arguments, without any it costs one load.
+//! device may still work on a buffer when its last *call* is made, so an event is recorded behind that call on each busy
+//! stream, and memory goes back at the first hook, or end of a wait, that finds them all done; while there are dead
+//! buffers each launch looks at its arguments, without any it costs one load.
 
-use crate::ledger::{Allocation, Held, Origin};
+use crate::ledger::{Allocation, Backing, Held, Origin};
 use crate::runtime::{DeviceIndex, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
-use crate::state::{State, Thread};
+use crate::state::{Dying, State, Thread, Until};
 use crate::task::Phase;
 use crate::{stats, trace};
-use std::sync::atomic::Ordering;
-
-/// What must be idle before a dead buffer's memory goes back.
-struct Users {
-    device: DeviceIndex,
-    streams: Vec<StreamId>,
-}
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `eager_buffer_dead`. A pointer that is no allocation's start means nothing.
@@ -25,39 +19,82 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if address == 0 || self.bypass::<()>().is_some() {
             return;
         }
-        let mut state = self.state.lock();
-        let Some((owner, bytes)) = state.ledger.declare_dead(address) else { return };
-        state.dying.push(address);
-        drop(state);
-        self.any_dead.store(true, Ordering::Relaxed);
-        trace::record_dead(owner.slot, bytes);
-        stats::count_dead();
-        self.give_back_dying(thread);
-    }
-
-    /// Gives back the memory of dead buffers that the device is done with.
-    pub(crate) fn give_back_dying(&self, thread: &mut Thread) {
-        let dying = std::mem::take(&mut self.state.lock().dying);
-        for address in dying {
-            let users = users(&self.state.lock(), address);
-            match users {
-                Some(users) if !self.is_idle(thread, &users) => self.state.lock().dying.push(address),
-                Some(_) => self.give_back(address),
-                None => {}
+        let never_used = {
+            let mut state = self.state.lock();
+            let Some((owner, bytes)) = state.ledger.declare_dead(address) else { return };
+            trace::record_dead(owner.slot, bytes);
+            stats::count_dead();
+            let awaited =
+                |a: &&Allocation| matches!(a.origin, Origin::Mapped { backing: Backing::Awaited, .. });
+            let never_used = state.ledger.get(address).filter(awaited).cloned();
+            if never_used.is_some() {
+                state.ledger.set_backing(address, Backing::Gone);
+            }
+            self.note_watched(&state);
+            never_used
+        };
+        match never_used {
+            Some(allocation) => self.forgo(&allocation),
+            None => {
+                self.state.lock().dying.push(Dying { address, until: None });
+                self.give_back_dying(thread);
             }
         }
     }
 
-    /// The streams' handles mean something on their own device only.
-    fn is_idle(&self, thread: &mut Thread, users: &Users) -> bool {
-        let idle = |stream: &StreamId| self.runtime.stream_query(*stream) == Ok(true);
-        self.enter(thread, users.device).is_ok() && users.streams.iter().all(idle)
+    /// Gives back the memory of dead buffers that the device is done with.
+    pub(crate) fn give_back_dying(&self, thread: &mut Thread) {
+        let dying = {
+            let mut state = self.state.lock();
+            if state.dying.is_empty() || !state.captures.is_empty() {
+                return;
+            }
+            std::mem::take(&mut state.dying)
+        };
+        for Dying { address, until } in dying {
+            let users = users(&self.state.lock(), address);
+            let until = until.or_else(|| users.as_ref().map(|users| self.mark(thread, users)));
+            let (Some(users), Some(mut until)) = (users, until) else { continue };
+            if self.enter(thread, users.device).is_ok() {
+                until.retain(|until| !self.is_over(*until));
+            }
+            if until.is_empty() {
+                self.give_back(address);
+            } else {
+                self.state.lock().dying.push(Dying { address, until: Some(until) });
+            }
+        }
+    }
+
+    /// What must be over before the memory goes: all that was asked of the device so far.
+    fn mark(&self, thread: &mut Thread, users: &Users) -> Vec<Until> {
+        // The streams' handles mean something on their own device only.
+        if self.enter(thread, users.device).is_err() {
+            return users.streams.iter().copied().map(Until::Idle).collect();
+        }
+        let busy = users.streams.iter().filter(|stream| self.runtime.stream_query(**stream) != Ok(true));
+        let until =
+            |&stream: &StreamId| self.runtime.record_event(stream).map_or(Until::Idle(stream), Until::Event);
+        busy.map(until).collect()
+    }
+
+    fn is_over(&self, until: Until) -> bool {
+        match until {
+            Until::Idle(stream) => self.runtime.stream_query(stream) == Ok(true),
+            Until::Event(event) => {
+                let is_over = self.runtime.event_query(event) == Ok(true);
+                if is_over {
+                    self.runtime.event_destroy(event);
+                }
+                is_over
+            }
+        }
     }
 
     fn give_back(&self, address: u64) {
         let held = {
-            let _unmapping = self.unmapping.lock();
-            let dead = self.state.lock().ledger.dead_and_backed(address).cloned();
+            let _mapping = self.mapping.lock();
+            let dead = self.state.lock().ledger.dead_and_present(address).cloned();
             let Some(Allocation { owner, frame, span, origin: Origin::Mapped { reserved, .. }, .. }) = dead
             else {
                 return;
@@ -66,41 +103,36 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 // It keeps its memory until it is freed; a lost device says so there.
                 return;
             }
-            self.state.lock().ledger.set_backed(address, false);
+            self.state.lock().ledger.set_backing(address, Backing::Gone);
             Held { owner, frame, bytes: span.bytes }
         };
         self.uncount(held);
     }
 
-    /// Looks whether a launch uses a dead buffer.
-    pub(crate) fn watch_launch(&self, thread: &mut Thread, launch: &Launch) {
-        // Relaxed: whoever uses what it has itself declared dead has seen the store.
-        if self.any_dead.load(Ordering::Relaxed) {
-            self.watch(thread, &self.arguments(launch), "a kernel");
-        }
+    /// Looks whether a launch uses a dead buffer. Where its memory was gone there is some again by now.
+    pub(crate) fn watch_launch(&self, lost: bool, launch: &Launch) {
+        self.watch(lost, &self.arguments(launch), "a kernel");
     }
 
     /// Looks whether a copy or memset uses a dead buffer.
-    pub(crate) fn watch_addresses(&self, thread: &mut Thread, addresses: &[u64]) {
-        if self.any_dead.load(Ordering::Relaxed) {
-            self.watch(thread, addresses, "a copy or memset");
-        }
+    pub(crate) fn watch_addresses(&self, lost: bool, addresses: &[u64]) {
+        self.watch(lost, addresses, "a copy or memset");
     }
 
-    /// A use is a fault of the compiler's. Where the memory is gone there must be some again, or the program would fault.
-    fn watch(&self, thread: &mut Thread, addresses: &[u64], user: &str) {
-        let (used, gone) = {
-            let state = self.state.lock();
-            (state.ledger.dead_among(addresses), state.ledger.given_back_among(addresses))
+    /// A use is a fault of the compiler's. `lost`: the contents of one that is used were given back.
+    fn watch(&self, lost: bool, addresses: &[u64], user: &str) {
+        let used = {
+            let mut state = self.state.lock();
+            let used = state.ledger.dead_among(addresses);
+            // What was marked before this use says nothing any more: it stays until it is freed.
+            state.dying.retain(|dying| used.iter().all(|allocation| allocation.span.start != dying.address));
+            used
         };
-        for owner in &used {
-            trace::record_dead_use(owner.slot);
+        for allocation in &used {
+            trace::record_dead_use(allocation.owner.slot);
             stats::count_dead_use();
         }
-        for allocation in &gone {
-            self.bring_back(thread, allocation);
-        }
-        if !gone.is_empty() {
+        if lost {
             self.voice.once("lost contents", || {
                 format!(
                     "{user} used a buffer that the compiler had shown to be dead and whose memory was given back: THE \
@@ -116,33 +148,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             });
         }
     }
+}
 
-    fn bring_back(&self, thread: &mut Thread, allocation: &Allocation) {
-        let Allocation { owner, span, origin: Origin::Mapped { reserved, .. }, .. } = *allocation else {
-            return;
-        };
-        let bound = {
-            let mut state = self.state.lock();
-            state.task_mut(owner).map(|task| (task.terms.device, task.account.take(None, span.bytes)))
-        };
-        let device = match bound {
-            Some((device, beyond)) => {
-                // It must have memory whatever the daemon says.
-                let _ = self.extend(thread, owner, beyond);
-                device
-            }
-            None => thread.real_device.unwrap_or(DeviceIndex(0)),
-        };
-        let reserved = Span { start: span.start, bytes: reserved };
-        if self.enter(thread, device).is_ok() && matches!(self.runtime.back(reserved, device), Ok(Some(()))) {
-            self.state.lock().ledger.set_backed(span.start, true);
-        }
-    }
+/// Where the work is that may still use a buffer.
+struct Users {
+    device: DeviceIndex,
+    streams: Vec<StreamId>,
 }
 
 /// `None`: nothing is to be given back, now or later.
 fn users(state: &State, address: u64) -> Option<Users> {
-    let allocation = state.ledger.dead_and_backed(address)?;
+    let allocation = state.ledger.dead_and_present(address)?;
     let task =
         state.task(allocation.owner).filter(|task| task.phase == Phase::Bound && task.terms.releases())?;
     let device = task.terms.device;
@@ -151,5 +167,8 @@ fn users(state: &State, address: u64) -> Option<Users> {
     let programs = state.streams.iter().filter(|(_, stream)| stream.device == device).map(|(&id, _)| id);
     // Only the calling thread's own default stream can be asked: a buffer that another thread could use is never dead.
     let defaults = [StreamId::LEGACY, StreamId::PER_THREAD];
-    Some(Users { device, streams: own.chain(launched).chain(programs).chain(defaults).collect() })
+    let mut streams: Vec<StreamId> = own.chain(launched).chain(programs).chain(defaults).collect();
+    streams.sort_unstable();
+    streams.dedup();
+    Some(Users { device, streams })
 }

@@ -8,7 +8,7 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Setting};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::Thread;
-use crate::task::TaskKey;
+use crate::task::{Phase, TaskKey};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -45,6 +45,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return bypass;
         }
         self.attend(thread);
+        if let Err(stop) = self.bind_own(thread) {
+            return self.stopped(stop);
+        }
         let device = self.state.lock().own_device(thread);
         match device.map_or(Ok(()), |device| self.enter(thread, device)) {
             Ok(()) => Outcome::PassThrough(Why::AsItIs),
@@ -97,7 +100,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             (state.marks(), self.devices(state.bound().map(|task| task.terms.device)))
         };
         if devices.is_empty() {
-            return Outcome::PassThrough(Why::NotOurs);
+            let state = self.state.lock();
+            let nothing_yet = state.tasks().any(|task| task.phase == Phase::Deferred);
+            // There is nothing to wait for, and asking would make a context on a device that nobody chose.
+            return if nothing_yet { Outcome::Handled(()) } else { Outcome::PassThrough(Why::NotOurs) };
         }
         let result = self.on_each(thread, &devices, |runtime| runtime.device_synchronize());
         if result.is_ok() {
@@ -122,20 +128,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if keys.is_empty() {
             return Outcome::PassThrough(Why::NotOurs);
         }
+        // The runtime resets only what it made itself.
+        let mapped = self.state.lock().ledger.mapped();
+        let emptied = self.on_each(thread, &devices, |runtime| runtime.device_synchronize());
+        for (address, origin) in mapped.into_iter().filter(|_| emptied.is_ok()) {
+            let _ = self.free_memory(address, origin);
+        }
         let result = if devices.is_empty() {
             self.runtime.device_reset()
         } else {
-            // The runtime resets only what it made itself.
-            let mapped = self.state.lock().ledger.mapped();
-            let emptied = self.on_each(thread, &devices, |runtime| runtime.device_synchronize());
-            for (address, origin) in mapped.into_iter().filter(|_| emptied.is_ok()) {
-                let _ = self.free_memory(address, origin);
-            }
             self.on_each(thread, &devices, |runtime| runtime.device_reset())
         };
         if result.is_ok() {
             let mut state = self.state.lock();
             state.forget();
+            self.note_watched(&state);
             for key in keys {
                 // The reset has destroyed the streams.
                 let _ = self.end(&mut state, key);

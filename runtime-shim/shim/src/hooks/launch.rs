@@ -23,7 +23,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        self.watch_launch(thread, launch);
+        if self.is_watched() {
+            let lost = self.state.lock().ledger.is_lost_among(&self.arguments(launch));
+            if let Err(stop) = self.prepare_launch(thread, launch) {
+                return self.stopped(stop);
+            }
+            self.watch_launch(lost, launch);
+        }
         if let Some(result) = self.launch_settled(thread, launch) {
             return result.into();
         }
@@ -135,16 +141,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// The task of the thread's innermost site, unless that is refused and has no memory yet; else the task that owns an argument; else the lazy task.
-    fn task_of(&self, thread: &Thread, launch: &Launch) -> TaskKey {
+    pub(crate) fn task_of(&self, thread: &Thread, launch: &Launch) -> TaskKey {
         let mut state = self.state.lock();
         if let Some(open) = state.innermost(thread).filter(|open| !state.is_unbound(open.key)) {
             return open.key;
         }
-        if state.bound().any(|task| task.kind != Kind::Lazy) {
+        if state.tasks().any(|task| task.kind == Kind::Static) {
             let words = self.arguments(launch);
             let owners = state.ledger.pointed_at(&words).into_iter().map(|allocation| allocation.owner);
-            let bound = |key: &TaskKey| state.task(*key).is_some_and(|task| task.phase == Phase::Bound);
-            if let Some(key) = owners.into_iter().find(bound) {
+            let has_device = |phase| matches!(phase, Phase::Bound | Phase::Asking | Phase::Deferred);
+            let found = |key: &TaskKey| state.task(*key).is_some_and(|task| has_device(task.phase));
+            if let Some(key) = owners.into_iter().find(found) {
                 return key;
             }
         }

@@ -12,9 +12,6 @@ use crate::voice::size_text;
 use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_proto::request::RequestBody;
 
-/// Mapped memory comes in whole multiples of the device's granularity; where that would waste more than this share of
-/// an allocation, it is not mapped, since no ledger counts the waste.
-const MAP_WASTE_SHARE: u64 = 50;
 /// `cudaMemAttachGlobal`: what `cudaMallocManaged` takes by default.
 const ATTACH_GLOBAL: u32 = 1;
 
@@ -113,6 +110,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::PassThrough(Why::AsItIs);
         }
         self.attend(thread);
+        match may_map.then(|| self.reserve_new(thread, bytes)).flatten() {
+            Some(Ok(start)) => return Outcome::Handled(managed(start)),
+            Some(Err(stop)) => return self.stopped(stop),
+            None => {}
+        }
         let room = match self.make_room(thread, bytes) {
             Ok(room) => room,
             Err(stop) => return self.stopped(stop),
@@ -175,49 +177,31 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::Fail(error);
         }
         // Out of the ledger before it is freed: another thread may get the same address at once.
-        let Some(allocation) = self.lock_settled(owner).ledger.remove(address) else {
+        let Some(allocation) = self.take_out(owner, address) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
         if let Err(error) = self.free_memory(address, allocation.origin) {
-            self.state.lock().ledger.restore(allocation);
+            self.put_back(allocation);
             return Outcome::Fail(error);
         }
         self.uncount_freed(&allocation);
         Outcome::Handled(())
     }
 
-    /// Tells the daemon of a freed allocation, unless it was told when that was found to be dead.
-    pub(crate) fn uncount_freed(&self, allocation: &Allocation) {
-        if !matches!(allocation.origin, Origin::Mapped { backed: false, .. }) {
-            let Allocation { owner, frame, span, .. } = *allocation;
-            self.uncount(Held { owner, frame, bytes: span.bytes });
-        }
+    /// Takes an allocation out of the ledger, with what waits to be copied there.
+    pub(crate) fn take_out(&self, owner: TaskKey, address: u64) -> Option<Allocation> {
+        let mut state = self.lock_settled(owner);
+        let allocation = state.ledger.remove(address)?;
+        state.unstage(allocation.span);
+        self.note_watched(&state);
+        Some(allocation)
     }
 
-    /// Without the daemon the runtime frees what it allocated, but knows nothing of what was mapped.
-    pub(crate) fn free_unscheduled(&self, address: u64) -> Option<Outcome<()>> {
-        let is_mapped = |origin| matches!(origin, Origin::Mapped { .. });
-        let origin = {
-            let mut state = self.state.lock();
-            let origin =
-                state.ledger.get(address).map(|allocation| allocation.origin).filter(|o| is_mapped(*o))?;
-            state.ledger.remove(address);
-            origin
-        };
-        // As `cudaFree` does.
-        let waited = self.runtime.device_synchronize();
-        Some(waited.and_then(|()| self.free_memory(address, origin)).into())
-    }
-
-    /// Gives back an allocation's memory and addresses; nothing uses it any more.
-    pub(crate) fn free_memory(&self, address: u64, origin: Origin) -> CudaResult<()> {
-        let Origin::Mapped { reserved, backed } = origin else { return self.runtime.free(address) };
-        let reserved = Span { start: address, bytes: reserved };
-        let _unmapping = self.unmapping.lock();
-        if backed {
-            self.runtime.unback(reserved)?;
-        }
-        self.runtime.unreserve(reserved)
+    /// It could not be freed after all.
+    pub(crate) fn put_back(&self, allocation: Allocation) {
+        let mut state = self.state.lock();
+        state.ledger.restore(allocation);
+        self.note_watched(&state);
     }
 
     /// Tells the daemon of freed memory.
@@ -246,6 +230,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Counts an allocation and asks for what goes beyond what the daemon holds.
     pub(crate) fn make_room(&self, thread: &mut Thread, bytes: u64) -> Result<Room, Stop> {
+        // What cannot come by name comes now, and with it the task's device.
+        self.bind_own(thread)?;
         let (key, _) = self.state.lock().owner_of_new(thread);
         let mut state = self.lock_settled(key);
         // The task may have ended while it was waited for: then this is the next one's.
@@ -315,21 +301,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let size = size_text(bytes);
         self.voice
             .say(&format!("an allocation of {size} is refused: {reason}. It returns an out-of-memory error"));
-    }
-
-    /// Device memory behind addresses of our own; `None`: not this device, not this size, or no room.
-    fn map_new(&self, thread: &mut Thread, bytes: u64, device: DeviceIndex) -> Option<(u64, Origin)> {
-        self.enter(thread, device).ok()?;
-        let rounded = bytes.checked_next_multiple_of(self.runtime.map_granularity(device)?)?;
-        if rounded - bytes > bytes / MAP_WASTE_SHARE {
-            return None;
-        }
-        let reserved = self.runtime.reserve(rounded).ok()?;
-        if let Ok(Some(())) = self.runtime.back(reserved, device) {
-            return Some((reserved.start, Origin::Mapped { reserved: rounded, backed: true }));
-        }
-        let _ = self.runtime.unreserve(reserved);
-        None
     }
 
     fn malloc_on<M: Made>(

@@ -4,8 +4,10 @@
 mod copies;
 mod dead;
 mod device;
+mod late;
 mod launch;
 pub(crate) mod libraries;
+mod mapped;
 mod memory;
 mod streams;
 mod tasks;

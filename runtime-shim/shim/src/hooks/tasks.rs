@@ -10,7 +10,7 @@ use crate::state::{Around, NoSlot, OpenSite, State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use crate::trace;
 use crate::voice::size_text;
-use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody, Slot};
+use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, BEGIN_WHOLE, RequestBody, Slot};
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -44,14 +44,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         match around {
             Around::Task(key) => self.begin_inside(thread, key, announced),
             Around::Nothing => {
-                let _ = self.begin_alone(thread, announced, geometry, None);
+                let _ = self.begin_alone(thread, announced, live_bytes, geometry, None);
                 if let Some(open) = thread.open.last().filter(|open| open.site == site) {
                     trace::record_live(open.key.slot, live_bytes.min(bytes));
                 }
             }
             Around::Handles(lazy) => {
                 let device = self.state.lock().task(lazy).map(|task| task.terms.device);
-                if let Err(Elsewhere) = self.begin_alone(thread, announced, geometry, device) {
+                if let Err(Elsewhere) = self.begin_alone(thread, announced, live_bytes, geometry, device) {
                     self.begin_inside(thread, lazy, announced);
                 }
             }
@@ -63,20 +63,30 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         &self,
         thread: &mut Thread,
         announced: Announced,
+        live_bytes: u64,
         geometry: Geometry,
         must: Option<DeviceIndex>,
     ) -> Result<(), Elsewhere> {
         let Announced { site, bytes, .. } = announced;
         let Some(key) = self.claim_slot(announced) else { return Ok(()) };
-        let body = RequestBody::TaskBegin {
-            requirement: bytes,
-            site,
-            blocks: geometry.blocks,
-            threads_per_block: u64::from(geometry.threads_per_block),
-            flags: 0,
-            function: self.program.read().function(site).to_owned(),
+        // Where even that may never be granted whole, it is asked for as ever, and may start over-subscribed.
+        let by_name = self.comes_by_name(site) && self.can_ever_fit(bytes);
+        let requirement = match self.state.lock().task_mut(key).filter(|_| by_name) {
+            Some(task) => {
+                task.by_name = true;
+                if self.habits.live_requirement {
+                    task.account.ask_for(live_bytes);
+                }
+                task.account.reserved()
+            }
+            None => bytes,
         };
-        match self.ask(key.slot, &body) {
+        if by_name && self.habits.late_reservation && must.is_none() {
+            self.defer(thread, key, announced, geometry);
+            return Ok(());
+        }
+        let flags = if by_name { BEGIN_WHOLE } else { 0 };
+        match self.ask(key.slot, &self.begin_body(site, requirement, geometry, flags)) {
             Ok(Answer::Bound(terms)) => {
                 let here = must.is_none_or(|device| device == terms.device);
                 if !here {
@@ -99,8 +109,26 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
         }
         let frame = self.state.lock().task(key).and_then(|task| task.account.frame_of(site));
-        thread.open.extend(frame.map(|frame| OpenSite { site, key, frame, covered: false }));
+        thread.open_own(site, key, frame);
         Ok(())
+    }
+
+    /// The request of a static task.
+    pub(crate) fn begin_body(
+        &self,
+        site: u64,
+        requirement: u64,
+        geometry: Geometry,
+        flags: u64,
+    ) -> RequestBody {
+        RequestBody::TaskBegin {
+            requirement,
+            site,
+            blocks: geometry.blocks,
+            threads_per_block: u64::from(geometry.threads_per_block),
+            flags,
+            function: self.program.read().function(site).to_owned(),
+        }
     }
 
     /// No device can hold all that the site announced, but the program may do without some of it: the site is open in the
@@ -144,6 +172,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             thread.open.push(OpenSite { site, covered: true, ..outer });
             return;
         }
+        if self.defer_inside(thread, key, announced) {
+            return;
+        }
         let promised = match self.ask_extension(thread, key, bytes) {
             Ok(None) => bytes,
             Ok(Some(refusal)) => {
@@ -173,7 +204,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Under the lock, as shrinks and ends are: it must not come after the end.
-    fn tell_all_launched(&self, state: &mut State, key: TaskKey) {
+    pub(crate) fn tell_all_launched(&self, state: &mut State, key: TaskKey) {
         if state.task_mut(key).is_some_and(Task::all_launched_to_tell) {
             let _ = self.send(key.slot, &RequestBody::AllLaunched);
         }
@@ -237,7 +268,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Writes down a binding and moves the thread to its device.
-    fn bound(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
+    pub(crate) fn bound(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
         self.ever_bound.store(true, Ordering::Relaxed);
         if let Some(task) = self.state.lock().task_mut(key) {
             task.terms = terms;
@@ -274,6 +305,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(task) = state.task_mut(key) else { return Ok(()) };
         match task.phase {
             Phase::Bound | Phase::Asking => return Ok(()),
+            Phase::Deferred => {
+                drop(state);
+                return self.bind_deferred(thread, key);
+            }
             Phase::Refused => {
                 drop(state);
                 return Err(self.out_of_memory());
@@ -410,6 +445,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Binds the lazy task now if this thread would use it: something is made that belongs to one device.
     pub(crate) fn need_device(&self, thread: &mut Thread) -> Result<TaskKey, Stop> {
         self.attend(thread);
+        self.bind_own(thread)?;
         let (key, _) = self.state.lock().owner_of_new(thread);
         self.bind(thread, key, None)?;
         let mut state = self.state.lock();

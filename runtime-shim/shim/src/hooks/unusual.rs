@@ -37,7 +37,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // A node that frees: the memory is needed again whenever the graph runs, so it stays counted.
             return Outcome::PassThrough(Why::Captured);
         }
-        let Some(allocation) = self.state.lock().ledger.remove(address) else {
+        let owner = self.state.lock().ledger.get(address).map(|allocation| allocation.owner);
+        let Some(allocation) = owner.and_then(|owner| self.take_out(owner, address)) else {
             return Outcome::PassThrough(Why::NotOurs);
         };
         let freed = match allocation.origin {
@@ -47,7 +48,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
         };
         if let Err(error) = freed {
-            self.state.lock().ledger.restore(allocation);
+            self.put_back(allocation);
             return Outcome::Fail(error);
         }
         self.uncount_freed(&allocation);

@@ -1,10 +1,10 @@
 //! A CUDA runtime that records what it is asked, and a daemon that keeps the real one's rules and is scripted beyond.
 
 use crate::runtime::{
-    Copy, CudaError, CudaResult, DeviceIndex, How, Launch, Pitched, Priority, Rows, Runtime, Setting, Span,
-    StreamFlags, StreamId,
+    Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Pitched, Priority, Rows, Runtime,
+    Setting, Span, StreamFlags, StreamId,
 };
-use crate::scheduler::{Scheduler, Unsent, Wake};
+use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
 use eager_proto::TASK_SLOTS;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NORMAL, FLAG_EXTEND_REFUSED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_RELEASES,
@@ -24,6 +24,8 @@ struct CudaState {
     next_address: u64,
     next_stream: usize,
     busy: BTreeSet<StreamId>,
+    /// Which stream they wait for.
+    events: BTreeMap<usize, Option<StreamId>>,
     arguments: Vec<u64>,
     fail_malloc: bool,
     full: bool,
@@ -71,7 +73,9 @@ impl FakeCuda {
 
     /// All kernels end.
     pub fn finish_kernels(&self) {
-        self.0.lock().busy.clear();
+        let mut state = self.0.lock();
+        state.busy.clear();
+        state.events.values_mut().for_each(|waits| *waits = None);
     }
 
     pub fn live_bytes(&self) -> u64 {
@@ -247,7 +251,11 @@ impl Runtime for Arc<FakeCuda> {
     }
 
     fn stream_synchronize(&self, stream: StreamId) -> CudaResult<()> {
-        self.0.lock().busy.remove(&stream);
+        {
+            let mut state = self.0.lock();
+            state.busy.remove(&stream);
+            state.events.values_mut().filter(|waits| **waits == Some(stream)).for_each(|waits| *waits = None);
+        }
         self.note(format!("sync stream {}", stream.0));
         Ok(())
     }
@@ -278,6 +286,32 @@ impl Runtime for Arc<FakeCuda> {
     fn order_streams(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
         self.note(format!("order {} before {}", earlier.0, later.0));
         Ok(())
+    }
+
+    fn record_event(&self, stream: StreamId) -> CudaResult<usize> {
+        let mut state = self.0.lock();
+        state.next_stream += 1;
+        let event = state.next_stream;
+        // It happens when what the stream holds now has ended.
+        let is_busy = state.busy.contains(&stream);
+        state.events.insert(event, is_busy.then_some(stream));
+        Ok(event)
+    }
+
+    fn event_query(&self, event: usize) -> CudaResult<bool> {
+        Ok(self.0.lock().events.get(&event).is_some_and(Option::is_none))
+    }
+
+    fn event_destroy(&self, event: usize) {
+        self.0.lock().events.remove(&event);
+    }
+
+    fn keep_source(&self, copy: &Copy) -> Option<HostCopy> {
+        let bytes = copy.bytes * copy.rows.count;
+        self.note(format!("keep {bytes}"));
+        let mut kept = HostCopy::with_room(bytes)?;
+        kept.data().resize(bytes as usize, 0);
+        Some(kept)
     }
 
     fn event_synchronize(&self, _event: usize) -> CudaResult<()> {
@@ -314,6 +348,7 @@ struct DaemonState {
     decisions: VecDeque<Decision>,
     steps: VecDeque<Step>,
     device: u32,
+    habits: Habits,
     refuse_extensions: bool,
     gone: bool,
     stopped: bool,
@@ -341,6 +376,10 @@ pub fn first_slot() -> Slot {
 }
 
 impl FakeDaemon {
+    pub fn set_habits(&self, habits: Habits) {
+        self.0.lock().habits = habits;
+    }
+
     pub fn decide(&self, decision: Decision) {
         self.0.lock().decisions.push_back(decision);
     }
@@ -483,6 +522,10 @@ fn decide(cell: &mut TaskCell, decision: Decision, requirement: u64, device: u32
 }
 
 impl Scheduler for Arc<FakeDaemon> {
+    fn habits(&self) -> Habits {
+        self.0.lock().habits
+    }
+
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
         let mut state = self.0.lock();
         if state.gone {

@@ -4,6 +4,7 @@ mod accounting;
 mod calls;
 mod dead;
 mod fakes;
+mod late;
 mod launches;
 mod mapping;
 mod memory;
@@ -14,6 +15,7 @@ use crate::config::{Config, OnLoss};
 use crate::profile::Profile;
 use crate::program::{Kernel, Program, Site};
 use crate::runtime::{Copy, CopyKind, Geometry, How, Launch, Order, Rows, StreamId};
+use crate::scheduler::Habits;
 use crate::shim::Shim;
 use crate::state::Thread;
 use crate::voice::Voice;
@@ -43,7 +45,18 @@ impl Bench {
     }
 
     fn with(daemon_is_there: bool, on_loss: OnLoss, profile: Profile) -> Bench {
-        let (cuda, daemon) = (Arc::new(FakeCuda::default()), Arc::new(FakeDaemon::default()));
+        Bench::over(FakeDaemon::default(), daemon_is_there, on_loss, profile)
+    }
+
+    /// A daemon whose policy wants this of clients.
+    fn with_habits(habits: Habits) -> Bench {
+        let daemon = FakeDaemon::default();
+        daemon.set_habits(habits);
+        Bench::over(daemon, true, OnLoss::Open, Profile::default())
+    }
+
+    fn over(daemon: FakeDaemon, daemon_is_there: bool, on_loss: OnLoss, profile: Profile) -> Bench {
+        let (cuda, daemon) = (Arc::new(FakeCuda::default()), Arc::new(daemon));
         let said = Arc::new(Mutex::new(Vec::new()));
         let sink = {
             let said = Arc::clone(&said);
@@ -59,6 +72,7 @@ impl Bench {
             on_loss,
             label: "test".into(),
             profile: None,
+            staging_bytes: 1 << 20,
         };
         let scheduler = daemon_is_there.then(|| Arc::clone(&daemon));
         let program = Box::leak(Box::new(RwLock::new(program)));

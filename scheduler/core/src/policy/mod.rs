@@ -24,7 +24,7 @@ mod slots;
 
 pub use habits::Habits;
 pub use name::{PolicyName, UnknownPolicy};
-pub(crate) use placement::most_free;
+pub(crate) use placement::{most_free, no_room};
 
 use crate::model::{Task, View};
 use crate::options::{Options, QueueOrder};

@@ -44,7 +44,7 @@ pub(super) fn whole_first_fit(view: View<'_>, task: &Task) -> Placement {
 }
 
 /// Waits for memory; says where most is free.
-pub(super) fn no_room(view: View<'_>, task: &Task) -> Placement {
+pub(crate) fn no_room(view: View<'_>, task: &Task) -> Placement {
     Placement::Wait(match (most_free(view, task), view.reservation) {
         (Some((_, most)), Some(Reservation { head, device, at, .. })) if most >= task.requirement => {
             Reason::WouldDelay { wanted: task.requirement, head, device, at }

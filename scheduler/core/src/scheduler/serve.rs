@@ -9,7 +9,7 @@ use crate::forecast;
 use crate::ledger::Binding;
 use crate::model::{Task, TaskState, View};
 use crate::options::QueueOrder;
-use crate::policy::Placement;
+use crate::policy::{Placement, no_room};
 use crate::reason::Reason;
 use crate::units::{Bytes, TaskId};
 
@@ -191,7 +191,13 @@ impl Scheduler {
         }
         let plain = View { last_resort, ..self.read() };
         let reservation = self.first_in_line().and_then(|head| forecast::reserve(plain, head));
-        self.policy.place(View { reservation, ..plain }, task)
+        let view = View { reservation, ..plain };
+        match self.policy.place(view, task) {
+            Placement::Bind { grant, .. } if task.request.whole && grant < task.requirement => {
+                no_room(view, task)
+            }
+            placement => placement,
+        }
     }
 
     /// Whom nobody may delay.
@@ -235,9 +241,11 @@ impl Scheduler {
 
     /// Requirements that no device can ever hold are refused at once, wherever they stand in the queue.
     fn too_large(&self, id: TaskId) -> Option<Reason> {
-        let wanted = self.state.tasks.get(&id)?.requirement;
+        let task = self.state.tasks.get(&id)?;
+        let wanted = task.requirement;
         let largest = self.read().largest_task()?.saturating_sub(self.options.context_bytes);
-        let limit = largest.percent(self.options.oversize_percent_under(self.traits.starts_larger()));
+        let may_be_larger = self.traits.starts_larger() && !task.request.whole;
+        let limit = largest.percent(self.options.oversize_percent_under(may_be_larger));
         (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })
     }
 

@@ -95,6 +95,7 @@ fn event(line: &str) -> Event {
                 threads_per_block: 32,
                 lazy: words.contains(&"lazy"),
                 managed: words.contains(&"managed"),
+                whole: false,
                 function: "main".into(),
                 estimate: estimate(value("runs="), value("holds=")),
             },

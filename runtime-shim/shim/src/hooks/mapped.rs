@@ -1,0 +1,235 @@
+//! Memory behind addresses of the shim's own: it comes with the first call that names them, and goes when it is dead.
+//!
+//! Trap: the driver's calls wait for nothing. Memory goes only when no kernel can use it any more, and a call that names
+//! addresses without memory gets some before it is made.
+
+use crate::ledger::{Allocation, Backing, Held, Origin};
+use crate::outcome::Outcome;
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span};
+use crate::scheduler::Scheduler;
+use crate::shim::{Shim, Stop};
+use crate::state::Thread;
+use crate::task::{Phase, Release, Task, TaskKey};
+use crate::voice::size_text;
+
+/// Mapped memory comes in whole multiples of the device's granularity; where that would waste more than this share of
+/// an allocation, it is not mapped, since no ledger counts the waste.
+const MAP_WASTE_SHARE: u64 = 50;
+
+/// How much more must be reserved for memory that comes, and how that is undone.
+#[derive(Debug, Clone, Copy)]
+struct Coming {
+    more: u64,
+    /// It was counted as expected; else it had been given back.
+    was_expected: bool,
+}
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// Device memory behind addresses of our own; `None`: not this device, not this size, or no room.
+    pub(crate) fn map_new(
+        &self,
+        thread: &mut Thread,
+        bytes: u64,
+        device: DeviceIndex,
+    ) -> Option<(u64, Origin)> {
+        if self.program.read().shares_memory() {
+            return None;
+        }
+        self.enter(thread, device).ok()?;
+        let rounded = bytes.checked_next_multiple_of(self.runtime.map_granularity(device)?)?;
+        if rounded - bytes > bytes / MAP_WASTE_SHARE {
+            return None;
+        }
+        let reserved = self.runtime.reserve(rounded).ok()?;
+        if let Ok(Some(())) = self.runtime.back(reserved, device) {
+            return Some((reserved.start, Origin::Mapped { reserved: rounded, backing: Backing::Present }));
+        }
+        let _ = self.runtime.unreserve(reserved);
+        None
+    }
+
+    /// Gives back an allocation's memory and addresses; nothing uses it any more.
+    pub(crate) fn free_memory(&self, address: u64, origin: Origin) -> CudaResult<()> {
+        let Origin::Mapped { reserved, backing } = origin else { return self.runtime.free(address) };
+        let reserved = Span { start: address, bytes: reserved };
+        let _mapping = self.mapping.lock();
+        if backing == Backing::Present {
+            self.runtime.unback(reserved)?;
+        }
+        self.runtime.unreserve(reserved)
+    }
+
+    /// Without the daemon the runtime frees what it allocated, but knows nothing of what was mapped.
+    pub(crate) fn free_unscheduled(&self, address: u64) -> Option<Outcome<()>> {
+        let is_mapped = |origin| matches!(origin, Origin::Mapped { .. });
+        let origin = {
+            let mut state = self.state.lock();
+            let origin =
+                state.ledger.get(address).map(|allocation| allocation.origin).filter(|o| is_mapped(*o))?;
+            state.ledger.remove(address);
+            self.note_watched(&state);
+            origin
+        };
+        // As `cudaFree` does.
+        let waited = self.runtime.device_synchronize();
+        Some(waited.and_then(|()| self.free_memory(address, origin)).into())
+    }
+
+    /// Tells the daemon of a freed allocation, unless it was told when that was found to be dead.
+    pub(crate) fn uncount_freed(&self, allocation: &Allocation) {
+        let Allocation { owner, frame, span, origin, .. } = *allocation;
+        match origin {
+            Origin::Mapped { backing: Backing::Gone, .. } => {}
+            Origin::Mapped { backing: Backing::Awaited, .. } => self.forgo(allocation),
+            _ => self.uncount(Held { owner, frame, bytes: span.bytes }),
+        }
+    }
+
+    /// Memory that was expected will never come.
+    pub(crate) fn forgo(&self, allocation: &Allocation) {
+        let Allocation { owner, frame, span, .. } = *allocation;
+        let mut state = self.state.lock();
+        state.unstage(span);
+        self.note_watched(&state);
+        let pinned = state.pinned;
+        let forgone = |task: &mut Task| task.forgo(frame, span.bytes, pinned);
+        let release = state.task_mut(owner).map_or(Release::Nothing, forgone);
+        let streams = self.release(&mut state, owner, release);
+        drop(state);
+        self.destroy(streams);
+    }
+
+    /// Brings memory behind the addresses that a call names, of tasks that are bound.
+    pub(crate) fn bring_named(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
+        let absent = self.state.lock().ledger.absent_among(words);
+        absent.into_iter().try_for_each(|allocation| self.bring(thread, allocation.span.start))
+    }
+
+    /// The same for all that a task has allocated.
+    pub(crate) fn bring_all(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
+        let absent = self.state.lock().ledger.absent_of(key);
+        // What is dead stays so until it is named.
+        let awaited = absent
+            .into_iter()
+            .filter(|a| matches!(a.origin, Origin::Mapped { backing: Backing::Awaited, .. }));
+        awaited.map(|a| a.span.start).try_for_each(|start| self.bring(thread, start))
+    }
+
+    /// Memory for one allocation without. What its task has not reserved is asked for; the answer comes at once.
+    pub(crate) fn bring(&self, thread: &mut Thread, base: u64) -> Result<(), Stop> {
+        // Held until it is there: two threads may name it.
+        let _mapping = self.mapping.lock();
+        let Some((owner, bytes, coming)) = self.count_coming(base) else { return Ok(()) };
+        if let Err(stop) = self.extend(thread, owner, coming.more) {
+            self.uncount_coming(base, bytes, coming, false);
+            return Err(stop);
+        }
+        match self.back(thread, base) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                self.uncount_coming(base, bytes, coming, true);
+                self.voice.once("full", || {
+                    let size = size_text(bytes);
+                    format!("no room for {size} that were granted: somebody takes memory that is not counted")
+                });
+                Err(self.out_of_memory())
+            }
+            Err(error) => {
+                self.uncount_coming(base, bytes, coming, true);
+                Err(Stop::Cuda(error))
+            }
+        }
+    }
+
+    /// Counts memory that comes; `None`: it is there, or its task has no device.
+    fn count_coming(&self, base: u64) -> Option<(TaskKey, u64, Coming)> {
+        let mut state = self.state.lock();
+        let Allocation { owner, span, origin: Origin::Mapped { backing, .. }, .. } =
+            *state.ledger.get(base)?
+        else {
+            return None;
+        };
+        let was_expected = backing == Backing::Awaited;
+        let task = state.task_mut(owner).filter(|task| task.phase == Phase::Bound);
+        let more = match backing {
+            Backing::Present => return None,
+            Backing::Awaited => task?.account.hold(span.bytes),
+            Backing::Gone => {
+                let more = task?.account.take(None, span.bytes);
+                state.ledger.leave_frame(base);
+                more
+            }
+        };
+        Some((owner, span.bytes, Coming { more, was_expected }))
+    }
+
+    /// `is_granted`: the daemon holds what was asked for, and is told that it need not.
+    fn uncount_coming(&self, base: u64, bytes: u64, coming: Coming, is_granted: bool) {
+        let mut state = self.state.lock();
+        let Some(owner) = state.ledger.get(base).map(|allocation| allocation.owner) else { return };
+        let pinned = state.pinned;
+        let release = state.task_mut(owner).map_or(Release::Nothing, |task| {
+            if coming.was_expected {
+                task.account.unhold(bytes, coming.more);
+            } else {
+                task.account.untake(None, bytes, coming.more);
+            }
+            task.release(if is_granted { coming.more } else { 0 }, pinned)
+        });
+        let streams = self.release(&mut state, owner, release);
+        drop(state);
+        self.destroy(streams);
+    }
+
+    /// False: the device has no room.
+    fn back(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
+        let found = {
+            let state = self.state.lock();
+            let allocation = state.ledger.get(base);
+            let device = allocation.and_then(|a| state.task(a.owner)).map(|task| task.terms.device);
+            allocation.map(|allocation| allocation.origin).zip(device)
+        };
+        let Some((Origin::Mapped { reserved, backing }, device)) = found else {
+            return Err(CudaError::INVALID_VALUE);
+        };
+        if backing != Backing::Present {
+            self.enter(thread, device)?;
+            if self.runtime.back(Span { start: base, bytes: reserved }, device)?.is_none() {
+                return Ok(false);
+            }
+            let mut state = self.state.lock();
+            state.ledger.set_backing(base, Backing::Present);
+            self.note_watched(&state);
+        }
+        Ok(true)
+    }
+
+    /// The daemon is gone: whatever waited for it gets memory now, so that the program can go on as plain CUDA.
+    pub(crate) fn settle_unscheduled(&self) {
+        if !self.is_watched() {
+            return;
+        }
+        let (absent, staged) = {
+            let mut state = self.state.lock();
+            let awaited =
+                |a: &&Allocation| matches!(a.origin, Origin::Mapped { backing: Backing::Awaited, .. });
+            let device =
+                |a: &Allocation| state.task(a.owner).map_or(DeviceIndex(0), |task| task.terms.device);
+            let absent: Vec<_> =
+                state.ledger.absent().filter(awaited).map(|a| (a.clone(), device(a))).collect();
+            (absent, std::mem::take(&mut state.staged))
+        };
+        let _mapping = self.mapping.lock();
+        for (allocation, device) in absent {
+            let Origin::Mapped { reserved, .. } = allocation.origin else { continue };
+            let start = allocation.span.start;
+            if self.runtime.back(Span { start, bytes: reserved }, device) == Ok(Some(())) {
+                self.state.lock().ledger.set_backing(start, Backing::Present);
+            }
+        }
+        for staged in staged {
+            let _ = self.runtime.copy(&staged.copy);
+        }
+        self.note_watched(&self.state.lock());
+    }
+}

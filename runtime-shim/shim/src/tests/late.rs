@@ -1,0 +1,223 @@
+//! Late reservation: addresses at once, the request at the first use, copies kept until then, memory by name.
+
+use super::fakes::Decision;
+use super::{Bench, SITE};
+use crate::outcome::Outcome;
+use crate::runtime::{Copy, CopyKind, CudaError, Geometry, Order, Rows};
+use crate::scheduler::Habits;
+use eager_abi::TASK_NAMED;
+use eager_proto::request::{BEGIN_WHOLE, RequestBody};
+
+const ALL: Habits =
+    Habits { late_reservation: true, early_copies: true, live_requirement: true, grant_max: Some(100_000) };
+
+/// A site of two buffers of 1000 bytes of which at most `live` are in use at once, on devices that map pieces of 16.
+fn bench(habits: Habits, live: u64) -> Bench {
+    let mut bench = Bench::with_habits(habits);
+    bench.cuda.map_by(16);
+    bench.add_site(SITE, "main", &[], TASK_NAMED);
+    bench.daemon.decide(Decision::Releasing);
+    let requirement = crate::account::Requirement { bytes: 2000, live_bytes: live };
+    bench.shim.task_begin(&mut bench.thread, SITE, requirement, Geometry::UNKNOWN);
+    bench
+}
+
+fn begun(requirement: u64) -> RequestBody {
+    RequestBody::TaskBegin {
+        requirement,
+        site: SITE,
+        blocks: 0,
+        threads_per_block: 0,
+        flags: BEGIN_WHOLE,
+        function: "main".into(),
+    }
+}
+
+#[test]
+fn nothing_is_asked_for_before_the_first_launch_and_copies_wait_on_the_host() {
+    let mut bench = bench(ALL, 2000);
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    assert_eq!(bench.upload(a, 1000), Outcome::Handled(()));
+    assert_eq!(bench.shim.device_synchronize(&mut bench.thread), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["reserve 1008", "reserve 1008", "keep 1000"]);
+    assert_eq!(bench.daemon.requests(), []);
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), [begun(2000)]);
+    let expected = ["device 0", "back 1008 on 0", "copy 1000 kind 1", "back 1008 on 0"];
+    assert_eq!(bench.cuda.log()[..4], expected, "the copy is there before the kernel");
+    bench.free(a);
+    bench.free(b);
+    bench.end(SITE);
+    assert_eq!(bench.cuda.live_bytes(), 0);
+    let ended = [RequestBody::TaskShrink { bytes: 1000 }, RequestBody::TaskShrink { bytes: 1000 }];
+    assert_eq!(bench.daemon.requests(), [&ended[..], &[RequestBody::TaskEnd]].concat());
+}
+
+#[test]
+fn a_task_that_never_uses_a_device_never_asks() {
+    let mut bench = bench(ALL, 2000);
+    let a = bench.malloc(1000);
+    let _ = bench.upload(a, 1000);
+    bench.free(a);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.requests(), []);
+    assert_eq!(bench.cuda.log(), ["reserve 1008", "keep 1000", "unreserve 1008"]);
+}
+
+#[test]
+fn every_other_use_asks_first() {
+    let read = |bench: &mut Bench, a| bench.download(a, 10);
+    let set = |bench: &mut Bench, a| {
+        let fill = crate::runtime::Fill { dst: a, value: 1, bytes: 10, rows: 1, pitch: 0 };
+        let outcome = bench.shim.fill(&mut bench.thread, &fill);
+        assert_eq!(outcome, Outcome::PassThrough(crate::outcome::Why::AsItIs));
+        Outcome::Handled(())
+    };
+    let within = |bench: &mut Bench, a| {
+        let kind = CopyKind::DEVICE_TO_DEVICE;
+        let copy = Copy { dst: a, src: a + 500, bytes: 10, rows: Rows::ONE, kind, order: Order::Blocking };
+        assert!(!matches!(bench.shim.copy(&mut bench.thread, &copy), Outcome::Fail(_)));
+        Outcome::Handled(())
+    };
+    let uses: [&dyn Fn(&mut Bench, u64) -> Outcome<()>; 3] = [&read, &set, &within];
+    for device_use in uses {
+        let mut bench = bench(ALL, 2000);
+        let a = bench.malloc(1000);
+        let _ = bench.upload(a, 1000);
+        bench.cuda.log();
+        assert_eq!(device_use(&mut bench, a), Outcome::Handled(()));
+        assert_eq!(bench.daemon.requests(), [begun(2000)]);
+        assert_eq!(bench.cuda.log()[..3], ["device 0", "back 1008 on 0", "copy 1000 kind 1"]);
+    }
+}
+
+#[test]
+fn a_copy_beyond_the_hosts_budget_asks_and_copies_stay_in_order() {
+    let mut bench = Bench::with_habits(ALL);
+    bench.cuda.map_by(16);
+    bench.add_site(SITE, "main", &[], TASK_NAMED);
+    bench.shim.config.staging_bytes = 1500;
+    bench.begin(SITE, 2000);
+    let a = bench.malloc(1000);
+    let _ = bench.upload(a, 900);
+    let _ = bench.upload(a + 50, 601);
+    assert_eq!(
+        bench.cuda.log(),
+        ["reserve 1008", "keep 900", "device 0", "back 1008 on 0", "copy 900 kind 1", "copy 601 kind 1"]
+    );
+    bench.shim.config.staging_bytes = 0;
+    assert_eq!(bench.daemon.requests(), [begun(2000)]);
+}
+
+#[test]
+fn a_task_asks_for_what_is_in_use_at_once_and_holds_no_more() {
+    let mut bench = bench(ALL, 1000);
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    let _ = bench.launch(&[a]);
+    assert_eq!(bench.daemon.requests(), [begun(1000)]);
+    assert_eq!(bench.cuda.live_bytes(), 1008);
+    bench.cuda.finish_kernels();
+    bench.dead(a);
+    assert_eq!(bench.cuda.live_bytes(), 0);
+    assert_eq!(bench.daemon.requests(), [], "the next buffer needs it");
+    let _ = bench.launch(&[b]);
+    assert_eq!(bench.cuda.live_bytes(), 1008);
+    bench.cuda.finish_kernels();
+    bench.dead(b);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 1000 }]);
+    bench.free(a);
+    bench.free(b);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskEnd]);
+}
+
+#[test]
+fn more_in_use_at_once_than_was_said_is_asked_for() {
+    let mut bench = bench(ALL, 1000);
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    let _ = bench.launch(&[a]);
+    let _ = bench.launch(&[a, b]);
+    assert_eq!(bench.daemon.requests(), [begun(1000), RequestBody::TaskExtend { bytes: 1000 }]);
+    assert_eq!(bench.cuda.live_bytes(), 2016);
+}
+
+#[test]
+fn a_pointer_just_outside_a_buffer_names_it_too() {
+    let mut bench = bench(ALL, 1000);
+    let (a, _) = (bench.malloc(1000), bench.malloc(1000));
+    let _ = bench.launch(&[a - 4]);
+    assert_eq!(bench.cuda.live_bytes(), 1008);
+}
+
+#[test]
+fn what_could_never_fit_fails_where_it_is_allocated() {
+    let mut bench = Bench::with_habits(Habits { grant_max: Some(1500), ..ALL });
+    bench.cuda.map_by(16);
+    bench.add_site(SITE, "main", &[], TASK_NAMED);
+    bench.begin(SITE, 1000);
+    bench.malloc(1000);
+    bench.daemon.refuse_extensions(true);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 1000), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    assert_eq!(bench.daemon.requests(), [begun(1000), RequestBody::TaskExtend { bytes: 1000 }]);
+    // And what is announced is asked for at the begin.
+    bench.end(SITE);
+    bench.other_thread();
+    bench.daemon.requests();
+    bench.begin(SITE, 1501);
+    let flags = 0;
+    let asked = bench.daemon.requests();
+    assert!(
+        matches!(&asked[..], [.., RequestBody::TaskBegin { requirement: 1501, flags: f, .. }] if *f == flags)
+    );
+}
+
+#[test]
+fn a_program_whose_daemon_dies_goes_on_with_what_it_copied() {
+    let mut bench = bench(ALL, 2000);
+    let a = bench.malloc(1000);
+    let _ = bench.upload(a, 1000);
+    bench.cuda.log();
+    bench.daemon.die();
+    assert_eq!(bench.launch(&[a]), Outcome::PassThrough(crate::outcome::Why::NoDaemon));
+    assert_eq!(bench.cuda.log(), ["back 1008 on 0", "copy 1000 kind 1"]);
+    assert_eq!(bench.shim.free(&mut bench.thread, a), Outcome::Handled(()));
+    assert_eq!(bench.cuda.live_bytes(), 0);
+}
+
+#[test]
+fn a_buffer_that_dies_unused_takes_its_copies_along() {
+    let mut bench = bench(ALL, 2000);
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    let _ = bench.upload(a, 1000);
+    bench.dead(a);
+    bench.cuda.log();
+    let _ = bench.launch(&[b]);
+    assert_eq!(bench.daemon.requests(), [begun(1000)]);
+    assert_eq!(bench.cuda.log()[..2], ["device 0", "back 1008 on 0"]);
+    assert_eq!(bench.cuda.live_bytes(), 1008);
+}
+
+#[test]
+fn a_site_that_does_not_name_its_memory_asks_at_its_begin() {
+    let mut bench = Bench::with_habits(ALL);
+    bench.cuda.map_by(16);
+    bench.add_site(SITE, "main", &[], 0);
+    bench.begin(SITE, 2000);
+    assert_eq!(bench.daemon.requests().len(), 1);
+}
+
+#[test]
+fn an_inner_site_is_asked_for_together_with_its_deferred_task() {
+    let mut bench = bench(ALL, 2000);
+    bench.add_site(8, "helper", &[], TASK_NAMED);
+    let a = bench.malloc(1000);
+    bench.begin(8, 500);
+    let b = bench.malloc(500);
+    assert_eq!(bench.daemon.requests(), []);
+    let _ = bench.launch(&[a, b]);
+    assert_eq!(bench.daemon.requests(), [begun(2500)]);
+    bench.end(8);
+    assert_eq!(bench.daemon.requests(), [], "it keeps the task's memory while its buffer lives");
+    bench.free(b);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 500 }]);
+}
