@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 pub mod accounting;
+pub mod contents;
 pub mod corpus;
 pub mod daemon;
 pub mod fuzz;

@@ -2,7 +2,7 @@
 
 use eager_tests::{daemon::Daemon, eagercc, has_toolchain, text};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,27 @@ int main() {
   puts("copied"); fflush(stdout);
   while (getchar() != EOF) {}
   for (int value : out) sum += value;
+  if (cudaFree(p) != cudaSuccess) return 1;
+  printf("sum %d\n", sum);
+  return 0;
+}
+"#;
+
+/// Allocates 10 GiB and copies a few bytes in, then computes once its standard input ends.
+const READER: &str = r#"
+#include <cstdio>
+__global__ void twice(int *p) { p[threadIdx.x] *= 2; }
+int main() {
+  int *p = nullptr, data[32], sum = 0;
+  for (int i = 0; i < 32; ++i) data[i] = i;
+  if (cudaMalloc(&p, size_t(10) << 30) != cudaSuccess) return 1;
+  if (cudaMemcpy(p, data, sizeof data, cudaMemcpyHostToDevice) != cudaSuccess) return 1;
+  for (int i = 0; i < 32; ++i) data[i] = -1;
+  puts("copied"); fflush(stdout);
+  while (getchar() != EOF) {}
+  twice<<<1, 32>>>(p);
+  if (cudaMemcpy(data, p, sizeof data, cudaMemcpyDeviceToHost) != cudaSuccess) return 1;
+  for (int value : data) sum += value;
   if (cudaFree(p) != cudaSuccess) return 1;
   printf("sum %d\n", sum);
   return 0;
@@ -47,10 +68,18 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn ends_well(child: Child) {
+fn ends_well(child: Child, said: &str) {
     let output = child.wait_with_output().expect("wait");
     assert!(output.status.success(), "{}", text(&output));
-    assert_eq!(text(&output), "sum 496\n");
+    assert_eq!(text(&output), said);
+}
+
+fn compile(folder: &Path, name: &str, source: &str) -> PathBuf {
+    let file = folder.join(format!("{name}.cu"));
+    std::fs::write(&file, source).expect("write the source");
+    let program = folder.join(name);
+    eagercc(&[&file], &program);
+    program
 }
 
 #[test]
@@ -59,10 +88,7 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let source = folder.path().join("writer.cu");
-    std::fs::write(&source, WRITER).expect("write writer.cu");
-    let program = folder.path().join("writer");
-    eagercc(&[&source], &program);
+    let program = compile(folder.path(), "writer", WRITER);
 
     for (policy, gives_back) in [("case", false), ("eager-live", true)] {
         let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", policy]);
@@ -86,11 +112,30 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
             wait_until("the second one's request", waits);
         }
         // Waiting for it closes its input.
-        ends_well(first);
+        ends_well(first, "sum 496\n");
         if !gives_back {
             assert_eq!(next_line(&mut second), "copied\n", "after the first");
         }
-        ends_well(second);
+        ends_well(second, "sum 496\n");
         wait_until("the end of all tasks", || granted() == 0);
+    }
+}
+
+#[test]
+fn under_eager_live_a_program_that_allocates_first_takes_nothing_before_its_first_kernel() {
+    if !has_toolchain("late reservation") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = compile(folder.path(), "reader", READER);
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
+    let mut readers = [start(&daemon, &program), start(&daemon, &program)];
+    for reader in &mut readers {
+        assert_eq!(next_line(reader), "copied\n");
+    }
+    // They have 20 GiB of addresses on a device of 16 GB.
+    assert_eq!(daemon.ask("info")["devices"][0]["granted_bytes"], 0);
+    for reader in readers {
+        ends_well(reader, "sum 992\n");
     }
 }

@@ -76,23 +76,25 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Addresses for an allocation of a task whose memory comes by name; `None`: it is made in another way.
     pub(crate) fn reserve_new(&self, thread: &mut Thread, bytes: u64) -> Option<Result<u64, Stop>> {
         let (key, frame) = self.state.lock().owner_of_new(thread);
+        let frame = frame?;
+        // What would be asked for with it, if it has not been asked for.
         let by_name = |state: &State| {
-            let task = state.task(key)?;
-            let is_bound = task.phase == Phase::Bound && !task.terms.managed();
-            (task.by_name && (is_bound || task.phase == Phase::Deferred) && state.captures.is_empty())
-                .then(|| task.account.reserved())
+            let task = state.task(key).filter(|task| task.by_name && state.captures.is_empty())?;
+            match task.phase {
+                Phase::Deferred => {
+                    let mut after = task.account.clone();
+                    after.expect(Some(frame), bytes);
+                    Some(after.reserved())
+                }
+                Phase::Bound if !task.terms.managed() => Some(0),
+                _ => None,
+            }
         };
-        let reserved_bytes = by_name(&self.lock_settled(key))?;
-        let (frame, granularity) = (frame?, self.common_granularity()?);
+        by_name(&self.lock_settled(key)).filter(|&bytes| self.can_ever_fit(bytes))?;
+        let granularity = self.common_granularity()?;
         let rounded = bytes.checked_next_multiple_of(granularity)?;
         let wasted = self.state.lock().ledger.waste_of(key).saturating_add(rounded - bytes);
-        let fits = self
-            .state
-            .lock()
-            .is_deferred(key)
-            .then(|| self.can_ever_fit(reserved_bytes.saturating_add(bytes)))
-            .unwrap_or(true);
-        if wasted > WASTED_PIECES_MAX * granularity || !fits {
+        if wasted > WASTED_PIECES_MAX * granularity {
             return None;
         }
         let reserved = self.runtime.reserve(rounded).ok()?;

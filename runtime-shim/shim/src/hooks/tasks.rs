@@ -45,7 +45,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Around::Task(key) => self.begin_inside(thread, key, announced),
             Around::Nothing => {
                 let _ = self.begin_alone(thread, announced, live_bytes, geometry, None);
-                if let Some(open) = thread.open.last().filter(|open| open.site == site) {
+                // A deferred task's request will say it.
+                let has_asked = |open: &&OpenSite| !self.state.lock().is_deferred(open.key);
+                if let Some(open) = thread.open.last().filter(|open| open.site == site).filter(has_asked) {
                     trace::record_live(open.key.slot, live_bytes.min(bytes));
                 }
             }
