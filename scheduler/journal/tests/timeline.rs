@@ -40,6 +40,7 @@ fn begin(id: u64, gib: u64) -> Event {
         threads_per_block: 0,
         lazy: false,
         managed: false,
+        whole: false,
         function: "main".into(),
         estimate: None,
     };
