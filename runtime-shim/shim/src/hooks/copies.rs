@@ -132,10 +132,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        if self.is_watched() {
-            if let Err(stop) = self.prepare_call(thread, &[fill.dst]) {
-                return self.stopped(stop);
-            }
+        if self.is_watched()
+            && let Err(stop) = self.prepare_call(thread, &[fill.dst])
+        {
+            return self.stopped(stop);
         }
         self.attend(thread);
         let mut state = self.state.lock();
