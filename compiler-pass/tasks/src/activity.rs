@@ -46,7 +46,7 @@ impl<'a> Activity<'a> {
         let points: Vec<_> = sites.iter().map(|&site| facts.sites[site].at).collect();
         let ahead = flow.ahead(&points);
         let active_at_start = vec![true; facts.blocks.len()];
-        let inside = flow.inside(&ahead);
+        let inside = flow.inside(|block| ahead.at_start(block));
         let mut by_block = vec![Vec::new(); facts.blocks.len()];
         for &site in &sites {
             by_block[facts.sites[site].at.block.index()].push(site);
@@ -168,7 +168,7 @@ impl<'a> Activity<'a> {
         points.sort_unstable();
         points.dedup();
         let ahead = self.flow.ahead(&points);
-        Launches { inside: self.flow.inside(&ahead), ahead, points }
+        Launches { inside: self.flow.inside(|block| ahead.at_start(block)), ahead, points }
     }
 
     fn is_launching(&self, launches: &Launches, point: Point) -> bool {
@@ -199,15 +199,4 @@ struct Launches {
     ahead: Ahead,
     /// By frame: calls into it have one ahead.
     inside: Vec<bool>,
-}
-
-/// By frame: whether it, or a frame that it calls, holds one of the points.
-pub fn frames_around(facts: &Facts, points: &[Point]) -> Vec<bool> {
-    let mut found = vec![false; facts.frames.len()];
-    for &point in points {
-        for frame in facts.callers(facts.frame(point)) {
-            found[frame.index()] = true;
-        }
-    }
-    found
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::activity::frames_around;
 use crate::contents::{AliveReason, Capture};
 use crate::facts::{BlockId, BufferId, BufferKind, Exit, Facts, FrameId, Place, Point, SiteKind};
 use crate::flow::{Flow, Spot};
@@ -52,6 +51,8 @@ enum Event {
     /// `true`: of the one pointer that the buffer has, so that its life is over.
     Free(bool),
     Overwrite,
+    /// The function may be left here by an exception, and others use what lies in memory that outlives it.
+    Leave,
 }
 
 /// The life of one buffer, point by point.
@@ -60,10 +61,12 @@ pub struct Life<'a> {
     facts: &'a Facts,
     flow: &'a Flow<'a>,
     buffer: BufferId,
-    /// By block, in the order of their positions.
-    events: Vec<Vec<(u32, Event)>>,
-    /// Called functions that use it, or call functions that do, and all that these call.
+    /// In the order of their points.
+    events: Vec<(Point, Event)>,
+    /// By frame: called functions that use it, or call functions that do, and all that these call.
     concerned: Vec<bool>,
+    /// Others may find it after the function.
+    outlives: bool,
     /// Its place may hold something else while it is there, so that a free of what the place holds says nothing.
     is_lost: bool,
     needed_at_end: Vec<bool>,
@@ -87,7 +90,7 @@ impl Past {
             Event::Allocate => Self { held: true, freed: false, touched: self.touched && is_lost },
             Event::Free(is_exact) => Self { held: self.held && (is_lost || !is_exact), freed: true, ..self },
             Event::Use(_) => Self { touched: true, ..self },
-            Event::Overwrite => self,
+            Event::Overwrite | Event::Leave => self,
         }
     }
 
@@ -101,27 +104,21 @@ impl Past {
 }
 
 impl<'a> Life<'a> {
-    #[must_use]
-    pub fn new(facts: &'a Facts, flow: &'a Flow<'a>, buffer: BufferId) -> Self {
-        let mut events = vec![Vec::new(); facts.blocks.len()];
-        for (at, event) in events_of(facts, buffer) {
-            events[at.block.index()].push((at.position, event));
+    /// `events`: of this buffer, in any order.
+    fn new(facts: &'a Facts, flow: &'a Flow<'a>, buffer: BufferId, mut events: Vec<(Point, Event)>) -> Self {
+        let outlives = facts.buffers[buffer.index()].shared.is_some() && !facts.is_main();
+        if outlives {
+            events.extend(facts.throws.iter().map(|&at| (at, Event::Leave)));
         }
-        events.iter_mut().for_each(|block: &mut Vec<_>| block.sort_unstable());
-        let uses: Vec<_> =
-            facts.contents.uses.iter().filter(|u| u.buffers.contains(&buffer)).map(|u| u.at).collect();
-        let around = frames_around(facts, &uses);
-        let in_concerned = |frame: FrameId| {
-            facts.callers(frame).any(|outer| outer != FrameId::ROOT && around[outer.index()])
-        };
-        let concerned = (0_u32..).map(FrameId).take(facts.frames.len()).map(in_concerned).collect();
+        events.sort_unstable();
         let blocks = facts.blocks.len();
         let mut life = Self {
             facts,
             flow,
             buffer,
             events,
-            concerned,
+            concerned: Vec::new(),
+            outlives,
             is_lost: facts.buffers[buffer.index()].unsteady,
             needed_at_end: vec![false; blocks],
             past_at_start: vec![Past::default(); blocks],
@@ -133,20 +130,31 @@ impl<'a> Life<'a> {
             life.solve_past();
         }
         life.solve_needed();
+        let uses = life.points(|event| matches!(event, Event::Use(_)));
+        let using = flow.clustered(uses.into_iter().map(|at| facts.frame(at)));
+        let entered = flow.inside(|block| life.needed(Point { block, position: 0 }));
+        life.concerned = using.into_iter().zip(entered).map(|(uses, needs)| uses || needs).collect();
         life
     }
 
+    /// What happens in a block, in order.
+    fn in_block(&self, block: BlockId) -> &[(Point, Event)] {
+        let first = self.events.partition_point(|(at, _)| at.block < block);
+        let here = &self.events[first..];
+        &here[..here.partition_point(|(at, _)| at.block == block)]
+    }
+
+    /// Only what happens to the buffer changes anything, so the work begins there.
     fn solve_past(&mut self) {
         self.past_at_start.fill(Past::default());
-        let mut pending: BTreeSet<usize> = (0..self.facts.blocks.len()).collect();
+        let mut pending: BTreeSet<BlockId> = self.events.iter().map(|(at, _)| at.block).collect();
         while let Some(block) = pending.pop_first() {
-            let end = Point { block: BlockId::from_index(block), position: u32::MAX };
-            let past = self.past(end);
-            for successor in &self.facts.blocks[block].successors {
+            let past = self.past(Point { block, position: u32::MAX });
+            for successor in &self.facts.blocks[block.index()].successors {
                 let known = &mut self.past_at_start[successor.index()];
                 if known.or(past) != *known {
                     *known = known.or(past);
-                    pending.insert(successor.index());
+                    pending.insert(*successor);
                 }
             }
         }
@@ -154,8 +162,7 @@ impl<'a> Life<'a> {
 
     /// What may have happened before the instruction at a point.
     fn past(&self, point: Point) -> Past {
-        let here = &self.events[point.block.index()];
-        let before = here.iter().take_while(|(position, _)| *position < point.position);
+        let before = self.in_block(point.block).iter().take_while(|(at, _)| *at < point);
         before.fold(self.past_at_start[point.block.index()], |past, &(_, event)| {
             past.after(event, self.is_lost)
         })
@@ -165,37 +172,36 @@ impl<'a> Life<'a> {
         self.points(is_such).into_iter().any(|at| self.past(at).held)
     }
 
+    /// Backwards from what needs it.
     fn solve_needed(&mut self) {
-        let outlives = self.facts.buffers[self.buffer.index()].shared.is_some() && !self.facts.is_main();
-        let at_exit: Vec<bool> =
-            self.facts.blocks.iter().map(|block| outlives && block.exit == Some(Exit::Return)).collect();
-        self.needed_at_end.clone_from(&at_exit);
-        let mut changed = true;
-        while std::mem::take(&mut changed) {
-            for index in (0..self.facts.blocks.len()).rev() {
-                let follows = |next: &BlockId| self.needed(Point { block: *next, position: 0 });
-                let needed = at_exit[index] || self.facts.blocks[index].successors.iter().any(follows);
-                changed |= needed != self.needed_at_end[index];
-                self.needed_at_end[index] = needed;
+        let mut pending: BTreeSet<BlockId> = self.events.iter().map(|(at, _)| at.block).collect();
+        if self.outlives {
+            for (index, block) in self.facts.blocks.iter().enumerate() {
+                if block.exit == Some(Exit::Return) {
+                    self.needed_at_end[index] = true;
+                    pending.insert(BlockId::from_index(index));
+                }
+            }
+        }
+        while let Some(block) = pending.pop_last() {
+            if self.needed(Point { block, position: 0 }) {
+                for way in self.flow.ways_in(block) {
+                    if !std::mem::replace(&mut self.needed_at_end[way.index()], true) {
+                        pending.insert(way);
+                    }
+                }
             }
         }
     }
 
     /// Whether a use may follow from the instruction at a point on, before the buffer is freed.
     fn needed(&self, point: Point) -> bool {
-        let here = &self.events[point.block.index()];
-        let ends_life = |event: &Event| *event == Event::Free(true) && !self.is_lost;
-        let mut later = here.iter().filter(|(position, _)| *position >= point.position);
+        let mut later = self.in_block(point.block).iter().filter(|(at, _)| *at >= point);
         let first = later.find_map(|(_, event)| match event {
-            Event::Use(_) => Some(true),
-            event if ends_life(event) => Some(false),
+            Event::Use(_) | Event::Leave => Some(true),
+            Event::Free(true) if !self.is_lost => Some(false),
             _ => None,
         });
-        let outlives = self.facts.buffers[self.buffer.index()].shared.is_some() && !self.facts.is_main();
-        let may_throw = |call: &&Point| call.block == point.block && call.position >= point.position;
-        if outlives && self.facts.throws.iter().any(|call| may_throw(&call)) {
-            return true;
-        }
         first.unwrap_or(self.needed_at_end[point.block.index()])
     }
 
@@ -212,13 +218,7 @@ impl<'a> Life<'a> {
     }
 
     fn points(&self, is_such: impl Fn(Event) -> bool) -> Vec<Point> {
-        let all = self.events.iter().enumerate();
-        let points = all.flat_map(|(block, events)| {
-            events
-                .iter()
-                .map(move |&(position, event)| (Point { block: BlockId::from_index(block), position }, event))
-        });
-        points.filter(|&(_, event)| is_such(event)).map(|(at, _)| at).collect()
+        self.events.iter().filter(|&&(_, event)| is_such(event)).map(|&(at, _)| at).collect()
     }
 
     /// Where it stops to be needed while it is there.
@@ -253,8 +253,8 @@ impl<'a> Life<'a> {
                 Some(limit) => (position < limit) == is_before,
                 None => true,
             };
-            let mut here = self.events[block.index()].iter().filter(|(position, event)| {
-                is_within(*position) && matches!(event, Event::Use(_) | Event::Free(true))
+            let mut here = self.in_block(block).iter().filter(|(at, event)| {
+                is_within(at.position) && matches!(event, Event::Use(_) | Event::Free(true))
             });
             let nearest = if is_before { here.next_back() } else { here.next() };
             match nearest {
@@ -288,8 +288,7 @@ impl<'a> Life<'a> {
         if stops.iter().any(|stop| self.past(stop.seen_from).freed) {
             return alive(AliveReason::FreedOnSomeWay, None);
         }
-        let spots: Option<BTreeSet<Spot>> =
-            stops.iter().map(|stop| stop.spot.filter(|_| !stop.is_early)).collect();
+        let spots: Option<BTreeSet<Spot>> = stops.iter().map(|stop| stop.spot).collect();
         let last: BTreeSet<Place> =
             stops.iter().flat_map(|stop| self.nearest_uses(stop.seen_from, true)).collect();
         match spots {
@@ -305,15 +304,12 @@ impl<'a> Life<'a> {
     fn plan(&self) -> BufferPlan {
         let made = self.points(|event| event == Event::Allocate);
         let first = made.iter().flat_map(|at| self.nearest_uses(at.after(), false));
-        let is_own =
-            |kind: &SiteKind| matches!(kind, SiteKind::Allocation { buffer, .. } if *buffer == self.buffer);
-        let allocated: BTreeSet<Place> = self
-            .facts
-            .sites
-            .iter()
-            .filter(|site| is_own(&site.kind))
-            .filter_map(|s| s.place.clone())
-            .collect();
+        let place = |at: &Point| {
+            let first = self.facts.sites.partition_point(|site| site.at < *at);
+            let here = self.facts.sites[first..].iter().take_while(|site| site.at == *at);
+            here.filter(|site| matches!(site.kind, SiteKind::Allocation { .. })).find_map(|s| s.place.clone())
+        };
+        let allocated: BTreeSet<Place> = made.iter().filter_map(place).collect();
         BufferPlan {
             buffer: self.buffer,
             allocated: allocated.into_iter().collect(),
@@ -323,18 +319,22 @@ impl<'a> Life<'a> {
     }
 }
 
-fn events_of(facts: &Facts, buffer: BufferId) -> Vec<(Point, Event)> {
-    let uses = facts.contents.uses.iter().enumerate();
-    let uses = uses.filter(|(_, used)| used.buffers.contains(&buffer));
-    let mut events: Vec<_> = uses.map(|(index, used)| (used.at, Event::Use(index))).collect();
+/// What happens to each buffer.
+fn events(facts: &Facts) -> Vec<Vec<(Point, Event)>> {
+    let mut events = vec![Vec::new(); facts.buffers.len()];
+    let mut add = |buffers: &[BufferId], at: Point, event: Event| {
+        buffers.iter().for_each(|buffer| events[buffer.index()].push((at, event)));
+    };
+    for (index, used) in facts.contents.uses.iter().enumerate() {
+        add(&used.buffers, used.at, Event::Use(index));
+    }
     for site in &facts.sites {
-        let event = match &site.kind {
-            SiteKind::Allocation { buffer: made, .. } if *made == buffer => Event::Allocate,
-            SiteKind::Free { buffers, exact } if buffers.contains(&buffer) => Event::Free(*exact),
-            SiteKind::Overwrite { buffers } if buffers.contains(&buffer) => Event::Overwrite,
-            _ => continue,
-        };
-        events.push((site.at, event));
+        match &site.kind {
+            SiteKind::Allocation { buffer, .. } => add(&[*buffer], site.at, Event::Allocate),
+            SiteKind::Free { buffers, exact } => add(buffers, site.at, Event::Free(*exact)),
+            SiteKind::Overwrite { buffers } => add(buffers, site.at, Event::Overwrite),
+            _ => {}
+        }
     }
     events
 }
@@ -348,23 +348,16 @@ pub struct Deaths<'a> {
 impl<'a> Deaths<'a> {
     #[must_use]
     pub fn new(facts: &'a Facts, flow: &'a Flow<'a>) -> Self {
-        let made: BTreeSet<BufferId> = facts
-            .sites
-            .iter()
-            .filter_map(|site| match site.kind {
-                SiteKind::Allocation { buffer, .. } => Some(buffer),
-                _ => None,
-            })
-            .collect();
-        let life = |(buffer, of): (BufferId, &crate::facts::BufferFacts)| {
-            if of.kind != BufferKind::Memory || !made.contains(&buffer) {
+        let life = |(buffer, events): (BufferId, Vec<(Point, Event)>)| {
+            let is_made = events.iter().any(|&(_, event)| event == Event::Allocate);
+            if facts.buffers[buffer.index()].kind != BufferKind::Memory || !is_made {
                 return None;
             }
-            let life = Life::new(facts, flow, buffer);
+            let life = Life::new(facts, flow, buffer, events);
             let plan = life.plan();
             Some((life, plan))
         };
-        Self { lives: (0_u32..).map(BufferId).zip(&facts.buffers).map(life).collect() }
+        Self { lives: (0_u32..).map(BufferId).zip(events(facts)).map(life).collect() }
     }
 
     /// What is shown of a buffer; `None` for handles and for what is not allocated here.

@@ -12,6 +12,9 @@ pub struct Dominance {
     immediate: Vec<Option<usize>>,
     /// Place of each node in reverse post-order, for the intersection.
     order: Vec<usize>,
+    /// By node: when a walk through the tree of dominators enters and leaves it. Functions are deep: a question must not
+    /// walk up the tree.
+    spans: Vec<(usize, usize)>,
     root: usize,
 }
 
@@ -52,7 +55,7 @@ impl Dominance {
                 predecessors[successor].push(node);
             }
         }
-        let mut found = Self { immediate: vec![None; successors.len()], order, root };
+        let mut found = Self { immediate: vec![None; successors.len()], order, spans: Vec::new(), root };
         found.immediate[root] = Some(root);
         let mut changed = true;
         while changed {
@@ -66,6 +69,7 @@ impl Dominance {
                 }
             }
         }
+        found.spans = spans(&found.immediate, root);
         found
     }
 
@@ -87,19 +91,12 @@ impl Dominance {
     /// Whether every path from the root to `below` runs through `above`; false if no path reaches either.
     #[must_use]
     pub fn dominates(&self, above: BlockId, below: BlockId) -> bool {
-        let (above, mut at) = (above.index(), below.index());
-        if !self.is_reached(at) || !self.is_reached(above) {
+        let (above, below) = (above.index(), below.index());
+        if !self.is_reached(below) || !self.is_reached(above) {
             return false;
         }
-        loop {
-            if at == above {
-                return true;
-            }
-            match self.immediate[at] {
-                Some(next) if next != at => at = next,
-                _ => return false,
-            }
-        }
+        let (outer, inner) = (self.spans[above], self.spans[below]);
+        outer.0 <= inner.0 && inner.1 <= outer.1
     }
 
     /// The block that every path to `block` runs through last before it; `None` for the root.
@@ -120,6 +117,30 @@ impl Dominance {
         }
         all.into_iter().reduce(|a, b| self.intersect(a, b)).map(BlockId::from_index)
     }
+}
+
+/// When a walk from the root enters and leaves each node of a tree.
+fn spans(parents: &[Option<usize>], root: usize) -> Vec<(usize, usize)> {
+    let mut children = vec![Vec::new(); parents.len()];
+    for (node, parent) in parents.iter().enumerate() {
+        if let Some(parent) = parent.filter(|&parent| parent != node) {
+            children[parent].push(node);
+        }
+    }
+    let mut spans = vec![(0, 0); parents.len()];
+    let mut clock = 0;
+    let mut stack = vec![(root, false)];
+    while let Some((node, is_left)) = stack.pop() {
+        clock += 1;
+        if is_left {
+            spans[node].1 = clock;
+        } else {
+            spans[node].0 = clock;
+            stack.push((node, true));
+            stack.extend(children[node].iter().map(|&child| (child, false)));
+        }
+    }
+    spans
 }
 
 /// Nodes reachable from `root`, each after all that it leads to first.

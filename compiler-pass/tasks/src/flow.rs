@@ -17,10 +17,14 @@ pub struct Flow<'a> {
     pub post_dominance: Dominance,
     /// Whether a return can be reached from the start of each block.
     returns: Vec<bool>,
+    /// By block: the blocks that lead to it, as far as they can be reached themselves.
+    ways_in: Vec<Vec<BlockId>>,
     /// By block: the blocks that can follow it, once asked for.
     later: Vec<OnceCell<Vec<bool>>>,
     /// By frame: the first of the called frames that lead to each other, which the root enters and leaves as one.
     clusters: Vec<usize>,
+    /// Where the root calls: the first block of what it calls, and all blocks that can follow the call at once.
+    entries: Vec<(BlockId, &'a [BlockId])>,
 }
 
 /// Where code goes, in the terms of the function that the plan is for.
@@ -37,13 +41,16 @@ impl<'a> Flow<'a> {
     #[must_use]
     pub fn new(blocks: &'a [BlockFacts]) -> Self {
         let exits = blocks.iter().map(|block| block.exit == Some(Exit::Return)).collect();
+        let dominance = Dominance::forward(blocks);
         Self {
             blocks,
-            dominance: Dominance::forward(blocks),
+            ways_in: ways_in(blocks, &dominance),
+            dominance,
             post_dominance: Dominance::backward(blocks),
             returns: leads_to(blocks, exits),
             later: vec![OnceCell::new(); blocks.len()],
             clusters: clusters(blocks),
+            entries: entries(blocks),
         }
     }
 
@@ -162,18 +169,22 @@ impl<'a> Flow<'a> {
         Ahead { at_start, at_end, last }
     }
 
-    /// By frame: whether one of the sites is ahead where the root calls into it, or into what calls it.
+    /// By frame: whether something holds at the start of a block to which the root's call into it, or into what calls it,
+    /// may lead at once. A call that may come back by an exception leads there as well.
     #[must_use]
-    pub fn inside(&self, ahead: &Ahead) -> Vec<bool> {
-        let frame = |block: BlockId| self.blocks[block.index()].frame;
+    pub fn inside(&self, holds: impl Fn(BlockId) -> bool) -> Vec<bool> {
+        let entered = self.entries.iter().filter(|(_, ways)| ways.iter().any(|&way| holds(way)));
+        self.clustered(entered.map(|&(entry, _)| self.blocks[entry.index()].frame))
+    }
+
+    /// By frame: whether it is one of `frames`, or leads to one or is led to from one, the root excepted.
+    #[must_use]
+    pub fn clustered(&self, frames: impl IntoIterator<Item = FrameId>) -> Vec<bool> {
         let mut found = vec![false; self.clusters.len()];
-        for (from, to) in self.edges() {
-            let enters = frame(from) == FrameId::ROOT && frame(to) != FrameId::ROOT;
-            if enters && ahead.at_start(to) {
-                found[self.clusters[frame(to).index()]] = true;
-            }
+        for frame in frames {
+            found[self.clusters[frame.index()]] = true;
         }
-        self.clusters.iter().map(|&cluster| found[cluster]).collect()
+        self.clusters.iter().map(|&cluster| cluster != FrameId::ROOT.index() && found[cluster]).collect()
     }
 
     /// The last instruction of a block.
@@ -184,8 +195,7 @@ impl<'a> Flow<'a> {
 
     /// The blocks that lead to a block, as far as they can be reached themselves.
     pub fn ways_in(&self, block: BlockId) -> impl Iterator<Item = BlockId> + '_ {
-        let reached = |from: BlockId| self.dominance.dominates(BlockId(0), from);
-        self.edges().filter(move |&(from, to)| to == block && reached(from)).map(|(from, _)| from)
+        self.ways_in[block.index()].iter().copied()
     }
 
     /// Every edge, once.
@@ -246,15 +256,40 @@ fn clusters(blocks: &[BlockFacts]) -> Vec<usize> {
     clusters
 }
 
+fn entries(blocks: &[BlockFacts]) -> Vec<(BlockId, &[BlockId])> {
+    let is_root = |block: &BlockFacts| block.frame == FrameId::ROOT;
+    let calls = blocks.iter().filter(|block| is_root(block));
+    let entries = calls.flat_map(|block| block.successors.iter().map(move |&next| (next, &block.successors[..])));
+    entries.filter(|(entry, _)| !is_root(&blocks[entry.index()])).collect()
+}
+
+fn ways_in(blocks: &[BlockFacts], dominance: &Dominance) -> Vec<Vec<BlockId>> {
+    let mut ways: Vec<Vec<BlockId>> = vec![Vec::new(); blocks.len()];
+    let reached = |from: &BlockId| dominance.dominates(BlockId(0), *from);
+    for from in (0..blocks.len()).map(BlockId::from_index).filter(reached) {
+        for successor in &blocks[from.index()].successors {
+            let ways = &mut ways[successor.index()];
+            if ways.last() != Some(&from) {
+                ways.push(from);
+            }
+        }
+    }
+    ways
+}
+
 /// Blocks from whose start a block with the property can be reached (such blocks included).
 fn leads_to(blocks: &[BlockFacts], mut holds: Vec<bool>) -> Vec<bool> {
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for (index, block) in blocks.iter().enumerate().rev() {
-            if !holds[index] && block.successors.iter().any(|s| holds[s.index()]) {
-                holds[index] = true;
-                changed = true;
+    let mut sources = vec![Vec::new(); blocks.len()];
+    for (index, block) in blocks.iter().enumerate() {
+        for successor in &block.successors {
+            sources[successor.index()].push(index);
+        }
+    }
+    let mut pending: Vec<usize> = (0..blocks.len()).filter(|&index| holds[index]).collect();
+    while let Some(block) = pending.pop() {
+        for &source in &sources[block] {
+            if !std::mem::replace(&mut holds[source], true) {
+                pending.push(source);
             }
         }
     }

@@ -233,11 +233,10 @@ impl<'a, 'p> Pointers<'a, 'p> {
     }
 
     fn load(&mut self, object: ObjectId, offset: Option<i64>, depth: usize) -> Targets {
-        let at_offset =
-            |slot: &Slot| slot.0 == object && (offset.is_none() || slot.1.is_none() || slot.1 == offset);
-        let stored = self.memory.iter().filter(|(slot, _)| at_offset(slot));
+        let at_offset = |slot: &Slot| offset.is_none() || slot.1.is_none() || slot.1 == offset;
+        let stored = self.memory_of(object).filter(|(slot, _)| at_offset(slot));
         let mut found: Targets = stored.flat_map(|(_, targets)| targets.clone()).collect();
-        let slots: Vec<_> = self.slots.keys().copied().filter(|slot| at_offset(slot)).collect();
+        let slots: Vec<_> = self.slots_of(object).filter(at_offset).collect();
         found.extend(slots.iter().map(|&slot| Target::Device { slot, moved: false }));
         if self.with_initial && depth < BEHIND_MAX {
             let foreign = self.foreign_of(object);
@@ -329,15 +328,14 @@ impl<'a, 'p> Pointers<'a, 'p> {
                 let shift = target_offset.zip(source_offset).map(|(to, from)| to - from);
                 self.changed |= self.copies.insert((target, source, shift));
                 let begins = source_offset.unwrap_or(i64::MIN);
-                let is_copied = |slot: &Slot| slot.0 == source && slot.1.is_none_or(|at| at >= begins);
+                let is_copied = |slot: &Slot| slot.1.is_none_or(|at| at >= begins);
                 let moved = |slot: &Slot| (target, slot.1.zip(shift).map(|(at, shift)| at + shift));
                 let stored: Vec<_> = self
-                    .memory
-                    .iter()
+                    .memory_of(source)
                     .filter(|(slot, _)| is_copied(slot))
                     .map(|(slot, targets)| (moved(slot), targets.clone()))
                     .collect();
-                let devices: Vec<_> = self.slots.keys().filter(|slot| is_copied(slot)).copied().collect();
+                let devices: Vec<_> = self.slots_of(source).filter(is_copied).collect();
                 for (slot, targets) in stored {
                     self.store(slot, targets);
                 }
@@ -346,6 +344,16 @@ impl<'a, 'p> Pointers<'a, 'p> {
                 }
             }
         }
+    }
+
+    /// What was stored in an object.
+    fn memory_of(&self, object: ObjectId) -> impl Iterator<Item = (&Slot, &Targets)> {
+        self.memory.range((object, None)..=(object, Some(i64::MAX)))
+    }
+
+    /// The slots in an object.
+    fn slots_of(&self, object: ObjectId) -> impl Iterator<Item = Slot> + '_ {
+        self.slots.range((object, None)..=(object, Some(i64::MAX))).map(|(&slot, _)| slot)
     }
 
     /// What a pointer may be.
@@ -363,7 +371,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
 
     /// What was stored in any of these objects.
     pub fn stored_in(&self, objects: &BTreeSet<ObjectId>) -> impl Iterator<Item = &Target> {
-        self.memory.iter().filter(|(slot, _)| objects.contains(&slot.0)).flat_map(|(_, targets)| targets)
+        objects.iter().flat_map(|&object| self.memory_of(object)).flat_map(|(_, targets)| targets)
     }
 
     /// The slots that allocations fill, handles and symbols among them.
@@ -380,7 +388,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
             let (Some(at), Some(first)) = (slot.1, offset) else { return true };
             at.saturating_add(8) > first && end.is_none_or(|end| at < end)
         };
-        self.slots.keys().filter(|slot| slot.0 == object && is_hit(slot)).copied().collect()
+        self.slots_of(object).filter(is_hit).collect()
     }
 
     /// The object that a frame's pointer makes, if it is known.
@@ -467,8 +475,8 @@ impl<'a, 'p> Pointers<'a, 'p> {
                     slots.insert(slot);
                 }
                 Target::Address((object, _)) if objects.insert(object) => {
-                    slots.extend(self.slots.keys().filter(|slot| slot.0 == object));
-                    let inside = self.memory.iter().filter(|(slot, _)| slot.0 == object);
+                    slots.extend(self.slots_of(object));
+                    let inside = self.memory_of(object);
                     pending.extend(inside.flat_map(|(_, targets)| targets.iter().cloned()));
                 }
                 Target::Address(_) | Target::Foreign(_) => {}
@@ -482,9 +490,9 @@ impl<'a, 'p> Pointers<'a, 'p> {
     pub fn inside(&self, targets: &Targets) -> Targets {
         let mut found = Targets::new();
         for (object, _) in addresses(targets) {
-            let devices = self.slots.keys().filter(|slot| slot.0 == object);
-            found.extend(devices.map(|&slot| Target::Device { slot, moved: false }));
-            let stored = self.memory.iter().filter(|(slot, _)| slot.0 == object);
+            let devices = self.slots_of(object);
+            found.extend(devices.map(|slot| Target::Device { slot, moved: false }));
+            let stored = self.memory_of(object);
             found.extend(stored.flat_map(|(_, targets)| targets.iter().cloned()));
             let sources: Vec<_> = self.copies.iter().filter(|&&(to, ..)| to == object).collect();
             let foreign = sources.iter().find_map(|&&(_, from, _)| self.foreign_of(from));

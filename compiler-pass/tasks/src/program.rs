@@ -311,23 +311,30 @@ impl Function {
         &self.leaves[id.index()]
     }
 
-    /// Whether a pointer is stored, passed on, returned or part of another, as opposed to being used at once.
+    /// For each pointer, whether it is stored, passed on, returned or part of another, as opposed to being used at once.
     #[must_use]
-    pub fn copies(&self, pointer: PointerId) -> bool {
-        let in_def = |def: &PointerDef| match def {
-            PointerDef::Offset { of, .. } | PointerDef::Field { of, .. } => *of == pointer,
-            PointerDef::Choice(all) => all.contains(&pointer),
-            PointerDef::Fields(fields) => fields.iter().any(|&(_, field)| field == pointer),
-            _ => false,
-        };
-        let in_action = |action: &Action| match &action.kind {
-            ActionKind::Store { value, .. } => *value == pointer,
-            ActionKind::Call { actuals, .. } => actuals.iter().any(|actual| actual.pointer == Some(pointer)),
-            _ => false,
-        };
-        self.pointers.iter().any(in_def)
-            || self.actions.iter().any(in_action)
-            || self.returns.iter().any(|&(_, value)| value == pointer)
+    pub fn copied(&self) -> Vec<bool> {
+        let mut copied = vec![false; self.pointers.len()];
+        let mut add = |pointer: PointerId| copied[pointer.index()] = true;
+        for def in &self.pointers {
+            match def {
+                PointerDef::Offset { of, .. } | PointerDef::Field { of, .. } => add(*of),
+                PointerDef::Choice(all) => all.iter().copied().for_each(&mut add),
+                PointerDef::Fields(fields) => fields.iter().for_each(|&(_, field)| add(field)),
+                _ => {}
+            }
+        }
+        for action in &self.actions {
+            match &action.kind {
+                ActionKind::Store { value, .. } => add(*value),
+                ActionKind::Call { actuals, .. } => {
+                    actuals.iter().filter_map(|actual| actual.pointer).for_each(&mut add);
+                }
+                _ => {}
+            }
+        }
+        self.returns.iter().for_each(|&(_, value)| add(value));
+        copied
     }
 
     /// Globals whose addresses go somewhere from here.

@@ -35,8 +35,15 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
     let pointers = Pointers::solve(expansion);
     let ids = pointers.slots().keys().enumerate().map(|(index, &slot)| (slot, buffer_id(index))).collect();
     let flow = Flow::new(&expansion.blocks);
-    let mut resolver =
-        Resolver { expansion, pointers: &pointers, flow: &flow, ids, reachable: BTreeSet::new() };
+    let copied = (0_u32..).map(FrameId).take(expansion.frames.len()).map(|f| expansion.function(f).copied());
+    let mut resolver = Resolver {
+        expansion,
+        pointers: &pointers,
+        flow: &flow,
+        copied: copied.collect(),
+        ids,
+        reachable: BTreeSet::new(),
+    };
     resolver.reachable = resolver.reachable_from_outside(reachable_globals);
     let mut sizes = Sizes::new(expansion, &pointers, reachable_globals);
     let mut sites = Vec::new();
@@ -76,6 +83,8 @@ struct Resolver<'a, 'p> {
     expansion: &'a Expansion<'p>,
     pointers: &'a Pointers<'a, 'p>,
     flow: &'a Flow<'a>,
+    /// By frame: [`crate::program::Function::copied`].
+    copied: Vec<Vec<bool>>,
     ids: BTreeMap<Slot, BufferId>,
     /// Buffers that code outside the program may find in memory.
     reachable: BTreeSet<BufferId>,
@@ -326,10 +335,9 @@ impl Resolver<'_, '_> {
     fn access(&self, frame: FrameId, call: &str, operands: &[PointerId]) -> Option<SiteKind> {
         let all = operands.iter().flat_map(|&operand| self.pointers.targets(frame, operand));
         let direct = self.named(all).buffers;
-        let is_handle = |buffer: &BufferId| {
-            self.pointers.slots().values().nth(buffer.index()) == Some(&BufferKind::Handle)
-        };
-        let mut joins = direct.iter().any(is_handle);
+        let slots = operands.iter().flat_map(|&operand| devices(self.pointers.targets(frame, operand)));
+        let is_handle = |slot: &Slot| self.pointers.slots().get(slot) == Some(&BufferKind::Handle);
+        let mut joins = slots.into_iter().any(|slot| is_handle(&slot));
         let mut buffers = direct;
         // Device pointers inside what is copied to the device are pointers of the kernels that get the copy.
         if let (true, [to, from, ..]) = (call.starts_with("cudaMemcpy"), operands) {
@@ -516,7 +524,7 @@ impl Resolver<'_, '_> {
                     _ => None,
                 });
             loads.all(|(id, from, at)| {
-                let is_meant = (inner, id) == (frame, pointer) || function.copies(id);
+                let is_meant = (inner, id) == (frame, pointer) || self.copied[inner.index()][id.index()];
                 let is_of_slot =
                     addresses(self.pointers.targets(inner, from)).iter().any(|place| place.0 == slot.0);
                 !is_meant || !is_of_slot || !is_stale(self.expansion.point(inner, at))

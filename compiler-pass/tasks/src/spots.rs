@@ -1,7 +1,8 @@
 //! Where a property of the points of a graph stops to hold, as spots of the root function.
 //!
 //! Trap: code can be put into the root only. A property that would stop inside a called function has no spot there; who
-//! asks must let it hold throughout such functions.
+//! asks must let it hold throughout such functions, and throughout a call past which an exception may lead to where it
+//! holds: a spot before that call would be too early ([`Flow::inside`] says which calls these are).
 
 use crate::facts::{BlockId, Facts, FrameId, Point};
 use crate::flow::{Flow, Spot};
@@ -20,8 +21,6 @@ pub struct Stop {
     pub seen_from: Point,
     /// `None`: in a called function, where no code can be put.
     pub spot: Option<Spot>,
-    /// The spot is before a call in which it stops, and past which an exception may lead to where it holds.
-    pub is_early: bool,
 }
 
 impl Spots<'_> {
@@ -40,9 +39,7 @@ impl Spots<'_> {
             let start = Point { block: to, position: self.facts.blocks[to.index()].first };
             if self.flow.may_return(to) && holds(self.last(from)) && !holds(start) {
                 let end = Point { block: from, position: self.facts.blocks[from.index()].end };
-                let enters = self.facts.blocks[to.index()].frame != FrameId::ROOT;
-                let is_early = enters && self.facts.blocks[from.index()].successors.len() > 1;
-                stops.push(Stop { seen_from: end, spot: self.spot_on(from, to), is_early });
+                stops.push(Stop { seen_from: end, spot: self.spot_on(from, to) });
             }
         }
         stops.sort_unstable();
@@ -54,7 +51,7 @@ impl Spots<'_> {
     #[must_use]
     pub fn behind(self, at: Point) -> Stop {
         let spot = Some(Spot::Before(self.in_root(at.after())));
-        Stop { seen_from: at.after(), spot, is_early: false }
+        Stop { seen_from: at.after(), spot }
     }
 
     /// The last point of a block; where an invoking call comes back there is only one.
