@@ -9,7 +9,7 @@ use eager_tasks::{FunctionPlan, Placement, Report, StaticTask, report::site_id};
 use crate::device::kernel_data::{self, KernelDataError};
 use crate::emit::{self, tables::TaskRow};
 use crate::ir::Module;
-use crate::options::PassOptions;
+use crate::options::{PassOptions, WholeProgram};
 use crate::read::calls::{self, Wrappers};
 use crate::read::program::{self, Readings};
 use crate::read::{driver_interface, kernels};
@@ -39,7 +39,8 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
     let source = module.source_name();
     let uses = kernel_data::receive(module, options.kernel_data.as_deref())?;
     let kernels = kernels::registered(module, &uses);
-    let mut report = Report { source: source.clone(), ..Report::default() };
+    let whole_program = matches!(options.whole_program, WholeProgram::Link(_));
+    let mut report = Report { source: source.clone(), whole_program, ..Report::default() };
     let mut rows = Vec::new();
     let discreet = kernels::discreet(module, &kernels, &uses);
     let readings = program::read(module, &Wrappers::find(module), &discreet);
@@ -77,13 +78,14 @@ fn emit_plan(module: Module<'_>, source: &str, readings: &Readings<'_>, plan: &F
         });
     }
     let reading = &readings.functions[plan.function.index()];
-    let buffers = plan.plan.tasks.iter().flat_map(|task| &task.buffers);
+    let buffers = plan.plan.tasks.iter().flat_map(|task| &task.buffers).chain(&plan.plan.dead);
     let dead: Vec<&Dead> = buffers
         .filter_map(|buffer| match &buffer.outcome {
             Outcome::Dead(dead) => Some(dead),
-            Outcome::Alive { .. } => None,
+            Outcome::Alive { .. } | Outcome::DeadInside { .. } => None,
         })
         .collect();
+    emit::dead::clear_returned(module, readings, &dead);
     emit::tasks::emit_tasks(module, reading, &readings.globals, &plan.facts, &dead, &tasks);
     rows
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{BufferId, ForeignBuffer, Place, Point, ReloadBase};
-use crate::program::PointerId;
+use crate::program::{FunctionId, PointerId};
 
 /// Why it cannot be shown that a buffer's contents are not used again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,13 +96,16 @@ pub enum Capture {
     Allocation { at: Point, into: PointerId },
     /// A call in which it is allocated: what the place holds behind it, if it held something else before.
     Place { at: Point, base: ReloadBase, offset: i64 },
+    /// A call of `function`, which allocates at `made` into its own `variable` and returns what that holds: the result, if
+    /// the variable is set to null before the allocation.
+    Returned { at: Point, function: FunctionId, made: Point, variable: PointerId },
 }
 
 impl Capture {
     #[must_use]
     pub fn at(self) -> Point {
         match self {
-            Self::Allocation { at, .. } | Self::Place { at, .. } => at,
+            Self::Allocation { at, .. } | Self::Place { at, .. } | Self::Returned { at, .. } => at,
         }
     }
 }

@@ -30,7 +30,14 @@ pub struct BufferPlan {
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     Dead(Dead),
-    Alive { reason: AliveReason, place: Option<Place> },
+    /// A called function that allocates it declares it, after these uses.
+    DeadInside {
+        last_uses: Vec<Place>,
+    },
+    Alive {
+        reason: AliveReason,
+        place: Option<Place>,
+    },
 }
 
 /// Where a buffer is dead. Points and spots are in the function itself.
@@ -340,7 +347,7 @@ fn events(facts: &Facts) -> Vec<Vec<(Point, Event)>> {
 }
 
 /// The lives of all device memory of a function, by buffer, with what is shown of each.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Deaths<'a> {
     lives: Vec<Option<(Life<'a>, BufferPlan)>>,
 }

@@ -3,7 +3,7 @@
 //! Each call that may concern the device gets a frame of its own, so that what a helper does for one caller is not mixed
 //! with what it does for another. Functions that move host pointers only are one frame for all their calls, outside the
 //! graph. Trap: the graph must stay finite and small. A recursive call leads back into the frame of its function, and so
-//! does every call beyond [`FRAMES_MAX`]; returns then lead to all callers of that frame. Such a graph has paths that the
+//! does every call beyond the limit that the planner sets; returns then lead to all callers of that frame. Such a graph has paths that the
 //! program does not have, which costs precision and no correctness.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::facts::{BlockFacts, BlockId, Exit, FrameFacts, FrameId, Point};
 use crate::program::{Action, ActionKind, Actual, Function, FunctionId, Leave, Program};
 
-/// More frames, or more blocks in them, than this are not made for one function.
-pub const FRAMES_MAX: usize = 128;
+/// Beyond this many blocks no frame is made for one function.
 const BLOCKS_MAX: usize = 8192;
 
 /// A call that leads into a frame.
@@ -43,6 +42,7 @@ pub struct Expansion<'p> {
     /// Where an exception that leaves the root unseen comes from: before the instructions at these points, in any frame.
     pub leaving: Vec<Point>,
     pub whole: &'p WholeProgram,
+    frames_max: usize,
     ways_back: BTreeMap<FrameId, Vec<WayBack>>,
 }
 
@@ -84,7 +84,7 @@ struct WaysOut {
 
 impl<'p> Expansion<'p> {
     #[must_use]
-    pub fn new(program: &'p Program, whole: &'p WholeProgram, root: FunctionId) -> Self {
+    pub fn new(program: &'p Program, whole: &'p WholeProgram, root: FunctionId, frames_max: usize) -> Self {
         let mut expansion = Self {
             program,
             frames: Vec::new(),
@@ -92,6 +92,7 @@ impl<'p> Expansion<'p> {
             entered: BTreeMap::new(),
             leaving: Vec::new(),
             whole,
+            frames_max,
             ways_back: BTreeMap::new(),
         };
         let root = expansion.add_frame(root, None);
@@ -188,7 +189,7 @@ impl<'p> Expansion<'p> {
         // The root is left out: where it ends is a return, and cannot lead back as well.
         let of_callee =
             |frame: &FrameId| *frame != FrameId::ROOT && self.frames[frame.index()].function == callee;
-        let is_full = self.frames.len() >= FRAMES_MAX || self.blocks.len() >= BLOCKS_MAX;
+        let is_full = self.frames.len() >= self.frames_max || self.blocks.len() >= BLOCKS_MAX;
         let mut all = (0..self.frames.len()).map(frame_id);
         let known = if is_spliced && !is_full {
             self.callers(binding.caller).find(of_callee)

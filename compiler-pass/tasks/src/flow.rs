@@ -259,7 +259,8 @@ fn clusters(blocks: &[BlockFacts]) -> Vec<usize> {
 fn entries(blocks: &[BlockFacts]) -> Vec<(BlockId, &[BlockId])> {
     let is_root = |block: &BlockFacts| block.frame == FrameId::ROOT;
     let calls = blocks.iter().filter(|block| is_root(block));
-    let entries = calls.flat_map(|block| block.successors.iter().map(move |&next| (next, &block.successors[..])));
+    let entries =
+        calls.flat_map(|block| block.successors.iter().map(move |&next| (next, &block.successors[..])));
     entries.filter(|(entry, _)| !is_root(&blocks[entry.index()])).collect()
 }
 

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+mod claims;
 mod content_reader;
 pub mod contents;
 pub mod deaths;
@@ -26,8 +27,10 @@ mod places;
 pub mod plan;
 mod pointers;
 pub mod program;
+mod reasons;
 pub mod report;
 mod resolve;
+mod simplify;
 mod sizes;
 mod spots;
 

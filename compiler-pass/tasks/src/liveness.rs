@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use crate::contents::ContentUse;
 use crate::facts::{BlockId, BufferId, BufferKind, Facts, Point, SiteKind};
 
 /// Allocations, as indices into [`Facts::sites`].
@@ -249,27 +250,38 @@ impl<'a> Liveness<'a> {
         peaks
     }
 
-    /// The largest sets whose memory is ever in use at once: of what is there, what `occupies` says of a buffer around
-    /// the instruction at each of `points`, at which memory comes into use. Each is a part of one of [`Self::peaks`].
+    /// The largest sets whose memory is ever in use at once: of what is there, what `occupies` says of a buffer around the
+    /// instruction at a point. Each is a part of one of [`Self::peaks`]. `uses`: of the function; only where memory is
+    /// allocated or used can more of it come into use.
     #[must_use]
-    pub fn peaks_in_use(&self, points: &[Point], occupies: impl Fn(BufferId, Point) -> bool) -> Vec<LiveSet> {
-        let in_use = |at: Point, set: LiveSet| -> LiveSet {
-            let buffer = |allocation: usize| match self.facts.sites[allocation].kind {
-                SiteKind::Allocation { buffer, .. } => Some(buffer),
-                _ => None,
-            };
-            let counts = |&allocation: &usize| buffer(allocation).is_none_or(|b| occupies(b, at));
-            set.into_iter().filter(counts).collect()
-        };
-        let sets: BTreeSet<LiveSet> = points
-            .iter()
-            .flat_map(|&at| {
-                self.before(at.after()).iter().map(|set| in_use(at, self.sites_of(set))).collect::<Vec<_>>()
-            })
-            .filter(|set| !set.is_empty())
-            .collect();
-        let is_covered = |set: &&LiveSet| sets.iter().any(|other| other != *set && set.is_subset(other));
-        let largest: Vec<LiveSet> = sets.iter().filter(|set| !is_covered(set)).cloned().collect();
+    pub fn peaks_in_use(
+        &self,
+        uses: &[ContentUse],
+        occupies: impl Fn(BufferId, Point) -> bool,
+    ) -> Vec<LiveSet> {
+        let made: Vec<(usize, BufferId)> =
+            (0..self.sites.len()).filter_map(|site| Some((site, self.made(site)?))).collect();
+        let buffers: BTreeSet<BufferId> = made.iter().map(|&(_, buffer)| buffer).collect();
+        let allocations = made.iter().map(|&(site, _)| self.facts.sites[self.sites[site]].at);
+        let of_own = |used: &&ContentUse| used.buffers.iter().any(|buffer| buffers.contains(buffer));
+        let points: BTreeSet<Point> =
+            allocations.chain(uses.iter().filter(of_own).map(|used| used.at)).collect();
+        let mut sets = BTreeSet::new();
+        for at in points {
+            for held in self.before(at.after()).iter() {
+                let mut in_use = Held::none(self.sites.len());
+                let counts =
+                    |&&(site, buffer): &&(usize, BufferId)| held.contains(site) && occupies(buffer, at);
+                made.iter().filter(counts).for_each(|&(site, _)| in_use.insert(site));
+                if !in_use.is_empty() {
+                    sets.insert(in_use);
+                }
+            }
+        }
+        let is_covered = |set: &&Held| sets.iter().any(|other| other != *set && set.is_within(other));
+        let mut largest: Vec<LiveSet> =
+            sets.iter().filter(|set| !is_covered(set)).map(|set| self.sites_of(set)).collect();
+        largest.sort_unstable();
         let peaks = self.peaks();
         let is_part = |set: &LiveSet| peaks.iter().any(|peak| set.is_subset(peak));
         if largest.len() <= SETS_MAX && largest.iter().all(is_part) { largest } else { peaks }

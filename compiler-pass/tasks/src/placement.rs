@@ -221,7 +221,7 @@ impl<'a> Function<'a> {
         for set in &peaks {
             found.sums.push(self.sum(set, begin, &mut found.reloads)?);
         }
-        for set in liveness.peaks_in_use(&self.coming_into_use(), occupies) {
+        for set in liveness.peaks_in_use(&self.facts.contents.uses, occupies) {
             found.live_sums.push(self.sum(&set, begin, &mut found.reloads)?);
         }
         found.reloads.sort_unstable();
@@ -235,16 +235,6 @@ impl<'a> Function<'a> {
 
     fn sum(self, set: &LiveSet, begin: Point, reloads: &mut Vec<LeafId>) -> Result<Vec<Expr>, Refusal> {
         set.iter().map(|&allocation| self.size_at(allocation, begin, reloads)).collect()
-    }
-
-    /// The points at which memory may come into use.
-    fn coming_into_use(self) -> Vec<Point> {
-        let is_allocation = |site: &&Site| matches!(site.kind, SiteKind::Allocation { .. });
-        let made = self.facts.sites.iter().filter(is_allocation).map(|site| site.at);
-        let mut points: Vec<_> = made.chain(self.facts.contents.uses.iter().map(|used| used.at)).collect();
-        points.sort_unstable();
-        points.dedup();
-        points
     }
 
     fn size_at(self, allocation: usize, begin: Point, reloads: &mut Vec<LeafId>) -> Result<Expr, Refusal> {

@@ -10,24 +10,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
+use crate::claims;
 use crate::deaths::{BufferPlan, Deaths};
 use crate::expand::{Expansion, WholeProgram};
 use crate::expr::Expr;
-use crate::facts::{
-    BufferId, EscapeKind, Facts, ForeignBuffer, FrameId, LeafId, Place, Point, Site, SiteKind, SiteOrigin,
-};
+use crate::facts::{BufferId, Facts, FrameId, LeafId, Place, Point, Site, SiteKind, SiteOrigin};
 use crate::flow::Flow;
 pub use crate::flow::Spot;
 use crate::grouping::{self, Group};
 use crate::liveness::Liveness;
 use crate::placement::{Function, Placed, Refusal, Requirement};
 use crate::program::{FunctionId, Geometry, Program};
+pub use crate::reasons::LazyReason;
 use crate::resolve::resolve;
 
 /// One function's plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub tasks: Vec<TaskPlan>,
+    /// Parts of callers' tasks, which are no tasks of their own.
+    pub covered: Vec<CoveredTask>,
+    /// Buffers in these whose death only this function can declare.
+    pub dead: Vec<BufferPlan>,
+}
+
+/// What a function does for the tasks of its callers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoveredTask {
+    pub place: Option<Place>,
+    /// The callers' names.
+    pub by: Vec<String>,
+    /// Code that is not seen may call the function as well; then it runs lazily.
+    pub visible: bool,
 }
 
 /// One task.
@@ -101,72 +115,6 @@ pub struct TaskRef {
     pub ordinal: usize,
 }
 
-/// Why a task is left to the shim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LazyReason {
-    ForeignBuffer { buffer: ForeignBuffer },
-    ForeignAllocation { into: ForeignBuffer },
-    Escape { kind: EscapeKind },
-    Outlives { holder: ForeignBuffer },
-    NoLaunchHere,
-    NoAllocationHere,
-    AllocationInLoop,
-    AllocationInRecursion,
-    SizeKnownLate { leaf: String },
-    SizeUnknown { call: String },
-    PartlyConditional,
-    Unreachable,
-}
-
-impl std::fmt::Display for LazyReason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::ForeignBuffer { buffer } => write!(f, "a kernel gets a buffer that comes from {buffer}"),
-            Self::ForeignAllocation { into } => write!(f, "a buffer is allocated into {into}"),
-            Self::Escape { kind: EscapeKind::Call { callee } } => {
-                write!(f, "a device pointer is given to {callee}, which may launch, allocate or free")
-            }
-            Self::Escape { kind: EscapeKind::Reachable { callee } } => {
-                write!(f, "{callee} runs while a device pointer lies where other code may find it")
-            }
-            Self::Escape { kind: EscapeKind::Ambiguous } => {
-                f.write_str("a buffer is allocated into one of several variables")
-            }
-            Self::Escape { kind: EscapeKind::Stored } => {
-                f.write_str("a device pointer is stored outside the function")
-            }
-            Self::Escape { kind: EscapeKind::Returned } => f.write_str("a device pointer is returned"),
-            Self::Outlives { holder } => {
-                write!(f, "a device pointer in {holder} is used across calls of the function")
-            }
-            Self::NoLaunchHere => f.write_str("no kernel in this function uses the buffer"),
-            Self::NoAllocationHere => f.write_str("the buffers are not allocated in this function"),
-            Self::AllocationInLoop => f.write_str("a buffer is allocated in a loop"),
-            Self::AllocationInRecursion => f.write_str("a buffer is allocated in a recursion"),
-            Self::SizeKnownLate { leaf } => {
-                write!(f, "a size is not known before the first allocation: it depends on {leaf}")
-            }
-            Self::SizeUnknown { call } => write!(f, "the size that {call} allocates cannot be computed"),
-            Self::PartlyConditional => {
-                f.write_str("a copy or free also runs on paths without the allocations")
-            }
-            Self::Unreachable => f.write_str("its code cannot be reached"),
-        }
-    }
-}
-
-impl std::fmt::Display for ForeignBuffer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Argument => f.write_str("an argument of the function"),
-            Self::Global { name } => write!(f, "the global {name}"),
-            Self::CallResult => f.write_str("the result of a call"),
-            Self::Memory => f.write_str("memory that others may write"),
-        }
-    }
-}
-
 /// One function's facts and plan.
 #[derive(Clone, Debug)]
 pub struct FunctionPlan {
@@ -186,6 +134,40 @@ struct InnerTask {
 
 type InnerTasks = BTreeMap<FunctionId, Vec<InnerTask>>;
 
+/// Blocks times buffers of one function, with those that it calls, above which it is not planned: its tasks are lazy.
+const EXTENT_MAX: usize = 4 << 20;
+/// The same for all functions of a program together. Work grows with it: about a second for each million.
+const EXTENTS_MAX: usize = 8 << 20;
+/// Functions up to this extent are always planned, and count for nothing.
+const EXTENT_FREE: usize = 1 << 16;
+
+/// Calls that get a graph of their own in one function's.
+const FRAMES_MAX: usize = 128;
+/// The same once the work for a program is used up.
+const FRAMES_LATE: usize = 8;
+
+/// What is left of the work that may be put into one program.
+struct Budget(usize);
+
+impl Budget {
+    /// Whether a function can still be planned.
+    fn allows(&mut self, facts: &Facts) -> bool {
+        let extent = facts.blocks.len() * (facts.buffers.len() + 1);
+        if extent <= EXTENT_FREE {
+            return true;
+        }
+        let is_allowed = extent <= EXTENT_MAX.min(self.0);
+        if extent <= EXTENT_MAX {
+            self.0 = self.0.saturating_sub(extent);
+        }
+        is_allowed
+    }
+
+    fn frames(&self) -> usize {
+        if self.0 > 0 { FRAMES_MAX } else { FRAMES_LATE }
+    }
+}
+
 /// Plans every function that concerns the device, callees first.
 #[must_use]
 pub fn plan_program(program: &Program) -> Vec<FunctionPlan> {
@@ -194,13 +176,14 @@ pub fn plan_program(program: &Program) -> Vec<FunctionPlan> {
     let mut inner = InnerTasks::new();
     let mut plans = Vec::new();
     let using = program.using_device();
+    let mut budget = Budget(EXTENTS_MAX);
     for function in program.callees_first().into_iter().filter(|function| using[function.index()]) {
-        let facts = resolve(&Expansion::new(program, &whole, function), &reachable);
-        let plan = plan_function(&facts, &inner);
+        let facts = resolve(&Expansion::new(program, &whole, function, budget.frames()), &reachable);
+        let plan = if budget.allows(&facts) { plan_function(&facts, &inner) } else { plan_lazily(&facts) };
         inner.insert(function, inner_tasks(function, &facts, &plan));
         plans.push(FunctionPlan { function, facts, plan });
     }
-    drop_claimed(&mut plans);
+    claims::settle(program, &mut plans);
     plans.sort_by_key(|plan| plan.function);
     plans
 }
@@ -223,30 +206,20 @@ fn inner_tasks(function: FunctionId, facts: &Facts, plan: &Plan) -> Vec<InnerTas
     plan.tasks.iter().enumerate().filter_map(inner).collect()
 }
 
-/// Leaves out lazy tasks that are parts of tasks of a caller; callees come first. What remains keeps its position:
-/// static tasks are named by it.
-fn drop_claimed(plans: &mut [FunctionPlan]) {
-    let mut claimed: BTreeSet<SiteOrigin> = BTreeSet::new();
-    for FunctionPlan { facts, plan, .. } in plans.iter_mut().rev() {
-        // Handing a buffer to the caller, or a use of it, is no task of its own.
-        let makes_task = |site: &&Site| {
-            matches!(
-                site.kind,
-                SiteKind::Allocation { .. } | SiteKind::ForeignAllocation { .. } | SiteKind::Launch { .. }
-            )
-        };
-        let is_claimed = |task: &TaskPlan| {
-            let sites = task.sites.iter().map(|&site| &facts.sites[site]);
-            let mut making = sites.filter(makes_task).peekable();
-            matches!(task.placement, Placement::Lazy { .. })
-                && making.peek().is_some()
-                && making.all(|site| claimed.contains(&site.origin))
-        };
-        plan.tasks.retain(|task| !is_claimed(task));
-        let sites = plan.tasks.iter().flat_map(|task| &task.sites).map(|&site| &facts.sites[site]);
-        let of_callees = sites.filter(|site| facts.frame(site.at) != FrameId::ROOT);
-        claimed.extend(of_callees.map(|site| site.origin).collect::<Vec<_>>());
-    }
+/// Everything lazy, without a look at the paths.
+fn plan_lazily(facts: &Facts) -> Plan {
+    let flow = Flow::new(&facts.blocks);
+    let (inner, deaths) = (InnerTasks::new(), Deaths::default());
+    let function = Function { facts, flow: &flow };
+    let planner = Planner { function, facts, inner: &inner, deaths: &deaths };
+    let lazy = |group: &Group| {
+        let is_task = function.has_launch(group) || !function.allocations(group).is_empty();
+        let placement = Placement::Lazy { reason: LazyReason::TooLarge, place: None };
+        (is_task && planner.home(group).is_none()).then(|| planner.task_plan(group.sites.clone(), placement))
+    };
+    let mut tasks: Vec<_> = grouping::groups(facts).iter().filter_map(lazy).collect();
+    tasks.extend(planner.plan_rest());
+    Plan { tasks, ..Plan::default() }
 }
 
 fn plan_function(facts: &Facts, inner: &InnerTasks) -> Plan {
@@ -265,7 +238,7 @@ fn plan_function(facts: &Facts, inner: &InnerTasks) -> Plan {
         let is_lazy = matches!(task.placement, Placement::Lazy { .. });
         (is_lazy, task.sites.first().map(|&site| facts.sites[site].at))
     });
-    Plan { tasks }
+    Plan { tasks, ..Plan::default() }
 }
 
 struct Planner<'a> {

@@ -119,7 +119,9 @@ impl<'a, 'p> Sizes<'a, 'p> {
             ActionKind::Copy { to, .. } => self.add_write(frame, *to, None, point),
             ActionKind::Write { to, bytes } => self.add_write(frame, *to, *bytes, point),
             ActionKind::Use { call, operands } => {
-                for &operand in operands {
+                // Of what a copy is given, the target alone is written.
+                let written = if is_plain_copy(call) { 1 } else { operands.len() };
+                for &operand in operands.iter().take(written) {
                     self.add_operand(frame, operand, point);
                     if call.contains("Async") {
                         let slots = addresses(self.pointers.targets(frame, operand));
@@ -328,6 +330,12 @@ impl<'a, 'p> Sizes<'a, 'p> {
         let points = self.writes.iter().filter(|(_, written)| hits(written)).map(|(point, _)| *point);
         points.collect::<BTreeSet<_>>().into_iter().collect()
     }
+}
+
+/// Copies whose first operand is what they write.
+fn is_plain_copy(call: &str) -> bool {
+    let name = call.trim_end_matches("_ptds").trim_end_matches("_ptsz").trim_end_matches("Async");
+    matches!(name, "cudaMemcpy" | "cudaMemcpy2D")
 }
 
 fn overlaps(offset: Option<i64>, bytes: u64, at: Option<i64>, count: Option<u64>) -> bool {

@@ -5,6 +5,8 @@
 //! into a place may equal what was there before by chance, or because nothing was allocated; then nothing is known, and
 //! nothing is declared.
 
+use std::collections::BTreeSet;
+
 use eager_tasks::contents::Capture;
 use eager_tasks::deaths::Dead;
 use eager_tasks::{Point, ReloadBase, Spot};
@@ -12,8 +14,26 @@ use llvm_sys::LLVMIntPredicate;
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
+use super::constants::Constants;
 use super::tasks::{Builder, Writer, first_insertion_point};
-use crate::ir::Value;
+use crate::ir::{Module, Value};
+use crate::read::program::Readings;
+
+/// Sets the variables whose pointers are returned to null before the allocations that fill them, so that what a failed one
+/// leaves is no pointer.
+pub fn clear_returned(module: Module<'_>, readings: &Readings<'_>, dead: &[&Dead]) {
+    let constants = Constants::new(module);
+    let captures: BTreeSet<Capture> = dead.iter().flat_map(|dead| dead.captures.iter().copied()).collect();
+    for capture in captures {
+        let Capture::Returned { function, made, variable, .. } = capture else { continue };
+        let reading = &readings.functions[function.index()];
+        let Some(variable) = reading.pointers[variable.index()] else { continue };
+        let call = reading.instructions[made.block.index()][made.position as usize];
+        let builder = Builder::before(module, call);
+        // SAFETY: the variable is one of the function's own, made before the call that fills it, and holds a pointer.
+        unsafe { LLVMBuildStore(builder.raw, constants.null(), variable.raw()) };
+    }
+}
 
 impl<'m> Writer<'_, 'm> {
     /// Writes the variables, what fills them, and the calls.
@@ -45,6 +65,10 @@ impl<'m> Writer<'_, 'm> {
 
     fn capture(&mut self, capture: Capture, variable: LLVMValueRef) {
         let call = self.instruction(capture.at());
+        if call.is_must_tail() {
+            // Nothing may stand behind it, so the variable stays null.
+            return;
+        }
         match capture {
             Capture::Allocation { at, into } => {
                 let Some(into) = self.reading.pointers[into.index()] else { return };
@@ -64,6 +88,16 @@ impl<'m> Writer<'_, 'm> {
                             variable,
                         );
                     }
+                }
+            }
+            Capture::Returned { at, .. } => {
+                if !call.is_pointer() {
+                    return;
+                }
+                for place in self.behind(at) {
+                    let builder = Builder::before(self.module, place);
+                    // SAFETY: the call's result, a pointer, comes before this place; the variable holds a pointer.
+                    unsafe { LLVMBuildStore(builder.raw, call.raw(), variable) };
                 }
             }
             Capture::Place { at, base, offset } => {

@@ -3,7 +3,7 @@
 //! Everything written here is undone by nothing: [`is_instrumented`] is what makes a second run a no-op.
 
 pub mod constants;
-mod dead;
+pub mod dead;
 pub mod rename;
 pub mod runtime;
 pub mod tables;

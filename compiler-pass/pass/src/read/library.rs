@@ -71,6 +71,8 @@ const PREFIXES: &[&str] = &[
     "_ZdaPv",
 ];
 
+const STREAMS: &[&str] = &["stderr", "stdin", "stdout"];
+
 /// Functions that return new memory.
 const ALLOCATORS: &[&str] = &[
     "malloc",
@@ -99,6 +101,12 @@ pub fn is_library(module: Module<'_>, function: Value<'_>) -> bool {
     let Ok(name) = CString::new(name) else { return false };
     // SAFETY: the module is live, and the name is NUL-terminated for the length of the call.
     unsafe { eager_is_library_function(module.raw(), name.as_ptr()) }
+}
+
+/// Whether a value is one of the C library's variables `stdin`, `stdout` and `stderr`.
+#[must_use]
+pub fn is_stream_variable(value: Value<'_>) -> bool {
+    value.is_variable() && value.is_declaration() && STREAMS.contains(&value.name().as_str())
 }
 
 /// Whether a library function links nodes of a container, which hold what the program put there: pointers are then found

@@ -1,6 +1,6 @@
 //! Host IR into plain data: what kernels there are, and what each function does with pointers and device memory.
 //!
-//! Nothing here changes the module, except [`prepare`], which runs two of LLVM's own passes first. Order of the parts:
+//! Nothing here changes the module, except [`prepare`] and [`unroll`], which run LLVM's own passes first. Order of the parts:
 //! [`calls`] and [`rules`] (what a runtime call is and does), [`launch`], [`library`] → [`pointers`] (where a pointer
 //! comes from) and [`sizes`] (how large) → [`function`] → [`program`].
 
@@ -17,3 +17,4 @@ pub mod repeats;
 pub mod rules;
 pub mod sizes;
 pub mod throws;
+pub mod unroll;

@@ -100,6 +100,8 @@ impl<'a, 'm> PointerReader<'a, 'm> {
                 let in_entry = at.block.index() == 0;
                 if in_entry { PointerDef::Local } else { PointerDef::Fresh(at) }
             }
+            // What the C library's own variables point to is memory of its own.
+            (LLVMOpcode::LLVMLoad, _) if library::is_stream_variable(operands[0]) => PointerDef::Nothing,
             (LLVMOpcode::LLVMLoad, Some(at)) => PointerDef::Load { from: self.id(operands[0]), at },
             (LLVMOpcode::LLVMGetElementPtr, _) => {
                 PointerDef::Offset { of: self.id(operands[0]), by: self.module.constant_offset(value) }

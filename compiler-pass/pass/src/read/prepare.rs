@@ -3,7 +3,7 @@
 //! Before that, CUDA's own constructors of small structs (`dim3`, `cudaExtent`) are put in, or a launch's geometry would
 //! stay behind a call.
 //! Trap: at -O0 clang marks every function `optnone`, and LLVM then skips the passes without a word. The mark is taken
-//! off for the time of the two passes and put back, so the function is compiled at the level that the user asked for.
+//! off for the time of the passes and put back, so the function is compiled at the level that the user asked for.
 
 use std::ffi::CStr;
 
@@ -16,6 +16,8 @@ use llvm_sys::transforms::pass_builder::LLVMRunPassesOnFunction;
 use llvm_sys::transforms::pass_builder::{LLVMCreatePassBuilderOptions, LLVMDisposePassBuilderOptions};
 
 use crate::ir::{Block, Module, Value};
+use crate::read::calls::Wrappers;
+use crate::read::unroll;
 
 unsafe extern "C" {
     fn eager_inline_call(call: LLVMValueRef) -> bool;
@@ -39,9 +41,18 @@ unsafe extern "C" {
 const PASSES: &CStr = c"sroa,early-cse";
 const OPTNONE: &CStr = c"optnone";
 
-/// Runs the two passes on one function. A failure leaves the function as it was, which costs precision only.
-pub fn prepare(module: Module<'_>, function: Value<'_>) {
+/// Runs the two passes on one function, and writes out its loops that allocate a constant number of times.
+pub fn prepare<'m>(module: Module<'m>, function: Value<'m>, wrappers: &Wrappers<'m>) {
     inline_constructors(function);
+    run(module, function, PASSES);
+    if unroll::has_allocating_loop(function, wrappers) {
+        let write_out = || run(module, function, unroll::PASSES);
+        unroll::with_marked_calls(module, function, wrappers, write_out);
+    }
+}
+
+/// Runs passes on one function. A failure leaves the function as it was, which costs precision only.
+fn run(module: Module<'_>, function: Value<'_>, passes: &CStr) {
     // SAFETY: the function is a live definition of the module; the attribute is of the kind that was looked up; the
     // options are disposed of and the error consumed before the block ends. A null target machine is allowed.
     unsafe {
@@ -53,7 +64,7 @@ pub fn prepare(module: Module<'_>, function: Value<'_>) {
         }
         let options = LLVMCreatePassBuilderOptions();
         let error: LLVMErrorRef =
-            LLVMRunPassesOnFunction(function.raw(), PASSES.as_ptr(), std::ptr::null_mut(), options);
+            LLVMRunPassesOnFunction(function.raw(), passes.as_ptr(), std::ptr::null_mut(), options);
         LLVMDisposePassBuilderOptions(options);
         if !error.is_null() {
             LLVMConsumeError(error);

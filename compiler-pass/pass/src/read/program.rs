@@ -39,7 +39,7 @@ pub fn read<'m>(
     let callees: BTreeMap<Value<'m>, BTreeSet<Value<'m>>> =
         candidates.iter().map(|&function| (function, callees(function))).collect();
     let using = users_of_device(&candidates, &callees, wrappers);
-    using.iter().for_each(|&function| prepare::prepare(module, function));
+    using.iter().for_each(|&function| prepare::prepare(module, function, wrappers));
     let read: Vec<_> =
         with_callees(&using, &callees).into_iter().filter(|function| candidates.contains(function)).collect();
     let ids: BTreeMap<_, _> =

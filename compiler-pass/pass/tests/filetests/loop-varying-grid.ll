@@ -1,6 +1,6 @@
 ; RUN: once
 ; Launches in a loop with a geometry that changes: all-launched stands behind the loop, once.
-; REMARK: static task in f: 1 allocation, 8 bytes
+; REMARK: static task in f: 1 allocation, 8 bytes, 1 launch site (1 with changing geometry)
 ; CHECK-LABEL: define void @f(
 ; CHECK: loop:
 ; CHECK-NOT: eager_all_launched

@@ -178,12 +178,13 @@ impl<'a> Machine<'a> {
     }
 
     fn deaths(&self, function: FunctionId) -> Vec<(BufferId, &'a eager_tasks::deaths::Dead)> {
-        let tasks = self.plans.get(&function).map(|plan| plan.plan.tasks.as_slice()).unwrap_or_default();
-        let buffers = tasks.iter().flat_map(|task| &task.buffers);
+        let plan = self.plans.get(&function).map(|plan| &plan.plan);
+        let of_tasks = plan.into_iter().flat_map(|plan| &plan.tasks).flat_map(|task| &task.buffers);
+        let buffers = of_tasks.chain(plan.into_iter().flat_map(|plan| &plan.dead));
         buffers
             .filter_map(|plan| match &plan.outcome {
                 Outcome::Dead(dead) => Some((plan.buffer, dead)),
-                Outcome::Alive { .. } => None,
+                Outcome::Alive { .. } | Outcome::DeadInside { .. } => None,
             })
             .collect()
     }
@@ -219,6 +220,7 @@ impl<'a> Machine<'a> {
         for (buffer, dead) in self.deaths(function) {
             for capture in dead.captures.iter().filter(|capture| capture.at() == at) {
                 let value = match *capture {
+                    Capture::Returned { .. } => self.result(function, at),
                     Capture::Allocation { into, .. } => match self.value(into) {
                         Value::Cell(cell) if succeeded => self.cells[cell],
                         _ => Value::Null,
@@ -318,6 +320,25 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Whether the pass sets a variable to null before the allocation that fills it, for who calls the function.
+    fn is_cleared(&self, at: Point, into: PointerId) -> bool {
+        let running = self.stack.last().expect("running").function;
+        let clears = |capture: &Capture| {
+            matches!(*capture, Capture::Returned { function, made, variable, .. }
+                if (function, made, variable) == (running, at, into))
+        };
+        self.plans
+            .keys()
+            .any(|&user| self.deaths(user).iter().any(|(_, dead)| dead.captures.iter().any(clears)))
+    }
+
+    fn result(&mut self, function: FunctionId, at: Point) -> Value {
+        let defs = &self.program.function(function).pointers;
+        let result = defs.iter().position(|def| *def == PointerDef::Result(at));
+        let id = result.map(|index| PointerId(u32::try_from(index).expect("few pointers")));
+        id.and_then(|id| self.top().values.get(&id).copied()).unwrap_or_default()
+    }
+
     fn set_result(&mut self, function: FunctionId, at: Point, value: Value) {
         for (id, def) in (0_u32..).map(PointerId).zip(&self.program.function(function).pointers) {
             if *def == PointerDef::Result(at) {
@@ -353,7 +374,12 @@ impl<'a> Machine<'a> {
 
     fn act(&mut self, at: Point, kind: &ActionKind, succeeded: &mut bool) -> Ending {
         match kind {
-            ActionKind::Allocate { into, .. } => *succeeded = self.allocate(*into),
+            ActionKind::Allocate { into, .. } => {
+                if let (true, Value::Cell(cell)) = (self.is_cleared(at, *into), self.value(*into)) {
+                    self.cells[cell] = Value::Null;
+                }
+                *succeeded = self.allocate(*into);
+            }
             ActionKind::Free { pointer } => {
                 if let Value::Device(address, generation) = self.value(*pointer)
                     && self.memory[address].generation == generation

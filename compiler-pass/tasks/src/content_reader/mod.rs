@@ -3,11 +3,13 @@
 //! Every action is looked at, in functions beside the graph too: a pointer may be hidden anywhere. Trap: a set of targets
 //! that is empty is not nothing, it is a pointer of which nothing is known, unless the program writes null there.
 
+mod captures;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::contents::{AliveReason, Capture, ContentUse, Contents};
+use crate::contents::{AliveReason, ContentUse, Contents};
 use crate::expand::Expansion;
-use crate::facts::{BufferId, BufferKind, ForeignBuffer, FrameId, Place, Point, ReloadBase};
+use crate::facts::{BufferId, BufferKind, ForeignBuffer, FrameId, Place, Point};
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
 use crate::program::{Action, ActionKind, PointerDef, PointerId};
 
@@ -412,82 +414,6 @@ impl Reader<'_, '_> {
             Object::Behind(inner, _) => self.outermost(inner),
             other => other,
         }
-    }
-
-    fn captures(&self) -> BTreeMap<BufferId, Vec<Capture>> {
-        let mut found: BTreeMap<BufferId, Vec<Capture>> = BTreeMap::new();
-        let mut hidden = BTreeSet::new();
-        for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
-            for action in &self.expansion.function(frame).actions {
-                let ActionKind::Allocate { into, .. } = &action.kind else { continue };
-                for slot in addresses(self.pointers.targets(frame, *into)) {
-                    let Some(&buffer) = self.ids.get(&slot) else { continue };
-                    let captures = self.captures_of(frame, action, *into, slot);
-                    hidden.extend(captures.is_empty().then_some(buffer));
-                    found.entry(buffer).or_default().extend(captures);
-                }
-            }
-        }
-        found.retain(|buffer, _| !hidden.contains(buffer));
-        for captures in found.values_mut() {
-            captures.sort_unstable();
-            captures.dedup();
-        }
-        found
-    }
-
-    fn captures_of(&self, frame: FrameId, action: &Action, into: PointerId, slot: Slot) -> Vec<Capture> {
-        if frame == FrameId::ROOT {
-            return vec![Capture::Allocation { at: action.at, into }];
-        }
-        let base = match (self.pointers.kind(slot.0), slot.1) {
-            (Object::Local(FrameId::ROOT, id), Some(offset)) => (ReloadBase::Pointer(id), offset),
-            (Object::Global(global), Some(offset)) => (ReloadBase::Global(global), offset),
-            _ => return Vec::new(),
-        };
-        if !self.holds_only_allocated(slot) {
-            return Vec::new();
-        }
-        let capture = |at| Capture::Place { at, base: base.0, offset: base.1 };
-        self.root_calls(frame).into_iter().map(capture).collect()
-    }
-
-    /// Whether nothing but allocations writes a pointer to a place; null may be written.
-    fn holds_only_allocated(&self, slot: Slot) -> bool {
-        let mut frames = (0_u32..).map(FrameId).take(self.expansion.frames.len());
-        let is_there = |frame: FrameId, to: PointerId, bytes: Option<u64>| {
-            let places = addresses(self.pointers.targets(frame, to));
-            places.into_iter().any(|place| self.pointers.covered(place, bytes).contains(&slot))
-        };
-        let is_written = |frame: FrameId, action: &Action| match &action.kind {
-            ActionKind::Store { value, to } => !self.is_null(frame, *value) && is_there(frame, *to, Some(8)),
-            ActionKind::Copy { to, .. } => is_there(frame, *to, None),
-            ActionKind::Use { operands, .. } | ActionKind::Library { operands } => {
-                operands.iter().any(|&operand| is_there(frame, operand, None))
-            }
-            _ => false,
-        };
-        !frames.any(|frame| {
-            let actions = &self.expansion.function(frame).actions;
-            actions.iter().any(|action| is_written(frame, action))
-        })
-    }
-
-    /// The calls in the root through which a frame is entered.
-    fn root_calls(&self, frame: FrameId) -> BTreeSet<Point> {
-        let mut calls = BTreeSet::new();
-        let mut seen = BTreeSet::from([frame]);
-        let mut pending = vec![frame];
-        while let Some(frame) = pending.pop() {
-            for binding in &self.expansion.frames[frame.index()].bindings {
-                if binding.caller == FrameId::ROOT {
-                    calls.insert(binding.at);
-                } else if seen.insert(binding.caller) {
-                    pending.push(binding.caller);
-                }
-            }
-        }
-        calls
     }
 }
 

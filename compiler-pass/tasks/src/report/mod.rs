@@ -3,25 +3,50 @@
 //! Trap: the site number in the report is the one that the program gives to the shim at run time, so a trace can be
 //! matched to the source; it depends on source path, function and ordinal only.
 
+mod remarks;
+
 use serde::{Deserialize, Serialize};
 
 use crate::deaths::{self, BufferPlan};
 use crate::expr::Expr;
-use crate::facts::{Facts, Place, Site, SiteKind};
-use crate::plan::{Placement, Plan, TaskPlan};
+use crate::facts::{Facts, Leaf, LeafSource, Place, Site, SiteKind};
+use crate::flow::Flow;
+use crate::plan::{CoveredTask, LazyReason, Placement, Plan, TaskPlan};
 use crate::program::Geometry;
+use crate::simplify::simplified;
+pub use remarks::Remark;
+use remarks::{STUB, with_readable_names};
 
 /// One translation unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Path of the source as given to the compiler.
     pub source: String,
+    /// All of the program's sources are in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_program: bool,
     /// The kernels that it registers.
     pub kernels: Vec<KernelReport>,
     pub tasks: Vec<TaskReport>,
     /// The device memory that these tasks allocate.
     #[serde(default)]
     pub buffers: Vec<BufferReport>,
+    /// What functions do for tasks of their callers.
+    #[serde(default)]
+    pub covered: Vec<CoveredReport>,
+}
+
+/// Allocations and launches that belong to tasks of the function's callers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoveredReport {
+    pub symbol: String,
+    /// As the user wrote it.
+    pub function: String,
+    pub place: Option<Place>,
+    /// The callers that have the tasks.
+    pub by: Vec<String>,
+    /// Other code may call the function too: what it does then is left to run time.
+    pub visible: bool,
 }
 
 /// One kernel.
@@ -89,19 +114,6 @@ pub enum AccessClass {
     Unused,
 }
 
-/// What a compiler says of one task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
-    /// Of the function that holds the task.
-    pub symbol: String,
-    pub place: Option<Place>,
-    /// A lazy task: what clang's `-Rpass-missed=` shows; else `-Rpass=`.
-    pub missed: bool,
-    /// Short name for optimisation records.
-    pub name: &'static str,
-    pub text: String,
-}
-
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReport {
@@ -127,6 +139,9 @@ pub struct LaunchReport {
     pub place: Option<Place>,
     pub blocks: Option<String>,
     pub threads_per_block: Option<String>,
+    /// It is launched in a loop that changes its geometry; the expressions then hold for one round.
+    #[serde(default)]
+    pub varies: bool,
 }
 
 /// What was decided.
@@ -150,9 +165,6 @@ pub enum Outcome {
     },
 }
 
-/// What clang puts before a kernel's name for its host stub.
-const STUB: &str = "__device_stub__";
-
 /// The number of the static task `ordinal` of a function: FNV-1a (64 bits) of the three, so that it is the same from
 /// build to build.
 #[must_use]
@@ -165,6 +177,7 @@ pub fn site_id(source: &str, function: &str, ordinal: usize) -> u64 {
 impl Report {
     /// Adds one function's plan.
     pub fn add(&mut self, facts: &Facts, plan: &Plan) {
+        let flow = Flow::new(&facts.blocks);
         for (ordinal, task) in plan.tasks.iter().enumerate() {
             let site = site_id(&self.source, &facts.function, ordinal);
             self.tasks.push(TaskReport {
@@ -173,11 +186,37 @@ impl Report {
                 place: task.place.clone(),
                 kernels: kernels_of(facts, task),
                 launch_sites: task.launch_sites,
-                launches: launches_of(facts, task),
-                outcome: outcome_of(facts, task, site),
+                launches: launches_of(facts, &flow, task),
+                outcome: self.outcome_of(facts, task, site),
             });
             self.buffers.extend(task.buffers.iter().map(|buffer| buffer_of(facts, buffer)));
         }
+        self.covered.extend(plan.covered.iter().map(|covered| covered_of(facts, covered)));
+    }
+
+    fn outcome_of(&self, facts: &Facts, task: &TaskPlan, site: u64) -> Outcome {
+        match &task.placement {
+            Placement::Static(found) => Outcome::Static {
+                site: format!("{site:#018x}"),
+                bytes: requirement_of(facts, &found.sums),
+                live_bytes: requirement_of(facts, &found.live_sums),
+                exact: found.exact,
+                allocations: found.allocations,
+                ends_at_return: found.ends_at_return,
+            },
+            Placement::Lazy { reason, place } => {
+                Outcome::Lazy { reason: self.reason(reason), at: place.clone() }
+            }
+        }
+    }
+
+    fn reason(&self, reason: &LazyReason) -> String {
+        let advice = if reason.may_be_seen_whole() && !self.whole_program {
+            "; with -flto other sources are seen too"
+        } else {
+            ""
+        };
+        format!("{reason}{advice}")
     }
 
     /// Gives functions and launched kernels their readable names, through `demangled`, also inside of texts.
@@ -187,6 +226,10 @@ impl Report {
             if let BufferEnd::Alive { reason, .. } = &mut buffer.end {
                 *reason = with_readable_names(reason, &demangled);
             }
+        }
+        for covered in &mut self.covered {
+            covered.function = demangled(&covered.symbol);
+            covered.by.iter_mut().for_each(|caller| *caller = with_readable_names(caller, &demangled));
         }
         for task in &mut self.tasks {
             task.function = demangled(&task.symbol);
@@ -205,94 +248,12 @@ impl Report {
             }
         }
     }
-
-    /// One remark per buffer.
-    #[must_use]
-    pub fn buffer_remarks(&self) -> Vec<Remark> {
-        self.buffers.iter().map(BufferReport::remark).collect()
-    }
-
-    /// One remark per task, in the order of the tasks.
-    #[must_use]
-    pub fn remarks(&self) -> Vec<Remark> {
-        self.tasks.iter().map(TaskReport::remark).collect()
-    }
-}
-
-impl BufferReport {
-    fn remark(&self) -> Remark {
-        let (name, text) = match &self.end {
-            BufferEnd::Dead { last_uses } => {
-                let uses: Vec<_> = last_uses.iter().map(Place::to_string).collect();
-                let after = if uses.is_empty() { "its allocation".to_owned() } else { uses.join(" and ") };
-                ("DeadBuffer", format!("buffer is dead after {after}"))
-            }
-            BufferEnd::Alive { reason, at } => {
-                let at = at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
-                ("LiveBuffer", format!("buffer is not shown to be dead before it is freed: {reason}{at}"))
-            }
-        };
-        let missed = matches!(self.end, BufferEnd::Alive { .. });
-        Remark { symbol: self.symbol.clone(), place: self.allocated.first().cloned(), missed, name, text }
-    }
-}
-
-impl TaskReport {
-    fn remark(&self) -> Remark {
-        let (name, place, text) = match &self.outcome {
-            Outcome::Static { bytes, live_bytes, exact, allocations, ends_at_return, .. } => {
-                let live = if live_bytes == bytes {
-                    String::new()
-                } else {
-                    format!(" ({live_bytes} in use at once)")
-                };
-                let bound = if *exact { "" } else { " at most" };
-                let end = if *ends_at_return { "; not all is freed, so it ends at the return" } else { "" };
-                let text = format!(
-                    "static task in {}: {},{bound} {bytes} bytes{live}, {}{end}",
-                    self.function,
-                    counted(*allocations, "allocation"),
-                    counted(self.launch_sites, "launch site")
-                );
-                ("StaticTask", self.place.clone(), text)
-            }
-            Outcome::Lazy { reason, at } => {
-                let place = at.clone().or_else(|| self.place.clone());
-                ("LazyTask", place, format!("lazy task in {}: {reason}", self.function))
-            }
-        };
-        let missed = matches!(self.outcome, Outcome::Lazy { .. });
-        Remark { symbol: self.symbol.clone(), place, missed, name, text }
-    }
-}
-
-/// "1 launch", "2 launches" and the like.
-fn counted(count: impl std::fmt::Display, what: &str) -> String {
-    let count = count.to_string();
-    let plural = if count == "1" { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
-/// The text with each mangled C++ name replaced by what the user wrote, without its parameters.
-fn with_readable_names(text: &str, demangled: impl Fn(&str) -> String) -> String {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.' || c == '$';
-    let mut readable = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find("_Z") {
-        let (before, from) = rest.split_at(start);
-        let (name, after) = from.split_at(from.find(|c| !is_name(c)).unwrap_or(from.len()));
-        let shown = demangled(name).replace(STUB, "");
-        readable.push_str(before);
-        readable.push_str(shown.split('(').next().filter(|shown| !shown.is_empty()).unwrap_or(name));
-        rest = after;
-    }
-    readable + rest
 }
 
 /// The largest of the sums, each in the terms of the source's values.
 fn requirement_of(facts: &Facts, sums: &[Vec<Expr>]) -> String {
     let sum = |terms: &Vec<Expr>| {
-        let terms: Vec<_> = terms.iter().map(|size| size.describe(&facts.leaves)).collect();
+        let terms: Vec<_> = terms.iter().map(|size| simplified(size).describe(&facts.leaves)).collect();
         terms.join(" + ")
     };
     let all: Vec<_> = sums.iter().map(sum).collect();
@@ -305,6 +266,7 @@ fn requirement_of(facts: &Facts, sums: &[Vec<Expr>]) -> String {
 fn buffer_of(facts: &Facts, buffer: &BufferPlan) -> BufferReport {
     let end = match &buffer.outcome {
         deaths::Outcome::Dead(dead) => BufferEnd::Dead { last_uses: dead.last_uses.clone() },
+        deaths::Outcome::DeadInside { last_uses } => BufferEnd::Dead { last_uses: last_uses.clone() },
         deaths::Outcome::Alive { reason, place } => {
             BufferEnd::Alive { reason: reason.to_string(), at: place.clone() }
         }
@@ -330,56 +292,46 @@ fn kernels_of(facts: &Facts, task: &TaskPlan) -> Vec<String> {
     kernels
 }
 
-fn launches_of(facts: &Facts, task: &TaskPlan) -> Vec<LaunchReport> {
+fn covered_of(facts: &Facts, covered: &CoveredTask) -> CoveredReport {
+    CoveredReport {
+        symbol: facts.function.clone(),
+        function: facts.function.clone(),
+        place: covered.place.clone(),
+        by: covered.by.clone(),
+        visible: covered.visible,
+    }
+}
+
+fn launches_of(facts: &Facts, flow: &Flow<'_>, task: &TaskPlan) -> Vec<LaunchReport> {
     let sites = task.sites.iter().map(|&site| &facts.sites[site]);
     let launch = |site: &Site| {
         let SiteKind::Launch { kernel, geometry, .. } = &site.kind else { return None };
         let described = |get: fn(&Geometry) -> &Expr| {
-            geometry.as_ref().map(|geometry| get(geometry).describe(&facts.leaves))
+            geometry.as_ref().map(|geometry| simplified(get(geometry)).describe(&facts.leaves))
         };
+        let may_change = |expr: &Expr| {
+            expr.leaves().into_iter().any(|leaf| changes_in_loop(&facts.leaves[leaf.index()], flow))
+        };
+        let varies = geometry.as_ref().is_some_and(|g| may_change(&g.blocks) || may_change(&g.threads));
         Some(LaunchReport {
             kernel: kernel.clone(),
             place: site.place.clone(),
             blocks: described(|geometry| &geometry.blocks),
             threads_per_block: described(|geometry| &geometry.threads),
+            varies: varies && flow.in_cycle(site.at.block),
         })
     };
     sites.filter_map(launch).collect()
 }
 
-fn outcome_of(facts: &Facts, task: &TaskPlan, site: u64) -> Outcome {
-    match &task.placement {
-        Placement::Static(found) => Outcome::Static {
-            site: format!("{site:#018x}"),
-            bytes: requirement_of(facts, &found.sums),
-            live_bytes: requirement_of(facts, &found.live_sums),
-            exact: found.exact,
-            allocations: found.allocations,
-            ends_at_return: found.ends_at_return,
-        },
-        Placement::Lazy { reason, place } => Outcome::Lazy { reason: reason.to_string(), at: place.clone() },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_readable_names;
-
-    #[test]
-    fn mangled_names_inside_of_a_text_become_readable() {
-        let demangled = |name: &str| match name {
-            "_Z4gridi" => "grid(int)".to_owned(),
-            "_Z19__device_stub__kPf" => "__device_stub__k(float*)".to_owned(),
-            other => other.to_owned(),
-        };
-        for (text, expected) in [
-            ("([_Z4gridi() at line 3] * 4)", "([grid() at line 3] * 4)"),
-            ("given to _Z19__device_stub__kPf, which launches", "given to k, which launches"),
-            ("_Z4gridi", "grid"),
-            ("_Zodd and no name", "_Zodd and no name"),
-            ("", ""),
-        ] {
-            assert_eq!(with_readable_names(text, demangled), expected);
+/// Whether a value may be another one in each round of a loop.
+fn changes_in_loop(leaf: &Leaf, flow: &Flow<'_>) -> bool {
+    match &leaf.source {
+        LeafSource::Argument => false,
+        LeafSource::Inner => true,
+        LeafSource::Instruction(at) => flow.in_cycle(at.block),
+        LeafSource::Memory { at, clobbers, .. } => {
+            clobbers.iter().any(|clobber| flow.reaches(*at, *clobber) && flow.reaches(*clobber, *at))
         }
     }
 }

@@ -1,7 +1,9 @@
 //! An expanded function and its pointers into [`Facts`]: sites with buffers instead of pointers.
 //!
-//! Trap: a free counts only if it frees what the slot holds *now*. `prev = d` in a loop keeps a pointer that the slot
-//! has long replaced, although both come from the same slot; see [`Resolver::is_current`].
+//! Trap: a pointer that is nowhere known counts for what it may be: a launch that gets one is foreign, an allocation into
+//! one of several places is nobody's.
+
+mod frees;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +18,6 @@ use crate::places::Places;
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
 use crate::program::{Action, ActionKind, PointerDef, PointerId};
 use crate::sizes::Sizes;
-
-/// Pointers are followed through this many calls and copies.
-const DEPTH_MAX: usize = 16;
-/// A copy by way of memory counts as this many: each has to be looked for.
-const COPY_DEPTH: usize = 4;
 
 /// What operands name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -366,215 +363,6 @@ impl Resolver<'_, '_> {
             SiteKind::Escape { buffers: found, kind: EscapeKind::Reachable { callee: callee.clone() } };
         let given = self.escape(&given, EscapeKind::Call { callee });
         given.into_iter().chain(Some(reached).filter(|site| !site.buffers().is_empty())).collect()
-    }
-
-    fn free(&self, frame: FrameId, pointer: PointerId, at: Point) -> Option<SiteKind> {
-        let targets = self.pointers.targets(frame, pointer);
-        let buffers = self.named(targets).buffers;
-        let exact = match targets.iter().collect::<Vec<_>>()[..] {
-            [Target::Device { slot, moved: false }] => {
-                let is_one = slot.1.is_some() || self.is_same_element(frame, pointer, *slot);
-                is_one && self.is_current(frame, pointer, at, *slot)
-            }
-            _ => false,
-        };
-        (!buffers.is_empty()).then_some(SiteKind::Free { buffers, exact })
-    }
-
-    /// Whether a pointer from somewhere in an array is loaded from the very address that the only allocation got: where
-    /// the allocation dominates the load, the address cannot have been computed anew in between.
-    fn is_same_element(&self, frame: FrameId, pointer: PointerId, slot: Slot) -> bool {
-        match self.expansion.function(frame).pointer(pointer) {
-            PointerDef::Load { from, at } => {
-                let Some(load) = self.expansion.point(frame, *at) else { return false };
-                let [(of, into, made)] = self.allocations_into(slot)[..] else { return false };
-                (of, into) == (frame, *from) && self.flow.point_dominates(made, load)
-            }
-            PointerDef::Argument(index) => {
-                let [binding] = self.expansion.frames[frame.index()].bindings[..] else { return false };
-                let actual = self.expansion.actuals(binding).get(*index as usize);
-                actual
-                    .and_then(|actual| actual.pointer)
-                    .is_some_and(|actual| self.is_same_element(binding.caller, actual, slot))
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a pointer that comes from a slot is still what the slot holds when it is used at a point.
-    fn is_current(&self, frame: FrameId, pointer: PointerId, at: Point, slot: Slot) -> bool {
-        let allocations: Vec<_> = self.allocations_into(slot).into_iter().map(|(.., at)| at).collect();
-        if let [only] = allocations[..]
-            && !self.flow.in_cycle(only.block)
-            && self.is_certain(frame, pointer, slot, 0)
-            && self.is_from_after(frame, pointer, at, slot, only)
-        {
-            return true;
-        }
-        match self.expansion.function(frame).pointer(pointer) {
-            PointerDef::Load { from, at: load } => {
-                let from = self.pointers.targets(frame, *from);
-                let is_direct = from.len() == 1 && from.contains(&Target::Address(slot));
-                is_direct && self.is_straight(frame, *load, at, &allocations)
-            }
-            PointerDef::Argument(index) => {
-                let is_inside = |point: &Point| {
-                    self.frames_outwards(self.expansion.blocks[point.block.index()].frame).any(|f| f == frame)
-                };
-                let [binding] = self.expansion.frames[frame.index()].bindings[..] else { return false };
-                let actual =
-                    self.expansion.actuals(binding).get(*index as usize).and_then(|actual| actual.pointer);
-                !allocations.iter().any(is_inside)
-                    && actual.is_some_and(|actual| self.is_current(binding.caller, actual, binding.at, slot))
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a pointer is what a slot held at some time, on every path, and never null for another reason.
-    fn is_certain(&self, frame: FrameId, pointer: PointerId, slot: Slot, depth: usize) -> bool {
-        let function = self.expansion.function(frame);
-        let again = |frame, pointer| depth < DEPTH_MAX && self.is_certain(frame, pointer, slot, depth + 1);
-        match function.pointer(pointer) {
-            PointerDef::Load { from, at } => {
-                let from = addresses(self.pointers.targets(frame, *from));
-                let [place] = from[..] else { return false };
-                place == slot
-                    || self
-                        .expansion
-                        .point(frame, *at)
-                        .is_some_and(|at| self.holds_copy(place, slot, at, depth))
-            }
-            PointerDef::Argument(index) => {
-                let actual = |binding: &crate::expand::Binding| {
-                    let actual = self.expansion.actuals(*binding).get(*index as usize);
-                    actual
-                        .and_then(|actual| actual.pointer)
-                        .is_some_and(|actual| again(binding.caller, actual))
-                };
-                self.expansion.frames[frame.index()].bindings.iter().all(actual)
-            }
-            PointerDef::Result(at) => self.expansion.entered.get(&(frame, *at)).is_some_and(|&entered| {
-                self.expansion.function(entered).returns.iter().all(|&(_, value)| again(entered, value))
-            }),
-            PointerDef::Choice(all) => all.iter().all(|&one| again(frame, one)),
-            _ => false,
-        }
-    }
-
-    /// Whether a place holds a copy of a slot's pointer at a point: it was stored on every way there, and nothing else
-    /// was stored after that.
-    fn holds_copy(&self, place: Slot, slot: Slot, at: Point, depth: usize) -> bool {
-        if place.1.is_none() || !self.places().is_one_place(place) {
-            return false;
-        }
-        let copy = Targets::from([Target::Device { slot, moved: false }]);
-        let mut copies = Vec::new();
-        let mut others = Vec::new();
-        for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
-            for action in &self.expansion.function(frame).actions {
-                let (value, to) = match &action.kind {
-                    ActionKind::Store { value, to } => (Some(*value), *to),
-                    ActionKind::Copy { to, .. } => (None, *to),
-                    _ => continue,
-                };
-                let names_place = |(object, _): &Slot| self.pointers.may_coincide(*object, place.0);
-                if !addresses(self.pointers.targets(frame, to)).iter().any(names_place) {
-                    continue;
-                }
-                let to_place = *self.pointers.targets(frame, to) == Targets::from([Target::Address(place)]);
-                // The value may itself come from a place that held nothing yet.
-                let is_copy = to_place
-                    && value.is_some_and(|value| {
-                        *self.pointers.targets(frame, value) == copy
-                            && depth < DEPTH_MAX
-                            && self.is_certain(frame, value, slot, depth + COPY_DEPTH)
-                    });
-                let is_elsewhere = value.is_some()
-                    && addresses(self.pointers.targets(frame, to))
-                        .iter()
-                        .all(|to| to.0 == place.0 && to.1.is_some() && to.1 != place.1);
-                match self.expansion.point(frame, action.at) {
-                    _ if is_elsewhere => {}
-                    Some(point) if is_copy => copies.push(point),
-                    Some(point) => others.push(point),
-                    None => return false,
-                }
-            }
-        }
-        let is_undone = |other: &Point| {
-            copies.iter().any(|&made| self.flow.reaches(made, *other)) && self.flow.reaches(*other, at)
-        };
-        copies.iter().any(|&made| self.flow.point_dominates(made, at)) && !others.iter().any(is_undone)
-    }
-
-    /// Whether a pointer that comes from a slot is the one that the only allocation wrote: neither it nor a copy was
-    /// taken from the slot before.
-    fn is_from_after(&self, frame: FrameId, pointer: PointerId, at: Point, slot: Slot, made: Point) -> bool {
-        let Some(used) = self.expansion.point(frame, at) else { return false };
-        let is_stale = |load: Option<Point>| {
-            load.is_none_or(|load| self.flow.reaches(load, made)) && self.flow.reaches(made, used)
-        };
-        let mut frames = (0_u32..).map(FrameId).take(self.expansion.frames.len());
-        frames.all(|inner| {
-            let function = self.expansion.function(inner);
-            let mut loads =
-                (0_u32..).map(PointerId).zip(&function.pointers).filter_map(|(id, def)| match def {
-                    PointerDef::Load { from, at } => Some((id, *from, *at)),
-                    _ => None,
-                });
-            loads.all(|(id, from, at)| {
-                let is_meant = (inner, id) == (frame, pointer) || self.copied[inner.index()][id.index()];
-                let is_of_slot =
-                    addresses(self.pointers.targets(inner, from)).iter().any(|place| place.0 == slot.0);
-                !is_meant || !is_of_slot || !is_stale(self.expansion.point(inner, at))
-            })
-        })
-    }
-
-    fn frames_outwards(&self, frame: FrameId) -> impl Iterator<Item = FrameId> + '_ {
-        let caller = |frame: &FrameId| {
-            self.expansion.frames[frame.index()].bindings.first().map(|binding| binding.caller)
-        };
-        std::iter::successors(Some(frame), caller)
-    }
-
-    /// Frame, address and point of each.
-    fn allocations_into(&self, slot: Slot) -> Vec<(FrameId, PointerId, Point)> {
-        let mut found = Vec::new();
-        for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
-            for action in &self.expansion.function(frame).actions {
-                let (ActionKind::Allocate { into, .. } | ActionKind::Create { into }) = &action.kind else {
-                    continue;
-                };
-                if addresses(self.pointers.targets(frame, *into)).contains(&slot) {
-                    found.extend(self.expansion.point(frame, action.at).map(|at| (frame, *into, at)));
-                }
-            }
-        }
-        found
-    }
-
-    /// Whether the only way to `to` comes straight from `from`, past none of `barriers`.
-    fn is_straight(&self, frame: FrameId, from: Point, to: Point, barriers: &[Point]) -> bool {
-        let points = (self.expansion.point(frame, from), self.expansion.point(frame, to));
-        let (Some(from), Some(mut to)) = points else { return false };
-        for _ in 0..self.expansion.blocks.len() {
-            let first = if from.block == to.block { from.position } else { 0 };
-            let is_between = |barrier: &Point| {
-                barrier.block == to.block && (first..to.position).contains(&barrier.position)
-            };
-            if barriers.iter().any(is_between) {
-                return false;
-            }
-            if from.block == to.block {
-                return from.position < to.position;
-            }
-            let ways: Vec<_> = self.flow.ways_in(to.block).collect();
-            let [only] = ways[..] else { return false };
-            to = Point { block: only, position: self.expansion.blocks[only.index()].end };
-        }
-        false
     }
 
     fn returns(&self) -> Vec<Site> {

@@ -1,0 +1,82 @@
+//! Loops that allocate a constant number of times (`for (i < 3) cudaMalloc(&d[i], n)`), written out, so that each buffer has
+//! a place of its own.
+//!
+//! Only functions with such a loop are touched, and LLVM's own limits for full unrolling hold. Trap: LLVM does not unroll
+//! a loop with a call that it expects to put in later, such as clang's typed `cudaMalloc<float>`, so these are marked for
+//! the time of the passes.
+
+use std::ffi::CStr;
+
+use llvm_sys::core::*;
+
+use crate::ir::{Block, Module, Value};
+use crate::read::calls::Wrappers;
+use crate::read::rules::{CallRule, rule};
+
+/// The passes that write such loops out, in any function.
+pub const PASSES: &CStr = c"loop-simplify,lcssa,loop(loop-rotate),loop-unroll<O3;full-unroll-max=16;no-partial;no-runtime;no-peeling;no-upperbound>,sroa,early-cse";
+/// Larger functions stay as they are.
+const BLOCKS_MAX: usize = 512;
+const NOINLINE: &CStr = c"noinline";
+/// LLVM's index of a call's own attributes, as opposed to its arguments'.
+const CALL: u32 = u32::MAX;
+
+/// Whether a function allocates device memory in a loop.
+pub fn has_allocating_loop<'m>(function: Value<'m>, wrappers: &Wrappers<'m>) -> bool {
+    let blocks = function.blocks();
+    let allocates = |call: &Value<'m>| {
+        let found = wrappers.runtime_call(*call);
+        found.is_some_and(|call| matches!(rule(&call.name), CallRule::Allocate { .. }))
+    };
+    blocks.len() <= BLOCKS_MAX
+        && blocks.into_iter().any(|block| block.instructions().iter().any(allocates) && comes_back(block))
+}
+
+/// Runs `passes` while no call of a typed runtime call counts as one that will be put in.
+pub fn with_marked_calls<'m>(
+    module: Module<'m>,
+    function: Value<'m>,
+    wrappers: &Wrappers<'m>,
+    passes: impl FnOnce(),
+) {
+    let calls = || {
+        let instructions = function.blocks().into_iter().flat_map(Block::instructions);
+        let is_typed = |call: &Value<'m>| call.callee().is_some_and(|callee| wrappers.is_wrapper(callee));
+        instructions.filter(is_typed).collect::<Vec<_>>()
+    };
+    // SAFETY: the name is a valid string of the given length.
+    let kind = unsafe { LLVMGetEnumAttributeKindForName(NOINLINE.as_ptr(), NOINLINE.count_bytes()) };
+    // SAFETY: each value is a live call (it has a callee), and the attribute is one of functions and calls.
+    let is_marked =
+        |call: &Value<'m>| unsafe { !LLVMGetCallSiteEnumAttribute(call.raw(), CALL, kind).is_null() };
+    let was_marked = calls().iter().any(is_marked);
+    for call in calls() {
+        // SAFETY: as above; the attribute is made in the module's context.
+        unsafe {
+            let mark = LLVMCreateEnumAttribute(module.context(), kind, 0);
+            LLVMAddCallSiteAttribute(call.raw(), CALL, mark);
+        }
+    }
+    passes();
+    // A program that marks such calls itself keeps one mark too many rather than one too few.
+    for call in calls().into_iter().filter(|_| !was_marked) {
+        // SAFETY: as above.
+        unsafe { LLVMRemoveCallSiteEnumAttribute(call.raw(), CALL, kind) };
+    }
+}
+
+/// Whether a block can run again after it ran.
+fn comes_back(block: Block<'_>) -> bool {
+    let mut seen = Vec::new();
+    let mut pending = block.successors();
+    while let Some(next) = pending.pop() {
+        if next == block {
+            return true;
+        }
+        if !seen.contains(&next) {
+            seen.push(next);
+            pending.extend(next.successors());
+        }
+    }
+    false
+}

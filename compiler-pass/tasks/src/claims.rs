@@ -1,0 +1,102 @@
+//! What a function and its callers both have plans for: whose task it is, and who declares a buffer dead.
+//!
+//! Trap: code can be put into the function of a plan only. A buffer in a variable of a called function is declared dead
+//! there, whatever task it belongs to, and its caller's report says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::contents::{AliveReason, Capture};
+use crate::deaths::{BufferPlan, Outcome};
+use crate::facts::{BufferId, Facts, FrameId, Place, Site, SiteKind, SiteOrigin};
+use crate::plan::{CoveredTask, FunctionPlan, Placement, TaskPlan};
+use crate::program::{FunctionId, Program};
+
+/// Leaves out lazy tasks that are parts of tasks of a caller; callees come first. What remains keeps its position:
+/// static tasks are named by it.
+pub fn settle(program: &Program, plans: &mut [FunctionPlan]) {
+    let mut claimed: BTreeMap<SiteOrigin, BTreeSet<FunctionId>> = BTreeMap::new();
+    for FunctionPlan { function, facts, plan } in plans.iter_mut().rev() {
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            plan.tasks.drain(..).partition(|task| !is_claimed(facts, task, &claimed));
+        plan.tasks = kept;
+        for task in gone {
+            let own = program.function(*function);
+            plan.covered.push(CoveredTask {
+                by: claimers(facts, &task, &claimed).map(|id| program.function(id).name.clone()).collect(),
+                visible: own.visible && own.name != "main",
+                place: task.place,
+            });
+            plan.dead.extend(task.buffers.into_iter().filter(|buffer| is_private(facts, buffer)));
+        }
+        let sites = plan.tasks.iter().flat_map(|task| &task.sites).map(|&site| &facts.sites[site]);
+        for site in sites.filter(|site| facts.frame(site.at) != FrameId::ROOT) {
+            claimed.entry(site.origin).or_default().insert(*function);
+        }
+    }
+    name_who_declares(plans);
+}
+
+/// Handing a buffer to the caller, or a use of it, is no task of its own.
+fn making<'a>(facts: &'a Facts, task: &'a TaskPlan) -> impl Iterator<Item = &'a Site> {
+    let makes_task = |site: &&Site| {
+        matches!(
+            site.kind,
+            SiteKind::Allocation { .. } | SiteKind::ForeignAllocation { .. } | SiteKind::Launch { .. }
+        )
+    };
+    task.sites.iter().map(|&site| &facts.sites[site]).filter(makes_task)
+}
+
+fn is_claimed(facts: &Facts, task: &TaskPlan, claimed: &BTreeMap<SiteOrigin, BTreeSet<FunctionId>>) -> bool {
+    matches!(task.placement, Placement::Lazy { .. })
+        && making(facts, task).next().is_some()
+        && making(facts, task).all(|site| claimed.contains_key(&site.origin))
+}
+
+fn claimers(
+    facts: &Facts,
+    task: &TaskPlan,
+    claimed: &BTreeMap<SiteOrigin, BTreeSet<FunctionId>>,
+) -> impl Iterator<Item = FunctionId> {
+    let all = making(facts, task).filter_map(|site| claimed.get(&site.origin)).flatten();
+    all.copied().collect::<BTreeSet<_>>().into_iter()
+}
+
+/// Whether a buffer that is shown to be dead lies in a variable of the function itself.
+fn is_private(facts: &Facts, buffer: &BufferPlan) -> bool {
+    let Outcome::Dead(dead) = &buffer.outcome else { return false };
+    let is_own = |capture: &Capture| matches!(capture, Capture::Allocation { .. });
+    facts.buffers[buffer.buffer.index()].shared.is_none() && dead.captures.iter().all(is_own)
+}
+
+/// Buffers that are out of a caller's sight, and that a called function declares.
+fn name_who_declares(plans: &mut [FunctionPlan]) {
+    let mut declared: BTreeMap<SiteOrigin, Vec<Place>> = BTreeMap::new();
+    for FunctionPlan { facts, plan, .. } in plans.iter() {
+        let own = plan.tasks.iter().flat_map(|task| &task.buffers).filter(|b| is_private(facts, b));
+        for buffer in own.chain(&plan.dead) {
+            let Outcome::Dead(dead) = &buffer.outcome else { continue };
+            for origin in origins(facts, buffer.buffer) {
+                declared.insert(origin, dead.last_uses.clone());
+            }
+        }
+    }
+    for FunctionPlan { facts, plan, .. } in plans.iter_mut() {
+        for buffer in plan.tasks.iter_mut().flat_map(|task| &mut task.buffers) {
+            let is_hidden = matches!(&buffer.outcome, Outcome::Alive { reason: AliveReason::OutOfSight, .. });
+            let uses: Option<Vec<_>> =
+                origins(facts, buffer.buffer).map(|origin| declared.get(&origin)).collect();
+            if let Some(uses) = uses.filter(|_| is_hidden) {
+                let last: BTreeSet<Place> = uses.into_iter().flatten().cloned().collect();
+                buffer.outcome = Outcome::DeadInside { last_uses: last.into_iter().collect() };
+            }
+        }
+    }
+}
+
+/// Where a buffer is allocated.
+fn origins(facts: &Facts, buffer: BufferId) -> impl Iterator<Item = SiteOrigin> + '_ {
+    let is_its =
+        move |site: &&Site| matches!(site.kind, SiteKind::Allocation { buffer: made, .. } if made == buffer);
+    facts.sites.iter().filter(is_its).map(|site| site.origin)
+}

@@ -1,0 +1,175 @@
+//! What is asked of a solution: what pointers may be, what can be reached through memory, which places may be the same.
+//!
+//! Trap: memory that a caller made may have several names, so two objects from before may be one ([`Pointers::may_coincide`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Object, ObjectId, Pointers, Slot, TARGETS_MAX, Target, Targets, addresses};
+use crate::facts::{BufferKind, ForeignBuffer, FrameId};
+use crate::program::{PointerDef, PointerId};
+
+impl Pointers<'_, '_> {
+    /// What a pointer may be.
+    #[must_use]
+    pub fn targets(&self, frame: FrameId, pointer: PointerId) -> &Targets {
+        &self.values[frame.index()][pointer.index()]
+    }
+
+    /// Whether some set of targets was too large to be kept.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        let is_full = |set: &Targets| set.len() >= TARGETS_MAX;
+        self.values.iter().flatten().any(is_full) || self.memory.values().any(is_full)
+    }
+
+    /// What was stored in any of these objects.
+    pub fn stored_in(&self, objects: &BTreeSet<ObjectId>) -> impl Iterator<Item = &Target> {
+        objects.iter().flat_map(|&object| self.memory_of(object)).flat_map(|(_, targets)| targets)
+    }
+
+    /// The slots that allocations fill, handles and symbols among them.
+    #[must_use]
+    pub fn slots(&self) -> &BTreeMap<Slot, BufferKind> {
+        &self.slots
+    }
+
+    /// The slots that a write of some bytes from an address on covers, at least in part.
+    #[must_use]
+    pub fn covered(&self, (object, offset): Slot, bytes: Option<u64>) -> Vec<Slot> {
+        let end = offset.zip(bytes).map(|(offset, bytes)| offset.saturating_add_unsigned(bytes));
+        let is_hit = |slot: &Slot| {
+            let (Some(at), Some(first)) = (slot.1, offset) else { return true };
+            at.saturating_add(8) > first && end.is_none_or(|end| at < end)
+        };
+        self.slots_of(object).filter(is_hit).collect()
+    }
+
+    /// The object that a frame's pointer makes, if it is known.
+    #[must_use]
+    pub fn made_by(&self, frame: FrameId, pointer: PointerId) -> Option<ObjectId> {
+        let object = match self.expansion.function(frame).pointer(pointer) {
+            PointerDef::Local | PointerDef::Copied(_) => Object::Local(frame, pointer),
+            PointerDef::Fresh(_) => Object::Fresh(frame, pointer),
+            _ => return None,
+        };
+        self.ids.get(&object).copied()
+    }
+
+    #[must_use]
+    pub fn kind(&self, object: ObjectId) -> Object {
+        self.objects[object.0]
+    }
+
+    /// What a pointer that such memory held counts as; `None` for memory that this function or its callees made.
+    #[must_use]
+    pub fn foreign_of(&self, object: ObjectId) -> Option<ForeignBuffer> {
+        match self.objects[object.0] {
+            Object::Local(FrameId::ROOT, id) => {
+                let root = self.expansion.function(FrameId::ROOT);
+                matches!(root.pointer(id), PointerDef::Copied(_)).then_some(ForeignBuffer::Argument)
+            }
+            Object::Local(..) | Object::Fresh(..) | Object::Symbols => None,
+            Object::Global(global) => {
+                let name = self.expansion.program.globals[global.index()].name.clone();
+                Some(ForeignBuffer::Global { name })
+            }
+            Object::Formal(_) => Some(ForeignBuffer::Argument),
+            Object::Behind(inner, _) => self.foreign_of(inner),
+        }
+    }
+
+    /// Whether two pieces of memory may be the same: memory from before may have several names, and be a global whose
+    /// address somebody has.
+    #[must_use]
+    pub fn may_coincide(&self, a: ObjectId, b: ObjectId) -> bool {
+        let is_from_before =
+            |object: ObjectId| matches!(self.objects[object.0], Object::Formal(_) | Object::Behind(..));
+        let is_old = |object: ObjectId| match self.objects[object.0] {
+            Object::Global(global) => self.expansion.whole.pointed_to[global.index()],
+            _ => is_from_before(object),
+        };
+        a == b || (is_from_before(a) && is_old(b)) || (is_from_before(b) && is_old(a))
+    }
+
+    /// The other slots that may be the same place as a slot.
+    pub fn aliases(&self, slot: Slot) -> impl Iterator<Item = Slot> + '_ {
+        self.slots.keys().copied().filter(move |&other| {
+            let is_apart = other.0 == slot.0 && other.1.is_some() && slot.1.is_some();
+            other != slot && !is_apart && self.may_coincide(other.0, slot.0)
+        })
+    }
+
+    /// The slots whose pointers are stored somewhere, each with the slots that may be the same place under another name.
+    pub fn mixed(&self) -> impl Iterator<Item = (Slot, Slot)> + '_ {
+        self.memory.iter().flat_map(|(to, targets)| {
+            let stored = targets.iter().filter_map(|target| match target {
+                Target::Device { slot, .. } => Some(*slot),
+                _ => None,
+            });
+            let others: Vec<Slot> = self
+                .slots
+                .keys()
+                .copied()
+                .filter(|slot| slot.0 != to.0 && self.may_coincide(slot.0, to.0))
+                .collect();
+            stored.flat_map(move |slot| others.clone().into_iter().map(move |other| (slot, other)))
+        })
+    }
+
+    /// The slots that can be reached through memory from a set of targets, the pointers themselves included.
+    #[must_use]
+    pub fn reach(&self, from: &Targets) -> (BTreeSet<Slot>, BTreeSet<ObjectId>) {
+        let mut slots = BTreeSet::new();
+        let mut objects = BTreeSet::new();
+        let mut pending: Vec<Target> = from.iter().cloned().collect();
+        while let Some(target) = pending.pop() {
+            match target {
+                Target::Device { slot, .. } => {
+                    slots.insert(slot);
+                }
+                Target::Address((object, _)) if objects.insert(object) => {
+                    slots.extend(self.slots_of(object));
+                    let inside = self.memory_of(object);
+                    pending.extend(inside.flat_map(|(_, targets)| targets.iter().cloned()));
+                }
+                Target::Address(_) | Target::Foreign(_) => {}
+            }
+        }
+        (slots, objects)
+    }
+
+    /// The pointers inside the structs that targets are addresses of.
+    #[must_use]
+    pub fn inside(&self, targets: &Targets) -> Targets {
+        let mut found = Targets::new();
+        for (object, _) in addresses(targets) {
+            let devices = self.slots_of(object);
+            found.extend(devices.map(|slot| Target::Device { slot, moved: false }));
+            let stored = self.memory_of(object);
+            found.extend(stored.flat_map(|(_, targets)| targets.iter().cloned()));
+            let sources: Vec<_> = self.copies.iter().filter(|&&(to, ..)| to == object).collect();
+            let foreign = sources.iter().find_map(|&&(_, from, _)| self.foreign_of(from));
+            let is_tainted = self.tainted.iter().any(|&(written, _)| written == object);
+            let own = self.foreign_of(object).or(is_tainted.then_some(ForeignBuffer::Memory));
+            if let (true, Some(foreign)) = (found.is_empty(), own.or(foreign)) {
+                found.insert(Target::Foreign(foreign));
+            }
+        }
+        if targets.iter().any(|target| matches!(target, Target::Foreign(_))) {
+            found.insert(Target::Foreign(ForeignBuffer::Memory));
+        }
+        found
+    }
+
+    /// Memory that lives before or after the root: every object of that kind that is known.
+    #[must_use]
+    pub fn shared_objects(&self) -> Vec<(ObjectId, ForeignBuffer)> {
+        let all = (0..self.objects.len()).map(ObjectId);
+        all.filter_map(|object| {
+            // The root's own copy of a parameter is gone after it.
+            let is_local = matches!(self.objects[object.0], Object::Local(..));
+            self.foreign_of(object).filter(|_| !is_local).map(|foreign| (object, foreign))
+        })
+        .collect()
+    }
+}
