@@ -31,7 +31,12 @@ pub fn connect_seqpacket(path: &Path, timeout: Duration) -> nix::Result<OwnedFd>
     let micros = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX).max(1);
     setsockopt(&socket, sockopt::SendTimeout, &TimeVal::microseconds(micros))?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::microseconds(micros))?;
-    connect(socket.as_raw_fd(), &address)?;
+    // A program's own signals are none of its caller's business.
+    while let Err(errno) = connect(socket.as_raw_fd(), &address) {
+        if errno != Errno::EINTR {
+            return Err(errno);
+        }
+    }
     Ok(socket)
 }
 
@@ -68,9 +73,15 @@ pub fn receive_with_descriptors(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
 ) -> nix::Result<(usize, Vec<OwnedFd>)> {
+    // An interrupted call took nothing: a program's own signals must not cost it the answer.
+    while let Err(errno) = recv(socket.as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK) {
+        if errno != Errno::EINTR {
+            return Err(errno);
+        }
+    }
     let mut control = nix::cmsg_space!([RawFd; 2]);
     let mut slices = [IoSliceMut::new(buffer)];
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut control), flags)?;
     let mut owned = Vec::new();
     for part in message.cmsgs()? {
