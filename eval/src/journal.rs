@@ -147,6 +147,7 @@ mod tests {
             sms: 1,
             warps_per_sm: 64,
             blocks_per_sm: 32,
+            faults_stall: false,
         };
         Event::DeviceAdded { device: DeviceId(0), profile }
     }

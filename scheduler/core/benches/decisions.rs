@@ -79,6 +79,7 @@ impl Cluster {
                 sms: 80,
                 warps_per_sm: 64,
                 blocks_per_sm: 32,
+                faults_stall: false,
             };
             cluster.step(Event::DeviceAdded { device: DeviceId(id), profile });
         }

@@ -151,4 +151,8 @@ pub struct DeviceProfile {
     pub sms: u32,
     pub warps_per_sm: u32,
     pub blocks_per_sm: u32,
+    /// A page fault of one program stops the kernels of all: without MPS, contexts are time-sliced whole (UM model §2.4).
+    /// Journals written before this was known have it false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub faults_stall: bool,
 }

@@ -18,8 +18,11 @@ use std::collections::BTreeMap;
 const GIB: u64 = 1 << 30;
 
 fn device(id: u32, capacity: Bytes) -> Event {
+    // Both kinds of device in every run that has two.
+    let faults_stall = id % 2 == 1;
+    let name = "test".into();
     let profile =
-        DeviceProfile { name: "test".into(), capacity, sms: 80, warps_per_sm: 64, blocks_per_sm: 32 };
+        DeviceProfile { name, capacity, sms: 80, warps_per_sm: 64, blocks_per_sm: 32, faults_stall };
     Event::DeviceAdded { device: DeviceId(id), profile }
 }
 

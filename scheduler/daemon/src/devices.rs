@@ -35,6 +35,9 @@ struct DeviceInFile {
     sms: u32,
     warps_per_sm: u32,
     blocks_per_sm: u32,
+    /// As without MPS.
+    #[serde(default)]
+    faults_stall: bool,
 }
 
 impl Devices {
@@ -79,6 +82,7 @@ fn profile(info: &DeviceInfo) -> DeviceProfile {
         sms: info.sms,
         warps_per_sm: info.threads_per_sm / WARP_THREADS,
         blocks_per_sm: info.blocks_per_sm,
+        faults_stall: info.faults_stall,
     }
 }
 
@@ -96,6 +100,7 @@ fn read_file(path: &Path) -> anyhow::Result<Vec<DeviceProfile>> {
             sms: device.sms,
             warps_per_sm: device.warps_per_sm,
             blocks_per_sm: device.blocks_per_sm,
+            faults_stall: device.faults_stall,
         })
         .collect())
 }

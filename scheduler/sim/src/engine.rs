@@ -163,6 +163,7 @@ impl<'a> World<'a> {
                 sms: card.sms,
                 warps_per_sm: card.threads_per_sm / 32,
                 blocks_per_sm: card.blocks_per_sm,
+                faults_stall: !self.options.model.mps,
             };
             self.step(Event::DeviceAdded { device: DeviceId(index as u32), profile })?;
         }

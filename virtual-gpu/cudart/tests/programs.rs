@@ -317,6 +317,7 @@ fn serve_and_hang_up(mut client: UnixStream, when: HangUp) {
         sms: 80,
         threads_per_sm: 2048,
         blocks_per_sm: 32,
+        faults_stall: true,
         shared_bytes_per_sm: 96 << 10,
         registers_per_sm: 65_536,
         compute_capability: (7, 0),

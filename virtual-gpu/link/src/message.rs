@@ -9,7 +9,7 @@ use eager_gpu_model::{Advice, AllocId, AllocKind, MemoryInfo, Op, OpStats, Range
 use serde::{Deserialize, Serialize};
 
 /// Raised with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Pairs a reply with its request; chosen by the client, unique among its open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -122,6 +122,8 @@ pub struct DeviceInfo {
     pub sms: u32,
     pub threads_per_sm: u32,
     pub blocks_per_sm: u32,
+    /// A page fault of one process stops the kernels of all: processes take turns, as without NVIDIA's MPS.
+    pub faults_stall: bool,
     pub shared_bytes_per_sm: u32,
     pub registers_per_sm: u32,
     pub compute_capability: (u32, u32),

@@ -329,6 +329,7 @@ impl Service {
             sms: card.sms,
             threads_per_sm: card.threads_per_sm,
             blocks_per_sm: card.blocks_per_sm,
+            faults_stall: !self.model.options().mps,
             shared_bytes_per_sm: card.shared_bytes_per_sm,
             registers_per_sm: card.registers_per_sm,
             compute_capability: (major.parse().unwrap_or(0), minor.parse().unwrap_or(0)),

@@ -94,14 +94,22 @@ pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
 
 /// Eager Launch where the rest of the requirement is expected first (equal: the lowest index), if that is soon enough
 /// ([`crate::Options::eager_promotion_within_ns`]); else wait. A start that is not promoted soon runs beside others
-/// that would have had the memory whole (design study §4).
+/// that would have had the memory whole (design study §4). Never where a fault stalls the whole device: there the eager
+/// task's paging stops those it runs beside.
 pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
     let (wanted, within) = (task.requirement, view.options.eager_promotion_within_ns);
     let least = wanted.percent(view.options.grant_percent_min);
     let is_open = |id| view.state.index.keys(id).is_some_and(|keys| keys.is_open);
+    let pages_alone = |device: &Device| !device.profile.faults_stall;
+    if !view.state.devices.values().any(pages_alone) {
+        return no_room(view, task);
+    }
     let candidates = with_free(view, task).filter(|(device, free)| {
         let granted = (*free).min(wanted);
-        is_open(device.id) && granted >= least && !forecast::delays_head(view, task, device, granted)
+        pages_alone(device)
+            && is_open(device.id)
+            && granted >= least
+            && !forecast::delays_head(view, task, device, granted)
     });
     let soon = candidates.filter_map(|(device, free)| {
         let at = forecast::room_within(view, device, task.client, wanted, within)?;

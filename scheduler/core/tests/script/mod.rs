@@ -6,7 +6,7 @@
 //! # comment
 //! policy eager-opt            first line that is no comment
 //! option {"context_bytes":1}  further options, as JSON
-//! gpu 0 16GiB                 a device with this capacity
+//! gpu 0 16GiB [stalls]        a device with this capacity, on which a fault stops everybody
 //! at 2.5                      seconds; for all that follows
 //! client 1                    a program connects
 //! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [runs=SECONDS [holds=SECONDS]]
@@ -78,6 +78,7 @@ fn event(line: &str) -> Event {
                 sms: 80,
                 warps_per_sm: 64,
                 blocks_per_sm: 32,
+                faults_stall: words.contains(&"stalls"),
             },
         },
         "client" => Event::ClientConnected {
