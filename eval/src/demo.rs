@@ -104,7 +104,7 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
 /// Simulates only.
 pub fn run_sim(args: &SimArgs) -> Result<()> {
     if let Some(name) = args.experiment.as_deref().filter(|name| live::is_named(name)) {
-        return live::run(name, args.seeds, &args.out);
+        return live::run(name, args.seeds, &args.out, &args.fill);
     }
     if let Some(name) = &args.experiment {
         return experiment::run(name, args.seeds, &args.out, &args.fill);

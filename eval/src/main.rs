@@ -71,6 +71,9 @@ fn main() -> ExitCode {
         Command::Virtual(args) => demo::run(&args, demo::Parts::RealOnly),
         Command::Sim(args) => demo::run_sim(&args),
         Command::Footprints(args) => footprints::run(&args),
+        Command::Report { folder, experiment: Some(name), fill } if live::is_named(&name) => {
+            live::redraw(&name, &folder, &fill)
+        }
         Command::Report { folder, experiment: Some(name), fill } => experiment::redraw(&name, &folder, &fill),
         Command::Report { folder, .. } => redraw(&folder),
     };

@@ -15,5 +15,8 @@ mod tables;
 mod timeline;
 mod variant;
 
+pub use document::fill;
 pub use run::{redraw, run};
+pub use summary::{Figures, Summary};
+pub use tables::Table;
 pub use variant::Variant;

@@ -2,8 +2,9 @@
 //!
 //! Trap: a *system* here is a policy with some of its switches set, so the name of a policy alone does not say what ran.
 
+mod figures;
 mod report;
 mod run;
 mod spec;
 
-pub use run::{is_named, run};
+pub use run::{is_named, redraw, run};

@@ -1,205 +1,241 @@
-//! Tables of the experiment: over CASE by both clocks, against the bound, and what it costs.
+//! Tables and figures of the experiment: over CASE by both clocks, against the bound, and what it costs.
 //!
-//! Trap: ratios are made list by list and seed by seed; the lists of a group are joined by the geometric mean before the
-//! median over the seeds is taken.
+//! Trap: a table's cells come from the summary alone, so that page, documentation and `summary.json` cannot differ.
 
+use super::figures::{self, Column};
 use super::run::Sample;
-use super::spec::{CASE, Experiment, Table};
-use crate::html;
-use crate::interval::Interval;
-use crate::record::Stamp;
-use crate::table;
+use super::spec::{CASE, Experiment, Rows, Table as Wanted};
+use crate::experiment::{Figures, Summary, Table, fill};
+use crate::plot::{self, Whisker};
+use crate::record::{Record, Stamp, WorkloadStamp};
+use crate::sim_run::Host;
+use crate::{gantt, html, table};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Of one system on one group of lists under one variant.
-type Figures = BTreeMap<&'static str, Interval>;
-/// By variant, group and system.
-type Summary = BTreeMap<String, BTreeMap<String, BTreeMap<String, Figures>>>;
-type ListKey<'a> = (&'a str, &'a str, &'a str, u64);
+type BySystem = BTreeMap<String, Figures>;
+/// A label and the figures of its systems.
+type Row<'a> = (String, Option<&'a BySystem>);
 
-/// The least ratio of any single list, by submission.
-const WORST: &str = "worst_list_vs_case";
-
-/// Writes `summary.json` and `report.html`, and prints the tables.
-pub fn write(experiment: &Experiment, samples: &[Sample], stamp: &Stamp, out: &Path) -> Result<()> {
-    let summary = summarize(samples);
+/// Writes `summary.json` and `report.html`, prints the tables, and fills them into the pages.
+pub fn write(
+    experiment: &Experiment,
+    samples: &[Sample],
+    stamp: &Stamp,
+    out: &Path,
+    pages: &[PathBuf],
+) -> Result<()> {
+    let summary = figures::summarize(experiment, samples, stamp);
     let path = out.join("summary.json");
     std::fs::write(&path, serde_json::to_string_pretty(&summary)? + "\n")
         .with_context(|| format!("cannot write {}", path.display()))?;
     let mut body = introduction(experiment, stamp);
+    let mut tables = vec![made(experiment, stamp)];
     for wanted in &experiment.tables {
-        let (header, rows) = if wanted.variants.len() > 1 {
-            by_variant(wanted, &summary)
-        } else {
-            by_system(wanted, &summary)
-        };
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        println!("{}\n{}", wanted.title, table::render(&header, &rows));
-        body += &format!("<h2>{}</h2>{}", html::escape(&wanted.title), html::table(&header, &rows));
+        let made = of(experiment, wanted, &summary)?;
+        let header: Vec<&str> = made.header.iter().map(String::as_str).collect();
+        println!("{}\n{}", made.title, table::render(&header, &made.rows));
+        body += &made.html();
+        if wanted.drawn {
+            body += &drawn(experiment, wanted, &summary)?;
+        }
+        tables.push(made);
     }
+    body += &schedules(experiment, stamp)?;
     let path = out.join("report.html");
     std::fs::write(&path, html::page(&experiment.title, &body))
         .with_context(|| format!("cannot write {}", path.display()))?;
+    for page in pages {
+        fill(page, &tables)?;
+    }
     println!("Report: {}", path.display());
     Ok(())
+}
+
+fn seeds(experiment: &Experiment) -> String {
+    let seeds = experiment.seeds();
+    format!("{} to {}", seeds.start, seeds.end.saturating_sub(1))
 }
 
 fn introduction(experiment: &Experiment, stamp: &Stamp) -> String {
     format!(
         "<p class=\"note\"><b>Modelled, not measured</b>: the daemon's own decision core over a GPU model, in virtual time, \
          with estimates of run times as good as each table says and liveness as a perfect compiler would prove it.</p>\
-         <p>{} devices, {} seeds. Cells are throughput over backfilling CASE on the same lists: the geometric mean over the \
+         <p>{} devices, seeds {}. Ratios are over backfilling CASE on the same lists: the geometric mean over the \
          Large:Small ratios, then the median over the seeds with its 95 % interval. <b>sub</b>: from the first submission \
          to the last end; <b>ask</b>: from \u{201c}all have asked\u{201d} on. <b>bound</b>: all kernels or copies spread \
          evenly over the devices, or the longest job alone. Late reservation moves host work before the request, so the \
-         second clock favours it. Eager {} at commit {}.</p>",
+         second clock favours it. Eager {} at commit {}, {}, {} cores.</p>",
         html::escape(&experiment.cards),
-        experiment.seeds,
+        seeds(experiment),
         html::escape(&stamp.version),
         html::escape(&stamp.commit),
+        html::escape(&stamp.cpu),
+        stamp.cores,
     )
 }
 
-/// A row for each system: ratios by group and clock, then what the last group says of costs.
-fn by_system(wanted: &Table, summary: &Summary) -> (Vec<String>, Vec<Vec<String>>) {
-    let variant = wanted.variants.first().map_or("", String::as_str);
-    let columns = [
-        ("sub", "vs_case"),
-        ("ask", "vs_case_ask"),
-        ("worst", WORST),
-        ("bound", "bound_vs_case"),
-        ("longest wait / CASE's", "wait_vs_case"),
-        ("slowdown p95", "normal_slowdown_p95"),
-        ("eager", "eager_launches"),
-    ];
-    let of_group = |group: &String, system: &str| summary.get(variant)?.get(group)?.get(system);
-    let has = |group: &String, figure: &str| {
-        wanted.systems.iter().any(|s| of_group(group, s).is_some_and(|of| of.contains_key(figure)))
+fn made(experiment: &Experiment, stamp: &Stamp) -> Table {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    Table {
+        key: "made".to_owned(),
+        title: String::new(),
+        header: vec!["these numbers".to_owned(), String::new()],
+        rows: vec![
+            row("version, commit", format!("{}, {}", stamp.version, stamp.commit)),
+            row("modelled devices", experiment.cards.clone()),
+            row("seeds", seeds(experiment)),
+            row("computed on", format!("{}, {} cores", stamp.cpu, stamp.cores)),
+        ],
+    }
+}
+
+fn of(experiment: &Experiment, wanted: &Wanted, summary: &Summary) -> Result<Table> {
+    let columns: Vec<&Column> =
+        wanted.figures.iter().map(|name| figures::column(name)).collect::<Result<_>>()?;
+    let (header, rows) = match wanted.rows {
+        Rows::Systems => by_system(wanted, &columns, summary),
+        Rows::Lists => by_row("lists", &list_rows(experiment, wanted, summary)?, wanted, &columns),
+        Rows::Variants => by_row("variant", &variant_rows(wanted, summary), wanted, &columns),
     };
-    let shown: Vec<(&String, &str, &str)> = wanted
+    Ok(Table { key: wanted.key.clone(), title: wanted.title.clone(), header, rows })
+}
+
+fn list_rows<'a>(experiment: &Experiment, wanted: &Wanted, summary: &'a Summary) -> Result<Vec<Row<'a>>> {
+    let mut rows = Vec::new();
+    for group in &wanted.groups {
+        let ratios = experiment.list(group)?.ratios.iter().map(String::as_str);
+        for ratio in [""].into_iter().chain(ratios) {
+            let name = figures::workload(group, ratio);
+            let found = summary.workloads.get(&name);
+            rows.push((name, found));
+        }
+    }
+    Ok(rows)
+}
+
+/// Of the first group; the first variant may be the machine as it is.
+fn variant_rows<'a>(wanted: &Wanted, summary: &'a Summary) -> Vec<Row<'a>> {
+    let Some(group) = wanted.groups.first() else { return Vec::new() };
+    let varied = summary.studies.get(group);
+    let found = |name: &String| varied.and_then(|of| of.get(name)).or_else(|| summary.workloads.get(group));
+    wanted.variants.iter().map(|name| (name.clone(), found(name))).collect()
+}
+
+fn cell(systems: Option<&BySystem>, system: &str, column: &Column) -> String {
+    let found = systems.and_then(|of| of.get(system)?.get(column.name));
+    found.map_or_else(|| "-".to_owned(), column.text)
+}
+
+/// A column for each system, and for each of its figures if there are several; at the end the bound.
+fn by_row(
+    what: &str,
+    rows: &[Row<'_>],
+    wanted: &Wanted,
+    columns: &[&Column],
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let single = columns.len() == 1;
+    let is_shown = |system: &str, column: &Column| {
+        // CASE is 1 against itself.
+        (system != CASE || !column.name.contains("vs_case"))
+            && rows.iter().any(|(_, of)| {
+                of.is_some_and(|of| of.get(system).is_some_and(|f| f.get(column.name).is_some()))
+            })
+    };
+    let shown: Vec<(&String, &Column)> = wanted
+        .systems
+        .iter()
+        .flat_map(|system| columns.iter().map(move |column| (system, *column)))
+        .filter(|(system, column)| is_shown(system, column))
+        .collect();
+    let title = |(system, column): &(&String, &Column)| {
+        if single { (*system).clone() } else { format!("{system} {}", column.title) }
+    };
+    let bound = figures::column("bound_vs_case")
+        .ok()
+        .filter(|_| columns.iter().any(|c| c.name.starts_with("throughput_vs_case")));
+    let mut header = vec![what.to_owned()];
+    header.extend(shown.iter().map(title));
+    header.extend(bound.map(|_| "bound".to_owned()));
+    let row = |(name, systems): &Row<'_>| {
+        let mut cells = vec![name.clone()];
+        cells.extend(shown.iter().map(|(system, column)| cell(*systems, system, column)));
+        cells.extend(bound.map(|column| cell(*systems, CASE, column)));
+        cells
+    };
+    (header, rows.iter().map(row).collect())
+}
+
+/// A row for each system, a column for each group and figure.
+fn by_system(wanted: &Wanted, columns: &[&Column], summary: &Summary) -> (Vec<String>, Vec<Vec<String>>) {
+    let has = |group: &String, column: &Column| {
+        let of = summary.workloads.get(group);
+        of.is_some_and(|of| {
+            wanted.systems.iter().any(|s| of.get(s).is_some_and(|f| f.get(column.name).is_some()))
+        })
+    };
+    let shown: Vec<(&String, &Column)> = wanted
         .groups
         .iter()
-        .flat_map(|group| columns.iter().map(move |(title, figure)| (group, *title, *figure)))
-        .filter(|(group, _, figure)| has(group, figure))
+        .flat_map(|group| columns.iter().map(move |column| (group, *column)))
+        .filter(|(group, column)| has(group, column))
         .collect();
-    let titles = shown.iter().map(|(group, title, _)| format!("{group} {title}"));
+    let titles = shown.iter().map(|(group, column)| format!("{group}: {}", column.title));
     let header = ["system".to_owned()].into_iter().chain(titles).collect();
     let row = |system: &String| {
-        let cell = |(group, _, figure): &(&String, &str, &str)| {
-            let found = of_group(group, system).and_then(|of| of.get(figure));
-            found.map_or_else(|| "-".to_owned(), |interval| text(figure, interval))
-        };
-        [system.clone()].into_iter().chain(shown.iter().map(cell)).collect()
+        let cells = shown.iter().map(|(group, column)| cell(summary.workloads.get(*group), system, column));
+        [system.clone()].into_iter().chain(cells).collect()
     };
     (header, wanted.systems.iter().map(row).collect())
 }
 
-fn text(figure: &str, interval: &Interval) -> String {
-    match figure {
-        WORST => format!("{:.2}", interval.low),
-        "eager_launches" => format!("{:.0}", interval.median),
-        "bound_vs_case" | "wait_vs_case" | "normal_slowdown_p95" => format!("{:.2}", interval.median),
-        _ => interval.text(),
-    }
-}
-
-/// A row for each variant: a column for each system, both clocks in one cell.
-fn by_variant(wanted: &Table, summary: &Summary) -> (Vec<String>, Vec<Vec<String>>) {
-    let systems: Vec<&String> = wanted.systems.iter().filter(|system| *system != CASE).collect();
-    let mut header = vec!["variant".to_owned()];
-    let mut rows: Vec<Vec<String>> = wanted.variants.iter().map(|name| vec![name.clone()]).collect();
-    for group in &wanted.groups {
-        header.extend(systems.iter().map(|system| format!("{group} {system}")));
-        header.push(format!("{group} bound"));
-        for (row, variant) in rows.iter_mut().zip(&wanted.variants) {
-            let of = summary.get(variant).and_then(|groups| groups.get(group));
-            let median = |system: &str, figure| {
-                let found = of.and_then(|of| of.get(system)?.get(figure));
-                found.map_or_else(|| "-".to_owned(), |interval| format!("{:.2}", interval.median))
-            };
-            let both = |system: &&String| {
-                format!("{} | {}", median(system, "vs_case"), median(system, "vs_case_ask"))
-            };
-            row.extend(systems.iter().map(both));
-            row.push(median(CASE, "bound_vs_case"));
-        }
-    }
-    (header, rows)
-}
-
-fn summarize(samples: &[Sample]) -> Summary {
-    let base: BTreeMap<ListKey<'_>, &Sample> =
-        samples.iter().filter(|sample| sample.system == CASE).map(|sample| (key(sample), sample)).collect();
-    let mut groups: BTreeMap<[&str; 3], Vec<(&Sample, &Sample)>> = BTreeMap::new();
-    for own in samples {
-        if let Some(base) = base.get(&key(own)) {
-            groups.entry([&own.variant, &own.group, &own.system]).or_default().push((own, base));
-        }
-    }
-    let mut summary = Summary::new();
-    for ([variant, group, system], pairs) in groups {
-        let groups = summary.entry(variant.to_owned()).or_default();
-        groups.entry(group.to_owned()).or_default().insert(system.to_owned(), figures(&pairs));
-    }
-    summary
-}
-
-fn key(sample: &Sample) -> ListKey<'_> {
-    (&sample.variant, &sample.group, &sample.ratio, sample.seed)
-}
-
-fn figures(pairs: &[(&Sample, &Sample)]) -> Figures {
-    type Figure<'a> = &'a dyn Fn(&Sample, &Sample) -> Option<f64>;
-    // A job that was lost is no throughput.
-    let ended = |own: &Sample, base: &Sample| {
-        let jobs = own.normal_device_s.len() as f64;
-        (jobs - own.jobs_lost as f64) / (jobs - base.jobs_lost as f64)
+/// The table's first figure with its intervals, for at most as many systems as there are colours.
+fn drawn(experiment: &Experiment, wanted: &Wanted, summary: &Summary) -> Result<String> {
+    let Some(figure) = wanted.figures.first() else { return Ok(String::new()) };
+    let rows = match wanted.rows {
+        Rows::Variants => variant_rows(wanted, summary),
+        _ => list_rows(experiment, wanted, summary)?,
     };
-    let sub = |own: &Sample, base: &Sample| Some(ended(own, base) * base.makespan_s / own.makespan_s);
-    let ask =
-        |own: &Sample, base: &Sample| Some(ended(own, base) * base.ask_makespan_s? / own.ask_makespan_s?);
-    let columns: [(&'static str, Figure<'_>); 8] = [
-        ("vs_case", &sub),
-        ("vs_case_ask", &ask),
-        ("bound_vs_case", &|own, base| Some(base.makespan_s / own.bound_s)),
-        ("makespan_s", &|own, _| Some(own.makespan_s)),
-        ("wait_vs_case", &|own, base| (base.wait_max_s > 0.0).then(|| own.wait_max_s / base.wait_max_s)),
-        ("turnaround_vs_case", &|own, base| Some(own.turnaround_mean_s / base.turnaround_mean_s)),
-        ("normal_slowdown_p95", &slowdown_p95),
-        ("kernels_busy", &|own, _| Some(own.kernels_busy)),
-    ];
-    let of = |figure: Figure<'_>| {
-        let mut seeds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for (own, base) in pairs {
-            if let Some(value) = figure(own, base) {
-                seeds.entry(own.seed).or_default().push(value.max(f64::MIN_POSITIVE).ln());
-            }
-        }
-        let mean = |logs: Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-        Interval::of(seeds.into_values().map(mean).collect())
+    let systems: Vec<&String> =
+        wanted.systems.iter().filter(|system| *system != CASE).take(plot::SERIES.len()).collect();
+    let whisker = |of: &BySystem, system: &str| {
+        let found = *of.get(system)?.get(figure)?;
+        Some(Whisker { at: found.median, low: found.low, high: found.high })
     };
-    let mut figures: Figures =
-        columns.into_iter().filter_map(|(name, figure)| Some((name, of(figure)?))).collect();
-    let whole = |of: fn(&Sample) -> f64| Interval::of(pairs.iter().map(|(own, _)| of(own)).collect());
-    let worst = pairs.iter().filter_map(|(own, base)| sub(own, base)).fold(f64::INFINITY, f64::min);
-    let counts = [
-        (WORST, Some(Interval { median: worst, low: worst, high: worst })),
-        ("eager_launches", whole(|own| own.eager_launches as f64)),
-        ("bytes_paged", whole(|own| own.bytes_paged as f64)),
-        ("jobs_lost", whole(|own| own.jobs_lost as f64)),
-    ];
-    figures.extend(counts.into_iter().filter_map(|(name, interval)| Some((name, interval?))));
-    figures
+    let whiskers = |(name, of): &Row<'_>| {
+        let row = systems.iter().map(|system| of.and_then(|of| whisker(of, system))).collect();
+        (name.clone(), row)
+    };
+    let rows: Vec<(String, Vec<Option<Whisker>>)> = rows.iter().map(whiskers).collect();
+    let key = |(name, (_, colour)): (&&String, &(_, &str))| {
+        format!("<span class=\"key\" style=\"background:{colour}\"></span>{}", html::escape(name))
+    };
+    let legend: String = systems.iter().zip(&plot::SERIES).map(key).collect();
+    Ok(format!("<p>{legend}</p>{}", plot::forest("throughput over case, from the first submission", &rows)?))
 }
 
-/// 95th percentile (nearest rank) of device-side time over that under CASE, of the jobs that were Normal in both.
-fn slowdown_p95(own: &Sample, base: &Sample) -> Option<f64> {
-    let both = own.normal_device_s.iter().zip(&base.normal_device_s);
-    let mut slow: Vec<f64> =
-        both.filter_map(|(own, base)| Some((*own)? / (*base).filter(|base| *base > 0.0)?)).collect();
-    slow.sort_by(f64::total_cmp);
-    let rank = (slow.len() as f64 * 0.95).ceil() as usize;
-    slow.get(rank.saturating_sub(1)).copied()
+fn schedules(experiment: &Experiment, stamp: &Stamp) -> Result<String> {
+    let wanted = &experiment.timeline;
+    let variant = experiment.variants.first().map(|variant| variant.machine.clone()).unwrap_or_default();
+    let host = Host::new(&experiment.cards, &variant)?;
+    let list = experiment.list(&wanted.group)?;
+    let choices = list.choices(&wanted.ratio, experiment.first_seed)?;
+    let name = figures::workload(&wanted.group, &wanted.ratio);
+    let jobs = choices.iter().map(crate::workload::Choice::id).collect();
+    let workload = WorkloadStamp { name: name.clone(), seed: experiment.first_seed, jobs };
+    let run = |system: &String| {
+        let policy = experiment.system(system)?.policy;
+        host.run("live", policy, &workload, &choices, list.submission(), stamp)
+    };
+    let records: Vec<Record> = wanted.systems.iter().map(run).collect::<Result<_>>()?;
+    let drawn = gantt::draw_all(&records.iter().collect::<Vec<_>>());
+    Ok(format!(
+        "<h2>Schedules</h2><p>{}, seed {}, one time axis for all. {}</p>{}{}",
+        html::escape(&name),
+        experiment.first_seed,
+        gantt::READING,
+        gantt::legend(),
+        drawn.concat()
+    ))
 }

@@ -3,15 +3,17 @@
 use super::report;
 use super::spec::{Experiment, List, System, Variation};
 use crate::progress::Stage;
-use crate::samples::Samples;
+use crate::record::Stamp;
 use crate::sim_run::Host;
 use crate::{parallel, stamp};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use eager_core::action::Class;
 use eager_sim::{Estimates, JobResult, Outcome, SimOptions, SimResult};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 const NAME: &str = "live";
 const TEXT: &str = include_str!("../../experiments/live.toml");
@@ -31,6 +33,8 @@ pub struct Sample {
     pub bound_s: f64,
     pub jobs_lost: usize,
     pub turnaround_mean_s: f64,
+    /// Of each job, from submission to end.
+    pub turnaround_s: Vec<f64>,
     pub wait_max_s: f64,
     pub bytes_paged: u64,
     pub eager_launches: u64,
@@ -38,6 +42,8 @@ pub struct Sample {
     pub kernels_busy: f64,
     /// Device-side seconds of each job; none for those that were ever eager.
     pub normal_device_s: Vec<Option<f64>>,
+    /// The machine and the commit that made it.
+    pub stamp: Stamp,
 }
 
 struct Task<'a> {
@@ -56,27 +62,62 @@ pub fn is_named(name: &str) -> bool {
     name == NAME || (file.starts_with(NAME) && path.extension().is_some_and(|extension| extension == "toml"))
 }
 
-/// Runs it and writes `samples.jsonl`, `summary.json` and `report.html` into the folder. `seeds` in place of the
-/// experiment's number.
-pub fn run(name: &str, seeds: Option<u64>, out: &Path) -> Result<()> {
-    let text = match name {
-        NAME => TEXT.to_owned(),
-        path => {
-            std::fs::read_to_string(path).with_context(|| format!("cannot read the experiment {path}"))?
-        }
-    };
-    let mut experiment = Experiment::parse(&text)?;
+/// Runs it and writes `samples.jsonl`, `summary.json` and `report.html` into the folder; the tables that `pages` ask for
+/// go there. `seeds` in place of the experiment's number.
+pub fn run(name: &str, seeds: Option<u64>, out: &Path, pages: &[PathBuf]) -> Result<()> {
+    let mut experiment = find(name)?;
     experiment.seeds = seeds.unwrap_or(experiment.seeds).max(1);
     std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-    let samples = run_all(&experiment, &out.join("samples.jsonl"))?;
-    report::write(&experiment, &samples, &stamp::stamp(), out)
+    let stamp = stamp::stamp();
+    let samples = run_all(&experiment, &out.join("samples.jsonl"), &stamp)?;
+    report::write(&experiment, &samples, &stamp, out, pages)
 }
 
-fn run_all(experiment: &Experiment, path: &Path) -> Result<Vec<Sample>> {
+/// Makes the same files again from `samples.jsonl`, also of a run that did not come to its end: seeds are run one after
+/// the other, and those that are not whole do not count.
+pub fn redraw(name: &str, folder: &Path, pages: &[PathBuf]) -> Result<()> {
+    let mut experiment = find(name)?;
+    let path = folder.join("samples.jsonl");
+    let samples = read(&path)?;
+    let Some(stamp) = samples.last().map(|sample| sample.stamp.clone()) else {
+        bail!("{} holds no sample", path.display());
+    };
+    let mut seeds: BTreeMap<u64, usize> = BTreeMap::new();
+    for sample in &samples {
+        *seeds.entry(sample.seed).or_default() += 1;
+    }
+    let whole = seeds.values().max().copied().unwrap_or(0);
+    seeds.retain(|_, count| *count == whole);
+    let samples: Vec<Sample> = samples.into_iter().filter(|s| seeds.contains_key(&s.seed)).collect();
+    experiment.first_seed = seeds.keys().min().copied().unwrap_or(experiment.first_seed);
+    experiment.seeds = seeds.len() as u64;
+    report::write(&experiment, &samples, &stamp, folder, pages)
+}
+
+fn find(name: &str) -> Result<Experiment> {
+    match name {
+        NAME => Experiment::parse(TEXT),
+        path => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the experiment {path}"))?;
+            Experiment::parse(&text)
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Sample>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let parse = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).with_context(|| format!("{}:{}: not a sample", path.display(), number + 1))
+    };
+    text.lines().enumerate().map(parse).collect()
+}
+
+fn run_all(experiment: &Experiment, path: &Path, stamp: &Stamp) -> Result<Vec<Sample>> {
     let host = |variant| Ok((variant, machine(experiment, variant)?));
     let hosts: Vec<(&Variation, Host)> = experiment.variants.iter().map(host).collect::<Result<_>>()?;
     let mut tasks = Vec::new();
-    for seed in 1..=experiment.seeds {
+    for seed in experiment.seeds() {
         for (variant, host) in &hosts {
             for list in &experiment.lists {
                 let systems = wanted(experiment, &variant.name, &list.group)?;
@@ -88,17 +129,23 @@ fn run_all(experiment: &Experiment, path: &Path) -> Result<Vec<Sample>> {
         }
     }
     tasks.retain(|task| !task.systems.is_empty());
-    let kept = Samples::create(path)?;
+    let file = std::fs::File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    let kept = Mutex::new((file, Vec::new()));
     let stage = Stage::begin("simulating live", tasks.len());
     parallel::for_each(tasks, |task| {
         stage.step(&format!("{} {} {} seed {}", task.variant.name, task.list.group, task.ratio, task.seed));
         for system in &task.systems {
-            kept.keep(one(&task, system)?)?;
+            let sample = one(&task, system, stamp)?;
+            let line = serde_json::to_string(&sample).context("a sample as JSON")? + "\n";
+            let mut kept = kept.lock().map_err(|_| anyhow::anyhow!("another run panicked"))?;
+            kept.0.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+            kept.1.push(sample);
         }
         Ok(())
     })?;
     stage.end();
-    kept.into_all()
+    let (_, samples) = kept.into_inner().map_err(|_| anyhow::anyhow!("a run panicked"))?;
+    Ok(samples)
 }
 
 fn machine(experiment: &Experiment, variant: &Variation) -> Result<Host> {
@@ -115,25 +162,25 @@ fn wanted<'a>(experiment: &'a Experiment, variant: &str, group: &str) -> Result<
     names.into_iter().map(|name| experiment.system(name)).collect()
 }
 
-fn one(task: &Task<'_>, system: &System) -> Result<Sample> {
+fn one(task: &Task<'_>, system: &System, stamp: &Stamp) -> Result<Sample> {
     let Task { variant, host, list, ratio, seed, .. } = *task;
     let choices = list.choices(ratio, seed)?;
     let change = |options: &mut SimOptions| {
         let context_bytes = options.scheduler.context_bytes;
         options.scheduler = eager_core::Options { context_bytes, ..system.options.clone() };
         let spread = variant.spread.unwrap_or(1.0);
-        // The books are checked after every step on the lists of the first seed; on all they would take most of the time.
-        options.audit = seed == 1;
+        // The simulator's own tests check the books; here that would take most of the time.
+        options.audit = false;
         options.estimates = (!variant.no_estimates).then_some(Estimates { spread, seed });
     };
     let result =
         host.simulate_with(&choices, system.policy, list.submission(), &change).with_context(|| {
             format!("{} {ratio} seed {seed} under {}, {}", list.group, system.name, variant.name)
         })?;
-    Ok(sample(task, system, &result))
+    Ok(sample(task, system, &result, stamp))
 }
 
-fn sample(task: &Task<'_>, system: &System, result: &SimResult) -> Sample {
+fn sample(task: &Task<'_>, system: &System, result: &SimResult, stamp: &Stamp) -> Sample {
     let Task { variant, host, list, ratio, seed, .. } = *task;
     let makespan_s = seconds(result.makespan.0);
     let jobs = result.jobs.len().max(1) as f64;
@@ -150,11 +197,13 @@ fn sample(task: &Task<'_>, system: &System, result: &SimResult) -> Sample {
         bound_s: host.bound_s(&result.jobs),
         jobs_lost: result.jobs.iter().filter(|job| job.outcome != Outcome::Done).count(),
         turnaround_mean_s: result.jobs.iter().map(turnaround).sum::<f64>() / jobs,
+        turnaround_s: result.jobs.iter().map(turnaround).collect(),
         wait_max_s: result.jobs.iter().map(|job| seconds(job.wait.0)).fold(0.0, f64::max),
         bytes_paged: result.bytes_paged(),
         eager_launches: result.eager_launches,
         kernels_busy: computing / (makespan_s * result.devices.len().max(1) as f64),
         normal_device_s: result.jobs.iter().map(normal_device_s).collect(),
+        stamp: stamp.clone(),
     }
 }
 
@@ -174,42 +223,81 @@ mod tests {
     const SMALL: &str = r#"
         title = "A small experiment"
         cards = "1xV100-16GB"
+        first_seed = 3
         seeds = 2
         systems = [{ name = "case", policy = "case" }, { name = "eager-live", policy = "eager-live" }]
         lists = [{ group = "few", jobs = 6, ratios = ["1:1", "3:1"] }]
         variants = [{ name = "as it is" }, { name = "no estimates", no_estimates = true }]
+        timeline = { group = "few", ratio = "1:1", systems = ["eager-live"] }
         [[tables]]
+        key = "lists"
         title = "Over CASE"
+        rows = "lists"
         groups = ["few"]
         systems = ["case", "eager-live"]
         variants = ["as it is"]
+        figures = ["throughput_vs_case"]
+        drawn = true
         [[tables]]
+        key = "costs"
+        title = "Costs"
+        rows = "systems"
+        groups = ["few"]
+        systems = ["case", "eager-live"]
+        variants = ["as it is"]
+        figures = ["throughput_vs_case", "turnaround_vs_case_p95", "jobs_lost"]
+        [[tables]]
+        key = "varied"
         title = "Varied"
+        rows = "variants"
         groups = ["few"]
         systems = ["case", "eager-live"]
         variants = ["as it is", "no estimates"]
+        figures = ["throughput_vs_case", "throughput_vs_case_ask"]
     "#;
 
     #[test]
-    fn an_experiment_leaves_samples_a_summary_and_a_report() {
+    fn an_experiment_leaves_samples_a_summary_a_report_and_a_filled_page() {
         let folder = tempfile::tempdir().expect("folder");
-        let spec = folder.path().join("live-small.toml");
+        let [spec, page] = ["live-small.toml", "page.md"].map(|name| folder.path().join(name));
         std::fs::write(&spec, SMALL).expect("write");
+        std::fs::write(&page, "<!-- table: varied -->\n<!-- end -->\n<!-- table: made -->\n<!-- end -->\n")
+            .expect("write");
         let name = spec.to_str().expect("UTF-8");
         assert!(is_named(name) && is_named("live") && !is_named("paper"));
-        run(name, None, folder.path()).expect("it runs");
+        run(name, None, folder.path(), std::slice::from_ref(&page)).expect("it runs");
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
         let samples = read("samples.jsonl");
-        assert!(
-            samples.lines().all(|line| serde_json::from_str::<Sample>(line).is_ok_and(|s| s.jobs_lost == 0))
-        );
+        let whole = |line: &str| {
+            let sample = serde_json::from_str::<Sample>(line);
+            sample.is_ok_and(|s| s.jobs_lost == 0 && !s.stamp.commit.is_empty() && s.turnaround_s.len() == 6)
+        };
+        assert!(samples.lines().all(whole), "{samples}");
         // Two ratios, two seeds, two systems, two variants.
         assert_eq!(samples.lines().count(), 16);
         let summary: serde_json::Value = serde_json::from_str(&read("summary.json")).expect("JSON");
-        let of =
-            |system: &str| summary["as it is"]["few"][system]["vs_case"]["median"].as_f64().expect(system);
-        assert_eq!(of("case"), 1.0);
-        assert!(of("eager-live") > 1.0, "{summary}");
-        assert!(read("report.html").contains("Varied"));
+        let of = |list: &str, system: &str| {
+            summary["workloads"][list][system]["throughput_vs_case"].as_f64().expect(system)
+        };
+        assert_eq!(of("few", "case"), 1.0);
+        assert!(of("few", "eager-live") > 1.0 && of("few, 3:1", "eager-live") > 1.0, "{summary}");
+        let varied = &summary["studies"]["few"]["no estimates"]["eager-live"];
+        assert!(varied["throughput_vs_case_low"].is_f64(), "{summary}");
+        let report = read("report.html");
+        assert!(
+            ["Over CASE", "Costs", "Varied", "Schedules", "<svg"].iter().all(|part| report.contains(part))
+        );
+        let filled = read("page.md");
+        assert!(filled.contains("| no estimates |") && filled.contains("| seeds | 3 to 4 |"), "{filled}");
+
+        // The samples alone give the same again; what a run that was stopped left of its last seed does not count.
+        redraw(name, folder.path(), std::slice::from_ref(&page)).expect("it is drawn again");
+        assert_eq!(read("page.md"), filled);
+        let first = samples.lines().filter(|line| line.contains("\"seed\":3,"));
+        let stopped: Vec<&str> =
+            first.chain(samples.lines().find(|line| line.contains("\"seed\":4,"))).collect();
+        std::fs::write(folder.path().join("samples.jsonl"), stopped.join("\n")).expect("write");
+        redraw(name, folder.path(), std::slice::from_ref(&page)).expect("it is drawn again");
+        assert!(read("page.md").contains("| seeds | 3 to 3 |"));
     }
 }

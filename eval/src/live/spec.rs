@@ -12,14 +12,18 @@ use serde::Deserialize;
 
 /// The baseline of every ratio.
 pub const CASE: &str = "case";
+/// What the same programs do where memory never ends.
+pub const ENDLESS: &str = "infinite, live";
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     pub title: String,
     pub cards: String,
-    /// Seeds 1 to this.
+    /// So many, from the first one on: what was chosen by looking was chosen on those below it.
+    pub first_seed: u64,
     pub seeds: u64,
+    pub timeline: Timeline,
     pub systems: Vec<System>,
     pub lists: Vec<List>,
     pub variants: Vec<Variation>,
@@ -34,6 +38,15 @@ pub struct System {
     pub policy: PolicyName,
     #[serde(default)]
     pub options: eager_core::Options,
+}
+
+/// The schedules that the report draws: one list, some systems without options.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeline {
+    pub group: String,
+    pub ratio: String,
+    pub systems: Vec<String>,
 }
 
 /// A kind of job list. Lists of one group become one figure: the geometric mean of their ratios, seed by seed.
@@ -62,11 +75,30 @@ pub struct Variation {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
+    /// What pages call it.
+    pub key: String,
     pub title: String,
+    pub rows: Rows,
     pub groups: Vec<String>,
     pub systems: Vec<String>,
-    /// One: a row for each system. Several: a row for each variant.
     pub variants: Vec<String>,
+    /// Names of figures, as in `summary.json`.
+    pub figures: Vec<String>,
+    /// Draw its first figure too.
+    #[serde(default)]
+    pub drawn: bool,
+}
+
+/// What a row of a table is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rows {
+    /// A group, and each of its ratios; a column for each system.
+    Lists,
+    /// A column for each group and figure.
+    Systems,
+    /// A column for each system and figure.
+    Variants,
 }
 
 impl Experiment {
@@ -79,8 +111,17 @@ impl Experiment {
             table.systems.iter().try_for_each(|name| experiment.system(name).map(drop))?;
             table.variants.iter().try_for_each(|name| experiment.variant(name).map(drop))?;
             table.groups.iter().try_for_each(|name| experiment.list(name).map(drop))?;
+            table.figures.iter().try_for_each(|name| super::figures::column(name).map(drop))?;
         }
+        let Timeline { group, systems, .. } = &experiment.timeline;
+        experiment.list(group)?;
+        systems.iter().try_for_each(|name| experiment.system(name).map(drop))?;
         Ok(experiment)
+    }
+
+    /// Seeds to run.
+    pub fn seeds(&self) -> std::ops::Range<u64> {
+        self.first_seed..self.first_seed + self.seeds
     }
 
     pub fn system(&self, name: &str) -> Result<&System> {
@@ -127,5 +168,6 @@ mod tests {
         );
         assert!(broken("groups = [\"32\"", "groups = [\"33\"").contains("has no lists `33`"));
         assert!(broken("release_dead = true", "release_death = true").contains("malformed"));
+        assert!(broken("\"throughput_vs_case_ask\"]", "\"faster\"]").contains("no figure `faster`"));
     }
 }

@@ -8,6 +8,7 @@ pub mod action;
 pub mod event;
 mod forecast;
 mod gate;
+pub mod history;
 mod index;
 pub mod invariants;
 pub mod journal;

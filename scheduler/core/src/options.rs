@@ -63,12 +63,16 @@ pub struct Options {
     /// A held kernel goes after this long whatever else runs. None: it waits as long as the rule says, like in the
     /// document.
     pub hold_ns_max: Option<Nanos>,
-    /// Nobody who came later starts before a task that has waited for so long. None: as the policy has it (30 s under
-    /// `eager-live`, never under the others). Below 15 s it costs throughput (design study §4).
+    /// Nobody who came later starts before a task that has waited for so long. None: as the policy has it (60 s under
+    /// `eager-live`, never under the others). The shorter, the more throughput it costs in streams.
     pub overtake_ns: Option<Nanos>,
     /// Whoever starts must not delay the first of the queue beyond its predicted start (EASY backfilling; Lifka, 1995).
     /// None: as the policy has it.
     pub reserve_head: Option<bool>,
+    /// Policy `eager-live`: as long as tasks come less than this apart, or so many wait that the longest of them will not
+    /// be the last, they are a stream, and memory is neither reserved for the first of the queue nor filled by eager
+    /// starts. 0: never a stream.
+    pub stream_ns: Nanos,
     /// Policy `eager-live`: a task starts eagerly only if the rest of its memory is predicted to be free within this; 0:
     /// never. 5 s (design study §4: much longer ones lose in streams what they win in batches).
     pub eager_promotion_within_ns: Nanos,
@@ -100,6 +104,7 @@ impl Default for Options {
             hold_ns_max: None,
             overtake_ns: None,
             reserve_head: None,
+            stream_ns: Nanos::from_secs(3),
             eager_promotion_within_ns: Nanos::from_secs(5),
             release_dead: None,
             late_reservation: None,

@@ -22,6 +22,8 @@ pub(crate) struct Queue {
     by_size: BTreeSet<SizeKey>,
     by_length: BTreeSet<LengthKey>,
     of_unknown_length: BTreeSet<(u64, TaskId)>,
+    /// Sum over the tasks with an estimate: how long they are expected to hold memory, times how much.
+    byte_nanos: u128,
 }
 
 impl Queue {
@@ -32,6 +34,7 @@ impl Queue {
             by_size: BTreeSet::new(),
             by_length: BTreeSet::new(),
             of_unknown_length: BTreeSet::new(),
+            byte_nanos: 0,
         }
     }
 
@@ -49,10 +52,13 @@ impl Queue {
             self.by_size.insert(size_key(task));
         }
         if self.is_by_length() {
-            match length_key(task) {
+            let is_new = match length_key(task) {
                 Some(key) => self.by_length.insert(key),
                 None => self.of_unknown_length.insert((task.arrival, task.id)),
             };
+            if is_new {
+                self.byte_nanos = self.byte_nanos.saturating_add(byte_nanos(task));
+            }
         }
     }
 
@@ -62,10 +68,13 @@ impl Queue {
             self.by_size.remove(&size_key(task));
         }
         if self.is_by_length() {
-            match length_key(task) {
+            let was_there = match length_key(task) {
                 Some(key) => self.by_length.remove(&key),
                 None => self.of_unknown_length.remove(&(task.arrival, task.id)),
             };
+            if was_there {
+                self.byte_nanos = self.byte_nanos.saturating_sub(byte_nanos(task));
+            }
         }
     }
 
@@ -112,6 +121,17 @@ impl Queue {
         known().take(longer).chain(unknown).chain(known().skip(longer)).collect()
     }
 
+    /// What the longest waiting task still has to run, as far as it is known; where the longest comes first.
+    pub fn longest(&self) -> Option<Nanos> {
+        self.by_length.first().map(|&(Reverse(remaining), ..)| remaining)
+    }
+
+    /// How long so much memory would be taken by those who wait, if it were never idle; by their estimates alone.
+    pub fn drains_in(&self, memory: Bytes) -> Nanos {
+        let nanos = self.byte_nanos / u128::from(memory.0.max(1));
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// The largest task of at most `room` behind `last` in order of size.
     pub fn next_within(&self, room: Bytes, last: Option<SizeKey>) -> Option<SizeKey> {
         let first_of_room = (Reverse(room), 0, TaskId(0));
@@ -125,6 +145,11 @@ impl Queue {
 
 fn size_key(task: &Task) -> SizeKey {
     (Reverse(task.request.requirement), task.arrival, task.id)
+}
+
+fn byte_nanos(task: &Task) -> u128 {
+    let held = task.request.estimate.map_or(0, |estimate| estimate.hold.0);
+    u128::from(held) * u128::from(task.request.requirement.0)
 }
 
 fn length_key(task: &Task) -> Option<LengthKey> {

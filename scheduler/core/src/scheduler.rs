@@ -65,6 +65,8 @@ pub struct Scheduler {
     /// Time of the last step.
     now: Nanos,
     arrivals: u64,
+    /// When the last task asked.
+    asked_last: Option<Nanos>,
     queue: Queue,
     retry: Retry,
     /// Devices on which something happened in this step: their eager tasks, turns, gates and watches are looked at.
@@ -108,6 +110,7 @@ impl Scheduler {
             anomalies: BTreeMap::new(),
             now: Nanos::default(),
             arrivals: 0,
+            asked_last: None,
             queue: Queue::new(traits.queue),
             retry: Retry::Nobody,
             touched: Touched::default(),
@@ -288,6 +291,7 @@ impl Scheduler {
             client.waiting += 1;
         });
         self.arrivals += 1;
+        self.asked_last = Some(self.now);
         let task = Task {
             id,
             client,

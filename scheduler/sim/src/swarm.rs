@@ -131,6 +131,7 @@ fn any_habits(rng: &mut ChaCha8Rng, scheduler: &mut eager_core::Options) {
     scheduler.reserve_head = switch();
     scheduler.overtake_ns = switch().map(|long| Nanos::from_secs(if long { 20 } else { 1 }));
     scheduler.eager_promotion_within_ns = Nanos::from_secs(rng.random_range(0..20));
+    scheduler.stream_ns = Nanos::from_secs(rng.random_range(0..4));
 }
 
 fn moment(rng: &mut ChaCha8Rng, most_s: f64) -> Nanos {

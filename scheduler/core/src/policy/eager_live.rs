@@ -1,9 +1,11 @@
 //! Memory is held only while the device needs it (eager launch specification §9): programs ask late, for what is live,
-//! and give dead memory back; then CASE's placement goes far, the longest first. Eager launch is left for when nobody
-//! who waits fits anywhere and the missing memory is expected within seconds.
+//! and give dead memory back; then CASE's placement goes far, the longest first. Once no new tasks come and few wait, the first of the
+//! queue has a reservation, and eager launch is left for when nobody who waits fits anywhere and the missing memory is
+//! expected within seconds.
 //!
 //! Trap: what makes this fast is what programs do ([`super::Habits`]), not the order; without it the policy is CASE with
-//! another queue.
+//! another queue. Reservation and eager launch keep memory for one task that others could use at once: at the end of a
+//! batch that is the task which everything else waits for, in a stream the next long one comes anyway.
 
 use super::{GateRule, Habits, Placement, Policy, Traits, placement};
 use crate::model::{Task, View};
@@ -21,7 +23,9 @@ impl Policy for EagerLive {
             priorities: true,
             gate: GateRule::PerKernel,
             last_resort: true,
-            overtake_ns: Some(Nanos::from_secs(30)),
+            overtake_ns: Some(Nanos::from_secs(60)),
+            reserve_head: true,
+            heeds_streams: true,
             habits: Habits::LIVE,
             ..Traits::CASE
         }

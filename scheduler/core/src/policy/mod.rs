@@ -76,12 +76,15 @@ pub struct Traits {
     pub memory: MemoryRule,
     /// All memory is managed, also of tasks that have their whole requirement.
     pub managed: bool,
-    /// Of an eager policy: only when nobody who waits fits anywhere.
-    pub last_resort: bool,
     /// A task that has waited for so long is not passed any more.
     pub overtake_ns: Option<Nanos>,
+    /// Of an eager policy: only when nobody who waits fits anywhere.
+    pub last_resort: bool,
     /// Whoever starts must not delay the first of the queue.
     pub reserve_head: bool,
+    /// While tasks keep coming ([`Options::stream_ns`]), or more wait than what the longest of them takes, there is neither
+    /// last resort nor reservation.
+    pub heeds_streams: bool,
     /// What programs do about memory that the device does not need.
     pub habits: Habits,
 }
@@ -98,6 +101,7 @@ impl Traits {
         last_resort: false,
         overtake_ns: None,
         reserve_head: false,
+        heeds_streams: false,
         habits: Habits::PLAIN,
     };
     /// What eager launch does before anything protects the Normal tasks.

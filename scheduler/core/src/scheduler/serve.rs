@@ -11,7 +11,7 @@ use crate::model::{Task, TaskState, View};
 use crate::options::QueueOrder;
 use crate::policy::{Placement, no_room};
 use crate::reason::Reason;
-use crate::units::{Bytes, TaskId};
+use crate::units::{Bytes, Nanos, TaskId};
 
 impl Scheduler {
     /// Decides that everybody is asked again where more than this step's event may have made a start possible.
@@ -34,7 +34,8 @@ impl Scheduler {
             return;
         }
         let within = self.options.eager_promotion_within_ns;
-        let near = |task: &Task| Some(task.bound()?.expected_end(task)?.saturating_sub(within));
+        let quiet = self.stream_ends().unwrap_or_default();
+        let near = |task: &Task| Some(task.bound()?.expected_end(task)?.saturating_sub(within).max(quiet));
         let moments = self.state.tasks.values().filter_map(near).filter(|&at| at > self.now);
         self.promotion_expected = moments.min();
     }
@@ -107,7 +108,25 @@ impl Scheduler {
     }
 
     fn has_last_resort(&self) -> bool {
-        self.traits.last_resort && self.traits.eager
+        self.traits.last_resort && self.traits.eager && !self.is_stream()
+    }
+
+    /// When nobody new will have come for long enough, if the policy minds.
+    fn stream_ends(&self) -> Option<Nanos> {
+        let heeded = self.traits.heeds_streams && self.options.stream_ns > Nanos(0);
+        let last = self.asked_last.filter(|_| heeded)?;
+        Some(Nanos(last.0.saturating_add(self.options.stream_ns.0)))
+    }
+
+    /// Tasks keep coming, or so much waits that the longest would have ended before the rest is through: then nobody is
+    /// the one whom all else waits for, and memory is worth more to those who can use it at once.
+    fn is_stream(&self) -> bool {
+        self.stream_ends().is_some_and(|end| self.now < end || self.is_deep())
+    }
+
+    fn is_deep(&self) -> bool {
+        let memory: Bytes = self.state.devices.values().map(|device| device.capacity).sum();
+        self.queue.longest().is_some_and(|longest| self.queue.drains_in(memory) > longest)
     }
 
     /// Now that nobody who waits fits anywhere.
@@ -202,7 +221,7 @@ impl Scheduler {
 
     /// Whom nobody may delay.
     fn first_in_line(&self) -> Option<&Task> {
-        if !self.traits.reserve_head {
+        if !self.traits.reserve_head || self.is_stream() {
             return None;
         }
         self.state.tasks.get(self.order().first()?)

@@ -1,0 +1,367 @@
+//! What earlier runs of each program took, learnt from the same events and actions that a journal holds, and what is
+//! expected of the next run: the median of the last few.
+//!
+//! Trap: a run that had to wait, page or share tells less than one alone. Waits are taken out here, over-subscribed tasks
+//! are not learnt from, and the median lets single odd runs pass; the rest is noise, which only costs time.
+
+use crate::action::{Action, Class};
+use crate::event::{Estimate, Event, TaskRequest};
+use crate::units::{Bytes, ClientId, Nanos, TaskId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Runs kept of each task; odd, so that one of them is the median.
+const RUNS: usize = 7;
+/// Tasks kept; beyond them the one not seen for longest is forgotten.
+const TASKS: usize = 4096;
+/// Of the file's layout.
+const VERSION: u32 = 1;
+
+/// Which task of which program. The requirement stands for the input: the same program takes longer with more of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Which {
+    /// The client's label.
+    pub program: String,
+    pub function: String,
+    pub requirement: Bytes,
+}
+
+/// The same events give the same estimates.
+#[derive(Debug, Default)]
+pub struct History {
+    tasks: BTreeMap<Which, Runs>,
+    /// Counts what is learnt, to know what is oldest.
+    learnt: u64,
+    open: BTreeMap<ClientId, OpenClient>,
+}
+
+#[derive(Debug, Default)]
+struct Runs {
+    last: VecDeque<Estimate>,
+    learnt: u64,
+}
+
+/// A program that runs.
+#[derive(Debug)]
+struct OpenClient {
+    program: String,
+    tasks: BTreeMap<TaskId, OpenTask>,
+}
+
+#[derive(Debug)]
+struct OpenTask {
+    which: Which,
+    asked: Nanos,
+    bound: Option<Nanos>,
+    /// When it had given all its memory back.
+    released: Option<Nanos>,
+    ended: bool,
+    was_eager: bool,
+}
+
+/// What a file holds, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryFile {
+    pub version: u32,
+    pub tasks: Vec<TaskInFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskInFile {
+    pub which: Which,
+    /// Oldest first.
+    pub runs: Vec<Estimate>,
+}
+
+/// Why a file is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HistoryError {
+    #[error("version {found} of the history of runs is not known (this is version {VERSION})")]
+    Version { found: u32 },
+}
+
+impl History {
+    /// What a file holds.
+    ///
+    /// # Errors
+    /// It is of a version that is not known; then begin with [`History::default`].
+    pub fn from_file(file: HistoryFile) -> Result<History, HistoryError> {
+        if file.version != VERSION {
+            return Err(HistoryError::Version { found: file.version });
+        }
+        let mut history = History::default();
+        for TaskInFile { which, runs } in file.tasks {
+            for run in runs {
+                history.learn(which.clone(), run);
+            }
+        }
+        Ok(history)
+    }
+
+    pub fn to_file(&self) -> HistoryFile {
+        let mut tasks: Vec<(&Which, &Runs)> = self.tasks.iter().collect();
+        tasks.sort_by_key(|(_, runs)| runs.learnt);
+        let entry = |(which, runs): (&Which, &Runs)| TaskInFile {
+            which: which.clone(),
+            runs: runs.last.iter().copied().collect(),
+        };
+        HistoryFile { version: VERSION, tasks: tasks.into_iter().map(entry).collect() }
+    }
+
+    /// How often something was learnt: when this changes, the file is old.
+    pub fn learnt(&self) -> u64 {
+        self.learnt
+    }
+
+    /// The medians of the last runs; none if there was none. Of a client that is not connected nothing is known.
+    pub fn estimate(&self, client: ClientId, request: &TaskRequest) -> Option<Estimate> {
+        let which = self.which(client, request)?;
+        let runs = &self.tasks.get(&which)?.last;
+        let median = |of: fn(&Estimate) -> Nanos| {
+            let mut values: Vec<Nanos> = runs.iter().map(of).collect();
+            values.sort();
+            values.get(values.len().saturating_sub(1) / 2).copied()
+        };
+        Some(Estimate { remaining: median(|run| run.remaining)?, hold: median(|run| run.hold)? })
+    }
+
+    /// Takes in one step of the scheduler: its event and the actions that came of it.
+    pub fn note(&mut self, now: Nanos, event: &Event, actions: &[Action]) {
+        match event {
+            Event::ClientConnected { client, label, .. } => {
+                let open = OpenClient { program: label.clone(), tasks: BTreeMap::new() };
+                self.open.insert(*client, open);
+            }
+            Event::TaskBegin { task, client, request } => self.begins(now, *task, *client, request),
+            Event::TaskEnd { task } => {
+                if let Some(open) = self.task(*task) {
+                    open.released.get_or_insert(now);
+                    open.ended = true;
+                }
+            }
+            Event::ClientGone { client } => self.gone(now, *client),
+            _ => {}
+        }
+        for action in actions {
+            self.note_action(now, action);
+        }
+    }
+
+    fn note_action(&mut self, now: Nanos, action: &Action) {
+        match action {
+            Action::Bind { task, class, .. } => {
+                if let Some(open) = self.task(*task) {
+                    open.bound = Some(now);
+                    open.was_eager |= *class == Class::Eager;
+                }
+            }
+            Action::Regrant { task, grant, class, .. } => {
+                if let Some(open) = self.task(*task) {
+                    open.was_eager |= *class == Class::Eager;
+                    // It may ask for more again.
+                    open.released = (*grant == Bytes::ZERO).then_some(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begins(&mut self, now: Nanos, task: TaskId, client: ClientId, request: &TaskRequest) {
+        let Some(which) = self.which(client, request) else { return };
+        let open =
+            OpenTask { which, asked: now, bound: None, released: None, ended: false, was_eager: false };
+        if let Some(client) = self.open.get_mut(&client) {
+            client.tasks.entry(task).or_insert(open);
+        }
+    }
+
+    /// Only now is known how long the whole program took.
+    fn gone(&mut self, now: Nanos, client: ClientId) {
+        let Some(client) = self.open.remove(&client) else { return };
+        let wait = |task: &OpenTask| task.bound.unwrap_or(now).saturating_sub(task.asked).0;
+        let mut learnt = Vec::new();
+        // Tasks are numbered in the order in which they asked.
+        let mut waited = 0_u64;
+        for task in client.tasks.into_values().rev() {
+            waited = waited.saturating_add(wait(&task));
+            let (Some(bound), Some(released)) = (task.bound, task.released) else { continue };
+            if !task.ended || task.was_eager {
+                continue;
+            }
+            let remaining = Nanos(now.saturating_sub(task.asked).0.saturating_sub(waited));
+            learnt.push((task.which, Estimate { remaining, hold: released.saturating_sub(bound) }));
+        }
+        for (which, run) in learnt.into_iter().rev() {
+            self.learn(which, run);
+        }
+    }
+
+    fn learn(&mut self, which: Which, run: Estimate) {
+        self.learnt += 1;
+        let runs = self.tasks.entry(which).or_default();
+        runs.learnt = self.learnt;
+        runs.last.push_back(run);
+        if runs.last.len() > RUNS {
+            runs.last.pop_front();
+        }
+        if self.tasks.len() > TASKS {
+            let oldest =
+                self.tasks.iter().min_by_key(|(_, runs)| runs.learnt).map(|(which, _)| which.clone());
+            oldest.and_then(|which| self.tasks.remove(&which));
+        }
+    }
+
+    fn which(&self, client: ClientId, request: &TaskRequest) -> Option<Which> {
+        let program = self.open.get(&client)?.program.clone();
+        Some(Which { program, function: request.function.clone(), requirement: request.requirement })
+    }
+
+    fn task(&mut self, id: TaskId) -> Option<&mut OpenTask> {
+        self.open.values_mut().find_map(|client| client.tasks.get_mut(&id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::DeviceProfile;
+    use crate::units::DeviceId;
+    use crate::{Options, PolicyName, Scheduler};
+
+    const GIB: u64 = 1 << 30;
+
+    /// A scheduler of one device with 16 GiB, and what is learnt beside it.
+    struct Bench {
+        scheduler: Scheduler,
+        history: History,
+        clients: u64,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let (scheduler, history) =
+                (Scheduler::new(PolicyName::EagerLive, Options::default()), History::default());
+            let mut bench = Bench { scheduler, history, clients: 0 };
+            let profile = DeviceProfile {
+                name: "test".into(),
+                capacity: Bytes(16 * GIB),
+                sms: 1,
+                warps_per_sm: 64,
+                blocks_per_sm: 32,
+                faults_stall: false,
+            };
+            bench.step(0, Event::DeviceAdded { device: DeviceId(0), profile });
+            bench
+        }
+
+        fn step(&mut self, second: u64, event: Event) {
+            let (now, mut actions) = (Nanos::from_secs(second), Vec::new());
+            self.scheduler.step(now, event.clone(), &mut actions);
+            self.history.note(now, &event, &actions);
+        }
+
+        /// A program connects and asks; its task has its number.
+        fn begins(&mut self, second: u64, program: &str, gib: u64) -> u64 {
+            self.clients += 1;
+            let (client, task) = (ClientId(self.clients), TaskId(self.clients));
+            self.step(second, Event::ClientConnected { client, uid: 0, label: program.into() });
+            self.step(second, Event::TaskBegin { task, client, request: request(gib) });
+            self.clients
+        }
+
+        fn ends(&mut self, id: u64, released: u64, gone: u64) {
+            self.step(released, Event::TaskEnd { task: TaskId(id) });
+            self.step(gone, Event::ClientGone { client: ClientId(id) });
+        }
+
+        /// What is expected of the program's next run, in seconds: remaining and hold.
+        fn expected(&mut self, program: &str, gib: u64) -> Option<(u64, u64)> {
+            let client = ClientId(1 << 32);
+            let event = Event::ClientConnected { client, uid: 0, label: program.into() };
+            self.history.note(Nanos(0), &event, &[]);
+            let Estimate { remaining, hold } = self.history.estimate(client, &request(gib))?;
+            Some((remaining.0 / 1_000_000_000, hold.0 / 1_000_000_000))
+        }
+    }
+
+    fn request(gib: u64) -> TaskRequest {
+        TaskRequest {
+            requirement: Bytes(gib * GIB),
+            blocks: 1,
+            threads_per_block: 1,
+            lazy: false,
+            managed: false,
+            function: "main".into(),
+            estimate: None,
+        }
+    }
+
+    #[test]
+    fn what_is_expected_is_the_median_of_the_last_runs_of_the_same_program_and_size() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.expected("a", 1), None);
+        for (run, length) in [90, 4, 5, 3, 4, 70, 4, 6].into_iter().enumerate() {
+            let at = run as u64 * 100;
+            let id = bench.begins(at, "a", 1);
+            bench.ends(id, at + length, at + length + 2);
+        }
+        // The first is forgotten; of 3 4 4 4 5 6 70 the fourth is the median.
+        assert_eq!(bench.expected("a", 1), Some((6, 4)));
+        assert_eq!((bench.expected("a", 2), bench.expected("b", 1)), (None, None));
+    }
+
+    #[test]
+    fn memory_counts_until_it_is_back_and_waits_do_not_count() {
+        let mut bench = Bench::new();
+        let first = bench.begins(0, "first", 12);
+        let second = bench.begins(1, "second", 8);
+        let shrink = Event::TaskShrink { task: TaskId(first), bytes: Bytes(12 * GIB) };
+        bench.step(10, shrink);
+        bench.ends(first, 25, 30);
+        bench.ends(second, 14, 15);
+        assert_eq!(bench.expected("first", 12), Some((30, 10)));
+        assert_eq!(bench.expected("second", 8), Some((5, 4)), "it waited from 1 to 10");
+    }
+
+    #[test]
+    fn killed_and_over_subscribed_tasks_teach_nothing() {
+        let mut bench = Bench::new();
+        let killed = bench.begins(0, "killed", 12);
+        bench.step(5, Event::ClientGone { client: ClientId(killed) });
+        let eager = bench.begins(6, "eager", 12);
+        let more = Event::TaskExtend { task: TaskId(eager), bytes: Bytes(2 * GIB) };
+        let other = bench.begins(6, "other", 4);
+        bench.step(7, more);
+        bench.ends(other, 8, 8);
+        bench.ends(eager, 9, 9);
+        assert_eq!((bench.expected("killed", 12), bench.expected("eager", 12)), (None, None));
+        assert_eq!(bench.expected("other", 4), Some((2, 2)));
+    }
+
+    #[test]
+    fn a_file_gives_the_same_estimates_and_forgets_the_oldest() {
+        let mut history = History::default();
+        let which = |n: u64| Which { program: format!("p{n}"), function: "f".into(), requirement: Bytes(n) };
+        let run = |n: u64| Estimate { remaining: Nanos(n), hold: Nanos(n / 2) };
+        for n in 0..TASKS as u64 + 5 {
+            history.learn(which(n), run(n));
+        }
+        let file = history.to_file();
+        assert_eq!((file.tasks.len(), &file.tasks[0].which), (TASKS, &which(5)));
+        let text = serde_json::to_string(&file).expect("JSON");
+        let read = History::from_file(serde_json::from_str(&text).expect("the same")).expect("known version");
+        assert_eq!(read.to_file(), file);
+    }
+
+    #[test]
+    fn what_is_no_history_is_refused() {
+        let error = History::from_file(HistoryFile { version: 9, tasks: Vec::new() }).expect_err("version 9");
+        assert_eq!(error.to_string(), "version 9 of the history of runs is not known (this is version 1)");
+        for text in ["", "[]", r#"{"version":1,"tasks":[{"which":{}}]}"#, r#"{"version":1,"tasks":[],"x":0}"#]
+        {
+            assert!(serde_json::from_str::<HistoryFile>(text).is_err(), "{text}");
+        }
+    }
+}
