@@ -1,6 +1,6 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo paper test test-long lint bench clean
+.PHONY: help setup build demo paper live test test-long lint bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -17,6 +17,10 @@ demo: build ## seven CUDA programs on four virtual GPUs, Eager against CASE; rep
 paper: ## the source document's evaluation, simulated, about 20 minutes on two cores; report in target/paper/
 	cargo build --locked --release -p eager-eval
 	target/release/eager-eval sim --experiment paper --out target/paper
+
+live: ## policy eager-live against CASE, simulated; report in target/live/
+	cargo build --locked --release -p eager-eval
+	target/release/eager-eval sim --experiment live --out target/live
 
 test: setup ## every test (about ten minutes on two cores)
 	cargo build --locked --workspace

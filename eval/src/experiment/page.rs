@@ -41,7 +41,8 @@ fn introduction(summary: &Summary) -> String {
          seeds and, in brackets, its 95 % confidence interval from order statistics. Ratios are taken list by list. \
          <b>case</b> retries every waiter at each release, largest first: CASE as its authors run it, the strong baseline. \
          <b>case-fifo</b> lets the head of the queue block the rest: the weak one, which the eager prototype was \
-         compared with. <b>infinite</b> is CASE with endless device memory. Eager {} at commit {}, {}, {} cores.</p>",
+         compared with. <b>infinite</b> is CASE with endless device memory. Policy eager-live, which rests on estimates and \
+         on other programs, has its own experiment (<code>make live</code>) and <a href=\"../live/report.html\">report</a>. Eager {} at commit {}, {}, {} cores.</p>",
         html::escape(&summary.cards),
         summary.seeds,
         html::escape(&stamp.version),

@@ -40,7 +40,7 @@ pub struct Column {
 }
 
 /// All figures.
-pub const COLUMNS: [Column; 16] = [
+pub const COLUMNS: [Column; 17] = [
     Column { name: "throughput_vs_case", title: "sub", text: Interval::text, over: Over::Ratio, of: sub },
     Column { name: "throughput_vs_case_ask", title: "ask", text: Interval::text, over: Over::Ratio, of: ask },
     Column { name: "worst_list", title: "worst list", text: two, over: Over::Least, of: sub },
@@ -105,9 +105,25 @@ pub const COLUMNS: [Column; 16] = [
         title: "turnaround / CASE's, p95",
         text: two,
         over: Over::Ratio,
-        of: |run| p95(run.own.turnaround_s.iter().zip(&run.case.turnaround_s).map(|(own, case)| own / case)),
+        of: |run| {
+            let both = run.own.turnaround_s.iter().zip(&run.case.turnaround_s);
+            percentile(both.map(|(own, case)| own / case), 0.95)
+        },
     },
-    Column { name: "normal_slowdown_p95", title: "slowdown p95", text: two, over: Over::Ratio, of: slowdown },
+    Column {
+        name: "normal_slowdown_median",
+        title: "slowdown, median",
+        text: two,
+        over: Over::Ratio,
+        of: |run| slowdown(run, 0.5),
+    },
+    Column {
+        name: "normal_slowdown_p95",
+        title: "slowdown p95",
+        text: two,
+        over: Over::Ratio,
+        of: |run| slowdown(run, 0.95),
+    },
     Column {
         name: "kernels_busy",
         title: "computing",
@@ -162,16 +178,16 @@ fn ask(run: &Run<'_>) -> Option<f64> {
 }
 
 /// Device-side time over that under CASE, of the jobs that were Normal in both.
-fn slowdown(run: &Run<'_>) -> Option<f64> {
+fn slowdown(run: &Run<'_>, part: f64) -> Option<f64> {
     let both = run.own.normal_device_s.iter().zip(&run.case.normal_device_s);
-    p95(both.filter_map(|(own, case)| Some((*own)? / (*case).filter(|case| *case > 0.0)?)))
+    percentile(both.filter_map(|(own, case)| Some((*own)? / (*case).filter(|case| *case > 0.0)?)), part)
 }
 
-/// 95th percentile (nearest rank).
-fn p95(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// By nearest rank.
+fn percentile(values: impl Iterator<Item = f64>, part: f64) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * 0.95).ceil() as usize;
+    let rank = (values.len() as f64 * part).ceil() as usize;
     values.get(rank.saturating_sub(1)).copied()
 }
 
