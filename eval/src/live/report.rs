@@ -137,8 +137,8 @@ fn by_row(
 ) -> (Vec<String>, Vec<Vec<String>>) {
     let single = columns.len() == 1;
     let is_shown = |system: &str, column: &Column| {
-        // CASE is 1 against itself.
-        (system != CASE || !column.name.contains("vs_case"))
+        // Everything is against CASE, which is 1 or says nothing.
+        system != CASE
             && rows.iter().any(|(_, of)| {
                 of.is_some_and(|of| of.get(system).is_some_and(|f| f.get(column.name).is_some()))
             })
@@ -154,7 +154,7 @@ fn by_row(
     };
     let bound = figures::column("bound_vs_case")
         .ok()
-        .filter(|_| columns.iter().any(|c| c.name.starts_with("throughput_vs_case")));
+        .filter(|_| columns.iter().any(|column| column.name == "throughput_vs_case"));
     let mut header = vec![what.to_owned()];
     header.extend(shown.iter().map(title));
     header.extend(bound.map(|_| "bound".to_owned()));

@@ -25,7 +25,8 @@ fn journal(policy: PolicyName, events: Vec<Event>) -> Journal {
 
 fn device() -> Event {
     let (capacity, sms, warps_per_sm, blocks_per_sm) = (Bytes(10 * GIB), 1, 64, 32);
-    let profile = DeviceProfile { name: "test".into(), capacity, sms, warps_per_sm, blocks_per_sm };
+    let name = "test".into();
+    let profile = DeviceProfile { name, capacity, sms, warps_per_sm, blocks_per_sm, faults_stall: false };
     Event::DeviceAdded { device: DeviceId(0), profile }
 }
 
