@@ -52,7 +52,6 @@ fn any_options() -> impl Strategy<Value = Options> {
         proptest::option::of(any::<bool>()),
         0u64..60,
         proptest::option::of(any::<bool>()),
-        0u64..40,
     );
     (queue, sizes, gate, turns, passing).prop_map(|(queue, sizes, gate, turns, passing)| Options {
         queue,
@@ -73,7 +72,7 @@ fn any_options() -> impl Strategy<Value = Options> {
         reserve_head: passing.1,
         eager_promotion_within_ns: Nanos(passing.2),
         release_dead: passing.3,
-        stream_ns: Nanos(passing.4),
+        stream_ns: Nanos(passing.2 / 2),
         ..Options::default()
     })
 }
