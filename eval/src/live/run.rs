@@ -4,6 +4,7 @@ use super::report;
 use super::spec::{Experiment, List, System, Variation};
 use crate::progress::Stage;
 use crate::record::Stamp;
+use crate::samples::Samples;
 use crate::sim_run::Host;
 use crate::{parallel, stamp};
 use anyhow::{Context, Result, bail};
@@ -11,9 +12,7 @@ use eager_core::action::Class;
 use eager_sim::{Estimates, JobResult, Outcome, SimOptions, SimResult};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 const NAME: &str = "live";
 const TEXT: &str = include_str!("../../experiments/live.toml");
@@ -129,23 +128,17 @@ fn run_all(experiment: &Experiment, path: &Path, stamp: &Stamp) -> Result<Vec<Sa
         }
     }
     tasks.retain(|task| !task.systems.is_empty());
-    let file = std::fs::File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    let kept = Mutex::new((file, Vec::new()));
+    let kept = Samples::create(path)?;
     let stage = Stage::begin("simulating live", tasks.len());
     parallel::for_each(tasks, |task| {
         stage.step(&format!("{} {} {} seed {}", task.variant.name, task.list.group, task.ratio, task.seed));
         for system in &task.systems {
-            let sample = one(&task, system, stamp)?;
-            let line = serde_json::to_string(&sample).context("a sample as JSON")? + "\n";
-            let mut kept = kept.lock().map_err(|_| anyhow::anyhow!("another run panicked"))?;
-            kept.0.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-            kept.1.push(sample);
+            kept.keep(one(&task, system, stamp)?)?;
         }
         Ok(())
     })?;
     stage.end();
-    let (_, samples) = kept.into_inner().map_err(|_| anyhow::anyhow!("a run panicked"))?;
-    Ok(samples)
+    kept.into_all()
 }
 
 fn machine(experiment: &Experiment, variant: &Variation) -> Result<Host> {
