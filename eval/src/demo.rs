@@ -10,7 +10,7 @@ use crate::progress::Stage;
 use crate::record::{self, Backend, Outcome, Record, Stamp, WorkloadStamp};
 use crate::tools::Tools;
 use crate::typical::{self, Typical};
-use crate::virtual_run::{JobSpec, Setting};
+use crate::virtual_run::{Clock, JobSpec, Setting};
 use crate::workload::{Choice, WorkloadArgs};
 use crate::{parallel, profile, report, sim_run, stamp, summary, table, virtual_run};
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// Longer than any scaled job takes on two cores shared by all of them.
-const JOB_TIMEOUT: Duration = Duration::from_secs(300);
+pub const JOB_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Options of the demo; the defaults are the published setting, scaled to a laptop.
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
     let stamp = stamp::stamp();
     println!("Eager: {}, seed {}, on virtual GPUs {}", workload.name, workload.seed, args.cards);
 
-    let jobs = prepare(&tools, args, &choices, &results.folder)?;
+    let jobs = prepare(&tools, &args.sources, &args.cards, &choices, &results.folder)?;
     for policy in &args.policies {
         let record = real_run(&tools, args, *policy, &workload, &jobs, &stamp, &results.folder)?;
         results.add(record)?;
@@ -159,13 +159,19 @@ impl Results {
 }
 
 /// Builds programs, makes inputs, and measures each configuration's footprints alone.
-fn prepare(tools: &Tools, args: &DemoArgs, choices: &[Choice], out: &Path) -> Result<Vec<JobSpec>> {
+pub fn prepare(
+    tools: &Tools,
+    sources: &Path,
+    cards: &str,
+    choices: &[Choice],
+    out: &Path,
+) -> Result<Vec<JobSpec>> {
     let stage = Stage::begin("building with eagercc", eager_rodinia::programs().len());
-    let programs = Programs::build(tools, &args.sources, out, |name| stage.step(name))?;
+    let programs = Programs::build(tools, sources, out, |name| stage.step(name))?;
     stage.end();
 
     let distinct: BTreeMap<String, Choice> = choices.iter().map(|choice| (choice.id(), *choice)).collect();
-    let card = card_name(&args.cards)?;
+    let card = card_name(cards)?;
     let stage = Stage::begin("measuring footprints alone", distinct.len());
     let measured = Mutex::new(BTreeMap::new());
     parallel::for_each(distinct.into_iter().collect(), |(id, choice)| {
@@ -186,6 +192,7 @@ fn prepare(tools: &Tools, args: &DemoArgs, choices: &[Choice], out: &Path) -> Re
             program: programs.binary(choice.program),
             args: programs.scaled_arguments(choice.configuration)?,
             profile: profiles.get(&choice.id()).cloned(),
+            host_times: None,
         })
     };
     choices.iter().map(spec).collect()
@@ -207,6 +214,8 @@ fn real_run(
         memory_scale: eager_rodinia::MEMORY_SCALE,
         time_scale: 0.0,
         repetition: 0,
+        clock: Clock::Real,
+        mps: false,
         folder: virtual_run::folder(out, policy.as_str(), 0),
         job_timeout: JOB_TIMEOUT,
     };

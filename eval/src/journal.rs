@@ -12,7 +12,7 @@ use eager_journal::Journal;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Decisions about one job. Times in nanoseconds since the first client connected.
+/// Decisions about one job. Times in nanoseconds since the [`Origin`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decisions {
     pub asked_ns: Option<u64>,
@@ -25,12 +25,23 @@ pub struct Decisions {
     pub grant_bytes: u64,
     pub reason: String,
     pub refused: Option<String>,
+    /// When its process was gone.
+    pub gone_ns: Option<u64>,
+}
+
+/// When the times of a journal begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    FirstClient,
+    /// Of a virtual clock.
+    Clock,
 }
 
 /// Label → decisions.
-pub fn decisions(path: &Path) -> Result<BTreeMap<String, Decisions>> {
+pub fn decisions(path: &Path, origin: Origin) -> Result<BTreeMap<String, Decisions>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut reader = Reader::default();
+    let first = (origin == Origin::Clock).then_some(Nanos(0));
+    let mut reader = Reader { first, ..Reader::default() };
     let journal = Journal::read(&text).with_context(|| path.display().to_string())?;
     for line in &journal.lines {
         reader.event(line.now, &line.event);
@@ -63,6 +74,12 @@ impl Reader {
                 let job = self.jobs.entry(label.clone()).or_default();
                 job.asked_ns.get_or_insert(since(now, self.first));
                 job.requirement_bytes += request.requirement.0;
+            }
+            Event::ClientGone { client } => {
+                if let Some(label) = self.labels.get(client) {
+                    let job = self.jobs.entry(label.clone()).or_default();
+                    job.gone_ns = Some(since(now, self.first));
+                }
             }
             Event::TaskExtend { task, bytes } => {
                 if let Some((label, _)) = self.tasks.get(task) {
@@ -174,7 +191,7 @@ mod tests {
     fn an_eager_start_and_its_promotion_are_found_with_their_times() {
         let end = Event::TaskEnd { task: TaskId(1) };
         let file = journal(vec![device(), client(1, "a"), client(2, "b"), begin(1, 8), begin(2, 6), end]);
-        let jobs = decisions(file.path()).expect("journal");
+        let jobs = decisions(file.path(), Origin::FirstClient).expect("journal");
         assert_eq!(jobs["a"].classes, ["normal"]);
         let eager = &jobs["b"];
         assert_eq!(eager.classes, ["eager", "promoted"]);
@@ -188,14 +205,14 @@ mod tests {
     fn needing_less_is_no_promotion() {
         let frees = Event::TaskShrink { task: TaskId(2), bytes: Bytes(5 * GIB) };
         let file = journal(vec![device(), client(1, "a"), client(2, "b"), begin(1, 8), begin(2, 6), frees]);
-        let jobs = decisions(file.path()).expect("journal");
+        let jobs = decisions(file.path(), Origin::FirstClient).expect("journal");
         assert_eq!((jobs["b"].classes.as_slice(), jobs["b"].promoted_ns), (&["eager".to_string()][..], None));
     }
 
     #[test]
     fn a_refusal_keeps_its_sentence() {
         let file = journal(vec![device(), client(1, "a"), begin(1, 64)]);
-        let jobs = decisions(file.path()).expect("journal");
+        let jobs = decisions(file.path(), Origin::FirstClient).expect("journal");
         assert!(jobs["a"].refused.as_deref().is_some_and(|why| why.contains("larger than every device")));
     }
 }

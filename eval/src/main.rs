@@ -3,6 +3,7 @@
 //! Trap: exit code 1 means that a job was lost or wrong, or that something could not run; 2 is bad usage.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod demo;
 mod experiment;
 mod footprints;
@@ -48,6 +49,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Real processes on virtual GPUs only
     Virtual(demo::DemoArgs),
+    /// The same list simulated and as real processes on a virtual clock, job by job
+    Compare(compare::CompareArgs),
     /// Full-size simulation only
     Sim(demo::SimArgs),
     /// The source document's footprint table, measured on a virtual GPU
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args, demo::Parts::All),
         Command::Virtual(args) => demo::run(&args, demo::Parts::RealOnly),
+        Command::Compare(args) => compare::run(&args),
         Command::Sim(args) => demo::run_sim(&args),
         Command::Footprints(args) => footprints::run(&args),
         Command::Report { folder, experiment: Some(name), fill } if live::is_named(&name) => {

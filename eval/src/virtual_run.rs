@@ -2,10 +2,11 @@
 //!
 //! Trap: everything started here ends here, also on an error: the daemon is stopped and jobs are killed when dropped.
 
-use crate::journal::{self, Decisions};
+use crate::journal::{self, Decisions, Origin};
 use crate::record::{Backend, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp};
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
+use eager_vgpu_link::{Backend as _, Reply, Request, Socket};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::File;
@@ -23,6 +24,17 @@ pub struct JobSpec {
     pub args: Vec<String>,
     /// Measured footprints, for the shim.
     pub profile: Option<PathBuf>,
+    /// On a virtual clock, stated times of its host work (`EAGER_VGPU_HOST_TIMES`) in place of measured ones.
+    pub host_times: Option<String>,
+}
+
+/// What time is in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// This machine's: results come when they are computed.
+    Real,
+    /// Modelled device time and host time.
+    Virtual,
 }
 
 /// What all jobs of a run share.
@@ -34,6 +46,9 @@ pub struct Setting {
     pub memory_scale: u64,
     pub time_scale: f64,
     pub repetition: u32,
+    pub clock: Clock,
+    /// Processes share a device's SMs at once.
+    pub mps: bool,
     /// Where logs, the journal and the sockets go.
     pub folder: PathBuf,
     /// A job that takes longer is killed and counted as lost.
@@ -52,15 +67,20 @@ pub fn run(
     std::fs::create_dir_all(&setting.folder)
         .with_context(|| format!("cannot create {}", setting.folder.display()))?;
     let daemon = Daemon::start(tools, setting)?;
+    let seats = match setting.clock {
+        Clock::Real => None,
+        Clock::Virtual => Some(Seats::reserve(&daemon.run_dir.path().join(VGPU_SOCKET), jobs.len())?),
+    };
     let start = Instant::now();
     let mut running: Vec<Running> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
-        running.push(Running::start(tools, &daemon, setting, index, job, start)?);
+        running.push(Running::start(tools, &daemon, setting, index, job, (start, seats.as_ref()))?);
     }
     while running.iter().any(|job| job.ended.is_none()) {
         let mut some = false;
         for job in running.iter_mut().filter(|job| job.ended.is_none()) {
             if job.poll(setting.job_timeout)? {
+                seats.as_ref().map_or(Ok(()), |seats| seats.give_up(job.index))?;
                 progress(&jobs[job.index]);
                 some = true;
             }
@@ -69,9 +89,20 @@ pub fn run(
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-    let makespan_s = running.iter().filter_map(|job| job.ended).fold(0.0, f64::max);
     daemon.stop()?;
-    let decisions = journal::decisions(&daemon.journal)?;
+    let origin = match setting.clock {
+        Clock::Real => Origin::FirstClient,
+        Clock::Virtual => Origin::Clock,
+    };
+    let decisions = journal::decisions(&daemon.journal, origin)?;
+    if setting.clock == Clock::Virtual {
+        for job in &mut running {
+            let gone_ns = decisions.get(&job.label).and_then(|known| known.gone_ns);
+            job.submitted = 0.0;
+            job.ended = gone_ns.map(|ns| ns as f64 / 1e9);
+        }
+    }
+    let makespan_s = running.iter().filter_map(|job| job.ended).fold(0.0, f64::max);
     let records = running.iter().map(|run| run.record(&jobs[run.index], decisions.get(&run.label)));
     Ok(Record {
         schema: SCHEMA_VERSION,
@@ -87,6 +118,40 @@ pub fn run(
         jobs: records.collect::<Result<_>>()?,
         devices: Vec::new(),
     })
+}
+
+/// Name of the virtual GPU server's socket in a daemon's run directory.
+const VGPU_SOCKET: &str = "vgpu.sock";
+
+/// The jobs' places in virtual time, reserved before the first starts: all begin at once, whatever starting them takes.
+struct Seats {
+    link: Socket,
+    first: u64,
+}
+
+impl Seats {
+    fn reserve(socket: &Path, jobs: usize) -> Result<Seats> {
+        let link = Socket::connect(socket)?;
+        match link.call(Request::Reserve { seats: u32::try_from(jobs)? })? {
+            Reply::Seats { first } => Ok(Seats { link, first }),
+            other => bail!("the virtual GPU server answered {other:?} for seats"),
+        }
+    }
+
+    fn of(&self, job: usize) -> u64 {
+        self.first + job as u64
+    }
+
+    fn taken(&self, job: usize, pid: u32) -> Result<()> {
+        self.link.call(Request::Seated { seat: self.of(job), pid })?;
+        Ok(())
+    }
+
+    /// The job has ended; perhaps it never came to CUDA.
+    fn give_up(&self, job: usize) -> Result<()> {
+        self.link.call(Request::GiveUp { seat: self.of(job) })?;
+        Ok(())
+    }
 }
 
 /// An `eagerd` of our own.
@@ -109,6 +174,8 @@ impl Daemon {
             .args(["--policy", &setting.policy])
             .args(["--memory-scale", &setting.memory_scale.to_string()])
             .args(["--time-scale", &setting.time_scale.to_string()])
+            .args(["--clock", if setting.clock == Clock::Virtual { "virtual" } else { "real" }])
+            .args(["--mps", if setting.mps { "true" } else { "false" }])
             .arg("--run-dir")
             .arg(run_dir.path())
             .arg("--journal")
@@ -173,7 +240,7 @@ impl Running {
         setting: &Setting,
         index: usize,
         job: &JobSpec,
-        start: Instant,
+        (start, seats): (Instant, Option<&Seats>),
     ) -> Result<Running> {
         let label = format!("{index:02}-{}", job.configuration);
         let output = setting.folder.join(format!("{label}.log"));
@@ -185,7 +252,15 @@ impl Running {
         }
         command.arg("--").arg(&job.program).args(&job.args);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        if let Some(times) = &job.host_times {
+            command.env("EAGER_VGPU_HOST_TIMES", times);
+        }
+        if let Some(seats) = seats {
+            // What programs compute on two processors is not more for many threads each.
+            command.env("EAGER_VGPU_SEAT", seats.of(index).to_string()).env("EAGER_VGPU_WORKERS", "1");
+        }
         let child = command.spawn().with_context(|| format!("cannot start job {label}"))?;
+        seats.map_or(Ok(()), |seats| seats.taken(index, child.id()))?;
         let submitted = start.elapsed().as_secs_f64();
         Ok(Running {
             index,

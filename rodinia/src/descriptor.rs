@@ -1,10 +1,11 @@
-//! Simulator jobs at full size, from a configuration's trace.
+//! Simulator jobs from a configuration's trace: at full size, or as the scaled run on a virtual GPU is.
 //!
-//! Trap: a descriptor stands for the program as published, not for the scaled run that the virtual GPU executes.
+//! Trap: a descriptor stands for the program as published; the scaled run differs from it in more than size (fewer
+//! iterations, other grids), so only [`Program::scaled_descriptor`] may be held against real processes.
 
 use crate::expression::ExpressionError;
 use crate::host::{HostPhases, HostTimes};
-use crate::program::{Class, Configuration, Program};
+use crate::program::{Class, Configuration, MEMORY_SCALE, Program, Run};
 use eager_sim::job::{Job, JobOp, SizeLabel};
 
 impl Program {
@@ -17,16 +18,94 @@ impl Program {
         configuration: &Configuration,
         times: &HostTimes,
     ) -> Result<Job, ExpressionError> {
-        let host = HostPhases::Known { seconds: &configuration.host, times: *times };
-        let mut ops = self.trace(&configuration.full, &host)?.ops;
+        let mut ops = self.operations_with_host(&configuration.full, configuration, times)?;
         if times.allocate_first {
             allocate_first(&mut ops);
         }
-        let class_label = match configuration.class {
-            Class::Small => SizeLabel::S,
-            Class::Large => SizeLabel::L,
-        };
-        Ok(Job { name: configuration.id.0.clone(), class_label, ops })
+        Ok(job(configuration, ops))
+    }
+
+    /// The simulator's job for the scaled run of a configuration on devices with a memory scale of [`MEMORY_SCALE`]: what
+    /// the scaled program does, each byte and each operation counting that many times. Host phases are those of the
+    /// configuration at full size.
+    ///
+    /// # Errors
+    /// As [`Program::descriptor`].
+    pub fn scaled_descriptor(
+        &self,
+        configuration: &Configuration,
+        times: &HostTimes,
+    ) -> Result<Job, ExpressionError> {
+        let mut ops = self.operations_with_host(&configuration.scaled, configuration, times)?;
+        scale(&mut ops);
+        Ok(job(configuration, ops))
+    }
+
+    /// Where the scaled run works on the host, and for how many seconds: by the number of copies to the host before.
+    ///
+    /// # Errors
+    /// As [`Program::descriptor`].
+    pub fn host_phases(
+        &self,
+        configuration: &Configuration,
+        times: &HostTimes,
+    ) -> Result<Vec<(u32, f64)>, ExpressionError> {
+        fn walk(ops: &[JobOp], downloads: &mut u32, phases: &mut Vec<(u32, f64)>) {
+            for op in ops {
+                match op {
+                    JobOp::CopyToHost { .. } => *downloads += 1,
+                    JobOp::Host { seconds } => phases.push((*downloads, *seconds)),
+                    JobOp::Repeat { times, ops } => (0..*times).for_each(|_| walk(ops, downloads, phases)),
+                    _ => {}
+                }
+            }
+        }
+        let ops = self.operations_with_host(&configuration.scaled, configuration, times)?;
+        let mut phases = Vec::new();
+        walk(&ops, &mut 0, &mut phases);
+        Ok(phases)
+    }
+
+    fn operations_with_host(
+        &self,
+        run: &Run,
+        configuration: &Configuration,
+        times: &HostTimes,
+    ) -> Result<Vec<JobOp>, ExpressionError> {
+        let host = HostPhases::Known { seconds: &configuration.host, times: *times };
+        Ok(self.trace(run, &host)?.ops)
+    }
+}
+
+fn job(configuration: &Configuration, ops: Vec<JobOp>) -> Job {
+    let class_label = match configuration.class {
+        Class::Small => SizeLabel::S,
+        Class::Large => SizeLabel::L,
+    };
+    Job { name: configuration.id.0.clone(), class_label, ops }
+}
+
+/// Multiplies what a virtual GPU of that memory scale multiplies. The geometry that a task states stays: the daemon sees
+/// the program's own.
+fn scale(ops: &mut [JobOp]) {
+    for op in ops {
+        match op {
+            JobOp::TaskBegin { requirement, .. } => *requirement *= MEMORY_SCALE,
+            JobOp::Alloc { bytes, .. }
+            | JobOp::CopyToDevice { bytes, .. }
+            | JobOp::CopyToHost { bytes, .. }
+            | JobOp::CopyOnDevice { bytes, .. }
+            | JobOp::Fill { bytes, .. } => *bytes *= MEMORY_SCALE,
+            JobOp::Kernel(kernel) => {
+                kernel.blocks *= MEMORY_SCALE;
+                kernel.dram_bytes *= MEMORY_SCALE;
+                kernel.flops32 *= MEMORY_SCALE;
+                kernel.flops64 *= MEMORY_SCALE;
+                kernel.footprint *= MEMORY_SCALE;
+            }
+            JobOp::Repeat { ops, .. } => scale(ops),
+            JobOp::Host { .. } | JobOp::AllLaunched | JobOp::Free { .. } | JobOp::TaskEnd => {}
+        }
     }
 }
 

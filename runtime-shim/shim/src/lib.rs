@@ -28,7 +28,8 @@ pub mod task;
 #[cfg(test)]
 mod tests;
 pub mod trace;
-pub mod voice;
+pub mod virtual_clock;
+mod voice;
 
 use account::Requirement;
 use eager_abi::{ABI_VERSION, EagerModule};

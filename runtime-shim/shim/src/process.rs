@@ -16,6 +16,7 @@ use crate::shim::Shim;
 use crate::state::Thread;
 use crate::stats;
 use crate::trace;
+use crate::virtual_clock;
 use crate::voice::{Voice, to_stderr};
 use eager_proto::hello::Hello;
 use eager_shm::client::{ClientConnection, ConnectError};
@@ -194,6 +195,7 @@ fn connect(config: &Config) -> Result<ClientConnection, ConnectError> {
         OnLoss::Wait(limit) => Instant::now() + limit,
         OnLoss::Open | OnLoss::Closed => Instant::now(),
     };
+    virtual_clock::turn();
     loop {
         match ClientConnection::connect(&config.socket, &hello, CONNECT_STEP_MAX) {
             Err(ConnectError::NoDaemon { .. }) if Instant::now() < deadline => {

@@ -3,6 +3,7 @@
 //! Trap: the daemon may be dead, stopped or slow at every call. Nothing here waits for longer than it was told to.
 
 use crate::trace;
+use crate::virtual_clock;
 use eager_proto::hello::{self, WELCOME_RESOURCES};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
@@ -103,6 +104,7 @@ impl Scheduler for ClientConnection {
     }
 
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
+        virtual_clock::turn();
         let told = trace::is_on().then(|| body.clone());
         let sent = ClientConnection::send(self, body, slot).map_err(|error| match error {
             SendError::RingFull => Unsent::Full,
@@ -127,6 +129,7 @@ impl Scheduler for ClientConnection {
     }
 
     fn gate(&self, slot: Slot) -> u64 {
+        virtual_clock::turn();
         ClientConnection::gate(self, slot)
     }
 
@@ -135,7 +138,8 @@ impl Scheduler for ClientConnection {
     }
 
     fn wait(&self, slot: Slot, sequence: u32, timeout: Duration) -> Wake {
-        match self.wait_cell(slot, sequence, Instant::now() + timeout) {
+        let sleep = || self.wait_cell(slot, sequence, Instant::now() + timeout);
+        match virtual_clock::asleep(slot.index() as u32, sequence, sleep) {
             Wait::Changed => Wake::Changed,
             Wait::TimedOut => Wake::TimedOut,
             Wait::DaemonGone => Wake::Gone,

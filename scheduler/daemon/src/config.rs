@@ -28,6 +28,16 @@ pub struct Config {
     /// Modelled bytes per program byte of the virtual GPUs: 1024 lets a small program stand for a large one [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub memory_scale: Option<u64>,
+    /// What time is on the virtual GPUs: `real` (scaled), or `virtual`: modelled device time and the programs' own host
+    /// time, whatever this machine takes to compute the results [default: real].
+    #[arg(long, value_enum)]
+    pub clock: Option<Clock>,
+    /// On a virtual clock: modelled seconds per second of processor time of a program's own threads [default: 1].
+    #[arg(long, value_name = "X", value_parser = time_scale)]
+    pub host_factor: Option<f64>,
+    /// Processes share the virtual GPUs' SMs at the same time, as under NVIDIA's MPS, and do not take turns.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    pub mps: Option<bool>,
     /// Decide for the devices described in a JSON file, which nobody serves (dry runs and tests).
     #[arg(long, value_name = "FILE.json", conflicts_with = "virtual_devices")]
     pub devices_file: Option<PathBuf>,
@@ -72,6 +82,15 @@ pub struct Config {
     pub show_config: bool,
 }
 
+/// What time is on virtual GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    #[default]
+    Real,
+    Virtual,
+}
+
 /// Where the devices come from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -83,6 +102,10 @@ pub enum DeviceSource {
         time_scale: f64,
         #[serde(rename = "memory-scale")]
         memory_scale: u64,
+        clock: Clock,
+        #[serde(rename = "host-factor")]
+        host_factor: f64,
+        mps: bool,
     },
     File {
         #[serde(rename = "devices-file")]
@@ -157,6 +180,9 @@ impl Config {
             devices_file: self.devices_file.or(file_devices),
             time_scale: self.time_scale.or(file.time_scale),
             memory_scale: self.memory_scale.or(file.memory_scale),
+            clock: self.clock.or(file.clock),
+            host_factor: self.host_factor.or(file.host_factor),
+            mps: self.mps.or(file.mps),
             policy: self.policy.or(file.policy),
             device_memory: self.device_memory.or(file.device_memory),
             run_dir: self.run_dir.or(file.run_dir),
@@ -178,6 +204,9 @@ impl Config {
                 cards,
                 time_scale: self.time_scale.unwrap_or(1.0),
                 memory_scale: self.memory_scale.unwrap_or(1),
+                clock: self.clock.unwrap_or_default(),
+                host_factor: self.host_factor.unwrap_or(1.0),
+                mps: self.mps.unwrap_or(false),
             },
             (None, _) if self.time_scale.is_some() => {
                 return Err(ConfigError::NotVirtual { flag: "time-scale" });
@@ -185,6 +214,11 @@ impl Config {
             (None, _) if self.memory_scale.is_some() => {
                 return Err(ConfigError::NotVirtual { flag: "memory-scale" });
             }
+            (None, _) if self.clock.is_some() => return Err(ConfigError::NotVirtual { flag: "clock" }),
+            (None, _) if self.host_factor.is_some() => {
+                return Err(ConfigError::NotVirtual { flag: "host-factor" });
+            }
+            (None, _) if self.mps.is_some() => return Err(ConfigError::NotVirtual { flag: "mps" }),
             (None, Some(path)) => DeviceSource::File { path },
             (None, None) => return Err(ConfigError::NoDevices),
         };
@@ -268,8 +302,14 @@ mod tests {
             .over(file.expect("a good file"))
             .resolve(WORLD)
             .expect("complete");
-        let expected =
-            DeviceSource::Virtual { cards: "4xV100-16GB".into(), time_scale: 0.0, memory_scale: 8 };
+        let expected = DeviceSource::Virtual {
+            cards: "4xV100-16GB".into(),
+            time_scale: 0.0,
+            memory_scale: 8,
+            clock: Clock::Real,
+            host_factor: 1.0,
+            mps: false,
+        };
         assert_eq!((settings.devices, settings.policy), (expected, PolicyName::Case));
         assert_eq!((settings.options.eager_per_device, settings.clients_max), (2, 1024));
         assert_eq!(settings.run_dir, Path::new("/run/eager"));

@@ -2,13 +2,13 @@
 //!
 //! Trap: sizes are program bytes everywhere here; the server alone knows about its memory scale.
 
-use crate::config::{DeviceSource, Settings};
+use crate::config::{Clock, DeviceSource, Settings};
 use crate::size::Size;
-use crate::virtual_gpus::VirtualGpus;
+use crate::virtual_gpus::{VirtualGpus, VirtualSource};
 use anyhow::Context;
 use eager_core::event::DeviceProfile;
 use eager_core::units::Bytes;
-use eager_vgpu_link::DeviceInfo;
+use eager_vgpu_link::{DaemonLink, DeviceInfo};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -24,6 +24,8 @@ pub struct Devices {
     /// What one program's context takes of a device's memory.
     pub context_bytes: Bytes,
     pub server: Option<VirtualGpus>,
+    /// Where the time comes from, if the server keeps a virtual clock.
+    pub clock: Option<DaemonLink>,
 }
 
 /// One entry of a devices file.
@@ -44,21 +46,34 @@ impl Devices {
     /// Starts or reads the source. `vgpu_socket` is where a server of virtual GPUs shall listen.
     pub fn open(settings: &Settings, vgpu_socket: &Path) -> anyhow::Result<Devices> {
         let mut devices = match &settings.devices {
-            DeviceSource::Virtual { cards, time_scale, memory_scale } => {
-                let server = VirtualGpus::start(cards, *time_scale, *memory_scale, vgpu_socket)?;
+            &DeviceSource::Virtual { ref cards, time_scale, memory_scale, clock, host_factor, mps } => {
+                let source = VirtualSource { cards, time_scale, memory_scale, clock, host_factor, mps };
+                let server = VirtualGpus::start(&source, vgpu_socket)?;
                 let infos = eager_vgpu_link::query_devices(vgpu_socket)
                     .context("the virtual GPU server does not tell its devices")?;
-                let context = eager_gpu_model::Options::default().context_memory().div_ceil(*memory_scale);
+                let context = eager_gpu_model::Options::default().context_memory().div_ceil(memory_scale);
+                let clock = match clock {
+                    Clock::Real => None,
+                    Clock::Virtual => Some(
+                        DaemonLink::connect(vgpu_socket)
+                            .context("the virtual GPU server keeps no clock for the daemon")?,
+                    ),
+                };
                 Devices {
                     profiles: infos.iter().map(profile).collect(),
                     kind: "virtual",
                     context_bytes: Bytes(context),
                     server: Some(server),
+                    clock,
                 }
             }
-            DeviceSource::File { path } => {
-                Devices { profiles: read_file(path)?, kind: "file", context_bytes: Bytes::ZERO, server: None }
-            }
+            DeviceSource::File { path } => Devices {
+                profiles: read_file(path)?,
+                kind: "file",
+                context_bytes: Bytes::ZERO,
+                server: None,
+                clock: None,
+            },
         };
         if let Some(Size(limit)) = settings.device_memory {
             for profile in &mut devices.profiles {

@@ -92,6 +92,15 @@ impl Dispatch {
         !self.owners.is_empty()
     }
 
+    /// Has the daemon's answer in a client's slot changed from the one with sequence `seen`? Also for a client that is not
+    /// there.
+    pub fn answer_changed(&self, pid: u32, slot: u32, seen: u32) -> bool {
+        let client = self.clients.values().find(|client| u32::try_from(client.peer.pid) == Ok(pid));
+        let pages = client.and_then(|client| client.pages.as_ref());
+        let Some((pages, slot)) = pages.zip(Slot::new(slot as usize)) else { return true };
+        pages.sequence(slot) != seen
+    }
+
     /// Says something to the administrator, unless too much was said already.
     pub fn say(&mut self, line: String) {
         self.say_of(None, line);

@@ -23,6 +23,7 @@ mod size;
 mod slots;
 mod state_file;
 mod tables;
+mod timing;
 mod virtual_gpus;
 mod watchdog;
 
@@ -93,6 +94,9 @@ fn open(settings: &Settings, run_dir: &RunDir, signals: SignalFd) -> anyhow::Res
     let devices = Devices::open(settings, &run_dir.vgpu_socket())?;
     let summary = devices.summary();
     let (mut dispatch, old, damage) = think(settings, run_dir, &devices)?;
+    if devices.clock.is_some() {
+        dispatch.mind.tell_time(Nanos(0));
+    }
     for (device, profile) in (0..).map(DeviceId).zip(devices.profiles) {
         dispatch.happen(Event::DeviceAdded { device, profile }, None);
     }
@@ -124,6 +128,7 @@ fn open(settings: &Settings, run_dir: &RunDir, signals: SignalFd) -> anyhow::Res
         admin: AdminServer::new(admin),
         signals,
         server: devices.server,
+        clock: devices.clock,
         devices_kind: devices.kind,
         clients_max,
         confinement,

@@ -32,6 +32,8 @@ pub struct Mind {
     journal: Journal,
     journal_path: Option<PathBuf>,
     started: Instant,
+    /// The time of a virtual clock, as it was last told.
+    told: Option<Nanos>,
     heartbeat: Arc<Heartbeat>,
 }
 
@@ -56,6 +58,7 @@ impl Mind {
             journal,
             journal_path,
             started,
+            told: None,
             heartbeat: Arc::default(),
         })
     }
@@ -68,6 +71,20 @@ impl Mind {
         self.started
     }
 
+    /// The time that decisions are made in: the virtual clock's where there is one.
+    pub fn decides_at(&self) -> Nanos {
+        self.told.unwrap_or_else(|| self.now())
+    }
+
+    /// From now on decisions are made in the time that it is told.
+    pub fn tell_time(&mut self, now: Nanos) {
+        self.told = Some(now);
+    }
+
+    pub fn is_told_time(&self) -> bool {
+        self.told.is_some()
+    }
+
     /// Monotonic time since the daemon started.
     pub fn now(&self) -> Nanos {
         Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
@@ -78,11 +95,12 @@ impl Mind {
         if let Event::DeviceAdded { device, profile } = event {
             self.devices.push((*device, profile.clone()));
         }
-        let now = self.now();
+        let now = self.decides_at();
+        let begun = self.now();
         let (scheduler, event) = (&mut self.scheduler, event.clone());
         let recorded = self.journal.is_on().then(|| event.clone());
         let mut actions = Vec::new();
-        self.heartbeat.begin(now);
+        self.heartbeat.begin(begun);
         let done = catch_unwind(AssertUnwindSafe(|| {
             scheduler.step(now, event, &mut actions);
         }));

@@ -17,6 +17,8 @@ const ID_BITS: u32 = 60;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Signals,
+    /// A virtual clock: before all that has a place in time.
+    Clock,
     Death(ClientId),
     Client(ClientId),
     Newcomer(u64),
@@ -35,6 +37,7 @@ impl Source {
             Source::Listener => (4, 0),
             Source::Admin(id) => (5, id),
             Source::AdminListener => (6, 0),
+            Source::Clock => (7, 0),
         };
         kind << ID_BITS | id
     }
@@ -49,6 +52,7 @@ impl Source {
             4 => Source::Listener,
             5 => Source::Admin(id),
             6 => Source::AdminListener,
+            7 => Source::Clock,
             _ => return None,
         })
     }
@@ -120,6 +124,7 @@ mod tests {
             Source::Listener,
             Source::Admin(9),
             Source::AdminListener,
+            Source::Clock,
         ] {
             assert_eq!(Source::from_token(source.token()), Some(source));
         }

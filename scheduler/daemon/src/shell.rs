@@ -16,6 +16,7 @@ use anyhow::{Context, bail};
 use eager_core::event::Event;
 use eager_core::units::{ClientId, Nanos};
 use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_vgpu_link::DaemonLink;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use std::collections::{BTreeMap, VecDeque};
@@ -34,6 +35,8 @@ pub struct Parts {
     pub admin: AdminServer,
     pub signals: SignalFd,
     pub server: Option<VirtualGpus>,
+    /// The virtual clock, where there is one.
+    pub clock: Option<DaemonLink>,
     pub devices_kind: &'static str,
     pub clients_max: usize,
     /// What the daemon gave up, in words.
@@ -47,7 +50,7 @@ pub struct Parts {
 /// Everything the loop holds.
 #[derive(Debug)]
 pub struct Shell {
-    parts: Parts,
+    pub(crate) parts: Parts,
     poller: Poller,
     newcomers: Newcomers,
     /// Clients that had their share of the last turn, or came too late for it.
@@ -73,6 +76,9 @@ impl Shell {
         let poller = Poller::new()?;
         poller.add(Source::Signals, &parts.signals)?;
         poller.add(Source::AdminListener, parts.admin.listener())?;
+        if let Some(clock) = &parts.clock {
+            poller.add(Source::Clock, clock)?;
+        }
         // Clients of an earlier daemon: only their ends can be seen until they come back.
         for (id, client) in &parts.dispatch.clients {
             poller.add(Source::Death(*id), &client.peer.pidfd)?;
@@ -101,6 +107,9 @@ impl Shell {
         self.listen_or_not();
         let ready = self.poller.wait(self.timeout_ms()).context("epoll")?;
         self.parts.dispatch.quotas.begin_turn();
+        if ready.contains(&Source::Clock) {
+            self.keep_time()?;
+        }
         let mut flow = Flow::GoOn;
         let mut unfinished = std::mem::take(&mut self.backlog);
         for &source in ready.iter().filter(|source| matches!(source, Source::Signals | Source::Death(_))) {
@@ -119,7 +128,8 @@ impl Shell {
                 Source::Listener => self.accept(),
                 Source::Admin(id) if self.serve_admin(id) == Flow::Stop => flow = Flow::Stop,
                 Source::AdminListener => self.accept_admin(),
-                Source::Client(_) | Source::Admin(_) | Source::Signals | Source::Death(_) => {}
+                Source::Client(_) | Source::Admin(_) | Source::Signals | Source::Clock | Source::Death(_) => {
+                }
             }
         }
         self.keep_deadlines();
@@ -132,7 +142,8 @@ impl Shell {
         }
         let dispatch = &self.parts.dispatch;
         let closed = self.closing.values().copied().min();
-        let core = dispatch.mind.scheduler.next_deadline();
+        // A virtual clock comes by itself when the core has something to do.
+        let core = dispatch.mind.scheduler.next_deadline().filter(|_| !dispatch.mind.is_told_time());
         let paused = self.paused.values().copied().min();
         let own = [self.newcomers.next_deadline(), self.listener_resumes_at, self.starvation_check_at];
         let deadline = [core, closed, paused].into_iter().chain(own).flatten().min()?;
@@ -163,6 +174,12 @@ impl Shell {
         };
         let (served, taken) = dispatch.serve(id, requests);
         dispatch.quotas.spend(uid, taken);
+        self.served(id, served);
+    }
+
+    /// What serving a client came to.
+    pub(crate) fn served(&mut self, id: ClientId, served: Served) {
+        let dispatch = &mut self.parts.dispatch;
         match served {
             Served::AllDone | Served::CutOff => {}
             Served::MoreLeft => self.backlog.push_back(id),
@@ -280,16 +297,24 @@ impl Shell {
                 dispatch.bury(id);
             }
         }
-        if dispatch.mind.scheduler.next_deadline().is_some_and(|deadline| deadline <= now) {
-            dispatch.happen(Event::Tick, None);
-        }
+        self.tick();
         self.look_for_starvation(now);
     }
 
-    /// Looks now and then while the policy is the one that was asked for and there are tasks.
+    /// What the core wanted to do by now.
+    pub(crate) fn tick(&mut self) {
+        let dispatch = &mut self.parts.dispatch;
+        let now = dispatch.mind.decides_at();
+        if dispatch.mind.scheduler.next_deadline().is_some_and(|deadline| deadline <= now) {
+            dispatch.happen(Event::Tick, None);
+        }
+    }
+
+    /// Looks now and then while the policy is the one that was asked for and there are tasks; on a virtual clock never, where
+    /// an hour may pass in a moment.
     fn look_for_starvation(&mut self, now: Nanos) {
         let dispatch = &mut self.parts.dispatch;
-        if dispatch.mind.reverted.is_some() || !dispatch.has_tasks() {
+        if dispatch.mind.reverted.is_some() || dispatch.mind.is_told_time() || !dispatch.has_tasks() {
             self.starvation_check_at = None;
             return;
         }

@@ -8,7 +8,7 @@ use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 
 /// All tasks, by id.
 pub fn task_rows(dispatch: &Dispatch) -> Vec<TaskRow> {
-    let now = dispatch.now();
+    let now = dispatch.mind.decides_at();
     dispatch.mind.scheduler.tasks().map(|task| task_row(dispatch, &task, now)).collect()
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Trap: it must go when the daemon goes, also by `kill -9`: the kernel sends it a signal then.
 
+use crate::config::Clock;
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,6 +10,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Name of the server's executable, beside the daemon's own.
 const SERVER: &str = "eager-vgpud";
+
+/// What to serve.
+#[derive(Debug, Clone, Copy)]
+pub struct VirtualSource<'a> {
+    pub cards: &'a str,
+    pub time_scale: f64,
+    pub memory_scale: u64,
+    pub clock: Clock,
+    pub host_factor: f64,
+    pub mps: bool,
+}
 
 /// The running server; killed on drop.
 #[derive(Debug)]
@@ -18,19 +30,17 @@ pub struct VirtualGpus {
 
 impl VirtualGpus {
     /// Starts the server and waits until it listens at `socket`, which it says in its first line.
-    pub fn start(
-        cards: &str,
-        time_scale: f64,
-        memory_scale: u64,
-        socket: &Path,
-    ) -> anyhow::Result<VirtualGpus> {
+    pub fn start(source: &VirtualSource<'_>, socket: &Path) -> anyhow::Result<VirtualGpus> {
         let own = std::env::current_exe().context("cannot find my own executable")?;
         let server = own.with_file_name(SERVER);
         let mut command = Command::new(&server);
         command
-            .args(["--cards", cards])
-            .args(["--time-scale", &time_scale.to_string()])
-            .args(["--memory-scale", &memory_scale.to_string()])
+            .args(["--cards", source.cards])
+            .args(["--time-scale", &source.time_scale.to_string()])
+            .args(["--memory-scale", &source.memory_scale.to_string()])
+            .args(["--host-factor", &source.host_factor.to_string()])
+            .args(["--clock", if source.clock == Clock::Virtual { "virtual" } else { "real" }])
+            .arg(if source.mps { "--mps" } else { "--no-mps" })
             .arg("--socket")
             .arg(socket)
             .stdin(Stdio::null())

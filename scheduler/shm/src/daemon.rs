@@ -93,6 +93,12 @@ impl ClientPages {
         futex::wake_all(&cell.sequence);
     }
 
+    /// Sequence of a slot's answer, as the client sees it once it is written.
+    pub fn sequence(&self, slot: Slot) -> u32 {
+        // Relaxed: only the daemon writes it.
+        self.replies.cells[slot.index()].sequence.load(Ordering::Relaxed)
+    }
+
     /// Launches and ended launches that the client claims for a slot: a hint, never truth.
     ///
     /// Called after a cell with `FLAG_WATCH` was published it misses nothing: either these counters hold a launch, or

@@ -6,6 +6,9 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use eager_vgpud::Clock;
+
+use crate::clock::HostTimes;
 use crate::status::say;
 
 /// Socket of a server; without it the program has devices of its own.
@@ -16,6 +19,14 @@ pub const CARDS_VARIABLE: &str = "EAGER_VGPU";
 pub const TIME_SCALE_VARIABLE: &str = "EAGER_VGPU_TIME_SCALE";
 /// Modelled bytes per program byte on the program's own devices.
 pub const MEMORY_SCALE_VARIABLE: &str = "EAGER_VGPU_MEMORY_SCALE";
+/// What time is on the program's own devices: `real` or `virtual`.
+pub const CLOCK_VARIABLE: &str = "EAGER_VGPU_CLOCK";
+/// On a virtual clock of the program's own: modelled seconds per second of processor time of its own threads.
+pub const HOST_FACTOR_VARIABLE: &str = "EAGER_VGPU_HOST_FACTOR";
+/// On a virtual clock: stated times of the program's host work, in place of measured ones.
+pub const HOST_TIMES_VARIABLE: &str = "EAGER_VGPU_HOST_TIMES";
+/// On a server's virtual clock: the place that was reserved for this process.
+pub const SEAT_VARIABLE: &str = "EAGER_VGPU_SEAT";
 /// Threads that run kernels.
 pub const WORKERS_VARIABLE: &str = "EAGER_VGPU_WORKERS";
 /// File for the footprint profile, written at exit.
@@ -32,6 +43,8 @@ pub struct Config {
     pub profile: Option<PathBuf>,
     /// Threads that run kernels; by default as many as the process may use processors.
     pub workers: Option<NonZeroUsize>,
+    pub seat: Option<u64>,
+    pub host_times: Option<HostTimes>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +52,7 @@ pub enum Devices {
     /// Behind a server's socket, shared with other processes.
     Shared(PathBuf),
     /// The process's own.
-    Own { cards: String, time_scale: f64, memory_scale: u64 },
+    Own { cards: String, time_scale: f64, memory_scale: u64, clock: Clock },
 }
 
 /// A variable whose value makes no sense.
@@ -68,16 +81,48 @@ impl Config {
                 memory_scale: number(&set, MEMORY_SCALE_VARIABLE, 1, "a whole number of at least 1", |x| {
                     *x >= 1
                 })?,
+                clock: clock(&set)?,
             },
         };
         let workers = number(&set, WORKERS_VARIABLE, 0, "a whole number of at least 1", |x: &usize| *x >= 1)?;
         let profile = set(PROFILE_VARIABLE).map(PathBuf::from);
-        Ok(Config { devices, profile, workers: NonZeroUsize::new(workers) })
+        let seat =
+            set(SEAT_VARIABLE).map(|_| number(&set, SEAT_VARIABLE, 0, "a seat's number", |_: &u64| true));
+        let host_times = set(HOST_TIMES_VARIABLE).map(|value| {
+            value.parse().map_err(|_| ConfigError {
+                variable: HOST_TIMES_VARIABLE,
+                value,
+                expected: "a list such as 0:5.0,3:0.25 is expected (copies to the host before, and seconds)",
+            })
+        });
+        Ok(Config {
+            devices,
+            profile,
+            workers: NonZeroUsize::new(workers),
+            seat: seat.transpose()?,
+            host_times: host_times.transpose()?,
+        })
     }
 
     /// Reads the process's environment; a bad value ends in one line on standard error and `None`.
     pub fn from_environment() -> Option<Config> {
         Config::read(|name| std::env::var(name).ok()).map_err(|e| say(format_args!("{e}"))).ok()
+    }
+}
+
+fn clock(set: &impl Fn(&'static str) -> Option<String>) -> Result<Clock, ConfigError> {
+    match set(CLOCK_VARIABLE).as_deref() {
+        None | Some("real") => Ok(Clock::Real),
+        Some("virtual") => {
+            let valid = |x: &f64| x.is_finite() && *x >= 0.0;
+            let host_factor = number(set, HOST_FACTOR_VARIABLE, 1.0, "a number of at least 0", valid)?;
+            Ok(Clock::Virtual { host_factor })
+        }
+        Some(other) => Err(ConfigError {
+            variable: CLOCK_VARIABLE,
+            value: other.to_owned(),
+            expected: "a clock is `real` or `virtual`",
+        }),
     }
 }
 
@@ -102,8 +147,10 @@ mod tests {
 
     #[test]
     fn nothing_set_is_one_card_in_real_time() {
-        let own = Devices::Own { cards: "1xV100-16GB".to_owned(), time_scale: 1.0, memory_scale: 1 };
-        assert_eq!(read(&[]).unwrap(), Config { devices: own, profile: None, workers: None });
+        let cards = "1xV100-16GB".to_owned();
+        let own = Devices::Own { cards, time_scale: 1.0, memory_scale: 1, clock: Clock::Real };
+        let expected = Config { devices: own, profile: None, workers: None, seat: None, host_times: None };
+        assert_eq!(read(&[]).unwrap(), expected);
     }
 
     #[test]
@@ -121,6 +168,9 @@ mod tests {
             (MEMORY_SCALE_VARIABLE, "0"),
             (MEMORY_SCALE_VARIABLE, "1.5"),
             (WORKERS_VARIABLE, "0"),
+            (CLOCK_VARIABLE, "wall"),
+            (HOST_TIMES_VARIABLE, "5"),
+            (SEAT_VARIABLE, "first"),
         ] {
             let error = read(&[(variable, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{variable}={value}: a ")), "{error}");

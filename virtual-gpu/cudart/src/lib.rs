@@ -7,6 +7,7 @@
 
 mod api;
 mod capture;
+mod clock;
 mod command;
 mod config;
 mod device;

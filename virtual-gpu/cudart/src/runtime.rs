@@ -15,6 +15,7 @@ use eager_vgpu_link::{Backend, DeviceInfo, Reply, Request, Socket};
 use eager_vgpud::{Embedded, EmbeddedConfig};
 use parking_lot::Mutex;
 
+use crate::clock;
 use crate::command::{Command, in_host_function};
 use crate::config::{Config, Devices};
 use crate::event::Event;
@@ -47,7 +48,7 @@ pub struct Memory {
 
 #[derive(Debug)]
 pub struct Runtime {
-    backend: Box<dyn Backend>,
+    backend: Arc<dyn Backend>,
     /// As they were at the start; `free_bytes` is out of date.
     pub devices: Vec<DeviceInfo>,
     /// Devices on which the process has a context.
@@ -99,6 +100,7 @@ impl Runtime {
     fn start() -> Result<Runtime, Code> {
         let config = Config::from_environment().ok_or(Code::cudaErrorInitializationError)?;
         let backend = connect(&config.devices)?;
+        clock::join(&backend, config.seat, config.host_times).map_err(|e| code_of(&e))?;
         let devices = match backend.call(Request::Devices).map_err(|e| code_of(&e))? {
             Reply::Devices(devices) if !devices.is_empty() => devices,
             other => return Err(unexpected(&other)),
@@ -158,7 +160,7 @@ impl Runtime {
     /// The code for the program.
     pub fn call(&self, request: Request) -> Result<Reply, Code> {
         let change = trace::change_of(&request);
-        let reply = self.backend.call(request).map_err(|error| {
+        let reply = clock::call(&*self.backend, request).map_err(|error| {
             let mut failure = self.failure.lock();
             if let Some(code) = *failure {
                 return code;
@@ -446,16 +448,17 @@ pub fn unexpected(reply: &Reply) -> Code {
     Code::cudaErrorUnknown
 }
 
-fn connect(devices: &Devices) -> Result<Box<dyn Backend>, Code> {
+fn connect(devices: &Devices) -> Result<Arc<dyn Backend>, Code> {
     match devices {
-        Devices::Shared(path) => Ok(Box::new(Socket::connect(path).map_err(|e| code_of(&e))?)),
-        Devices::Own { cards, time_scale, memory_scale } => {
-            let config = EmbeddedConfig { cards, time_scale: *time_scale, memory_scale: *memory_scale };
+        Devices::Shared(path) => Ok(Arc::new(Socket::connect(path).map_err(|e| code_of(&e))?)),
+        Devices::Own { cards, time_scale, memory_scale, clock } => {
+            let config =
+                EmbeddedConfig { cards, time_scale: *time_scale, memory_scale: *memory_scale, clock: *clock };
             let embedded = Embedded::new(&config).map_err(|e| {
                 say(format_args!("{}={cards}: {e}", crate::config::CARDS_VARIABLE));
                 Code::cudaErrorInitializationError
             })?;
-            Ok(Box::new(embedded))
+            Ok(Arc::new(embedded))
         }
     }
 }

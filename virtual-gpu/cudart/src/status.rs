@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cudarc::runtime::sys::cudaError;
 use eager_vgpu_link::{LinkError, Refusal};
 
+use crate::clock::HostCall;
 use crate::trace;
 
 /// A CUDA error code other than `cudaSuccess`; in `Result`s only.
@@ -20,6 +21,7 @@ thread_local! {
 /// Runs the body of an exported call: traces it, turns panics into `cudaErrorUnknown`, keeps the thread's last error.
 pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(), Code>) -> Code {
     trace::record(call, bytes);
+    let _call = HostCall::begin();
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         // The panic's own message is on standard error already.
         say(format_args!("internal error in {call}"));

@@ -13,7 +13,7 @@ use eager_vgpu_link::{
     ClientFrame, DeviceInfo, FrameBuffer, PROTOCOL_VERSION, Reply, Request, ServerFrame, encode_frame,
     query_devices,
 };
-use eager_vgpud::{Endpoint, Scale, Service, serve};
+use eager_vgpud::{Clock, Endpoint, Scale, Service, serve};
 
 use common::{Built, Major, command, run};
 
@@ -278,6 +278,7 @@ fn processes_share_a_device_and_a_killed_one_gives_its_memory_back() {
         parse_cards("V100-16GB").unwrap(),
         Options::default(),
         Scale { memory: 1024, time: 0.0 },
+        Clock::Real,
     );
     std::thread::spawn(move || serve(&endpoint, service).unwrap());
     let environment = [("EAGER_VGPU_SOCKET", socket.to_str().unwrap())];
@@ -333,6 +334,7 @@ fn serve_and_hang_up(mut client: UnixStream, when: HangUp) {
             let last = matches!((&request, when), (Request::Devices, HangUp::Idle));
             let reply = match request {
                 Request::Hello { .. } => Reply::Welcome { version: PROTOCOL_VERSION },
+                Request::Join { .. } => Reply::Joined(None),
                 Request::Devices => Reply::Devices(vec![device.clone()]),
                 _ => return,
             };

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod clock;
+mod daemon;
 mod error;
 mod frame;
 mod message;
@@ -12,6 +14,8 @@ mod query;
 mod socket;
 
 pub use backend::Backend;
+pub use clock::{Bound, Joined, Settle, Settled, Sleeper, Stamp};
+pub use daemon::DaemonLink;
 pub use error::LinkError;
 pub use frame::{FRAME_BYTES_MAX, FrameBuffer, encode_frame};
 pub use message::{

@@ -1,12 +1,15 @@
 //! The messages: what a client asks, what the server answers.
 //!
-//! Every request gets exactly one reply with the same id; replies may come in any order, because the reply to
+//! Every request gets exactly one reply with the same id, a bare stamp and [`Request::AwaitDaemon`] none; replies may come
+//! in any order, because the reply to
 //! [`Request::Run`] comes when the operation ends. The first request of a connection is [`Request::Hello`]. Trap: the
 //! encoding (postcard) carries no names, so a change of any type here, or of the model's types used here, raises
 //! [`PROTOCOL_VERSION`]; `Hello` stays the first variant forever so that a stranger can be told apart.
 
-use eager_gpu_model::{Advice, AllocId, AllocKind, MemoryInfo, Op, OpStats, Range};
+use eager_gpu_model::{Advice, AllocId, AllocKind, MemoryInfo, Nanos, Op, OpStats, Range};
 use serde::{Deserialize, Serialize};
+
+use crate::clock::{Joined, Settle, Settled, Stamp};
 
 /// Raised with every change of a message.
 pub const PROTOCOL_VERSION: u32 = 3;
@@ -65,6 +68,46 @@ pub enum Request {
         device: u32,
         op: Op,
     },
+    /// Takes part in the clock from now on, if the server keeps a virtual one: time waits for this process. `seat` was
+    /// reserved for it by whoever started it.
+    Join {
+        seat: Option<u64>,
+    },
+    /// A request at its own time, answered in the order of all processes' times by [`Reply::Stamped`]; without a request
+    /// only the stamp counts, and there is no reply.
+    Stamped {
+        stamp: Stamp,
+        request: Option<Box<Request>>,
+    },
+    /// Only stamped: answered when the clock stands at the stamp and nobody else goes on there. What the process then
+    /// tells the daemon has its place in time.
+    Turn,
+    /// Only stamped, no reply: the agent sleeps until the daemon changes the answer in `slot` from the one with sequence
+    /// `seen`.
+    AwaitDaemon {
+        slot: u32,
+        seen: u32,
+    },
+    /// Only stamped: the agent that slept is awake.
+    Awake,
+    /// Only stamped: the process ends now.
+    Leave,
+    /// Places in time for processes that will be started: the clock waits for them at once.
+    Reserve {
+        seats: u32,
+    },
+    /// The process that was started for a seat, so that its sleep is noticed.
+    Seated {
+        seat: u64,
+        pid: u32,
+    },
+    /// Nobody will take the seat any more; nothing happens if it was taken.
+    GiveUp {
+        seat: u64,
+    },
+    /// The daemon has done all that was to be done until now; answered by [`Reply::Settle`] when there is more. The first
+    /// makes the connection the daemon's.
+    Settled(Settled),
 }
 
 /// What the server answers when it does what was asked.
@@ -80,6 +123,19 @@ pub enum Reply {
     MemoryInfo(MemoryInfo),
     /// To `Run`.
     Ran(RunReport),
+    /// To `Join`; `None`: the server keeps no virtual clock.
+    Joined(Option<Joined>),
+    /// To what was stamped: the time at which it was done.
+    Stamped {
+        now: Nanos,
+        reply: Box<Result<Reply, Refusal>>,
+    },
+    /// To `Reserve`: the first; the others follow it.
+    Seats {
+        first: u64,
+    },
+    /// To `Settled`.
+    Settle(Settle),
 }
 
 /// How an operation went, in modelled (full-size) time and bytes.

@@ -82,7 +82,7 @@ impl Socket {
 }
 
 impl Backend for Socket {
-    fn call(&self, request: Request) -> Result<Reply, LinkError> {
+    fn send(&self, request: Request) -> Result<RequestId, LinkError> {
         let id = {
             let mut state = self.inbox.lock();
             state.next_id += 1;
@@ -91,6 +91,10 @@ impl Backend for Socket {
         let frame = encode_frame(&ClientFrame { id, request })?;
         let written = send_all(&self.writer.lock().unwrap_or_else(PoisonError::into_inner), &frame);
         written.map_err(|e| LinkError::Lost(e.to_string()))?;
+        Ok(id)
+    }
+
+    fn wait(&self, id: RequestId) -> Result<Reply, LinkError> {
         self.inbox.wait_for(id)
     }
 }

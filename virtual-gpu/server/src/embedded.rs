@@ -12,7 +12,8 @@ use eager_vgpu_link::{
     Backend, ClientFrame, LinkError, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId,
 };
 
-use crate::{Answer, ProcessId, RealNanos, Scale, Service};
+use crate::sleep::{LOOK, Watch};
+use crate::{Answer, Clock, ProcessId, RealNanos, Scale, Service};
 
 /// Which devices to have.
 #[derive(Debug, Clone)]
@@ -21,6 +22,7 @@ pub struct EmbeddedConfig<'a> {
     pub cards: &'a str,
     pub time_scale: f64,
     pub memory_scale: u64,
+    pub clock: Clock,
 }
 
 /// A service in this process.
@@ -28,6 +30,7 @@ pub struct EmbeddedConfig<'a> {
 pub struct Embedded {
     started: Instant,
     process: ProcessId,
+    clock: Clock,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -35,6 +38,7 @@ pub struct Embedded {
 #[derive(Debug)]
 struct State {
     service: Service,
+    watch: Watch,
     next_id: u64,
     replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
 }
@@ -53,13 +57,19 @@ impl Embedded {
         // Nobody shares these devices, so nobody is kept waiting by another's context; a slowed-down program would only
         // wait for its own.
         let options = Options { context_create: Nanos(0), ..Options::default() };
-        let mut service = Service::new(parse_cards(config.cards)?, options, scale);
+        let mut service = Service::new(parse_cards(config.cards)?, options, scale, config.clock);
         let process = service.connect();
         let hello = Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() };
         let greeting = ClientFrame { id: RequestId(0), request: hello };
         service.handle(RealNanos(0), process, greeting, &mut Vec::new());
-        let state = State { service, next_id: 1, replies: BTreeMap::new() };
-        Ok(Embedded { started: Instant::now(), process, state: Mutex::new(state), changed: Condvar::new() })
+        let state = State { service, watch: Watch::default(), next_id: 1, replies: BTreeMap::new() };
+        Ok(Embedded {
+            started: Instant::now(),
+            process,
+            clock: config.clock,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        })
     }
 
     fn now(&self) -> RealNanos {
@@ -68,7 +78,7 @@ impl Embedded {
 }
 
 impl Backend for Embedded {
-    fn call(&self, request: Request) -> Result<Reply, LinkError> {
+    fn send(&self, request: Request) -> Result<RequestId, LinkError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let id = RequestId(state.next_id);
         state.next_id += 1;
@@ -76,17 +86,27 @@ impl Backend for Embedded {
         state.service.handle(self.now(), self.process, ClientFrame { id, request }, &mut answers);
         state.deliver(answers);
         self.changed.notify_all();
+        Ok(id)
+    }
+
+    fn wait(&self, id: RequestId) -> Result<Reply, LinkError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(reply) = state.replies.remove(&id) {
                 return Ok(reply?);
             }
-            let Some(deadline) = state.service.deadline() else {
-                return Err(LinkError::Lost("the model forgot an operation".to_owned()));
+            let wait = match (self.clock, state.service.deadline()) {
+                (Clock::Virtual { .. }, _) => LOOK,
+                (Clock::Real, Some(at)) => Duration::from_nanos(at.0.saturating_sub(self.now().0)),
+                (Clock::Real, None) => {
+                    return Err(LinkError::Lost("the model forgot an operation".to_owned()));
+                }
             };
-            let wait = Duration::from_nanos(deadline.0.saturating_sub(self.now().0));
             state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
             let mut answers = Vec::new();
-            state.service.advance(self.now(), &mut answers);
+            let State { service, watch, .. } = &mut *state;
+            service.advance(self.now(), &mut answers);
+            watch.look(service, &mut answers);
             if !answers.is_empty() {
                 state.deliver(answers);
                 self.changed.notify_all();

@@ -9,9 +9,12 @@ mod endpoint;
 mod scale;
 mod serve;
 mod service;
+mod sleep;
+mod timekeeper;
 
 pub use embedded::{Embedded, EmbeddedConfig};
 pub use endpoint::{Endpoint, EndpointError};
-pub use scale::{RealNanos, Scale};
+pub use scale::{Clock, RealNanos, Scale};
 pub use serve::serve;
 pub use service::{Answer, ProcessId, Service};
+pub use timekeeper::{Held, Holder};

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser;
 use eager_gpu_model::{Card, Nanos, Options, parse_cards};
-use eager_vgpud::{Endpoint, Scale, Service, serve};
+use eager_vgpud::{Clock, Endpoint, Scale, Service, serve};
 
 /// Serve virtual GPUs, shared by processes. Everything they report is modelled, nothing is measured on a GPU.
 #[derive(Debug, Parser)]
@@ -33,9 +33,22 @@ struct Arguments {
     /// Processes take turns on a device (default).
     #[arg(long)]
     no_mps: bool,
+    /// What time is: `real`, scaled by --time-scale, or `virtual`: modelled device time and the programs' own host time,
+    /// whatever this machine takes to compute the results.
+    #[arg(long, value_enum, default_value_t = ClockName::Real)]
+    clock: ClockName,
+    /// On a virtual clock: modelled seconds per second of processor time of a program's own threads.
+    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = time_scale)]
+    host_factor: f64,
     /// Modelled milliseconds that a process's context on a device takes to make.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     context_ms: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ClockName {
+    Real,
+    Virtual,
 }
 
 #[derive(Debug, Clone)]
@@ -74,8 +87,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     let scale = Scale { memory: arguments.memory_scale, time: arguments.time_scale };
     let context_create = Nanos(u64::from(arguments.context_ms) * 1_000_000);
     let options = Options { mps: arguments.mps, context_create, ..Options::default() };
+    let clock = match arguments.clock {
+        ClockName::Real => Clock::Real,
+        ClockName::Virtual => Clock::Virtual { host_factor: arguments.host_factor },
+    };
     let names: Vec<String> = arguments.cards.0.iter().map(|card| card.name.clone()).collect();
-    let service = Service::new(arguments.cards.0, options, scale);
+    let service = Service::new(arguments.cards.0, options, scale, clock);
     println!("eager-vgpud: virtual GPUs at {}: {}", arguments.socket.display(), names.join(", "));
     serve(&endpoint, service).context("the server cannot go on")
 }

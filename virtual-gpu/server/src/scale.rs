@@ -10,6 +10,17 @@ use eager_gpu_model::{Access, Kernel, MemoryInfo, Nanos, Op, Range};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct RealNanos(pub u64);
 
+/// What time is.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Clock {
+    /// Real time, by [`Scale::time`].
+    #[default]
+    Real,
+    /// Modelled device time and the programs' own host time, whatever the machine takes to compute the results;
+    /// [`Scale::time`] plays no part. `host_factor`: modelled seconds per second of a program's processor time.
+    Virtual { host_factor: f64 },
+}
+
 /// The two scales.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {

@@ -16,6 +16,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use crate::sleep::{LOOK, Watch};
 use crate::{Answer, Endpoint, ProcessId, RealNanos, Service};
 
 const OUTBOX_BYTES_MAX: usize = FRAME_BYTES_MAX;
@@ -44,7 +45,8 @@ pub fn serve(endpoint: &Endpoint, service: Service) -> io::Result<()> {
     signals.thread_block()?;
     let signal_fd = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)?;
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
-    let mut server = Server { started: Instant::now(), service, clients: BTreeMap::new() };
+    let mut server =
+        Server { started: Instant::now(), service, clients: BTreeMap::new(), watch: Watch::default() };
     loop {
         server.set_timer(&timer)?;
         let ready = wait(endpoint, &timer, &signal_fd, &server.clients)?;
@@ -99,6 +101,7 @@ struct Server {
     started: Instant,
     service: Service,
     clients: BTreeMap<ProcessId, Client>,
+    watch: Watch,
 }
 
 impl Server {
@@ -107,7 +110,8 @@ impl Server {
     }
 
     fn set_timer(&self, timer: &TimerFd) -> io::Result<()> {
-        match self.service.deadline() {
+        let look = self.watch.is_on().then(|| RealNanos(self.now().0.saturating_add(LOOK.as_nanos() as u64)));
+        match self.service.deadline().or(look) {
             None => timer.unset()?,
             Some(deadline) => {
                 // A wait of 0 would disarm the timer.
@@ -159,6 +163,7 @@ impl Server {
     fn advance(&mut self) {
         let mut answers = Vec::new();
         self.service.advance(self.now(), &mut answers);
+        self.watch.look(&mut self.service, &mut answers);
         self.post(answers);
     }
 

@@ -9,10 +9,12 @@ use eager_gpu_model::{
     AllocId, AllocKind, Card, Completion, ContextId, Model, ModelError, Nanos, Op, OpId, Options,
 };
 use eager_vgpu_link::{
-    ClientFrame, DeviceInfo, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport, ServerFrame,
+    ClientFrame, DeviceInfo, Joined, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport,
+    ServerFrame,
 };
 
-use crate::{RealNanos, Scale};
+use crate::timekeeper::{Due, Next, Timekeeper, What};
+use crate::{Clock, Holder, RealNanos, Scale};
 
 /// One connected process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +30,7 @@ pub struct Answer {
 #[derive(Debug, Default)]
 struct Process {
     greeted: bool,
+    pid: u32,
     contexts: BTreeMap<u32, ContextId>,
     /// Device of each allocation.
     allocs: BTreeMap<AllocId, u32>,
@@ -38,6 +41,8 @@ struct Process {
 struct Waiter {
     process: ProcessId,
     request: RequestId,
+    /// Its agent on the virtual clock.
+    agent: Option<u32>,
     context: ContextId,
     submitted: Nanos,
     wants: Wanted,
@@ -59,18 +64,28 @@ pub struct Service {
     scale: Scale,
     /// Latest modelled time; what the clock is under time scale 0.
     now: Nanos,
+    /// The virtual clock, if there is one, and modelled host time per processor time.
+    keeper: Option<(Timekeeper, f64)>,
+    /// The agent on the virtual clock whose request is being done.
+    agent: Option<u32>,
     processes: BTreeMap<ProcessId, Process>,
     next_process: u64,
     waiters: BTreeMap<OpId, Waiter>,
 }
 
 impl Service {
-    pub fn new(cards: Vec<Card>, options: Options, scale: Scale) -> Service {
+    pub fn new(cards: Vec<Card>, options: Options, scale: Scale, clock: Clock) -> Service {
+        let keeper = match clock {
+            Clock::Real => None,
+            Clock::Virtual { host_factor } => Some((Timekeeper::default(), host_factor)),
+        };
         Service {
             model: Model::new(cards.clone(), options),
             cards,
             scale,
             now: Nanos(0),
+            keeper,
+            agent: None,
             processes: BTreeMap::new(),
             next_process: 1,
             waiters: BTreeMap::new(),
@@ -88,6 +103,9 @@ impl Service {
     /// The process is gone: everything it held is free at once, nobody waits for its operations.
     pub fn disconnect(&mut self, real: RealNanos, process: ProcessId) {
         self.follow(real);
+        if let Some((keeper, _)) = &mut self.keeper {
+            keeper.disconnect(process);
+        }
         self.waiters.retain(|_, waiter| waiter.process != process);
         let Some(gone) = self.processes.remove(&process) else { return };
         for context in gone.contexts.into_values() {
@@ -105,28 +123,75 @@ impl Service {
     ) {
         self.follow(real);
         let ClientFrame { id, request } = frame;
-        let reply = match request {
+        if let Some(reply) = self.begin(process, id, request, answers) {
+            answers.push(Answer { process, frame: ServerFrame { id, reply } });
+        }
+        self.advance(real, answers);
+    }
+
+    /// Does a request as far as it can be done now. `None`: answered later, or never.
+    fn begin(
+        &mut self,
+        process: ProcessId,
+        id: RequestId,
+        request: Request,
+        answers: &mut Vec<Answer>,
+    ) -> Option<Result<Reply, Refusal>> {
+        match request {
             Request::Run { device, op } => self.submit(process, id, device, op).err().map(Err),
             Request::OpenContext { device } => self.open_context(process, id, device).transpose(),
             Request::Allocate { device, bytes, kind } => {
                 self.allocate(process, id, device, bytes, kind).transpose()
             }
             Request::CloseContext { device } => Some(self.close_context(process, device, answers)),
+            Request::Stamped { stamp, request } => {
+                let Some((keeper, _)) = &mut self.keeper else { return Some(Err(no_clock())) };
+                keeper.stamped(process, id, stamp, request.map(|request| *request));
+                None
+            }
+            Request::Settled(settled) => {
+                let Some((keeper, _)) = &mut self.keeper else { return Some(Err(no_clock())) };
+                keeper.settled(process, id, settled);
+                None
+            }
+            Request::Join { seat } => Some(self.join(process, id, seat)),
             other => Some(self.reply(process, other)),
-        };
-        if let Some(reply) = reply {
-            answers.push(Answer { process, frame: ServerFrame { id, reply } });
         }
-        self.advance(real, answers);
+    }
+
+    fn join(&mut self, process: ProcessId, id: RequestId, seat: Option<u64>) -> Result<Reply, Refusal> {
+        let pid = self.greeted(process)?.pid;
+        let joined = self.keeper.as_mut().map(|(keeper, host_factor)| Joined {
+            began: keeper.join(process, pid, seat, id),
+            host_factor: *host_factor,
+        });
+        Ok(Reply::Joined(joined))
     }
 
     /// When [`Service::advance`] has something to do; `None`: not before the next request.
     pub fn deadline(&self) -> Option<RealNanos> {
-        if self.scale.time > 0.0 { self.model.next_event().map(|event| self.scale.real(event)) } else { None }
+        let scaled = self.keeper.is_none() && self.scale.time > 0.0;
+        if scaled { self.model.next_event().map(|event| self.scale.real(event)) } else { None }
+    }
+
+    /// Who holds the virtual clock while others wait for it.
+    pub fn holder(&self) -> Option<Holder> {
+        self.keeper.as_ref().and_then(|(keeper, _)| keeper.holder())
+    }
+
+    /// Who holds the virtual clock was seen asleep for so long.
+    pub fn slept(&mut self, holder: Holder, real_ns: u64, answers: &mut Vec<Answer>) {
+        if let Some((keeper, _)) = &mut self.keeper {
+            keeper.slept(holder.who, real_ns);
+            self.proceed(answers);
+        }
     }
 
     /// Lets time pass and answers whoever waited for an operation that has ended.
     pub fn advance(&mut self, real: RealNanos, answers: &mut Vec<Answer>) {
+        if self.keeper.is_some() {
+            return self.proceed(answers);
+        }
         self.follow(real);
         let mut ended = Vec::new();
         self.model.advance(self.now, &mut ended);
@@ -140,6 +205,70 @@ impl Service {
             let mut ended = Vec::new();
             self.model.advance(self.now, &mut ended);
             self.answer(ended, answers);
+        }
+    }
+
+    /// Lets virtual time pass as far as everybody allows.
+    fn proceed(&mut self, answers: &mut Vec<Answer>) {
+        loop {
+            let model = self.model.next_event().filter(|_| !self.waiters.is_empty());
+            let Some((keeper, _)) = &mut self.keeper else { return };
+            let next = keeper.next(model);
+            self.now = keeper.now();
+            match next {
+                Next::Quiet => return,
+                Next::Due(due) => self.due(due, answers),
+                Next::Settle { daemon, id, settle } => {
+                    let frame = ServerFrame { id, reply: Ok(Reply::Settle(settle)) };
+                    answers.push(Answer { process: daemon, frame });
+                }
+                Next::Model => {
+                    let mut ended = Vec::new();
+                    self.model.advance(self.now, &mut ended);
+                    self.answer(ended, answers);
+                }
+            }
+        }
+    }
+
+    /// Does what is due on the virtual clock.
+    fn due(&mut self, due: Due, answers: &mut Vec<Answer>) {
+        let Due { process, agent, id, what } = due;
+        let reply = match what {
+            What::Answer(reply) => Some(reply),
+            What::Ask(request) => {
+                self.agent = Some(agent);
+                let reply = self.begin_stamped(process, agent, id, request, answers);
+                self.agent = None;
+                reply
+            }
+        };
+        let (Some(reply), Some((keeper, _))) = (reply, &mut self.keeper) else { return };
+        keeper.replied(process, id);
+        let reply = Ok(Reply::Stamped { now: self.now, reply: Box::new(reply) });
+        answers.push(Answer { process, frame: ServerFrame { id, reply } });
+    }
+
+    fn begin_stamped(
+        &mut self,
+        process: ProcessId,
+        agent: u32,
+        id: RequestId,
+        request: Request,
+        answers: &mut Vec<Answer>,
+    ) -> Option<Result<Reply, Refusal>> {
+        match request {
+            Request::Turn | Request::Leave => Some(Ok(Reply::Done)),
+            Request::Awake => {
+                if let Some((keeper, _)) = &mut self.keeper {
+                    keeper.awake(process, agent);
+                }
+                Some(Ok(Reply::Done))
+            }
+            Request::Stamped { .. } | Request::Settled(_) | Request::Join { .. } => {
+                Some(Err(Refusal::Invalid("not for a stamp".to_owned())))
+            }
+            other => self.begin(process, id, other, answers),
         }
     }
 
@@ -158,14 +287,26 @@ impl Service {
                 Wanted::Context => Reply::Done,
                 Wanted::Allocation(alloc) => Reply::Allocated(alloc),
             });
-            let frame = ServerFrame { id: waiter.request, reply };
-            answers.push(Answer { process: waiter.process, frame });
+            self.post(waiter, reply, completion.at, answers);
+        }
+    }
+
+    /// Answers whoever waited, at once or in its turn on the virtual clock.
+    fn post(&mut self, waiter: Waiter, reply: Result<Reply, Refusal>, at: Nanos, answers: &mut Vec<Answer>) {
+        match (&mut self.keeper, waiter.agent) {
+            (Some((keeper, _)), Some(agent)) => {
+                keeper.answer(waiter.process, at, agent, waiter.request, reply);
+            }
+            _ => {
+                let frame = ServerFrame { id: waiter.request, reply };
+                answers.push(Answer { process: waiter.process, frame });
+            }
         }
     }
 
     fn reply(&mut self, process: ProcessId, request: Request) -> Result<Reply, Refusal> {
-        if let Request::Hello { version, .. } = request {
-            return self.greet(process, version);
+        if let Request::Hello { version, pid } = request {
+            return self.greet(process, version, pid);
         }
         self.greeted(process)?;
         match request {
@@ -181,20 +322,31 @@ impl Service {
                 let info = self.model.memory_info(self.checked(device)?).map_err(|e| self.refusal(e))?;
                 Ok(Reply::MemoryInfo(self.scale.memory_info(info)))
             }
-            Request::Hello { .. }
-            | Request::OpenContext { .. }
-            | Request::Allocate { .. }
-            | Request::CloseContext { .. }
-            | Request::Run { .. } => Err(Refusal::Invalid("handled before this point".to_owned())),
+            Request::Reserve { .. } | Request::Seated { .. } | Request::GiveUp { .. } => {
+                self.seat(process, request)
+            }
+            _ => Err(Refusal::Invalid("only on a stamp".to_owned())),
         }
     }
 
-    fn greet(&mut self, process: ProcessId, version: u32) -> Result<Reply, Refusal> {
+    fn seat(&mut self, process: ProcessId, request: Request) -> Result<Reply, Refusal> {
+        let (keeper, _) = self.keeper.as_mut().ok_or_else(no_clock)?;
+        match request {
+            Request::Reserve { seats } => return Ok(Reply::Seats { first: keeper.reserve(process, seats) }),
+            Request::Seated { seat, pid } => keeper.seated(seat, pid),
+            Request::GiveUp { seat } => keeper.give_up(seat),
+            _ => {}
+        }
+        Ok(Reply::Done)
+    }
+
+    fn greet(&mut self, process: ProcessId, version: u32, pid: u32) -> Result<Reply, Refusal> {
         if version != PROTOCOL_VERSION {
             return Err(Refusal::Version { client: version, server: PROTOCOL_VERSION });
         }
         if let Some(process) = self.processes.get_mut(&process) {
             process.greeted = true;
+            process.pid = pid;
         }
         Ok(Reply::Welcome { version: PROTOCOL_VERSION })
     }
@@ -236,7 +388,8 @@ impl Service {
         context: ContextId,
         wants: Wanted,
     ) {
-        self.waiters.insert(op, Waiter { process, request, context, submitted: self.now, wants });
+        self.waiters
+            .insert(op, Waiter { process, request, agent: self.agent, context, submitted: self.now, wants });
     }
 
     /// Operations that were under way in the context never end; whoever waits for one is refused instead.
@@ -251,14 +404,12 @@ impl Service {
         let Some(context) = holder.contexts.remove(&device) else { return Ok(Reply::Done) };
         holder.allocs.retain(|_, home| *home != device);
         self.destroy(context);
-        self.waiters.retain(|_, waiter| {
-            let ended = waiter.context == context;
-            if ended {
-                let frame = ServerFrame { id: waiter.request, reply: Err(Refusal::NoContext { device }) };
-                answers.push(Answer { process: waiter.process, frame });
-            }
-            !ended
-        });
+        let ended: Vec<OpId> =
+            self.waiters.iter().filter(|(_, waiter)| waiter.context == context).map(|(op, _)| *op).collect();
+        for op in ended {
+            let Some(waiter) = self.waiters.remove(&op) else { continue };
+            self.post(waiter, Err(Refusal::NoContext { device }), self.now, answers);
+        }
         Ok(Reply::Done)
     }
 
@@ -347,6 +498,10 @@ impl Service {
             other => Refusal::Invalid(other.to_string()),
         }
     }
+}
+
+fn no_clock() -> Refusal {
+    Refusal::Invalid("the server keeps no virtual clock: start it with --clock virtual".to_owned())
 }
 
 fn named_allocs(op: &Op) -> Vec<AllocId> {

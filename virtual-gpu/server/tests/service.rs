@@ -2,7 +2,7 @@
 
 use eager_gpu_model::{AllocId, AllocKind, Location, Nanos, Op, Options, Range, parse_cards};
 use eager_vgpu_link::{ClientFrame, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport};
-use eager_vgpud::{Answer, ProcessId, RealNanos, Scale, Service};
+use eager_vgpud::{Answer, Clock, ProcessId, RealNanos, Scale, Service};
 
 const DEVICE: u32 = 0;
 
@@ -17,7 +17,10 @@ impl Bench {
     }
 
     fn with(options: Options, scale: Scale) -> Bench {
-        Bench { service: Service::new(parse_cards("V100-16GB").unwrap(), options, scale), next_id: 0 }
+        Bench {
+            service: Service::new(parse_cards("V100-16GB").unwrap(), options, scale, Clock::Real),
+            next_id: 0,
+        }
     }
 
     fn ask(&mut self, at: RealNanos, process: ProcessId, request: Request) -> Vec<Answer> {

@@ -7,6 +7,7 @@ use core::ffi::{c_int, c_void};
 
 use super::device::known_device;
 use super::{open, stream_key};
+use crate::clock;
 use crate::command::Command;
 use crate::runtime::{Runtime, Submitted};
 use crate::status::{Code, guard};
@@ -38,12 +39,17 @@ pub fn submit_copy(
     if returns == Return::AtEnd {
         runtime.check_synchronisable(stream)?;
     }
+    let to_host = copy.direction == Direction::DeviceToHost;
     match runtime.submit(stream, Command::Copy(copy))? {
         Submitted::Enqueued(completion) if pageable || returns == Return::AtEnd => {
-            runtime.wait(&[completion])
+            runtime.wait(&[completion])?;
         }
-        _ => Ok(()),
+        _ => {}
     }
+    if to_host {
+        clock::downloaded();
+    }
+    Ok(())
 }
 
 #[unsafe(no_mangle)]

@@ -5,7 +5,7 @@
 use core::ffi::c_void;
 use std::sync::Arc;
 
-use super::{open, stream_key};
+use super::{open, readiness, stream_key};
 use crate::command::Command;
 use crate::event::{Event, Recorded, elapsed_ms};
 use crate::ffi::Out;
@@ -124,8 +124,7 @@ pub extern "C" fn cudaEventSynchronize(event: *mut c_void) -> Code {
 pub extern "C" fn cudaEventQuery(event: *mut c_void) -> Code {
     guard("cudaEventQuery", 0, || {
         let (_, recorded) = completion(event)?;
-        let reached = recorded.is_none_or(|recorded| recorded.clock_ns().is_some());
-        if reached { Ok(()) } else { Err(Code::cudaErrorNotReady) }
+        readiness(recorded.is_none_or(|recorded| recorded.clock_ns().is_some()))
     })
 }
 

@@ -10,6 +10,7 @@
 
 mod array;
 mod capture;
+mod clock_calls;
 mod copy;
 mod copy3d;
 mod device;
@@ -41,6 +42,7 @@ mod symbol;
 
 use core::ffi::c_void;
 
+use crate::clock;
 use crate::device::current_device;
 use crate::runtime::Runtime;
 use crate::status::Code;
@@ -62,6 +64,12 @@ fn open_uncaptured() -> Result<(&'static Runtime, u32), Code> {
     let (runtime, device) = open()?;
     runtime.check_unsafe_call()?;
     Ok((runtime, device))
+}
+
+/// The answer to a query.
+fn readiness(ready: bool) -> Result<(), Code> {
+    clock::asked(ready);
+    if ready { Ok(()) } else { Err(Code::cudaErrorNotReady) }
 }
 
 /// `cudaStreamLegacy` and `cudaStreamPerThread`.

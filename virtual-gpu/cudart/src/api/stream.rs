@@ -5,7 +5,7 @@
 use core::ffi::{c_int, c_void};
 
 use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
-use super::{open, stream_key};
+use super::{open, readiness, stream_key};
 use crate::command::{Callback, Command, HostFunction};
 use crate::event::Recorded;
 use crate::ffi::Out;
@@ -76,7 +76,7 @@ pub extern "C" fn cudaStreamQuery(stream: *mut c_void) -> Code {
         let key = stream_key(stream, device);
         runtime.check_synchronisable(key)?;
         let last = runtime.streams.lock().last(key).map_err(invalid_stream)?;
-        if last.is_none_or(|last| last.clock_ns().is_some()) { Ok(()) } else { Err(Code::cudaErrorNotReady) }
+        readiness(last.is_none_or(|last| last.clock_ns().is_some()))
     })
 }
 

@@ -8,11 +8,20 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::clock::{self, AgentId};
+
 /// Set once by the stream's worker.
 #[derive(Debug, Default)]
 pub struct Completion {
-    clock_ns: Mutex<Option<u64>>,
+    state: Mutex<State>,
     ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    clock_ns: Option<u64>,
+    /// Agents of a virtual clock that wait for it.
+    waiters: Vec<AgentId>,
 }
 
 impl Completion {
@@ -23,25 +32,35 @@ impl Completion {
         Arc::new(completion)
     }
 
-    /// Marks the end at `clock_ns` of modelled device time.
+    /// Marks the end at `clock_ns` of modelled device time, or of the virtual clock where there is one.
     pub fn end(&self, clock_ns: u64) {
-        *self.clock_ns.lock() = Some(clock_ns);
+        let mut state = self.state.lock();
+        state.clock_ns = Some(clock_ns);
+        for waiter in state.waiters.drain(..) {
+            clock::goes_on(waiter, clock_ns);
+        }
+        drop(state);
         self.ended.notify_all();
     }
 
     /// Waits for the end; returns the clock there.
     pub fn wait(&self) -> u64 {
-        let mut clock_ns = self.clock_ns.lock();
-        loop {
-            match *clock_ns {
-                Some(at) => return at,
-                None => self.ended.wait(&mut clock_ns),
-            }
+        let mut state = self.state.lock();
+        if state.clock_ns.is_none() {
+            state.waiters.extend(clock::stops());
         }
+        let at_ns = loop {
+            match state.clock_ns {
+                Some(at_ns) => break at_ns,
+                None => self.ended.wait(&mut state),
+            }
+        };
+        clock::set_here_ns(clock::here_ns().max(at_ns));
+        at_ns
     }
 
     /// The clock at the end, or `None` while the work is not done.
     pub fn clock_ns(&self) -> Option<u64> {
-        *self.clock_ns.lock()
+        self.state.lock().clock_ns
     }
 }

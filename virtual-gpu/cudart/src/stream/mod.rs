@@ -18,6 +18,8 @@ use std::sync::mpsc::Sender;
 
 use worker::Job;
 
+use crate::clock::{self, AgentId};
+
 /// Names a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StreamKey {
@@ -68,12 +70,14 @@ struct Stream {
     destroyed: bool,
     /// Started with the first job.
     jobs: Option<Sender<Job>>,
+    /// On a virtual clock.
+    agent: Option<AgentId>,
     last: Option<Arc<Completion>>,
 }
 
 impl Stream {
     fn new(properties: Properties) -> Stream {
-        Stream { properties, destroyed: false, jobs: None, last: None }
+        Stream { properties, destroyed: false, jobs: None, agent: None, last: None }
     }
 
     /// The worker ends after its last job.
@@ -179,11 +183,18 @@ impl Streams {
             waits.extend(self.implied_waits(key, device));
         }
         let completion = Arc::new(Completion::default());
-        let job = Job { waits, not_before_ns: self.host_clock_ns, work, completion: Arc::clone(&completion) };
+        let not_before_ns = self.host_clock_ns.max(clock::here_ns());
+        let job = Job { waits, not_before_ns, work, completion: Arc::clone(&completion) };
         let stream = self.streams.get_mut(&key).expect("looked up above");
-        let jobs = stream.jobs.get_or_insert_with(|| {
-            worker::start(format!("vgpu-stream-{key:?}")).expect("the system has a thread for each stream")
+        let Stream { jobs, agent, .. } = stream;
+        let jobs = jobs.get_or_insert_with(|| {
+            *agent = clock::stream();
+            worker::start(format!("vgpu-stream-{key:?}"), *agent)
+                .expect("the system has a thread for each stream")
         });
+        if let Some(agent) = *agent {
+            clock::job_queued(agent);
+        }
         jobs.send(job).expect("a worker lives as long as its sender");
         stream.last = Some(Arc::clone(&completion));
         Ok(completion)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::Completion;
+use crate::clock::{self, AgentId};
 
 /// Small grids run in the worker's own thread, with their local arrays on its stack.
 const STACK_BYTES: usize = 16 << 20;
@@ -27,13 +28,29 @@ pub struct Job {
 ///
 /// # Errors
 /// The system has no thread left.
-pub fn start(name: String) -> std::io::Result<Sender<Job>> {
+pub fn start(name: String, agent: Option<AgentId>) -> std::io::Result<Sender<Job>> {
     let (sender, receiver) = channel();
-    std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || run(&receiver))?;
+    std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || run(&receiver, agent))?;
     Ok(sender)
 }
 
-fn run(jobs: &Receiver<Job>) {
+fn run(jobs: &Receiver<Job>, agent: Option<AgentId>) {
+    let Some(agent) = agent else { return run_by_durations(jobs) };
+    clock::stream_begins(agent);
+    for job in jobs {
+        clock::set_here_ns(clock::here_ns().max(job.not_before_ns));
+        for earlier in &job.waits {
+            earlier.wait();
+        }
+        // Whatever it asked of the server has moved the stream to where it ended.
+        (job.work)();
+        job.completion.end(clock::here_ns());
+        clock::job_ended(agent);
+    }
+}
+
+/// Without a virtual clock: the stream's own counts what its jobs took.
+fn run_by_durations(jobs: &Receiver<Job>) {
     let mut clock_ns = 0;
     for job in jobs {
         let started_ns =

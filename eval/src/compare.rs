@@ -1,0 +1,214 @@
+//! `eager-eval compare sim virtual`: the same list under each policy, simulated, and as real processes under `eagerd` on
+//! virtual GPUs with a virtual clock; how far they are apart, job by job.
+//!
+//! Trap: both sides must be the same work. The simulator gets the *scaled* runs' descriptors, multiplied as the virtual GPU
+//! multiplies the programs; real processes get the descriptors' host phases, because a scaled program's own host work is
+//! that of a small program.
+
+use crate::record::{Backend, Outcome, Record, Stamp, WorkloadStamp};
+use crate::tools::Tools;
+use crate::virtual_run::{self, Clock, JobSpec, Setting};
+use crate::workload::{Choice, WorkloadArgs};
+use crate::{demo, progress::Stage, record, stamp, table};
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use eager_core::PolicyName;
+use eager_rodinia::HostTimes;
+use eager_sim::{SimOptions, SimResult};
+use std::path::{Path, PathBuf};
+
+/// What can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Side {
+    Sim,
+    Virtual,
+}
+
+/// Options of a comparison.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The two sides: `sim virtual`
+    #[arg(required = true, num_args = 2)]
+    pub sides: Vec<Side>,
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+    /// Folder of the artefacts
+    #[arg(long, value_name = "DIR", default_value = "target/compare")]
+    pub out: PathBuf,
+    /// Virtual devices, as for `eagerd --virtual`
+    #[arg(long, default_value = "4xV100-16GB")]
+    pub cards: String,
+    /// Policies; all if none is named
+    #[arg(long, value_delimiter = ',')]
+    pub policies: Vec<PolicyName>,
+    /// Folder of the programs' sources
+    #[arg(long, value_name = "DIR", default_value = "rodinia")]
+    pub sources: PathBuf,
+    /// A job that ends further apart than this fails the comparison
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    pub tolerance: f64,
+}
+
+/// One job on both sides.
+#[derive(Debug, Clone, PartialEq)]
+struct Pair {
+    name: String,
+    simulated_s: f64,
+    virtual_s: f64,
+}
+
+impl Pair {
+    /// How much later the real process ended, in percent of the simulated time.
+    fn percent(&self) -> f64 {
+        100.0 * (self.virtual_s - self.simulated_s) / self.simulated_s.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Runs both sides; an error if a job was lost or is too far apart.
+pub fn run(args: &CompareArgs) -> Result<()> {
+    let mut sides = args.sides.clone();
+    sides.sort_unstable();
+    if sides != [Side::Sim, Side::Virtual] {
+        bail!("compared are `sim` and `virtual`");
+    }
+    let tools = Tools::find()?;
+    let (workload, choices) = args.workload.choose()?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
+    let out = args.out.canonicalize().with_context(|| format!("cannot resolve {}", args.out.display()))?;
+    let records = out.join("records.jsonl");
+    if records.exists() {
+        std::fs::remove_file(&records).with_context(|| format!("cannot replace {}", records.display()))?;
+    }
+    let mut jobs = demo::prepare(&tools, &args.sources, &args.cards, &choices, &out)?;
+    for (job, choice) in jobs.iter_mut().zip(&choices) {
+        job.host_times = Some(host_times(choice)?);
+    }
+    let policies = if args.policies.is_empty() { PolicyName::ALL.to_vec() } else { args.policies.clone() };
+    let stamp = stamp::stamp();
+    let mut far = Vec::new();
+    for policy in policies {
+        let simulated = simulate(&args.cards, policy, &choices)?;
+        let real = real_run(&tools, args, policy, (&workload, &jobs), &stamp, &out)?;
+        record::append(&records, &real)?;
+        let pairs = pairs(&simulated, &real, policy)?;
+        print(policy, &pairs, &simulated, &real);
+        let apart = pairs.iter().filter(|pair| pair.percent().abs() > args.tolerance);
+        far.extend(apart.map(|pair| format!("{} under {policy}: {:+.1} %", pair.name, pair.percent())));
+    }
+    if far.is_empty() {
+        return Ok(());
+    }
+    bail!("{} jobs are more than {} % apart:\n{}", far.len(), args.tolerance, far.join("\n"))
+}
+
+/// The host phases of a job, for the runtime.
+fn host_times(choice: &Choice) -> Result<String> {
+    let phases = choice.program.host_phases(choice.configuration, &HostTimes::default())?;
+    Ok(phases.iter().map(|(copies, s)| format!("{copies}:{s}")).collect::<Vec<_>>().join(","))
+}
+
+fn simulate(cards: &str, policy: PolicyName, choices: &[Choice]) -> Result<SimResult> {
+    let times = HostTimes::default();
+    let job = |choice: &Choice| choice.program.scaled_descriptor(choice.configuration, &times);
+    let jobs = choices.iter().map(job).collect::<Result<Vec<_>, _>>()?;
+    // Programs tell the daemon nothing of how long they will take.
+    let options =
+        SimOptions { estimates: None, ..SimOptions::new(eager_gpu_model::parse_cards(cards)?, policy) };
+    Ok(eager_sim::run(&jobs, &options)?)
+}
+
+fn real_run(
+    tools: &Tools,
+    args: &CompareArgs,
+    policy: PolicyName,
+    (workload, jobs): (&WorkloadStamp, &[JobSpec]),
+    stamp: &Stamp,
+    out: &Path,
+) -> Result<Record> {
+    let setting = Setting {
+        experiment: "compare".to_string(),
+        policy: policy.to_string(),
+        cards: args.cards.clone(),
+        memory_scale: eager_rodinia::MEMORY_SCALE,
+        time_scale: 0.0,
+        repetition: 0,
+        clock: Clock::Virtual,
+        mps: true,
+        folder: virtual_run::folder(out, policy.as_str(), 0),
+        job_timeout: demo::JOB_TIMEOUT,
+    };
+    let stage = Stage::begin(&format!("real processes under {policy}"), jobs.len());
+    let ended = |job: &JobSpec| stage.step(&job.configuration);
+    let record = virtual_run::run(tools, &setting, workload.clone(), jobs, stamp, ended)?;
+    stage.end();
+    Ok(record)
+}
+
+/// Both sides' ends, of the jobs that ended well on both; a job that was lost on one side only is an error.
+fn pairs(simulated: &SimResult, real: &Record, policy: PolicyName) -> Result<Vec<Pair>> {
+    debug_assert_eq!(real.backend, Backend::Virtual);
+    let mut pairs = Vec::new();
+    for (sim, real) in simulated.jobs.iter().zip(&real.jobs) {
+        let name = format!("{:02}-{}", real.index, real.configuration);
+        match (sim.outcome == eager_sim::Outcome::Done, real.outcome == Outcome::Ok) {
+            (true, true) => {
+                pairs.push(Pair { name, simulated_s: sim.end.0 as f64 / 1e9, virtual_s: real.ended_s });
+            }
+            (false, false) => {}
+            _ => bail!("{name} under {policy}: simulated {:?}, real {}", sim.outcome, real.outcome_text()),
+        }
+    }
+    Ok(pairs)
+}
+
+fn print(policy: PolicyName, pairs: &[Pair], simulated: &SimResult, real: &Record) {
+    let makespan = Pair {
+        name: "makespan".to_string(),
+        simulated_s: simulated.makespan.0 as f64 / 1e9,
+        virtual_s: real.makespan_s,
+    };
+    println!("\nUnder {policy}: modelled seconds until the job's end");
+    let row = |pair: &Pair| {
+        vec![
+            pair.name.clone(),
+            format!("{:.3}", pair.simulated_s),
+            format!("{:.3}", pair.virtual_s),
+            format!("{:+.1} %", pair.percent()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = pairs.iter().chain([&makespan]).map(row).collect();
+    print!("{}", table::render(&["job", "simulated", "real processes", "apart"], &rows));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_phases_stand_behind_their_copies() {
+        let choice = |id: &str| {
+            let (program, configuration) = eager_rodinia::configuration(id).expect("known");
+            Choice { program, configuration }
+        };
+        assert_eq!(host_times(&choice("backprop-8M")).expect("times"), "0:5");
+        assert_eq!(host_times(&choice("needle-16384")).expect("times"), "0:1.8,1:0.05");
+        let srad = host_times(&choice("srad_v1-20000")).expect("times");
+        assert!(srad.starts_with("0:") && srad.split(',').count() > 3, "{srad}");
+    }
+
+    #[test]
+    fn a_later_end_is_a_positive_difference() {
+        let pair = Pair { name: "a".to_string(), simulated_s: 2.0, virtual_s: 2.1 };
+        assert!((pair.percent() - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_simulator_can_run_every_scaled_configuration() {
+        for configuration in eager_rodinia::programs().iter().flat_map(|program| &program.configurations) {
+            let (program, configuration) = eager_rodinia::configuration(&configuration.id.0).expect("known");
+            let choice = [Choice { program, configuration }];
+            let result = simulate("1xV100-16GB", PolicyName::Case, &choice).expect("simulated");
+            assert!(result.all_done(), "{}", configuration.id);
+        }
+    }
+}

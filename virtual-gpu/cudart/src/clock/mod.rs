@@ -1,0 +1,322 @@
+//! The process's part in a virtual clock: the time at which each of its agents stands, and stamps on what it asks.
+//!
+//! An agent is a thread that calls CUDA, or a stream. A thread goes on by itself: the time between two of its calls is the
+//! processor time it took, times the server's factor, and what it slept; a stream's kernels are device work, so computing
+//! them takes no time here. Agents wait for the server, for each other's work, or for the daemon; all waiting passes
+//! through this module, because the server lets time pass as soon as everybody waits. Traps: a stamp is made and sent
+//! under one lock, or the server would take an older one for the newer; whoever ends a wait counts the waiter as going
+//! on *before* it stops going on itself, or time would slip between the two.
+
+mod agent;
+mod host;
+
+pub use agent::{AgentId, here_ns, set_here_ns, stream_begins};
+pub use host::HostTimes;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use eager_gpu_model::Nanos;
+use eager_vgpu_link::{Backend, Bound, Joined, LinkError, Reply, Request, RequestId, Stamp};
+use parking_lot::Mutex;
+
+use agent::Kind;
+
+/// An unsuccessful query costs so much, and twice as much each time it follows another: a program that asks in a loop
+/// reaches what it asks for, at most that much late.
+const POLL_NS_MIN: u64 = 1_000;
+const POLL_DOUBLINGS_MAX: u32 = 8;
+
+static CLOCK: OnceLock<Clock> = OnceLock::new();
+
+/// The process's agents, and the server that they wait for.
+#[derive(Debug)]
+struct Clock {
+    backend: Arc<dyn Backend>,
+    host_factor: f64,
+    host_times: Option<HostTimes>,
+    agents: Mutex<Agents>,
+}
+
+#[derive(Debug, Default)]
+struct Agents {
+    by_id: BTreeMap<AgentId, Agent>,
+    next: u32,
+    /// Replies that have come since the last stamp.
+    taken: Vec<RequestId>,
+    /// What the server knows.
+    told: Option<Bound>,
+    /// Copies to the host that the program has made.
+    downloads: u32,
+}
+
+#[derive(Debug)]
+struct Agent {
+    thread: Option<u32>,
+    /// Where it stands, or stood when it began to wait.
+    at_ns: u64,
+    goes_on: bool,
+    /// Jobs of a stream that have not ended.
+    jobs: usize,
+}
+
+impl Agents {
+    fn add(&mut self, thread: Option<u32>, at_ns: u64, goes_on: bool) -> AgentId {
+        let id = AgentId(self.next);
+        self.next += 1;
+        self.by_id.insert(id, Agent { thread, at_ns, goes_on, jobs: 0 });
+        id
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        let earliest = self.by_id.values().filter(|agent| agent.goes_on).min_by_key(|agent| agent.at_ns)?;
+        Some(Bound { at: Nanos(earliest.at_ns), thread: earliest.thread })
+    }
+
+    fn stops(&mut self, id: AgentId, at_ns: u64) {
+        if let Some(agent) = self.by_id.get_mut(&id) {
+            (agent.at_ns, agent.goes_on) = (at_ns, false);
+        }
+    }
+
+    fn goes_on(&mut self, id: AgentId, at_ns: u64) {
+        if let Some(agent) = self.by_id.get_mut(&id) {
+            (agent.at_ns, agent.goes_on) = (agent.at_ns.max(at_ns), true);
+        }
+    }
+
+    fn stamp(&mut self, id: AgentId, at_ns: u64) -> Stamp {
+        self.told = self.bound();
+        let taken = std::mem::take(&mut self.taken);
+        Stamp { at: Nanos(at_ns), agent: id.0, bound: self.told, taken }
+    }
+}
+
+impl Clock {
+    /// Tells the server how the process stands, if it does not know.
+    fn tell(&self, agents: &mut Agents, id: AgentId) {
+        if agents.bound() == agents.told && agents.taken.is_empty() {
+            return;
+        }
+        let stamp = agents.stamp(id, 0);
+        // When the server is gone, the next request says so.
+        let _ = self.backend.send(Request::Stamped { stamp, request: None });
+    }
+
+    /// Sends a request of an agent that stops here.
+    fn send(&self, id: AgentId, at_ns: u64, request: Request) -> Result<RequestId, LinkError> {
+        let mut agents = self.agents.lock();
+        agents.stops(id, at_ns);
+        let stamp = agents.stamp(id, at_ns);
+        self.backend.send(Request::Stamped { stamp, request: Some(Box::new(request)) })
+    }
+
+    /// As [`Backend::call`], at the calling agent's time; it then stands where the server did it.
+    fn call(&self, id: AgentId, request: Request) -> Result<Reply, LinkError> {
+        let at_ns = here_ns();
+        let request = self.send(id, at_ns, request)?;
+        let Reply::Stamped { now, reply } = self.backend.wait(request)? else {
+            return Err(LinkError::Malformed { what: "a reply without its time".to_owned() });
+        };
+        set_here_ns(at_ns.max(now.0));
+        let mut agents = self.agents.lock();
+        agents.goes_on(id, now.0);
+        agents.taken.push(request);
+        drop(agents);
+        Ok((*reply)?)
+    }
+}
+
+/// Takes part in the server's clock, if it keeps a virtual one. The calling thread is the first agent.
+///
+/// # Errors
+/// The connection is of no use.
+pub fn join(
+    backend: &Arc<dyn Backend>,
+    seat: Option<u64>,
+    host_times: Option<HostTimes>,
+) -> Result<(), LinkError> {
+    let id = backend.send(Request::Join { seat })?;
+    let Joined { began, host_factor } = match backend.wait(id)? {
+        Reply::Joined(Some(joined)) => joined,
+        Reply::Joined(None) => return Ok(()),
+        other => {
+            return Err(LinkError::Malformed { what: format!("{other:?} in answer to joining the clock") });
+        }
+    };
+    let host_factor = if host_times.is_some() { 0.0 } else { host_factor };
+    let first_ns = host_times.as_ref().map_or(0, |times| times.after(0));
+    let used_ns = (agent::processor_ns() as f64 * host_factor) as u64;
+    let at_ns = began.0 + first_ns + used_ns;
+    let mut agents = Agents { taken: vec![id], ..Agents::default() };
+    let first = agents.add(Some(agent::thread_id()), at_ns, true);
+    let clock = Clock { backend: Arc::clone(backend), host_factor, host_times, agents: Mutex::new(agents) };
+    if CLOCK.set(clock).is_ok() {
+        agent::is_host(first);
+        set_here_ns(at_ns);
+        // SAFETY: the handler is a plain function of this library, which stays loaded.
+        unsafe { libc::atexit(leave) };
+    }
+    Ok(())
+}
+
+/// The clock, and the calling thread's agent; a thread that has none becomes one.
+fn clock() -> Option<(&'static Clock, AgentId)> {
+    let clock = CLOCK.get()?;
+    if let Some(id) = agent::current() {
+        return Some((clock, id));
+    }
+    let mut agents = clock.agents.lock();
+    // A thread cannot have been made by one that is later than all that go on.
+    let at_ns = agents.bound().or(agents.told).map_or(0, |bound| bound.at.0);
+    let id = agents.add(Some(agent::thread_id()), at_ns, true);
+    drop(agents);
+    agent::is_host(id);
+    set_here_ns(at_ns);
+    Some((clock, id))
+}
+
+/// As [`Backend::call`], in its place in time.
+///
+/// # Errors
+/// As [`Backend::call`].
+pub fn call(backend: &dyn Backend, request: Request) -> Result<Reply, LinkError> {
+    match clock() {
+        Some((clock, id)) => clock.call(id, request),
+        None => backend.call(request),
+    }
+}
+
+/// The calling agent waits for work of the process's own; [`goes_on`] ends that. `None`: there is no clock.
+pub fn stops() -> Option<AgentId> {
+    let (clock, id) = clock()?;
+    let mut agents = clock.agents.lock();
+    agents.stops(id, here_ns());
+    clock.tell(&mut agents, id);
+    Some(id)
+}
+
+/// An agent that waited goes on, at this time or where it stood.
+pub fn goes_on(id: AgentId, at_ns: u64) {
+    if let Some(clock) = CLOCK.get() {
+        clock.agents.lock().goes_on(id, at_ns);
+    }
+}
+
+/// A new stream; `None`: there is no clock.
+pub fn stream() -> Option<AgentId> {
+    CLOCK.get().map(|clock| clock.agents.lock().add(None, 0, false))
+}
+
+/// A job was put into a stream, now.
+pub fn job_queued(stream: AgentId) {
+    let Some(clock) = CLOCK.get() else { return };
+    let mut agents = clock.agents.lock();
+    if let Some(agent) = agents.by_id.get_mut(&stream) {
+        if agent.jobs == 0 {
+            (agent.at_ns, agent.goes_on) = (agent.at_ns.max(here_ns()), true);
+        }
+        agent.jobs += 1;
+    }
+}
+
+/// A stream has ended a job; without another it waits.
+pub fn job_ended(stream: AgentId) {
+    let Some(clock) = CLOCK.get() else { return };
+    let mut agents = clock.agents.lock();
+    if let Some(agent) = agents.by_id.get_mut(&stream) {
+        agent.jobs -= 1;
+        (agent.at_ns, agent.goes_on) = (here_ns(), agent.jobs > 0);
+    }
+    clock.tell(&mut agents, stream);
+}
+
+/// A query found that something is ready or not. Asking in vain takes time, or it never would be.
+pub fn asked(ready: bool) {
+    if ready {
+        return agent::forget_vain();
+    }
+    let Some((clock, id)) = clock() else { return };
+    let doublings = agent::count_vain().min(POLL_DOUBLINGS_MAX);
+    set_here_ns(here_ns() + (POLL_NS_MIN << doublings));
+    // When the server is gone, the next call that needs it says so.
+    let _ = clock.call(id, Request::Turn);
+}
+
+/// The calling thread has copied from a device to the host: what the program does next may have a stated time.
+pub fn downloaded() {
+    let Some((clock, _)) = clock().filter(|_| agent::kind() == Kind::Host) else { return };
+    let downloads = {
+        let mut agents = clock.agents.lock();
+        agents.downloads += 1;
+        agents.downloads
+    };
+    let takes_ns = clock.host_times.as_ref().map_or(0, |times| times.after(downloads));
+    set_here_ns(here_ns() + takes_ns);
+}
+
+/// One call of the program: until it began, its thread did host work.
+#[derive(Debug)]
+pub struct HostCall(());
+
+impl HostCall {
+    pub fn begin() -> HostCall {
+        if agent::call_begins()
+            && let Some((clock, _)) = clock()
+        {
+            set_here_ns(here_ns() + agent::host_ns(clock.host_factor, clock.host_times.is_some()));
+        }
+        HostCall(())
+    }
+}
+
+impl Drop for HostCall {
+    fn drop(&mut self) {
+        if agent::call_ends() && CLOCK.get().is_some() {
+            agent::host_work_begins();
+        }
+    }
+}
+
+/// Before something that the daemon sees: comes back when everything before it has happened.
+pub fn turn() {
+    let _call = HostCall::begin();
+    if let Some((clock, id)) = clock() {
+        let _ = clock.call(id, Request::Turn);
+    }
+}
+
+/// The calling thread is about to sleep until the daemon changes its answer in a slot.
+pub fn await_daemon(slot: u32, seen: u32) {
+    let _call = HostCall::begin();
+    if let Some((clock, id)) = clock() {
+        let _ = clock.send(id, here_ns(), Request::AwaitDaemon { slot, seen });
+    }
+}
+
+/// It is awake.
+pub fn awake() {
+    let _call = HostCall::begin();
+    if let Some((clock, id)) = clock() {
+        let _ = clock.call(id, Request::Awake);
+    }
+}
+
+/// The calling thread ends, and holds the clock no more.
+fn thread_ends(id: AgentId) {
+    let Some(clock) = CLOCK.get() else { return };
+    let mut agents = clock.agents.lock();
+    agents.by_id.remove(&id);
+    clock.tell(&mut agents, id);
+}
+
+/// The process ends: its last host work counts, and what it held is free when the clock stands here.
+extern "C" fn leave() {
+    // A panic must not cross into `exit`; its message is on standard error.
+    let _ = std::panic::catch_unwind(|| {
+        let _call = HostCall::begin();
+        if let Some((clock, id)) = clock() {
+            let _ = clock.call(id, Request::Leave);
+        }
+    });
+}

@@ -1,0 +1,83 @@
+//! The daemon's connection to a server with a virtual clock: never blocks, so that it fits into the daemon's own loop.
+//!
+//! Trap: the clock stands still from the moment a [`Settle`] is sent until [`DaemonLink::settled`] answers it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use crate::{
+    ClientFrame, FrameBuffer, LinkError, PROTOCOL_VERSION, Reply, Request, RequestId, ServerFrame, Settle,
+    Settled, encode_frame,
+};
+
+/// The daemon's end.
+#[derive(Debug)]
+pub struct DaemonLink {
+    stream: UnixStream,
+    inbox: FrameBuffer,
+    next_id: u64,
+}
+
+impl DaemonLink {
+    /// Connects, and says that the daemon is there; from then on the clock waits for it.
+    ///
+    /// # Errors
+    /// [`LinkError::Connect`] when nobody listens.
+    pub fn connect(path: &Path) -> Result<DaemonLink, LinkError> {
+        let failed = |source| LinkError::Connect { path: path.to_owned(), source };
+        let stream = UnixStream::connect(path).map_err(failed)?;
+        let mut link = DaemonLink { stream, inbox: FrameBuffer::default(), next_id: 1 };
+        link.send(Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() })?;
+        link.settled(Settled::default())?;
+        link.stream.set_nonblocking(true).map_err(failed)?;
+        Ok(link)
+    }
+
+    /// What the server asks now, if anything.
+    ///
+    /// # Errors
+    /// The server is gone, refused, or talks nonsense.
+    pub fn asked(&mut self) -> Result<Option<Settle>, LinkError> {
+        let mut chunk = [0; 16 << 10];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(LinkError::Lost("connection closed".to_owned())),
+                Ok(bytes) => self.inbox.push(&chunk[..bytes]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) => return Err(LinkError::Lost(e.to_string())),
+            }
+        }
+        while let Some(frame) = self.inbox.next_message::<ServerFrame>()? {
+            match frame.reply? {
+                Reply::Settle(settle) => return Ok(Some(settle)),
+                Reply::Welcome { .. } => {}
+                other => return Err(LinkError::Malformed { what: format!("{other:?} for the daemon") }),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says that what was asked is done.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn settled(&mut self, settled: Settled) -> Result<(), LinkError> {
+        self.send(Request::Settled(settled))
+    }
+
+    fn send(&mut self, request: Request) -> Result<(), LinkError> {
+        let frame = encode_frame(&ClientFrame { id: RequestId(self.next_id), request })?;
+        self.next_id += 1;
+        // A few bytes, and the server reads: the socket has room.
+        self.stream.write_all(&frame).map_err(|e| LinkError::Lost(e.to_string()))
+    }
+}
+
+impl AsFd for DaemonLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

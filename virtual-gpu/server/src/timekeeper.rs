@@ -1,0 +1,372 @@
+//! The virtual clock's order: who may still do something before which time, and what therefore comes next. Pure.
+//!
+//! Conservative parallel discrete-event simulation (Chandy and Misra, "Distributed Simulation", IEEE TSE 1979): what is due
+//! at a time is done only when everybody who goes on is later than that, so nothing can come that should have come
+//! before. Of what is due at one time, requests and answers come first, by process and agent; then the model's events;
+//! then the daemon's deadline. Trap: an answer wakes an agent that is *at* the answer's time and may act there, so it
+//! holds the clock until its process has stamped again with the answer among what it has taken.
+
+use std::collections::BTreeMap;
+
+use eager_gpu_model::Nanos;
+use eager_vgpu_link::{Bound, Refusal, Reply, Request, RequestId, Settle, Settled, Sleeper, Stamp};
+
+use crate::ProcessId;
+
+/// Ranks of processes without a seat come after all seats.
+const UNSEATED: u64 = 1 << 32;
+
+/// A process that takes part.
+#[derive(Debug)]
+struct Member {
+    rank: u64,
+    pid: u32,
+    /// As last stamped.
+    bound: Option<Bound>,
+    /// Replies that it has not taken yet: their agents go on at these times.
+    untaken: BTreeMap<RequestId, Nanos>,
+    sleepers: BTreeMap<u32, Asleep>,
+    /// Real time that who holds the clock has slept since the process last spoke, counted as host time.
+    slept_ns: u64,
+    /// Counts what it said and what it was told.
+    words: u64,
+}
+
+/// An agent that waits for the daemon.
+#[derive(Debug, Clone, Copy)]
+struct Asleep {
+    slot: u32,
+    seen: u32,
+    /// Since when the daemon's answer is there.
+    awake: Option<Nanos>,
+}
+
+/// A place that was reserved and not taken yet.
+#[derive(Debug)]
+struct Seat {
+    began: Nanos,
+    /// Who reserved it.
+    by: ProcessId,
+    pid: Option<u32>,
+    slept_ns: u64,
+}
+
+/// The daemon, if there is one.
+#[derive(Debug)]
+struct Daemon {
+    process: ProcessId,
+    /// Waits for what is to be done; `None`: it is doing it.
+    idle: Option<RequestId>,
+    /// The time that it was last told.
+    now: Nanos,
+    deadline: Option<Nanos>,
+    /// The sleepers of the last question.
+    asked: Vec<(ProcessId, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    at: Nanos,
+    rank: u64,
+    agent: u32,
+    id: RequestId,
+}
+
+/// Something due.
+#[derive(Debug)]
+pub struct Due {
+    pub process: ProcessId,
+    pub agent: u32,
+    pub id: RequestId,
+    pub what: What,
+}
+
+#[derive(Debug)]
+pub enum What {
+    Ask(Request),
+    Answer(Result<Reply, Refusal>),
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Next {
+    /// Nothing until somebody speaks.
+    Quiet,
+    /// The clock now stands at the time of this.
+    Due(Due),
+    /// The model's next event; the clock stands there.
+    Model,
+    /// The daemon is to be asked.
+    Settle { daemon: ProcessId, id: RequestId, settle: Settle },
+}
+
+/// Who keeps the clock from going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    pub who: Held,
+    pub pid: u32,
+    /// `None`: any thread of the process.
+    pub thread: Option<u32>,
+    /// Changes with everything that the process says or is told.
+    words: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    Process(ProcessId),
+    Seat(u64),
+}
+
+#[derive(Debug, Default)]
+pub struct Timekeeper {
+    now: Nanos,
+    members: BTreeMap<ProcessId, Member>,
+    seats: BTreeMap<u64, Seat>,
+    next_seat: u64,
+    due: BTreeMap<Key, Due>,
+    daemon: Option<Daemon>,
+    /// The daemon may have been told something since it was last asked.
+    unsettled: bool,
+    gone: Vec<u32>,
+}
+
+impl Timekeeper {
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Reserves places for processes that will be started; the first one's number.
+    pub fn reserve(&mut self, by: ProcessId, seats: u32) -> u64 {
+        let first = self.next_seat;
+        self.next_seat += u64::from(seats);
+        let seat = || Seat { began: self.now, by, pid: None, slept_ns: 0 };
+        self.seats.extend((first..self.next_seat).map(|number| (number, seat())));
+        first
+    }
+
+    /// The process that was started for a seat.
+    pub fn seated(&mut self, seat: u64, pid: u32) {
+        if let Some(seat) = self.seats.get_mut(&seat) {
+            seat.pid = Some(pid);
+        }
+    }
+
+    pub fn give_up(&mut self, seat: u64) {
+        self.seats.remove(&seat);
+    }
+
+    /// A process takes part from now on; the time at which it began. The reply to `id` tells it so.
+    pub fn join(&mut self, process: ProcessId, pid: u32, seat: Option<u64>, id: RequestId) -> Nanos {
+        let taken = seat.and_then(|number| Some((number, self.seats.remove(&number)?.began)));
+        let (rank, began) = taken.unwrap_or((UNSEATED + process.0, self.now));
+        let member = Member {
+            rank,
+            pid,
+            bound: None,
+            untaken: BTreeMap::from([(id, began)]),
+            sleepers: BTreeMap::new(),
+            slept_ns: 0,
+            words: 0,
+        };
+        self.members.insert(process, member);
+        began
+    }
+
+    /// Takes in a stamp, and the request that it is on.
+    pub fn stamped(&mut self, process: ProcessId, id: RequestId, stamp: Stamp, request: Option<Request>) {
+        let Some(member) = self.members.get_mut(&process) else { return };
+        for taken in &stamp.taken {
+            member.untaken.remove(taken);
+        }
+        member.bound = stamp.bound;
+        member.slept_ns = 0;
+        member.words += 1;
+        let Some(request) = request else { return };
+        if let Request::AwaitDaemon { slot, seen } = request {
+            member.sleepers.insert(stamp.agent, Asleep { slot, seen, awake: None });
+            self.unsettled = true;
+            return;
+        }
+        let at = stamp.at.max(self.now);
+        self.insert(process, at, stamp.agent, id, What::Ask(request));
+    }
+
+    /// An answer that has its place in time, such as the end of an operation.
+    pub fn answer(
+        &mut self,
+        process: ProcessId,
+        at: Nanos,
+        agent: u32,
+        id: RequestId,
+        reply: Result<Reply, Refusal>,
+    ) {
+        self.insert(process, at, agent, id, What::Answer(reply));
+    }
+
+    fn insert(&mut self, process: ProcessId, at: Nanos, agent: u32, id: RequestId, what: What) {
+        let Some(member) = self.members.get(&process) else { return };
+        let key = Key { at, rank: member.rank, agent, id };
+        self.due.insert(key, Due { process, agent, id, what });
+    }
+
+    /// A reply has gone out: its agent goes on at this time.
+    pub fn replied(&mut self, process: ProcessId, id: RequestId) {
+        if let Some(member) = self.members.get_mut(&process) {
+            member.untaken.insert(id, self.now);
+            member.words += 1;
+        }
+    }
+
+    /// The agent is awake again; it stood since this time.
+    pub fn awake(&mut self, process: ProcessId, agent: u32) {
+        if let Some(member) = self.members.get_mut(&process) {
+            member.sleepers.remove(&agent);
+        }
+    }
+
+    /// The process is gone. The daemon learns of it before the clock goes on.
+    pub fn disconnect(&mut self, process: ProcessId) {
+        if self.daemon.as_ref().is_some_and(|daemon| daemon.process == process) {
+            self.daemon = None;
+        }
+        self.seats.retain(|_, seat| seat.by != process);
+        let Some(member) = self.members.remove(&process) else { return };
+        self.due.retain(|_, due| due.process != process);
+        if self.daemon.is_some() {
+            self.gone.push(member.pid);
+            self.unsettled = true;
+        }
+    }
+
+    /// The daemon has done what it was asked; it waits under `id` for the next question.
+    pub fn settled(&mut self, process: ProcessId, id: RequestId, settled: Settled) {
+        let now = self.now;
+        let daemon = self.daemon.get_or_insert_with(|| Daemon {
+            process,
+            idle: None,
+            now: Nanos(u64::MAX),
+            deadline: None,
+            asked: Vec::new(),
+        });
+        daemon.idle = Some(id);
+        daemon.deadline = settled.deadline;
+        let asked = std::mem::take(&mut daemon.asked);
+        for index in settled.awake {
+            let Some((process, agent)) = asked.get(index as usize) else { continue };
+            let asleep = self.members.get_mut(process).and_then(|member| member.sleepers.get_mut(agent));
+            if let Some(asleep) = asleep {
+                asleep.awake.get_or_insert(now);
+            }
+        }
+    }
+
+    /// What comes next, given when the model's state next changes by itself.
+    pub fn next(&mut self, model: Option<Nanos>) -> Next {
+        let horizon = self.horizon();
+        let free = |at: Nanos| horizon.is_none_or(|horizon| at < horizon);
+        if !free(self.now) || self.daemon.as_ref().is_some_and(|daemon| daemon.idle.is_none()) {
+            return Next::Quiet;
+        }
+        if self.unsettled && self.daemon.is_some() {
+            return self.settle();
+        }
+        let due = self.due.first_key_value().map(|(key, due)| (key.at, due.speaks_to_daemon()));
+        let deadline = self.daemon.as_ref().and_then(|daemon| daemon.deadline);
+        // Without anybody who waits, time has nobody to pass for.
+        let deadline = deadline.filter(|_| !self.members.is_empty());
+        let at = [due.map(|(at, _)| at), model, deadline].into_iter().flatten().min();
+        let Some(at) = at.map(|at| at.max(self.now)).filter(|&at| free(at)) else { return Next::Quiet };
+        self.now = at;
+        match due {
+            Some((first, speaks)) if first <= at => {
+                if speaks && self.daemon.as_ref().is_some_and(|daemon| daemon.now != at) {
+                    return self.settle();
+                }
+                self.unsettled |= speaks;
+                self.due.pop_first().map_or(Next::Quiet, |(_, due)| Next::Due(due))
+            }
+            _ if model.is_some_and(|model| model <= at) => Next::Model,
+            _ => self.settle(),
+        }
+    }
+
+    fn settle(&mut self) -> Next {
+        self.unsettled = false;
+        let mut sleepers = Vec::new();
+        let mut asked = Vec::new();
+        for (process, member) in &self.members {
+            for (agent, asleep) in member.sleepers.iter().filter(|(_, asleep)| asleep.awake.is_none()) {
+                sleepers.push(Sleeper { pid: member.pid, slot: asleep.slot, seen: asleep.seen });
+                asked.push((*process, *agent));
+            }
+        }
+        let settle = Settle { now: self.now, sleepers, gone: std::mem::take(&mut self.gone) };
+        let Some(daemon) = &mut self.daemon else { return Next::Quiet };
+        let Some(id) = daemon.idle.take() else { return Next::Quiet };
+        daemon.now = self.now;
+        daemon.asked = asked;
+        Next::Settle { daemon: daemon.process, id, settle }
+    }
+
+    /// Nobody can do anything before this time; `None`: everybody waits.
+    fn horizon(&self) -> Option<Nanos> {
+        let members = self.members.values().filter_map(Member::horizon);
+        let seats = self.seats.values().map(Seat::horizon);
+        members.chain(seats).min()
+    }
+
+    /// Who holds the clock, if somebody waits for it.
+    pub fn holder(&self) -> Option<Holder> {
+        let horizon = self.horizon()?;
+        let member = self.members.iter().find(|(_, member)| member.horizon() == Some(horizon));
+        if let Some((process, member)) = member {
+            let thread = member.bound.filter(|_| member.untaken.is_empty()).and_then(|bound| bound.thread);
+            return Some(Holder {
+                who: Held::Process(*process),
+                pid: member.pid,
+                thread,
+                words: member.words,
+            });
+        }
+        let (number, seat) = self.seats.iter().find(|(_, seat)| seat.horizon() == horizon)?;
+        Some(Holder { who: Held::Seat(*number), pid: seat.pid?, thread: None, words: 0 })
+    }
+
+    /// Who holds the clock has slept so long: that counts as host time, so that nobody waits for a sleeper for ever.
+    pub fn slept(&mut self, who: Held, real_ns: u64) {
+        match who {
+            Held::Process(process) => {
+                if let Some(member) = self.members.get_mut(&process) {
+                    member.slept_ns += real_ns;
+                }
+            }
+            Held::Seat(number) => {
+                if let Some(seat) = self.seats.get_mut(&number) {
+                    seat.slept_ns += real_ns;
+                }
+            }
+        }
+    }
+}
+
+impl Member {
+    fn horizon(&self) -> Option<Nanos> {
+        let bound = self.bound.map(|bound| bound.at);
+        let awake = self.sleepers.values().filter_map(|asleep| asleep.awake);
+        let earliest = bound.into_iter().chain(self.untaken.values().copied()).chain(awake).min()?;
+        Some(Nanos(earliest.0.saturating_add(self.slept_ns)))
+    }
+}
+
+impl Seat {
+    fn horizon(&self) -> Nanos {
+        Nanos(self.began.0.saturating_add(self.slept_ns))
+    }
+}
+
+impl Due {
+    /// What is done may be told to the daemon, or is its end there.
+    fn speaks_to_daemon(&self) -> bool {
+        matches!(self.what, What::Ask(Request::Turn | Request::Leave))
+    }
+}
