@@ -38,7 +38,8 @@ impl Shell {
             self.bury_process(*pid);
         }
         self.tick();
-        let changed = settle.sleepers.iter().map(|s| self.parts.dispatch.answer_changed(s.pid, s.slot, s.seen));
+        let changed =
+            settle.sleepers.iter().map(|s| self.parts.dispatch.answer_changed(s.pid, s.slot, s.seen));
         let awake = (0..).zip(changed).filter(|(_, changed)| *changed).map(|(index, _)| index).collect();
         let deadline = self.parts.dispatch.mind.scheduler.next_deadline();
         Settled { awake, deadline: deadline.map(|at| eager_gpu_model::Nanos(at.0)) }

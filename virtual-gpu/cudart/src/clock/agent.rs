@@ -107,8 +107,7 @@ pub fn count_vain() -> u32 {
 /// From here on the thread does host work.
 pub fn host_work_begins() {
     if KIND.get() == Kind::Host {
-        let waited_ns = BEGAN.get().map_or(0, |(_, _, waited_ns)| waited_ns);
-        BEGAN.set(Some((Instant::now(), processor_ns(), waited_ns)));
+        BEGAN.set(Some((Instant::now(), processor_ns(), run_queue_ns().unwrap_or(0))));
     }
 }
 
@@ -121,7 +120,6 @@ pub fn host_ns(factor: f64, stated: bool) -> u64 {
     let mut slept_ns = 0;
     if idle_ns >= SLEPT_NS_MIN {
         let waited_ns = run_queue_ns().unwrap_or(waited_before_ns);
-        BEGAN.set(Some((began, before_ns, waited_ns)));
         slept_ns = idle_ns.saturating_sub(waited_ns.saturating_sub(waited_before_ns));
     }
     (used_ns as f64 * factor) as u64 + slept_ns
