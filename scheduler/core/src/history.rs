@@ -295,6 +295,7 @@ mod tests {
             managed: false,
             function: "main".into(),
             estimate: None,
+            whole: false,
         }
     }
 

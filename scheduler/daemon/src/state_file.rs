@@ -273,6 +273,7 @@ mod tests {
             managed: false,
             function: "main".into(),
             estimate: None,
+            whole: false,
         };
         let task = Restored {
             task: TaskId(task),

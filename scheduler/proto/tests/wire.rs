@@ -116,9 +116,9 @@ fn what_no_honest_client_writes_is_named() {
     assert_eq!(
         broken(|r| {
             r.kind = 1;
-            r.words[4] = 4;
+            r.words[4] = 8;
         }),
-        Malformed::Flags { kind: 1, flags: 4 }
+        Malformed::Flags { kind: 1, flags: 8 }
     );
     assert_eq!(
         broken(|r| {

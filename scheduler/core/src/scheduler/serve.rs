@@ -224,7 +224,8 @@ impl Scheduler {
         if !self.traits.reserve_head || self.is_stream() {
             return None;
         }
-        self.state.tasks.get(self.order().first()?)
+        // Whom nobody may pass stands before the order's first: else each of the two would wait for the other.
+        self.not_passed().or_else(|| self.state.tasks.get(self.order().first()?))
     }
 
     pub(super) fn is_managed(&self, task: &Task, grant: Bytes) -> bool {

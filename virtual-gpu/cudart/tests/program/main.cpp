@@ -1,5 +1,5 @@
 // The test program: its kernels, written by hand against the kernel ABI so that this test needs no device compiler, and
-// the choice of a scenario. Trap: the structures below mirror `eager_exec::abi`, version 2.
+// the choice of a scenario. Trap: the structures below mirror `eager_exec::abi`, version 3.
 #include "harness.h"
 
 struct BlockContext {
@@ -7,9 +7,11 @@ struct BlockContext {
     uint8_t *shared, *scratch;
     uint64_t scratch_bytes, touch_base, touch_limit;
     uint8_t *touch_map;
-    uint32_t touch_shift, reserved;
-    uint64_t global_bytes, flops32, flops64;
+    uint32_t touch_shift, phase;
+    uint64_t global_bytes, flops32, flops64, frame_stride;
     const struct Helpers *helpers;
+    struct Wait *waits;
+    uint64_t grid_workspace, reserved[5];
 };
 struct Helpers {
     uint8_t *(*grow_scratch)(BlockContext *, uint64_t);
@@ -30,7 +32,7 @@ struct KernelTable {
     const VariableEntry *variables;
     const void *device_code;
 };
-static_assert(sizeof(BlockContext) == 128 && sizeof(KernelEntry) == 40, "the ABI's sizes");
+static_assert(sizeof(BlockContext) == 192 && sizeof(KernelEntry) == 40, "the ABI's sizes");
 
 extern "C" void eager_vgpu_register(const KernelTable *);
 extern "C" void **__cudaRegisterFatBinary(void *);
@@ -81,7 +83,7 @@ static const KernelEntry kernels[] = {
     {"_Z4deepv", deep_block, nullptr, 0, 0, 0, 0},
 };
 static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {2, 5, 1, 0, kernels, variables, nullptr};
+static const KernelTable table = {3, 5, 1, 0, kernels, variables, nullptr};
 
 // Host stubs: only their addresses count.
 char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub;
