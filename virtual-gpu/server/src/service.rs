@@ -238,7 +238,7 @@ impl Service {
             What::Answer(reply) => Some(reply),
             What::Ask(request) => {
                 self.agent = Some(agent);
-                let reply = self.begin_stamped(process, agent, id, request, answers);
+                let reply = self.begin_stamped(process, id, request, answers);
                 self.agent = None;
                 reply
             }
@@ -252,19 +252,12 @@ impl Service {
     fn begin_stamped(
         &mut self,
         process: ProcessId,
-        agent: u32,
         id: RequestId,
         request: Request,
         answers: &mut Vec<Answer>,
     ) -> Option<Result<Reply, Refusal>> {
         match request {
-            Request::Turn | Request::Leave => Some(Ok(Reply::Done)),
-            Request::Awake => {
-                if let Some((keeper, _)) = &mut self.keeper {
-                    keeper.awake(process, agent);
-                }
-                Some(Ok(Reply::Done))
-            }
+            Request::Turn | Request::Leave | Request::Awake => Some(Ok(Reply::Done)),
             Request::Stamped { .. } | Request::Settled(_) | Request::Join { .. } => {
                 Some(Err(Refusal::Invalid("not for a stamp".to_owned())))
             }

@@ -187,6 +187,10 @@ impl Timekeeper {
             self.unsettled = true;
             return;
         }
+        if matches!(request, Request::Awake) {
+            // From here on the request stands for the agent: an entry of a sleeper would hold it for ever.
+            member.sleepers.remove(&stamp.agent);
+        }
         let at = stamp.at.max(self.now);
         self.insert(process, at, stamp.agent, id, What::Ask(request));
     }
@@ -214,13 +218,6 @@ impl Timekeeper {
         if let Some(member) = self.members.get_mut(&process) {
             member.untaken.insert(id, self.now);
             member.words += 1;
-        }
-    }
-
-    /// The agent is awake again; it stood since this time.
-    pub fn awake(&mut self, process: ProcessId, agent: u32) {
-        if let Some(member) = self.members.get_mut(&process) {
-            member.sleepers.remove(&agent);
         }
     }
 

@@ -140,7 +140,10 @@ fn an_operation_ends_at_its_modelled_time_and_no_other_process_is_before_it() {
     assert_eq!(bench.ask(one, 5, &[allocated], None, Request::Run { device: 0, op }), []);
     // 1 GiB over PCIe 3 at 12 GB/s takes 89 ms; the other comes half way, and again at the end.
     let replies = bench.ask(other, 40_000_000, &[other_joined], None, Request::Turn);
-    assert!(matches!(&replies[..], [(who, reply)] if *who == other && now(reply) == 40_000_000));
+    assert!(
+        matches!(&replies[..], [(who, reply)] if *who == other && now(reply) == 40_000_000),
+        "{replies:?}"
+    );
     let turn = bench.next_id;
     let replies = bench.ask(other, 400_000_000, &[turn], None, Request::Turn);
     let [(who, Reply::Stamped { now, reply })] = &replies[..] else { panic!("{replies:?}") };

@@ -79,7 +79,8 @@ fn every_other_use_asks_first() {
         assert!(!matches!(bench.shim.copy(&mut bench.thread, &copy), Outcome::Fail(_)));
         Outcome::Handled(())
     };
-    let uses: [&dyn Fn(&mut Bench, u64) -> Outcome<()>; 3] = [&read, &set, &within];
+    type DeviceUse<'a> = &'a dyn Fn(&mut Bench, u64) -> Outcome<()>;
+    let uses: [DeviceUse<'_>; 3] = [&read, &set, &within];
     for device_use in uses {
         let mut bench = bench(ALL, 2000);
         let a = bench.malloc(1000);
