@@ -133,8 +133,8 @@ fn an_operation_ends_at_its_modelled_time_and_no_other_process_is_before_it() {
     let made = bench.ask(one, 0, &[opened], None, allocate);
     let [(_, Reply::Stamped { reply, .. })] = &made[..] else { panic!("{made:?}") };
     let Ok(Reply::Allocated(alloc)) = **reply else { panic!("{made:?}") };
+    let allocated = bench.next_id;
     let (other, other_joined, _) = bench.join(None);
-    let allocated = bench.next_id - 1;
     let range = Range { offset: 0, bytes: 1 << 30 };
     let op = Op::CopyToDevice { alloc: AllocId(alloc.0), range, pinned: true };
     assert_eq!(bench.ask(one, 5, &[allocated], None, Request::Run { device: 0, op }), []);
