@@ -124,7 +124,10 @@ fn times_are_the_same_in_any_order_of_starts_and_on_a_loaded_machine() {
                 }
             });
         }
-        assert_eq!(contend(built, [3, 1, 0, 2]), first);
+        let (seen, end) = contend(built, [3, 1, 0, 2]);
+        assert_eq!(seen, first.0);
+        // A query that finds nothing ready costs 1 us, and how many a process makes while it ends is not stated anywhere.
+        assert!(end.abs_diff(first.1) * 100 <= first.1, "{end} after {}", first.1);
     });
 }
 
