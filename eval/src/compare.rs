@@ -5,17 +5,17 @@
 //! multiplies the programs; real processes get the descriptors' host phases, because a scaled program's own host work is
 //! that of a small program.
 
-use crate::record::{Backend, Outcome, Record, Stamp, WorkloadStamp};
+use crate::record::{Backend, Clock, Outcome, Record};
 use crate::tools::Tools;
-use crate::virtual_run::{self, Clock, JobSpec, Setting};
+use crate::virtual_run::{self, Setting};
 use crate::workload::{Choice, WorkloadArgs};
-use crate::{demo, progress::Stage, record, stamp, table};
+use crate::{demo, record, stamp, table};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use eager_core::PolicyName;
 use eager_rodinia::HostTimes;
 use eager_sim::{SimOptions, SimResult};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -88,7 +88,9 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let mut far = Vec::new();
     for policy in policies {
         let simulated = simulate(&args.cards, policy, &choices)?;
-        let real = real_run(&tools, args, policy, (&workload, &jobs), &stamp, &out)?;
+        let setting = Setting::scaled("compare", policy, &args.cards, &out);
+        let setting = Setting { clock: Clock::Virtual, mps: true, ..setting };
+        let real = virtual_run::run(&tools, &setting, &workload, &jobs, &stamp)?;
         record::append(&records, &real)?;
         let pairs = pairs(&simulated, &real, policy)?;
         print(policy, &pairs, &simulated, &real);
@@ -115,33 +117,6 @@ fn simulate(cards: &str, policy: PolicyName, choices: &[Choice]) -> Result<SimRe
     let options =
         SimOptions { estimates: None, ..SimOptions::new(eager_gpu_model::parse_cards(cards)?, policy) };
     Ok(eager_sim::run(&jobs, &options)?)
-}
-
-fn real_run(
-    tools: &Tools,
-    args: &CompareArgs,
-    policy: PolicyName,
-    (workload, jobs): (&WorkloadStamp, &[JobSpec]),
-    stamp: &Stamp,
-    out: &Path,
-) -> Result<Record> {
-    let setting = Setting {
-        experiment: "compare".to_string(),
-        policy: policy.to_string(),
-        cards: args.cards.clone(),
-        memory_scale: eager_rodinia::MEMORY_SCALE,
-        time_scale: 0.0,
-        repetition: 0,
-        clock: Clock::Virtual,
-        mps: true,
-        folder: virtual_run::folder(out, policy.as_str(), 0),
-        job_timeout: demo::JOB_TIMEOUT,
-    };
-    let stage = Stage::begin(&format!("real processes under {policy}"), jobs.len());
-    let ended = |job: &JobSpec| stage.step(&job.configuration);
-    let record = virtual_run::run(tools, &setting, workload.clone(), jobs, stamp, ended)?;
-    stage.end();
-    Ok(record)
 }
 
 /// Both sides' ends, of the jobs that ended well on both; a job that was lost on one side only is an error.

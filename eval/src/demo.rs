@@ -10,7 +10,7 @@ use crate::progress::Stage;
 use crate::record::{self, Backend, Outcome, Record, Stamp, WorkloadStamp};
 use crate::tools::Tools;
 use crate::typical::{self, Typical};
-use crate::virtual_run::{Clock, JobSpec, Setting};
+use crate::virtual_run::{JobSpec, Setting};
 use crate::workload::{Choice, WorkloadArgs};
 use crate::{parallel, profile, report, sim_run, stamp, summary, table, virtual_run};
 use anyhow::{Context, Result, bail};
@@ -19,10 +19,6 @@ use eager_core::PolicyName;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
-
-/// Longer than any scaled job takes on two cores shared by all of them.
-pub const JOB_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Options of the demo; the defaults are the published setting, scaled to a laptop.
 #[derive(Debug, Args)]
@@ -88,8 +84,8 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
 
     let jobs = prepare(&tools, &args.sources, &args.cards, &choices, &results.folder)?;
     for policy in &args.policies {
-        let record = real_run(&tools, args, *policy, &workload, &jobs, &stamp, &results.folder)?;
-        results.add(record)?;
+        let setting = Setting::scaled("demo", *policy, &args.cards, &results.folder);
+        results.add(virtual_run::run(&tools, &setting, &workload, &jobs, &stamp)?)?;
     }
     print_real(&results.records);
     if parts == Parts::All {
@@ -196,34 +192,6 @@ pub fn prepare(
         })
     };
     choices.iter().map(spec).collect()
-}
-
-fn real_run(
-    tools: &Tools,
-    args: &DemoArgs,
-    policy: PolicyName,
-    workload: &WorkloadStamp,
-    jobs: &[JobSpec],
-    stamp: &Stamp,
-    out: &Path,
-) -> Result<Record> {
-    let setting = Setting {
-        experiment: "demo".to_string(),
-        policy: policy.to_string(),
-        cards: args.cards.clone(),
-        memory_scale: eager_rodinia::MEMORY_SCALE,
-        time_scale: 0.0,
-        repetition: 0,
-        clock: Clock::Real,
-        mps: false,
-        folder: virtual_run::folder(out, policy.as_str(), 0),
-        job_timeout: JOB_TIMEOUT,
-    };
-    let stage = Stage::begin(&format!("real processes under {policy}"), jobs.len());
-    let ended = |job: &JobSpec| stage.step(&job.configuration);
-    let record = virtual_run::run(tools, &setting, workload.clone(), jobs, stamp, ended)?;
-    stage.end();
-    Ok(record)
 }
 
 fn simulate(

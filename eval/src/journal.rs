@@ -137,7 +137,6 @@ fn note(classes: &mut Vec<String>, class: Class) {
 mod tests {
     use super::*;
     use eager_core::event::{DeviceProfile, TaskRequest};
-    use eager_core::journal::{JournalHeader, JournalLine};
     use eager_core::units::{Bytes, DeviceId};
     use eager_core::{Options, PolicyName, Scheduler};
 
@@ -145,15 +144,11 @@ mod tests {
 
     /// A journal as the daemon writes it: one step per second, from ten seconds on.
     fn journal(events: Vec<Event>) -> tempfile::NamedTempFile {
-        let mut scheduler = Scheduler::new(PolicyName::EagerOpt, Options::default());
-        let mut text = serde_json::to_string(&JournalHeader::of(&scheduler)).expect("header") + "\n";
-        for (second, event) in (10..).zip(events) {
-            let (now, mut actions) = (Nanos(second * 1_000_000_000), Vec::new());
-            scheduler.step(now, event.clone(), &mut actions);
-            text += &(serde_json::to_string(&JournalLine { now, event, actions }).expect("line") + "\n");
-        }
+        let scheduler = Scheduler::new(PolicyName::EagerOpt, Options::default());
+        let seconds = (10..).map(|second| Nanos(second * 1_000_000_000));
+        let journal = Journal::recorded(scheduler, seconds.zip(events));
         let file = tempfile::NamedTempFile::new().expect("file");
-        std::fs::write(file.path(), text).expect("write");
+        std::fs::write(file.path(), journal.write().expect("JSON")).expect("write");
         file
     }
 

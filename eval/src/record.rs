@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Raised when a field changes its meaning.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// Where the jobs ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,16 @@ pub enum Backend {
     /// Discrete events, full-size descriptors, modelled time.
     Sim,
     /// Real processes on virtual GPUs, scaled memory, CPU kernels.
+    Virtual,
+}
+
+/// What time is in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// This machine's: results come when they are computed.
+    Real,
+    /// Modelled device time and host time.
     Virtual,
 }
 
@@ -33,9 +43,12 @@ pub struct Record {
     pub cards: String,
     /// Modelled bytes per program byte (1 in the simulator).
     pub memory_scale: u64,
+    pub clock: Clock,
+    /// Processes shared a device's SMs at once.
+    pub mps: bool,
     pub repetition: u32,
     pub stamp: Stamp,
-    /// From the first submission to the last end, seconds (modelled in the simulator, wall clock elsewhere). The other
+    /// From the first submission to the last end, seconds by `clock`. The other
     /// clock is [`Record::ask_makespan_s`].
     pub makespan_s: f64,
     pub jobs: Vec<JobRecord>,
@@ -283,6 +296,8 @@ pub(crate) mod tests {
             policy: policy.into(),
             cards: "1xV100-16GB".into(),
             memory_scale: 1,
+            clock: Clock::Virtual,
+            mps: true,
             repetition: 0,
             stamp: crate::stamp::stamp(),
             makespan_s,

@@ -4,7 +4,7 @@
 
 use crate::experiment::Variant;
 use crate::record::{
-    Backend, DeviceRecord, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
+    Backend, Clock, DeviceRecord, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
 };
 use crate::workload::Choice;
 use anyhow::{Context, Result};
@@ -209,6 +209,8 @@ impl Host {
             policy: result.policy.clone(),
             cards: self.cards.clone(),
             memory_scale: 1,
+            clock: Clock::Virtual,
+            mps: self.variant.mps.unwrap_or(SimOptions::new(Vec::new(), PolicyName::Case).model.mps),
             repetition: 0,
             stamp: stamp.clone(),
             makespan_s: seconds(result.makespan),

@@ -3,9 +3,11 @@
 //! Trap: everything started here ends here, also on an error: the daemon is stopped and jobs are killed when dropped.
 
 use crate::journal::{self, Decisions, Origin};
-use crate::record::{Backend, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp};
+use crate::progress::Stage;
+use crate::record::{Backend, Clock, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp};
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
+use eager_core::PolicyName;
 use eager_vgpu_link::{Backend as _, Reply, Request, Socket};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -28,15 +30,6 @@ pub struct JobSpec {
     pub host_times: Option<String>,
 }
 
-/// What time is in a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
-    /// This machine's: results come when they are computed.
-    Real,
-    /// Modelled device time and host time.
-    Virtual,
-}
-
 /// What all jobs of a run share.
 #[derive(Debug, Clone)]
 pub struct Setting {
@@ -55,15 +48,36 @@ pub struct Setting {
     pub job_timeout: Duration,
 }
 
-/// Runs all jobs at once and waits for them; `progress` is called after each end.
+/// Longer than any scaled job takes on two cores shared by all of them.
+const JOB_TIMEOUT: Duration = Duration::from_secs(300);
+
+impl Setting {
+    /// Of our programs, which are scaled; kernels take no time beyond their computing.
+    pub fn scaled(experiment: &str, policy: PolicyName, cards: &str, out: &Path) -> Setting {
+        Setting {
+            experiment: experiment.to_string(),
+            policy: policy.to_string(),
+            cards: cards.to_string(),
+            memory_scale: eager_rodinia::MEMORY_SCALE,
+            time_scale: 0.0,
+            repetition: 0,
+            clock: Clock::Real,
+            mps: false,
+            folder: out.join("virtual").join(format!("{policy}-0")),
+            job_timeout: JOB_TIMEOUT,
+        }
+    }
+}
+
+/// Runs all jobs at once and waits for them; a person sees each end.
 pub fn run(
     tools: &Tools,
     setting: &Setting,
-    workload: WorkloadStamp,
+    workload: &WorkloadStamp,
     jobs: &[JobSpec],
     stamp: &Stamp,
-    mut progress: impl FnMut(&JobSpec),
 ) -> Result<Record> {
+    let stage = Stage::begin(&format!("real processes under {}", setting.policy), jobs.len());
     std::fs::create_dir_all(&setting.folder)
         .with_context(|| format!("cannot create {}", setting.folder.display()))?;
     let daemon = Daemon::start(tools, setting)?;
@@ -81,7 +95,7 @@ pub fn run(
         for job in running.iter_mut().filter(|job| job.ended.is_none()) {
             if job.poll(setting.job_timeout)? {
                 seats.as_ref().map_or(Ok(()), |seats| seats.give_up(job.index))?;
-                progress(&jobs[job.index]);
+                stage.step(&jobs[job.index].configuration);
                 some = true;
             }
         }
@@ -89,6 +103,7 @@ pub fn run(
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+    stage.end();
     daemon.stop()?;
     let origin = match setting.clock {
         Clock::Real => Origin::FirstClient,
@@ -108,10 +123,12 @@ pub fn run(
         schema: SCHEMA_VERSION,
         backend: Backend::Virtual,
         experiment: setting.experiment.clone(),
-        workload,
+        workload: workload.clone(),
         policy: setting.policy.clone(),
         cards: setting.cards.clone(),
         memory_scale: setting.memory_scale,
+        clock: setting.clock,
+        mps: setting.mps,
         repetition: setting.repetition,
         stamp: stamp.clone(),
         makespan_s,
@@ -348,9 +365,4 @@ impl Drop for Running {
             let _ = self.child.wait();
         }
     }
-}
-
-/// Where a run of one policy keeps its files.
-pub fn folder(out: &Path, policy: &str, repetition: u32) -> PathBuf {
-    out.join("virtual").join(format!("{policy}-{repetition}"))
 }

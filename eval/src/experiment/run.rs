@@ -3,7 +3,7 @@
 use super::claims;
 use super::interference::{self, Meeting};
 use super::page;
-use super::sample::{self, Sample, Which};
+use super::sample::{Sample, Which};
 use super::spec::{Experiment, Study, Workload};
 use super::summary::{self, Summary};
 use super::timeline;
@@ -11,13 +11,12 @@ use super::variant::Variant;
 use super::{document, tables};
 use crate::progress::Stage;
 use crate::record::Stamp;
-use crate::samples::Samples;
+use crate::samples::{self, Samples, Whole};
 use crate::sim_run::Host;
 use crate::workload::Choice;
 use crate::{parallel, stamp};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use eager_core::PolicyName;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A machine with the lists that run on it.
@@ -81,21 +80,11 @@ pub fn run(name: &str, seeds: Option<u64>, out: &Path, pages: &[PathBuf]) -> Res
     write(&experiment, samples, &stamp, out, pages)
 }
 
-/// Makes the same files again from `samples.jsonl`, also of a run that did not come to its end: seeds are run one after
-/// the other, and the last one counts only if nothing of it is missing.
+/// Makes the same files again from the whole seeds of `samples.jsonl`, also of a run that did not come to its end.
 pub fn redraw(name: &str, folder: &Path, pages: &[PathBuf]) -> Result<()> {
     let mut experiment = Experiment::find(name)?;
-    let samples = sample::read(&folder.join("samples.jsonl"))?;
-    let Some(stamp) = samples.last().map(|sample| sample.stamp.clone()) else {
-        bail!("{} holds no sample", folder.join("samples.jsonl").display());
-    };
-    let mut seeds: BTreeMap<u64, usize> = BTreeMap::new();
-    for sample in &samples {
-        *seeds.entry(sample.seed).or_default() += 1;
-    }
-    let whole = seeds.values().max().copied().unwrap_or(0);
-    let samples: Vec<Sample> = samples.into_iter().filter(|s| seeds[&s.seed] == whole).collect();
-    experiment.seeds = seeds.values().filter(|count| **count == whole).count() as u64;
+    let Whole { samples, seeds, stamp } = samples::read_whole(&folder.join("samples.jsonl"))?;
+    experiment.seeds = seeds.end - seeds.start;
     write(&experiment, samples, &stamp, folder, pages)
 }
 

@@ -3,14 +3,11 @@
 use super::spec::Workload;
 use super::variant::Variant;
 use crate::record::Stamp;
+use crate::samples::{Sampled, normal_device_s, normal_slowdown, seconds};
 use crate::sim_run::Host;
-use anyhow::{Context, Result};
-use eager_core::action::Class;
-use eager_core::units::Nanos;
 use eager_gpu_model::DeviceTotals;
 use eager_sim::{JobResult, Outcome, SimResult, Submission};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 
 /// Everything that tables and figures are made from. Times are modelled seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +61,16 @@ impl Which<'_> {
     }
 }
 
+impl Sampled for Sample {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+}
+
 impl Sample {
     pub fn new(host: &Host, which: Which<'_>, result: &SimResult) -> Sample {
         let count = result.jobs.len().max(1) as f64;
@@ -110,32 +117,8 @@ impl Sample {
         Some(self.jobs_ended as f64 / self.ask_makespan_s?)
     }
 
-    /// 95th percentile (nearest rank), over the jobs that were Normal from start to end here and under the baseline, of
-    /// device-side time over that under the baseline.
+    /// 95th percentile of the slowdown of Normal tasks.
     pub fn normal_slowdown_p95(&self, baseline: &Sample) -> Option<f64> {
-        let both = self.normal_device_s.iter().zip(&baseline.normal_device_s);
-        let mut slow: Vec<f64> =
-            both.filter_map(|(own, base)| Some((*own)? / (*base).filter(|base| *base > 0.0)?)).collect();
-        slow.sort_by(f64::total_cmp);
-        let rank = (slow.len() as f64 * 0.95).ceil() as usize;
-        slow.get(rank.saturating_sub(1)).copied()
+        normal_slowdown(&self.normal_device_s, &baseline.normal_device_s, 0.95)
     }
-}
-
-/// Reads the lines of a `samples.jsonl`. An error names the line.
-pub fn read(path: &Path) -> Result<Vec<Sample>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let parse = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).with_context(|| format!("{}:{}: not a sample", path.display(), number + 1))
-    };
-    text.lines().enumerate().map(parse).collect()
-}
-
-fn normal_device_s(job: &JobResult) -> Option<f64> {
-    let was_normal = job.classes.iter().all(|(_, class)| *class == Class::Normal);
-    (job.outcome == Outcome::Done && was_normal).then(|| seconds(job.device_side()))
-}
-
-fn seconds(time: Nanos) -> f64 {
-    time.0 as f64 / 1e9
 }

@@ -6,9 +6,11 @@ use super::spec::{Experiment, SENSITIVITY};
 use super::summary::{Clock, Figures};
 use crate::html;
 use crate::interval::Interval;
+use crate::record::Stamp;
 use anyhow::{Result, bail};
 use eager_core::PolicyName;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Rows under a header; the first column names the row.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +23,22 @@ pub struct Table {
 }
 
 impl Table {
+    /// Where numbers come from.
+    pub fn made(stamp: &Stamp, cards: &str, seeds: &Range<u64>) -> Table {
+        let row = |name: &str, value: String| vec![name.to_owned(), value];
+        Table {
+            key: "made".to_owned(),
+            title: String::new(),
+            header: vec!["these numbers".to_owned(), String::new()],
+            rows: vec![
+                row("version, commit", format!("{}, {}", stamp.version, stamp.commit)),
+                row("modelled devices", cards.to_owned()),
+                row("seeds", format!("{} to {}", seeds.start, seeds.end.saturating_sub(1))),
+                row("computed on", format!("{}, {} cores", stamp.cpu, stamp.cores)),
+            ],
+        }
+    }
+
     pub fn html(&self) -> String {
         let header: Vec<&str> = self.header.iter().map(String::as_str).collect();
         let title = html::escape(&self.title);
@@ -132,7 +150,9 @@ pub fn all(experiment: &Experiment, results: &Results) -> Vec<Table> {
     let mut tables = workload_tables(experiment, results, &THROUGHPUT);
     tables.extend(workload_tables(experiment, results, &COSTS));
     tables.extend(sensitivity_tables(experiment, results));
-    tables.extend([claim_table(&results.claims), interference_table(results), made_table(results)]);
+    tables.extend([claim_table(&results.claims), interference_table(results)]);
+    let summary = &results.summary;
+    tables.push(Table::made(&summary.stamp, &summary.cards, &(1..summary.seeds + 1)));
     tables
 }
 
@@ -230,22 +250,5 @@ pub fn interference_table(results: &Results) -> Table {
         title: "Two jobs on one device: how much slower each one's kernels become".to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: results.meetings.iter().map(row).collect(),
-    }
-}
-
-/// Where the numbers come from.
-fn made_table(results: &Results) -> Table {
-    let summary = &results.summary;
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    Table {
-        key: "made".to_owned(),
-        title: String::new(),
-        header: vec!["these numbers".to_owned(), String::new()],
-        rows: vec![
-            row("version, commit", format!("{}, {}", summary.stamp.version, summary.stamp.commit)),
-            row("modelled devices", summary.cards.clone()),
-            row("seeds", format!("1 to {}", summary.seeds)),
-            row("computed on", format!("{}, {} cores", summary.stamp.cpu, summary.stamp.cores)),
-        ],
     }
 }

@@ -8,6 +8,7 @@ use super::spec::{CASE, ENDLESS, Experiment};
 use crate::experiment::{Figures, Summary};
 use crate::interval::Interval;
 use crate::record::Stamp;
+use crate::samples::{normal_slowdown, percentile};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
@@ -179,16 +180,7 @@ fn ask(run: &Run<'_>) -> Option<f64> {
 
 /// Device-side time over that under CASE, of the jobs that were Normal in both.
 fn slowdown(run: &Run<'_>, part: f64) -> Option<f64> {
-    let both = run.own.normal_device_s.iter().zip(&run.case.normal_device_s);
-    percentile(both.filter_map(|(own, case)| Some((*own)? / (*case).filter(|case| *case > 0.0)?)), part)
-}
-
-/// By nearest rank.
-fn percentile(values: impl Iterator<Item = f64>, part: f64) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * part).ceil() as usize;
-    values.get(rank.saturating_sub(1)).copied()
+    normal_slowdown(&run.own.normal_device_s, &run.case.normal_device_s, part)
 }
 
 /// Of the same form as the paper experiment's: `workloads` by group, and by group and ratio; `studies` by group, then

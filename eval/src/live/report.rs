@@ -31,7 +31,7 @@ pub fn write(
     std::fs::write(&path, serde_json::to_string_pretty(&summary)? + "\n")
         .with_context(|| format!("cannot write {}", path.display()))?;
     let mut body = introduction(experiment, stamp);
-    let mut tables = vec![made(experiment, stamp)];
+    let mut tables = vec![Table::made(stamp, &experiment.cards, &experiment.seeds())];
     for wanted in &experiment.tables {
         let made = of(experiment, wanted, &summary)?;
         let header: Vec<&str> = made.header.iter().map(String::as_str).collect();
@@ -74,21 +74,6 @@ fn introduction(experiment: &Experiment, stamp: &Stamp) -> String {
         html::escape(&stamp.cpu),
         stamp.cores,
     )
-}
-
-fn made(experiment: &Experiment, stamp: &Stamp) -> Table {
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    Table {
-        key: "made".to_owned(),
-        title: String::new(),
-        header: vec!["these numbers".to_owned(), String::new()],
-        rows: vec![
-            row("version, commit", format!("{}, {}", stamp.version, stamp.commit)),
-            row("modelled devices", experiment.cards.clone()),
-            row("seeds", seeds(experiment)),
-            row("computed on", format!("{}, {} cores", stamp.cpu, stamp.cores)),
-        ],
-    }
 }
 
 fn of(experiment: &Experiment, wanted: &Wanted, summary: &Summary) -> Result<Table> {

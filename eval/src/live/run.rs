@@ -4,14 +4,14 @@ use super::report;
 use super::spec::{Experiment, List, System, Variation};
 use crate::progress::Stage;
 use crate::record::Stamp;
-use crate::samples::Samples;
+use crate::samples::{self, Sampled, Samples, Whole, normal_device_s, seconds};
 use crate::sim_run::Host;
 use crate::{parallel, stamp};
-use anyhow::{Context, Result, bail};
-use eager_core::action::Class;
+use anyhow::{Context, Result};
+use eager_core::units::Nanos;
 use eager_sim::{Estimates, JobResult, Outcome, SimOptions, SimResult};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "live";
@@ -45,6 +45,16 @@ pub struct Sample {
     pub stamp: Stamp,
 }
 
+impl Sampled for Sample {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
+}
+
 struct Task<'a> {
     variant: &'a Variation,
     host: &'a Host,
@@ -72,24 +82,12 @@ pub fn run(name: &str, seeds: Option<u64>, out: &Path, pages: &[PathBuf]) -> Res
     report::write(&experiment, &samples, &stamp, out, pages)
 }
 
-/// Makes the same files again from `samples.jsonl`, also of a run that did not come to its end: seeds are run one after
-/// the other, and those that are not whole do not count.
+/// Makes the same files again from the whole seeds of `samples.jsonl`, also of a run that did not come to its end.
 pub fn redraw(name: &str, folder: &Path, pages: &[PathBuf]) -> Result<()> {
     let mut experiment = find(name)?;
-    let path = folder.join("samples.jsonl");
-    let samples = read(&path)?;
-    let Some(stamp) = samples.last().map(|sample| sample.stamp.clone()) else {
-        bail!("{} holds no sample", path.display());
-    };
-    let mut seeds: BTreeMap<u64, usize> = BTreeMap::new();
-    for sample in &samples {
-        *seeds.entry(sample.seed).or_default() += 1;
-    }
-    let whole = seeds.values().max().copied().unwrap_or(0);
-    seeds.retain(|_, count| *count == whole);
-    let samples: Vec<Sample> = samples.into_iter().filter(|s| seeds.contains_key(&s.seed)).collect();
-    experiment.first_seed = seeds.keys().min().copied().unwrap_or(experiment.first_seed);
-    experiment.seeds = seeds.len() as u64;
+    let Whole { samples, seeds, stamp } = samples::read_whole(&folder.join("samples.jsonl"))?;
+    experiment.first_seed = seeds.start;
+    experiment.seeds = seeds.end - seeds.start;
     report::write(&experiment, &samples, &stamp, folder, pages)
 }
 
@@ -102,14 +100,6 @@ fn find(name: &str) -> Result<Experiment> {
             Experiment::parse(&text)
         }
     }
-}
-
-fn read(path: &Path) -> Result<Vec<Sample>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let parse = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).with_context(|| format!("{}:{}: not a sample", path.display(), number + 1))
-    };
-    text.lines().enumerate().map(parse).collect()
 }
 
 fn run_all(experiment: &Experiment, path: &Path, stamp: &Stamp) -> Result<Vec<Sample>> {
@@ -175,10 +165,11 @@ fn one(task: &Task<'_>, system: &System, stamp: &Stamp) -> Result<Sample> {
 
 fn sample(task: &Task<'_>, system: &System, result: &SimResult, stamp: &Stamp) -> Sample {
     let Task { variant, host, list, ratio, seed, .. } = *task;
-    let makespan_s = seconds(result.makespan.0);
+    let makespan_s = seconds(result.makespan);
     let jobs = result.jobs.len().max(1) as f64;
-    let turnaround = |job: &JobResult| seconds(job.end.saturating_sub(job.submit).0);
-    let computing: f64 = result.devices.iter().map(|device| seconds(device.totals.kernel_busy.0)).sum();
+    let turnaround = |job: &JobResult| seconds(job.end.saturating_sub(job.submit));
+    let computing: f64 =
+        result.devices.iter().map(|device| seconds(Nanos(device.totals.kernel_busy.0))).sum();
     Sample {
         variant: variant.name.clone(),
         group: list.group.clone(),
@@ -186,27 +177,18 @@ fn sample(task: &Task<'_>, system: &System, result: &SimResult, stamp: &Stamp) -
         seed,
         system: system.name.clone(),
         makespan_s,
-        ask_makespan_s: list.workers.is_none().then(|| seconds(result.ask_makespan.0)),
+        ask_makespan_s: list.workers.is_none().then(|| seconds(result.ask_makespan)),
         bound_s: host.bound_s(&result.jobs),
         jobs_lost: result.jobs.iter().filter(|job| job.outcome != Outcome::Done).count(),
         turnaround_mean_s: result.jobs.iter().map(turnaround).sum::<f64>() / jobs,
         turnaround_s: result.jobs.iter().map(turnaround).collect(),
-        wait_max_s: result.jobs.iter().map(|job| seconds(job.wait.0)).fold(0.0, f64::max),
+        wait_max_s: result.jobs.iter().map(|job| seconds(job.wait)).fold(0.0, f64::max),
         bytes_paged: result.bytes_paged(),
         eager_launches: result.eager_launches,
         kernels_busy: computing / (makespan_s * result.devices.len().max(1) as f64),
         normal_device_s: result.jobs.iter().map(normal_device_s).collect(),
         stamp: stamp.clone(),
     }
-}
-
-fn normal_device_s(job: &JobResult) -> Option<f64> {
-    let was_normal = job.classes.iter().all(|(_, class)| *class == Class::Normal);
-    (job.outcome == Outcome::Done && was_normal).then(|| seconds(job.device_side().0))
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
 }
 
 #[cfg(test)]

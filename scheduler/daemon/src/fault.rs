@@ -1,7 +1,7 @@
-//! Places where a test lets the daemon die: every step between a request and its answer.
+//! Places where a test lets the daemon die: every step between a request and its answer; and a way to give it a faulty
+//! policy. In release builds both are nothing.
 //!
-//! And a way to give it a faulty policy. Trap: points are counted, not named, when one is chosen, so that a test reaches *every* one by counting up until the
-//! daemon survives. In release builds they are nothing.
+//! Trap: points are counted, not named, so that a test reaches *every* one by counting up until the daemon survives.
 
 #[cfg(debug_assertions)]
 use nix::{sys::signal::Signal, unistd::Pid};

@@ -2,7 +2,10 @@
 //!
 //! Trap: a last line without its end of line was being written when the writer died; it is left out, never an error.
 
+use eager_core::Scheduler;
+use eager_core::event::Event;
 use eager_core::journal::{JOURNAL_VERSION, JournalHeader, JournalLine};
+use eager_core::units::Nanos;
 
 /// A journal in memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +26,17 @@ pub enum TextError {
 }
 
 impl Journal {
+    /// What a fresh scheduler answers to these events, as the daemon would have written it.
+    pub fn recorded(mut scheduler: Scheduler, events: impl IntoIterator<Item = (Nanos, Event)>) -> Journal {
+        let header = JournalHeader::of(&scheduler);
+        let line = |(now, event): (Nanos, Event)| {
+            let mut actions = Vec::new();
+            scheduler.step(now, event.clone(), &mut actions);
+            JournalLine { now, event, actions }
+        };
+        Journal { header, lines: events.into_iter().map(line).collect() }
+    }
+
     /// # Errors
     /// The first line that is not a journal's, by its number from 1.
     pub fn read(text: &str) -> Result<Journal, TextError> {

@@ -1,7 +1,6 @@
 //! What a viewer is shown of journals that the real core wrote, as text, and that every trace file is well-formed.
 
 use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
-use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Options, PolicyName, Scheduler};
 use eager_journal::timeline::{Shows, What};
@@ -12,15 +11,8 @@ const GIB: u64 = 1 << 30;
 
 /// One step per second.
 fn journal(policy: PolicyName, events: Vec<Event>) -> Journal {
-    let mut scheduler = Scheduler::new(policy, Options::default());
-    let header = JournalHeader::of(&scheduler);
-    let mut lines = Vec::new();
-    for (second, event) in (0..).zip(events) {
-        let (now, mut actions) = (Nanos(second * 1_000_000_000), Vec::new());
-        scheduler.step(now, event.clone(), &mut actions);
-        lines.push(JournalLine { now, event, actions });
-    }
-    Journal { header, lines }
+    let seconds = (0..).map(|second| Nanos(second * 1_000_000_000));
+    Journal::recorded(Scheduler::new(policy, Options::default()), seconds.zip(events))
 }
 
 fn device() -> Event {

@@ -59,10 +59,9 @@ wait_kinds! {
     ActiveMask = 23,
 }
 
-/// How a block barrier reduces what its threads bring ([`Wait::control`]).
+/// How a block barrier reduces what its threads bring ([`Wait::control`]); anything else is "or".
 pub const BARRIER_COUNT: u32 = 1;
 pub const BARRIER_AND: u32 = 2;
-pub const BARRIER_OR: u32 = 3;
 
 /// What a block does after no warp could go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

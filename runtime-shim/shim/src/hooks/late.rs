@@ -9,8 +9,7 @@
 use crate::account::{Announced, FrameId};
 use crate::ledger::{Backing, Origin};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::Copy;
-use crate::runtime::{CopyKind, DeviceIndex, Geometry, Launch, Order, Rows, Runtime, Span, StreamId};
+use crate::runtime::{Copy, CopyKind, DeviceIndex, Geometry, Launch, Order, Rows, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::{Staged, State, Thread};

@@ -1,6 +1,6 @@
 //! A daemon that is killed and started again: what was granted is granted, and programs do not notice.
 
-use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot, wait_until};
+use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot, wait_until, wants};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::hello::Hello;
 use eager_proto::reply::{CLASS_EAGER, CLASS_PROMOTED, STATE_BOUND, STATE_FREE, STATE_WAITING};
@@ -216,17 +216,9 @@ fn story(daemon: &mut Daemon) -> bool {
             }
         }
     };
-    let begin = |mib: u64| RequestBody::TaskBegin {
-        requirement: mib * MIB,
-        site: 1,
-        blocks: 0,
-        threads_per_block: 0,
-        flags: 0,
-        function: "main".into(),
-    };
-    assert_eq!(ask(begin(100), 0).grant, 100 * MIB);
+    assert_eq!(ask(wants(100), 0).grant, 100 * MIB);
     assert_eq!(ask(RequestBody::TaskExtend { bytes: 50 * MIB }, 0).grant, 150 * MIB);
-    assert_eq!(ask(begin(200), 1).grant, 200 * MIB);
+    assert_eq!(ask(wants(200), 1).grant, 200 * MIB);
     assert_eq!(ask(RequestBody::TaskEnd, 0).state, STATE_FREE);
     assert_eq!(ask(RequestBody::TaskShrink { bytes: 20 * MIB }, 1).grant, 180 * MIB);
     let tasks = loop {

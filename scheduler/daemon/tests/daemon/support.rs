@@ -225,15 +225,19 @@ pub fn slot(index: usize) -> Slot {
 
 /// Asks for memory; gives the request's sequence.
 pub fn begin(client: &ClientConnection, slot: Slot, mib: u64) -> u32 {
-    let body = RequestBody::TaskBegin {
+    client.send(wants(mib), slot).expect("send")
+}
+
+/// The request of a task with this requirement.
+pub fn wants(mib: u64) -> RequestBody {
+    RequestBody::TaskBegin {
         requirement: mib * MIB,
         site: 1,
         blocks: 0,
         threads_per_block: 0,
         flags: 0,
         function: "main".into(),
-    };
-    client.send(body, slot).expect("send")
+    }
 }
 
 /// Waits until the slot's cell is as wanted.
