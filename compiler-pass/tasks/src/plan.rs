@@ -136,7 +136,7 @@ type InnerTasks = BTreeMap<FunctionId, Vec<InnerTask>>;
 
 /// Blocks times buffers of one function, with those that it calls, above which it is not planned: its tasks are lazy.
 const EXTENT_MAX: usize = 4 << 20;
-/// The same for all functions of a program together. Work grows with it: about a second for each million.
+/// The same for all functions of a program together. Work grows with it: up to 6 s for each million.
 const EXTENTS_MAX: usize = 8 << 20;
 /// Functions up to this extent are always planned, and count for nothing.
 const EXTENT_FREE: usize = 1 << 16;
