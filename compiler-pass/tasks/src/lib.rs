@@ -25,6 +25,7 @@ pub mod liveness;
 mod placement;
 mod places;
 pub mod plan;
+mod planner;
 mod pointers;
 pub mod program;
 mod reasons;
@@ -40,9 +41,7 @@ pub use facts::{
     FrameFacts, FrameId, Leaf, LeafId, LeafSource, Place, Point, Reload, ReloadBase, Site, SiteKind,
     SiteOrigin,
 };
-pub use plan::{
-    FunctionPlan, LazyReason, Placement, Plan, Spot, StaticTask, TaskPlan, TaskRef, Unwind, plan,
-    plan_program,
-};
+pub use plan::{FunctionPlan, LazyReason, Placement, Plan, Spot, StaticTask, TaskPlan, TaskRef, Unwind};
+pub use planner::{plan, plan_program};
 pub use program::Program;
 pub use report::Report;

@@ -12,7 +12,7 @@ use crate::facts::{
 use crate::flow::Flow;
 use crate::grouping::Group;
 use crate::liveness::{LiveSet, Liveness};
-use crate::plan::{LazyReason, StaticTask};
+use crate::plan::{LazyReason, StaticTask, TaskRef};
 use crate::program::Geometry;
 
 /// Why a task is lazy, and where that is seen.
@@ -346,12 +346,7 @@ impl<'a> Function<'a> {
 
     /// What the pass inserts for a placed task; `requirement` includes what the tasks in `covered` need.
     #[must_use]
-    pub fn finish(
-        self,
-        placed: &Placed<'a>,
-        requirement: Requirement,
-        covered: Vec<crate::plan::TaskRef>,
-    ) -> StaticTask {
+    pub fn finish(self, placed: &Placed<'a>, requirement: Requirement, covered: Vec<TaskRef>) -> StaticTask {
         let Placed { group, begin, liveness } = placed;
         let activity = Activity::new(self.facts, self.flow, liveness, group, *begin);
         let allocations = self.allocations(group);

@@ -7,6 +7,7 @@ mod claims;
 mod document;
 mod interference;
 mod page;
+mod results;
 mod run;
 mod sample;
 mod spec;

@@ -3,7 +3,7 @@
 //!
 //! Trap: everything here is modelled. The page says so before the first number, and names the baseline of every ratio.
 
-use super::run::Results;
+use super::results::Results;
 use super::spec::{Experiment, SENSITIVITY};
 use super::summary::{Figures, Summary};
 use super::tables::{self, Table};

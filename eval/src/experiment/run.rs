@@ -1,11 +1,12 @@
 //! Runs an experiment: every list under every policy, on all cores, each result on disk as soon as it is there.
 
 use super::claims;
-use super::interference::{self, Meeting};
+use super::interference;
 use super::page;
+use super::results::Results;
 use super::sample::{Sample, Which};
 use super::spec::{Experiment, Study, Workload};
-use super::summary::{self, Summary};
+use super::summary;
 use super::timeline;
 use super::variant::Variant;
 use super::{document, tables};
@@ -60,13 +61,6 @@ struct Task<'a> {
     workload: &'a Workload,
     policies: &'a [PolicyName],
     seed: u64,
-}
-
-/// Everything that came out.
-pub struct Results {
-    pub summary: Summary,
-    pub claims: Vec<claims::Row>,
-    pub meetings: Vec<Meeting>,
 }
 
 /// Runs it and writes `samples.jsonl`, `summary.json` and `report.html` into the folder; the tables that `pages` ask for

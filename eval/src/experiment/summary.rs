@@ -8,6 +8,7 @@ use super::spec::Experiment;
 use crate::interval::Interval;
 use crate::record::Stamp;
 use crate::table;
+use eager_core::PolicyName;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -166,9 +167,15 @@ fn baseline<'a>(samples: &'a [Sample], of: &Sample, policy: &str) -> Option<&'a 
     same.into_iter().find(|sample| sample.policy == policy)
 }
 
+/// The policies that occur, in the order in which they are always named.
+pub fn policies(of: &BTreeMap<String, BTreeMap<String, Figures>>) -> Vec<String> {
+    let names = PolicyName::names().into_iter().map(str::to_owned);
+    names.filter(|name| of.values().any(|policies| policies.contains_key(name))).collect()
+}
+
 /// Throughput over `case` of every policy on every workload, for a terminal.
 pub fn table(summary: &Summary) -> String {
-    let policies: Vec<String> = super::tables::policies(&summary.workloads);
+    let policies: Vec<String> = policies(&summary.workloads);
     let header: Vec<&str> = ["workload"].into_iter().chain(policies.iter().map(String::as_str)).collect();
     let row = |(name, figures): (&String, &BTreeMap<String, Figures>)| {
         let cell = |policy: &String| {

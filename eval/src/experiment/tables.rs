@@ -1,14 +1,13 @@
 //! Every table of an experiment, once, for the page and for the documentation.
 
 use super::claims::{self, POLICIES};
-use super::run::Results;
+use super::results::Results;
 use super::spec::{Experiment, SENSITIVITY};
-use super::summary::{Clock, Figures};
+use super::summary::{Clock, Figures, policies};
 use crate::html;
 use crate::interval::Interval;
 use crate::record::Stamp;
 use anyhow::{Result, bail};
-use eager_core::PolicyName;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -137,12 +136,6 @@ fn percent(interval: &Interval) -> String {
 
 fn count(interval: &Interval) -> String {
     format!("{:.1}", interval.median)
-}
-
-/// The policies that occur, in the order in which they are always named.
-pub fn policies(of: &BTreeMap<String, ByPolicy>) -> Vec<String> {
-    let names = PolicyName::names().into_iter().map(str::to_owned);
-    names.filter(|name| of.values().any(|policies| policies.contains_key(name))).collect()
 }
 
 /// All of them, for pages that pick.
