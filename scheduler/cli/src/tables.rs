@@ -16,7 +16,7 @@ use Align::{Left, Right};
 
 /// `eager ps`.
 pub fn tasks(rows: &[TaskRow]) -> String {
-    const HEADER: [(&str, Align); 10] = [
+    const HEADER: [(&str, Align); 11] = [
         ("TASK", Right),
         ("PID", Right),
         ("LABEL", Left),
@@ -25,6 +25,7 @@ pub fn tasks(rows: &[TaskRow]) -> String {
         ("GPU", Right),
         ("NEEDS GiB", Right),
         ("GRANT GiB", Right),
+        ("USED GiB", Right),
         ("WAIT s", Right),
         ("WHY", Left),
     ];
@@ -38,6 +39,7 @@ pub fn tasks(rows: &[TaskRow]) -> String {
             row.device.map_or("-".into(), |device| device.to_string()),
             gib(row.requirement_bytes),
             gib(row.grant_bytes),
+            row.used_bytes.map_or("-".into(), gib),
             format!("{:.1}", row.waited_ms as f64 / 1e3),
             row.reason.clone(),
         ]
@@ -47,13 +49,14 @@ pub fn tasks(rows: &[TaskRow]) -> String {
 
 /// `eager info`.
 pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
-    const HEADER: [(&str, Align); 8] = [
+    const HEADER: [(&str, Align); 9] = [
         ("GPU", Right),
         ("NAME", Left),
         ("KIND", Left),
         ("MEMORY GiB", Right),
         ("GRANTED GiB", Right),
         ("OVER GiB", Right),
+        ("USED GiB", Right),
         ("NORMAL", Right),
         ("EAGER", Right),
     ];
@@ -65,6 +68,7 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
             gib(row.capacity_bytes),
             gib(row.granted_bytes),
             gib(row.oversubscribed_bytes),
+            row.used_bytes.map_or("-".into(), gib),
             row.normal_tasks.to_string(),
             row.eager_tasks.to_string(),
         ]
@@ -74,7 +78,7 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
         "eagerd {version}, pid {pid}, policy {policy}, up {} s: {clients} programs, {running} tasks running, \
          {waiting} waiting\n{}{}",
         uptime_ms / 1000,
-        notes(daemon),
+        notes(daemon) + &unaccounted(rows),
         table(HEADER, cells)
     )
 }
@@ -92,7 +96,26 @@ fn notes(daemon: &DaemonRow) -> String {
     if !daemon.survives_restart && daemon.clients > 0 {
         lines += "the state file cannot be written: a restart would lose what is granted\n";
     }
+    if daemon.overruns > 0 {
+        lines += &format!("{} times a program used more than it declared\n", daemon.overruns);
+    }
+    if !daemon.usage_problem.is_empty() {
+        lines += &format!("{}\n", daemon.usage_problem);
+    }
     lines
+}
+
+/// Memory that is in use and was granted to nobody, a line for each device that has some.
+fn unaccounted(rows: &[DeviceRow]) -> String {
+    let line = |row: &DeviceRow| {
+        let (device, foreign) = (row.device, gib(row.foreign_bytes));
+        let beyond = gib(row.unaccounted_bytes.saturating_sub(row.foreign_bytes));
+        format!(
+            "GPU {device}: in use and not given away: {foreign} GiB by programs that are not scheduled, {beyond} GiB \
+             beyond what was declared\n"
+        )
+    };
+    rows.iter().filter(|row| row.unaccounted_bytes > 0).map(line).collect()
 }
 
 /// Three decimals: on scaled-down devices a MiB must still be seen.
@@ -136,6 +159,7 @@ mod tests {
             device: Some(2),
             requirement_bytes: 9_556_302_234,
             grant_bytes: 3 << 30,
+            used_bytes: Some(7 << 30),
             waited_ms: 1234,
             reason: "starts eagerly: GPU 2 has 3 GiB free".into(),
         }
@@ -151,17 +175,21 @@ mod tests {
             class: String::new(),
             device: None,
             grant_bytes: 0,
+            used_bytes: None,
             waited_ms: 60_000,
             reason: "waits: there is no device yet".into(),
             ..task()
         };
         let expected = "\
-TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  WAIT s  WHY
-   7  4242  sradv1         main      eager      2      8.900      3.000     1.2  starts eagerly: GPU 2 has 3 GiB free
-  12  4242  needle-größer            waiting    -      8.900      0.000    60.0  waits: there is no device yet
+TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED GiB  WAIT s  WHY
+   7  4242  sradv1         main      eager      2      8.900      3.000     7.000     1.2  starts eagerly: GPU 2 has 3 GiB free
+  12  4242  needle-größer            waiting    -      8.900      0.000         -    60.0  waits: there is no device yet
 ";
         assert_eq!(tasks(&[task(), waiting]), expected);
-        assert_eq!(tasks(&[]), "TASK  PID  LABEL  FUNCTION  CLASS  GPU  NEEDS GiB  GRANT GiB  WAIT s  WHY\n");
+        assert_eq!(
+            tasks(&[]),
+            "TASK  PID  LABEL  FUNCTION  CLASS  GPU  NEEDS GiB  GRANT GiB  USED GiB  WAIT s  WHY\n"
+        );
     }
 
     #[test]
@@ -178,6 +206,8 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  WAIT s 
             unattached: 2,
             confinement: "landlock".into(),
             survives_restart: false,
+            overruns: 2,
+            usage_problem: "the devices have not said for 12.000 s what is in use".into(),
         };
         let device = DeviceRow {
             device: 0,
@@ -186,6 +216,9 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  WAIT s 
             capacity_bytes: 16 << 30,
             granted_bytes: 12 << 30,
             oversubscribed_bytes: 1 << 20,
+            used_bytes: Some(15 << 30),
+            foreign_bytes: 2 << 30,
+            unaccounted_bytes: 3 << 30,
             normal_tasks: 1,
             eager_tasks: 1,
         };
@@ -194,8 +227,11 @@ eagerd 0.1.0, pid 99, policy eager-opt, up 61 s: 3 programs, 2 tasks running, 1 
 policy reverted: eager-opt panicked
 2 programs have not come back since the daemon was restarted
 the state file cannot be written: a restart would lose what is granted
-GPU  NAME       KIND     MEMORY GiB  GRANTED GiB  OVER GiB  NORMAL  EAGER
-  0  V100-16GB  virtual      16.000       12.000     0.001       1      1
+2 times a program used more than it declared
+the devices have not said for 12.000 s what is in use
+GPU 0: in use and not given away: 2.000 GiB by programs that are not scheduled, 1.000 GiB beyond what was declared
+GPU  NAME       KIND     MEMORY GiB  GRANTED GiB  OVER GiB  USED GiB  NORMAL  EAGER
+  0  V100-16GB  virtual      16.000       12.000     0.001    15.000       1      1
 ";
         assert_eq!(devices(&daemon, &[device]), expected);
     }

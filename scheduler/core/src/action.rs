@@ -1,7 +1,8 @@
 //! What the core may ask for. Every action, and every wait, carries a [`Reason`] a person can read.
 
+use crate::limits::Measure;
 pub use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId, TaskId};
+use crate::units::{Bytes, ClientId, DeviceId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -49,6 +50,23 @@ pub enum Action {
     /// Somebody must know when this task's kernels run (or nobody any more). Whoever switches it on says at once, by
     /// `Busy` or `Idle`, how the counters stand now: until then the core takes the task for busy.
     Watch { task: TaskId, on: bool },
+    /// A client uses more than it declared. Under [`Measure::Kill`] its process is to be ended; all else is done here.
+    Overrun { client: ClientId, measure: Measure, reason: Reason },
+}
+
+impl Action {
+    /// The task that it is about, if it is about one.
+    pub fn task(&self) -> Option<TaskId> {
+        match self {
+            Action::Bind { task, .. }
+            | Action::Refuse { task, .. }
+            | Action::Wait { task, .. }
+            | Action::Regrant { task, .. }
+            | Action::SetGate { task, .. }
+            | Action::Watch { task, .. } => Some(*task),
+            Action::Overrun { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for Class {
@@ -87,6 +105,7 @@ impl fmt::Display for Action {
             Action::SetGate { task, gate, reason } => write!(f, "{task} gate: {gate} ({reason})"),
             Action::Watch { task, on: true } => write!(f, "{task} is watched"),
             Action::Watch { task, on: false } => write!(f, "{task} is watched no longer"),
+            Action::Overrun { measure, reason, .. } => write!(f, "{measure}: {reason}"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What can happen. The journal stores these; the simulator makes them; the daemon decodes requests into them.
 
 use crate::action::Class;
+use crate::limits::Limits;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,26 @@ pub enum Event {
     Restored {
         tasks: Vec<Restored>,
     },
+    /// What is in use on a device that cannot be evicted, as its driver says; wanted only where [`Scheduler::is_news`].
+    ///
+    /// [`Scheduler::is_news`]: crate::Scheduler::is_news
+    Observed {
+        device: DeviceId,
+        /// Of processes that are no clients.
+        foreign: Bytes,
+        clients: Vec<ClientUse>,
+    },
+    /// The limits are others from now on.
+    LimitsSet {
+        limits: Limits,
+    },
+}
+
+/// What a client uses of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientUse {
+    pub client: ClientId,
+    pub bytes: Bytes,
 }
 
 /// A task that has a device already. Its client is connected.

@@ -49,6 +49,8 @@ pub enum Violation {
         "{device}: its lists of eager, watched and held tasks, or the end of its turn, are not those of its tasks"
     )]
     ShortcutsDiffer { device: DeviceId },
+    #[error("{device}: {ledger} in use are granted to nobody by its own account, {seen} were seen")]
+    UnaccountedDiffers { device: DeviceId, ledger: Bytes, seen: Bytes },
     #[error("{device} is not where the indices have it")]
     WrongIndex { device: DeviceId },
     #[error("{movers} programs are counted that hold something and do not wait, there are {actual}")]
@@ -77,7 +79,7 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
         if !owner.is_some_and(|client| client.tasks.contains(&task.id)) {
             return Err(Violation::Orphan { task: task.id });
         }
-        if scheduler.is_queued(task) != task.bound().is_none() {
+        if scheduler.is_kept(task) != task.bound().is_none() {
             return Err(Violation::QueueDiffers { task: task.id });
         }
         match &task.state {
@@ -121,7 +123,8 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
 /// Whoever of the waiting came first has been passed for longest, so the others are checked with it.
 fn check_bypass(scheduler: &Scheduler) -> Result<(), Violation> {
     let tasks = || scheduler.state().tasks.values();
-    let head = tasks().filter(|task| task.bound().is_none()).min_by_key(|task| task.arrival);
+    // Who stands beside the queue is passed by all.
+    let head = tasks().filter(|task| scheduler.is_queued(task)).min_by_key(|task| task.arrival);
     let (Some(head), Some(longest)) = (head, scheduler.traits().overtake_ns) else { return Ok(()) };
     let limit = Nanos(head.asked_at.0.saturating_add(longest.0));
     let passed = |task: &&Task| {
@@ -163,6 +166,10 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
         return Err(Violation::WarpsDiffer { device: id, ledger: device.warps, held: warps });
     }
     let state = scheduler.state();
+    let (ledger, seen) = (device.unaccounted, state.unaccounted_on(id));
+    if ledger != seen {
+        return Err(Violation::UnaccountedDiffers { device: id, ledger, seen });
+    }
     if state.index.keys(id) != Some(&state.keys_of(device)) || state.index.len() != state.devices.len() {
         return Err(Violation::WrongIndex { device: id });
     }

@@ -13,6 +13,7 @@ mod index;
 pub mod invariants;
 pub mod journal;
 mod ledger;
+pub mod limits;
 pub mod model;
 pub mod options;
 pub mod policy;

@@ -26,6 +26,10 @@ pub struct Device {
     pub granted: Bytes,
     /// Set aside for the contexts of clients that are or were bound here.
     pub contexts: Bytes,
+    /// What processes use here that are no clients.
+    pub foreign: Seen,
+    /// That, and what clients use beyond what they declared: in use, and granted to nobody.
+    pub unaccounted: Bytes,
     /// Warps of the tasks bound here, by their launch geometry.
     pub warps: u64,
     pub tasks: BTreeSet<TaskId>,
@@ -41,6 +45,36 @@ pub struct Device {
     pub turn_ends: Option<Nanos>,
 }
 
+/// Something seen at the last two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    last: Bytes,
+    before: Bytes,
+}
+
+impl Seen {
+    pub(crate) fn then(self, now: Bytes) -> Seen {
+        Seen { last: now, before: self.last }
+    }
+
+    pub(crate) fn less(self, bytes: Bytes) -> Seen {
+        Seen { last: self.last.saturating_sub(bytes), before: self.before.saturating_sub(bytes) }
+    }
+
+    /// What was there both times: a single look may have come between a program's steps.
+    pub fn counts(self) -> Bytes {
+        self.last.min(self.before)
+    }
+}
+
+/// What a client uses on a device beyond what it declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overrun {
+    pub beyond: Seen,
+    /// It was said, and still holds.
+    pub said: bool,
+}
+
 /// A task's time quantum on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
@@ -54,7 +88,8 @@ pub struct Turn {
 
 impl Device {
     pub fn free(&self) -> Bytes {
-        self.capacity.saturating_sub(self.granted).saturating_sub(self.contexts)
+        let granted = self.granted.saturating_add(self.contexts);
+        self.capacity.saturating_sub(granted).saturating_sub(self.unaccounted)
     }
 }
 
@@ -164,6 +199,11 @@ impl Task {
         }
     }
 
+    /// It came with this step, and nothing was said of it yet.
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(self.state, TaskState::Waiting { said: None })
+    }
+
     pub(crate) fn bound_mut(&mut self) -> Option<&mut Bound> {
         match &mut self.state {
             TaskState::Bound(bound) => Some(bound),
@@ -183,6 +223,7 @@ pub struct State {
     pub devices: BTreeMap<DeviceId, Device>,
     pub clients: BTreeMap<ClientId, Client>,
     pub tasks: BTreeMap<TaskId, Task>,
+    pub(crate) overruns: BTreeMap<(ClientId, DeviceId), Overrun>,
     pub(crate) index: DeviceIndex,
     /// What the largest device can hold for one task.
     pub(crate) largest_task: Option<Bytes>,

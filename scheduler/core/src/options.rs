@@ -2,6 +2,7 @@
 //!
 //! Trap: all ratios are whole percents, not floats: a journal must replay to the same decision on any machine.
 
+use crate::limits::Limits;
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,9 @@ pub struct Options {
     pub early_copies: Option<bool>,
     pub live_requirement: Option<bool>,
     pub fast_copies: Option<bool>,
+    /// What one user may take. Journals written before there were limits have none.
+    #[serde(skip_serializing_if = "Limits::is_default")]
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -111,6 +115,7 @@ impl Default for Options {
             early_copies: None,
             live_requirement: None,
             fast_copies: None,
+            limits: Limits::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Trap: [`Reason::code`] goes over the wire to shims of other versions, so a code is never re-used or renumbered.
 
-use crate::units::{Bytes, DeviceId, Nanos, TaskId};
+use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Why. `Display` is the sentence for people; [`Reason::code`] is the number for the wire.
@@ -130,6 +130,26 @@ pub enum Reason {
     TurnOver { device: DeviceId },
     #[error("holds: it is nobody's turn on {device} until a kernel asks")]
     NobodysTurn { device: DeviceId },
+
+    // Limits.
+    #[error("{client} uses {used} on {device} and declared {declared}")]
+    Overruns { client: ClientId, device: DeviceId, used: Bytes, declared: Bytes },
+    #[error(
+        "waits: {client} uses more than it declared, and its further tasks wait for {wait} before they are looked at"
+    )]
+    Throttled { client: ClientId, wait: Nanos },
+    #[error("refused: {wanted} wanted is more than the {limit} that uid {uid} may have")]
+    UserMayNot { uid: u32, wanted: Bytes, limit: Bytes },
+    #[error("refused: {limit} tasks of uid {uid} wait already, and no more may")]
+    UserWaits { uid: u32, limit: u32 },
+    #[error(
+        "waits: the tasks of uid {uid} have {has}, and with {wanted} more they would have more than {limit}"
+    )]
+    UserFull { uid: u32, has: Bytes, wanted: Bytes, limit: Bytes },
+    #[error(
+        "refused: the tasks of uid {uid} have {has}, and with {wanted} more they would have more than {limit}"
+    )]
+    ExtendsBeyondUser { uid: u32, has: Bytes, wanted: Bytes, limit: Bytes },
 }
 
 impl Reason {
@@ -180,6 +200,12 @@ impl Reason {
             Reason::TurnOver { .. } => 55,
             Reason::NobodysTurn { .. } => 56,
             Reason::Restored { .. } => 57,
+            Reason::Overruns { .. } => 58,
+            Reason::Throttled { .. } => 59,
+            Reason::UserMayNot { .. } => 60,
+            Reason::UserWaits { .. } => 61,
+            Reason::UserFull { .. } => 62,
+            Reason::ExtendsBeyondUser { .. } => 63,
         }
     }
 }

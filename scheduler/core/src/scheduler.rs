@@ -3,7 +3,9 @@
 //! Trap: events come from untrusted programs. An event that makes no sense changes nothing and is counted
 //! ([`Scheduler::anomalies`]); it never panics and is never an error for the caller to handle.
 
+mod aside;
 mod circle;
+mod observed;
 mod restore;
 mod serve;
 mod settle;
@@ -16,7 +18,8 @@ pub use view::{DeviceView, Stage, TaskView};
 use crate::action::{Action, Class};
 use crate::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
 use crate::index::{DeviceIndex, Orders};
-use crate::model::{Activity, Bound, Client, Device, State, Task, TaskState, View};
+use crate::limits::Limits;
+use crate::model::{Activity, Bound, Client, Device, Seen, State, Task, TaskState, View};
 use crate::options::Options;
 use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
 use crate::queue::Queue;
@@ -38,6 +41,7 @@ pub enum Anomaly {
     DuplicateClient,
     DuplicateTask,
     UnknownClient,
+    UnknownDevice,
     /// Never begun, ended before, refused, or of a client that is gone.
     UnknownTask,
     /// It has no device yet.
@@ -68,6 +72,8 @@ pub struct Scheduler {
     /// When the last task asked.
     asked_last: Option<Nanos>,
     queue: Queue,
+    /// Tasks that wait and may not stand in the queue yet.
+    aside: BTreeSet<TaskId>,
     retry: Retry,
     /// Devices on which something happened in this step: their eager tasks, turns, gates and watches are looked at.
     touched: Touched,
@@ -112,6 +118,7 @@ impl Scheduler {
             arrivals: 0,
             asked_last: None,
             queue: Queue::new(traits.queue),
+            aside: BTreeSet::new(),
             retry: Retry::Nobody,
             touched: Touched::default(),
             settled: Touched::default(),
@@ -139,13 +146,23 @@ impl Scheduler {
             self.count(anomaly);
         }
         self.retry_by_clock();
+        self.take_from_aside();
         self.settle(out);
+        // Who was refused or bound may have made room for others of its user.
+        while self.take_from_aside() {
+            self.settle(out);
+        }
     }
 
     /// When to send [`Event::Tick`] if nothing else happens before.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        let deadlines =
-            [self.hold_deadline(), self.turn_deadline(), self.circle_deadline(), self.promotion_expected];
+        let deadlines = [
+            self.hold_deadline(),
+            self.turn_deadline(),
+            self.circle_deadline(),
+            self.promotion_expected,
+            self.aside_deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 
@@ -204,8 +221,8 @@ impl Scheduler {
             Event::TaskBegin { client, .. } | Event::ClientGone { client } => {
                 self.touch_client(*client, None)
             }
-            Event::DeviceAdded { .. } | Event::ClientConnected { .. } => {}
-            Event::Tick | Event::Restored { .. } => self.touch_all(),
+            Event::DeviceAdded { .. } | Event::ClientConnected { .. } | Event::Observed { .. } => {}
+            Event::Tick | Event::Restored { .. } | Event::LimitsSet { .. } => self.touch_all(),
         }
         match event {
             Event::DeviceAdded { device, profile } => self.add_device(device, profile),
@@ -222,6 +239,8 @@ impl Scheduler {
             Event::Promoted { task } => self.promotion_done(task),
             Event::Tick => Ok(()),
             Event::Restored { tasks } => self.restore(tasks),
+            Event::Observed { device, foreign, clients } => self.observe(device, foreign, clients, out),
+            Event::LimitsSet { limits } => self.set_limits(limits),
         }
     }
 
@@ -240,6 +259,8 @@ impl Scheduler {
             profile,
             granted: Bytes::ZERO,
             contexts: Bytes::ZERO,
+            foreign: Seen::default(),
+            unaccounted: Bytes::ZERO,
             warps: 0,
             tasks: BTreeSet::new(),
             eager: BTreeSet::new(),
@@ -250,6 +271,12 @@ impl Scheduler {
         };
         self.state.add_device(device);
         self.touched.devices.add(id);
+        self.retry = Retry::Everybody;
+        Ok(())
+    }
+
+    fn set_limits(&mut self, limits: Limits) -> Result<(), Anomaly> {
+        self.options.limits = limits;
         self.retry = Retry::Everybody;
         Ok(())
     }
@@ -274,8 +301,9 @@ impl Scheduler {
             self.retry = Retry::WhoFits;
         }
         for task in removed {
-            self.queue.remove(&task);
+            self.leave_queue(&task);
         }
+        self.forget_use(id);
         Ok(())
     }
 
@@ -292,6 +320,7 @@ impl Scheduler {
         });
         self.arrivals += 1;
         self.asked_last = Some(self.now);
+        let wanted = request.requirement;
         let task = Task {
             id,
             client,
@@ -303,7 +332,8 @@ impl Scheduler {
         };
         self.queue.insert(&task);
         self.state.tasks.insert(id, task);
-        self.retry = Retry::Newcomer(id);
+        let forgiven = self.forgive(client, wanted);
+        self.retry = if forgiven { Retry::Everybody } else { Retry::Newcomer(id) };
         Ok(())
     }
 
@@ -323,6 +353,11 @@ impl Scheduler {
             out.push(Action::Refuse { task: id, reason });
             return Ok(());
         }
+        if let Some(reason) = self.extends_beyond_user(id, bytes) {
+            out.push(Action::Refuse { task: id, reason });
+            return Ok(());
+        }
+        let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
         task.requirement = wanted;
         // If it misses memory already, its device has none free (promotion gives all away): then this grows by nothing.
         self.state.grow(id, bytes);
@@ -370,7 +405,7 @@ impl Scheduler {
     /// A waiting task may end too: it no longer wants a device.
     fn end(&mut self, id: TaskId) -> Result<(), Anomaly> {
         let task = self.state.remove_task(id).ok_or(Anomaly::UnknownTask)?;
-        self.queue.remove(&task);
+        self.leave_queue(&task);
         self.retry = Retry::WhoFits;
         Ok(())
     }
@@ -411,6 +446,16 @@ impl Scheduler {
 
     pub(crate) fn is_queued(&self, task: &Task) -> bool {
         self.queue.contains(task)
+    }
+
+    /// It waits in the queue or beside it.
+    pub(crate) fn is_kept(&self, task: &Task) -> bool {
+        self.is_queued(task) != self.aside.contains(&task.id)
+    }
+
+    fn leave_queue(&mut self, task: &Task) {
+        self.queue.remove(task);
+        self.aside.remove(&task.id);
     }
 
     fn read(&self) -> View<'_> {

@@ -5,8 +5,9 @@
 //! to decide what to do next, or it could not notice that the two disagree.
 
 use eager_core::action::{Action, Class, Gate};
-use eager_core::event::{AccessClass, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
+use eager_core::event::{AccessClass, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
 use eager_core::journal::{JournalHeader, JournalLine, ReplayError, replay};
+use eager_core::limits::{Limits, Measure};
 use eager_core::options::QueueOrder;
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
@@ -103,6 +104,14 @@ fn any_bytes() -> impl Strategy<Value = Bytes> {
     .prop_map(Bytes)
 }
 
+fn any_limits() -> impl Strategy<Value = Limits> {
+    let measure = prop_oneof![Just(Measure::Observe), Just(Measure::Throttle), Just(Measure::Kill)];
+    let bytes = prop::option::of(any_bytes());
+    (measure, bytes, prop::option::of(0u32..4)).prop_map(|(overrun, user_bytes_max, user_waiting_max)| {
+        Limits { overrun, user_bytes_max, user_waiting_max, ..Limits::default() }
+    })
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     let task = || (0u64..12).prop_map(TaskId);
     let client = || (0u64..5).prop_map(ClientId);
@@ -137,6 +146,14 @@ fn any_event() -> impl Strategy<Value = Event> {
         2 => task().prop_map(|task| Event::Busy { task }),
         3 => task().prop_map(|task| Event::Idle { task }),
         1 => task().prop_map(|task| Event::Promoted { task }),
+        2 => (0u32..3, any_bytes(), prop::collection::vec((client(), any_bytes()), 0..4)).prop_map(
+            |(device, foreign, clients)| Event::Observed {
+                device: DeviceId(device),
+                foreign,
+                clients: clients.into_iter().map(|(client, bytes)| ClientUse { client, bytes }).collect(),
+            }
+        ),
+        1 => any_limits().prop_map(|limits| Event::LimitsSet { limits }),
         1 => Just(Event::Tick),
     ]
 }
@@ -298,6 +315,7 @@ impl Honest {
                 program.gate = Some(gate);
                 program.held &= gate == Gate::Hold;
             }
+            Action::Overrun { .. } => {}
             Action::Watch { task, on } => {
                 let program = self.program(task)?;
                 prop_assert_ne!(program.watched, on);

@@ -3,8 +3,11 @@
 //! Trap: [`Config`] is both the flags and the file, so every field is optional here; [`Config::resolve`] alone knows the
 //! defaults.
 
+use crate::quota::Users;
 use crate::size::Size;
 use clap::Parser;
+use eager_core::limits::{Limits, Measure};
+use eager_core::units::Bytes;
 use eager_core::{Options, PolicyName};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -65,6 +68,30 @@ pub struct Config {
     /// at most 30 [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=30))]
     pub watchdog: Option<u64>,
+    /// Look every so many milliseconds what is really in use on the devices; 0: never. Never on a virtual clock
+    /// [default: 500].
+    #[arg(long, value_name = "MS")]
+    pub observe_ms: Option<u64>,
+    /// What is in use on the devices, read again at each look (dry runs and tests).
+    #[arg(long, value_name = "FILE.json", hide = true)]
+    pub uses_file: Option<PathBuf>,
+    /// What becomes of a program that uses more device memory than it declared: observe (its neighbours get less), throttle
+    /// (its further tasks wait 10 s longer), kill [default: observe].
+    #[arg(long, value_name = "MEASURE")]
+    pub overrun: Option<Measure>,
+    /// Memory that the tasks of one user may have in sum, waiting and running, such as `64GiB`; who asks for more waits
+    /// [default: no limit].
+    #[arg(long, value_name = "SIZE")]
+    pub memory_per_user: Option<Size>,
+    /// Tasks of one user that may wait; one more is refused [default: no limit].
+    #[arg(long, value_name = "N")]
+    pub waiting_per_user: Option<u32>,
+    /// Serve these users only, such as `1000,1001` [default: everybody].
+    #[arg(long, value_name = "UID,…", value_delimiter = ',')]
+    pub allow_uids: Option<Vec<u32>>,
+    /// Never serve these users, whoever is allowed [default: nobody].
+    #[arg(long, value_name = "UID,…", value_delimiter = ',')]
+    pub deny_uids: Option<Vec<u32>>,
     /// Why `case` decides whatever the policy: given by the daemon to itself when it starts again.
     #[arg(long, hide = true)]
     #[serde(skip)]
@@ -129,8 +156,14 @@ pub struct Settings {
     pub clients_per_user: usize,
     /// Seconds.
     pub watchdog: u64,
+    pub observe_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uses_file: Option<PathBuf>,
+    #[serde(flatten)]
+    pub users: Users,
     #[serde(skip)]
     pub reverted: Option<String>,
+    /// With the limits that the flags name.
     pub options: Options,
 }
 
@@ -190,6 +223,13 @@ impl Config {
             clients_max: self.clients_max.or(file.clients_max),
             clients_per_user: self.clients_per_user.or(file.clients_per_user),
             watchdog: self.watchdog.or(file.watchdog),
+            observe_ms: self.observe_ms.or(file.observe_ms),
+            uses_file: self.uses_file.or(file.uses_file),
+            overrun: self.overrun.or(file.overrun),
+            memory_per_user: self.memory_per_user.or(file.memory_per_user),
+            waiting_per_user: self.waiting_per_user.or(file.waiting_per_user),
+            allow_uids: self.allow_uids.or(file.allow_uids),
+            deny_uids: self.deny_uids.or(file.deny_uids),
             reverted: self.reverted,
             options: self.options.or(file.options),
             config: self.config,
@@ -197,8 +237,8 @@ impl Config {
         }
     }
 
-    pub fn resolve(self, world: World<'_>) -> Result<Settings, ConfigError> {
-        let devices = match (self.virtual_devices, self.devices_file) {
+    fn device_source(&self) -> Result<DeviceSource, ConfigError> {
+        Ok(match (self.virtual_devices.clone(), self.devices_file.clone()) {
             (Some(_), Some(_)) => return Err(ConfigError::TwoSources),
             (Some(cards), None) => DeviceSource::Virtual {
                 cards,
@@ -221,7 +261,11 @@ impl Config {
             (None, _) if self.mps.is_some() => return Err(ConfigError::NotVirtual { flag: "mps" }),
             (None, Some(path)) => DeviceSource::File { path },
             (None, None) => return Err(ConfigError::NoDevices),
-        };
+        })
+    }
+
+    pub fn resolve(self, world: World<'_>) -> Result<Settings, ConfigError> {
+        let devices = self.device_source()?;
         let run_dir = self
             .run_dir
             .or_else(|| eager_proto::place::default_run_dir(world.xdg_runtime_dir, world.is_root))
@@ -230,6 +274,13 @@ impl Config {
         if clients_max == 0 {
             return Err(ConfigError::NoClients);
         }
+        let options = self.options.unwrap_or_default();
+        let limits = Limits {
+            overrun: self.overrun.unwrap_or(options.limits.overrun),
+            user_bytes_max: self.memory_per_user.map(|size| Bytes(size.0)).or(options.limits.user_bytes_max),
+            user_waiting_max: self.waiting_per_user.or(options.limits.user_waiting_max),
+            ..options.limits
+        };
         Ok(Settings {
             devices,
             policy: self.policy.unwrap_or(PolicyName::EagerOpt),
@@ -242,8 +293,11 @@ impl Config {
                 .unwrap_or(clients_max - clients_max / 4)
                 .clamp(1, clients_max),
             watchdog: self.watchdog.unwrap_or(WATCHDOG_SECONDS_MAX).clamp(1, WATCHDOG_SECONDS_MAX),
+            observe_ms: self.observe_ms.unwrap_or(500),
+            uses_file: self.uses_file,
+            users: Users { allow_uids: self.allow_uids, deny_uids: self.deny_uids.unwrap_or_default() },
             reverted: self.reverted,
-            options: self.options.unwrap_or_default(),
+            options: Options { limits, ..options },
         })
     }
 }

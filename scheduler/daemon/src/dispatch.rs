@@ -10,6 +10,7 @@ use crate::mind::{Mind, Panicked};
 use crate::quota::Quotas;
 use crate::slots::{TaskSlot, TaskSlots};
 use crate::state_file::{Kept, KeptClient, StateFile};
+use crate::truth::Truth;
 use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::units::{ClientId, Nanos, TaskId};
@@ -61,6 +62,7 @@ pub struct Dispatch {
     pub clients: BTreeMap<ClientId, Client>,
     pub quotas: Quotas,
     pub state: StateFile,
+    pub truth: Truth,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
     log: LogLimit,
     next_client: u64,
@@ -74,6 +76,7 @@ impl Dispatch {
             mind,
             clients: BTreeMap::new(),
             quotas,
+            truth: Truth::default(),
             owners: BTreeMap::new(),
             log: LogLimit::default(),
             next_client,
@@ -274,6 +277,7 @@ impl Dispatch {
                     continue;
                 }
             };
+            self.act_on_overruns(&actions);
             let awaited = asked.take().map(|(id, request)| ((id, request.slot), is_awaited(&request.body)));
             let mut changed: BTreeSet<(ClientId, Slot)> = awaited.iter().map(|(slot, _)| *slot).collect();
             changed.extend(actions.iter().filter_map(|action| self.carry_out(action)));
@@ -303,6 +307,14 @@ impl Dispatch {
         actions
     }
 
+    fn act_on_overruns(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Overrun { client, measure, reason } = action {
+                self.overran(*client, *measure, reason);
+            }
+        }
+    }
+
     /// Keeps what a later daemon must know of a slot. `awaited`: its program waits to see its request answered.
     fn note(&mut self, id: ClientId, slot: Slot, awaited: bool) {
         let Some(client) = self.clients.get(&id) else { return };
@@ -322,14 +334,7 @@ impl Dispatch {
 
     /// Notes an action in its task's slot; gives the slot, whose cell is now out of date.
     fn carry_out(&mut self, action: &Action) -> Option<(ClientId, Slot)> {
-        let task = match action {
-            Action::Bind { task, .. }
-            | Action::Refuse { task, .. }
-            | Action::Wait { task, .. }
-            | Action::Regrant { task, .. }
-            | Action::SetGate { task, .. }
-            | Action::Watch { task, .. } => *task,
-        };
+        let task = action.task()?;
         let owner @ (client, slot) = *self.owners.get(&task)?;
         let state = self.clients.get_mut(&client)?.slots.get_mut(slot);
         match action {

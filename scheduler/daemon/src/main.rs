@@ -16,6 +16,7 @@ mod mind;
 mod newcomers;
 mod poller;
 mod quota;
+mod reload;
 mod restore;
 mod run_dir;
 mod shell;
@@ -24,18 +25,22 @@ mod slots;
 mod state_file;
 mod tables;
 mod timing;
+mod truth;
+mod usage;
 mod virtual_gpus;
 mod watchdog;
 
 use crate::admin::AdminServer;
-use crate::config::{Config, Settings, World};
+use crate::config::{Config, Settings};
 use crate::devices::Devices;
 use crate::dispatch::Dispatch;
 use crate::mind::Mind;
 use crate::quota::Quotas;
+use crate::reload::Source;
 use crate::run_dir::RunDir;
 use crate::shell::{Parts, Shell};
 use crate::state_file::{Kept, StateFile};
+use crate::usage::{FileUsage, Observer, Usage, VirtualUsage};
 use anyhow::Context;
 use clap::Parser;
 use eager_core::PolicyName;
@@ -51,9 +56,9 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Descriptors that are not clients', where there are many: sockets, journal, standard streams, newcomers.
 const DESCRIPTORS_RESERVED: u64 = 256;
@@ -74,8 +79,8 @@ fn main() -> ExitCode {
 fn run(flags: Config) -> anyhow::Result<()> {
     let show = flags.show_config;
     let xdg_runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");
-    let world = World { xdg_runtime_dir: xdg_runtime_dir.as_deref(), is_root: Uid::effective().is_root() };
-    let settings = flags.with_file()?.resolve(world)?;
+    let source = Source { flags, xdg_runtime_dir, is_root: Uid::effective().is_root() };
+    let settings = source.read()?;
     if show {
         print!("{}", toml::to_string(&settings).context("settings as TOML")?);
         return Ok(());
@@ -83,17 +88,17 @@ fn run(flags: Config) -> anyhow::Result<()> {
     let signals = block_signals().context("signals")?;
     let run_dir = RunDir::claim(&settings.run_dir)?;
     // Dropped before the run directory, whose sockets it uses.
-    let mut shell = open(&settings, &run_dir, signals)?;
+    let mut shell = open(settings, source, &run_dir, signals)?;
     shell.run()
 }
 
 /// Devices, core, clients of an earlier daemon, sockets; then the line that says so.
-fn open(settings: &Settings, run_dir: &RunDir, signals: SignalFd) -> anyhow::Result<Shell> {
+fn open(settings: Settings, source: Source, run_dir: &RunDir, signals: SignalFd) -> anyhow::Result<Shell> {
     let descriptors = descriptors();
     let clients_max = settings.clients_max.min(clients_for(descriptors));
-    let devices = Devices::open(settings, &run_dir.vgpu_socket())?;
+    let devices = Devices::open(&settings, &run_dir.vgpu_socket())?;
     let summary = devices.summary();
-    let (mut dispatch, old, damage) = think(settings, run_dir, &devices)?;
+    let (mut dispatch, old, damage) = think(&settings, run_dir, &devices)?;
     if devices.clock.is_some() {
         dispatch.mind.tell_time(Nanos(0));
     }
@@ -114,6 +119,13 @@ fn open(settings: &Settings, run_dir: &RunDir, signals: SignalFd) -> anyhow::Res
     let heartbeat = dispatch.mind.heartbeat();
     watchdog::start(heartbeat, dispatch.mind.started(), limit, settings.reverted.is_some())
         .context("watchdog")?;
+    // Not on a virtual clock: there a look would come at a random time.
+    let looks = devices.server.is_some() && devices.clock.is_none();
+    let observer = observe(&settings, looks.then(|| run_dir.vgpu_socket())).context("observer")?;
+    if observer.is_some() {
+        let now = dispatch.now();
+        dispatch.truth.begin(now);
+    }
     let again = if taken_over > 0 { format!(", {taken_over} programs taken over") } else { String::new() };
     let ready = format!(
         "eagerd: ready: {summary}, policy {}, socket {}{again}",
@@ -129,11 +141,14 @@ fn open(settings: &Settings, run_dir: &RunDir, signals: SignalFd) -> anyhow::Res
         signals,
         server: devices.server,
         clock: devices.clock,
+        observer,
         devices_kind: devices.kind,
         clients_max,
         confinement,
         descriptors,
         starved_after: limit,
+        settings,
+        source,
     };
     Shell::new(parts).context("epoll")
 }
@@ -159,7 +174,24 @@ fn think(
     }
     mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
     let (state, old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
-    Ok((Dispatch::new(mind, Quotas::new(settings.clients_per_user), state), old, damage))
+    Ok((
+        Dispatch::new(mind, Quotas::new(settings.clients_per_user, settings.users.clone()), state),
+        old,
+        damage,
+    ))
+}
+
+/// Somebody who looks what is in use on the devices. `server`: the virtual GPUs' may be asked.
+fn observe(settings: &Settings, server: Option<PathBuf>) -> std::io::Result<Option<Observer>> {
+    let usage: Box<dyn Usage> = match (&settings.uses_file, server) {
+        (Some(file), _) => Box::new(FileUsage(file.clone())),
+        (None, Some(socket)) => Box::new(VirtualUsage { socket, link: None }),
+        (None, None) => return Ok(None),
+    };
+    match settings.observe_ms {
+        0 => Ok(None),
+        interval => Observer::start(usage, Duration::from_millis(interval)).map(Some),
+    }
 }
 
 /// Both sockets. Root serves everybody, anybody else only themselves; the admin socket is the owner's alone.

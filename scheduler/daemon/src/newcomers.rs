@@ -159,6 +159,9 @@ fn make_pages(
     peer: &Peer,
     dispatch: &mut Dispatch,
 ) -> Result<(ClientPages, PageDescriptors), Refusal> {
+    if !dispatch.quotas.serves(peer.uid) {
+        return Err(Refusal::Denied { uid: peer.uid });
+    }
     if dispatch.clients.len() >= clients_max {
         return Err(Refusal::Quota { limit: clients_max });
     }

@@ -20,6 +20,8 @@ pub enum Source {
     /// A virtual clock: before all that has a place in time.
     Clock,
     Death(ClientId),
+    /// What is in use on the devices.
+    Uses,
     Client(ClientId),
     Newcomer(u64),
     Listener,
@@ -38,6 +40,7 @@ impl Source {
             Source::Admin(id) => (5, id),
             Source::AdminListener => (6, 0),
             Source::Clock => (7, 0),
+            Source::Uses => (8, 0),
         };
         kind << ID_BITS | id
     }
@@ -53,6 +56,7 @@ impl Source {
             5 => Source::Admin(id),
             6 => Source::AdminListener,
             7 => Source::Clock,
+            8 => Source::Uses,
             _ => return None,
         })
     }

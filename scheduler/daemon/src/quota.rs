@@ -4,6 +4,7 @@
 //! counted per uid (the scheme of dbus-broker), and the uid is the kernel's word.
 
 use eager_core::units::Nanos;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Requests of one user in one turn. Small, so that nobody waits long behind a flood; the next turn comes at once.
@@ -16,6 +17,25 @@ const PER_SECOND: u64 = 20_000;
 const NANOS_PER_REQUEST: u64 = 1_000_000_000 / PER_SECOND;
 /// A user who has run out is looked at again when this many requests' worth has come back.
 const RESUME_AT: u64 = 256;
+
+/// Who is served at all, by the kernel's word at the moment of connecting.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Users {
+    /// Nobody else; none: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_uids: Option<Vec<u32>>,
+    /// None of these in any case.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deny_uids: Vec<u32>,
+}
+
+impl Users {
+    pub fn admits(&self, uid: u32) -> bool {
+        let allowed = self.allow_uids.as_ref().is_none_or(|uids| uids.contains(&uid));
+        allowed && !self.deny_uids.contains(&uid)
+    }
+}
 
 /// What a user has used.
 #[derive(Debug, Clone, Copy)]
@@ -42,12 +62,22 @@ pub enum Allowance {
 #[derive(Debug)]
 pub struct Quotas {
     clients_per_user: usize,
+    served: Users,
     users: BTreeMap<u32, Account>,
 }
 
 impl Quotas {
-    pub fn new(clients_per_user: usize) -> Quotas {
-        Quotas { clients_per_user, users: BTreeMap::new() }
+    pub fn new(clients_per_user: usize, served: Users) -> Quotas {
+        Quotas { clients_per_user, served, users: BTreeMap::new() }
+    }
+
+    /// Other limits from now on; who is here stays.
+    pub fn set(&mut self, clients_per_user: usize, served: Users) {
+        (self.clients_per_user, self.served) = (clients_per_user, served);
+    }
+
+    pub fn serves(&self, uid: u32) -> bool {
+        self.served.admits(uid)
     }
 
     /// One more client, or the limit.
@@ -110,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_user_has_so_many_clients_however_they_come_and_go() {
-        let mut quotas = Quotas::new(2);
+        let mut quotas = Quotas::new(2, Users::default());
         for _ in 0..10 {
             assert_eq!((quotas.admit(7, Nanos(0)), quotas.admit(7, Nanos(0))), (Ok(()), Ok(())));
             assert_eq!(quotas.admit(7, Nanos(0)), Err(2));
@@ -121,8 +151,19 @@ mod tests {
     }
 
     #[test]
+    fn who_is_denied_is_not_served_even_if_allowed() {
+        let users = |allow: Option<&[u32]>, deny: &[u32]| Users {
+            allow_uids: allow.map(<[u32]>::to_vec),
+            deny_uids: deny.to_vec(),
+        };
+        assert!(users(None, &[]).admits(1000) && !users(None, &[1000]).admits(1000));
+        assert!(users(Some(&[1000]), &[]).admits(1000) && !users(Some(&[1000]), &[]).admits(0));
+        assert!(!users(Some(&[1000]), &[1000]).admits(1000));
+    }
+
+    #[test]
     fn a_flood_gets_its_share_of_a_turn_and_then_its_rate() {
-        let mut quotas = Quotas::new(10);
+        let mut quotas = Quotas::new(10, Users::default());
         quotas.admit(7, Nanos(0)).expect("room");
         let mut taken = 0;
         let wait = loop {

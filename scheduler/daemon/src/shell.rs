@@ -5,11 +5,14 @@
 //! Nothing in a turn may block, or take longer the more clients there are that do nothing.
 
 use crate::admin::AdminServer;
+use crate::config::Settings;
 use crate::dispatch::{Dispatch, Served};
 use crate::newcomers::Newcomers;
 use crate::poller::{Poller, Source};
 use crate::quota::Allowance;
+use crate::reload;
 use crate::tables;
+use crate::usage::Observer;
 use crate::virtual_gpus::VirtualGpus;
 use crate::watchdog;
 use anyhow::{Context, bail};
@@ -37,6 +40,8 @@ pub struct Parts {
     pub server: Option<VirtualGpus>,
     /// The virtual clock, where there is one.
     pub clock: Option<DaemonLink>,
+    /// Who looks what is in use on the devices, if anybody does.
+    pub observer: Option<Observer>,
     pub devices_kind: &'static str,
     pub clients_max: usize,
     /// What the daemon gave up, in words.
@@ -45,6 +50,9 @@ pub struct Parts {
     pub descriptors: u64,
     /// A task that fits waits longer: its policy is replaced.
     pub starved_after: Nanos,
+    /// What it was started with, and where that came from.
+    pub settings: Settings,
+    pub source: reload::Source,
 }
 
 /// Everything the loop holds.
@@ -78,6 +86,9 @@ impl Shell {
         poller.add(Source::AdminListener, parts.admin.listener())?;
         if let Some(clock) = &parts.clock {
             poller.add(Source::Clock, clock)?;
+        }
+        if let Some(observer) = &parts.observer {
+            poller.add(Source::Uses, observer)?;
         }
         // Clients of an earlier daemon: only their ends can be seen until they come back.
         for (id, client) in &parts.dispatch.clients {
@@ -125,6 +136,7 @@ impl Shell {
             match source {
                 Source::Client(client) if !late.contains(&client) => self.serve(client),
                 Source::Newcomer(id) => self.greet(id)?,
+                Source::Uses => self.observe(),
                 Source::Listener => self.accept(),
                 Source::Admin(id) if self.serve_admin(id) == Flow::Stop => flow = Flow::Stop,
                 Source::AdminListener => self.accept_admin(),
@@ -155,6 +167,9 @@ impl Shell {
             let is = |known: Signal| signal.ssi_signo == known as u32;
             if is(Signal::SIGTERM) || is(Signal::SIGINT) {
                 return Ok(Flow::Stop);
+            }
+            if is(Signal::SIGHUP) {
+                self.reload();
             }
             if let Some(status) = self.parts.server.as_mut().and_then(VirtualGpus::ended) {
                 bail!("the virtual GPU server ended by itself ({status}): there are no devices any more");
@@ -225,6 +240,12 @@ impl Shell {
         } else if !wanted && self.listens {
             self.poller.remove(&self.parts.listener);
             self.listens = false;
+        }
+    }
+
+    fn observe(&mut self) {
+        if let Some(look) = self.parts.observer.as_ref().and_then(Observer::take) {
+            self.parts.dispatch.observe(look);
         }
     }
 

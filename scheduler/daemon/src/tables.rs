@@ -25,6 +25,7 @@ fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
         device: None,
         requirement_bytes: task.requirement.0,
         grant_bytes: 0,
+        used_bytes: None,
         waited_ms: now.saturating_sub(task.asked_at).0 / 1_000_000,
         reason: String::new(),
     };
@@ -35,6 +36,7 @@ fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
             class: class_name(*class).into(),
             device: Some(device.0),
             grant_bytes: grant.0,
+            used_bytes: dispatch.truth.on(*device).map(|used| used.of(task.client).0),
             waited_ms: bound_at.saturating_sub(task.asked_at).0 / 1_000_000,
             // A kernel that stands at its gate is what people ask about.
             reason: if held.is_some() { gate_reason.to_string() } else { reason.to_string() },
@@ -53,10 +55,10 @@ fn class_name(class: Class) -> &'static str {
 
 /// All devices, by index.
 pub fn device_rows(dispatch: &Dispatch, kind: &str) -> Vec<DeviceRow> {
-    dispatch.mind.scheduler.devices().map(|device| device_row(&device, kind)).collect()
+    dispatch.mind.scheduler.devices().map(|device| device_row(dispatch, &device, kind)).collect()
 }
 
-fn device_row(device: &DeviceView<'_>, kind: &str) -> DeviceRow {
+fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> DeviceRow {
     DeviceRow {
         device: device.device.0,
         name: device.profile.name.clone(),
@@ -64,6 +66,9 @@ fn device_row(device: &DeviceView<'_>, kind: &str) -> DeviceRow {
         capacity_bytes: device.capacity.0,
         granted_bytes: device.granted.0,
         oversubscribed_bytes: device.oversubscribed.0,
+        used_bytes: dispatch.truth.on(device.device).map(|used| used.in_all().0),
+        foreign_bytes: device.foreign.0,
+        unaccounted_bytes: device.unaccounted.0,
         normal_tasks: device.normal_tasks,
         eager_tasks: device.eager_tasks,
     }
@@ -91,5 +96,7 @@ pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
         unattached: count(dispatch.clients.values().filter(|client| client.pages.is_none()).count()),
         confinement: confinement.to_owned(),
         survives_restart: dispatch.state.is_whole(),
+        overruns: dispatch.truth.overruns,
+        usage_problem: dispatch.truth.problem(dispatch.now()).unwrap_or_default(),
     }
 }

@@ -4,6 +4,7 @@
 //! Trap: a policy that loops never comes back, and a thread cannot be ended from outside. So a second thread starts the
 //! daemon again in the same process (`exec`), told to use `case`; clients find it again as after any restart.
 
+use eager_core::action::Reason;
 use eager_core::policy::MemoryRule;
 use eager_core::scheduler::Stage;
 use eager_core::units::Nanos;
@@ -85,7 +86,12 @@ pub fn starved(scheduler: &Scheduler, now: Nanos, limit: Nanos) -> Option<String
     if !owes_a_start(scheduler) {
         return None;
     }
-    let waiting = scheduler.tasks().filter(|task| matches!(task.stage, Stage::Waiting { .. }));
+    // Whom a limit keeps from the queue waits for that, not for the policy.
+    let waits = |stage: &Stage<'_>| {
+        let limits = |reason: &Reason| matches!(reason, Reason::Throttled { .. } | Reason::UserFull { .. });
+        matches!(stage, Stage::Waiting { reason } if !limits(reason))
+    };
+    let waiting = scheduler.tasks().filter(|task| waits(&task.stage));
     let first = waiting.min_by_key(|task| (task.asked_at, task.task))?;
     let context = scheduler.options().context_bytes;
     let needs = first.requirement.saturating_add(context);

@@ -40,6 +40,9 @@ pub struct TaskRow {
     pub device: Option<u32>,
     pub requirement_bytes: u64,
     pub grant_bytes: u64,
+    /// What the whole program holds of this device and cannot be evicted, as the device says; none where nobody looks.
+    #[serde(default)]
+    pub used_bytes: Option<u64>,
     pub waited_ms: u64,
     /// Why it waits, or why it was bound there.
     pub reason: String,
@@ -56,6 +59,14 @@ pub struct DeviceRow {
     pub granted_bytes: u64,
     /// What eager tasks demand above their grants.
     pub oversubscribed_bytes: u64,
+    /// In use that cannot be evicted, as the device says; none where nobody looks.
+    #[serde(default)]
+    pub used_bytes: Option<u64>,
+    /// Of that, by programs that are not scheduled; and all that was never granted to anybody. Neither is given away.
+    #[serde(default)]
+    pub foreign_bytes: u64,
+    #[serde(default)]
+    pub unaccounted_bytes: u64,
     pub normal_tasks: u32,
     pub eager_tasks: u32,
 }
@@ -81,4 +92,10 @@ pub struct DaemonRow {
     /// A daemon that is started after this one will know what is granted.
     #[serde(default)]
     pub survives_restart: bool,
+    /// Programs that used more than they declared, since the daemon started.
+    #[serde(default)]
+    pub overruns: u64,
+    /// What is wrong with the look at the devices' use; empty: nothing.
+    #[serde(default)]
+    pub usage_problem: String,
 }

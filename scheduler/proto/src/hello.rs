@@ -85,6 +85,7 @@ pub const WELCOME_QUOTA: u32 = 2;
 pub const WELCOME_MALFORMED: u32 = 3;
 pub const WELCOME_RESOURCES: u32 = 4;
 pub const WELCOME_STRANGER: u32 = 5;
+pub const WELCOME_DENIED: u32 = 6;
 
 /// Size of the request page, as it is announced. The page is a constant size far below 4 GiB.
 pub const REQUEST_PAGE_BYTES: u32 = size_of::<RequestPage>() as u32;
@@ -108,6 +109,8 @@ pub enum Refusal {
     Quota { limit: usize },
     #[error("uid {uid} has its limit of {limit} clients")]
     UserQuota { uid: u32, limit: usize },
+    #[error("uid {uid} is not served here")]
+    Denied { uid: u32 },
     #[error("this program is not the client {client} that was connected before")]
     Stranger { client: u64 },
     #[error("the daemon could not make the shared pages")]
@@ -120,6 +123,7 @@ impl Refusal {
             Refusal::Length { .. } | Refusal::Magic => WELCOME_MALFORMED,
             Refusal::Version { .. } | Refusal::Pages { .. } => WELCOME_VERSION,
             Refusal::Quota { .. } | Refusal::UserQuota { .. } => WELCOME_QUOTA,
+            Refusal::Denied { .. } => WELCOME_DENIED,
             Refusal::Stranger { .. } => WELCOME_STRANGER,
             Refusal::Resources => WELCOME_RESOURCES,
         }

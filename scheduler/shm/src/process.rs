@@ -1,4 +1,4 @@
-//! Child processes that must not outlive their parent.
+//! Processes and their ends: children that must not outlive their parent, and clients that must go.
 //!
 //! Trap: the signal is tied to the *thread* that starts the child; start it from one that lives as long as the process.
 
@@ -6,6 +6,7 @@ use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -19,4 +20,9 @@ pub fn end_with_parent(command: &mut Command) -> &mut Command {
     };
     // SAFETY: between fork and exec the closure makes two system calls and allocates nothing: both are safe there.
     unsafe { command.pre_exec(before_exec) }
+}
+
+/// Ends the process behind a pidfd, and never another that has its number now.
+pub fn kill(pidfd: &OwnedFd) -> std::io::Result<()> {
+    rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL).map_err(Into::into)
 }

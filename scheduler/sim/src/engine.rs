@@ -341,14 +341,7 @@ impl<'a> World<'a> {
     }
 
     fn carry_out(&mut self, action: &Action) {
-        let task = match action {
-            Action::Bind { task, .. }
-            | Action::Refuse { task, .. }
-            | Action::Wait { task, .. }
-            | Action::Regrant { task, .. }
-            | Action::SetGate { task, .. }
-            | Action::Watch { task, .. } => *task,
-        };
+        let Some(task) = action.task() else { return };
         let Some(&index) = self.tasks.get(&task) else { return };
         let now = self.now;
         let client = &mut self.clients[index];
@@ -372,7 +365,7 @@ impl<'a> World<'a> {
             Action::Refuse { reason, .. } => {
                 client.result.outcome = Outcome::Refused { why: reason.to_string() };
             }
-            Action::Wait { .. } => return,
+            Action::Wait { .. } | Action::Overrun { .. } => return,
             Action::Regrant { grant, class, reason, .. } => {
                 let promoted = *class == Class::Promoted && open.class == Class::Eager;
                 (open.class, open.grant) = (*class, *grant);

@@ -3,6 +3,7 @@
 //! Trap: traces are compared byte by byte in tests; a changed word here changes golden files.
 
 use eager_core::event::Event;
+use eager_core::units::Bytes;
 
 /// One line for people.
 pub fn sentence(event: &Event) -> String {
@@ -27,5 +28,10 @@ pub fn sentence(event: &Event) -> String {
         Event::Promoted { task } => format!("{task} has moved in"),
         Event::Tick => "the deadline passes".to_owned(),
         Event::Restored { tasks } => format!("{} tasks go on from an earlier scheduler", tasks.len()),
+        Event::Observed { device, foreign, clients } => {
+            let used = clients.iter().map(|usage| usage.bytes).sum::<Bytes>();
+            format!("{device} is used: {foreign} by others, {used} by clients")
+        }
+        Event::LimitsSet { .. } => "the limits change".to_owned(),
     }
 }

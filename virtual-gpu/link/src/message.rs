@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Joined, Settle, Settled, Stamp};
 
 /// Raised with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Pairs a reply with its request; chosen by the client, unique among its open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -108,6 +108,8 @@ pub enum Request {
     /// The daemon has done all that was to be done until now; answered by [`Reply::Settle`] when there is more. The first
     /// makes the connection the daemon's.
     Settled(Settled),
+    /// Who uses how much of which device. Only for the server's own user and root.
+    Uses,
 }
 
 /// What the server answers when it does what was asked.
@@ -136,6 +138,18 @@ pub enum Reply {
     },
     /// To `Settled`.
     Settle(Settle),
+    /// To `Uses`.
+    Uses(Vec<ProcessUse>),
+}
+
+/// What one process holds of one device and what is never evicted for others: context and device allocations. Program
+/// bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessUse {
+    pub device: u32,
+    /// The kernel's word where the server is behind a socket.
+    pub pid: u32,
+    pub bytes: u64,
 }
 
 /// How an operation went, in modelled (full-size) time and bytes.
@@ -161,6 +175,8 @@ pub enum Refusal {
     OutOfMemory { wanted_bytes: u64, free_bytes: u64 },
     #[error("allocation {0} is not the process's own")]
     NotOwned(u64),
+    #[error("only the server's own user and root may ask that")]
+    NotAllowed,
     #[error("invalid: {0}")]
     Invalid(String),
 }

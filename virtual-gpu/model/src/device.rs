@@ -195,6 +195,11 @@ impl Device {
         waits
     }
 
+    /// What a context takes with its device allocations.
+    pub fn pinned_bytes(&self, context: ContextId) -> u64 {
+        self.contexts.get(&context).copied().unwrap_or(0) + self.memory.device_bytes_of(context)
+    }
+
     pub fn context_remove(&mut self, context: ContextId) {
         self.running.retain(|_, r| r.context != context);
         self.fault_queue.retain(|op| self.running.contains_key(op));

@@ -159,6 +159,14 @@ impl Model {
         Ok(self.devices.get(device).ok_or_else(unknown)?.memory.info())
     }
 
+    /// Device memory that a context holds and that is never evicted: its own and its device allocations.
+    ///
+    /// # Errors
+    /// No such context.
+    pub fn pinned_bytes(&self, context: ContextId) -> Result<u64, ModelError> {
+        Ok(self.devices[self.device_of(context)?].pinned_bytes(context))
+    }
+
     /// Bytes of an allocation that are on its device.
     ///
     /// # Errors

@@ -162,6 +162,12 @@ impl Memory {
         }
     }
 
+    /// Memory of a context's device allocations: what is never evicted.
+    pub fn device_bytes_of(&self, context: ContextId) -> u64 {
+        let own = self.buffers.values().filter(|b| b.context == context && b.kind == AllocKind::Device);
+        own.map(|b| b.bytes).sum()
+    }
+
     /// The most host memory that stood behind managed allocations, in bytes.
     pub fn host_bytes_max(&self) -> u64 {
         self.host_bytes_max

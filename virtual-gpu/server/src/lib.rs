@@ -16,5 +16,5 @@ pub use embedded::{Embedded, EmbeddedConfig};
 pub use endpoint::{Endpoint, EndpointError};
 pub use scale::{Clock, RealNanos, Scale};
 pub use serve::serve;
-pub use service::{Answer, ProcessId, Service};
+pub use service::{Answer, Peer, ProcessId, Service};
 pub use timekeeper::{Held, Holder};

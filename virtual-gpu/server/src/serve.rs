@@ -13,11 +13,13 @@ use eager_vgpu_link::{ClientFrame, FRAME_BYTES_MAX, FrameBuffer, encode_frame};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::socket::{getsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::unistd::Uid;
 
 use crate::sleep::{LOOK, Watch};
-use crate::{Answer, Endpoint, ProcessId, RealNanos, Service};
+use crate::{Answer, Endpoint, Peer, ProcessId, RealNanos, Service};
 
 const OUTBOX_BYTES_MAX: usize = FRAME_BYTES_MAX;
 
@@ -127,8 +129,9 @@ impl Server {
             match endpoint.listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(true)?;
+                    let peer = peer(&stream);
                     let client = Client { stream, inbox: FrameBuffer::default(), outbox: Vec::new() };
-                    self.clients.insert(self.service.connect(), client);
+                    self.clients.insert(self.service.connect_from(peer), client);
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
                 // The client gave up while it waited, or descriptors are short for a moment: the others go on.
@@ -196,6 +199,13 @@ impl Server {
         }
         self.service.disconnect(self.now(), process);
     }
+}
+
+/// A process's claim to be another would charge that one for what it uses.
+fn peer(stream: &UnixStream) -> Option<Peer> {
+    let credentials = getsockopt(stream, sockopt::PeerCredentials).ok()?;
+    let is_owner = credentials.uid() == 0 || credentials.uid() == Uid::effective().as_raw();
+    Some(Peer { pid: u32::try_from(credentials.pid()).unwrap_or(0), is_owner })
 }
 
 impl Client {

@@ -9,8 +9,8 @@ use eager_gpu_model::{
     AllocId, AllocKind, Card, Completion, ContextId, Model, ModelError, Nanos, Op, OpId, Options,
 };
 use eager_vgpu_link::{
-    ClientFrame, DeviceInfo, Joined, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport,
-    ServerFrame,
+    ClientFrame, DeviceInfo, Joined, PROTOCOL_VERSION, ProcessUse, Refusal, Reply, Request, RequestId,
+    RunReport, ServerFrame,
 };
 
 use crate::timekeeper::{Due, Next, Timekeeper, What};
@@ -27,9 +27,18 @@ pub struct Answer {
     pub frame: ServerFrame,
 }
 
+/// Who connected, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    pub pid: u32,
+    /// It is the server's own user, or root.
+    pub is_owner: bool,
+}
+
 #[derive(Debug, Default)]
 struct Process {
     greeted: bool,
+    peer: Option<Peer>,
     pid: u32,
     contexts: BTreeMap<u32, ContextId>,
     /// Device of each allocation.
@@ -92,11 +101,16 @@ impl Service {
         }
     }
 
-    /// A process has connected.
+    /// The process that this service runs in has connected.
     pub fn connect(&mut self) -> ProcessId {
+        self.connect_from(None)
+    }
+
+    /// Another process has connected. `peer`: who it is, where that is known.
+    pub fn connect_from(&mut self, peer: Option<Peer>) -> ProcessId {
         let process = ProcessId(self.next_process);
         self.next_process += 1;
-        self.processes.insert(process, Process::default());
+        self.processes.insert(process, Process { peer, ..Process::default() });
         process
     }
 
@@ -315,6 +329,7 @@ impl Service {
                 let info = self.model.memory_info(self.checked(device)?).map_err(|e| self.refusal(e))?;
                 Ok(Reply::MemoryInfo(self.scale.memory_info(info)))
             }
+            Request::Uses => self.uses(process).map(Reply::Uses),
             Request::Reserve { .. } | Request::Seated { .. } | Request::GiveUp { .. } => {
                 self.seat(process, request)
             }
@@ -339,7 +354,7 @@ impl Service {
         }
         if let Some(process) = self.processes.get_mut(&process) {
             process.greeted = true;
-            process.pid = pid;
+            process.pid = process.peer.map_or(pid, |peer| peer.pid);
         }
         Ok(Reply::Welcome { version: PROTOCOL_VERSION })
     }
@@ -459,6 +474,20 @@ impl Service {
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, Refusal> {
         (0..).zip(&self.cards).map(|(index, card)| self.device(index, card)).collect()
+    }
+
+    fn uses(&mut self, asker: ProcessId) -> Result<Vec<ProcessUse>, Refusal> {
+        if self.greeted(asker)?.peer.is_some_and(|peer| !peer.is_owner) {
+            return Err(Refusal::NotAllowed);
+        }
+        let held = self.processes.values().flat_map(|process| {
+            process.contexts.iter().map(|(&device, &context)| (device, process.pid, context))
+        });
+        held.map(|(device, pid, context)| {
+            let bytes = self.model.pinned_bytes(context).map_err(|e| self.refusal(e))?;
+            Ok(ProcessUse { device, pid, bytes: self.scale.to_program_bytes(bytes) })
+        })
+        .collect()
     }
 
     fn device(&self, index: u32, card: &Card) -> Result<DeviceInfo, Refusal> {

@@ -39,8 +39,8 @@ impl Scheduler {
         let holds = |task: &&Task| {
             self.state.clients.get(&task.client).is_some_and(|client| !client.contexts.is_empty())
         };
-        let waiting = self.queue.in_order_of_arrival().filter_map(|id: TaskId| self.state.tasks.get(&id));
-        waiting.into_iter().find(holds)
+        let waiting = self.queue.in_order_of_arrival().chain(self.aside.iter().copied());
+        waiting.filter_map(|id: TaskId| self.state.tasks.get(&id)).find(holds)
     }
 
     fn way_out(&self, task: &Task) -> Option<Binding> {

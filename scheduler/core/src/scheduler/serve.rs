@@ -160,9 +160,12 @@ impl Scheduler {
 
     /// Tries a task behind `head`, the first that must wait. False if it still waits itself.
     fn try_next(&mut self, id: TaskId, head: Option<TaskId>, out: &mut Vec<Action>) -> bool {
-        if let Some(reason) = self.too_large(id) {
+        if let Some(reason) = self.too_large(id).or_else(|| self.over_quota(id)) {
             self.forget(id);
             out.push(Action::Refuse { task: id, reason });
+            return true;
+        }
+        if self.put_aside(id, out) {
             return true;
         }
         match head {
@@ -246,6 +249,7 @@ impl Scheduler {
         };
         if let Some(task) = self.state.tasks.get(&id) {
             self.queue.remove(task);
+            self.aside.remove(&id);
         }
         self.touch_task(id);
         out.push(Action::Bind { task: id, device, class, grant, managed, reason });
@@ -254,6 +258,9 @@ impl Scheduler {
 
     /// Could this waiting task start as things stand? For the invariants: between steps none can.
     pub(crate) fn could_start(&self, task: &Task) -> bool {
+        if self.aside.contains(&task.id) {
+            return self.why_aside(task).is_none();
+        }
         let first = self.queue.head() == Some(task.id);
         let has_turn = first || self.traits.queue != QueueOrder::Fifo;
         has_turn && matches!(self.ask(task, self.has_last_resort()), Placement::Bind { .. })
@@ -272,12 +279,12 @@ impl Scheduler {
     fn forget(&mut self, id: TaskId) {
         self.touch_task(id);
         if let Some(task) = self.state.remove_task(id) {
-            self.queue.remove(&task);
+            self.leave_queue(&task);
         }
     }
 
     /// Says it only when the kind of the reason is new: in a long queue the numbers change at every release.
-    fn wait(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Action>) {
+    pub(super) fn wait(&mut self, id: TaskId, reason: Reason, out: &mut Vec<Action>) {
         let Some(Task { state: TaskState::Waiting { said }, .. }) = self.state.tasks.get_mut(&id) else {
             return;
         };
@@ -288,6 +295,9 @@ impl Scheduler {
 
     /// Why a waiting task waits, as things stand.
     pub(super) fn why_waiting(&self, task: &Task) -> Reason {
+        if let Some(reason) = self.why_aside(task) {
+            return reason;
+        }
         let head = self.queue.head().filter(|&head| head != task.id);
         match head {
             _ if self.state.devices.is_empty() => Reason::NoDevice,

@@ -59,6 +59,9 @@ pub struct DeviceView<'a> {
     pub capacity: Bytes,
     pub granted: Bytes,
     pub contexts: Bytes,
+    /// In use by processes that are no clients, and that or by clients beyond what they declared.
+    pub foreign: Bytes,
+    pub unaccounted: Bytes,
     pub free: Bytes,
     /// What eager tasks demand above their grants.
     pub oversubscribed: Bytes,
@@ -88,7 +91,12 @@ impl Scheduler {
                 capacity,
                 granted: device.granted,
                 contexts: device.contexts,
-                free: capacity.saturating_sub(device.granted).saturating_sub(device.contexts),
+                foreign: device.foreign.counts(),
+                unaccounted: device.unaccounted,
+                free: capacity
+                    .saturating_sub(device.granted)
+                    .saturating_sub(device.contexts)
+                    .saturating_sub(device.unaccounted),
                 oversubscribed: Bytes::ZERO,
                 normal_tasks: 0,
                 eager_tasks: 0,

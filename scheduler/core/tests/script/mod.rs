@@ -8,14 +8,16 @@
 //! option {"context_bytes":1}  further options, as JSON
 //! gpu 0 16GiB [stalls]        a device with this capacity, on which a fault stops everybody
 //! at 2.5                      seconds; for all that follows
-//! client 1                    a program connects
+//! client 1 [uid=7]            a program connects
 //! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [runs=SECONDS [holds=SECONDS]]
 //! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
+//! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by others, by client 1
+//! limits {"overrun":"throttle"}
 //! held 7 kernel=srad footprint=4GiB [cyclic|one-pass|sparse]
 //! show                        tables of tasks and devices
 //! ```
 
-use eager_core::event::{AccessClass, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
+use eager_core::event::{AccessClass, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Scheduler, invariants};
@@ -83,7 +85,7 @@ fn event(line: &str) -> Event {
         },
         "client" => Event::ClientConnected {
             client: ClientId(number(1)),
-            uid: 1000,
+            uid: value("uid=").map_or(1000, |uid| uid.parse().expect("a uid")),
             label: format!("job{}", number(1)),
         },
         "gone" => Event::ClientGone { client: ClientId(number(1)) },
@@ -109,6 +111,14 @@ fn event(line: &str) -> Event {
         "idle" => Event::Idle { task: task() },
         "promoted" => Event::Promoted { task: task() },
         "tick" => Event::Tick,
+        "observed" => Event::Observed {
+            device: DeviceId(number(1) as u32),
+            foreign: value("foreign=").map_or(Bytes::ZERO, |size| bytes(size, line)),
+            clients: words.iter().filter_map(|word| client_use(word, line)).collect(),
+        },
+        "limits" => Event::LimitsSet {
+            limits: serde_json::from_str(&line["limits ".len()..]).expect("limits as JSON"),
+        },
         "held" => {
             let footprint = bytes(value("footprint=").expect("a footprint"), line);
             let access = match words.last().copied() {
@@ -125,6 +135,11 @@ fn event(line: &str) -> Event {
         }
         other => panic!("unknown event `{other}` in `{line}`"),
     }
+}
+
+fn client_use(word: &str, line: &str) -> Option<ClientUse> {
+    let (client, size) = word.split_once('=')?;
+    Some(ClientUse { client: ClientId(client.parse().ok()?), bytes: bytes(size, line) })
 }
 
 fn estimate(runs: Option<&str>, holds: Option<&str>) -> Option<Estimate> {

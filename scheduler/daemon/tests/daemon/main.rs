@@ -4,9 +4,11 @@
 
 mod faults;
 mod hostile;
+mod limits;
 mod long;
 mod restart;
 mod service;
 mod support;
+mod truth;
 mod virtual_devices;
 mod watchdog;

@@ -8,8 +8,10 @@ use eager_proto::hello::Hello;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
 use eager_shm::client::{ClientConnection, Wait};
+use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -95,11 +97,15 @@ impl Daemon {
         }
     }
 
-    pub fn device(&self) -> DeviceRow {
+    pub fn devices(&self) -> Vec<DeviceRow> {
         match self.ask(&AdminRequest::Info) {
-            AdminReply::Info { devices, .. } => devices.into_iter().next().expect("one device"),
+            AdminReply::Info { devices, .. } => devices,
             other => panic!("{other:?}"),
         }
+    }
+
+    pub fn device(&self) -> DeviceRow {
+        self.devices().into_iter().next().expect("one device")
     }
 
     /// What the daemon says of itself.
@@ -175,14 +181,24 @@ impl Hostile {
     }
 
     pub fn start_until(daemon: &Daemon, arguments: &[&str], last: &str) -> Hostile {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_hostile-client"))
-            .arg("--socket")
-            .arg(daemon.socket())
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start");
+        Hostile::spawn(Hostile::command(daemon, arguments), last)
+    }
+
+    /// The same by another user; only for root. It says nothing if it is refused.
+    pub fn start_as(daemon: &Daemon, uid: u32, arguments: &[&str]) -> Hostile {
+        let mut command = Hostile::command(daemon, arguments);
+        Hostile::spawn(command.uid(uid).gid(uid).stderr(Stdio::null()), "ready")
+    }
+
+    fn command(daemon: &Daemon, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hostile-client"));
+        command.arg("--socket").arg(daemon.socket()).args(arguments);
+        command
+    }
+
+    fn spawn(mut command: impl BorrowMut<Command>, last: &str) -> Hostile {
+        let command = command.borrow_mut();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
         let mut said = Vec::new();
         let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
         while let Some(line) = lines.next().transpose().expect("its output") {
@@ -198,6 +214,10 @@ impl Hostile {
 
     pub fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(pid(&self.child), signal).expect("signal");
+    }
+
+    pub fn pid(&self) -> i32 {
+        pid(&self.child).as_raw()
     }
 
     /// Lets it end; its exit code, or none if a signal ended it.

@@ -3,8 +3,10 @@
 //! Trap: the server is another package's executable, which cargo does not build for these tests. Where it is missing
 //! they are skipped, loudly; the system tests build everything.
 
-use crate::support::{Daemon, answer, begin, slot};
+use crate::support::{Daemon, MIB, answer, begin, slot};
+use eager_gpu_model::AllocKind;
 use eager_proto::reply::STATE_BOUND;
+use eager_vgpu_link::{Backend, Request};
 use nix::sys::signal::{Signal, kill};
 use std::path::Path;
 use std::process::Command;
@@ -73,4 +75,27 @@ fn a_killed_daemon_takes_its_server_along() {
     let mut ended = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(&pidfd), nix::poll::PollFlags::POLLIN)];
     let limit = nix::poll::PollTimeout::from(30_000u16);
     assert_eq!(nix::poll::poll(&mut ended, limit), Ok(1), "the server outlives the daemon");
+}
+
+#[test]
+fn what_programs_use_of_virtual_devices_is_seen_whatever_they_say_of_themselves() {
+    let Some(daemon) = start() else { return };
+    let link = eager_vgpu_link::Socket::connect(&daemon.run_dir().join("vgpu.sock")).expect("the server");
+    let ask = |request| link.call(request).expect("done");
+    ask(Request::OpenContext { device: 1 });
+    ask(Request::Allocate { device: 1, bytes: 300 * MIB, kind: AllocKind::Device });
+    ask(Request::Allocate { device: 1, bytes: 500 * MIB, kind: AllocKind::Managed });
+    let used = |bytes: u64| daemon.until(|_| daemon.devices()[1].foreign_bytes == bytes);
+    // 450 MiB of context, at scale 16, and what cannot be evicted.
+    let context = (450 * MIB).div_ceil(16);
+    used(300 * MIB + context);
+    assert_eq!(daemon.devices()[0].foreign_bytes, 0);
+    // The process asks for what it has, and is scheduled from then on.
+    let client = daemon.connect("late");
+    daemon.until(|row| row.overruns == 1);
+    assert_eq!(
+        (daemon.devices()[1].foreign_bytes, daemon.devices()[1].unaccounted_bytes),
+        (0, 300 * MIB + context)
+    );
+    drop(client);
 }

@@ -114,6 +114,8 @@ impl Reader {
             Happened::TaskExtend { .. }
             | Happened::TaskEnd { .. }
             | Happened::ClientGone { .. }
+            | Happened::Observed { .. }
+            | Happened::LimitsSet { .. }
             | Happened::Tick => {}
         }
     }
@@ -144,6 +146,12 @@ impl Reader {
             }
             Action::SetGate { task, gate, reason } => self.gate(*task, *gate, reason),
             Action::Refuse { task, reason } => self.refuse(*task, reason),
+            Action::Overrun { client, reason, .. } => {
+                let theirs = self.tasks.iter().filter(|(_, task)| task.client == *client);
+                for task in theirs.map(|(id, _)| *id).collect::<Vec<_>>() {
+                    self.mark(task, "overrun", "task", vec![note("why", reason)]);
+                }
+            }
             Action::Watch { task, on } => {
                 if !on {
                     self.kernels(*task, false);

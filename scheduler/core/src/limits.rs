@@ -1,0 +1,77 @@
+//! What one user may take, and what becomes of a program that takes more than it declared.
+//!
+//! Trap: these may change while the scheduler runs ([`crate::event::Event::LimitsSet`]), unlike all other options; a
+//! journal therefore holds the change and not only the header.
+
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// What is done about a program that uses more than it declared. What it uses is counted in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// Nothing but to say so.
+    #[default]
+    Observe,
+    /// Its further tasks are not looked at before they have waited for [`Limits::overrun_wait_ns`].
+    Throttle,
+    /// It is ended.
+    Kill,
+}
+
+impl std::str::FromStr for Measure {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Measure, String> {
+        let known = [Measure::Observe, Measure::Throttle, Measure::Kill];
+        known
+            .into_iter()
+            .find(|measure| measure.to_string() == name)
+            .ok_or_else(|| format!("no measure `{name}`; known: observe, throttle, kill"))
+    }
+}
+
+impl std::fmt::Display for Measure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Measure::Observe => "observe",
+            Measure::Throttle => "throttle",
+            Measure::Kill => "kill",
+        })
+    }
+}
+
+/// See the module. Without limits nothing is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    pub overrun: Measure,
+    /// Under [`Measure::Throttle`]: how much longer each of its tasks waits. Bounded, so that nobody waits for ever.
+    pub overrun_wait_ns: Nanos,
+    /// More than this above what was declared (and a context's memory) is an overrun, in percent of it. 10: what drivers
+    /// and libraries add.
+    pub overrun_percent: u32,
+    /// What the tasks of one user may require in sum while they wait or run; who asks for more waits.
+    pub user_bytes_max: Option<Bytes>,
+    /// Tasks of one user that may wait; one more is refused.
+    pub user_waiting_max: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            overrun: Measure::Observe,
+            overrun_wait_ns: Nanos::from_secs(10),
+            overrun_percent: 10,
+            user_bytes_max: None,
+            user_waiting_max: None,
+        }
+    }
+}
+
+impl Limits {
+    /// For [`serde`]: journals written before there were limits have none.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Limits::default()
+    }
+}

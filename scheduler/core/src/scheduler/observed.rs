@@ -1,0 +1,151 @@
+//! What is really in use on the devices, beside what was declared.
+//!
+//! What nobody declared cannot be granted: it is taken off the device's free memory, whether programs use it that are not
+//! scheduled here, or clients beyond their grants. Trap: ledger and device are never looked at in the same moment, and a
+//! program that frees and then ends seems to use too much in between. So what counts is the smaller of the last two looks.
+
+use super::{Anomaly, Retry, Scheduler};
+use crate::action::Action;
+use crate::event::ClientUse;
+use crate::limits::Measure;
+use crate::model::{Overrun, Seen, State};
+use crate::reason::Reason;
+use crate::units::{Bytes, ClientId, DeviceId};
+use std::collections::BTreeMap;
+
+impl Scheduler {
+    /// Does what was seen on a device differ from the ledger, or what was seen before? If not, there is no need to tell.
+    pub fn is_news(&self, device: DeviceId, foreign: Bytes, clients: &[ClientUse]) -> bool {
+        let known = self.state.devices.get(&device).is_some_and(|device| device.foreign != Seen::default())
+            || self.state.overruns.keys().any(|(_, on)| *on == device);
+        let beyond = |usage: &ClientUse| usage.bytes > self.declared(usage.client, device);
+        known || foreign > Bytes::ZERO || clients.iter().any(beyond)
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        id: DeviceId,
+        foreign: Bytes,
+        clients: Vec<ClientUse>,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Anomaly> {
+        let device = self.state.devices.get_mut(&id).ok_or(Anomaly::UnknownDevice)?;
+        device.foreign = device.foreign.then(foreign);
+        let used: BTreeMap<ClientId, Bytes> =
+            clients.iter().map(|usage| (usage.client, usage.bytes)).collect();
+        for &client in used.keys().filter(|client| self.state.clients.contains_key(client)) {
+            if self.beyond(client, id, used[&client]) > Bytes::ZERO {
+                self.state.overruns.entry((client, id)).or_default();
+            }
+        }
+        let known: Vec<ClientId> = self.state.overrunning(id).collect();
+        for client in known {
+            let beyond = self.beyond(client, id, used.get(&client).copied().unwrap_or_default());
+            if let Some(overrun) = self.state.overruns.get_mut(&(client, id)) {
+                overrun.beyond = overrun.beyond.then(beyond);
+            }
+            self.judge(client, id, out);
+        }
+        self.state.overruns.retain(|(_, on), overrun| *on != id || overrun.beyond != Seen::default());
+        self.state.take_into_account(id);
+        self.touched.devices.add(id);
+        self.retry = Retry::WhoFits;
+        Ok(())
+    }
+
+    /// Says once that a program overruns, when it does so beyond what drivers and libraries add.
+    fn judge(&mut self, client: ClientId, device: DeviceId, out: &mut Vec<Action>) {
+        let declared = self.declared(client, device);
+        let tolerated = declared.percent(self.options.limits.overrun_percent);
+        let tolerated = tolerated.saturating_add(self.options.context_bytes);
+        let Some(overrun) = self.state.overruns.get_mut(&(client, device)) else { return };
+        let beyond = overrun.beyond.counts();
+        let is_over = beyond > tolerated;
+        if is_over && !overrun.said {
+            let used = declared.saturating_add(beyond);
+            let reason = Reason::Overruns { client, device, used, declared };
+            out.push(Action::Overrun { client, measure: self.options.limits.overrun, reason });
+        }
+        overrun.said = is_over;
+    }
+
+    /// What a client uses beyond what it declared. What it asks for while it waits counts as declared, or it would wait for
+    /// its own memory.
+    fn beyond(&self, client: ClientId, device: DeviceId, used: Bytes) -> Bytes {
+        used.saturating_sub(self.declared(client, device)).saturating_sub(self.asked(client))
+    }
+
+    /// What the ledger has for a client on a device: its grants and its context.
+    fn declared(&self, id: ClientId, device: DeviceId) -> Bytes {
+        let Some(client) = self.state.clients.get(&id) else { return Bytes::ZERO };
+        let context =
+            if client.contexts.contains(&device) { self.options.context_bytes } else { Bytes::ZERO };
+        let bound = client.tasks.iter().filter_map(|task| self.state.tasks.get(task)?.bound());
+        let granted: Bytes = bound.filter(|bound| bound.device == device).map(|bound| bound.grant).sum();
+        granted.saturating_add(context)
+    }
+
+    fn asked(&self, id: ClientId) -> Bytes {
+        let tasks = self.state.clients.get(&id).into_iter().flat_map(|client| &client.tasks);
+        let waiting =
+            tasks.filter_map(|task| self.state.tasks.get(task)).filter(|task| task.bound().is_none());
+        waiting.map(|task| task.requirement).sum()
+    }
+
+    /// A client asks for so much: what it has already may be what it asks for. Says whether that changes anything.
+    pub(super) fn forgive(&mut self, client: ClientId, asked: Bytes) -> bool {
+        let devices: Vec<DeviceId> = self.state.overruns_of(client).map(|(device, _)| device).collect();
+        for &device in &devices {
+            if let Some(overrun) = self.state.overruns.get_mut(&(client, device)) {
+                overrun.beyond = overrun.beyond.less(asked);
+            }
+            self.state.take_into_account(device);
+            self.touched.devices.add(device);
+        }
+        !devices.is_empty()
+    }
+
+    /// A client is gone, and what it used with it.
+    pub(super) fn forget_use(&mut self, client: ClientId) {
+        let devices: Vec<DeviceId> = self.state.overruns_of(client).map(|(device, _)| device).collect();
+        for device in devices {
+            self.state.overruns.remove(&(client, device));
+            self.state.take_into_account(device);
+            self.touched.devices.add(device);
+            self.retry = Retry::WhoFits;
+        }
+    }
+
+    /// It uses more than it declared, and its further tasks have to wait for that.
+    pub(super) fn is_throttled(&self, client: ClientId) -> bool {
+        self.options.limits.overrun == Measure::Throttle
+            && self.state.overruns_of(client).any(|(_, overrun)| overrun.said)
+    }
+}
+
+impl State {
+    fn overrunning(&self, device: DeviceId) -> impl Iterator<Item = ClientId> + '_ {
+        self.overruns.keys().filter(move |(_, on)| *on == device).map(|(client, _)| *client)
+    }
+
+    pub(crate) fn overruns_of(&self, client: ClientId) -> impl Iterator<Item = (DeviceId, &Overrun)> {
+        let range = (client, DeviceId(0))..=(client, DeviceId(u32::MAX));
+        self.overruns.range(range).map(|((_, device), overrun)| (*device, overrun))
+    }
+
+    /// What is in use on a device and was never granted.
+    pub(crate) fn unaccounted_on(&self, device: DeviceId) -> Bytes {
+        let foreign = self.devices.get(&device).map_or(Bytes::ZERO, |device| device.foreign.counts());
+        let overruns = self.overruns.iter().filter(|((_, on), _)| *on == device);
+        overruns.map(|(_, overrun)| overrun.beyond.counts()).fold(foreign, Bytes::saturating_add)
+    }
+
+    /// Takes it off the device's free memory.
+    pub(crate) fn take_into_account(&mut self, id: DeviceId) {
+        let unaccounted = self.unaccounted_on(id);
+        if let Some(device) = self.devices.get_mut(&id) {
+            device.unaccounted = unaccounted;
+            self.reindex(id);
+        }
+    }
+}

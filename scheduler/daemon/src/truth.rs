@@ -1,0 +1,169 @@
+//! The ledger beside what the devices say: whose process uses what, told to the core where the two differ.
+//!
+//! Trap: a process is a client by the kernel's number of the moment it connected. Numbers are used again, but not while the
+//! client's process lives, and when it ends the client goes.
+
+use crate::dispatch::Dispatch;
+use crate::usage::{Look, ProcessUse};
+use eager_core::action::Reason;
+use eager_core::event::{ClientUse, Event};
+use eager_core::limits::Measure;
+use eager_core::units::{Bytes, ClientId, DeviceId, Nanos};
+use std::collections::BTreeMap;
+
+/// A look that is older says nothing about now.
+const STALE_NS: Nanos = Nanos::from_secs(10);
+
+/// What is in use on one device.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceUse {
+    pub clients: BTreeMap<ClientId, Bytes>,
+    /// By processes that are no clients.
+    pub foreign: Bytes,
+}
+
+impl DeviceUse {
+    pub fn of(&self, client: ClientId) -> Bytes {
+        self.clients.get(&client).copied().unwrap_or_default()
+    }
+
+    pub fn in_all(&self) -> Bytes {
+        self.clients.values().copied().sum::<Bytes>().saturating_add(self.foreign)
+    }
+}
+
+/// What was seen last.
+#[derive(Debug, Default)]
+pub struct Truth {
+    devices: BTreeMap<DeviceId, DeviceUse>,
+    seen_at: Option<Nanos>,
+    problem: Option<String>,
+    /// Looks in vain one after the other: a single one is no news, its device may be ending with the daemon.
+    in_vain: u32,
+    /// Programs that used more than they declared, ever.
+    pub overruns: u64,
+}
+
+impl Truth {
+    /// From now on somebody looks.
+    pub fn begin(&mut self, now: Nanos) {
+        self.seen_at = Some(now);
+    }
+
+    pub fn on(&self, device: DeviceId) -> Option<&DeviceUse> {
+        self.devices.get(&device)
+    }
+
+    /// What is wrong with it, for people.
+    pub fn problem(&self, now: Nanos) -> Option<String> {
+        if self.problem.is_some() {
+            return self.problem.clone();
+        }
+        let age = now.saturating_sub(self.seen_at?);
+        (age > STALE_NS).then(|| format!("the devices have not said for {age} what is in use"))
+    }
+}
+
+/// Sorts what processes use by device and client.
+fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<DeviceId, DeviceUse> {
+    let mut devices: BTreeMap<DeviceId, DeviceUse> = BTreeMap::new();
+    for used in uses {
+        let device = devices.entry(used.device).or_default();
+        let sum = match clients.get(&used.pid) {
+            Some(&client) => device.clients.entry(client).or_default(),
+            None => &mut device.foreign,
+        };
+        *sum = sum.saturating_add(used.bytes);
+    }
+    devices
+}
+
+impl Dispatch {
+    /// Takes in what was seen.
+    pub fn observe(&mut self, look: Look) {
+        let uses = match look.1 {
+            Ok(uses) => uses,
+            Err(problem) => {
+                self.truth.in_vain += 1;
+                if self.truth.in_vain < 2 {
+                    return;
+                }
+                let problem = format!("what is in use on the devices is not known: {problem}");
+                if self.truth.problem.as_ref() != Some(&problem) {
+                    self.say(problem.clone());
+                }
+                // What was seen last goes on counting: memory in use must not be given away for want of news.
+                self.truth.problem = Some(problem);
+                return;
+            }
+        };
+        let clients = self.clients.iter().map(|(id, client)| (client.peer.pid, *id)).collect();
+        let devices: Vec<DeviceId> = self.mind.scheduler.devices().map(|device| device.device).collect();
+        let mut seen = sorted(&uses, &clients);
+        self.truth.devices = devices.iter().map(|&id| (id, seen.remove(&id).unwrap_or_default())).collect();
+        (self.truth.problem, self.truth.seen_at, self.truth.in_vain) = (None, Some(self.now()), 0);
+        devices.into_iter().for_each(|device| self.compare(device));
+    }
+
+    fn compare(&mut self, device: DeviceId) {
+        let used = self.truth.devices.get(&device).cloned().unwrap_or_default();
+        let clients: Vec<ClientUse> =
+            used.clients.iter().map(|(&client, &bytes)| ClientUse { client, bytes }).collect();
+        if !self.mind.scheduler.is_news(device, used.foreign, &clients) {
+            return;
+        }
+        let before = self.foreign(device);
+        self.happen(Event::Observed { device, foreign: used.foreign, clients }, None);
+        let after = self.foreign(device);
+        match (before, after) {
+            (Bytes::ZERO, Bytes::ZERO) => {}
+            (Bytes::ZERO, some) => {
+                self.say(format!(
+                    "{device}: {some} are used by programs that are not scheduled here, and not given away"
+                ));
+            }
+            (_, Bytes::ZERO) => {
+                self.say(format!("{device} is used by programs that are scheduled here only"))
+            }
+            _ => {}
+        }
+    }
+
+    fn foreign(&self, device: DeviceId) -> Bytes {
+        let mut devices = self.mind.scheduler.devices();
+        devices.find(|view| view.device == device).map_or(Bytes::ZERO, |view| view.foreign)
+    }
+
+    /// A client uses more than it declared.
+    pub fn overran(&mut self, id: ClientId, measure: Measure, reason: &Reason) {
+        self.truth.overruns += 1;
+        let Some(client) = self.clients.get(&id) else { return };
+        let (label, pid, uid) = (&client.label, client.peer.pid, client.peer.uid);
+        let consequence = match measure {
+            Measure::Observe => "its neighbours get less".to_owned(),
+            Measure::Throttle => "its further tasks wait longer".to_owned(),
+            Measure::Kill => match eager_shm::process::kill(&client.peer.pidfd) {
+                Ok(()) => "it is ended".to_owned(),
+                Err(error) => format!("it cannot be ended ({error})"),
+            },
+        };
+        let line = format!("{reason} ({label}, pid {pid}): {consequence}");
+        self.say_of(Some(uid), line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_processes_use_is_their_clients_or_foreign() {
+        let used = |device, pid, bytes| ProcessUse { device: DeviceId(device), pid, bytes: Bytes(bytes) };
+        let clients = BTreeMap::from([(7, ClientId(1)), (8, ClientId(2))]);
+        let uses = [used(0, 7, 5), used(0, 9, 2), used(0, 7, 1), used(1, 8, 3), used(0, 10, 4)];
+        let devices = sorted(&uses, &clients);
+        let on = |device| &devices[&DeviceId(device)];
+        assert_eq!((on(0).clients[&ClientId(1)], on(0).foreign), (Bytes(6), Bytes(6)));
+        assert_eq!((on(1).clients[&ClientId(2)], on(1).foreign), (Bytes(3), Bytes::ZERO));
+    }
+}

@@ -1,0 +1,126 @@
+//! Who really uses how much of which device: looked at now and then by a thread of its own.
+//!
+//! Trap: a driver may hang (NVML does when a device falls off the bus). Then no look comes any more, the daemon goes on with
+//! the last one, and says how old it is; nothing here ever waits for the thread.
+
+use crate::size::Size;
+use eager_core::units::{Bytes, DeviceId};
+use eager_vgpu_link::{Backend, Reply, Request, Socket};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use serde::Deserialize;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What one process holds of one device and what cannot be evicted for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessUse {
+    pub device: DeviceId,
+    pub pid: i32,
+    pub bytes: Bytes,
+}
+
+/// A driver that can be asked. The virtual GPUs' server is one, NVML will be another.
+pub trait Usage: Send {
+    /// What every process uses now; the error in words.
+    fn look(&mut self) -> Result<Vec<ProcessUse>, String>;
+}
+
+/// The virtual GPUs' server, connected at the first look and again after it was lost.
+#[derive(Debug)]
+pub struct VirtualUsage {
+    pub socket: PathBuf,
+    pub link: Option<Socket>,
+}
+
+impl Usage for VirtualUsage {
+    fn look(&mut self) -> Result<Vec<ProcessUse>, String> {
+        let link = match self.link.take() {
+            Some(link) => link,
+            None => Socket::connect(&self.socket).map_err(|error| error.to_string())?,
+        };
+        let reply = link.call(Request::Uses).map_err(|error| error.to_string())?;
+        let Reply::Uses(uses) = reply else { return Err(format!("{reply:?} for uses")) };
+        self.link = Some(link);
+        let usage = |used: &eager_vgpu_link::ProcessUse| {
+            let pid = i32::try_from(used.pid).unwrap_or(0);
+            ProcessUse { device: DeviceId(used.device), pid, bytes: Bytes(used.bytes) }
+        };
+        Ok(uses.iter().map(usage).collect())
+    }
+}
+
+/// A file that says so, read at each look: for devices that are only described (dry runs and tests).
+#[derive(Debug)]
+pub struct FileUsage(pub PathBuf);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UseInFile {
+    device: u32,
+    pid: i32,
+    memory: Size,
+}
+
+impl Usage for FileUsage {
+    fn look(&mut self) -> Result<Vec<ProcessUse>, String> {
+        let shown = self.0.display();
+        let text = std::fs::read_to_string(&self.0).map_err(|error| format!("{shown}: {error}"))?;
+        let uses: Vec<UseInFile> = serde_json::from_str(&text)
+            .map_err(|error| format!("{shown}:{}:{}: {error}", error.line(), error.column()))?;
+        let usage = |used: &UseInFile| ProcessUse {
+            device: DeviceId(used.device),
+            pid: used.pid,
+            bytes: Bytes(used.memory.0),
+        };
+        Ok(uses.iter().map(usage).collect())
+    }
+}
+
+/// What the thread saw last, and when.
+pub type Look = (Instant, Result<Vec<ProcessUse>, String>);
+
+/// The thread's other end.
+#[derive(Debug)]
+pub struct Observer {
+    latest: Arc<Mutex<Option<Look>>>,
+    news: Arc<EventFd>,
+}
+
+impl Observer {
+    /// Starts the thread. It ends with the process.
+    pub fn start(mut usage: Box<dyn Usage>, interval: Duration) -> std::io::Result<Observer> {
+        let news = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let latest: Arc<Mutex<Option<Look>>> = Arc::default();
+        let (its_news, its_latest) = (Arc::clone(&news), Arc::clone(&latest));
+        let look = move || {
+            loop {
+                let seen = usage.look();
+                // Nothing that holds the lock can panic half-way.
+                let mut latest = its_latest.lock().unwrap_or_else(PoisonError::into_inner);
+                *latest = Some((Instant::now(), seen));
+                drop(latest);
+                // It fails only when nobody has read for 2^64 looks.
+                let _ = its_news.write(1);
+                std::thread::sleep(interval);
+            }
+        };
+        std::thread::Builder::new().name("observer".into()).spawn(look)?;
+        Ok(Observer { latest, news })
+    }
+
+    /// What came since the last call.
+    pub fn take(&self) -> Option<Look> {
+        // Nothing to read means that nothing came.
+        let _ = self.news.read();
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Readable when there is a new look.
+impl AsFd for Observer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.news.as_fd()
+    }
+}

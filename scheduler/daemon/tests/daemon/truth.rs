@@ -1,0 +1,111 @@
+//! What the daemon makes of what is really in use, with a file in the place of a device's driver.
+//!
+//! Trap: the daemon looks again and again by itself, so tests wait for what follows from a look, and never count looks.
+
+use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, wait_until};
+use eager_proto::reply::{STATE_BOUND, STATE_WAITING};
+use eager_proto::request::RequestBody;
+use nix::sys::signal::Signal;
+
+/// A daemon that is told in a file what is in use, at first nothing.
+fn start(arguments: &[&str]) -> Daemon {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("uses.json");
+    std::fs::write(&file, "[]").expect("uses");
+    let mut command = command(dir.path());
+    command.args(["--policy", "case", "--observe-ms", "5", "--uses-file"]).arg(file).args(arguments);
+    Daemon::spawn(dir, command, "1 file device, policy case")
+}
+
+/// From now on these processes use so many MiB.
+fn uses(daemon: &Daemon, used: &[(i32, u64)]) {
+    let entry = |(pid, mib): &(i32, u64)| format!(r#"{{"device":0,"pid":{pid},"memory":"{mib}MiB"}}"#);
+    let text = format!("[{}]", used.iter().map(entry).collect::<Vec<_>>().join(","));
+    // In one step: the daemon may be reading it.
+    let fresh = daemon.dir.path().join("uses.fresh");
+    std::fs::write(&fresh, text).expect("uses");
+    std::fs::rename(fresh, daemon.dir.path().join("uses.json")).expect("uses");
+}
+
+fn own_pid() -> i32 {
+    i32::try_from(std::process::id()).expect("a pid")
+}
+
+/// Waits until so much of the device is in use and granted to nobody.
+fn counts(daemon: &Daemon, mib: u64) {
+    daemon.until(|_| daemon.device().unaccounted_bytes == mib * MIB);
+}
+
+#[test]
+fn foreign_use_is_not_given_away_and_comes_back() {
+    let mut daemon = start(&[]);
+    let client = daemon.connect("waits");
+    uses(&daemon, &[(1, 600)]);
+    counts(&daemon, 600);
+    let asked = begin(&client, slot(0), 500);
+    wait_until(&client, slot(0), |cell| cell.state == STATE_WAITING);
+    assert_eq!(daemon.device().foreign_bytes, 600 * MIB);
+    uses(&daemon, &[]);
+    assert_eq!(answer(&client, slot(0), asked).state, STATE_BOUND);
+    counts(&daemon, 0);
+    daemon.signal(Signal::SIGTERM);
+    let (_, said) = daemon.end();
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(said.contains("600 MiB are used by programs that are not scheduled here"), "{said}");
+}
+
+#[test]
+fn an_overrun_is_charged_said_and_shown() {
+    let mut daemon = start(&[]);
+    let liar = Hostile::start(&daemon, &["--hold", "100"]);
+    let other = daemon.connect("other");
+    daemon.until(|row| row.running == 1);
+    uses(&daemon, &[(liar.pid(), 700)]);
+    counts(&daemon, 600);
+    assert_eq!(daemon.row().overruns, 1);
+    assert_eq!(daemon.tasks()[0].used_bytes, Some(700 * MIB));
+    assert_eq!((daemon.device().used_bytes, daemon.device().foreign_bytes), (Some(700 * MIB), 0));
+    let asked = begin(&other, slot(0), 500);
+    wait_until(&other, slot(0), |cell| cell.state == STATE_WAITING);
+    uses(&daemon, &[(liar.pid(), 100)]);
+    assert_eq!(answer(&other, slot(0), asked).state, STATE_BOUND);
+    daemon.signal(Signal::SIGTERM);
+    let (_, said) = daemon.end();
+    assert!(said.contains("uses 700 MiB on GPU 0 and declared 100 MiB"), "{said}");
+    assert!(said.contains("its neighbours get less"), "{said}");
+}
+
+#[test]
+fn a_program_that_overruns_is_ended_where_that_is_configured_and_others_go_on() {
+    let daemon = start(&["--overrun", "kill"]);
+    let good = daemon.connect("good");
+    answer(&good, slot(0), begin(&good, slot(0), 100));
+    let mut liar = Hostile::start(&daemon, &["--hold", "200"]);
+    daemon.until(|row| row.running == 2);
+    uses(&daemon, &[(own_pid(), 100), (liar.pid(), 800)]);
+    daemon.until(|row| row.clients == 1);
+    assert_eq!(liar.end(), None, "a signal ended it");
+    uses(&daemon, &[(own_pid(), 100)]);
+    counts(&daemon, 0);
+    assert_eq!(daemon.device().granted_bytes, 100 * MIB);
+    let end = good.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    answer(&good, slot(0), end);
+}
+
+#[test]
+fn a_driver_that_says_nonsense_costs_nothing_and_is_said_once() {
+    let mut daemon = start(&[]);
+    uses(&daemon, &[(1, 600)]);
+    counts(&daemon, 600);
+    std::fs::write(daemon.dir.path().join("uses.json"), "[{]").expect("uses");
+    daemon.until(|row| row.usage_problem.contains("uses.json:1:3"));
+    // What was seen last goes on counting.
+    assert_eq!(daemon.device().foreign_bytes, 600 * MIB);
+    let client = daemon.connect("served");
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 300)).state, STATE_BOUND);
+    uses(&daemon, &[]);
+    daemon.until(|row| row.usage_problem.is_empty());
+    daemon.signal(Signal::SIGTERM);
+    let (_, said) = daemon.end();
+    assert_eq!(said.matches("is not known").count(), 1, "{said}");
+}
