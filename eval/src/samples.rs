@@ -56,8 +56,13 @@ pub fn read_whole<S: Sampled + DeserializeOwned>(path: &Path) -> Result<Whole<S>
 
 /// Device-side seconds of a job; none if it did not end or was ever eager.
 pub fn normal_device_s(job: &JobResult) -> Option<f64> {
+    normal_s(job, JobResult::device_side)
+}
+
+/// A time of a job that was Normal from start to end, in seconds.
+pub fn normal_s(job: &JobResult, time: impl Fn(&JobResult) -> Nanos) -> Option<f64> {
     let was_normal = job.classes.iter().all(|(_, class)| *class == Class::Normal);
-    (job.outcome == Outcome::Done && was_normal).then(|| seconds(job.device_side()))
+    (job.outcome == Outcome::Done && was_normal).then(|| seconds(time(job)))
 }
 
 /// The percentile, over the jobs that were Normal from start to end in both runs of a list, of device-side time over that

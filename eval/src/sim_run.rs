@@ -41,6 +41,8 @@ struct Alone {
     device_busy: Nanos,
     kernel_busy: Nanos,
     copy_busy: Nanos,
+    /// What the ledger counted for it, times how long.
+    byte_nanos: u128,
 }
 
 impl Host {
@@ -71,6 +73,7 @@ impl Host {
                             device_busy: best.device_busy.min(other.device_busy),
                             kernel_busy: best.kernel_busy.min(other.kernel_busy),
                             copy_busy: best.copy_busy.min(other.copy_busy),
+                            byte_nanos: best.byte_nanos.min(other.byte_nanos),
                             ..best
                         })
                     })?;
@@ -83,7 +86,7 @@ impl Host {
 
     /// `None`: the machine cannot run it.
     fn alone_under(&self, choice: &[Choice], policy: PolicyName) -> Result<Option<Alone>> {
-        let result = self.simulate(choice, policy, Submission::AllAtOnce)?;
+        let result = self.simulated(choice, policy, Submission::AllAtOnce, true)?;
         let job = result.jobs.first().filter(|job| job.outcome == eager_sim::Outcome::Done);
         let busy = |of: fn(&DeviceTotals) -> u64| {
             Nanos(result.devices.iter().map(|device| of(&device.totals)).sum())
@@ -94,6 +97,7 @@ impl Host {
             device_busy: busy(|totals| totals.busy.0),
             kernel_busy: busy(|totals| totals.kernel_busy.0),
             copy_busy: busy(|totals| totals.copy_busy.0),
+            byte_nanos: result.devices.iter().map(|device| byte_nanos(&device.granted)).sum(),
         }))
     }
 
@@ -177,6 +181,15 @@ impl Host {
         let copies: f64 = alone().map(|alone| seconds(alone.copy_busy)).sum();
         let longest = alone().map(|alone| seconds(alone.turnaround)).fold(0.0, f64::max);
         longest.max(kernels.max(copies) / self.parsed.len().max(1) as f64)
+    }
+
+    /// What no schedule without over-subscription can beat, in seconds: the memory that the jobs hold, for as long as each
+    /// alone holds it, spread evenly over all that there is. Jobs that share a device hold theirs longer.
+    pub fn memory_bound_s(&self, result: &SimResult) -> f64 {
+        let alone = result.jobs.iter().filter_map(|job| self.alone.get(&job.name));
+        let held: u128 = alone.map(|alone| alone.byte_nanos).sum();
+        let memory: u64 = result.devices.iter().map(|device| device.capacity_bytes).sum();
+        held as f64 / memory.max(1) as f64 / 1e9
     }
 
     /// Device-side time relative to alone; 0 for a configuration that does nothing on a device.
@@ -278,6 +291,12 @@ fn outcome(outcome: &eager_sim::Outcome) -> Outcome {
         eager_sim::Outcome::OutOfMemory { why } => Outcome::OutOfMemory(why.clone()),
         eager_sim::Outcome::Killed => Outcome::Failed("killed".to_string()),
     }
+}
+
+/// Bytes granted from each of these moments to the next, times how long; nothing is from the last on.
+fn byte_nanos(granted: &[(Nanos, u64)]) -> u128 {
+    let spans = granted.iter().zip(granted.iter().skip(1));
+    spans.map(|((from, bytes), (to, _))| u128::from(*bytes) * u128::from(to.saturating_sub(*from).0)).sum()
 }
 
 fn seconds(time: Nanos) -> f64 {

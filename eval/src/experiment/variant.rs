@@ -7,7 +7,7 @@ use eager_core::options::QueueOrder;
 use eager_core::units::Bytes;
 use eager_gpu_model::{Card, Nanos};
 use eager_rodinia::HostTimes;
-use eager_sim::{SimOptions, Submission};
+use eager_sim::{CoreOrder, SimOptions, Submission};
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Variant {
     pub output: Option<f64>,
     pub allocate_first: Option<bool>,
     pub host_cores: Option<u32>,
+    /// How host phases share the cores: `arrival`, `holders-first`, `shared`.
+    pub core_order: Option<CoreOrder>,
     /// Host memory for the jobs' own buffers, GiB.
     pub host_memory_gib: Option<u64>,
     /// What the ledger may give away on each device, MiB; the last one holds for all further.
@@ -109,6 +111,7 @@ impl Variant {
         set(&mut model.host_copy_bytes_per_s, self.host_copy_gb_per_s.map(|gb| gb * 1e9));
         model.context_bytes = self.context_mib.map(|mib| mib << 20).or(model.context_bytes);
         set(&mut options.host_cores, self.host_cores);
+        set(&mut options.core_order, self.core_order);
         options.host_memory_bytes = self.host_memory_gib.map(|gib| gib << 30).or(options.host_memory_bytes);
         let limits = self.device_memory_mib.as_ref();
         set(

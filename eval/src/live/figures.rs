@@ -41,7 +41,7 @@ pub struct Column {
 }
 
 /// All figures.
-pub const COLUMNS: [Column; 17] = [
+pub const COLUMNS: [Column; 21] = [
     Column { name: "throughput_vs_case", title: "sub", text: Interval::text, over: Over::Ratio, of: sub },
     Column { name: "throughput_vs_case_ask", title: "ask", text: Interval::text, over: Over::Ratio, of: ask },
     Column { name: "worst_list", title: "worst list", text: two, over: Over::Least, of: sub },
@@ -126,6 +126,34 @@ pub const COLUMNS: [Column; 17] = [
         of: |run| slowdown(run, 0.95),
     },
     Column {
+        name: "kernel_stretch_p95",
+        title: "kernels / alone, p95",
+        text: two,
+        over: Over::Ratio,
+        of: |run| normal_slowdown(&run.own.normal_kernels_s, &run.own.normal_kernels_alone_s, 0.95),
+    },
+    Column {
+        name: "copies_slowdown_p95",
+        title: "the rest of the device side / CASE's, p95",
+        text: two,
+        over: Over::Ratio,
+        of: |run| normal_slowdown(&beside_kernels(run.own), &beside_kernels(run.case), 0.95),
+    },
+    Column {
+        name: "slowdown_vs_endless_p95",
+        title: "device side / endless memory's, p95",
+        text: two,
+        over: Over::Ratio,
+        of: |run| normal_slowdown(&run.own.normal_device_s, &run.endless?.normal_device_s, 0.95),
+    },
+    Column {
+        name: "memory_bound_vs_case",
+        title: "bound by memory",
+        text: two,
+        over: Over::Ratio,
+        of: |run| Some(run.case.makespan_s / run.own.memory_bound_s),
+    },
+    Column {
         name: "kernels_busy",
         title: "computing",
         text: |interval| format!("{:.0} %", interval.median * 100.0),
@@ -181,6 +209,12 @@ fn ask(run: &Run<'_>) -> Option<f64> {
 /// Device-side time over that under CASE, of the jobs that were Normal in both.
 fn slowdown(run: &Run<'_>, part: f64) -> Option<f64> {
     normal_slowdown(&run.own.normal_device_s, &run.case.normal_device_s, part)
+}
+
+/// Copies, allocations and waits for others' copies: what is left of the device-side time without kernels.
+fn beside_kernels(sample: &Sample) -> Vec<Option<f64>> {
+    let both = sample.normal_device_s.iter().zip(&sample.normal_kernels_s);
+    both.map(|(all, kernels)| Some((*all)? - (*kernels)?)).collect()
 }
 
 /// Of the same form as the paper experiment's: `workloads` by group, and by group and ratio; `studies` by group, then

@@ -4,7 +4,7 @@ use super::report;
 use super::spec::{Experiment, List, System, Variation};
 use crate::progress::Stage;
 use crate::record::Stamp;
-use crate::samples::{self, Sampled, Samples, Whole, normal_device_s, seconds};
+use crate::samples::{self, Sampled, Samples, Whole, normal_s, seconds};
 use crate::sim_run::Host;
 use crate::{parallel, stamp};
 use anyhow::{Context, Result};
@@ -30,6 +30,8 @@ pub struct Sample {
     pub ask_makespan_s: Option<f64>,
     /// Kernels or copies spread evenly over the devices, or the longest job alone, whichever is longest.
     pub bound_s: f64,
+    /// See [`Host::memory_bound_s`].
+    pub memory_bound_s: f64,
     pub jobs_lost: usize,
     pub turnaround_mean_s: f64,
     /// Of each job, from submission to end.
@@ -41,6 +43,9 @@ pub struct Sample {
     pub kernels_busy: f64,
     /// Device-side seconds of each job; none for those that were ever eager.
     pub normal_device_s: Vec<Option<f64>>,
+    /// Of them, from kernels' submissions to the device to their ends; and what these kernels take alone.
+    pub normal_kernels_s: Vec<Option<f64>>,
+    pub normal_kernels_alone_s: Vec<Option<f64>>,
     /// The machine and the commit that made it.
     pub stamp: Stamp,
 }
@@ -170,6 +175,8 @@ fn sample(task: &Task<'_>, system: &System, result: &SimResult, stamp: &Stamp) -
     let turnaround = |job: &JobResult| seconds(job.end.saturating_sub(job.submit));
     let computing: f64 =
         result.devices.iter().map(|device| seconds(Nanos(device.totals.kernel_busy.0))).sum();
+    let of_normal =
+        |time: fn(&JobResult) -> Nanos| result.jobs.iter().map(|job| normal_s(job, time)).collect();
     Sample {
         variant: variant.name.clone(),
         group: list.group.clone(),
@@ -179,6 +186,7 @@ fn sample(task: &Task<'_>, system: &System, result: &SimResult, stamp: &Stamp) -
         makespan_s,
         ask_makespan_s: list.workers.is_none().then(|| seconds(result.ask_makespan)),
         bound_s: host.bound_s(&result.jobs),
+        memory_bound_s: host.memory_bound_s(result),
         jobs_lost: result.jobs.iter().filter(|job| job.outcome != Outcome::Done).count(),
         turnaround_mean_s: result.jobs.iter().map(turnaround).sum::<f64>() / jobs,
         turnaround_s: result.jobs.iter().map(turnaround).collect(),
@@ -186,7 +194,9 @@ fn sample(task: &Task<'_>, system: &System, result: &SimResult, stamp: &Stamp) -
         bytes_paged: result.bytes_paged(),
         eager_launches: result.eager_launches,
         kernels_busy: computing / (makespan_s * result.devices.len().max(1) as f64),
-        normal_device_s: result.jobs.iter().map(normal_device_s).collect(),
+        normal_device_s: of_normal(JobResult::device_side),
+        normal_kernels_s: of_normal(|job| job.kernels),
+        normal_kernels_alone_s: of_normal(|job| job.kernels_alone),
         stamp: stamp.clone(),
     }
 }

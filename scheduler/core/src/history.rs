@@ -14,12 +14,16 @@ use std::collections::{BTreeMap, VecDeque};
 const RUNS: usize = 7;
 /// Tasks kept; beyond them the one not seen for longest is forgotten.
 const TASKS: usize = 4096;
+/// Tasks of one run that are looked at; a program may begin them without end.
+const TASKS_OF_A_RUN: usize = 64;
 /// Of the file's layout.
 const VERSION: u32 = 1;
 
 /// Which task of which program. The requirement stands for the input: the same program takes longer with more of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Which {
+    /// Whose program: nobody's runs say anything of another user's.
+    pub uid: u32,
     /// The client's label.
     pub program: String,
     pub function: String,
@@ -33,6 +37,8 @@ pub struct History {
     /// Counts what is learnt, to know what is oldest.
     learnt: u64,
     open: BTreeMap<ClientId, OpenClient>,
+    /// Whose the tasks in `open` are.
+    owners: BTreeMap<TaskId, ClientId>,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +50,7 @@ struct Runs {
 /// A program that runs.
 #[derive(Debug)]
 struct OpenClient {
+    uid: u32,
     program: String,
     tasks: BTreeMap<TaskId, OpenTask>,
 }
@@ -119,19 +126,16 @@ impl History {
     pub fn estimate(&self, client: ClientId, request: &TaskRequest) -> Option<Estimate> {
         let which = self.which(client, request)?;
         let runs = &self.tasks.get(&which)?.last;
-        let median = |of: fn(&Estimate) -> Nanos| {
-            let mut values: Vec<Nanos> = runs.iter().map(of).collect();
-            values.sort();
-            values.get(values.len().saturating_sub(1) / 2).copied()
-        };
-        Some(Estimate { remaining: median(|run| run.remaining)?, hold: median(|run| run.hold)? })
+        median(runs)
     }
 
     /// Takes in one step of the scheduler: its event and the actions that came of it.
     pub fn note(&mut self, now: Nanos, event: &Event, actions: &[Action]) {
         match event {
-            Event::ClientConnected { client, label, .. } => {
-                let open = OpenClient { program: label.clone(), tasks: BTreeMap::new() };
+            Event::ClientConnected { client, uid, label } => {
+                // A scheduler that takes another's place is told of clients again.
+                self.close(*client);
+                let open = OpenClient { uid: *uid, program: label.clone(), tasks: BTreeMap::new() };
                 self.open.insert(*client, open);
             }
             Event::TaskBegin { task, client, request } => self.begins(now, *task, *client, request),
@@ -172,16 +176,28 @@ impl History {
         let Some(which) = self.which(client, request) else { return };
         let open =
             OpenTask { which, asked: now, bound: None, released: None, ended: false, was_eager: false };
-        if let Some(client) = self.open.get_mut(&client) {
-            client.tasks.entry(task).or_insert(open);
+        if let Some(of) = self.open.get_mut(&client)
+            && of.tasks.len() < TASKS_OF_A_RUN
+        {
+            of.tasks.entry(task).or_insert(open);
+            self.owners.entry(task).or_insert(client);
         }
     }
 
-    /// Only now is known how long the whole program took.
+    fn close(&mut self, client: ClientId) -> Option<OpenClient> {
+        let closed = self.open.remove(&client)?;
+        for task in closed.tasks.keys() {
+            self.owners.remove(task);
+        }
+        Some(closed)
+    }
+
+    /// Only now is known how long the whole program took. Of a task that it began again and again one line is learnt, or
+    /// the last turns of a loop would be all that is known of it.
     fn gone(&mut self, now: Nanos, client: ClientId) {
-        let Some(client) = self.open.remove(&client) else { return };
+        let Some(client) = self.close(client) else { return };
         let wait = |task: &OpenTask| task.bound.unwrap_or(now).saturating_sub(task.asked).0;
-        let mut learnt = Vec::new();
+        let mut learnt: BTreeMap<Which, Vec<Estimate>> = BTreeMap::new();
         // Tasks are numbered in the order in which they asked.
         let mut waited = 0_u64;
         for task in client.tasks.into_values().rev() {
@@ -191,10 +207,13 @@ impl History {
                 continue;
             }
             let remaining = Nanos(now.saturating_sub(task.asked).0.saturating_sub(waited));
-            learnt.push((task.which, Estimate { remaining, hold: released.saturating_sub(bound) }));
+            let run = Estimate { remaining, hold: released.saturating_sub(bound) };
+            learnt.entry(task.which).or_default().push(run);
         }
-        for (which, run) in learnt.into_iter().rev() {
-            self.learn(which, run);
+        for (which, turns) in learnt {
+            if let Some(run) = median(&turns) {
+                self.learn(which, run);
+            }
         }
     }
 
@@ -214,13 +233,28 @@ impl History {
     }
 
     fn which(&self, client: ClientId, request: &TaskRequest) -> Option<Which> {
-        let program = self.open.get(&client)?.program.clone();
-        Some(Which { program, function: request.function.clone(), requirement: request.requirement })
+        let OpenClient { uid, program, .. } = self.open.get(&client)?;
+        Some(Which {
+            uid: *uid,
+            program: program.clone(),
+            function: request.function.clone(),
+            requirement: request.requirement,
+        })
     }
 
     fn task(&mut self, id: TaskId) -> Option<&mut OpenTask> {
-        self.open.values_mut().find_map(|client| client.tasks.get_mut(&id))
+        self.open.get_mut(self.owners.get(&id)?)?.tasks.get_mut(&id)
     }
+}
+
+/// Of each number by itself.
+fn median<'a>(runs: impl IntoIterator<Item = &'a Estimate> + Copy) -> Option<Estimate> {
+    let of = |number: fn(&Estimate) -> Nanos| {
+        let mut values: Vec<Nanos> = runs.into_iter().map(number).collect();
+        values.sort();
+        values.get(values.len().saturating_sub(1) / 2).copied()
+    };
+    Some(Estimate { remaining: of(|run| run.remaining)?, hold: of(|run| run.hold)? })
 }
 
 #[cfg(test)]
@@ -278,8 +312,12 @@ mod tests {
 
         /// What is expected of the program's next run, in seconds: remaining and hold.
         fn expected(&mut self, program: &str, gib: u64) -> Option<(u64, u64)> {
+            self.expected_by(0, program, gib)
+        }
+
+        fn expected_by(&mut self, uid: u32, program: &str, gib: u64) -> Option<(u64, u64)> {
             let client = ClientId(1 << 32);
-            let event = Event::ClientConnected { client, uid: 0, label: program.into() };
+            let event = Event::ClientConnected { client, uid, label: program.into() };
             self.history.note(Nanos(0), &event, &[]);
             let Estimate { remaining, hold } = self.history.estimate(client, &request(gib))?;
             Some((remaining.0 / 1_000_000_000, hold.0 / 1_000_000_000))
@@ -311,6 +349,25 @@ mod tests {
         // The first is forgotten; of 3 4 4 4 5 6 70 the fourth is the median.
         assert_eq!(bench.expected("a", 1), Some((6, 4)));
         assert_eq!((bench.expected("a", 2), bench.expected("b", 1)), (None, None));
+        assert_eq!(bench.expected_by(7, "a", 1), None, "another user's");
+    }
+
+    #[test]
+    fn a_loop_of_tasks_teaches_one_line_and_takes_bounded_memory() {
+        let mut bench = Bench::new();
+        let client = ClientId(bench.begins(0, "loop", 1));
+        bench.step(1, Event::TaskEnd { task: TaskId(client.0) });
+        let turns = 2 * TASKS_OF_A_RUN as u64;
+        for turn in 1..turns {
+            let task = TaskId(100 + turn);
+            bench.step(turn, Event::TaskBegin { task, client, request: request(1) });
+            bench.step(turn + 1, Event::TaskEnd { task });
+        }
+        assert_eq!(bench.history.owners.len(), TASKS_OF_A_RUN);
+        bench.step(turns, Event::ClientGone { client });
+        assert_eq!((bench.history.learnt(), bench.history.owners.len()), (1, 0));
+        // Each turn takes a second; the middle one of those looked at begins at 32.
+        assert_eq!(bench.expected("loop", 1), Some((turns - 32, 1)));
     }
 
     #[test]
@@ -344,7 +401,8 @@ mod tests {
     #[test]
     fn a_file_gives_the_same_estimates_and_forgets_the_oldest() {
         let mut history = History::default();
-        let which = |n: u64| Which { program: format!("p{n}"), function: "f".into(), requirement: Bytes(n) };
+        let which =
+            |n: u64| Which { uid: 0, program: format!("p{n}"), function: "f".into(), requirement: Bytes(n) };
         let run = |n: u64| Estimate { remaining: Nanos(n), hold: Nanos(n / 2) };
         for n in 0..TASKS as u64 + 5 {
             history.learn(which(n), run(n));

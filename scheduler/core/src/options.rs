@@ -74,6 +74,10 @@ pub struct Options {
     /// be the last, they are a stream, and memory is neither reserved for the first of the queue nor filled by eager
     /// starts. 0: never a stream.
     pub stream_ns: Nanos,
+    /// Under policies with stream priorities, tasks that cannot run over-subscribed and are expected to hold memory for
+    /// longer than this launch on low ones, like eager tasks: those that are soon done do not wait behind their kernels.
+    /// None: as the policy has it.
+    pub short_hold_ns: Option<Nanos>,
     /// Policy `eager-live`: a task starts eagerly only if the rest of its memory is predicted to be free within this; 0:
     /// never. 5 s (design study §4: much longer ones lose in streams what they win in batches).
     pub eager_promotion_within_ns: Nanos,
@@ -109,6 +113,7 @@ impl Default for Options {
             overtake_ns: None,
             reserve_head: None,
             stream_ns: Nanos::from_secs(3),
+            short_hold_ns: None,
             eager_promotion_within_ns: Nanos::from_secs(5),
             release_dead: None,
             late_reservation: None,

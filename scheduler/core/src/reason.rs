@@ -50,6 +50,11 @@ pub enum Reason {
          {wanted} wanted"
     )]
     BreaksCircle { device: DeviceId, wanted: Bytes, granted: Bytes },
+    #[error(
+        "refused: all who hold memory wait themselves, so nobody would give any back; {wanted} is wanted whole, and most is \
+         free on {device}: {most}"
+    )]
+    NoWayOut { wanted: Bytes, most: Bytes, device: DeviceId },
     #[error("waits: {head} came first and has waited for {waited}, after which nobody passes it")]
     NotPast { head: TaskId, waited: Nanos },
     #[error(
@@ -87,6 +92,10 @@ pub enum Reason {
     ExtendsOver { bytes: Bytes, device: DeviceId, free: Bytes, missing: Bytes },
     #[error("refused: {bytes} more would make {wanted}; {device} has {capacity}, and {limit} is the limit")]
     ExtendTooLarge { bytes: Bytes, wanted: Bytes, device: DeviceId, capacity: Bytes, limit: Bytes },
+    #[error(
+        "refused: {bytes} more do not fit on {device} ({free} free), and this task cannot run over-subscribed"
+    )]
+    ExtendNotWhole { bytes: Bytes, device: DeviceId, free: Bytes },
 
     // The gate.
     #[error("goes: no task on {device} has to be protected")]
@@ -182,6 +191,8 @@ impl Reason {
             Reason::Extends { .. } => 24,
             Reason::ExtendsOver { .. } => 25,
             Reason::ExtendTooLarge { .. } => 26,
+            Reason::ExtendNotWhole { .. } => 27,
+            Reason::NoWayOut { .. } => 28,
             Reason::NobodyToProtect { .. } => 40,
             Reason::AllHaveLaunched { .. } => 41,
             Reason::NotAllLaunched { .. } => 42,

@@ -339,7 +339,8 @@ impl Scheduler {
 
     /// An extension never waits: a task that waits for more while it holds memory can wait for another that does the
     /// same. What does not fit is granted over-subscribed instead (CASE assumes that requirements are known, and has no
-    /// rule for this). What is beyond any limit is refused, as `cudaMalloc` would.
+    /// rule for this). What is beyond any limit is refused, as `cudaMalloc` would; and what does not fit of a task that
+    /// cannot run over-subscribed.
     fn extend(&mut self, id: TaskId, bytes: Bytes, out: &mut Vec<Action>) -> Result<(), Anomaly> {
         let device = self.bound(id)?.device;
         let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
@@ -351,6 +352,10 @@ impl Scheduler {
         if wanted > limit {
             let reason = Reason::ExtendTooLarge { bytes, wanted, device, capacity, limit };
             out.push(Action::Refuse { task: id, reason });
+            return Ok(());
+        }
+        if task.request.whole && free < bytes {
+            out.push(Action::Refuse { task: id, reason: Reason::ExtendNotWhole { bytes, device, free } });
             return Ok(());
         }
         if let Some(reason) = self.extends_beyond_user(id, bytes) {

@@ -115,17 +115,18 @@ fn any_limits() -> impl Strategy<Value = Limits> {
 fn any_event() -> impl Strategy<Value = Event> {
     let task = || (0u64..12).prop_map(TaskId);
     let client = || (0u64..5).prop_map(ClientId);
-    let request = (any_bytes(), any::<u64>(), any::<u32>(), (any::<bool>(), any::<bool>()), any_estimate())
-        .prop_map(|(requirement, blocks, threads_per_block, (lazy, managed), estimate)| TaskRequest {
+    let request = (any_bytes(), any::<u64>(), any::<u32>(), any::<[bool; 3]>(), any_estimate()).prop_map(
+        |(requirement, blocks, threads_per_block, [lazy, managed, whole], estimate)| TaskRequest {
             requirement,
             blocks,
             threads_per_block,
             lazy,
             managed,
-            whole: false,
+            whole,
             function: String::new(),
             estimate,
-        });
+        },
+    );
     let kernel = (any_bytes(), any_access()).prop_map(|(footprint, access)| KernelRequest {
         name: "k".into(),
         footprint,

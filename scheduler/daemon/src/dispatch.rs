@@ -250,6 +250,15 @@ impl Dispatch {
         Ok(true)
     }
 
+    /// What became of the file of earlier runs.
+    pub fn wrote_history(&mut self, written: std::io::Result<()>) {
+        if let Err(error) = written {
+            self.say(format!(
+                "the history of runs cannot be written ({error}): it is tried again, a restart would not know it"
+            ));
+        }
+    }
+
     /// A request that changes nothing.
     fn answer_only(&mut self, id: ClientId, request: &Request) {
         self.note(id, request.slot, is_awaited(&request.body));

@@ -11,6 +11,7 @@ mod fault;
 mod harden;
 mod identity;
 mod journal;
+mod learnt;
 mod log;
 mod mind;
 mod newcomers;
@@ -34,6 +35,7 @@ use crate::admin::AdminServer;
 use crate::config::{Config, Settings};
 use crate::devices::Devices;
 use crate::dispatch::Dispatch;
+use crate::learnt::Learnt;
 use crate::mind::Mind;
 use crate::quota::Quotas;
 use crate::reload::Source;
@@ -165,7 +167,8 @@ fn think(
     }
     let policy = if settings.reverted.is_some() { PolicyName::Case } else { settings.policy };
     let journal = settings.journal.clone();
-    let mut mind = Mind::new(policy, options, journal, Instant::now()).with_context(|| {
+    let (learnt, unusable) = Learnt::open(run_dir.history_file());
+    let mut mind = Mind::new(policy, options, learnt, journal, Instant::now()).with_context(|| {
         let path = settings.journal.as_deref().unwrap_or(Path::new("-"));
         format!("journal {}", path.display())
     })?;
@@ -174,11 +177,12 @@ fn think(
     }
     mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
     let (state, old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
-    Ok((
-        Dispatch::new(mind, Quotas::new(settings.clients_per_user, settings.users.clone()), state),
-        old,
-        damage,
-    ))
+    let quotas = Quotas::new(settings.clients_per_user, settings.users.clone());
+    let mut dispatch = Dispatch::new(mind, quotas, state);
+    if let Some(unusable) = unusable {
+        dispatch.say(unusable);
+    }
+    Ok((dispatch, old, damage))
 }
 
 /// Somebody who looks what is in use on the devices. `server`: the virtual GPUs' may be asked.

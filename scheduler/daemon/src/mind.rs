@@ -4,6 +4,7 @@
 //! the daemon's own notes ([`crate::state_file`]), never from it.
 
 use crate::journal::Journal;
+use crate::learnt::Learnt;
 use crate::watchdog::Heartbeat;
 use eager_core::action::Action;
 use eager_core::event::{DeviceProfile, Event};
@@ -20,7 +21,7 @@ use std::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panicked;
 
-/// Scheduler, journal, clock.
+/// Scheduler, journal, clock, and what earlier runs took.
 #[derive(Debug)]
 pub struct Mind {
     pub scheduler: Scheduler,
@@ -28,6 +29,7 @@ pub struct Mind {
     pub reverted: Option<String>,
     /// What is wrong with the policy although its last step counts; whoever takes it replaces the policy.
     pub complaint: Option<String>,
+    pub learnt: Learnt,
     devices: Vec<(DeviceId, DeviceProfile)>,
     journal: Journal,
     journal_path: Option<PathBuf>,
@@ -42,6 +44,7 @@ impl Mind {
     pub fn new(
         policy: PolicyName,
         options: Options,
+        learnt: Learnt,
         journal_path: Option<PathBuf>,
         started: Instant,
     ) -> std::io::Result<Mind> {
@@ -54,6 +57,7 @@ impl Mind {
             scheduler,
             reverted: None,
             complaint: None,
+            learnt,
             devices: Vec::new(),
             journal,
             journal_path,
@@ -97,12 +101,12 @@ impl Mind {
         }
         let now = self.decides_at();
         let begun = self.now();
-        let (scheduler, event) = (&mut self.scheduler, event.clone());
-        let recorded = self.journal.is_on().then(|| event.clone());
+        let event = self.learnt.with_estimate(event.clone(), &self.scheduler);
+        let (scheduler, decided) = (&mut self.scheduler, event.clone());
         let mut actions = Vec::new();
         self.heartbeat.begin(begun);
         let done = catch_unwind(AssertUnwindSafe(|| {
-            scheduler.step(now, event, &mut actions);
+            scheduler.step(now, decided, &mut actions);
         }));
         self.heartbeat.end();
         if done.is_err() {
@@ -111,7 +115,10 @@ impl Mind {
         if self.reverted.is_none() && self.scheduler.anomalies().contains_key(&Anomaly::DroppedProposal) {
             self.complaint = Some("proposed what the ledger does not allow".into());
         }
-        let Some(event) = recorded else { return (Ok(actions), Ok(())) };
+        self.learnt.note(now, &event, &actions);
+        if !self.journal.is_on() {
+            return (Ok(actions), Ok(()));
+        }
         let line = JournalLine { now, event, actions };
         let written = self.journal.record(&line);
         (Ok(line.actions), written)

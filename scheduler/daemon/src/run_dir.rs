@@ -4,7 +4,8 @@
 //! lock with the process; files are removed only by who holds it.
 
 use eager_proto::place::{
-    ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, LOCK_FILE_NAME, STATE_FILE_NAME, VGPU_SOCKET_NAME,
+    ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, HISTORY_FILE_NAME, LOCK_FILE_NAME, STATE_FILE_NAME,
+    VGPU_SOCKET_NAME,
 };
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
@@ -79,6 +80,11 @@ impl RunDir {
     /// What a later daemon must know; see [`crate::state_file`].
     pub fn state_file(&self) -> PathBuf {
         self.path.join(STATE_FILE_NAME)
+    }
+
+    /// What earlier runs took; see [`crate::learnt`].
+    pub fn history_file(&self) -> PathBuf {
+        self.path.join(HISTORY_FILE_NAME)
     }
 
     pub fn admin_socket(&self) -> PathBuf {

@@ -110,8 +110,17 @@ impl Shell {
 
     /// Until it is told to stop.
     pub fn run(&mut self) -> anyhow::Result<()> {
-        while self.turn()? == Flow::GoOn {}
-        Ok(())
+        let end = loop {
+            match self.turn() {
+                Ok(Flow::GoOn) => {}
+                Ok(Flow::Stop) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let dispatch = &mut self.parts.dispatch;
+        let written = dispatch.mind.learnt.write_at_end(dispatch.now());
+        dispatch.wrote_history(written);
+        end
     }
 
     fn turn(&mut self) -> anyhow::Result<Flow> {
@@ -157,7 +166,12 @@ impl Shell {
         // A virtual clock comes by itself when the core has something to do.
         let core = dispatch.mind.scheduler.next_deadline().filter(|_| !dispatch.mind.is_told_time());
         let paused = self.paused.values().copied().min();
-        let own = [self.newcomers.next_deadline(), self.listener_resumes_at, self.starvation_check_at];
+        let own = [
+            self.newcomers.next_deadline(),
+            self.listener_resumes_at,
+            self.starvation_check_at,
+            dispatch.mind.learnt.next_write(),
+        ];
         let deadline = [core, closed, paused].into_iter().chain(own).flatten().min()?;
         Some(deadline.saturating_sub(dispatch.now()).0.div_ceil(1_000_000))
     }
@@ -319,6 +333,9 @@ impl Shell {
             }
         }
         self.tick();
+        let dispatch = &mut self.parts.dispatch;
+        let written = dispatch.mind.learnt.write_if_due(now);
+        dispatch.wrote_history(written);
         self.look_for_starvation(now);
     }
 

@@ -166,7 +166,8 @@ impl TaskSlot {
                 state: reply::STATE_BOUND,
                 device: device.0,
                 class: class_number(*class),
-                flags: self.flags(*class, *managed, *gate, *watched, traits),
+                flags: self.flags(*class, *managed, *gate, *watched, traits)
+                    | urgency(traits.is_urgent(*class, view.request)),
                 grant: grant.0,
                 gate: self.gate_word(*gate),
                 ..asked
@@ -178,7 +179,6 @@ impl TaskSlot {
         let flag = |on: bool, bit: u32| if on { bit } else { 0 };
         flag(managed || class == Class::Eager, reply::FLAG_MANAGED)
             | flag(watched, reply::FLAG_WATCH)
-            | flag(traits.priorities && class != Class::Eager, reply::FLAG_HIGH_PRIORITY)
             | flag(gate != Gate::Ungated, reply::FLAG_GATED)
             | flag(self.extend_refused.is_some(), reply::FLAG_EXTEND_REFUSED)
             | flag(traits.habits.release_dead, reply::FLAG_RELEASES)
@@ -241,6 +241,10 @@ fn restorable(view: &TaskView<'_>) -> Option<Restored> {
 
 fn claim(bytes: u64) -> Bytes {
     Bytes(bytes.min(CLAIM_MAX))
+}
+
+fn urgency(urgent: bool) -> u32 {
+    if urgent { reply::FLAG_HIGH_PRIORITY } else { 0 }
 }
 
 fn class_number(class: Class) -> u32 {

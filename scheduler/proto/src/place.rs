@@ -14,6 +14,8 @@ pub const ADMIN_SOCKET_NAME: &str = "admin.sock";
 pub const VGPU_SOCKET_NAME: &str = "vgpu.sock";
 /// What a daemon that is started after this one must know: its clients and what they hold.
 pub const STATE_FILE_NAME: &str = "eagerd.state";
+/// What earlier runs of each program took.
+pub const HISTORY_FILE_NAME: &str = "eagerd.history";
 /// Locked by the daemon while it lives; holds its process id, for messages only.
 pub const LOCK_FILE_NAME: &str = "eagerd.lock";
 

@@ -121,7 +121,7 @@ pub enum RequestBody {
 /// TaskBegin flag bits.
 pub const BEGIN_LAZY: u64 = 1;
 pub const BEGIN_MANAGED: u64 = 2;
-/// The task cannot run over-subscribed.
+/// The task cannot run over-subscribed: it waits for all of its requirement, and more that does not fit is refused.
 pub const BEGIN_WHOLE: u64 = 4;
 /// All of them.
 pub const BEGIN_FLAGS: u64 = BEGIN_LAZY | BEGIN_MANAGED | BEGIN_WHOLE;

@@ -138,6 +138,7 @@ pub struct Open {
     pub bound: Option<Nanos>,
     pub all_launched: bool,
     pub account: Account,
+    pub request: TaskRequest,
 }
 
 /// A task that has not asked yet: it will at its first use of the device.

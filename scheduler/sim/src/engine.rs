@@ -5,7 +5,9 @@
 
 use crate::audit::{Auditor, Offence};
 use crate::client::{Blocked, Client};
+use crate::cores::Cores;
 use crate::expected;
+use crate::host::HostMemory;
 use crate::job::{Job, JobError};
 use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
@@ -14,7 +16,7 @@ use eager_core::Scheduler;
 use eager_core::action::{Action, Class, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
-use eager_core::policy::{Habits, MemoryRule};
+use eager_core::policy::{Habits, MemoryRule, Traits};
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Completion, Model, ModelError, OpId};
@@ -45,7 +47,6 @@ const ENDLESS_BYTES: u64 = 1 << 50;
 /// A moment at which a client goes on by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    HostPhaseEnds(usize),
     /// The job comes.
     Arrives(usize),
     Killed(usize),
@@ -56,7 +57,7 @@ pub(crate) struct World<'a> {
     pub(crate) now: Nanos,
     pub(crate) options: &'a SimOptions,
     pub(crate) model: Model,
-    pub(crate) priorities: bool,
+    pub(crate) traits: Traits,
     pub(crate) habits: Habits,
     scheduler: Scheduler,
     pub(crate) auditor: Auditor,
@@ -64,15 +65,10 @@ pub(crate) struct World<'a> {
     pub(crate) clients: Vec<Client<'a>>,
     /// Jobs that came and wait for host memory, in order.
     waiting: VecDeque<usize>,
-    pub(crate) host_memory_free: u64,
-    /// Submitted jobs' own copies, staged ones included, and the most host memory that was in use.
-    pub(crate) copies_bytes: u64,
-    host_bytes_max: u64,
+    pub(crate) host: HostMemory,
     pub(crate) ended: usize,
     pub(crate) timers: BTreeSet<(Nanos, Timer)>,
-    pub(crate) cores_free: u32,
-    /// Clients that wait for a core, and for how long they want it.
-    pub(crate) cores_wanted: VecDeque<(usize, f64)>,
+    pub(crate) cores: Cores,
     /// Clients to look at again.
     pub(crate) ready: VecDeque<usize>,
     pub(crate) operations: BTreeMap<OpId, usize>,
@@ -125,7 +121,7 @@ impl<'a> World<'a> {
             now: Nanos(0),
             options,
             model: Model::new(cards, options.model.clone()),
-            priorities: traits.priorities,
+            traits,
             habits: traits.habits,
             scheduler: Scheduler::new(options.policy, options.scheduler.clone()),
             auditor: Auditor::new(options.scheduler.context_bytes, traits.memory != MemoryRule::Counted),
@@ -136,13 +132,10 @@ impl<'a> World<'a> {
                 .map(|(index, job)| Client::new(index, job, traits.habits))
                 .collect(),
             waiting: VecDeque::new(),
-            host_memory_free: options.host_memory_bytes.unwrap_or(u64::MAX),
-            copies_bytes: 0,
-            host_bytes_max: 0,
+            host: HostMemory::new(options.host_memory_bytes, traits.manages_normal_tasks(&options.scheduler)),
             ended: 0,
             timers: BTreeSet::new(),
-            cores_free: options.host_cores,
-            cores_wanted: VecDeque::new(),
+            cores: Cores::new(options.core_order, options.host_cores),
             ready: VecDeque::new(),
             operations: BTreeMap::new(),
             tasks: BTreeMap::new(),
@@ -190,16 +183,12 @@ impl<'a> World<'a> {
         self.submit_jobs()
     }
 
-    /// Submits waiting jobs, in order, as far as the host's memory goes. One that is larger than all of it goes alone.
+    /// Submits waiting jobs, in order, as far as the host's memory goes.
     pub(crate) fn submit_jobs(&mut self) -> Result<(), SimError> {
-        while let Some(&job) = self.waiting.front() {
-            let wanted = self.host_share(job);
-            if wanted > self.host_memory_free {
-                return Ok(());
-            }
+        while let Some(&job) = self.waiting.front()
+            && self.host.admit(&self.jobs[job])
+        {
             self.waiting.pop_front();
-            self.host_memory_free -= wanted;
-            self.copies_bytes += self.jobs[job].host_bytes();
             self.ready.push_back(job);
             let client = &mut self.clients[job];
             client.blocked = Blocked::Not;
@@ -209,30 +198,20 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Host memory that a job may come to hold: its own copies, and behind its managed memory, all of which may be
-    /// filled on the host or evicted (UM model §1.6).
-    fn host_share(&self, job: usize) -> u64 {
-        let all = self.options.host_memory_bytes.unwrap_or(u64::MAX);
-        let traits = self.options.policy.traits();
-        let managed = if traits.eager || traits.managed { self.jobs[job].requirement() } else { 0 };
-        (self.jobs[job].host_bytes() + managed).min(all)
-    }
-
-    /// Host memory in use now: the running jobs' own copies, and what stands behind managed memory.
+    /// What stands behind managed memory now. Where that has become less, the next job may come.
     fn note_host_memory(&mut self) -> Result<(), SimError> {
-        let mut bytes = self.copies_bytes;
+        let mut bytes = 0;
         for device in 0..self.model.device_count() {
             bytes += self.model.memory_info(device)?.host_bytes;
         }
-        self.host_bytes_max = self.host_bytes_max.max(bytes);
-        Ok(())
+        if self.host.note_managed(bytes) { self.submit_jobs() } else { Ok(()) }
     }
 
     fn next_moment(&self) -> Option<Nanos> {
         let model = self.model.next_event().map(|at| Nanos(at.0));
         let timer = self.timers.first().map(|(at, _)| *at);
         let deadline = self.scheduler.next_deadline();
-        let next = [model, timer, deadline].into_iter().flatten().min()?;
+        let next = [model, timer, self.cores.next_end(), deadline].into_iter().flatten().min()?;
         Some(next.max(self.now))
     }
 
@@ -243,6 +222,10 @@ impl<'a> World<'a> {
         for completion in done {
             self.completed(&completion)?;
         }
+        while let Some(index) = self.cores.take_ended(at) {
+            self.clients[index].host_phase_ended(at);
+            self.ready.push_back(index);
+        }
         while let Some(&(due, timer)) = self.timers.first().filter(|(due, _)| *due <= at) {
             self.timers.remove(&(due, timer));
             self.timer(timer)?;
@@ -251,7 +234,8 @@ impl<'a> World<'a> {
             self.step(Event::Tick)?;
         }
         self.settle()?;
-        self.note_host_memory()
+        self.note_host_memory()?;
+        self.settle()
     }
 
     /// Lets every client go on that can.
@@ -263,29 +247,20 @@ impl<'a> World<'a> {
     }
 
     fn timer(&mut self, timer: Timer) -> Result<(), SimError> {
-        let index = match timer {
-            Timer::Arrives(job) => return self.arrive(job),
-            Timer::Killed(job) if self.clients[job].blocked == Blocked::NotSubmitted => return Ok(()),
-            Timer::Killed(job) => return self.kill(job),
-            Timer::HostPhaseEnds(index) => {
-                self.cores_free += 1;
-                self.give_cores();
-                index
-            }
-        };
-        self.clients[index].host_phase_ended(self.now);
-        self.ready.push_back(index);
-        Ok(())
+        match timer {
+            Timer::Arrives(job) => self.arrive(job),
+            Timer::Killed(job) if self.clients[job].blocked == Blocked::NotSubmitted => Ok(()),
+            Timer::Killed(job) => self.kill(job),
+        }
     }
 
-    pub(crate) fn give_cores(&mut self) {
-        while self.cores_free > 0
-            && let Some((index, seconds)) = self.cores_wanted.pop_front()
-        {
-            self.cores_free -= 1;
-            let end = Nanos(self.now.0 + (seconds * 1e9).round() as u64);
-            self.timers.insert((end, Timer::HostPhaseEnds(index)));
-        }
+    /// The program works on the host.
+    pub(crate) fn begin_host_phase(&mut self, index: usize, seconds: f64) {
+        let client = &mut self.clients[index];
+        client.blocked = Blocked::Host { since: self.now };
+        let holds =
+            client.open.as_ref().is_some_and(|open| open.bound.is_some() && open.account.reserved() > 0);
+        self.cores.begin(self.now, index, seconds, holds);
     }
 
     /// One event through the core, its actions to the clients, both into the books.
@@ -407,8 +382,7 @@ impl<'a> World<'a> {
 
     /// Gives back a job's host memory, and starts the next job of its worker.
     pub(crate) fn job_ended(&mut self, job: usize) -> Result<(), SimError> {
-        self.host_memory_free += self.host_share(job);
-        self.copies_bytes -= self.jobs[job].host_bytes();
+        self.host.leave(&self.jobs[job]);
         if let Submission::Workers(_) = self.options.submission
             && let Some(next) = self.clients.iter().position(|client| client.blocked == Blocked::NotSubmitted)
             && !self.waiting.contains(&next)
@@ -460,7 +434,7 @@ impl<'a> World<'a> {
             eager_launches: self.eager_launches,
             promotions: self.promotions,
             oom_errors: oom as u64,
-            host_bytes_max: self.host_bytes_max,
+            host_bytes_max: self.host.bytes_max(),
             jobs,
             devices,
             trace: self.trace,

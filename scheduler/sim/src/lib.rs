@@ -7,8 +7,10 @@
 mod account;
 mod audit;
 mod client;
+mod cores;
 mod engine;
 mod expected;
+mod host;
 pub mod job;
 mod lives;
 mod memory;
@@ -19,6 +21,7 @@ mod shim;
 pub mod swarm;
 mod tell;
 
+pub use cores::CoreOrder;
 pub use engine::{SimError, run};
 pub use expected::Estimates;
 pub use options::{Kill, SimOptions, Submission};

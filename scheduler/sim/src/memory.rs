@@ -52,7 +52,7 @@ impl<'a> World<'a> {
 
     fn ask(&mut self, index: usize, wish: Wish) -> Result<(), SimError> {
         let Wish { request, account } = wish;
-        let task = self.open_task(index, account);
+        let task = self.open_task(index, account, request.clone());
         let result = &mut self.clients[index].result;
         result.ask.get_or_insert(self.now);
         result.requirement_bytes = result.requirement_bytes.max(request.requirement.0);
@@ -62,7 +62,7 @@ impl<'a> World<'a> {
     }
 
     /// Makes a task known; its actions may come at once.
-    fn open_task(&mut self, index: usize, account: Account) -> TaskId {
+    fn open_task(&mut self, index: usize, account: Account, request: TaskRequest) -> TaskId {
         let task = TaskId(self.task_next);
         self.task_next += 1;
         self.tasks.insert(task, index);
@@ -78,6 +78,7 @@ impl<'a> World<'a> {
             bound: None,
             all_launched: false,
             account,
+            request,
         });
         task
     }
@@ -154,17 +155,12 @@ impl<'a> World<'a> {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.get_mut(name) else { return false };
         let more = bytes.saturating_sub(address.staged);
-        if more > self.host_memory_free {
+        if !self.host.stage(more) {
             return false;
         }
-        self.host_memory_free -= more;
-        self.copies_bytes += more;
         address.staged += more;
         client.staged += more;
-        client.blocked = Blocked::Host { since: self.now };
-        let seconds = bytes as f64 / self.options.model.host_copy_bytes_per_s;
-        self.cores_wanted.push_back((index, seconds));
-        self.give_cores();
+        self.begin_host_phase(index, bytes as f64 / self.options.model.host_copy_bytes_per_s);
         true
     }
 
@@ -172,8 +168,7 @@ impl<'a> World<'a> {
     pub(crate) fn unstage(&mut self, index: usize, bytes: u64) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         client.staged -= bytes;
-        self.host_memory_free += bytes;
-        self.copies_bytes -= bytes;
+        self.host.unstage(bytes);
         self.submit_jobs()
     }
 

@@ -3,6 +3,7 @@
 //! Trap: the ledger's context memory follows the model's unless it is set, so that plain allocations never fail for
 //! want of what contexts took.
 
+use crate::cores::CoreOrder;
 use crate::expected::Estimates;
 use eager_core::PolicyName;
 use eager_core::units::Nanos;
@@ -36,13 +37,15 @@ pub struct SimOptions {
     pub model: eager_gpu_model::Options,
     /// Cores for host phases; a job's host phase takes one.
     pub host_cores: u32,
+    pub core_order: CoreOrder,
     pub submission: Submission,
     /// Memory that the ledger may give away on each device, in bytes; the last one holds for all devices after it. Empty:
     /// all of it.
     pub device_memory_bytes: Vec<u64>,
-    /// Host memory, in bytes, for the jobs' own copies of what they send and fetch and, under policies that make memory
-    /// managed, for all of that too: it is filled on the host, and what is evicted goes there. A job that does not fit
-    /// is submitted when it does, in order. `None`: without end.
+    /// Host memory, in bytes, for the jobs' own copies of what they send and fetch, for staged copies, and for what stands
+    /// behind managed memory. Under policies that make all memory managed, all of a job's is set aside: it is filled on
+    /// the host, and what is evicted goes there. A job that does not fit is submitted when it does, in order. `None`:
+    /// without end.
     pub host_memory_bytes: Option<u64>,
     /// How good the estimates are that tasks come with, under policies that use them; `None`: they come without.
     pub estimates: Option<Estimates>,
@@ -70,6 +73,7 @@ impl SimOptions {
             scheduler: eager_core::Options { context_bytes, ..eager_core::Options::default() },
             model,
             host_cores: 40,
+            core_order: CoreOrder::default(),
             submission: Submission::AllAtOnce,
             device_memory_bytes: Vec::new(),
             host_memory_bytes: None,

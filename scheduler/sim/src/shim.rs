@@ -3,12 +3,12 @@
 //! Trap: this imitates the shim and must follow it: gate before launch, shrink at free, prefetch within the grant,
 //! busy and idle only while watched.
 
-use crate::client::{Blocked, InFlight, Queued, Step, piece};
-use crate::engine::{SimError, Timer, World, model_time};
+use crate::client::{Blocked, InFlight, Open, Queued, Step, piece};
+use crate::engine::{SimError, World, model_time};
 use crate::job::{JobOp, KernelOp};
 use crate::memory::Readiness;
 use crate::result::{Outcome, Span};
-use eager_core::action::{Class, Gate};
+use eager_core::action::Gate;
 use eager_core::event::{Event, KernelRequest, TaskRequest};
 use eager_core::units::{Bytes, Nanos};
 use eager_gpu_model::{AllocKind, Completion, Location, ModelError, Op, OpId, Pattern, Range};
@@ -101,9 +101,7 @@ impl<'a> World<'a> {
     fn carry_on(&mut self, index: usize, step: Step<'a>) -> Result<bool, SimError> {
         match step {
             Step::Host(seconds) => {
-                self.clients[index].blocked = Blocked::Host { since: self.now };
-                self.cores_wanted.push_back((index, seconds));
-                self.give_cores();
+                self.begin_host_phase(index, seconds);
                 Ok(true)
             }
             Step::Synchronize => {
@@ -125,7 +123,7 @@ impl<'a> World<'a> {
                     threads_per_block: *threads_per_block,
                     lazy: *lazy,
                     managed: false,
-                    whole: false,
+                    whole: self.habits.comes_by_name(),
                     function: client.job.name.clone(),
                     estimate: client.estimates.get(client.tasks_begun).copied().flatten(),
                 };
@@ -222,8 +220,9 @@ impl<'a> World<'a> {
             client.blocked = Blocked::Queue;
             return Ok(false);
         }
-        let high = client.open.as_ref().is_some_and(|open| open.class != Class::Eager);
-        let priority = if self.priorities && high { PRIORITY_HIGH } else { PRIORITY_LOW };
+        let is_urgent = |open: &Open| self.traits.is_urgent(open.class, &open.request);
+        let high = client.open.as_ref().is_some_and(is_urgent);
+        let priority = if high { PRIORITY_HIGH } else { PRIORITY_LOW };
         let op = client.kernel(kernel, now_launches, priority);
         client.launched += now_launches;
         let finished = client.launched == launches;
@@ -373,7 +372,7 @@ impl<'a> World<'a> {
         client.result.end = self.now;
         client.close_task(self.now);
         let (id, staged) = (client.id, std::mem::take(&mut client.staged));
-        self.host_memory_free += staged;
+        self.host.unstage(staged);
         let client = &mut self.clients[index];
         for context in std::mem::take(&mut client.contexts).into_values() {
             self.model.context_destroy(model_time(self.now), context)?;
@@ -391,12 +390,7 @@ impl<'a> World<'a> {
             return Ok(());
         }
         client.result.outcome = Outcome::Killed;
-        self.cores_wanted.retain(|(waiting, _)| *waiting != index);
-        let on_core = |timer: &(Nanos, Timer)| timer.1 == Timer::HostPhaseEnds(index);
-        self.cores_free += self.timers.iter().filter(|timer| on_core(timer)).count() as u32;
-        self.timers.retain(|timer| !on_core(timer));
-        self.end(index)?;
-        self.give_cores();
-        Ok(())
+        self.cores.forget(self.now, index);
+        self.end(index)
     }
 }

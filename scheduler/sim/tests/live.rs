@@ -143,3 +143,19 @@ fn estimates_decide_the_order_and_wrong_ones_lose_no_job() {
         assert!(wrong.jobs.iter().all(|job| job.outcome == Outcome::Done));
     }
 }
+
+#[test]
+fn who_holds_memory_for_a_short_time_does_not_wait_behind_long_kernels() {
+    let long = Shape { bytes: 6 * GIB, compute: 1.0, launches: 10, gap: 0.0, tail: 0.0, ..CYCLIC };
+    let short = Shape { name: "short", bytes: GIB, compute: 0.01, launches: 10, ..long.clone() };
+    let jobs = [job(&long), job(&Shape { host_before: 5.0, ..short })];
+    let with = |seconds: u64| {
+        let mut options = options(PolicyName::EagerLive, 1);
+        options.scheduler.short_hold_ns = Some(Nanos::from_secs(seconds));
+        let jobs = run(&jobs, &options).unwrap().jobs;
+        (jobs[1].device_side(), jobs[0].end)
+    };
+    let ((all_equal, long_end), (short_first, long_end_after)) = (with(1000), with(3));
+    assert!(short_first.0 * 2 < all_equal.0, "{short_first} {all_equal}");
+    assert!(long_end_after.0 < long_end.0 * 101 / 100, "{long_end_after} {long_end}");
+}

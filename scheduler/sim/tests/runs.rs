@@ -168,6 +168,8 @@ fn host_memory_counts_copies_and_what_stands_behind_managed_memory() {
         jobs[1].ask > Some(jobs[0].end)
     };
     assert!(!tight(PolicyName::Case) && tight(PolicyName::EagerOpt));
+    // It may start eagerly, but no task has managed memory until it does.
+    assert!(!tight(PolicyName::EagerLive) && used(PolicyName::EagerLive) == 3 * GIB);
 }
 
 #[test]

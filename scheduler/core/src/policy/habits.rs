@@ -38,6 +38,12 @@ impl Habits {
         fast_copies: true,
     };
 
+    /// Memory comes behind its address, with the first use that names it. Such memory cannot be managed, so a task that
+    /// has some runs whole or waits ([`crate::event::TaskRequest::whole`]).
+    pub fn comes_by_name(self) -> bool {
+        self.late_reservation || self.live_requirement
+    }
+
     pub(super) fn under(self, options: &Options) -> Habits {
         Habits {
             release_dead: options.release_dead.unwrap_or(self.release_dead),

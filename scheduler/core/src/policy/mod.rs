@@ -26,6 +26,8 @@ pub use habits::Habits;
 pub use name::{PolicyName, UnknownPolicy};
 pub(crate) use placement::{most_free, no_room};
 
+use crate::action::Class;
+use crate::event::TaskRequest;
 use crate::model::{Task, View};
 use crate::options::{Options, QueueOrder};
 use crate::reason::Reason;
@@ -72,6 +74,8 @@ pub struct Traits {
     /// Normal and promoted tasks launch on high-priority streams, eager ones on low (eager launch specification §5).
     /// Without it all tasks use the same priority.
     pub priorities: bool,
+    /// Of those with priorities: whole tasks that are expected to hold memory for longer launch on low-priority streams too.
+    pub short_hold_ns: Option<Nanos>,
     pub gate: GateRule,
     pub memory: MemoryRule,
     /// All memory is managed, also of tasks that have their whole requirement.
@@ -95,6 +99,7 @@ impl Traits {
         queue: QueueOrder::LargestFirst,
         eager: false,
         priorities: false,
+        short_hold_ns: None,
         gate: GateRule::None,
         memory: MemoryRule::Counted,
         managed: false,
@@ -122,6 +127,20 @@ impl Traits {
         self.queue == QueueOrder::LongestRemaining || self.reserve_head || (self.eager && self.last_resort)
     }
 
+    /// The memory of tasks that have all they asked for is managed, so that what the device is done with can be evicted.
+    /// Where dead memory is given back, nothing of them has to be.
+    pub fn manages_normal_tasks(&self, options: &Options) -> bool {
+        self.managed || (self.eager && options.managed_normal_tasks && !self.habits.release_dead)
+    }
+
+    /// Does such a task launch on high-priority streams? There are two levels, and long tasks share the low one with eager
+    /// ones; so only those that never run eagerly themselves are put there.
+    pub fn is_urgent(&self, class: Class, request: &TaskRequest) -> bool {
+        let limits = self.short_hold_ns.zip(request.estimate);
+        let is_long = limits.is_some_and(|(short, estimate)| estimate.hold > short);
+        self.priorities && class != Class::Eager && !(is_long && request.whole)
+    }
+
     /// The policy's traits with what the options set in their place.
     pub fn under(self, options: &Options) -> Traits {
         let never = self.last_resort && options.eager_promotion_within_ns == Nanos(0);
@@ -130,6 +149,7 @@ impl Traits {
             eager: self.eager && !never,
             overtake_ns: options.overtake_ns.or(self.overtake_ns),
             reserve_head: options.reserve_head.unwrap_or(self.reserve_head),
+            short_hold_ns: options.short_hold_ns.or(self.short_hold_ns),
             habits: self.habits.under(options),
             ..self
         }

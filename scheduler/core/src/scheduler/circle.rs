@@ -3,6 +3,8 @@
 //! A program keeps its context on a device after its task has ended there, and may hold a task while it asks for another.
 //! If every such program waits, nobody gives anything back, and all would wait for ever (CASE has no rule for this). Then
 //! the first of them starts with what is free, over-subscribed in managed memory, like an extension that does not fit.
+//! Where none of them can run over-subscribed, the first is refused: its program frees what it holds, or fails, as it would
+//! on a full device without us.
 //! Trap: a program with several threads may wait with one and work with another, and nobody can see that from here; so
 //! a circle counts only when none of those in it was heard of for a while ([`crate::Options::circle_ns`]).
 
@@ -21,31 +23,49 @@ impl Scheduler {
             return;
         }
         self.silent_since = self.now;
-        let binding = self.first_holder().and_then(|task| self.way_out(task));
-        if binding.is_some_and(|binding| self.start(binding, out)) {
+        let way_out = self.holders().find_map(|task| self.way_out(task));
+        let gone = match way_out {
+            Some(binding) => self.start(binding, out),
+            None => self.refuse_holder(out),
+        };
+        if gone {
             // It may have been the head that blocked the others.
             self.try_who_fits(out);
         }
     }
 
+    fn refuse_holder(&mut self, out: &mut Vec<Action>) -> bool {
+        let first = self.holders().find_map(|task| {
+            let (device, most) = most_free(self.read(), task)?;
+            Some((task.id, Reason::NoWayOut { wanted: task.requirement, most, device: device.id }))
+        });
+        let Some((task, reason)) = first else { return false };
+        self.forget(task);
+        out.push(Action::Refuse { task, reason });
+        true
+    }
+
     /// When those who wait in a circle, if there is one, have been silent for long enough.
     pub(super) fn circle_deadline(&self) -> Option<Nanos> {
-        let is_circle = self.state.movers == 0 && self.first_holder().is_some();
+        let is_circle = self.state.movers == 0 && self.holders().next().is_some();
         is_circle.then(|| Nanos(self.silent_since.0.saturating_add(self.options.circle_ns.0)))
     }
 
-    /// The first waiting task whose program holds something.
-    fn first_holder(&self) -> Option<&Task> {
-        let holds = |task: &&Task| {
+    /// The waiting tasks whose programs hold something, in order of arrival.
+    fn holders(&self) -> impl Iterator<Item = &Task> {
+        let holds = |task: &Task| {
             self.state.clients.get(&task.client).is_some_and(|client| !client.contexts.is_empty())
         };
         let waiting = self.queue.in_order_of_arrival().chain(self.aside.iter().copied());
-        waiting.filter_map(|id: TaskId| self.state.tasks.get(&id)).find(holds)
+        waiting.filter_map(|id: TaskId| self.state.tasks.get(&id)).filter(move |task| holds(task))
     }
 
     fn way_out(&self, task: &Task) -> Option<Binding> {
         let (device, free) = most_free(self.read(), task)?;
         let grant = free.min(task.requirement);
+        if task.request.whole && grant < task.requirement {
+            return None;
+        }
         let reason = Reason::BreaksCircle { device: device.id, wanted: task.requirement, granted: grant };
         let managed = self.is_managed(task, grant);
         Some(Binding {

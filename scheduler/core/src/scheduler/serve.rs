@@ -232,12 +232,8 @@ impl Scheduler {
     }
 
     pub(super) fn is_managed(&self, task: &Task, grant: Bytes) -> bool {
-        // Where dead memory is given back, nothing of a normal task has to be evicted.
-        let evictable = self.options.managed_normal_tasks && !self.traits.habits.release_dead;
-        task.request.managed
-            || self.traits.managed
-            || grant < task.requirement
-            || (self.traits.eager && evictable)
+        let wants_it = task.request.managed || self.traits.manages_normal_tasks(&self.options);
+        wants_it || grant < task.requirement
     }
 
     /// Binds a waiting task; false, and nothing changed, if the ledger does not allow it.
@@ -276,7 +272,7 @@ impl Scheduler {
         (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })
     }
 
-    fn forget(&mut self, id: TaskId) {
+    pub(super) fn forget(&mut self, id: TaskId) {
         self.touch_task(id);
         if let Some(task) = self.state.remove_task(id) {
             self.leave_queue(&task);

@@ -9,7 +9,7 @@
 //! gpu 0 16GiB [stalls]        a device with this capacity, on which a fault stops everybody
 //! at 2.5                      seconds; for all that follows
 //! client 1 [uid=7]            a program connects
-//! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [runs=SECONDS [holds=SECONDS]]
+//! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [whole] [runs=SECONDS [holds=SECONDS]]
 //! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
 //! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by others, by client 1
 //! limits {"overrun":"throttle"}
@@ -98,7 +98,7 @@ fn event(line: &str) -> Event {
                 threads_per_block: 32,
                 lazy: words.contains(&"lazy"),
                 managed: words.contains(&"managed"),
-                whole: false,
+                whole: words.contains(&"whole"),
                 function: "main".into(),
                 estimate: estimate(value("runs="), value("holds=")),
             },

@@ -4,6 +4,7 @@
 
 mod faults;
 mod hostile;
+mod learnt;
 mod limits;
 mod long;
 mod restart;

@@ -1,6 +1,8 @@
 //! A daemon that is killed and started again: what was granted is granted, and programs do not notice.
 
-use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot, wait_until, wants};
+use crate::support::{
+    Daemon, LONG, MIB, answer, begin, command, restarted, slot, take_dir, wait_until, wants,
+};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::hello::Hello;
 use eager_proto::reply::{CLASS_EAGER, CLASS_PROMOTED, STATE_BOUND, STATE_FREE, STATE_WAITING};
@@ -9,18 +11,6 @@ use eager_shm::client::{ClientConnection, ConnectError};
 use nix::sys::signal::Signal;
 use std::path::Path;
 use std::time::Instant;
-use tempfile::TempDir;
-
-/// `kill -9`, and another in the same place.
-fn restarted(mut daemon: Daemon, arguments: &[&str]) -> Daemon {
-    daemon.signal(Signal::SIGKILL);
-    daemon.child.wait().expect("wait");
-    Daemon::start_in(take_dir(&mut daemon), arguments)
-}
-
-fn take_dir(daemon: &mut Daemon) -> TempDir {
-    std::mem::replace(&mut daemon.dir, tempfile::tempdir().expect("folder"))
-}
 
 #[test]
 fn grants_stand_and_programs_go_on_after_a_restart() {

@@ -167,6 +167,17 @@ impl Drop for Daemon {
     }
 }
 
+/// `kill -9`, and another in the same place.
+pub fn restarted(mut daemon: Daemon, arguments: &[&str]) -> Daemon {
+    daemon.signal(nix::sys::signal::Signal::SIGKILL);
+    daemon.child.wait().expect("wait");
+    Daemon::start_in(take_dir(&mut daemon), arguments)
+}
+
+pub fn take_dir(daemon: &mut Daemon) -> TempDir {
+    std::mem::replace(&mut daemon.dir, tempfile::tempdir().expect("folder"))
+}
+
 /// A hostile client, and what it said.
 #[derive(Debug)]
 pub struct Hostile {
