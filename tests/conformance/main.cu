@@ -1,5 +1,4 @@
-// The whole suite as one program: `main [part of a name]`. Prints one line per test, with a digest of all bytes
-// that were read back so far; ends with 0 if all passed.
+// What CUDA itself offers, as one program.
 #include "suite.h"
 
 #include "atomics.h"
@@ -12,15 +11,4 @@
 #include "shapes.h"
 #include "warps.h"
 
-int main(int argc, char **argv) {
-    int failed = 0, run = 0;
-    for (const Test &test : tests()) {
-        if (argc > 1 && !strstr(test.name, argv[1])) continue;
-        bool passed = test.run();
-        printf("%s %s %016llx\n", passed ? "ok    " : "FAILED", test.name, digest());
-        failed += !passed;
-        run++;
-    }
-    printf("%d tests, %d failed\n", run, failed);
-    return failed || !run;
-}
+#include "run.h"

@@ -16,8 +16,7 @@ fn outcome(source: &str, mode: &str, folder: &Path) -> Result<String, String> {
     let path = root().join("tests/conformance").join(source);
     let mut compile = Command::new(tool("eagercc"));
     compile.args(["-O1", "-std=c++17", "-ffp-contract=off", "--eager-no-instrument"]);
-    compile.arg(format!("--eager-kernel-mode={mode}")).arg("-isystem");
-    compile.arg(root().join(".toolchain/cuda-13.0/include/cccl")).arg(path).arg("-o").arg(&program);
+    compile.arg(format!("--eager-kernel-mode={mode}")).arg(path).arg("-o").arg(&program);
     let compiled = run(&mut compile);
     if !compiled.status.success() {
         return Err(format!("{source} in mode {mode}: {}", text(&compiled)));
@@ -47,4 +46,15 @@ fn the_suite_passes_in_every_mode_bit_for_bit() {
     assert!(printed[0].lines().count() > 30, "{}", printed[0]);
     assert_eq!(printed[0], printed[1], "loops and coroutines where loops do not serve");
     assert_eq!(printed[0], printed[2], "coroutines for all kernels");
+}
+
+#[test]
+fn thrust_and_cub_give_right_results() {
+    if !has_toolchain("thrust_and_cub_give_right_results") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let printed =
+        outcome("libraries.cu", "auto", folder.path()).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(printed.ends_with("6 tests, 0 failed\n"), "{printed}");
 }

@@ -30,7 +30,8 @@ pub struct KernelTable {
     pub abi_version: u32,
     pub kernel_count: u32,
     pub variable_count: u32,
-    pub reserved: u32,
+    /// Of the GPU that the unit was compiled for: 90 for `sm_90`; 0: not known.
+    pub architecture: u32,
     pub kernels: *const KernelEntry,
     pub variables: *const VariableEntry,
     /// What the same unit gives to `__cudaRegisterFatBinary`; null if it was not linked in by the compiler pass.

@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use crate::body::{Body, Form};
-use crate::import::Variable;
+use crate::import::Imported;
 use crate::{DEVICE_CODE_SYMBOL, Options, regions};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
@@ -19,7 +19,7 @@ pub(crate) const CONSTRUCTOR: &str = "eager.register";
 const CONSTRUCTOR_PRIORITY: u32 = 101;
 
 /// The whole text for a module with these kernels and variables.
-pub(crate) fn driver(bodies: &[Body], variables: &[Variable], options: &Options) -> String {
+pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut text = String::from(
         "declare ptr @eager.arena(ptr, i64)\ndeclare i32 @eager.linear_thread(ptr, i32, i32, i32)\n\
          declare i64 @eager.threads(ptr)\ndeclare void @eager.flush(ptr, ptr)\n\
@@ -32,7 +32,7 @@ pub(crate) fn driver(bodies: &[Body], variables: &[Variable], options: &Options)
             _ => block_function(body),
         });
     }
-    text.push_str(&table(bodies, variables, options));
+    text.push_str(&table(bodies, imported, options));
     text
 }
 
@@ -209,7 +209,7 @@ round.end:
   br i1 %alive.next, label %round, label %finish
 ";
 
-fn table(bodies: &[Body], variables: &[Variable], options: &Options) -> String {
+fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut text = String::from("!0 = !{}\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n");
     let recorded = u32::from(options.touch) | (u32::from(options.counters) << 1);
     let mut entries = Vec::new();
@@ -240,7 +240,7 @@ fn table(bodies: &[Body], variables: &[Variable], options: &Options) -> String {
         ));
     }
     let mut listed = Vec::new();
-    for (index, variable) in variables.iter().enumerate() {
+    for (index, variable) in imported.variables.iter().enumerate() {
         let _ = writeln!(
             text,
             "@eager.variable.{index} = internal constant [{} x i8] c\"{}\\00\"\n@\"{symbol}\" = external global i8",
@@ -261,9 +261,10 @@ fn table(bodies: &[Body], variables: &[Variable], options: &Options) -> String {
          @eager.variables = internal constant [{count} x %variable] [{listed}]\n\
          @{DEVICE_CODE_SYMBOL} = extern_weak global i8\n\
          @eager.table = internal constant {{ i32, i32, i32, i32, ptr, ptr, ptr }} \
-         {{ i32 {ABI_VERSION}, i32 {kernels}, i32 {count}, i32 0, ptr @eager.kernels, ptr @eager.variables, \
+         {{ i32 {ABI_VERSION}, i32 {kernels}, i32 {count}, i32 {architecture}, ptr @eager.kernels, ptr @eager.variables, \
          ptr @{DEVICE_CODE_SYMBOL} }}\n",
         kernels = entries.len(),
+        architecture = imported.architecture,
         entries = entries.join(",\n  "),
         count = listed.len(),
         listed = listed.join(",\n  "),

@@ -43,6 +43,8 @@ pub(crate) struct Imported {
     /// Names of the kernels, in the order of the file.
     pub kernels: Vec<String>,
     pub variables: Vec<Variable>,
+    /// Of the GPU it was compiled for: 90 for `sm_90`; 0 if it does not say.
+    pub architecture: u32,
 }
 
 /// # Errors
@@ -53,6 +55,7 @@ pub(crate) fn import(context: &Context, machine: &Machine, bitcode: &[u8]) -> Re
     if !triple.starts_with("nvptx64") {
         return Err(format!("made for target `{triple}`, not for nvptx64"));
     }
+    let architecture = module.functions().into_iter().find_map(architecture_of).unwrap_or(0);
     let kernels = take_kernels(&module);
     module.set_target(machine);
     for name in ["llvm.used", "llvm.compiler.used"] {
@@ -67,7 +70,14 @@ pub(crate) fn import(context: &Context, machine: &Machine, bitcode: &[u8]) -> Re
         prepare_function(context, function, kernels.contains(&function.name()));
     }
     module.run_passes(INLINE_AND_SIMPLIFY, machine)?;
-    Ok(Imported { module, kernels, variables })
+    Ok(Imported { module, kernels, variables, architecture })
+}
+
+/// `sm_90a` is 90.
+fn architecture_of(function: Value) -> Option<u32> {
+    let cpu = function.string_attribute("target-cpu")?;
+    let digits = cpu.strip_prefix("sm_")?.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    digits.parse().ok()
 }
 
 /// Names the kernels and makes them ordinary functions.

@@ -55,7 +55,7 @@ fn generate(
         .map(|kernel| make_body(maker, kernel, options.mode))
         .collect::<Result<Vec<_>, _>>()?;
     cut_at_barriers(maker, &mut bodies)?;
-    link_text(context, module, &driver::driver(&bodies, &imported.variables, options))?;
+    link_text(context, module, &driver::driver(&bodies, imported, options))?;
     for global in module.globals() {
         let appending = global.linkage() == LLVMLinkage::LLVMAppendingLinkage;
         if global.initializer().is_some() && !appending {

@@ -1,6 +1,7 @@
 //! Questions about kernels, and what can be set on them.
 //!
-//! Trap: registers and local memory are not known for CPU code; they stay 0 and limit nothing.
+//! Traps: registers and local memory are not known for CPU code; they stay 0 and limit nothing. And a kernel's version is
+//! that of its code, not of the device: CUB picks its kernels by it, from those that the program was compiled for.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -21,7 +22,11 @@ pub extern "C" fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stu
         let (runtime, device) = open()?;
         let kernel = kernel(stub)?;
         let capability = runtime.device(device)?.compute_capability;
-        let version = c_int::try_from(capability.0 * 10 + capability.1).unwrap_or(0);
+        let version = match kernel.architecture {
+            0 => capability.0 * 10 + capability.1,
+            known => known,
+        };
+        let version = c_int::try_from(version).unwrap_or(0);
         // SAFETY: the structure is made of integers, for which zero is a value.
         let mut filled: cudaFuncAttributes = unsafe { std::mem::zeroed() };
         filled.sharedSizeBytes = kernel.entry.static_shared_bytes as usize;

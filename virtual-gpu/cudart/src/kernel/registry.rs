@@ -18,6 +18,8 @@ use crate::status::{Code, say};
 pub struct CpuKernel {
     pub name: &'static str,
     pub entry: &'static KernelEntry,
+    /// Of the GPU that it was compiled for: 90 for `sm_90`; 0: not known.
+    pub architecture: u32,
 }
 
 impl CpuKernel {
@@ -95,7 +97,11 @@ pub unsafe fn add_table(table: *const KernelTable) {
     for entry in kernels {
         // SAFETY: the name is a constant string of the same object.
         if let Some(name) = unsafe { text(entry.name) } {
-            registry.kernels.entry(symbol(name)).or_insert(CpuKernel { name, entry });
+            registry.kernels.entry(symbol(name)).or_insert(CpuKernel {
+                name,
+                entry,
+                architecture: table.architecture,
+            });
         }
     }
     for variable in variables {

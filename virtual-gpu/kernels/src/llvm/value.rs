@@ -267,6 +267,20 @@ impl Value {
         llvm!(LLVMAddAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, attribute));
     }
 
+    pub fn string_attribute(self, key: &str) -> Option<String> {
+        let at = llvm_sys::LLVMAttributeFunctionIndex;
+        let attribute =
+            llvm!(LLVMGetStringAttributeAtIndex(self.0, at, key.as_ptr().cast(), key.len() as u32));
+        if attribute.is_null() {
+            return None;
+        }
+        let mut length = 0;
+        let text = llvm!(LLVMGetStringAttributeValue(attribute, &mut length));
+        // SAFETY: needed because LLVM hands out text as pointer and length; it stays as long as the context.
+        let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length as usize) };
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    }
+
     pub fn remove_attribute(self, name: &str) {
         let at = llvm_sys::LLVMAttributeFunctionIndex;
         llvm!(LLVMRemoveEnumAttributeAtIndex(self.0, at, attribute_kind(name)));
