@@ -26,10 +26,11 @@ test: setup ## every test (about ten minutes on two cores)
 	cargo build --locked --workspace
 	cargo test --locked --workspace --no-fail-fast
 
-test-long: setup ## tests that take long: every interleaving of the shared pages, thousands of clients, random kills
+test-long: setup ## tests that take long: every interleaving of the shared pages, thousands of clients, random programs
 	RUSTFLAGS="--cfg loom" cargo test --locked -p eager-shm --lib --target-dir target/loom --release
 	cargo build --locked --workspace
 	cargo test --locked -p eagerd --test daemon -- --ignored --nocapture --test-threads 1 long::
+	cargo run --locked -p eager-tests --bin live-programs -- --count 10000 --jobs 2
 
 lint: setup ## formatting and lints
 	cargo fmt --all --check

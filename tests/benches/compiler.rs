@@ -10,9 +10,9 @@
 //! it measures the executables beside it, so build them in the same profile first (`make bench` does); and on a machine
 //! that does other work only processor time means something, which the run's ratio takes of the program's process alone.
 
-use eager_rodinia::{Program, Run};
+use eager_rodinia::Program;
 use eager_tests::accounting::audit;
-use eager_tests::measure::{Sample, Stamp, geometric_mean, median, ratios, spread};
+use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, timed_run, turns};
 use eager_tests::{bin_dir, daemon::Daemon, has_toolchain, root, run_ok, tool};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -33,18 +33,6 @@ const MODES: [(&str, &[&str]); 4] = [
 const COMPILED: usize = 2;
 const PLAIN: usize = 2;
 const INSTRUMENTED: usize = 3;
-
-/// The run of each program: the largest scaled configuration that takes at most about a second, so that start-up does not
-/// hide what a call costs. `lavaMD` launches once and computes for a minute at those sizes.
-const RUNS: [(&str, &str); 7] = [
-    ("backprop", "backprop-64M.scaled"),
-    ("bfs", "bfs-32M.scaled"),
-    ("dwt2d", "dwt2d-16384.scaled"),
-    ("lavaMD", "lavaMD.small"),
-    ("nw", "needle-32768.scaled"),
-    ("srad_v1", "srad_v1-11000.scaled"),
-    ("srad_v2", "srad_v2-16384.scaled"),
-];
 
 /// Everything about one program.
 #[derive(Debug, Default, Serialize)]
@@ -138,11 +126,6 @@ fn compile(program: &Program, folder: &Path, mode: usize) -> Command {
     command
 }
 
-/// The variants of one round: forwards in even rounds, backwards in odd ones.
-fn turns(round: usize, variants: usize) -> Vec<usize> {
-    if round.is_multiple_of(2) { (0..variants).collect() } else { (0..variants).rev().collect() }
-}
-
 fn compiles(program: &Program, rounds: usize, folder: &Path, samples: &mut Samples) {
     for round in 0..rounds {
         for mode in turns(round, if round == 0 { MODES.len() } else { COMPILED }) {
@@ -151,14 +134,9 @@ fn compiles(program: &Program, rounds: usize, folder: &Path, samples: &mut Sampl
     }
 }
 
-fn chosen_run(program: &Program) -> &Run {
-    let (_, name) = RUNS.iter().find(|(of, _)| *of == program.name).expect("a run of each program");
-    program.runs().into_iter().find(|(of, _)| of == name).expect("a run of the manifest").1
-}
-
 fn runs(program: &Program, rounds: usize, folder: &Path, samples: &mut Samples) {
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-opt"]);
-    let run = chosen_run(program);
+    let run = timed_run(program);
     let input = run.input.as_ref().map(|input| input.make(1, folder).expect("make the input"));
     samples.arguments = run.arguments(input.as_deref());
     let command = |mode: usize| {
@@ -180,15 +158,6 @@ fn runs(program: &Program, rounds: usize, folder: &Path, samples: &mut Samples) 
     [samples.run_plain, samples.run_instrumented] = taken;
     (samples.reserved_bytes_max, samples.held_bytes_max) = (books.reserved_bytes_max, books.held_bytes_max);
     (samples.static_tasks, samples.lazy_tasks) = (books.static_tasks, books.lazy_tasks);
-}
-
-/// Ratios of B over A, by round: of processor time and of elapsed time.
-fn both_ratios(a: &[Sample], b: &[Sample]) -> [Vec<f64>; 2] {
-    let by = |part: fn(&Sample) -> f64| {
-        let of = |samples: &[Sample]| samples.iter().map(part).collect::<Vec<f64>>();
-        ratios(&of(a), &of(b))
-    };
-    [by(|sample| sample.cpu_s), by(|sample| sample.wall_s)]
 }
 
 fn print(record: &Record<'_>) {

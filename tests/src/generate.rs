@@ -263,6 +263,10 @@ impl Writer {
                 let (bit, word) = (self.bit(), if self.chance(50) { "break" } else { "continue" });
                 self.line(&format!("if ({bit}) {word};"));
             }
+            21 | 22 => {
+                let buffer = self.pick(buffers);
+                self.line(&format!("show({buffer});"));
+            }
             24..29 => self.branch(buffers, depth, orderly),
             29..32 => self.repeat(buffers, depth, orderly),
             32..34 => self.switch(buffers, depth, orderly),

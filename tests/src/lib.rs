@@ -4,6 +4,7 @@
 //! (`make test` does). Everything a test starts ends with it, also when it panics: the guards kill on drop.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -13,6 +14,7 @@ pub mod corpus;
 pub mod daemon;
 pub mod fuzz;
 pub mod generate;
+pub mod live;
 pub mod measure;
 pub mod mutate;
 
@@ -46,6 +48,11 @@ pub fn has_toolchain(test: &str) -> bool {
     clang && cuda
 }
 
+/// A number from the environment.
+pub fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
 /// Runs a command to its end.
 pub fn run(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"))
@@ -65,23 +72,38 @@ pub fn text(output: &Output) -> String {
 
 /// Compiles sources with `eagercc` into `out`.
 pub fn eagercc(sources: &[&Path], out: &Path) {
-    run_ok(Command::new(tool("eagercc")).arg("-O2").args(sources).arg("-o").arg(out));
+    eagercc_with(&["-O2".into()], sources, out);
+}
+
+/// The same with these words before the sources.
+pub fn eagercc_with(words: &[OsString], sources: &[&Path], out: &Path) {
+    run_ok(Command::new(tool("eagercc")).args(words).args(sources).arg("-o").arg(out));
 }
 
 /// A program of `rodinia/`, compiled into the build folder.
 pub fn rodinia_binary(program: &eager_rodinia::Program) -> PathBuf {
+    rodinia_binary_with(program, &[])
+}
+
+/// The same with further words for the compiler.
+pub fn rodinia_binary_with(program: &eager_rodinia::Program, words: &[OsString]) -> PathBuf {
     let out = bin_dir().join("rodinia-programs");
     std::fs::create_dir_all(&out).expect("folder for programs");
-    let folder = root().join("rodinia").join(&program.name);
-    let sources: Vec<PathBuf> = program.sources.iter().map(|source| folder.join(source)).collect();
     // Test binaries run side by side: each compiles to a file of its own and moves it into place.
     let binary = out.join(&program.binary);
     let own =
         out.join(format!("{}.{}.{:?}", program.binary, std::process::id(), std::thread::current().id()));
-    let mut command = Command::new(tool("eagercc"));
-    run_ok(command.arg("-O2").args(&program.flags).args(&sources).arg("-o").arg(&own));
+    rodinia_build(program, words, &own);
     std::fs::rename(&own, &binary).expect("move the program into place");
     binary
+}
+
+/// A program of `rodinia/`, compiled into a file.
+pub fn rodinia_build(program: &eager_rodinia::Program, words: &[OsString], out: &Path) {
+    let folder = root().join("rodinia").join(&program.name);
+    let sources = program.sources.iter().map(|source| folder.join(source));
+    let mut command = Command::new(tool("eagercc"));
+    run_ok(command.arg("-O2").args(words).args(&program.flags).args(sources).arg("-o").arg(out));
 }
 
 /// Arguments of a run that verifies itself, with its input made in `folder`.

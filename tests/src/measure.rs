@@ -5,11 +5,24 @@
 //! the ratio of their medians would mix rounds.
 
 use crate::{root, run_ok};
+use eager_rodinia::{Program, Run};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde::Serialize;
 use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The run of each program: the largest scaled configuration that takes at most about a second, so that start-up does not
+/// hide what a call costs. `lavaMD` launches once and computes for a minute at those sizes.
+const TIMED_RUNS: [(&str, &str); 7] = [
+    ("backprop", "backprop-64M.scaled"),
+    ("bfs", "bfs-32M.scaled"),
+    ("dwt2d", "dwt2d-16384.scaled"),
+    ("lavaMD", "lavaMD.small"),
+    ("nw", "needle-32768.scaled"),
+    ("srad_v1", "srad_v1-11000.scaled"),
+    ("srad_v2", "srad_v2-16384.scaled"),
+];
 
 /// What one command took.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -67,6 +80,26 @@ pub fn geometric_mean(ratios: &[f64]) -> f64 {
 /// B over A of each round.
 pub fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| b / a).collect()
+}
+
+/// Ratios of B over A, by round: of processor time and of elapsed time.
+pub fn both_ratios(a: &[Sample], b: &[Sample]) -> [Vec<f64>; 2] {
+    let by = |part: fn(&Sample) -> f64| {
+        let of = |samples: &[Sample]| samples.iter().map(part).collect::<Vec<f64>>();
+        ratios(&of(a), &of(b))
+    };
+    [by(|sample| sample.cpu_s), by(|sample| sample.wall_s)]
+}
+
+/// The variants of one round: forwards in even rounds, backwards in odd ones.
+pub fn turns(round: usize, variants: usize) -> Vec<usize> {
+    if round.is_multiple_of(2) { (0..variants).collect() } else { (0..variants).rev().collect() }
+}
+
+/// The run of a program that benches time.
+pub fn timed_run(program: &Program) -> &Run {
+    let (_, name) = TIMED_RUNS.iter().find(|(of, _)| *of == program.name).expect("a run of each program");
+    program.runs().into_iter().find(|(of, _)| of == name).expect("a run of the manifest").1
 }
 
 /// Machine, commit and time. What cannot be found out is "unknown".

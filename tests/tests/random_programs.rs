@@ -8,7 +8,7 @@
 use eager_tests::accounting::{Books, audit};
 use eager_tests::corpus::collect_tasks;
 use eager_tests::generate::{Features, file};
-use eager_tests::{bin_dir, daemon::Daemon, has_toolchain, root, run, run_ok, text, tool};
+use eager_tests::{bin_dir, daemon::Daemon, has_toolchain, number, root, run, run_ok, text, tool};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,10 +19,6 @@ const RUNS: usize = 16;
 const ONE_FUNCTION: Features = Features { across_functions: false, exceptions: false };
 const ACROSS_FUNCTIONS: Features = Features { across_functions: true, exceptions: false };
 const WITH_EXCEPTIONS: Features = Features { across_functions: true, exceptions: true };
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
-}
 
 /// What the report says of one batch.
 struct Placements {
