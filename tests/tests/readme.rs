@@ -1,6 +1,6 @@
 //! The README's own example, taken from its text, compiled and run as a reader would.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, root, run_ok, tool};
+use eager_tests::{daemon::Daemon, eagercc, has_toolchain, root, run, run_ok, text, tool};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -17,6 +17,16 @@ fn the_readers_program_runs_plain_and_under_a_daemon() {
 
     let plain = run_ok(Command::new(tool("eager")).args(["run", "--plain"]).arg(&program));
     assert!(plain.contains("0 of 1048576 wrong"), "plain: {plain}");
+
+    let profile = run(Command::new(tool("eager")).arg("profile").arg(&program));
+    // Three buffers of 4 MiB, of which each of the two launches touches one half.
+    let row = text(&profile).lines().find(|line| line.ends_with(" add")).map(str::to_owned).expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(
+        (cells[0], &cells[2..7]),
+        ("2", &["12.000", "6.000", "6.000", "6.000", "one-pass"][..]),
+        "{row}"
+    );
 
     let daemon = Daemon::start(&["--virtual", "2xV100-16GB", "--time-scale", "0"]);
     let managed = run_ok(&mut daemon.run(&program));

@@ -40,7 +40,7 @@ impl Access {
 }
 
 /// One kernel's measurement, in bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Measured {
     static_bytes: u64,
@@ -50,6 +50,9 @@ struct Measured {
     _launches: u64,
     #[serde(default)]
     access: Access,
+    /// What else was measured, for people.
+    #[serde(default, rename = "detail")]
+    _detail: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -6,6 +6,7 @@
 
 mod daemon;
 mod library;
+mod profile;
 mod run;
 mod tables;
 mod trace;
@@ -29,6 +30,8 @@ struct Flags {
 enum Verb {
     /// Run a program under the daemon; ends with the program's own exit code.
     Run(run::RunFlags),
+    /// Run a program alone on a virtual GPU, and say what each kernel took and touched.
+    Profile(profile::ProfileFlags),
     /// List tasks: device, class, grant, and why each one waits.
     Ps(Question),
     /// List devices.
@@ -58,6 +61,7 @@ struct WhichDaemon {
 fn main() -> ExitCode {
     let done = match Flags::parse().verb {
         Verb::Run(flags) => return run::run(flags),
+        Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),
         Verb::Ps(question) => ask(&question, AdminRequest::Ps),
         Verb::Info(question) => ask(&question, AdminRequest::Info),
         Verb::Trace(flags) => trace::trace(&flags).map(|line| print(&line)),

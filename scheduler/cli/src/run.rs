@@ -57,6 +57,13 @@ pub struct RunFlags {
     command: Vec<OsString>,
 }
 
+impl RunFlags {
+    /// Without a daemon, on virtual GPUs of the program's own that nobody waits for.
+    pub fn alone(command: Vec<OsString>, cards: Option<String>, memory_scale: Option<u64>) -> RunFlags {
+        RunFlags { plain: true, cards, memory_scale, time_scale: Some(0.0), command, ..RunFlags::default() }
+    }
+}
+
 /// Which GPUs the program shall see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
@@ -86,7 +93,8 @@ pub fn run(flags: RunFlags) -> ExitCode {
     }
 }
 
-fn prepare(flags: &RunFlags) -> anyhow::Result<Command> {
+/// The program as it will be started, which is where everything that can be wrong is found.
+pub fn prepare(flags: &RunFlags) -> anyhow::Result<Command> {
     let target = target(flags)?;
     let library_folder = if is_virtual(&target) {
         let own = std::env::current_exe().context("cannot find my own executable")?;

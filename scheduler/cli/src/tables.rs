@@ -3,6 +3,7 @@
 //! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
 //! longest entry.
 
+use crate::profile::Kernel;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 
 /// Which side of a column is straight.
@@ -81,6 +82,40 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
         notes(daemon) + &unaccounted(rows),
         table(HEADER, cells)
     )
+}
+
+/// `eager profile`.
+pub fn kernels(rows: &[(String, Kernel)]) -> String {
+    const HEADER: [(&str, Align); 10] = [
+        ("LAUNCHES", Right),
+        ("TIME ms", Right),
+        ("STATIC MiB", Right),
+        ("TOUCHED MiB: 4 KiB", Right),
+        ("64 KiB", Right),
+        ("2 MiB", Right),
+        ("ACCESS", Left),
+        ("GB", Right),
+        ("GFLOP", Right),
+        ("KERNEL", Left),
+    ];
+    let mib = |bytes: u64| format!("{:.3}", bytes as f64 / f64::from(1 << 20));
+    let billions = |count: u64| format!("{:.3}", count as f64 / 1e9);
+    let cells = rows.iter().map(|(name, kernel)| {
+        let detail = &kernel.detail;
+        [
+            kernel.launches.to_string(),
+            format!("{:.3}", detail.device_ns as f64 / 1e6),
+            mib(kernel.static_bytes),
+            mib(detail.footprint_4k_bytes),
+            mib(detail.footprint_64k_bytes),
+            mib(detail.footprint_2m_bytes),
+            kernel.access.clone(),
+            billions(detail.global_bytes),
+            billions(detail.flops32 + detail.flops64),
+            name.clone(),
+        ]
+    });
+    table(HEADER, cells)
 }
 
 /// What is not as it should be, a line each.

@@ -116,3 +116,20 @@ fn an_answer_that_is_none_is_said() {
         daemon.join().expect("daemon");
     }
 }
+
+#[test]
+fn a_profile_that_cannot_be_made_is_said_in_one_line() {
+    let profile = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_eager")).arg("profile").args(arguments).output();
+        printed(&output.expect("run eager"))
+    };
+    for (arguments, words) in [
+        (&["--out", "/no/such/folder/p.json", "true"][..], "no such folder"),
+        (&["/no/such/program"], "cannot run /no/such/program"),
+        (&["true"], "no profile: the program used no virtual GPU"),
+    ] {
+        let (code, out, said) = profile(arguments);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{arguments:?}: {said}");
+        assert!(said.contains(words) && said.lines().count() == 1, "{arguments:?}: {said}");
+    }
+}

@@ -141,5 +141,9 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
             }
         })?
     };
-    runtime.run_op(launch.device, op)
+    let device_ns = runtime.run_op(launch.device, op)?;
+    if let Some(profile) = &runtime.profile {
+        profile.lock().took(launch.kernel.name, device_ns);
+    }
+    Ok(device_ns)
 }

@@ -105,15 +105,16 @@ impl Runtime {
             Reply::Devices(devices) if !devices.is_empty() => devices,
             other => return Err(unexpected(&other)),
         };
-        let touch_shift = touch_shift(devices[0].memory_scale);
-        let arena = Arena::reserve(arena_bytes(&devices), 1 << touch_shift).map_err(|e| {
+        let block_shift = block_shift(devices[0].memory_scale);
+        let touch_shift = if config.profile.is_some() { PAGE_BYTES.ilog2() } else { block_shift };
+        let arena = Arena::reserve(arena_bytes(&devices), 1 << block_shift).map_err(|e| {
             say(format_args!(
                 "cannot reserve addresses for device memory: {e}; is the address space limited?"
             ));
             Code::cudaErrorInitializationError
         })?;
         let workers = config.workers.unwrap_or_else(|| available_parallelism().unwrap_or(NonZeroUsize::MIN));
-        let compute = Compute::new(workers, arena.base(), touch_shift).map_err(|e| {
+        let compute = Compute::new(workers, arena.base(), block_shift, touch_shift).map_err(|e| {
             say(format_args!("cannot start threads for kernels: {e}"));
             Code::cudaErrorInitializationError
         })?;
@@ -135,7 +136,7 @@ impl Runtime {
             memory: Mutex::new(Memory {
                 arena,
                 table: Table::default(),
-                virtual_memory: VirtualMemory::new(1 << touch_shift),
+                virtual_memory: VirtualMemory::new(1 << block_shift),
                 pinned: BTreeMap::new(),
             }),
             peers: Mutex::default(),
@@ -464,7 +465,7 @@ fn connect(devices: &Devices) -> Result<Arc<dyn Backend>, Code> {
 }
 
 /// Touched memory is recorded in pieces that stand for one block of the model, but never below a page.
-fn touch_shift(memory_scale: u64) -> u32 {
+fn block_shift(memory_scale: u64) -> u32 {
     (MODEL_BLOCK_BYTES / memory_scale.max(1)).max(PAGE_BYTES).ilog2()
 }
 
@@ -481,9 +482,6 @@ mod tests {
 
     #[test]
     fn touched_pieces_stand_for_a_model_block_but_are_pages_at_least() {
-        assert_eq!(touch_shift(1), 21);
-        assert_eq!(touch_shift(64), 15);
-        assert_eq!(touch_shift(1000), 12);
-        assert_eq!(touch_shift(1 << 20), 12);
+        assert_eq!([1, 64, 1000, 1 << 20].map(block_shift), [21, 15, 12, 12]);
     }
 }

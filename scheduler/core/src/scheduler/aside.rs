@@ -62,7 +62,7 @@ impl Scheduler {
     pub(super) fn take_from_aside(&mut self) -> bool {
         let mut came = false;
         for id in self.aside.clone() {
-            if !self.state.tasks.get(&id).is_some_and(|task| self.kept_back(task).is_none()) {
+            if self.state.tasks.get(&id).is_none_or(|task| self.kept_back(task).is_some()) {
                 continue;
             }
             self.arrivals += 1;

@@ -1,8 +1,7 @@
 //! The footprint profile: per kernel, what its arguments could reach and what it really touched (eager launch
 //! specification §7.1). Pure; the file is written elsewhere.
 //!
-//! Trap: footprints are whole blocks of the touch map, in program bytes; a profile made at one memory scale says nothing
-//! about another.
+//! Trap: footprints are whole blocks, in program bytes; a profile made at one memory scale says nothing about another.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +10,7 @@ use serde::Serialize;
 
 use super::accesses::Touched;
 use crate::memory::Kind;
+use eager_exec::LaunchCost;
 
 /// Version of the file's layout.
 const PROFILE_VERSION: u32 = 1;
@@ -39,10 +39,28 @@ pub struct KernelProfile {
     pub footprint_bytes: u64,
     pub launches: u64,
     pub access: AccessKind,
+    /// For people; the scheduler does not look at it.
+    pub detail: Detail,
     #[serde(skip)]
     repeats: bool,
     #[serde(skip)]
     last_touched: BTreeMap<(AllocId, u64), u64>,
+}
+
+/// What else was seen of a kernel: maxima over its launches, sums where it says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Detail {
+    /// Modelled time of all launches, waits for other work on the device included.
+    pub device_ns: u64,
+    /// Bytes of global loads and stores asked for, of all launches, and floating-point operations in single and in double
+    /// precision.
+    pub global_bytes: u64,
+    pub flops32: u64,
+    pub flops64: u64,
+    /// Footprints in whole pages of 4 KiB, blocks of 64 KiB and blocks of 2 MiB, counted from each allocation's start.
+    pub footprint_4k_bytes: u64,
+    pub footprint_64k_bytes: u64,
+    pub footprint_2m_bytes: u64,
 }
 
 /// All kernels of a process.
@@ -57,9 +75,12 @@ pub struct Profile {
 pub struct LaunchSample<'a> {
     pub kernel: &'a str,
     pub static_bytes: u64,
-    /// `None`: not recorded.
+    /// In blocks of the model; `None`: not recorded.
     pub touched: Option<&'a [Touched]>,
     pub block_bytes: u64,
+    /// The same in pages.
+    pub pages: &'a [Touched],
+    pub cost: LaunchCost,
 }
 
 impl Profile {
@@ -73,6 +94,7 @@ impl Profile {
             footprint_bytes: 0,
             launches: 0,
             access: AccessKind::Unknown,
+            detail: Detail::default(),
             repeats: false,
             last_touched: BTreeMap::new(),
         });
@@ -81,7 +103,42 @@ impl Profile {
         if let Some(touched) = sample.touched {
             kernel.add_touched(touched, sample.block_bytes);
         }
+        kernel.detail.add(sample);
     }
+
+    /// A launch that was added took so long in the model.
+    pub fn took(&mut self, kernel: &str, device_ns: u64) {
+        if let Some(kernel) = self.kernels.get_mut(kernel) {
+            kernel.detail.device_ns += device_ns;
+        }
+    }
+}
+
+impl Detail {
+    fn add(&mut self, sample: &LaunchSample<'_>) {
+        self.global_bytes += sample.cost.global_bytes;
+        self.flops32 += sample.cost.flops32;
+        self.flops64 += sample.cost.flops64;
+        for (most, block_bytes) in [
+            (&mut self.footprint_4k_bytes, 4 << 10),
+            (&mut self.footprint_64k_bytes, 64 << 10),
+            (&mut self.footprint_2m_bytes, 2 << 20),
+        ] {
+            *most = (*most).max(sample.pages.iter().map(|touched| whole_blocks(touched, block_bytes)).sum());
+        }
+    }
+}
+
+/// Bytes of an allocation's blocks of this size that were touched; the last block ends with the allocation.
+fn whole_blocks(touched: &Touched, block_bytes: u64) -> u64 {
+    let (mut bytes, mut counted_to) = (0, 0);
+    for range in &touched.ranges {
+        let from = (range.offset / block_bytes * block_bytes).max(counted_to);
+        let to = (range.offset + range.bytes).next_multiple_of(block_bytes).min(touched.allocation.bytes);
+        bytes += to.saturating_sub(from);
+        counted_to = counted_to.max(to);
+    }
+    bytes
 }
 
 impl KernelProfile {
@@ -145,9 +202,37 @@ mod tests {
         for &(offset, bytes) in launches {
             let touched = [touched(offset, bytes)];
             let (static_bytes, block_bytes) = (1 << 20, 4096);
-            profile.add(&LaunchSample { kernel: "k", static_bytes, touched: Some(&touched), block_bytes });
+            let sample =
+                LaunchSample { touched: Some(&touched), pages: &touched, ..unseen("k", static_bytes) };
+            profile.add(&LaunchSample { block_bytes, ..sample });
         }
         profile.kernels["k"].clone()
+    }
+
+    fn unseen(kernel: &str, static_bytes: u64) -> LaunchSample<'_> {
+        let cost = LaunchCost::default();
+        LaunchSample { kernel, static_bytes, touched: None, block_bytes: 4096, pages: &[], cost }
+    }
+
+    #[test]
+    fn footprints_count_each_block_of_a_size_once() {
+        let mut two = touched(4096, 4096);
+        two.ranges.push(Range { offset: 3 * 4096, bytes: 4096 });
+        two.ranges.push(Range { offset: (1 << 20) - 4096, bytes: 4096 });
+        let sizes = [4 << 10, 64 << 10, 2 << 20].map(|block_bytes| whole_blocks(&two, block_bytes));
+        assert_eq!(sizes, [3 * 4096, 2 * 65536, 1 << 20], "the allocation ends before its first 2 MiB");
+    }
+
+    #[test]
+    fn costs_and_times_are_sums_over_the_launches() {
+        let mut profile = Profile::new();
+        let cost = LaunchCost { global_bytes: 8, flops32: 2, flops64: 1 };
+        for _ in 0..3 {
+            profile.add(&LaunchSample { cost, ..unseen("k", 64) });
+            profile.took("k", 1000);
+        }
+        let detail = &profile.kernels["k"].detail;
+        assert_eq!((detail.device_ns, detail.global_bytes, detail.flops32, detail.flops64), (3000, 24, 6, 3));
     }
 
     #[test]
@@ -168,8 +253,12 @@ mod tests {
     #[test]
     fn the_file_has_the_documented_layout() {
         let mut profile = Profile::new();
-        profile.add(&LaunchSample { kernel: "_Z1kv", static_bytes: 5, touched: None, block_bytes: 4096 });
-        let expected = r#"{"version":1,"kernels":{"_Z1kv":{"static_bytes":5,"footprint_bytes":0,"launches":1,"access":"unknown"}}}"#;
+        profile.add(&unseen("_Z1kv", 5));
+        let expected = concat!(
+            r#"{"version":1,"kernels":{"_Z1kv":{"static_bytes":5,"footprint_bytes":0,"launches":1,"access":"unknown","#,
+            r#""detail":{"device_ns":0,"global_bytes":0,"flops32":0,"flops64":0,"footprint_4k_bytes":0,"#,
+            r#""footprint_64k_bytes":0,"footprint_2m_bytes":0}}}}"#
+        );
         assert_eq!(serde_json::to_string(&profile).unwrap(), expected);
     }
 }

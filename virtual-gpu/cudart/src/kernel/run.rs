@@ -37,6 +37,9 @@ pub struct Launch {
 pub struct Compute {
     executor: Executor,
     arena_base: u64,
+    /// Of the model's blocks.
+    block_shift: u32,
+    /// Of what the touch map tells apart: the same, or less if somebody wants a profile.
     touch_shift: u32,
     /// As long as the last launch needed; made anew when the allocations reach further up.
     touch: Option<TouchMap>,
@@ -45,12 +48,14 @@ pub struct Compute {
 impl Compute {
     /// # Errors
     /// The system refuses a thread.
-    pub fn new(workers: NonZeroUsize, arena_base: u64, touch_shift: u32) -> io::Result<Compute> {
-        Ok(Compute { executor: Executor::new(workers)?, arena_base, touch_shift, touch: None })
-    }
-
-    fn blocks(&self) -> Blocks {
-        Blocks { base: self.arena_base, block_bytes: 1 << self.touch_shift }
+    pub fn new(
+        workers: NonZeroUsize,
+        arena_base: u64,
+        block_shift: u32,
+        touch_shift: u32,
+    ) -> io::Result<Compute> {
+        let executor = Executor::new(workers)?;
+        Ok(Compute { executor, arena_base, block_shift, touch_shift, touch: None })
     }
 
     /// Runs the kernel's CPU code over `allocations`, all modelled ones of the process ascending by address, and says
@@ -71,7 +76,7 @@ impl Compute {
         let cost = self.execute(launch, records)?;
         let pointed = pointed_allocations(&launch.args, allocations);
         let touched = if records {
-            self.touched(allocations)
+            self.touched(allocations, self.block_shift)
         } else {
             pointed.iter().map(|&allocation| Touched::whole(allocation)).collect()
         };
@@ -80,7 +85,9 @@ impl Compute {
                 kernel: launch.kernel.name,
                 static_bytes: pointed.iter().map(|allocation| allocation.bytes).sum(),
                 touched: records.then_some(&touched),
-                block_bytes: self.blocks().block_bytes,
+                block_bytes: 1 << self.block_shift,
+                pages: &if records { self.touched(allocations, self.touch_shift) } else { Vec::new() },
+                cost,
             });
         }
         if records && trace::is_written() {
@@ -137,13 +144,18 @@ impl Compute {
         unsafe { self.executor.launch(&executed) }
     }
 
-    fn touched(&self, allocations: &[Allocation]) -> Vec<Touched> {
+    /// In blocks of `1 << shift` bytes, at least what the touch map tells apart.
+    fn touched(&self, allocations: &[Allocation], shift: u32) -> Vec<Touched> {
         let Some(touch) = &self.touch else { return Vec::new() };
-        let blocks: Vec<TouchedBlock> = touch
-            .touched()
-            .map(|(index, touch)| TouchedBlock { index: index as u64, written: touch.written })
-            .collect();
-        by_allocation(self.blocks(), &blocks, allocations)
+        let mut blocks: Vec<TouchedBlock> = Vec::new();
+        for (index, mark) in touch.touched() {
+            let index = index as u64 >> (shift - self.touch_shift);
+            match blocks.last_mut() {
+                Some(last) if last.index == index => last.written |= mark.written,
+                _ => blocks.push(TouchedBlock { index, written: mark.written }),
+            }
+        }
+        by_allocation(Blocks { base: self.arena_base, block_bytes: 1 << shift }, &blocks, allocations)
     }
 }
 

@@ -1,0 +1,143 @@
+//! `eager profile`: runs a program alone on a virtual GPU and says what each of its kernels took and touched.
+//!
+//! Trap: standard output is the program's own, so the table goes to standard error, as `perf stat` has it.
+
+use crate::run::{self, RunFlags};
+use crate::{say, tables};
+use anyhow::{Context, bail};
+use clap::Args;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The stand-in runtime writes the profile to this file (`virtual-gpu`, stand-in runtime).
+const ENV_VGPU_PROFILE: &str = "EAGER_VGPU_PROFILE";
+/// Of a kernel's name in the table.
+const NAME_CHARS_MAX: usize = 80;
+/// As shells say it: 128 and the signal.
+const EXIT_SIGNAL: i32 = 128;
+
+#[derive(Debug, Args)]
+pub struct ProfileFlags {
+    /// Keep the profile in this file, as JSON: `eager run --profile FILE` takes it.
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The virtual GPUs [default: 1xV100-16GB].
+    #[arg(long = "virtual", value_name = "CARDS")]
+    cards: Option<String>,
+    /// Modelled bytes per program byte of the virtual GPUs [default: 1].
+    #[arg(long, value_name = "N")]
+    memory_scale: Option<u64>,
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// A profile of the stand-in runtime, version 1.
+#[derive(Debug, Deserialize)]
+struct ProfileFile {
+    kernels: BTreeMap<String, Kernel>,
+}
+
+/// One kernel: bytes of the program, sums over all launches in `detail` where they are no sizes.
+#[derive(Debug, Deserialize)]
+pub struct Kernel {
+    pub static_bytes: u64,
+    pub launches: u64,
+    pub access: String,
+    pub detail: Detail,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Detail {
+    pub device_ns: u64,
+    pub global_bytes: u64,
+    pub flops32: u64,
+    pub flops64: u64,
+    pub footprint_4k_bytes: u64,
+    pub footprint_64k_bytes: u64,
+    pub footprint_2m_bytes: u64,
+}
+
+/// The program's own exit code, after the table.
+pub fn profile(flags: ProfileFlags) -> anyhow::Result<ExitCode> {
+    let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
+    let out = match &flags.out {
+        Some(path) => std::path::absolute(path).with_context(|| format!("profile {}", path.display()))?,
+        None => scratch.path().join("profile.json"),
+    };
+    if let Some(folder) = out.parent().filter(|folder| !folder.is_dir()) {
+        bail!("cannot keep a profile in {}: there is no such folder", folder.display());
+    }
+    let mut command = run::prepare(&RunFlags::alone(flags.command, flags.cards, flags.memory_scale))?;
+    let written_before = modified(&out);
+    let program = command.get_program().to_owned();
+    let status = command
+        .env(ENV_VGPU_PROFILE, &out)
+        .status()
+        .with_context(|| format!("cannot run {}", Path::new(&program).display()))?;
+    if modified(&out) == written_before {
+        bail!("no profile: the program used no virtual GPU, or did not end through `exit` ({status})");
+    }
+    let text = std::fs::read_to_string(&out).with_context(|| format!("cannot read {}", out.display()))?;
+    let file: ProfileFile = serde_json::from_str(&text).with_context(|| format!("{}", out.display()))?;
+    // Nobody is left to be told that standard error is closed.
+    let _ = std::io::stderr().write_all(table(file).as_bytes());
+    if flags.out.is_some() {
+        say(&format!("the profile is in {}", out.display()));
+    }
+    let code = status.code().unwrap_or_else(|| EXIT_SIGNAL + status.signal().unwrap_or(0));
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+fn modified(path: &Path) -> Option<std::time::SystemTime> {
+    std::fs::metadata(path).and_then(|of| of.modified()).ok()
+}
+
+/// The longest first.
+fn table(file: ProfileFile) -> String {
+    if file.kernels.is_empty() {
+        return "eager: the program launched no kernel\n".to_owned();
+    }
+    let readable = |(name, kernel): (String, Kernel)| (readable(&name), kernel);
+    let mut kernels: Vec<(String, Kernel)> = file.kernels.into_iter().map(readable).collect();
+    kernels.sort_by_key(|(_, kernel)| std::cmp::Reverse(kernel.detail.device_ns));
+    tables::kernels(&kernels)
+}
+
+/// `k<int>` of `_Z1kIiEvPT_`, cut where it gets too long for a line; what is no C++ name stays. The file has whole names.
+fn readable(name: &str) -> String {
+    let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
+    let symbol = cpp_demangle::Symbol::new(name).ok();
+    let whole = symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok());
+    let whole = whole.unwrap_or_else(|| name.to_owned());
+    match whole.char_indices().nth(NAME_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &whole[..at]),
+        None => whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_come_by_time_under_their_own_names() {
+        let text = r#"{"version":1,"kernels":{
+            "_Z5shortIiEvPT_":{"static_bytes":4096,"footprint_bytes":4096,"launches":1,"access":"one-pass","detail":{
+                "device_ns":1000,"global_bytes":4096,"flops32":0,"flops64":0,
+                "footprint_4k_bytes":4096,"footprint_64k_bytes":4096,"footprint_2m_bytes":4096}},
+            "plain":{"static_bytes":3145728,"footprint_bytes":2097152,"launches":20,"access":"sparse","detail":{
+                "device_ns":2500000,"global_bytes":2000000000,"flops32":3000000000,"flops64":1,
+                "footprint_4k_bytes":1048576,"footprint_64k_bytes":1572864,"footprint_2m_bytes":2097152}}}}"#;
+        let expected = "\
+LAUNCHES  TIME ms  STATIC MiB  TOUCHED MiB: 4 KiB  64 KiB  2 MiB  ACCESS       GB  GFLOP  KERNEL\n      \
+20    2.500       3.000               1.000   1.500  2.000  sparse    2.000  3.000  plain\n       \
+1    0.001       0.004               0.004   0.004  0.004  one-pass  0.000  0.000  short<int>\n";
+        assert_eq!(table(serde_json::from_str(text).expect("JSON")), expected);
+    }
+}
