@@ -1,6 +1,6 @@
 //! What a decision costs: events per second, the slow end of single steps, and growth with the number of jobs.
 //!
-//! `cargo bench -p eager-core`. Each round replays the same seeded life of a cluster through a fresh core for every policy,
+//! `cargo bench -p eager-core`, with ` -- POLICY …` for some policies only. Each round replays the same seeded life of a cluster through a fresh core for every policy,
 //! in turns, so that a change of the machine's speed meets all of them. Every step of the latency part and every round of
 //! the others is kept in a file whose name is printed. Trap: the events are made by a program that obeys (it frees what
 //! it was granted), so the books stay full; a random stream of events would mostly be turned down and look fast.
@@ -16,6 +16,10 @@ use std::time::Instant;
 
 const GIB: u64 = 1 << 30;
 const ROUNDS: usize = 11;
+/// A task of 1 to 13 of these: a device holds two or three, or some hundred and forty.
+const LARGE: Bytes = Bytes(GIB);
+const SMALL: Bytes = Bytes(GIB / 64);
+/// Unless others are named.
 const POLICIES: [PolicyName; 4] =
     [PolicyName::Case, PolicyName::CaseFifo, PolicyName::EagerOpt, PolicyName::Quanta];
 
@@ -47,6 +51,8 @@ struct Cluster {
     now: u64,
     started: u64,
     jobs: u64,
+    /// What sizes are multiples of.
+    unit: Bytes,
     /// Bound tasks with what they do next, round and round.
     running: VecDeque<(TaskId, Next, u32)>,
     gates: BTreeMap<TaskId, Gate>,
@@ -58,13 +64,14 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn new(policy: PolicyName, devices: u32, jobs: u64) -> Cluster {
+    fn new(policy: PolicyName, devices: u32, jobs: u64, unit: Bytes) -> Cluster {
         let mut cluster = Cluster {
             scheduler: Scheduler::new(policy, Options::default()),
             random: Random(7),
             now: 0,
             started: 0,
             jobs,
+            unit,
             running: VecDeque::new(),
             gates: BTreeMap::new(),
             watched: BTreeMap::new(),
@@ -123,7 +130,7 @@ impl Cluster {
         let (id, size) = (self.started, 1 + self.random.below(13));
         self.step(Event::ClientConnected { client: ClientId(id), uid: 1000, label: String::new() });
         let request = TaskRequest {
-            requirement: Bytes(size * GIB),
+            requirement: Bytes(size * self.unit.0),
             blocks: 1 + self.random.below(4096),
             threads_per_block: 256,
             lazy: false,
@@ -162,7 +169,7 @@ impl Cluster {
         match next {
             Next::Kernel if self.gates.get(&task) == Some(&Gate::Hold) => {
                 self.held.insert(task, (next, kernels));
-                let footprint = Bytes((1 + self.random.below(8)) * GIB);
+                let footprint = Bytes((1 + self.random.below(8)) * self.unit.0);
                 let access = AccessClass::OnePass;
                 let kernel = KernelRequest { name: "k".into(), footprint, static_size: footprint, access };
                 self.step(Event::KernelHeld { task, kernel });
@@ -191,9 +198,9 @@ impl Cluster {
         }
     }
 
-    fn run(policy: PolicyName, devices: u32, jobs: u64, waiting: u64) -> Cluster {
+    fn run(policy: PolicyName, devices: u32, jobs: u64, waiting: u64, unit: Bytes) -> Cluster {
         let start = cpu_ns();
-        let mut cluster = Cluster::new(policy, devices, jobs);
+        let mut cluster = Cluster::new(policy, devices, jobs, unit);
         cluster.live(waiting);
         cluster.cpu_ns = cpu_ns() - start;
         assert_eq!(cluster.scheduler.tasks().count(), 0, "{policy}: tasks are left over");
@@ -218,15 +225,15 @@ fn median(mut samples: Vec<f64>) -> (f64, f64, f64) {
 }
 
 /// 64 waiting tasks, 8 devices: what the daemon meets on a busy server.
-fn latency(kept: &mut String) {
+fn latency(policies: &[PolicyName], kept: &mut String) {
     println!(
         "64 tasks waiting, 8 devices: {ROUNDS} rounds of 2,000 jobs (goals: 1 million events per second, 20 us at p99)"
     );
     let mut steps: BTreeMap<PolicyName, Vec<u64>> = BTreeMap::new();
     let mut rates: BTreeMap<PolicyName, Vec<f64>> = BTreeMap::new();
     for round in 0..ROUNDS {
-        for policy in POLICIES {
-            let cluster = Cluster::run(policy, 8, 2_000, 64 + 16);
+        for &policy in policies {
+            let cluster = Cluster::run(policy, 8, 2_000, 64 + 16, LARGE);
             rates
                 .entry(policy)
                 .or_default()
@@ -237,7 +244,7 @@ fn latency(kept: &mut String) {
             steps.entry(policy).or_default().extend(cluster.steps_ns);
         }
     }
-    for policy in POLICIES {
+    for &policy in policies {
         let (rate, low, high) = median(rates.remove(&policy).unwrap_or_default());
         let mut steps = steps.remove(&policy).unwrap_or_default();
         steps.sort_unstable();
@@ -253,7 +260,7 @@ fn latency(kept: &mut String) {
 }
 
 /// Ten jobs per device, from 10 devices to 1,000: the cost of an event should grow no faster than a logarithm.
-fn growth(kept: &mut String) {
+fn growth(policies: &[PolicyName], kept: &mut String) {
     println!(
         "ten jobs per device, all submitted at once: nanoseconds of processor time per event (medians of 3 rounds; goal: \
          2x from 100 jobs to 10,000, as their logarithms)"
@@ -261,12 +268,12 @@ fn growth(kept: &mut String) {
     let mut samples: BTreeMap<(PolicyName, u32), Vec<f64>> = BTreeMap::new();
     for round in 0..3 {
         for devices in [10, 100, 1_000] {
-            for policy in POLICIES {
+            for &policy in policies {
                 // As many jobs at every size, so that each is as precise.
                 let (mut cpu_ns, mut events) = (0, 0);
                 for _ in 0..1_000 / devices {
                     let jobs = u64::from(devices) * 10;
-                    let cluster = Cluster::run(policy, devices, jobs, jobs);
+                    let cluster = Cluster::run(policy, devices, jobs, jobs, LARGE);
                     cpu_ns += cluster.cpu_ns;
                     events += cluster.steps_ns.len();
                 }
@@ -276,7 +283,7 @@ fn growth(kept: &mut String) {
             }
         }
     }
-    for policy in POLICIES {
+    for &policy in policies {
         let at = |devices| median(samples.get(&(policy, devices)).cloned().unwrap_or_default()).0;
         println!(
             "  {policy:<10} {:>6.0} ns at 10 devices, {:>6.0} ns at 100, {:>6.0} ns at 1,000: {:.1}x",
@@ -289,6 +296,26 @@ fn growth(kept: &mut String) {
     println!("  peak memory of this process: {} MiB (goal: 2,048)", peak_kib() / 1024);
 }
 
+/// As many small tasks as a device holds: an event should not cost more for those that it is not about.
+fn crowd(policies: &[PolicyName], kept: &mut String) {
+    println!(
+        "8 devices with some 140 small tasks each, against two or three large ones: nanoseconds per event"
+    );
+    for &policy in policies {
+        let mut ns = |unit| {
+            let rounds = (0..5).map(|round| {
+                let cluster = Cluster::run(policy, 8, 4_000, 2_000, unit);
+                let ns = cluster.cpu_ns as f64 / cluster.steps_ns.len() as f64;
+                writeln!(kept, "crowd {unit},{policy},{round},8,{ns}").expect("a string");
+                ns
+            });
+            median(rounds.collect()).0
+        };
+        let (small, large) = (ns(SMALL), ns(LARGE));
+        println!("  {policy:<10} {small:>6.0} ns small, {large:>6.0} ns large: {:.1}x", small / large);
+    }
+}
+
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -296,9 +323,15 @@ fn peak_kib() -> u64 {
 }
 
 fn main() {
+    // Cargo itself adds `--bench`.
+    let named = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let named: Vec<PolicyName> =
+        named.map(|name| name.parse().unwrap_or_else(|unknown| panic!("{unknown}"))).collect();
+    let policies = if named.is_empty() { &POLICIES[..] } else { &named[..] };
     let mut kept = String::from("part,policy,round,devices,ns\n");
-    growth(&mut kept);
-    latency(&mut kept);
+    growth(policies, &mut kept);
+    crowd(policies, &mut kept);
+    latency(policies, &mut kept);
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("core-decisions.csv");
     std::fs::write(&file, kept).expect("keep the samples");
     println!("every sample: {}", file.display());

@@ -5,11 +5,13 @@
 
 use crate::action::{Class, Gate};
 use crate::event::AccessClass;
-use crate::model::{Activity, Bound, Client, Task, View};
+use crate::model::{Activity, Bound, Client, Device, Task, View};
 use crate::options::Options;
 use crate::policy::GateRule;
+use crate::protected::Protected;
 use crate::reason::Reason;
-use crate::units::{Bytes, ClientId};
+use crate::units::{Bytes, ClientId, DeviceId};
+use std::borrow::Cow;
 
 /// What is said of one task's gate.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,51 +90,53 @@ fn barrier(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
 /// on it would fault without end.
 fn per_kernel(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
     let device = bound.device;
-    let (mut tasks, mut unfinished, mut busy) = (0, 0, None);
-    let (mut live, mut pinned) = (Bytes::ZERO, Bytes::ZERO);
-    for (other, state) in normal_tasks(view, task, bound) {
-        let stopped = state.activity == Activity::Idle && client_is_stopped(view, other.client);
-        if other.client == task.client || stopped {
-            // Its memory is not counted either: a kernel held for it could be held for ever.
-            continue;
-        }
-        tasks += 1;
-        unfinished += u32::from(!state.all_launched);
-        let not_evictable = if state.managed { Bytes::ZERO } else { state.grant };
-        let done = state.all_launched && state.activity == Activity::Idle;
-        pinned = pinned.saturating_add(not_evictable);
-        live = live.saturating_add(if done { not_evictable } else { state.grant });
-        let task = other.id;
-        busy = busy.or(match state.activity {
-            Activity::Busy => Some(Reason::NormalBusy { device, task }),
-            Activity::Unknown => Some(Reason::NormalUnknown { device, task }),
-            Activity::Idle => None,
-        });
-    }
-    if unfinished == 0 {
-        return match (pinned, tasks) {
+    let Some(on_device) = view.state.devices.get(&device) else { return Verdict::hold(Reason::NoDevice) };
+    let without_own = without_client(view, &on_device.protected, task.client, device);
+    let Protected { tasks, unfinished, live, pinned, active } = without_own.as_ref();
+    if *unfinished == 0 {
+        return match (*pinned, *tasks) {
             (Bytes::ZERO, 0) => Verdict::go(None, Reason::NobodyToProtect { device }),
-            (Bytes::ZERO, _) => Verdict::go(None, Reason::AllHaveLaunched { device, tasks }),
-            _ => within_ratio(view, bound, pinned),
+            (Bytes::ZERO, tasks) => Verdict::go(None, Reason::AllHaveLaunched { device, tasks }),
+            _ => within_ratio(view.options, on_device, bound, *pinned),
         };
     }
-    match busy {
-        Some(reason) => Verdict::hold(reason),
-        None => within_ratio(view, bound, live),
+    match active.first().and_then(|id| view.state.tasks.get(id)) {
+        Some(other) => Verdict::hold(match other.bound().map(|bound| bound.activity) {
+            Some(Activity::Busy) => Reason::NormalBusy { device, task: other.id },
+            _ => Reason::NormalUnknown { device, task: other.id },
+        }),
+        None => within_ratio(view.options, on_device, bound, *live),
     }
+}
+
+/// What is to be protected from a client's eager task: a copy only where the client has another task there.
+fn without_client<'a>(
+    view: View<'a>,
+    all: &'a Protected,
+    client: ClientId,
+    device: DeviceId,
+) -> Cow<'a, Protected> {
+    let mut left = Cow::Borrowed(all);
+    let tasks = view.state.clients.get(&client).into_iter().flat_map(|client| &client.tasks);
+    for task in tasks.filter_map(|id| view.state.tasks.get(id)) {
+        let bound = task.bound().filter(|bound| bound.device == device);
+        if let Some(share) = bound.and_then(|bound| bound.share) {
+            left.to_mut().remove(task.id, share);
+        }
+    }
+    left
 }
 
 /// Judges the kernel that stands at the gate; with none there, says what could start without asking: what any kernel is
 /// allowed, or the kernel last let through if that is more.
-fn within_ratio(view: View<'_>, bound: &Bound, live: Bytes) -> Verdict {
-    let device = bound.device;
-    let capacity = view.state.devices.get(&device).map_or(Bytes::ZERO, |device| device.capacity);
-    let strictest = view.options.os_ratio_percent_min();
+fn within_ratio(options: &Options, on_device: &Device, bound: &Bound, live: Bytes) -> Verdict {
+    let (device, capacity) = (bound.device, on_device.capacity);
+    let strictest = options.os_ratio_percent_min();
     let unasked = capacity.percent(strictest).saturating_sub(live);
     let held = bound.held.as_ref().map(|(kernel, _)| kernel);
     let admitted = bound.admitted.as_ref().filter(|kernel| kernel.footprint > unasked);
     if let Some(kernel) = held.or(admitted) {
-        let percent = percent_for(view.options, kernel.access);
+        let percent = percent_for(options, kernel.access);
         let demand = live.saturating_add(kernel.footprint);
         let (name, footprint, ratio) = (kernel.name.clone(), kernel.footprint, demand.percent_of(capacity));
         if demand <= capacity.percent(percent) {

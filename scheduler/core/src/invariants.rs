@@ -5,6 +5,7 @@
 use crate::action::{Class, Gate};
 use crate::model::{Bound, Client, Device, Task, TaskState};
 use crate::policy::GateRule;
+use crate::protected::{Protected, Share};
 use crate::scheduler::Scheduler;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
@@ -51,6 +52,8 @@ pub enum Violation {
     ShortcutsDiffer { device: DeviceId },
     #[error("{device}: {ledger} in use are granted to nobody by its own account, {seen} were seen")]
     UnaccountedDiffers { device: DeviceId, ledger: Bytes, seen: Bytes },
+    #[error("{device}: what its eager tasks wait for is not what was summed up")]
+    ProtectedDiffers { device: DeviceId },
     #[error("{device} is not where the indices have it")]
     WrongIndex { device: DeviceId },
     #[error("{movers} programs are counted that hold something and do not wait, there are {actual}")]
@@ -190,7 +193,18 @@ fn check_shortcuts(scheduler: &Scheduler, device: &Device) -> Result<(), Violati
         && since.iter().eq(&device.held)
         && watched == device.watched as usize
         && scheduler.turn_end_is_current(device);
-    if is_right { Ok(()) } else { Err(Violation::ShortcutsDiffer { device: id }) }
+    if !is_right {
+        return Err(Violation::ShortcutsDiffer { device: id });
+    }
+    let mut protected = Protected::default();
+    if scheduler.traits().gate == GateRule::PerKernel {
+        for (task, bound) in bound_on(scheduler, id) {
+            let owner = scheduler.state().clients.get(&task.client);
+            let share = owner.and_then(|owner| Share::of(bound, owner));
+            protected.replace(task.id, None, share);
+        }
+    }
+    if protected == device.protected { Ok(()) } else { Err(Violation::ProtectedDiffers { device: id }) }
 }
 
 fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {

@@ -82,7 +82,9 @@ impl State {
             watched: false,
             promotion_done: false,
             out_of_turn: binding.out_of_turn,
+            share: None,
         }));
+        self.recount(binding.task);
         self.reindex(binding.device);
         Some(class)
     }
@@ -94,6 +96,7 @@ impl State {
         device.granted = device.granted.saturating_add(added);
         bound.grant = bound.grant.saturating_add(added);
         let device = device.id;
+        self.recount(task);
         self.reindex(device);
         added
     }
@@ -107,6 +110,7 @@ impl State {
         bound.grant = bound.grant.saturating_sub(returned);
         device.granted = device.granted.saturating_sub(returned);
         let device = device.id;
+        self.recount(task);
         self.reindex(device);
         Some(())
     }
@@ -121,7 +125,26 @@ impl State {
             device.eager.remove(&id);
         }
         let device = device.id;
+        self.recount(id);
         self.reindex(device);
+    }
+
+    /// Are there kernels of a bound task on its device?
+    pub(crate) fn set_activity(&mut self, id: TaskId, activity: Activity) {
+        if let Some(bound) = self.tasks.get_mut(&id).and_then(Task::bound_mut)
+            && bound.activity != activity
+        {
+            bound.activity = activity;
+            self.recount(id);
+        }
+    }
+
+    /// A bound task has launched its last kernel.
+    pub(crate) fn set_all_launched(&mut self, id: TaskId) {
+        if let Some(bound) = self.tasks.get_mut(&id).and_then(Task::bound_mut) {
+            bound.all_launched = true;
+            self.recount(id);
+        }
     }
 
     /// Its kernel came to a closed gate, unless one stands there already.
@@ -134,9 +157,8 @@ impl State {
     }
 
     fn count_held(&mut self, id: TaskId, change: i32) {
-        let owner = self.tasks.get(&id).map(|task| task.client);
-        if let Some(client) = owner.and_then(|client| self.clients.get_mut(&client)) {
-            client.held = client.held.saturating_add_signed(change);
+        if let Some(owner) = self.tasks.get(&id).map(|task| task.client) {
+            self.change_client(owner, |client| client.held = client.held.saturating_add_signed(change));
         }
     }
 
@@ -153,10 +175,10 @@ impl State {
 
     /// Somebody must report when its kernels run, or nobody any more; says whether that is new.
     pub(crate) fn watch(&mut self, id: TaskId, on: bool) -> bool {
-        let Some((device, _, bound)) = self.bound_parts(id) else { return false };
         if !on {
-            bound.activity = Activity::Unknown;
+            self.set_activity(id, Activity::Unknown);
         }
+        let Some((device, _, bound)) = self.bound_parts(id) else { return false };
         if bound.watched == on {
             return false;
         }
@@ -181,6 +203,7 @@ impl State {
             device.tasks.remove(&id);
             device.eager.remove(&id);
             device.watched -= u32::from(bound.watched);
+            device.protected.replace(id, bound.share, None);
             if let Some((_, since)) = bound.held {
                 device.held.remove(&(since, id));
             }

@@ -8,6 +8,7 @@ use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
 use crate::forecast::Reservation;
 use crate::index::{DeviceIndex, Keys};
 use crate::options::Options;
+use crate::protected::{Protected, Share};
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::cmp::Reverse;
@@ -37,6 +38,8 @@ pub struct Device {
     pub eager: BTreeSet<TaskId>,
     /// Those of them whose kernels' coming and going somebody must report.
     pub watched: u32,
+    /// Those of them that its eager tasks wait for; kept where kernels are judged one by one.
+    pub(crate) protected: Protected,
     /// Kernels that stand at closed gates, by the time since when.
     pub held: BTreeSet<(Nanos, TaskId)>,
     /// Whose kernels may start, under [`crate::policy::GateRule::Turns`].
@@ -181,6 +184,8 @@ pub struct Bound {
     pub promotion_done: bool,
     /// It was started to break a circle, whoever waited before it.
     pub out_of_turn: bool,
+    /// What its device's [`Device::protected`] counts of it.
+    pub(crate) share: Option<Share>,
 }
 
 impl Bound {
@@ -231,15 +236,34 @@ pub struct State {
     pub(crate) movers: usize,
     /// [`Options::eager_per_device`], for the index.
     pub(crate) eager_per_device: u32,
+    /// [`Device::protected`] is kept.
+    pub(crate) judges_kernels: bool,
 }
 
 impl State {
-    /// Changes a client, and counts whether it moves.
+    /// Changes a client, and counts whether it moves, and what its tasks mean for others if it stops or goes on.
     pub(crate) fn change_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        let moved = client.moves();
+        let (moved, was_stopped) = (client.moves(), client.is_stopped());
         change(client);
         self.movers = self.movers - usize::from(moved) + usize::from(client.moves());
+        if self.judges_kernels && client.is_stopped() != was_stopped {
+            for id in &client.tasks {
+                if let Some(task) = self.tasks.get_mut(id) {
+                    recount(task, client, &mut self.devices);
+                }
+            }
+        }
+    }
+
+    /// Something changed that decides what a bound task means for the eager ones beside it.
+    pub(crate) fn recount(&mut self, id: TaskId) {
+        if self.judges_kernels
+            && let Some(task) = self.tasks.get_mut(&id)
+            && let Some(client) = self.clients.get(&task.client)
+        {
+            recount(task, client, &mut self.devices);
+        }
     }
 
     /// Where a device belongs in the index.
@@ -258,6 +282,18 @@ impl State {
             let keys = self.keys_of(device);
             self.index.put(id, keys);
         }
+    }
+}
+
+fn recount(task: &mut Task, owner: &Client, devices: &mut BTreeMap<DeviceId, Device>) {
+    let id = task.id;
+    let Some(bound) = task.bound_mut() else { return };
+    let share = Share::of(bound, owner);
+    if share != bound.share
+        && let Some(device) = devices.get_mut(&bound.device)
+    {
+        device.protected.replace(id, bound.share, share);
+        bound.share = share;
     }
 }
 

@@ -58,8 +58,7 @@ pub enum Reason {
     #[error("waits: {head} came first and has waited for {waited}, after which nobody passes it")]
     NotPast { head: TaskId, waited: Nanos },
     #[error(
-        "waits: {wanted} fit, but would be held beyond {at}, when {head}, which is first in the queue, is expected to start \
-         on {device}"
+        "waits: {wanted} would be held beyond {at}, when {head}, which is first in the queue, is expected to start on {device}"
     )]
     WouldDelay { wanted: Bytes, head: TaskId, device: DeviceId, at: Nanos },
     #[error(

@@ -22,6 +22,7 @@ use crate::limits::Limits;
 use crate::model::{Activity, Bound, Client, Device, Seen, State, Task, TaskState, View};
 use crate::options::Options;
 use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
+use crate::protected::Protected;
 use crate::queue::Queue;
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
@@ -111,7 +112,12 @@ impl Scheduler {
             name,
             traits,
             policy,
-            state: State { eager_per_device: options.eager_per_device, index, ..State::default() },
+            state: State {
+                eager_per_device: options.eager_per_device,
+                judges_kernels: traits.gate == GateRule::PerKernel,
+                index,
+                ..State::default()
+            },
             options,
             anomalies: BTreeMap::new(),
             now: Nanos::default(),
@@ -195,8 +201,8 @@ impl Scheduler {
 
     fn touch_task(&mut self, id: TaskId) {
         let Some(task) = self.state.tasks.get(&id) else { return };
-        self.touched.tasks.push(id);
         if let Some(bound) = task.bound() {
+            self.touched.tasks.push((bound.device, id));
             self.touched.devices.add(bound.device);
         }
         self.touch_client(task.client, Some(id));
@@ -265,6 +271,7 @@ impl Scheduler {
             tasks: BTreeSet::new(),
             eager: BTreeSet::new(),
             watched: 0,
+            protected: Protected::default(),
             held: BTreeSet::new(),
             turn: None,
             turn_ends: None,
@@ -399,11 +406,10 @@ impl Scheduler {
     }
 
     fn all_launched(&mut self, id: TaskId) -> Result<(), Anomaly> {
-        let bound = self.bound(id)?;
-        if bound.all_launched {
+        if self.bound(id)?.all_launched {
             return Err(Anomaly::RepeatedAllLaunched);
         }
-        bound.all_launched = true;
+        self.state.set_all_launched(id);
         Ok(())
     }
 
@@ -426,8 +432,11 @@ impl Scheduler {
     }
 
     fn activity(&mut self, id: TaskId, activity: Activity) -> Result<(), Anomaly> {
-        self.bound(id)?.activity = activity;
-        self.note_turn_activity(id, activity);
+        self.bound(id)?;
+        self.state.set_activity(id, activity);
+        if self.traits.gate == GateRule::Turns {
+            self.note_turn_activity(id, activity);
+        }
         Ok(())
     }
 

@@ -181,11 +181,19 @@ fn run(
     Ok(lines)
 }
 
+/// A number from the environment, for searches.
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|error| panic!("{name}={text}: {error}")),
+        Err(_) => default,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 400,
-        // The same cases every time: a search for new ones sets more cases and another seed by hand.
-        rng_seed: RngSeed::Fixed(2026),
+        cases: setting("PROPTEST_CASES", 400) as u32,
+        // The same cases every time, unless a search for new ones asks for others.
+        rng_seed: RngSeed::Fixed(setting("PROPTEST_RNG_SEED", 2026)),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -71,8 +71,8 @@ pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> b
 }
 
 /// Normal Launch; else Eager Launch on the device with the most free memory (equal: the fewest warps, then the lowest
-/// index) that has no eager task too many; else wait. This is the rule of the published prototype, which says "least
-/// memory in use": the same on equal devices, and better on unequal ones.
+/// index) that has no eager task too many, unless that would delay the head of the queue; else wait. This is the rule of
+/// the published prototype, which says "least memory in use": the same on equal devices, and better on unequal ones.
 pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
     if let Some(placement) = whole_fewest_warps(view, task) {
         return placement;
@@ -86,9 +86,12 @@ pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
         }
         return Placement::Wait(Reason::TooLittleToStart { wanted, most: granted, device: device.id, least });
     }
-    Placement::Wait(match most_free(view, task) {
-        Some((_, most)) => Reason::NoEagerPlace { wanted, most, eager_per_device },
-        None => Reason::NoRoomForContext { context: view.options.context_bytes },
+    Placement::Wait(match (most_free(view, task), view.reservation) {
+        (Some(_), Some(Reservation { head, device, at, .. })) if head != task.id && is_open(view, device) => {
+            Reason::WouldDelay { wanted, head, device, at }
+        }
+        (Some((_, most)), _) => Reason::NoEagerPlace { wanted, most, eager_per_device },
+        (None, _) => Reason::NoRoomForContext { context: view.options.context_bytes },
     })
 }
 
@@ -99,7 +102,6 @@ pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
 pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
     let (wanted, within) = (task.requirement, view.options.eager_promotion_within_ns);
     let least = wanted.percent(view.options.grant_percent_min);
-    let is_open = |id| view.state.index.keys(id).is_some_and(|keys| keys.is_open);
     let pages_alone = |device: &Device| !device.profile.faults_stall;
     if !view.state.devices.values().any(pages_alone) {
         return no_room(view, task);
@@ -107,7 +109,7 @@ pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
     let candidates = with_free(view, task).filter(|(device, free)| {
         let granted = (*free).min(wanted);
         pages_alone(device)
-            && is_open(device.id)
+            && is_open(view, device.id)
             && granted >= least
             && !forecast::delays_head(view, task, device, granted)
     });
@@ -147,14 +149,24 @@ pub(crate) fn most_free<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, 
     best_of(view, task, view.state.index.by_free(), |_| true)
 }
 
-/// The same among the devices that can take another eager task.
-fn most_free_open<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
-    let is_open = |id| view.state.index.keys(id).is_some_and(|keys| keys.is_open);
-    best_of(view, task, view.state.index.open_by_free(), is_open)
+/// Can the device take another eager task?
+fn is_open(view: View<'_>, device: DeviceId) -> bool {
+    view.state.index.keys(device).is_some_and(|keys| keys.is_open)
 }
 
-/// The best of some devices that come in order of free memory. A client's own devices are looked at one by one, since it
-/// pays no context there; of the others the first is the best.
+/// The device that could grant the task most of those on which it may start eagerly.
+fn most_free_open<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
+    let delays_head = |id| {
+        let device = view.state.devices.get(&id)?;
+        let granted = view.free_for(device, task.client)?.min(task.requirement);
+        Some(forecast::delays_head(view, task, device, granted))
+    };
+    let takes = |id| is_open(view, id) && (view.reservation.is_none() || delays_head(id) == Some(false));
+    best_of(view, task, view.state.index.open_by_free(), takes)
+}
+
+/// The best of some devices that come in order of free memory and take the task. A client's own devices are looked at one
+/// by one, since it pays no context there; of the others the first is the best.
 fn best_of<'a>(
     view: View<'a>,
     task: &Task,
@@ -163,7 +175,7 @@ fn best_of<'a>(
 ) -> Option<(&'a Device, Bytes)> {
     let own = view.state.clients.get(&task.client).map(|client| &client.contexts);
     let is_own = |id: &DeviceId| own.is_some_and(|own| own.contains(id));
-    let best_foreign = by_free.into_iter().find(|id| !is_own(id));
+    let best_foreign = by_free.into_iter().find(|id| !is_own(id) && takes(*id));
     let best_own = own.into_iter().flatten().copied().filter(|id| takes(*id));
     let candidates = best_own.chain(best_foreign).filter_map(|id| view.state.devices.get(&id));
     let with_free = candidates.filter_map(|device| Some((device, view.free_for(device, task.client)?)));

@@ -65,6 +65,7 @@ impl Scheduler {
         bound.all_launched = restored.all_launched;
         // Its kernels went on while nobody watched.
         bound.activity = Activity::Unknown;
+        self.state.recount(id);
         self.state.reindex(device);
         if grant < wanted {
             return Err(Anomaly::NotRestored);

@@ -7,7 +7,7 @@ use super::touched::Touched;
 use super::{Retry, Scheduler, regrant};
 use crate::action::{Action, Class, Gate};
 use crate::gate;
-use crate::model::{Bound, Device, Task};
+use crate::model::{Activity, Bound, Device, Task};
 use crate::policy::GateRule;
 use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId, Nanos, TaskId};
@@ -80,8 +80,8 @@ impl Scheduler {
             return;
         }
         let Ok(bound) = self.bound(id) else { return };
-        let missing = requirement.saturating_sub(bound.grant);
-        self.touched.tasks.push(id);
+        let (device, missing) = (bound.device, requirement.saturating_sub(bound.grant));
+        self.touched.tasks.push((device, id));
         let Ok(bound) = self.bound(id) else { return };
         if missing == Bytes::ZERO {
             bound.reason = Reason::Promoted { added, requirement };
@@ -103,35 +103,23 @@ impl Scheduler {
     /// gated by what others on their device do. A normal task has no gate but under turns, and then it is its own turn
     /// that counts.
     fn settle_gates(&mut self, now: &Touched, out: &mut Vec<Action>) {
-        let tasks =
-            self.with_touched(
-                now,
-                |device| {
-                    if now.everything { Some(&device.tasks) } else { Some(&device.eager) }
-                },
-            );
+        self.look_at(now, |device| Some(if now.everything { &device.tasks } else { &device.eager }));
+        let tasks = std::mem::take(&mut self.looked_at);
         for &(_, id) in &tasks {
             self.settle_gate(id, out);
         }
         self.looked_at = tasks;
     }
 
-    /// Touched tasks that are bound, and others of the touched devices, in order of devices and tasks.
-    fn with_touched(
-        &mut self,
-        now: &Touched,
-        others: impl Fn(&Device) -> Option<&BTreeSet<TaskId>>,
-    ) -> Vec<(DeviceId, TaskId)> {
-        let mut found = std::mem::take(&mut self.looked_at);
-        found.clear();
-        let device_of = |id: TaskId| Some(self.state.tasks.get(&id)?.bound()?.device);
-        found.extend(now.tasks.iter().filter_map(|&id| Some((device_of(id)?, id))));
+    /// Lists the touched tasks and others of the touched devices, in order of devices and tasks.
+    fn look_at(&mut self, now: &Touched, others: impl Fn(&Device) -> Option<&BTreeSet<TaskId>>) {
+        self.looked_at.clear();
+        self.looked_at.extend(&now.tasks);
         for device in now.devices.iter().filter_map(|id| self.state.devices.get(&id)) {
-            found.extend(others(device).into_iter().flatten().map(|&task| (device.id, task)));
+            self.looked_at.extend(others(device).into_iter().flatten().map(|&task| (device.id, task)));
         }
-        found.sort_unstable();
-        found.dedup();
-        found
+        self.looked_at.sort_unstable();
+        self.looked_at.dedup();
     }
 
     fn settle_gate(&mut self, id: TaskId, out: &mut Vec<Action>) {
@@ -168,33 +156,45 @@ impl Scheduler {
     }
 
     /// Normal tasks beside an eager one that is judged kernel by kernel are watched, and tasks in their turn; no others.
-    /// What a task is doing that nobody watches is forgotten. Who came, or is of another class now, was touched; all others
-    /// have to be looked at only where their number is wrong, because the first eager task came or the last is gone.
+    /// What a task is doing that nobody watches is forgotten. Who came, or is of another class now, was touched, and is
+    /// among those whose gates were judged; all others have to be looked at only where their number is wrong, because
+    /// the first eager task came or the last is gone.
     fn settle_watches(&mut self, now: &Touched, out: &mut Vec<Action>) {
         let is_per_kernel = match self.traits.gate {
             GateRule::PerKernel => true,
             GateRule::Turns => false,
             GateRule::None | GateRule::Barrier => return,
         };
-        let tasks = self.with_touched(now, |device| {
+        let is_wrong = |device: &Device| {
             let normal = device.tasks.len() - device.eager.len();
             let wanted = if device.eager.is_empty() { 0 } else { normal };
-            (is_per_kernel && device.watched as usize != wanted).then_some(&device.tasks)
-        });
-        for &(device, id) in &tasks {
-            let on = self.should_watch(device, id);
-            if self.state.watch(id, on) {
-                out.push(Action::Watch { task: id, on });
-            }
+            device.watched as usize != wanted
+        };
+        let mut devices = now.devices.iter().filter_map(|id| self.state.devices.get(&id));
+        if is_per_kernel && devices.any(is_wrong) {
+            self.look_at(now, |device| is_wrong(device).then_some(&device.tasks));
+        }
+        let tasks = std::mem::take(&mut self.looked_at);
+        for &(_, id) in &tasks {
+            self.settle_watch(id, out);
         }
         self.looked_at = tasks;
     }
 
-    fn should_watch(&self, device: DeviceId, id: TaskId) -> bool {
-        let Some(device) = self.state.devices.get(&device) else { return false };
+    fn settle_watch(&mut self, id: TaskId, out: &mut Vec<Action>) {
+        let Some(bound) = self.state.tasks.get(&id).and_then(Task::bound) else { return };
+        let on = self.should_watch(id, bound);
+        let is_so = bound.watched == on && (on || bound.activity == Activity::Unknown);
+        if !is_so && self.state.watch(id, on) {
+            out.push(Action::Watch { task: id, on });
+        }
+    }
+
+    fn should_watch(&self, id: TaskId, bound: &Bound) -> bool {
+        let Some(device) = self.state.devices.get(&bound.device) else { return false };
         match self.traits.gate {
             GateRule::Turns => device.turn.is_some_and(|turn| turn.task == id),
-            _ => !device.eager.is_empty() && !device.eager.contains(&id),
+            _ => bound.class != Class::Eager && !device.eager.is_empty(),
         }
     }
 }

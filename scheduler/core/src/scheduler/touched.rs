@@ -31,8 +31,8 @@ impl Devices {
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     pub devices: Devices,
-    /// Tasks that an event was about, or that were bound.
-    pub tasks: Vec<TaskId>,
+    /// Bound tasks that an event was about, with their devices.
+    pub tasks: Vec<(DeviceId, TaskId)>,
     /// Time alone may have opened or closed any gate.
     pub everything: bool,
 }

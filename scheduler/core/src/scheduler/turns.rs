@@ -19,7 +19,7 @@ impl Scheduler {
             let Some(device) = self.state.devices.get(&id) else { continue };
             let (before, turn) = (device.turn, self.turn_after(device));
             if turn != before {
-                now.tasks.extend([before, turn].into_iter().flatten().map(|turn| turn.task));
+                now.tasks.extend([before, turn].into_iter().flatten().map(|turn| (id, turn.task)));
             }
             let ends = turn.filter(|turn| !turn.is_over).and_then(|turn| self.turn_ends(device, &turn));
             self.set_turn_end(id, ends);
