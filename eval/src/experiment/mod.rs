@@ -13,6 +13,7 @@ mod sample;
 mod spec;
 mod summary;
 mod tables;
+mod thresholds;
 mod timeline;
 mod variant;
 

@@ -117,6 +117,7 @@ fn sensitivity_part(experiment: &Experiment, results: &Results) -> Result<String
     part += &legend();
     part += &plot::forest("throughput over case, from the first submission", &rows)?;
     part += &html_of(&tables::sensitivity_tables(experiment, results));
+    part += &html_of(&tables::threshold_tables(experiment, results));
     Ok(part)
 }
 

@@ -5,9 +5,11 @@
 use super::claims;
 use super::interference::Meeting;
 use super::summary::Summary;
+use super::thresholds;
 
 pub struct Results {
     pub summary: Summary,
     pub claims: Vec<claims::Row>,
     pub meetings: Vec<Meeting>,
+    pub thresholds: thresholds::Counts,
 }

@@ -7,6 +7,7 @@ use super::results::Results;
 use super::sample::{Sample, Which};
 use super::spec::{Experiment, Study, Workload};
 use super::summary;
+use super::thresholds;
 use super::timeline;
 use super::variant::Variant;
 use super::{document, tables};
@@ -94,6 +95,7 @@ fn write(
         summary: summary::summarize(experiment, &samples, stamp),
         claims: claims::rows(experiment, &samples),
         meetings: interference::meet(&experiment.interference)?,
+        thresholds: thresholds::count(experiment)?,
     };
     let path = out.join("summary.json");
     std::fs::write(&path, serde_json::to_string_pretty(&results.summary)? + "\n")
@@ -173,6 +175,9 @@ mod tests {
         policies = ["case", "case-fifo", "eager-opt"]
         readings = [{ name = "eight times the same", workloads = ["few", "few", "few", "few", "few", "few", "few", "few"] }]
         variants = [{ name = "no MPS", mps = false }]
+        [thresholds]
+        workloads = ["few"]
+        percents = [100]
     "#;
 
     #[test]

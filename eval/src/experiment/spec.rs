@@ -34,6 +34,7 @@ pub struct Experiment {
     pub interference: Interference,
     pub sensitivity: Study,
     pub document: Document,
+    pub thresholds: Thresholds,
 }
 
 /// A kind of job list; a seed makes it one list.
@@ -98,6 +99,15 @@ pub struct Interference {
     pub policies: Vec<PolicyName>,
 }
 
+/// For which kernels would another OS-ratio threshold decide otherwise?
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    pub workloads: Vec<String>,
+    /// Thresholds of all kernels, in percent of the device.
+    pub percents: Vec<u32>,
+}
+
 impl Experiment {
     /// A known name, or a path to a file.
     pub fn find(name: &str) -> Result<Experiment> {
@@ -134,7 +144,8 @@ impl Experiment {
         }
         let readings = experiment.document.readings.iter().flat_map(|reading| &reading.workloads);
         let wanted = [&experiment.timeline.workload].into_iter();
-        for name in wanted.chain(&experiment.sensitivity.workloads).chain(readings) {
+        let listed = experiment.sensitivity.workloads.iter().chain(&experiment.thresholds.workloads);
+        for name in wanted.chain(listed).chain(readings) {
             experiment.workload(name)?;
         }
         for id in experiment.interference.pairs.iter().flat_map(|(one, other)| [one, other]) {

@@ -4,6 +4,7 @@ use super::claims::{self, POLICIES};
 use super::results::Results;
 use super::spec::{Experiment, SENSITIVITY};
 use super::summary::{Clock, Figures, policies};
+use super::thresholds::Count;
 use crate::html;
 use crate::interval::Interval;
 use crate::record::Stamp;
@@ -144,6 +145,7 @@ pub fn all(experiment: &Experiment, results: &Results) -> Vec<Table> {
     tables.extend(workload_tables(experiment, results, &COSTS));
     tables.extend(sensitivity_tables(experiment, results));
     tables.extend([claim_table(&results.claims), interference_table(results)]);
+    tables.extend(threshold_tables(experiment, results));
     let summary = &results.summary;
     tables.push(Table::made(&summary.stamp, &summary.cards, &(1..summary.seeds + 1)));
     tables
@@ -244,4 +246,34 @@ pub fn interference_table(results: &Results) -> Table {
         header: header.map(str::to_owned).to_vec(),
         rows: results.meetings.iter().map(row).collect(),
     }
+}
+
+/// What each threshold would have let go earlier, by kernel over all lists, and by list over all kernels.
+pub fn threshold_tables(experiment: &Experiment, results: &Results) -> [Table; 2] {
+    let percents = &experiment.thresholds.percents;
+    let table = |key: &str, what: &str, of: fn(&(String, String)) -> &String| {
+        let mut sums: BTreeMap<&String, Count> = BTreeMap::new();
+        for (list_and_kernel, count) in &results.thresholds {
+            let none = || Count::none(percents.len());
+            sums.entry(of(list_and_kernel)).or_insert_with(none).add(count);
+        }
+        let row = |(name, count): (&&String, &Count)| {
+            let numbers = [count.stood].into_iter().chain(count.earlier.iter().copied());
+            [(*name).clone()].into_iter().chain(numbers.map(|number| number.to_string())).collect()
+        };
+        let columns = percents.iter().map(|percent| format!("{percent} %"));
+        Table {
+            key: key.to_owned(),
+            title: format!(
+                "Kernels that stood at a gate until the Normal tasks had launched everything, and how many of them each \
+                 OS-ratio threshold would have let go earlier, by {what}"
+            ),
+            header: [what.to_owned(), "stood".to_owned()].into_iter().chain(columns).collect(),
+            rows: sums.iter().map(row).collect(),
+        }
+    };
+    [
+        table("thresholds_by_kernel", "kernel", |(_, kernel)| kernel),
+        table("thresholds_by_list", "workload", |(workload, _)| workload),
+    ]
 }

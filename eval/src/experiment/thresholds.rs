@@ -1,0 +1,115 @@
+//! Which kernels the OS-ratio's threshold decides: the events of one run, before cores that differ in the threshold alone.
+//!
+//! Trap: of first order. The run is that of the threshold 0 %, under which every kernel of an eager task stands at its gate
+//! until the Normal tasks beside it have launched everything; what programs would do after an earlier start is not played.
+
+use super::spec::{Experiment, Thresholds, Workload};
+use super::variant::Variant;
+use crate::parallel;
+use crate::sim_run::Host;
+use anyhow::{Context, Result, anyhow};
+use eager_core::action::Gate;
+use eager_core::event::Event;
+use eager_core::journal::JournalLine;
+use eager_core::units::TaskId;
+use eager_core::{Options, PolicyName, Scheduler};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// How often a kernel stood at its gate, and how often each threshold would have let it go earlier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    pub stood: u64,
+    /// In the order of the thresholds.
+    pub earlier: Vec<u64>,
+}
+
+impl Count {
+    pub fn none(thresholds: usize) -> Count {
+        Count { stood: 0, earlier: vec![0; thresholds] }
+    }
+
+    pub fn add(&mut self, other: &Count) {
+        self.stood += other.stood;
+        self.earlier.iter_mut().zip(&other.earlier).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// By workload and kernel, over all seeds.
+pub type Counts = BTreeMap<(String, String), Count>;
+
+/// Runs every list once and shows its events to all cores.
+pub fn count(experiment: &Experiment) -> Result<Counts> {
+    let Thresholds { workloads, percents } = &experiment.thresholds;
+    let host = Host::new(&experiment.cards, &Variant::default())?;
+    let mut lists: Vec<(&Workload, u64)> = Vec::new();
+    for name in workloads {
+        let workload = experiment.workload(name)?;
+        lists.extend((1..=experiment.seeds).map(|seed| (workload, seed)));
+    }
+    let counts = Mutex::new(Counts::new());
+    parallel::for_each(lists, |(workload, seed)| {
+        let (options, lines) = play(&host, workload, seed)?;
+        let decided = decide(&options, percents, &lines);
+        let mut counts = counts.lock().map_err(|_| anyhow!("another list panicked"))?;
+        for (kernel, earlier) in decided {
+            let one = Count { stood: 1, earlier: earlier.into_iter().map(u64::from).collect() };
+            let none = || Count::none(percents.len());
+            counts.entry((workload.name.clone(), kernel)).or_insert_with(none).add(&one);
+        }
+        Ok(())
+    })?;
+    counts.into_inner().map_err(|_| anyhow!("a list panicked"))
+}
+
+/// One list under `eager-opt` with the threshold 0 %: the scheduler's options, and what happened.
+fn play(host: &Host, workload: &Workload, seed: u64) -> Result<(Options, Vec<JournalLine>)> {
+    let choices = workload.choices(seed)?;
+    let result =
+        host.simulate_with(&choices, PolicyName::EagerOpt, workload.submission(seed), &|options| {
+            options.scheduler = with_threshold(&options.scheduler, 0);
+            options.journal = true;
+            options.audit = false;
+        })?;
+    let journal = result.journal.context("the run was to keep its journal")?;
+    Ok((journal.header.options, journal.lines))
+}
+
+fn with_threshold(options: &Options, percent: u32) -> Options {
+    let mut options = options.clone();
+    options.os_ratio_percent_cyclic = percent;
+    options.os_ratio_percent_other = percent;
+    options.os_ratio_percent_sparse = None;
+    options
+}
+
+/// Every kernel that stood at its gate, and which threshold would have let it go before the run did.
+fn decide(options: &Options, percents: &[u32], lines: &[JournalLine]) -> Vec<(String, Vec<bool>)> {
+    let core = |percent: u32| Scheduler::new(PolicyName::EagerOpt, with_threshold(options, percent));
+    let mut played = core(0);
+    let mut others: Vec<Scheduler> = percents.iter().map(|&percent| core(percent)).collect();
+    let mut standing: BTreeMap<TaskId, (String, Vec<bool>)> = BTreeMap::new();
+    let mut decided = Vec::new();
+    for line in lines {
+        for core in std::iter::once(&mut played).chain(&mut others) {
+            core.step(line.now, line.event.clone(), &mut Vec::new());
+        }
+        if let Event::KernelHeld { task, kernel } = &line.event {
+            standing.entry(*task).or_insert_with(|| (kernel.name.clone(), vec![false; percents.len()]));
+        }
+        let gone = standing.extract_if(.., |&task, (_, earlier)| {
+            let stands = is_closed(&played, task);
+            if stands {
+                earlier.iter_mut().zip(&others).for_each(|(went, core)| *went |= !is_closed(core, task));
+            }
+            !stands
+        });
+        decided.extend(gone.map(|(_, kernel)| kernel));
+    }
+    decided
+}
+
+fn is_closed(core: &Scheduler, task: TaskId) -> bool {
+    let bound = core.state().tasks.get(&task).and_then(|task| task.bound());
+    bound.is_some_and(|bound| bound.gate == Gate::Hold)
+}
