@@ -94,7 +94,9 @@ fn decide(options: &Options, percents: &[u32], lines: &[JournalLine]) -> Vec<(St
         for core in std::iter::once(&mut played).chain(&mut others) {
             core.step(line.now, line.event.clone(), &mut Vec::new());
         }
-        if let Event::KernelHeld { task, kernel } = &line.event {
+        if let Event::KernelHeld { task, kernel } = &line.event
+            && is_closed(&played, *task)
+        {
             standing.entry(*task).or_insert_with(|| (kernel.name.clone(), vec![false; percents.len()]));
         }
         let gone = standing.extract_if(.., |&task, (_, earlier)| {
