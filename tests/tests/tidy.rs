@@ -54,6 +54,27 @@ fn unsafe_is_forbidden_outside_the_named_crates() {
     }));
 }
 
+/// A clock that can be set must move no wait: not of the daemon, not of programs.
+#[test]
+fn what_waits_reads_no_clock_that_can_be_set() {
+    let waits =
+        ["scheduler/core", "scheduler/daemon", "scheduler/shm", "scheduler/proto", "runtime-shim/shim"];
+    let settable =
+        ["SystemTime", "ClockId::Realtime", "CLOCK_REALTIME", "gettimeofday", "Utc::now", "Local::now"];
+    report(
+        rust_files()
+            .into_iter()
+            .filter(|path| waits.iter().any(|name| path.starts_with(root().join(name))))
+            .flat_map(|path| {
+                let text = read(&path);
+                let found = settable.into_iter().filter(|word| text.contains(word));
+                found
+                    .map(|word| format!("{}: `{word}` can be set; waits are monotonic", path.display()))
+                    .collect::<Vec<_>>()
+            }),
+    );
+}
+
 #[test]
 fn nothing_names_a_developers_machine() {
     // Spelled in two parts, so that this file does not find itself.

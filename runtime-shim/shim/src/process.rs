@@ -89,21 +89,45 @@ fn contained<T>(hook: impl FnOnce() -> Outcome<T>, say: impl FnOnce(&str)) -> Ou
     })
 }
 
+unsafe extern "C" {
+    /// POSIX; the crate libc does not have it for Linux.
+    fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE`, the same in glibc and musl.
+const CANCEL_DISABLE: libc::c_int = 1;
+
 /// Set while a thread is in a hook: a signal handler or a call from below then goes straight to CUDA.
-struct Inside;
+///
+/// A thread that is cancelled ends when it has left the hook: unwinding it out of one would end the whole program, and leave
+/// locks taken.
+struct Inside {
+    /// Whether the thread could be cancelled before.
+    cancel_state: libc::c_int,
+}
 
 impl Inside {
     /// `None`: inside already, or the thread is ending and has no thread-local variables any more.
     fn enter() -> Option<Inside> {
         let was_inside = INSIDE.try_with(|inside| inside.replace(true)).unwrap_or(true);
-        (!was_inside).then_some(Inside)
+        (!was_inside).then(|| Inside { cancel_state: set_cancel_state(CANCEL_DISABLE) })
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|inside| inside.set(false));
+        set_cancel_state(self.cancel_state);
     }
+}
+
+/// Gives the state before.
+fn set_cancel_state(state: libc::c_int) -> libc::c_int {
+    let mut before = 0;
+    // SAFETY: libc has no safe form of it; it writes the old state to `before`, which lives, and fails only for a state
+    // that is none, in which case nothing changes.
+    unsafe { pthread_setcancelstate(state, &raw mut before) };
+    before
 }
 
 fn shim() -> Option<&'static LiveShim> {

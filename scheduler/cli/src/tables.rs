@@ -36,7 +36,7 @@ pub fn tasks(rows: &[TaskRow]) -> String {
             row.pid.to_string(),
             row.label.clone(),
             row.function.clone(),
-            if row.class.is_empty() { row.state.clone() } else { row.class.clone() },
+            class(row),
             row.device.map_or("-".into(), |device| device.to_string()),
             gib(row.requirement_bytes),
             gib(row.grant_bytes),
@@ -46,6 +46,15 @@ pub fn tasks(rows: &[TaskRow]) -> String {
         ]
     });
     table(HEADER, cells)
+}
+
+/// How it runs, or that it does not.
+fn class(row: &TaskRow) -> String {
+    match (row.class.as_str(), row.state.as_str()) {
+        ("", state) => state.into(),
+        (class, "stopped") => format!("{class}, stopped"),
+        (class, _) => class.into(),
+    }
 }
 
 /// `eager info`.

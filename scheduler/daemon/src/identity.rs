@@ -12,6 +12,17 @@ pub fn started(pid: i32) -> u64 {
     start_field(&stat).unwrap_or(0)
 }
 
+/// It is stopped by a signal or a debugger, as `/proc` says.
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    matches!(state_field(&stat), Some("T" | "t"))
+}
+
+/// Field 3.
+fn state_field(stat: &str) -> Option<&str> {
+    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().next()
+}
+
 /// Field 22 of `/proc/PID/stat` (proc(5)). The second field is the command's name in parentheses, with anything in it.
 fn start_field(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
@@ -52,6 +63,7 @@ mod tests {
     fn a_name_cannot_move_the_fields() {
         let stat = "7 (a) 9 9) S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1000 1\n";
         assert_eq!(start_field(stat), Some(4242));
+        assert_eq!((state_field(stat), state_field("")), (Some("S"), None));
         assert_eq!(start_field(""), None);
         assert_eq!(start_field("7 (a) S"), None);
     }

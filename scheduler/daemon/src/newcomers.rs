@@ -16,12 +16,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const HELLO_NS_MAX: Nanos = Nanos::from_secs(5);
 /// Connections without a hello at once; more wait in the listener's queue.
 const NEWCOMERS_MAX: usize = 64;
+/// When there are as many as there may be, one that has been silent for so long makes room for the next. A hello comes within
+/// microseconds of the connection, also from a busy machine within milliseconds.
+const PATIENCE_NS: Nanos = Nanos(100_000_000);
 
 #[derive(Debug)]
 struct Newcomer {
     socket: OwnedFd,
     peer: Peer,
-    deadline: Nanos,
+    since: Nanos,
 }
 
 /// All of them, by order of arrival.
@@ -42,16 +45,26 @@ impl Newcomers {
         Newcomers { waiting: BTreeMap::new(), arrivals: 0, limit, reserve: spare() }
     }
 
-    pub fn is_full(&self) -> bool {
-        self.waiting.len() >= self.limit
+    /// There is no room for one more, and nobody has been silent for long enough to make some.
+    pub fn is_full(&self, now: Nanos) -> bool {
+        self.waiting.len() >= self.limit && self.makes_room_at().is_none_or(|at| at > now)
+    }
+
+    /// When the oldest has been silent for too long while others wait.
+    fn makes_room_at(&self) -> Option<Nanos> {
+        let (_, oldest) = self.waiting.first_key_value()?;
+        Some(Nanos(oldest.since.0.saturating_add(PATIENCE_NS.0)))
     }
 
     pub fn socket(&self, id: u64) -> Option<BorrowedFd<'_>> {
         self.waiting.get(&id).map(|newcomer| newcomer.socket.as_fd())
     }
 
-    pub fn next_deadline(&self) -> Option<Nanos> {
-        self.waiting.values().map(|newcomer| newcomer.deadline).min()
+    /// When somebody has been silent for too long, or the listener may be looked at again.
+    pub fn next_deadline(&self, now: Nanos) -> Option<Nanos> {
+        let (_, oldest) = self.waiting.first_key_value()?;
+        let patience = if self.is_full(now) { PATIENCE_NS } else { HELLO_NS_MAX };
+        Some(Nanos(oldest.since.0.saturating_add(patience.0)))
     }
 
     /// Takes in waiting connections and gives their ids. `Err` when the process or the system has no descriptor left: then
@@ -62,7 +75,7 @@ impl Newcomers {
         now: Nanos,
         enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> nix::Result<()>,
     ) -> Result<(), Errno> {
-        while !self.is_full() {
+        while !self.is_full(now) {
             let socket = match accept(listener) {
                 Ok(socket) => socket,
                 Err(errno) if is_shortage(errno) => return Err(self.turn_away(listener, errno)),
@@ -72,9 +85,11 @@ impl Newcomers {
             fault::point("accepted");
             match peer(socket.as_fd()) {
                 Ok(peer) => {
-                    let deadline = Nanos(now.0.saturating_add(HELLO_NS_MAX.0));
                     enter(self.arrivals, socket.as_fd())?;
-                    self.waiting.insert(self.arrivals, Newcomer { socket, peer, deadline });
+                    if self.waiting.len() >= self.limit {
+                        self.waiting.pop_first();
+                    }
+                    self.waiting.insert(self.arrivals, Newcomer { socket, peer, since: now });
                     self.arrivals += 1;
                 }
                 Err(errno) if is_shortage(errno) => return Err(errno),
@@ -99,7 +114,7 @@ impl Newcomers {
 
     /// Drops who did not say hello in time.
     pub fn expire(&mut self, now: Nanos) {
-        self.waiting.retain(|_, newcomer| newcomer.deadline > now);
+        self.waiting.retain(|_, newcomer| now.saturating_sub(newcomer.since) < HELLO_NS_MAX);
     }
 
     /// Reads a newcomer's first packet and welcomes or refuses it. Gives the client that is to be served now.

@@ -167,7 +167,7 @@ impl Shell {
         let core = dispatch.mind.scheduler.next_deadline().filter(|_| !dispatch.mind.is_told_time());
         let paused = self.paused.values().copied().min();
         let own = [
-            self.newcomers.next_deadline(),
+            self.newcomers.next_deadline(dispatch.now()),
             self.listener_resumes_at,
             self.starvation_check_at,
             dispatch.mind.learnt.next_write(),
@@ -248,7 +248,8 @@ impl Shell {
 
     /// The listener is waited for unless there are newcomers enough, or descriptors too few.
     fn listen_or_not(&mut self) {
-        let wanted = self.listener_resumes_at.is_none() && !self.newcomers.is_full();
+        let now = self.parts.dispatch.now();
+        let wanted = self.listener_resumes_at.is_none() && !self.newcomers.is_full(now);
         if wanted && !self.listens {
             self.listens = self.poller.add(Source::Listener, &self.parts.listener).is_ok();
         } else if !wanted && self.listens {

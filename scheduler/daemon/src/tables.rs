@@ -1,6 +1,7 @@
 //! Answers of the admin socket: the core's state as rows for people.
 
 use crate::dispatch::Dispatch;
+use crate::identity;
 use eager_core::action::Class;
 use eager_core::scheduler::{DeviceView, Stage, TaskView};
 use eager_core::units::Nanos;
@@ -32,7 +33,7 @@ fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
     match &task.stage {
         Stage::Waiting { reason } => TaskRow { reason: reason.to_string(), ..row },
         Stage::Bound { device, class, grant, bound_at, reason, gate_reason, held, .. } => TaskRow {
-            state: "running".into(),
+            state: if identity::is_stopped(row.pid) { "stopped" } else { "running" }.into(),
             class: class_name(*class).into(),
             device: Some(device.0),
             grant_bytes: grant.0,

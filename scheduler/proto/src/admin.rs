@@ -33,7 +33,7 @@ pub struct TaskRow {
     pub uid: u32,
     pub label: String,
     pub function: String,
-    /// `waiting`, `running`.
+    /// `waiting`, `running`, or `stopped`: it has a device, and its process is stopped by a signal or a debugger.
     pub state: String,
     /// `normal`, `eager`, `promoted` or empty.
     pub class: String,

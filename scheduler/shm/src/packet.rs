@@ -90,8 +90,12 @@ pub fn receive_with_descriptors(
             owned.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
-    if message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC) {
+    if message.flags.contains(MsgFlags::MSG_TRUNC) {
         return Err(Errno::EMSGSIZE);
+    }
+    // The daemon sends no more than there is room for: this process has no descriptor left.
+    if message.flags.contains(MsgFlags::MSG_CTRUNC) {
+        return Err(Errno::EMFILE);
     }
     Ok((message.bytes, owned))
 }

@@ -11,8 +11,9 @@ use eager_proto::{RING_SLOTS, TASK_SLOTS};
 use eager_shm::client::ClientConnection;
 use eager_shm::packet::{receive_with_descriptors, send};
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid, setuid};
 use std::fs::{File, OpenOptions};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -86,6 +87,12 @@ struct Case {
     /// A whole hello, and never reads the answer.
     #[arg(long)]
     deaf: bool,
+    /// Connects as who it is, becomes this user, and takes 10 MiB (only root can become another).
+    #[arg(long, value_name = "UID")]
+    become_uid: Option<u32>,
+    /// Connects when it has no descriptor left.
+    #[arg(long)]
+    starved: bool,
 }
 
 fn main() {
@@ -146,6 +153,17 @@ fn run(socket: &Path, case: &Case) {
         println!("{}", answer(&socket).reason());
     } else if case.deaf {
         held.push(first_packet(socket, Hello::new("deaf").as_bytes()));
+    } else if let Some(uid) = case.become_uid {
+        let client = connect(socket, "another");
+        setuid(Uid::from_raw(uid)).expect("root becomes anybody");
+        println!("{}", begin_and_wait(&client, slot(0), 10 << 20));
+        std::mem::forget(client);
+    } else if case.starved {
+        let next = File::open("/dev/null").expect("/dev/null").as_raw_fd() as u64;
+        // Room for the connection, and none for what comes with the answer.
+        setrlimit(Resource::RLIMIT_NOFILE, next + 1, next + 1).expect("less is always allowed");
+        let met = ClientConnection::connect(socket, &Hello::new("starved"), LONG);
+        println!("{}", met.expect_err("no descriptor for the pages"));
     }
 }
 

@@ -197,3 +197,43 @@ fn a_disk_that_fills_up_costs_no_program_its_device() {
     assert!(lines[0].starts_with("eagerd: the journal cannot be written"), "{said}");
     assert!(lines[1].starts_with("eagerd: the state file cannot be written"), "{said}");
 }
+
+/// Pages that cannot be allocated: the daemon may make no file of their size, as on a machine whose memory is full.
+#[test]
+fn a_daemon_without_memory_for_pages_says_so_and_serves_whom_it_has() {
+    let dir = tempfile::tempdir().expect("folder");
+    let plain = command(dir.path());
+    let mut limited = Command::new("sh");
+    // In blocks of 512 bytes; the state file, which is smaller than the pages, may be written.
+    limited.args(["-c", "ulimit -S -f 4; exec \"$@\"", "sh"]).arg(plain.get_program()).args(plain.get_args());
+    let daemon = Daemon::spawn(dir, limited, "1 file device, policy ");
+    // It says that it is ready a moment before it has opened all.
+    daemon.until(|_| true);
+    let descriptors = daemon.descriptors();
+    let refused = ClientConnection::connect(&daemon.socket(), &Hello::new("unlucky"), LONG);
+    let said = refused.expect_err("no pages").to_string();
+    assert_eq!(said, "the daemon refused: the daemon could not make the shared pages");
+    daemon.gives_back(descriptors);
+    let endless = rustix::process::Rlimit { current: None, maximum: None };
+    let pid = rustix::process::Pid::from_raw(daemon.child.id() as i32).expect("a pid");
+    rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, endless).expect("more again");
+    let client = daemon.connect("lucky");
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
+}
+
+#[test]
+fn what_was_asked_of_a_stopped_daemon_is_answered_once_when_it_goes_on() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let client = daemon.connect("patient");
+    answer(&client, slot(0), begin(&client, slot(0), 100));
+    daemon.signal(Signal::SIGSTOP);
+    let end = client.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    let asked = begin(&client, slot(1), 1000);
+    let soon = Instant::now() + std::time::Duration::from_millis(50);
+    let before = client.cell(slot(1)).expect("a whole cell");
+    assert_eq!(client.wait_cell(slot(1), before.sequence, soon), Wait::TimedOut, "nobody answers");
+    daemon.signal(Signal::SIGCONT);
+    answer(&client, slot(0), end);
+    assert_eq!(answer(&client, slot(1), asked).state, STATE_BOUND);
+    assert_eq!((daemon.device().granted_bytes, daemon.tasks().len()), (1000 * MIB, 1));
+}

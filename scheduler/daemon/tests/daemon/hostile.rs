@@ -163,7 +163,19 @@ fn a_stopped_client_keeps_its_grant_and_stands_in_nobodys_way() {
     let next = daemon.connect("next");
     assert_eq!(answer(&next, slot(0), begin(&next, slot(0), 324)).state, STATE_BOUND);
     assert_eq!(daemon.device().granted_bytes, 1024 * MIB);
+    let states = || daemon.tasks().into_iter().map(|task| task.state).collect::<Vec<_>>();
+    daemon.until(|_| states() == ["stopped", "running"]);
     hostile.signal(Signal::SIGCONT);
+    daemon.until(|_| states() == ["running", "running"]);
+}
+
+#[test]
+fn a_client_without_descriptors_is_told_and_leaves_nothing() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let starved = Hostile::start(&daemon, &["--starved"]);
+    assert_eq!(starved.said.last().map(String::as_str), Some("ready"), "{:?}", starved.said);
+    settles(&daemon, 0);
+    serves_others(&daemon);
 }
 
 #[test]

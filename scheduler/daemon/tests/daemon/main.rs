@@ -11,5 +11,6 @@ mod restart;
 mod service;
 mod support;
 mod truth;
+mod users;
 mod virtual_devices;
 mod watchdog;

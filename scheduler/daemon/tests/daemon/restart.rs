@@ -261,3 +261,43 @@ fn a_daemon_that_lives_is_not_left() {
     assert_eq!(daemon.row().clients, 1);
     assert!(Path::new(&daemon.socket()).exists());
 }
+
+/// Counts up the point at which the daemon dies, through its reading of changed settings.
+#[test]
+fn a_daemon_killed_while_it_reads_its_settings_again_loses_nothing() {
+    let mut died_reloading = false;
+    for point in 1.. {
+        let dir = tempfile::tempdir().expect("folder");
+        let file = dir.path().join("eagerd.toml");
+        std::fs::write(&file, "").expect("settings");
+        let mut first = command(dir.path());
+        first.args(["--policy", "case", "--config"]).arg(&file).env("EAGERD_DIE_AT", point.to_string());
+        let (mut daemon, line) = Daemon::spawn_anyhow(dir, first);
+        if line.is_empty() {
+            continue;
+        }
+        let Ok(client) = ClientConnection::connect(&daemon.socket(), &Hello::new("story"), LONG) else {
+            continue;
+        };
+        let Ok(asked) = client.send(wants(100), slot(0)) else { continue };
+        let cell = client.cell(slot(0)).expect("a whole cell");
+        if client.wait_cell(slot(0), cell.sequence, Instant::now() + LONG)
+            == eager_shm::client::Wait::DaemonGone
+        {
+            continue;
+        }
+        std::fs::write(&file, "memory-per-user = \"500MiB\"").expect("settings");
+        daemon.signal(Signal::SIGHUP);
+        let survived = daemon.try_ask(&AdminRequest::Ps).is_ok();
+        if !survived {
+            died_reloading = true;
+            come_back(&mut daemon, &client);
+        }
+        assert!(client.cell(slot(0)).expect("a whole cell").answers(asked));
+        assert_eq!(daemon.device().granted_bytes, 100 * MIB, "point {point}");
+        if survived {
+            break;
+        }
+    }
+    assert!(died_reloading);
+}

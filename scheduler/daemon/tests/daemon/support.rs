@@ -197,8 +197,23 @@ impl Hostile {
 
     /// The same by another user; only for root. It says nothing if it is refused.
     pub fn start_as(daemon: &Daemon, uid: u32, arguments: &[&str]) -> Hostile {
+        Hostile::start_as_until(daemon, uid, arguments, "ready")
+    }
+
+    pub fn start_as_until(daemon: &Daemon, uid: u32, arguments: &[&str], last: &str) -> Hostile {
         let mut command = Hostile::command(daemon, arguments);
-        Hostile::spawn(command.uid(uid).gid(uid).stderr(Stdio::null()), "ready")
+        Hostile::spawn(command.uid(uid).gid(uid).stderr(Stdio::null()), last)
+    }
+
+    /// The same under another program, by another user if one is given.
+    pub fn start_under(daemon: &Daemon, wrapper: &[&str], uid: Option<u32>, arguments: &[&str]) -> Hostile {
+        let plain = Hostile::command(daemon, arguments);
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(plain.get_program()).args(plain.get_args());
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        Hostile::spawn(command, "ready")
     }
 
     fn command(daemon: &Daemon, arguments: &[&str]) -> Command {
