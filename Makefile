@@ -1,6 +1,6 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo paper live test test-long lint bench clean
+.PHONY: help setup build demo paper live test test-long fuzz lint bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -31,6 +31,9 @@ test-long: setup ## tests that take long: every interleaving of the shared pages
 	cargo build --locked --workspace
 	cargo test --locked -p eagerd --test daemon -- --ignored --nocapture --test-threads 1 long::
 	cargo run --locked -p eager-tests --bin live-programs -- --count 10000 --jobs 2
+
+fuzz: setup ## bytes of strangers into what takes them: five targets, a minute each
+	scheduler/fuzz/run.sh 60
 
 lint: setup ## formatting and lints
 	cargo fmt --all --check

@@ -182,6 +182,8 @@ pub enum ConfigError {
     TwoSources,
     #[error("no run directory: XDG_RUNTIME_DIR is not set; give --run-dir DIR")]
     NoRunDir,
+    #[error("{name} is {value}, and must be {allowed}")]
+    OutOfRange { name: &'static str, value: f64, allowed: &'static str },
     #[error("clients-max must be at least 1")]
     NoClients,
 }
@@ -237,7 +239,23 @@ impl Config {
         }
     }
 
+    /// What a flag's parser refuses, a file may still say.
+    fn check_scales(&self) -> Result<(), ConfigError> {
+        for (name, value) in [("time-scale", self.time_scale), ("host-factor", self.host_factor)] {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value >= 0.0)) {
+                return Err(ConfigError::OutOfRange { name, value, allowed: "a number of at least 0" });
+            }
+        }
+        match self.memory_scale {
+            Some(0) => {
+                Err(ConfigError::OutOfRange { name: "memory-scale", value: 0.0, allowed: "at least 1" })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn device_source(&self) -> Result<DeviceSource, ConfigError> {
+        self.check_scales()?;
         Ok(match (self.virtual_devices.clone(), self.devices_file.clone()) {
             (Some(_), Some(_)) => return Err(ConfigError::TwoSources),
             (Some(cards), None) => DeviceSource::Virtual {
@@ -300,6 +318,12 @@ impl Config {
             options: Options { limits, ..options },
         })
     }
+}
+
+/// A file alone, without flags, on a machine where nothing is set; for fuzzers.
+pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
+    let config = parse_file(path, text).map_err(|error| error.to_string())?;
+    config.resolve(World { xdg_runtime_dir: None, is_root: true }).map_err(|error| error.to_string())
 }
 
 fn parse_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
@@ -395,6 +419,20 @@ mod tests {
         assert!(error.contains("--run-dir"), "{error}");
         assert!(Config::try_parse_from(["eagerd", "--time-scale", "-1"]).is_err());
         assert!(Config::try_parse_from(["eagerd", "--memory-scale", "0"]).is_err());
+    }
+
+    #[test]
+    fn what_a_flag_may_not_say_a_file_may_not_say_either() {
+        for (text, message) in [
+            ("time-scale = nan", "time-scale is NaN, and must be a number of at least 0"),
+            ("time-scale = -1.0", "time-scale is -1, "),
+            ("host-factor = inf", "host-factor is inf, "),
+            ("memory-scale = 0", "memory-scale is 0, and must be at least 1"),
+        ] {
+            let settings = file(&format!("virtual = \"H200\"\n{text}")).expect("a file").resolve(WORLD);
+            let error = settings.expect_err(text).to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
     }
 
     #[test]

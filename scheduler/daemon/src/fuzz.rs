@@ -1,0 +1,186 @@
+//! Strangers' bytes into the parts that take them, with what must hold afterwards: for fuzzers (`scheduler/fuzz`).
+//!
+//! Trap: whatever panics here would have been a dead daemon. Nothing here may be called by the daemon itself.
+
+use crate::config;
+use crate::slots::{TaskSlot, TaskSlots};
+use crate::state_file;
+use eager_core::action::Action;
+use eager_core::event::{DeviceProfile, Event};
+use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_core::{Options, PolicyName, Scheduler, invariants};
+use eager_proto::RING_SLOTS;
+use eager_proto::request::{Request, Slot, decode};
+use eager_shm::daemon::ClientPages;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const CLIENT: ClientId = ClientId(1);
+const POLICIES: [PolicyName; 4] =
+    [PolicyName::Case, PolicyName::EagerOpt, PolicyName::EagerLive, PolicyName::Quanta];
+
+/// A settings file: an error in one line, or settings that are shown as a file that says the same.
+pub fn settings(text: &str) {
+    match config::read(Path::new("eagerd.toml"), text) {
+        Err(error) => assert!(!error.contains('\n'), "{error:?}"),
+        Ok(settings) => {
+            let shown = toml::to_string(&settings).expect("settings as TOML");
+            let again = config::read(Path::new("shown"), &shown).expect("shown settings are settings");
+            assert_eq!(again, settings, "{shown}");
+        }
+    }
+}
+
+/// A state file: what is read of it goes into a core, as after a restart.
+pub fn state(bytes: &[u8]) {
+    let (kept, _) = state_file::load(bytes);
+    let mut life = Life::new(PolicyName::EagerOpt);
+    let mut tasks = Vec::new();
+    for (id, client) in kept.clients {
+        life.step(Event::ClientConnected { client: ClientId(id), uid: client.uid, label: client.label });
+        for (index, slot) in client.slots {
+            let restored = TaskSlot::restored(&slot);
+            assert_eq!(restored.task.is_some(), slot.task.is_some());
+            // A slot that this build does not have is left out, as by the daemon.
+            tasks.extend(Slot::new(usize::from(index)).and(slot.task));
+        }
+    }
+    life.step(Event::Restored { tasks });
+}
+
+/// A client's request page, written as the bytes say, and all that the daemon makes of it.
+///
+/// The first byte chooses the policy. Then come pieces: two bytes of place, one of length, and what is written there; after
+/// each the ring is taken out as far as it goes.
+pub fn pages(bytes: &[u8]) {
+    let Some((&first, mut rest)) = bytes.split_first() else { return };
+    let (mut pages, descriptors) = ClientPages::create().expect("pages");
+    let file = File::from(descriptors.requests);
+    let mut life = Life::new(POLICIES[usize::from(first) % POLICIES.len()]);
+    while let Some(([low, high, length], after)) = rest.split_first_chunk::<3>() {
+        let (piece, after) = after.split_at(after.len().min(usize::from(*length)));
+        let place = u64::from(u16::from_le_bytes([*low, *high]));
+        let size = file.metadata().expect("its size").len();
+        // The page is sealed: what would go beyond it is refused.
+        let written = file.write_all_at(piece, place);
+        assert_eq!(written.is_ok(), piece.is_empty() || place + piece.len() as u64 <= size, "{written:?}");
+        if !life.drain(&mut pages) {
+            return;
+        }
+        rest = after;
+    }
+}
+
+/// A client and the core, as the daemon has them.
+struct Life {
+    scheduler: Scheduler,
+    slots: TaskSlots,
+    owners: BTreeMap<TaskId, Slot>,
+    tasks: u64,
+    now: u64,
+}
+
+impl Life {
+    fn new(policy: PolicyName) -> Life {
+        let mut life = Life {
+            scheduler: Scheduler::new(policy, Options::default()),
+            slots: TaskSlots::default(),
+            owners: BTreeMap::new(),
+            tasks: 1,
+            now: 0,
+        };
+        let profile = DeviceProfile {
+            name: "fuzz".into(),
+            capacity: Bytes::from_mib(1024),
+            sms: 80,
+            warps_per_sm: 64,
+            blocks_per_sm: 32,
+            faults_stall: false,
+        };
+        life.step(Event::DeviceAdded { device: DeviceId(0), profile });
+        life.step(Event::ClientConnected { client: CLIENT, uid: 1, label: "fuzz".into() });
+        life
+    }
+
+    /// Takes out what is there; false: it broke the protocol and is cut off.
+    fn drain(&mut self, pages: &mut ClientPages) -> bool {
+        for _ in 0..=RING_SLOTS {
+            let Ok(popped) = pages.pop() else { return false };
+            let Some(record) = popped else { return true };
+            let Ok(request) = decode(&record) else { return false };
+            self.request(&request);
+        }
+        panic!("a ring of {RING_SLOTS} records gave more, though nobody wrote meanwhile");
+    }
+
+    fn request(&mut self, request: &Request) {
+        let fresh = TaskId(self.tasks);
+        let Ok(Some(event)) = self.slots.get_mut(request.slot).accept(CLIENT, request, fresh) else { return };
+        if let Event::TaskBegin { .. } = event {
+            self.tasks += 1;
+            self.owners.insert(fresh, request.slot);
+        }
+        self.step(event);
+        let traits = self.scheduler.traits();
+        for slot in Slot::all() {
+            let state = self.slots.get_mut(slot);
+            let view = state.task.and_then(|task| self.scheduler.task(task));
+            let (cell, reason) = state.answer(view.as_ref(), traits);
+            assert_eq!(cell.reason == 0, reason.is_empty());
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.now += 1_000_000;
+        self.scheduler.step(Nanos(self.now), event, &mut actions);
+        invariants::check(&self.scheduler).expect("an invariant");
+        for action in &actions {
+            let Some(slot) = action.task().and_then(|task| self.owners.get(&task)) else { continue };
+            match action {
+                Action::Bind { .. } => self.slots.get_mut(*slot).bound(),
+                Action::Refuse { reason, .. } => self.slots.get_mut(*slot).refuse(reason.clone()),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_proto::request::{RequestBody, RequestPage, encode};
+    use std::mem::offset_of;
+    use zerocopy::IntoBytes;
+
+    /// The entrance leads to the core: a record written as a stranger would is a task.
+    #[test]
+    fn bytes_become_tasks() {
+        let body = RequestBody::TaskExtend { bytes: 5 };
+        let begin = RequestBody::TaskBegin {
+            requirement: 1 << 20,
+            site: 1,
+            blocks: 0,
+            threads_per_block: 0,
+            flags: 0,
+            function: "main".into(),
+        };
+        let (mut pages, descriptors) = ClientPages::create().expect("pages");
+        let file = File::from(descriptors.requests);
+        let mut life = Life::new(PolicyName::Case);
+        for (place, body) in [begin, body].into_iter().enumerate() {
+            let slot = Slot::new(0).expect("the first");
+            let record = encode(&Request { sequence: place as u32 + 1, slot, body });
+            let offset = offset_of!(RequestPage, ring) + place * 128;
+            file.write_all_at(record.as_bytes(), offset as u64).expect("write");
+        }
+        file.write_all_at(&2u32.to_le_bytes(), offset_of!(RequestPage, head) as u64).expect("write");
+        assert!(life.drain(&mut pages));
+        assert_eq!(
+            life.scheduler.tasks().map(|task| task.requirement.0).collect::<Vec<_>>(),
+            [(1 << 20) + 5]
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! `eagerd`: the scheduler daemon. Reads its settings, claims the run directory, opens the devices, and runs the loop.
+//!
+//! A library only so that a fuzzer gets at the parts that take strangers' bytes ([`fuzz`]).
+//!
+//! Trap: signals are blocked before any thread or child exists, so that they arrive in the loop and nowhere else.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod config;
+mod devices;
+mod dispatch;
+mod fault;
+#[doc(hidden)]
+pub mod fuzz;
+mod harden;
+mod identity;
+mod journal;
+mod learnt;
+mod log;
+mod mind;
+mod newcomers;
+mod poller;
+mod quota;
+mod reload;
+mod restore;
+mod run_dir;
+mod shell;
+mod size;
+mod slots;
+mod state_file;
+mod tables;
+mod timing;
+mod truth;
+mod usage;
+mod virtual_gpus;
+mod watchdog;
+
+use crate::admin::AdminServer;
+use crate::config::{Config, Settings};
+use crate::devices::Devices;
+use crate::dispatch::Dispatch;
+use crate::learnt::Learnt;
+use crate::mind::Mind;
+use crate::quota::Quotas;
+use crate::reload::Source;
+use crate::run_dir::RunDir;
+use crate::shell::{Parts, Shell};
+use crate::state_file::{Kept, StateFile};
+use crate::usage::{FileUsage, Observer, Usage, VirtualUsage};
+use anyhow::Context;
+use clap::Parser;
+use eager_core::PolicyName;
+use eager_core::event::Event;
+use eager_core::units::{Bytes, DeviceId, Nanos};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::Uid;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Descriptors that are not clients', where there are many: sockets, journal, standard streams, newcomers.
+const DESCRIPTORS_RESERVED: u64 = 256;
+/// Socket and pidfd.
+const DESCRIPTORS_PER_CLIENT: u64 = 2;
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    match run(Config::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to be told that standard error is closed.
+            let _ = writeln!(std::io::stderr(), "eagerd: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(flags: Config) -> anyhow::Result<()> {
+    let show = flags.show_config;
+    let xdg_runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");
+    let source = Source { flags, xdg_runtime_dir, is_root: Uid::effective().is_root() };
+    let settings = source.read()?;
+    if show {
+        print!("{}", toml::to_string(&settings).context("settings as TOML")?);
+        return Ok(());
+    }
+    let signals = block_signals().context("signals")?;
+    let run_dir = RunDir::claim(&settings.run_dir)?;
+    // Dropped before the run directory, whose sockets it uses.
+    let mut shell = open(settings, source, &run_dir, signals)?;
+    shell.run()
+}
+
+/// Devices, core, clients of an earlier daemon, sockets; then the line that says so.
+fn open(settings: Settings, source: Source, run_dir: &RunDir, signals: SignalFd) -> anyhow::Result<Shell> {
+    let descriptors = descriptors();
+    let clients_max = settings.clients_max.min(clients_for(descriptors));
+    let devices = Devices::open(&settings, &run_dir.vgpu_socket())?;
+    let summary = devices.summary();
+    let (mut dispatch, old, damage) = think(&settings, run_dir, &devices)?;
+    if devices.clock.is_some() {
+        dispatch.mind.tell_time(Nanos(0));
+    }
+    for (device, profile) in (0..).map(DeviceId).zip(devices.profiles) {
+        dispatch.happen(Event::DeviceAdded { device, profile }, None);
+    }
+    if let Some(damage) = damage {
+        dispatch.say(format!(
+            "the state file of an earlier daemon is damaged: {damage}; what came before is used"
+        ));
+    }
+    let taken_over = dispatch.take_over(old);
+    let (listener, admin) = listen(run_dir)?;
+    let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
+    let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).collect();
+    let confinement = harden::confine(&writable);
+    let limit = Nanos::from_secs(settings.watchdog);
+    let heartbeat = dispatch.mind.heartbeat();
+    watchdog::start(heartbeat, dispatch.mind.started(), limit, settings.reverted.is_some())
+        .context("watchdog")?;
+    // Not on a virtual clock: there a look would come at a random time.
+    let looks = devices.server.is_some() && devices.clock.is_none();
+    let observer = observe(&settings, looks.then(|| run_dir.vgpu_socket())).context("observer")?;
+    if observer.is_some() {
+        let now = dispatch.now();
+        dispatch.truth.begin(now);
+    }
+    let again = if taken_over > 0 { format!(", {taken_over} programs taken over") } else { String::new() };
+    let ready = format!(
+        "eagerd: ready: {summary}, policy {}, socket {}{again}",
+        dispatch.mind.scheduler.policy(),
+        run_dir.client_socket().display()
+    );
+    // Whoever started it may not read its output.
+    let _ = writeln!(std::io::stdout(), "{ready}");
+    let parts = Parts {
+        dispatch,
+        listener,
+        admin: AdminServer::new(admin),
+        signals,
+        server: devices.server,
+        clock: devices.clock,
+        observer,
+        devices_kind: devices.kind,
+        clients_max,
+        confinement,
+        descriptors,
+        starved_after: limit,
+        settings,
+        source,
+    };
+    Shell::new(parts).context("epoll")
+}
+
+/// The core and the notes beside it; and what an earlier daemon noted.
+fn think(
+    settings: &Settings,
+    run_dir: &RunDir,
+    devices: &Devices,
+) -> anyhow::Result<(Dispatch, Kept, Option<String>)> {
+    let mut options = settings.options.clone();
+    if options.context_bytes == Bytes::ZERO {
+        options.context_bytes = devices.context_bytes;
+    }
+    let policy = if settings.reverted.is_some() { PolicyName::Case } else { settings.policy };
+    let journal = settings.journal.clone();
+    let (learnt, unusable) = Learnt::open(run_dir.history_file());
+    let mut mind = Mind::new(policy, options, learnt, journal, Instant::now()).with_context(|| {
+        let path = settings.journal.as_deref().unwrap_or(Path::new("-"));
+        format!("journal {}", path.display())
+    })?;
+    if settings.reverted.is_none() {
+        fault::spoil(&mut mind.scheduler);
+    }
+    mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
+    let (state, old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
+    let quotas = Quotas::new(settings.clients_per_user, settings.users.clone());
+    let mut dispatch = Dispatch::new(mind, quotas, state);
+    if let Some(unusable) = unusable {
+        dispatch.say(unusable);
+    }
+    Ok((dispatch, old, damage))
+}
+
+/// Somebody who looks what is in use on the devices. `server`: the virtual GPUs' may be asked.
+fn observe(settings: &Settings, server: Option<PathBuf>) -> std::io::Result<Option<Observer>> {
+    let usage: Box<dyn Usage> = match (&settings.uses_file, server) {
+        (Some(file), _) => Box::new(FileUsage(file.clone())),
+        (None, Some(socket)) => Box::new(VirtualUsage { socket, link: None }),
+        (None, None) => return Ok(None),
+    };
+    match settings.observe_ms {
+        0 => Ok(None),
+        interval => Observer::start(usage, Duration::from_millis(interval)).map(Some),
+    }
+}
+
+/// Both sockets. Root serves everybody, anybody else only themselves; the admin socket is the owner's alone.
+fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
+    // The sockets are born closed to others, and opened as far as they shall be.
+    umask(Mode::from_bits_truncate(0o177));
+    let path = run_dir.fresh_client_socket();
+    let listener = eager_shm::bind_seqpacket(&path).with_context(|| format!("socket {}", path.display()))?;
+    if Uid::effective().is_root() {
+        for socket in [path.clone(), run_dir.vgpu_socket()].iter().filter(|socket| socket.exists()) {
+            std::fs::set_permissions(socket, Permissions::from_mode(0o666))
+                .with_context(|| format!("opening {} to all", socket.display()))?;
+        }
+    }
+    // In one step, so that a program that comes back never finds none.
+    std::fs::rename(&path, run_dir.client_socket()).with_context(|| format!("socket {}", path.display()))?;
+    let path = run_dir.admin_socket();
+    let admin = UnixListener::bind(&path).with_context(|| format!("socket {}", path.display()))?;
+    admin.set_nonblocking(true).context("admin socket")?;
+    Ok((listener, admin))
+}
+
+fn block_signals() -> nix::Result<SignalFd> {
+    // SIGXFSZ would end the daemon when the journal reaches a limit; blocked, the write fails and is handled.
+    let mask: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD, Signal::SIGXFSZ]
+        .into_iter()
+        .collect();
+    mask.thread_block()?;
+    SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+}
+
+/// Descriptors that the process may have, after asking for all that may be had.
+fn descriptors() -> u64 {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return u64::MAX };
+    if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft }
+}
+
+/// As many clients as there are descriptors for.
+fn clients_for(descriptors: u64) -> usize {
+    let reserved = DESCRIPTORS_RESERVED.min(descriptors / 2);
+    let clients = (descriptors - reserved) / DESCRIPTORS_PER_CLIENT;
+    usize::try_from(clients).unwrap_or(usize::MAX).max(1)
+}

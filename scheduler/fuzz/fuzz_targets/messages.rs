@@ -1,0 +1,19 @@
+//! First packets and request records: refused, or the same again when they are written.
+#![no_main]
+
+use eager_proto::hello::Opening;
+use eager_proto::request::{RequestRecord, decode, encode};
+use libfuzzer_sys::fuzz_target;
+use zerocopy::FromBytes;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(opening) = Opening::decode(bytes) {
+        assert_eq!(opening.encode(), bytes);
+        assert!(!opening.hello.label().chars().any(char::is_control));
+    }
+    let Ok((record, _)) = RequestRecord::read_from_prefix(bytes) else { return };
+    if let Ok(request) = decode(&record) {
+        // Names are made safe to print when they are read, so only the second reading is the same as the first.
+        assert_eq!(decode(&encode(&request)).as_ref(), Ok(&request));
+    }
+});

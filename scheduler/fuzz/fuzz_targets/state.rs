@@ -1,0 +1,6 @@
+//! A damaged state file of an earlier daemon, taken over by the next.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| eagerd::fuzz::state(bytes));
