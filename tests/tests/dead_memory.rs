@@ -45,9 +45,18 @@ int main() {
 }
 "#;
 
-fn start(daemon: &Daemon, program: &Path) -> Child {
+/// Whether devices have virtual memory management: else memory that comes late and goes early is managed.
+const MAPS: [&str; 2] = ["1", "0"];
+
+fn start(daemon: &Daemon, program: &Path, maps: &str) -> Child {
     let mut command = daemon.run(program);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start")
+    command
+        .env("EAGER_VGPU_VIRTUAL_MEMORY", maps)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("start")
 }
 
 /// The next line of a program's output, which stays open.
@@ -90,17 +99,19 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
     let folder = tempfile::tempdir().expect("folder");
     let program = compile(folder.path(), "writer", WRITER);
 
-    for (policy, gives_back) in [("case", false), ("eager-live", true)] {
+    for (policy, gives_back, maps) in
+        [("case", false, MAPS[0]), ("eager-live", true, MAPS[0]), ("eager-live", true, MAPS[1])]
+    {
         let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", policy]);
         let granted = || daemon.ask("info")["devices"][0]["granted_bytes"].as_u64().expect("granted_bytes");
-        let mut first = start(&daemon, &program);
+        let mut first = start(&daemon, &program, maps);
         assert_eq!(next_line(&mut first), "copied\n", "under {policy}");
         if gives_back {
             wait_until("the return of dead memory", || granted() == 0);
         } else {
             assert_eq!(granted(), 10 << 30);
         }
-        let mut second = start(&daemon, &program);
+        let mut second = start(&daemon, &program, maps);
         if gives_back {
             assert_eq!(next_line(&mut second), "copied\n", "beside the first, which holds nothing");
             assert!(first.try_wait().expect("ask").is_none(), "the first still writes");
@@ -129,7 +140,7 @@ fn under_eager_live_a_program_that_allocates_first_takes_nothing_before_its_firs
     let folder = tempfile::tempdir().expect("folder");
     let program = compile(folder.path(), "reader", READER);
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
-    let mut readers = [start(&daemon, &program), start(&daemon, &program)];
+    let mut readers = MAPS.map(|maps| start(&daemon, &program, maps));
     for reader in &mut readers {
         assert_eq!(next_line(reader), "copied\n");
     }

@@ -46,6 +46,7 @@ pub const RENAME_PREFIX: &str = "eager_";
 /// renamed calls that it makes: what the shim itself may call. The references are weak, so that a program's runtime
 /// needs none of them to link: null where it lacks one.
 pub const RUNTIME_CALLS: &[&str] = &[
+    "cudaDeviceGetAttribute",
     "cudaDeviceGetStreamPriorityRange",
     "cudaDeviceReset",
     "cudaDeviceSetCacheConfig",
@@ -58,6 +59,7 @@ pub const RUNTIME_CALLS: &[&str] = &[
     "cudaEventSynchronize",
     "cudaFree",
     "cudaFreeAsync",
+    "cudaFreeHost",
     "cudaFuncSetAttribute",
     "cudaFuncSetCacheConfig",
     "cudaGetDeviceCount",
@@ -71,10 +73,12 @@ pub const RUNTIME_CALLS: &[&str] = &[
     "cudaMalloc",
     "cudaMallocAsync",
     "cudaMallocFromPoolAsync",
+    "cudaMallocHost",
     "cudaMallocManaged",
     "cudaMallocPitch",
     "cudaMemAdvise",
     "cudaMemAdvise_v2",
+    "cudaMemDiscardAndPrefetchBatchAsync",
     "cudaMemGetInfo",
     "cudaMemPrefetchAsync",
     "cudaMemPrefetchAsync_v2",
@@ -83,6 +87,7 @@ pub const RUNTIME_CALLS: &[&str] = &[
     "cudaMemcpy2DAsync",
     "cudaMemcpyAsync",
     "cudaPeekAtLastError",
+    "cudaPointerGetAttributes",
     "cudaRuntimeGetVersion",
     "cudaSetDevice",
     "cudaStreamCreateWithPriority",

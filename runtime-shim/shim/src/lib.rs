@@ -6,6 +6,7 @@
 //! it.
 
 pub mod account;
+mod addresses;
 pub mod buffers;
 pub mod config;
 mod driver;
@@ -18,6 +19,7 @@ pub mod process;
 pub mod profile;
 pub mod program;
 pub mod real;
+pub mod ring;
 pub mod runtime;
 pub mod scheduler;
 pub mod shim;

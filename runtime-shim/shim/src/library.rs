@@ -16,7 +16,7 @@ use cudarc::runtime::sys::{
     cudaStream_t, dim3,
 };
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -234,15 +234,54 @@ impl std::fmt::Debug for Table {
     }
 }
 
+/// `cudaPointerAttributes`, in the longer form of CUDA 13.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct PointerAttributes {
+    pub kind: c_uint,
+    device: c_int,
+    addresses: [usize; 2],
+    reserved: [i64; 8],
+}
+
+impl PointerAttributes {
+    /// `cudaMemoryTypeUnregistered`.
+    pub const UNREGISTERED: c_uint = 0;
+}
+
+const _: () = assert!(size_of::<PointerAttributes>() == 88);
+
 /// `cudaMemAdvise` and `cudaMemPrefetchAsync` with the arguments of CUDA 13, which CUDA 12 has under `_v2` names; none
-/// before 12.2. And `__cudaLaunchKernel`, which only nvcc's programs have.
+/// before 12.2. `__cudaLaunchKernel`, which only nvcc's programs have. And what the pinned ring and addresses
+/// without memory are made with, which objects of earlier compilers do not carry.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryHints {
     pub advise: Option<AdviseFn>,
     pub prefetch: Option<PrefetchFn>,
     pub launch_handle: Option<LaunchHandleFn>,
+    pub malloc_host: Option<MallocHostFn>,
+    pub free_host: Option<FreeHostFn>,
+    pub pointer_attributes: Option<PointerAttributesFn>,
+    pub device_attribute: Option<DeviceAttributeFn>,
+    /// `cudaMemDiscardAndPrefetchBatchAsync`, since CUDA 13.
+    pub discard: Option<DiscardFn>,
 }
 
+pub type DeviceAttributeFn = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> Status;
+pub type DiscardFn = unsafe extern "C" fn(
+    *mut *mut c_void,
+    *mut usize,
+    usize,
+    *mut cudaMemLocation,
+    *mut usize,
+    usize,
+    c_ulonglong,
+    cudaStream_t,
+) -> Status;
+
+pub type MallocHostFn = unsafe extern "C" fn(*mut *mut c_void, usize) -> Status;
+pub type FreeHostFn = unsafe extern "C" fn(*mut c_void) -> Status;
+pub type PointerAttributesFn = unsafe extern "C" fn(*mut PointerAttributes, *const c_void) -> Status;
 pub type AdviseFn = unsafe extern "C" fn(*const c_void, usize, cudaMemoryAdvise, cudaMemLocation) -> Status;
 pub type PrefetchFn =
     unsafe extern "C" fn(*const c_void, usize, cudaMemLocation, c_uint, cudaStream_t) -> Status;
@@ -262,6 +301,11 @@ impl MemoryHints {
                 advise: function(advise),
                 prefetch: function(prefetch),
                 launch_handle: function("__cudaLaunchKernel"),
+                malloc_host: function("cudaMallocHost"),
+                free_host: function("cudaFreeHost"),
+                pointer_attributes: function("cudaPointerGetAttributes"),
+                device_attribute: function("cudaDeviceGetAttribute"),
+                discard: function("cudaMemDiscardAndPrefetchBatchAsync"),
             }
         }
     }

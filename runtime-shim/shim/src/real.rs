@@ -2,8 +2,8 @@
 //!
 //! Trap: a call of the shim's own must leave no error behind that the program could read: see `quietly`.
 
-use crate::driver::{Driver, driver};
-use crate::library::{Table, missing_call, table};
+use crate::addresses::{MANAGED_GRANULARITY, Way, drop_managed};
+use crate::library::{PointerAttributes, Table, missing_call, table};
 use crate::runtime::{
     Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Order, Pitched, Priority, Rows, Runtime,
     Setting, Span, StreamFlags, StreamId,
@@ -13,9 +13,12 @@ use cudarc::runtime::sys::{
 };
 use std::ffi::{c_uint, c_void};
 use std::ptr;
+use std::sync::OnceLock;
 
 /// `cudaEventDisableTiming`: an event that only orders.
 const EVENT_DISABLE_TIMING: c_uint = 2;
+/// `cudaMemAttachGlobal`.
+const MANAGED_GLOBAL: u32 = 1;
 /// More than any device or host can have, below what a size may be: fails in every runtime.
 const IMPOSSIBLE_BYTES: usize = 1 << 62;
 
@@ -32,12 +35,14 @@ macro_rules! call {
 #[derive(Debug)]
 pub struct RealRuntime {
     table: &'static Table,
+    /// How memory comes behind addresses; found out at the first use.
+    way: OnceLock<Option<Way>>,
 }
 
 impl RealRuntime {
     /// Finds the runtime's functions.
     pub fn open() -> RealRuntime {
-        RealRuntime { table: table() }
+        RealRuntime { table: table(), way: OnceLock::new() }
     }
 
     /// Makes a call of the shim's own whose failure the program must not find in `cudaGetLastError`: a query that says
@@ -63,6 +68,32 @@ impl RealRuntime {
         }
     }
 
+    fn way(&self) -> Option<Way> {
+        let choose = || self.quietly(|| Ok(Way::choose(self.device_count(), &self.table.memory)));
+        *self.way.get_or_init(|| choose()?.ok()?)
+    }
+
+    /// Only asked for after [`Runtime::map_granularity`] found it.
+    fn known_way(&self) -> CudaResult<Way> {
+        self.way().ok_or(CudaError::INITIALIZATION)
+    }
+
+    /// On a stream of its own, so that it waits for no kernel.
+    fn drop_managed(&self, span: Span) -> CudaResult<()> {
+        let stream = self.stream_create(StreamFlags::NON_BLOCKING, Priority::Lowest)?;
+        let dropped = self.quietly(|| {
+            drop_managed(
+                &self.table.memory,
+                address(span.start),
+                span.bytes as usize,
+                stream_handle(stream),
+            )?;
+            call!(self.cudaStreamSynchronize(stream_handle(stream)))
+        });
+        let _ = self.stream_destroy(stream);
+        dropped.unwrap_or(Err(CudaError::NOT_READY))
+    }
+
     fn make_order(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
         let mut event = ptr::null_mut();
         call!(self.cudaEventCreateWithFlags(&mut event, EVENT_DISABLE_TIMING))?;
@@ -85,11 +116,6 @@ fn is_done(asked: Option<CudaResult<()>>) -> CudaResult<bool> {
 
 fn stream_handle(stream: StreamId) -> cudaStream_t {
     ptr::with_exposed_provenance_mut(stream.0)
-}
-
-/// Only asked for after [`Runtime::map_granularity`] found it.
-fn mapping() -> CudaResult<&'static Driver> {
-    driver().ok_or(CudaError::INITIALIZATION)
 }
 
 /// Device and managed addresses come from the runtime as numbers (through the program), so their provenance is exposed.
@@ -155,26 +181,52 @@ impl Runtime for RealRuntime {
     }
 
     fn map_granularity(&self, device: DeviceIndex) -> Option<u64> {
-        driver()?.granularity(device)
+        match self.way()? {
+            Way::Mapped(driver) => driver.granularity(device),
+            Way::Managed => Some(MANAGED_GRANULARITY),
+        }
     }
 
     fn reserve(&self, bytes: u64) -> CudaResult<Span> {
-        mapping()?.reserve(bytes)
+        match self.known_way()? {
+            Way::Mapped(driver) => driver.reserve(bytes),
+            Way::Managed => self
+                .quietly(|| self.malloc_managed(bytes, MANAGED_GLOBAL))
+                .unwrap_or(Err(CudaError::NOT_READY))
+                .map(|start| Span { start, bytes }),
+        }
     }
 
-    fn unreserve(&self, reserved: Span) -> CudaResult<()> {
-        mapping()?.unreserve(reserved)
+    fn unreserve(&self, reserved: Span, is_backed: bool) -> CudaResult<()> {
+        match self.known_way()? {
+            Way::Mapped(driver) => {
+                if is_backed {
+                    driver.unback(reserved)?;
+                }
+                driver.unreserve(reserved)
+            }
+            Way::Managed => self.free(reserved.start),
+        }
     }
 
     fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>> {
-        match mapping()?.back(reserved, device) {
+        let backed = match self.known_way()? {
+            Way::Mapped(driver) => driver.back(reserved, device),
+            Way::Managed => self
+                .prefer_device(reserved, device)
+                .and_then(|()| self.prefetch(reserved, device, StreamId::LEGACY)),
+        };
+        match backed {
             Err(CudaError::MEMORY_ALLOCATION) => Ok(None),
             backed => backed.map(Some),
         }
     }
 
     fn unback(&self, reserved: Span) -> CudaResult<()> {
-        mapping()?.unback(reserved)
+        match self.known_way()? {
+            Way::Mapped(driver) => driver.unback(reserved),
+            Way::Managed => self.drop_managed(reserved),
+        }
     }
 
     fn free_async(&self, base: u64, stream: StreamId) -> CudaResult<()> {
@@ -198,6 +250,29 @@ impl Runtime for RealRuntime {
         // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
         self.quietly(|| CudaError::check(unsafe { prefetch(start, bytes, location, 0, stream) }))
             .unwrap_or(Ok(()))
+    }
+
+    fn malloc_host(&self, bytes: u64) -> Option<u64> {
+        let allocate = self.table.memory.malloc_host?;
+        let mut out = ptr::null_mut();
+        // SAFETY: a function with these arguments (see `MemoryHints`); it writes to a local that outlives the call.
+        self.quietly(|| CudaError::check(unsafe { allocate(&mut out, bytes as usize) }))?.ok()?;
+        Some(out.expose_provenance() as u64)
+    }
+
+    fn free_host(&self, base: u64) {
+        let Some(free) = self.table.memory.free_host else { return };
+        // SAFETY: a function with this argument (see `MemoryHints`), given what `malloc_host` returned and no copy uses.
+        let _ = self.quietly(|| CudaError::check(unsafe { free(address(base)) }));
+    }
+
+    fn is_pageable(&self, pointer: u64) -> bool {
+        let Some(ask) = self.table.memory.pointer_attributes else { return false };
+        let mut attributes = PointerAttributes::default();
+        // SAFETY: a function with these arguments (see `MemoryHints`); it writes to a local that is as large as the
+        // longest form of what it writes and outlives the call.
+        let asked = self.quietly(|| CudaError::check(unsafe { ask(&mut attributes, address(pointer)) }));
+        asked == Some(Ok(())) && attributes.kind == PointerAttributes::UNREGISTERED
     }
 
     fn copy(&self, copy: &Copy) -> CudaResult<()> {
@@ -225,8 +300,8 @@ impl Runtime for RealRuntime {
     }
 
     fn copy_on_host(&self, dst: u64, src: u64, bytes: u64) {
-        // SAFETY: one side is managed memory of that size (the ledger was asked), the other the program's host buffer,
-        // which the program vouched for in its `cudaMemcpy`. `ptr::copy`, since both may lie in one allocation.
+        // SAFETY: one side is managed memory of that size (the ledger was asked) or a place of the pinned ring, the other
+        // the program's host buffer, which the program vouched for in its `cudaMemcpy`. `ptr::copy`, since both may lie in one allocation.
         unsafe { ptr::copy(address(src).cast::<u8>(), address(dst).cast::<u8>(), bytes as usize) }
     }
 

@@ -296,21 +296,29 @@ pub trait Runtime {
     fn free(&self, address: u64) -> CudaResult<()>;
     /// Multiples in which the device maps memory to reserved addresses; `None`: it does not.
     fn map_granularity(&self, device: DeviceIndex) -> Option<u64>;
-    /// Addresses for `bytes` (such a multiple) that lead to nothing yet (`cuMemAddressReserve`).
+    /// Addresses for `bytes` (such a multiple) that take no device memory yet (`cuMemAddressReserve`, else managed memory).
     fn reserve(&self, bytes: u64) -> CudaResult<Span>;
-    fn unreserve(&self, reserved: Span) -> CudaResult<()>;
-    /// Puts memory of the device behind reserved addresses (`cuMemCreate`, `cuMemMap`); `Ok(None)` as for
-    /// [`Runtime::malloc`].
+    /// Gives them back, with the memory behind them if there is some; nothing uses it any more.
+    fn unreserve(&self, reserved: Span, is_backed: bool) -> CudaResult<()>;
+    /// Puts memory of the device behind reserved addresses (`cuMemCreate`, `cuMemMap`; else managed memory moves there);
+    /// `Ok(None)` as for [`Runtime::malloc`].
     fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>>;
-    /// Takes the memory away with what is in it (`cuMemUnmap`). Waits for nothing: no kernel may use it any more.
+    /// Takes the memory away with what is in it (`cuMemUnmap`, else `cudaMemDiscardAndPrefetchBatchAsync`). Waits for nothing: no kernel may use it any more.
     fn unback(&self, reserved: Span) -> CudaResult<()>;
     fn free_async(&self, address: u64, stream: StreamId) -> CudaResult<()>;
     /// `cudaMemAdvise(SetPreferredLocation)`.
     fn prefer_device(&self, span: Span, device: DeviceIndex) -> CudaResult<()>;
     fn prefetch(&self, span: Span, device: DeviceIndex, stream: StreamId) -> CudaResult<()>;
 
+    /// Page-locked host memory; `None`: the host has none to give. `cudaGetLastError` does not tell of it.
+    fn malloc_host(&self, bytes: u64) -> Option<u64>;
+    /// Gives it back; nothing uses it any more.
+    fn free_host(&self, address: u64);
+    /// Is this host memory that the device cannot reach by itself? False also if the runtime does not say.
+    fn is_pageable(&self, address: u64) -> bool;
+
     fn copy(&self, copy: &Copy) -> CudaResult<()>;
-    /// Copies between host and managed memory with the CPU.
+    /// Copies between memory that the host can reach, with the CPU.
     fn copy_on_host(&self, dst: u64, src: u64, bytes: u64);
     /// Copies the source of a copy, row by row without gaps, with the CPU; `None`: the host has no room.
     fn keep_source(&self, copy: &Copy) -> Option<HostCopy>;

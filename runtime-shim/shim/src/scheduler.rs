@@ -36,6 +36,8 @@ pub struct Habits {
     pub early_copies: bool,
     /// A task asks for what is in use at once.
     pub live_requirement: bool,
+    /// Copies from and to pageable memory go through a pinned ring.
+    pub fast_copies: bool,
     /// The most that a task can ever be granted; `None`: not known.
     pub grant_max: Option<u64>,
 }
@@ -89,6 +91,7 @@ impl Scheduler for ClientConnection {
             late_reservation: is_wanted(hello::FEATURE_LATE_RESERVATION),
             early_copies: is_wanted(hello::FEATURE_EARLY_COPIES),
             live_requirement: is_wanted(hello::FEATURE_LIVE_REQUIREMENT),
+            fast_copies: is_wanted(hello::FEATURE_FAST_COPIES),
             grant_max: self.grant_max(),
         }
     }

@@ -9,6 +9,7 @@ use crate::config::{Config, OnLoss};
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Program;
+use crate::ring::Ring;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, StreamFlags, StreamId};
 use crate::scheduler::{Habits, Resumed, Scheduler, Unsent, Wake};
 use crate::state::{Mark, State, Thread};
@@ -73,6 +74,8 @@ pub struct Shim<R, S> {
     pub(crate) mapping: Mutex<()>,
     /// Held while kept copies go to the device, so that nobody uses what they write before they are there.
     pub(crate) flushing: Mutex<()>,
+    /// Held while a copy goes through it.
+    pub(crate) ring: Mutex<Ring>,
     /// Signalled when a lazy task that was being asked for is bound, refused or given up.
     settled: Condvar,
 }
@@ -108,6 +111,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             watched: AtomicBool::new(false),
             mapping: Mutex::default(),
             flushing: Mutex::default(),
+            ring: Mutex::default(),
             settled: Condvar::new(),
         }
     }

@@ -27,6 +27,8 @@ pub const HOST_FACTOR_VARIABLE: &str = "EAGER_VGPU_HOST_FACTOR";
 pub const HOST_TIMES_VARIABLE: &str = "EAGER_VGPU_HOST_TIMES";
 /// On a server's virtual clock: the place that was reserved for this process.
 pub const SEAT_VARIABLE: &str = "EAGER_VGPU_SEAT";
+/// `0`: the devices have no virtual memory management, as older ones.
+pub const VIRTUAL_MEMORY_VARIABLE: &str = "EAGER_VGPU_VIRTUAL_MEMORY";
 /// Threads that run kernels.
 pub const WORKERS_VARIABLE: &str = "EAGER_VGPU_WORKERS";
 /// File for the footprint profile, written at exit.
@@ -45,6 +47,8 @@ pub struct Config {
     pub workers: Option<NonZeroUsize>,
     pub seat: Option<u64>,
     pub host_times: Option<HostTimes>,
+    /// Whether the devices have virtual memory management.
+    pub virtual_memory: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -85,6 +89,8 @@ impl Config {
             },
         };
         let workers = number(&set, WORKERS_VARIABLE, 0, "a whole number of at least 1", |x: &usize| *x >= 1)?;
+        let virtual_memory =
+            number(&set, VIRTUAL_MEMORY_VARIABLE, 1, "a switch is 0 or 1", |x: &u8| *x <= 1)?;
         let profile = set(PROFILE_VARIABLE).map(PathBuf::from);
         let seat =
             set(SEAT_VARIABLE).map(|_| number(&set, SEAT_VARIABLE, 0, "a seat's number", |_: &u64| true));
@@ -101,6 +107,7 @@ impl Config {
             workers: NonZeroUsize::new(workers),
             seat: seat.transpose()?,
             host_times: host_times.transpose()?,
+            virtual_memory: virtual_memory == 1,
         })
     }
 
@@ -149,7 +156,14 @@ mod tests {
     fn nothing_set_is_one_card_in_real_time() {
         let cards = "1xV100-16GB".to_owned();
         let own = Devices::Own { cards, time_scale: 1.0, memory_scale: 1, clock: Clock::Real };
-        let expected = Config { devices: own, profile: None, workers: None, seat: None, host_times: None };
+        let expected = Config {
+            devices: own,
+            profile: None,
+            workers: None,
+            seat: None,
+            host_times: None,
+            virtual_memory: true,
+        };
         assert_eq!(read(&[]).unwrap(), expected);
     }
 
@@ -168,6 +182,7 @@ mod tests {
             (MEMORY_SCALE_VARIABLE, "0"),
             (MEMORY_SCALE_VARIABLE, "1.5"),
             (WORKERS_VARIABLE, "0"),
+            (VIRTUAL_MEMORY_VARIABLE, "2"),
             (CLOCK_VARIABLE, "wall"),
             (HOST_TIMES_VARIABLE, "5"),
             (SEAT_VARIABLE, "first"),

@@ -65,6 +65,8 @@ pub struct Runtime {
     pub peers: Mutex<BTreeSet<(u32, u32)>>,
     pub profile: Option<Mutex<Profile>>,
     profile_path: Option<PathBuf>,
+    /// The devices have virtual memory management.
+    pub maps_memory: bool,
     failure: Mutex<Option<Code>>,
 }
 
@@ -142,6 +144,7 @@ impl Runtime {
             peers: Mutex::default(),
             profile: config.profile.is_some().then(|| Mutex::new(Profile::new())),
             profile_path: config.profile,
+            maps_memory: config.virtual_memory,
             failure: Mutex::new(None),
         })
     }

@@ -173,6 +173,18 @@ fn a_program_maps_memory_to_addresses_itself() {
 }
 
 #[test]
+fn devices_without_virtual_memory_say_so() {
+    let Some(built) = built() else { return };
+    run(built, "no-virtual-memory", &[("EAGER_VGPU_VIRTUAL_MEMORY", "0")]);
+}
+
+#[test]
+fn discarded_contents_of_a_whole_allocation_are_gone_and_take_no_room() {
+    let Some(built) = built() else { return };
+    run(built, "discard", &[]);
+}
+
+#[test]
 fn graphs_are_made_node_by_node_launched_and_changed() {
     let Some(built) = built() else { return };
     run(built, "graph-by-hand", &[]);

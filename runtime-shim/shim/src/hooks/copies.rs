@@ -5,7 +5,7 @@
 //!   grant*. A plain copy would pull every byte onto the device, grant or not. The `Async` form does this for unbound
 //!   and eager tasks only; for others it stays asynchronous;
 //! - anything between the host and memory of a task that has no device yet: the CPU;
-//! - everything else: as it is, on the memory's device.
+//! - everything else: as it is, on the memory's device, perhaps through the pinned ring ([`super::fast`]).
 //!
 //! Trap: a direction of `cudaMemcpyDefault` says nothing about where the source is, and the CPU must not read device
 //! memory. Such copies are never done by the CPU.
@@ -222,7 +222,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             };
             state.marks().into_iter().filter(waited).collect()
         };
-        let result = self.runtime.copy(copy);
+        let result = self.copy_now(copy);
         if result.is_ok() {
             self.retire(&marks);
             self.tell_activity();

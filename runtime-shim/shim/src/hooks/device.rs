@@ -134,6 +134,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         for (address, origin) in mapped.into_iter().filter(|_| emptied.is_ok()) {
             let _ = self.free_memory(address, origin);
         }
+        // A reset ends page-locked memory with the context that it was made in.
+        self.ring.lock().release(&self.runtime);
         let result = if devices.is_empty() {
             self.runtime.device_reset()
         } else {

@@ -99,7 +99,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let reserved = self.runtime.reserve(rounded).ok()?;
         let counted = self.expect(thread, key, frame, bytes);
         if let Err(stop) = counted {
-            let _ = self.runtime.unreserve(reserved);
+            let _ = self.runtime.unreserve(reserved, false);
             return Some(Err(stop));
         }
         let mut state = self.state.lock();
@@ -280,7 +280,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let sent = self
                 .bring(thread, base)
                 .and_then(|()| self.enter(thread, device).map_err(Stop::Cuda))
-                .and_then(|()| self.runtime.copy(&staged.copy).map_err(Stop::Cuda));
+                .and_then(|()| self.copy_now(&staged.copy).map_err(Stop::Cuda));
             if let Err(stop) = sent {
                 // Nothing is lost: the next call that names the memory tries again.
                 self.state.lock().staged.insert(0, staged);

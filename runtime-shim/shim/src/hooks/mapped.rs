@@ -44,7 +44,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Ok(Some(())) = self.runtime.back(reserved, device) {
             return Some((reserved.start, Origin::Mapped { reserved: rounded, backing: Backing::Present }));
         }
-        let _ = self.runtime.unreserve(reserved);
+        let _ = self.runtime.unreserve(reserved, false);
         None
     }
 
@@ -53,10 +53,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Origin::Mapped { reserved, backing } = origin else { return self.runtime.free(address) };
         let reserved = Span { start: address, bytes: reserved };
         let _mapping = self.mapping.lock();
-        if backing == Backing::Present {
-            self.runtime.unback(reserved)?;
-        }
-        self.runtime.unreserve(reserved)
+        self.runtime.unreserve(reserved, backing == Backing::Present)
     }
 
     /// Without the daemon the runtime frees what it allocated, but knows nothing of what was mapped.

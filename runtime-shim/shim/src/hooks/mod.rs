@@ -4,6 +4,7 @@
 mod copies;
 mod dead;
 mod device;
+mod fast;
 mod late;
 mod launch;
 pub(crate) mod libraries;

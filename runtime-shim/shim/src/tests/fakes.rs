@@ -1,7 +1,7 @@
 //! A CUDA runtime that records what it is asked, and a daemon that keeps the real one's rules and is scripted beyond.
 
 use crate::runtime::{
-    Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Pitched, Priority, Rows, Runtime,
+    Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Order, Pitched, Priority, Rows, Runtime,
     Setting, Span, StreamFlags, StreamId,
 };
 use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
@@ -32,7 +32,12 @@ struct CudaState {
     joined_capture: Option<StreamId>,
     hidden: u64,
     granularity: Option<u64>,
+    no_pinned: bool,
+    fail_copies: bool,
 }
+
+/// Host memory from here on is page-locked.
+pub const PINNED: u64 = 0x7f00_0000_0000;
 
 #[derive(Debug, Default)]
 pub struct FakeCuda(Mutex<CudaState>);
@@ -59,6 +64,15 @@ impl FakeCuda {
     /// What libraries hold on the device, past the shim.
     pub fn set_hidden(&self, bytes: u64) {
         self.0.lock().hidden = bytes;
+    }
+
+    /// The host has no memory to lock.
+    pub fn lack_pinned(&self) {
+        self.0.lock().no_pinned = true;
+    }
+
+    pub fn fail_copies(&self, fail: bool) {
+        self.0.lock().fail_copies = fail;
     }
 
     /// The device maps memory, in such pieces.
@@ -176,7 +190,10 @@ impl Runtime for Arc<FakeCuda> {
         Ok(Span { start, bytes })
     }
 
-    fn unreserve(&self, reserved: Span) -> CudaResult<()> {
+    fn unreserve(&self, reserved: Span, is_backed: bool) -> CudaResult<()> {
+        if is_backed {
+            self.unback(reserved)?;
+        }
         if self.0.lock().live.contains_key(&reserved.start) {
             return Err(CudaError::INVALID_VALUE);
         }
@@ -209,10 +226,28 @@ impl Runtime for Arc<FakeCuda> {
         Ok(())
     }
 
+    fn malloc_host(&self, bytes: u64) -> Option<u64> {
+        self.note(format!("pinned {bytes}"));
+        (!self.0.lock().no_pinned).then_some(PINNED)
+    }
+
+    fn free_host(&self, _address: u64) {
+        self.note("free pinned".into());
+    }
+
+    fn is_pageable(&self, address: u64) -> bool {
+        address < PINNED
+    }
+
     fn copy(&self, copy: &Copy) -> CudaResult<()> {
         let rows = if copy.rows == Rows::ONE { String::new() } else { format!("{} x ", copy.rows.count) };
-        self.note(format!("copy {rows}{} kind {}", copy.bytes, copy.kind.0));
-        Ok(())
+        let on = if let Order::On(stream) = copy.order {
+            format!(" on stream {}", stream.0)
+        } else {
+            String::new()
+        };
+        self.note(format!("copy {rows}{} kind {}{on}", copy.bytes, copy.kind.0));
+        if self.0.lock().fail_copies { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
     }
 
     fn copy_on_host(&self, _dst: u64, _src: u64, bytes: u64) {

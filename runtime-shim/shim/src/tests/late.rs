@@ -8,8 +8,13 @@ use crate::scheduler::Habits;
 use eager_abi::TASK_NAMED;
 use eager_proto::request::{BEGIN_WHOLE, RequestBody};
 
-const ALL: Habits =
-    Habits { late_reservation: true, early_copies: true, live_requirement: true, grant_max: Some(2500) };
+const ALL: Habits = Habits {
+    late_reservation: true,
+    early_copies: true,
+    live_requirement: true,
+    fast_copies: false,
+    grant_max: Some(2500),
+};
 
 /// A site of two buffers of 1000 bytes of which at most `live` are in use at once, on devices that map pieces of 16.
 fn bench(habits: Habits, live: u64) -> Bench {

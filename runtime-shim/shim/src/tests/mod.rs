@@ -9,6 +9,7 @@ mod launches;
 mod mapping;
 mod memory;
 mod nesting;
+mod ring;
 mod standing;
 
 use crate::config::{Config, OnLoss};
@@ -73,6 +74,7 @@ impl Bench {
             label: "test".into(),
             profile: None,
             staging_bytes: 1 << 20,
+            ring_bytes: 1 << 20,
         };
         let scheduler = daemon_is_there.then(|| Arc::clone(&daemon));
         let program = Box::leak(Box::new(RwLock::new(program)));

@@ -1,4 +1,4 @@
-//! Prefetch and advice for managed memory, with a location: CUDA 13's only form, `_v2` in CUDA 12.
+//! Prefetch and advice for managed memory, with a location: CUDA 13's only form, `_v2` in CUDA 12. And CUDA 13's discards.
 //!
 //! Trap: to the model, managed memory belongs to one device: the one that was current when it was allocated, until
 //! another one is named here as its place. Then the whole allocation moves there ([`Runtime::rehome`]); kernels of the
@@ -9,8 +9,12 @@ use core::ffi::{c_int, c_void};
 use eager_gpu_model::{Advice, AllocId, AllocKind, Location, Op, Range};
 use eager_vgpu_link::Request;
 
+#[cfg(not(cuda_12))]
+use super::open_uncaptured;
 use super::{open, stream_key};
 use crate::command::Command;
+#[cfg(not(cuda_12))]
+use crate::ffi::In;
 use crate::memory::Kind;
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
@@ -140,5 +144,74 @@ pub extern "C" fn cudaMemAdvise(
             _ => return Err(Code::cudaErrorInvalidValue),
         };
         runtime.call(Request::Advise { alloc, range, advice }).map(drop)
+    })
+}
+
+/// Contents that nobody needs any more. Of a whole allocation they are dropped at once: what is read before it is written
+/// again is zero, and nothing of it is on a device. Of a part of one they stay, as CUDA allows.
+#[cfg(not(cuda_12))]
+fn discard(runtime: &'static Runtime, pointer: *mut c_void, bytes: usize) -> Result<(), Code> {
+    let Managed { alloc, device, range } = Managed::find(runtime, pointer, bytes)?;
+    let whole = runtime.memory.lock().table.starting_at(pointer as u64).map(|found| found.bytes);
+    if whole != Some(range.bytes) {
+        return Ok(());
+    }
+    runtime.rehome(alloc, device)?;
+    runtime.memory.lock().arena.wipe(pointer as u64, range.bytes);
+    Ok(())
+}
+
+/// Waits for all devices, as moving an allocation does.
+#[cfg(not(cuda_12))]
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemDiscardBatchAsync(
+    pointers: In<*mut c_void>,
+    sizes: In<usize>,
+    count: usize,
+    flags: u64,
+    _stream: *mut c_void,
+) -> Code {
+    guard("cudaMemDiscardBatchAsync", 0, || {
+        let (runtime, _) = open_uncaptured()?;
+        if flags != 0 || count == 0 {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
+        pointers.iter().zip(sizes).try_for_each(|(pointer, bytes)| discard(runtime, *pointer, bytes))
+    })
+}
+
+/// The same; then each range goes to its place, of which there is one for all from an index on.
+#[cfg(not(cuda_12))]
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemDiscardAndPrefetchBatchAsync(
+    pointers: In<*mut c_void>,
+    sizes: In<usize>,
+    count: usize,
+    places: In<MemLocation>,
+    first_indices: In<usize>,
+    place_count: usize,
+    flags: u64,
+    stream: *mut c_void,
+) -> Code {
+    guard("cudaMemDiscardAndPrefetchBatchAsync", 0, || {
+        let (runtime, current) = open_uncaptured()?;
+        if flags != 0 || count == 0 || place_count == 0 || place_count > count {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
+        let (places, first) = (places.all(place_count)?, first_indices.all(place_count)?);
+        if first[0] != 0 || !first.is_sorted() {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        for (index, (pointer, bytes)) in pointers.iter().zip(sizes).enumerate() {
+            discard(runtime, *pointer, bytes)?;
+            let place = places[first.partition_point(|from| *from <= index) - 1];
+            let managed = Managed::find(runtime, *pointer, bytes)?;
+            let (Managed { alloc, device, range }, to) = managed.at(runtime, place.target(runtime)?)?;
+            let prefetch = Command::Model(device, Op::Prefetch { alloc, range, to });
+            runtime.submit(stream_key(stream, current), prefetch)?;
+        }
+        Ok(())
     })
 }

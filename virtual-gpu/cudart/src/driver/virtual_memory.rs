@@ -83,6 +83,9 @@ pub extern "C" fn cuMemGetAllocationGranularity(
     guard("cuMemGetAllocationGranularity", 0, || {
         let runtime = Runtime::get()?;
         prop.get()?.device(runtime)?;
+        if !runtime.maps_memory {
+            return Err(Code::cudaErrorNotSupported);
+        }
         granularity.put(runtime.memory.lock().virtual_memory.granularity() as usize)
     })
 }

@@ -57,12 +57,17 @@ impl Arena {
 
     /// Gives addresses and host memory back.
     pub fn release(&mut self, address: u64, bytes: u64) {
-        assert!(address >= self.base && address + bytes <= self.base + self.bytes, "not of this arena");
+        self.wipe(address, bytes);
         self.ranges.release(address, bytes);
+    }
+
+    /// Gives the host memory of an allocation back: it reads as zero again.
+    pub fn wipe(&mut self, address: u64, bytes: u64) {
+        assert!(address >= self.base && address + bytes <= self.base + self.bytes, "not of this arena");
         let whole_pages =
             usize::try_from(bytes.next_multiple_of(4096)).expect("was allocated in this address space");
         // SAFETY: the range was given out by `allocate`, which starts at page boundaries and leaves a hole behind, so
-        // the rounding touches nobody else; its owner just gave it up. Failure only keeps the memory for longer.
+        // the rounding touches nobody else; its owner just gave its contents up. Failure only keeps the memory for longer.
         unsafe { libc::madvise(address as *mut libc::c_void, whole_pages, libc::MADV_DONTNEED) };
     }
 }

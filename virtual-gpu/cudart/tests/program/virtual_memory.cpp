@@ -88,3 +88,44 @@ SCENARIO(virtual_memory, "virtual-memory") {
     OK(scale((int *)start, 1000, 3));
     EXPECT(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
 }
+
+// Run with devices that have none.
+SCENARIO(no_virtual_memory, "no-virtual-memory") {
+    CALL(cuMemGetAllocationGranularity);
+    CUmemAllocationProp prop = {};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    size_t piece = 0;
+    EXPECT(cuMemGetAllocationGranularity_call(&piece, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_ERROR_NOT_SUPPORTED);
+}
+
+#if CUDART_VERSION >= 13000
+SCENARIO(discard, "discard") {
+    OK(cudaFree(nullptr));
+    const size_t bytes = 8 << 20, before = free_bytes();
+    std::vector<int> out(1000);
+    int *values = nullptr;
+    OK(cudaMallocManaged((void **)&values, bytes, cudaMemAttachGlobal));
+    OK(scale(values, bytes / sizeof(int), 2));
+    OK(cudaDeviceSynchronize());
+    EXPECT(values[7] == 5 && free_bytes() == before - bytes);
+    cudaMemLocation host = {cudaMemLocationTypeHost, 0}, device = {cudaMemLocationTypeDevice, 0};
+    void *pointer = values;
+    size_t size = bytes, part = 4096, first = 0, one = 1;
+    EXPECT(cudaMemDiscardBatchAsync(&pointer, &size, 1, 1, nullptr) == cudaErrorInvalidValue);
+    EXPECT(cudaMemDiscardAndPrefetchBatchAsync(&pointer, &size, 1, &host, &one, 1, 0, nullptr) == cudaErrorInvalidValue);
+    EXPECT(cudaMemDiscardAndPrefetchBatchAsync(&pointer, &size, 1, &host, &first, 2, 0, nullptr) == cudaErrorInvalidValue);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
+    OK(cudaMemDiscardBatchAsync(&pointer, &part, 1, 0, nullptr));
+    EXPECT(values[7] == 5 && free_bytes() == before - bytes);  // A part stays, as CUDA allows.
+    OK(cudaMemDiscardAndPrefetchBatchAsync(&pointer, &size, 1, &host, &first, 1, 0, nullptr));
+    OK(cudaDeviceSynchronize());
+    EXPECT(values[7] == 0 && free_bytes() == before);
+    OK(cudaMemDiscardAndPrefetchBatchAsync(&pointer, &size, 1, &device, &first, 1, 0, nullptr));
+    OK(scale(values, 1000, 2));
+    OK(cudaMemcpy(out.data(), values, 4000, cudaMemcpyDeviceToHost));
+    EXPECT(out[7] == 5 && free_bytes() == before - bytes);
+    OK(cudaFree(values));
+    EXPECT(free_bytes() == before);
+}
+#endif
