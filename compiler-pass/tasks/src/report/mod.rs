@@ -158,6 +158,9 @@ pub enum Outcome {
         exact: bool,
         allocations: usize,
         ends_at_return: bool,
+        /// All uses of its memory are in sight, and each is a call that is given a pointer to it.
+        #[serde(default)]
+        named: bool,
     },
     Lazy {
         reason: String,
@@ -203,6 +206,7 @@ impl Report {
                 exact: found.exact,
                 allocations: found.allocations,
                 ends_at_return: found.ends_at_return,
+                named: found.named,
             },
             Placement::Lazy { reason, place } => {
                 Outcome::Lazy { reason: self.reason(reason), at: place.clone() }
