@@ -57,6 +57,8 @@ pub struct Account {
     held: u64,
     /// Allocated, without memory so far.
     coming: u64,
+    /// Allocated, with contents on the host: believed dead, and not counted unless that was wrong.
+    away: u64,
     frames: Vec<Frame>,
     next: u32,
 }
@@ -64,7 +66,7 @@ pub struct Account {
 impl Account {
     /// Allocated now, with or without memory.
     pub fn live(&self) -> u64 {
-        self.held.saturating_add(self.coming)
+        self.held.saturating_add(self.coming).saturating_add(self.away)
     }
 
     /// Allocated now, with memory.
@@ -129,6 +131,33 @@ impl Account {
     pub fn take(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
         let beyond = self.expect(frame, bytes);
         beyond.saturating_add(self.hold(bytes))
+    }
+
+    /// The contents of memory move to the host; returns how many bytes the daemon need not hold any more.
+    pub fn send_away(&mut self, bytes: u64) -> u64 {
+        self.held = self.held.saturating_sub(bytes);
+        self.away = self.away.saturating_add(bytes);
+        self.trim()
+    }
+
+    /// They come back; returns how many bytes must be reserved in addition.
+    pub fn bring_back(&mut self, bytes: u64) -> u64 {
+        self.away = self.away.saturating_sub(bytes);
+        self.coming = self.coming.saturating_add(bytes);
+        self.hold(bytes)
+    }
+
+    /// Undoes a [`bring_back`](Self::bring_back) that returned `more`.
+    pub fn undo_bring_back(&mut self, bytes: u64, more: u64) {
+        self.unhold(bytes, more);
+        self.coming = self.coming.saturating_sub(bytes);
+        self.away = self.away.saturating_add(bytes);
+    }
+
+    /// Memory whose contents are on the host is freed; returns how many bytes the daemon need not hold any more.
+    pub fn forget_away(&mut self, bytes: u64) -> u64 {
+        self.away = self.away.saturating_sub(bytes);
+        self.trim()
     }
 
     /// Counts an allocation by the site of `frame` that is an address so far; returns how many of its bytes go beyond what
@@ -282,6 +311,18 @@ mod tests {
         account.unhold(6, 6);
         assert_eq!((account.held(), account.live(), account.reserved()), (6, 12, 6));
         assert_eq!((account.give(Some(frame), 6), account.forgo(Some(frame), 6)), (0, 6));
+    }
+
+    #[test]
+    fn what_is_on_the_host_is_allocated_and_not_reserved() {
+        let mut account = Account::default();
+        account.take(None, 6);
+        account.take(None, 4);
+        assert_eq!((account.send_away(6), account.reserved(), account.live()), (6, 4, 10));
+        assert_eq!((account.bring_back(6), account.reserved(), account.held()), (6, 10, 10));
+        account.undo_bring_back(6, 6);
+        assert_eq!((account.reserved(), account.held(), account.live()), (4, 4, 10));
+        assert_eq!((account.forget_away(6), account.live()), (0, 4));
     }
 
     #[test]

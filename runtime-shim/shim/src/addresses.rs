@@ -45,6 +45,10 @@ fn is_concurrent(hints: &MemoryHints, device: c_int) -> bool {
     status == 0 && value != 0
 }
 
+/// The host as a place of managed memory.
+pub const HOST: cudaMemLocation =
+    cudaMemLocation { type_: cudaMemLocationType::cudaMemLocationTypeHost, id: 0 };
+
 /// Takes a managed allocation's memory off the device, in the order of a stream. Its contents are dropped, or where the
 /// runtime cannot drop them (before CUDA 13), moved to the host.
 pub fn drop_managed(
@@ -53,10 +57,9 @@ pub fn drop_managed(
     bytes: usize,
     stream: cudaStream_t,
 ) -> CudaResult<()> {
-    let host = cudaMemLocation { type_: cudaMemLocationType::cudaMemLocationTypeHost, id: 0 };
     let check = |status: Status| CudaError::check(status);
     if let Some(discard) = hints.discard {
-        let (mut start, mut bytes, mut host, mut first) = (start, bytes, host, 0);
+        let (mut start, mut bytes, mut host, mut first) = (start, bytes, HOST, 0);
         // SAFETY: a function with these arguments (see `MemoryHints`), arrays of one element that live through the call;
         // the runtime checks the range.
         return check(unsafe { discard(&mut start, &mut bytes, 1, &mut host, &mut first, 1, 0, stream) });
@@ -67,7 +70,7 @@ pub fn drop_managed(
     let advice = cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation;
     // SAFETY: functions with these arguments (see `MemoryHints`); the runtime checks the range.
     unsafe {
-        check(advise(start, bytes, advice, host))?;
-        check(prefetch(start, bytes, host, 0, stream))
+        check(advise(start, bytes, advice, HOST))?;
+        check(prefetch(start, bytes, HOST, 0, stream))
     }
 }

@@ -36,6 +36,11 @@ pub const ENV_RING_BYTES: &str = "EAGER_RING_BYTES";
 /// Its default: four pieces that each take a link of 12 GB/s a third of a millisecond, against some microseconds to send one.
 const RING_BYTES: u64 = 16 << 20;
 
+/// Folder in which runs of a program keep when its buffers were last used; unset: nothing is learnt.
+pub const ENV_LEARN: &str = "EAGER_LEARN";
+/// For tests, in builds with assertions only: a seed by which buffers are believed dead at random.
+pub const ENV_TEST_BELIEFS: &str = "EAGER_TEST_BELIEFS";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     pub disabled: bool,
@@ -48,6 +53,10 @@ pub struct Config {
     pub staging_bytes: u64,
     /// Size of the pinned ring.
     pub ring_bytes: u64,
+    /// Folder of what runs have learnt.
+    pub learn: Option<PathBuf>,
+    /// Seed of beliefs at random.
+    pub chance: Option<u64>,
 }
 
 impl Config {
@@ -88,6 +97,10 @@ impl Config {
             profile: set(ENV_PROFILE).map(PathBuf::from),
             staging_bytes,
             ring_bytes,
+            learn: set(ENV_LEARN).map(PathBuf::from),
+            chance: set(ENV_TEST_BELIEFS)
+                .filter(|_| cfg!(debug_assertions))
+                .and_then(|seed| seed.to_str()?.parse().ok()),
         };
         (config, complaints)
     }

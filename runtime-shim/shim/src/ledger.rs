@@ -54,6 +54,8 @@ pub struct Allocation {
     pub on_host: Spans,
     /// Prefetched, and not written by the host since.
     pub on_device: Spans,
+    /// Believed dead: moved to the host, and not counted.
+    pub is_away: bool,
 }
 
 /// Device memory behind a handle: an array.
@@ -81,7 +83,7 @@ pub struct Ledger {
 impl Ledger {
     pub fn insert(&mut self, span: Span, owner: TaskKey, frame: Option<FrameId>, origin: Origin) {
         let (on_host, on_device) = (Spans::default(), Spans::default());
-        let allocation = Allocation { span, owner, frame, origin, on_host, on_device };
+        let allocation = Allocation { span, owner, frame, origin, on_host, on_device, is_away: false };
         self.restore(allocation);
     }
 
@@ -108,6 +110,18 @@ impl Ledger {
     pub fn dead_and_present(&self, base: u64) -> Option<&Allocation> {
         let allocation = self.allocations.get(&base).filter(|_| self.dead.contains(&base))?;
         (allocation.origin.backing() == Some(Backing::Present)).then_some(allocation)
+    }
+
+    /// An allocation whose contents may move to the host and back, whoever uses it, and that has not moved yet.
+    pub fn movable(&self, base: u64) -> Option<&Allocation> {
+        self.allocations.get(&base).filter(|found| found.origin == Origin::Rewritten && !found.is_away)
+    }
+
+    /// Notes that the contents of one are on the host, or not any more.
+    pub fn set_away(&mut self, base: u64, is_away: bool) {
+        if let Some(allocation) = self.allocations.get_mut(&base) {
+            allocation.is_away = is_away;
+        }
     }
 
     /// Notes what is behind a mapped allocation's addresses from now on.

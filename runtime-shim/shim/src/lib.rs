@@ -7,11 +7,13 @@
 
 pub mod account;
 mod addresses;
+pub mod beliefs;
 pub mod buffers;
 pub mod config;
 mod driver;
 pub mod exports;
 mod hooks;
+pub mod learnt;
 pub mod ledger;
 pub mod library;
 pub mod outcome;

@@ -7,7 +7,9 @@
 //!   (`MADV_WIPEONFORK`): one load. CUDA itself does not work in such a child;
 //! - a child forked *before* the first use finds nothing here and makes its own connection.
 
+use crate::beliefs::{Beliefs, Sites};
 use crate::config::{Config, OnLoss};
+use crate::learnt;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Program;
@@ -210,7 +212,41 @@ fn start() -> Option<LiveShim> {
         }
     };
     let voice = Voice::new(Box::new(to_stderr));
-    Some(Shim::new(RealRuntime::open(), connection, config, profile, voice, &PROGRAM))
+    let beliefs = connection.as_ref().and_then(|_| beliefs(&config));
+    let mut shim = Shim::new(RealRuntime::open(), connection, config, profile, voice, &PROGRAM);
+    shim.state.get_mut().beliefs = beliefs;
+    Some(shim)
+}
+
+/// What earlier runs have learnt, if this one shall learn.
+fn beliefs(config: &Config) -> Option<Beliefs> {
+    if let Some(seed) = config.chance {
+        return Some(Beliefs::by_chance(seed));
+    }
+    let path = learnt::path(config.learn.as_deref()?, &config.label);
+    let sites = learnt::load(&path).unwrap_or_else(|error| {
+        to_stderr(&format!("{} is ignored: {error}; nothing is known of earlier runs", path.display()));
+        Sites::new()
+    });
+    // SAFETY: the function lives as long as the library, which is never unloaded; it neither panics nor unwinds.
+    let _ = unsafe { libc::atexit(save_learnt) };
+    Some(Beliefs::of_runs(sites))
+}
+
+extern "C" fn save_learnt() {
+    let _ = guarded(|shim, _| {
+        let learnt = shim.state.lock().beliefs.as_ref().and_then(Beliefs::learnt);
+        if let (Some(sites), Some(folder)) = (learnt, &shim.config.learn) {
+            let path = learnt::path(folder, &shim.config.label);
+            if let Err(error) = learnt::save(&path, sites) {
+                to_stderr(&format!(
+                    "cannot write {}: {error}; nothing is learnt from this run",
+                    path.display()
+                ));
+            }
+        }
+        Outcome::Handled(())
+    });
 }
 
 fn connect(config: &Config) -> Result<ClientConnection, ConnectError> {

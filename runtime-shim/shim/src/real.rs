@@ -2,7 +2,7 @@
 //!
 //! Trap: a call of the shim's own must leave no error behind that the program could read: see `quietly`.
 
-use crate::addresses::{MANAGED_GRANULARITY, Way, drop_managed};
+use crate::addresses::{HOST, MANAGED_GRANULARITY, Way, drop_managed};
 use crate::library::{PointerAttributes, Table, missing_call, table};
 use crate::runtime::{
     Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Order, Pitched, Priority, Rows, Runtime,
@@ -78,20 +78,15 @@ impl RealRuntime {
         self.way().ok_or(CudaError::INITIALIZATION)
     }
 
-    /// On a stream of its own, so that it waits for no kernel.
-    fn drop_managed(&self, span: Span) -> CudaResult<()> {
+    /// Work on a stream of its own, so that it waits for no kernel, until it is done.
+    fn aside(&self, work: impl FnOnce(cudaStream_t) -> CudaResult<()>) -> CudaResult<()> {
         let stream = self.stream_create(StreamFlags::NON_BLOCKING, Priority::Lowest)?;
-        let dropped = self.quietly(|| {
-            drop_managed(
-                &self.table.memory,
-                address(span.start),
-                span.bytes as usize,
-                stream_handle(stream),
-            )?;
+        let done = self.quietly(|| {
+            work(stream_handle(stream))?;
             call!(self.cudaStreamSynchronize(stream_handle(stream)))
         });
         let _ = self.stream_destroy(stream);
-        dropped.unwrap_or(Err(CudaError::NOT_READY))
+        done.unwrap_or(Err(CudaError::NOT_READY))
     }
 
     fn make_order(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
@@ -225,7 +220,10 @@ impl Runtime for RealRuntime {
     fn unback(&self, reserved: Span) -> CudaResult<()> {
         match self.known_way()? {
             Way::Mapped(driver) => driver.unback(reserved),
-            Way::Managed => self.drop_managed(reserved),
+            Way::Managed => self.aside(|stream| {
+                let (start, bytes) = (address(reserved.start), reserved.bytes as usize);
+                drop_managed(&self.table.memory, start, bytes, stream)
+            }),
         }
     }
 
@@ -273,6 +271,13 @@ impl Runtime for RealRuntime {
         // longest form of what it writes and outlives the call.
         let asked = self.quietly(|| CudaError::check(unsafe { ask(&mut attributes, address(pointer)) }));
         asked == Some(Ok(())) && attributes.kind == PointerAttributes::UNREGISTERED
+    }
+
+    fn move_to_host(&self, span: Span) -> CudaResult<()> {
+        let prefetch = self.table.memory.prefetch.ok_or(CudaError::INITIALIZATION)?;
+        let (start, bytes) = (address(span.start), span.bytes as usize);
+        // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
+        self.aside(|stream| CudaError::check(unsafe { prefetch(start, bytes, HOST, 0, stream) }))
     }
 
     fn copy(&self, copy: &Copy) -> CudaResult<()> {

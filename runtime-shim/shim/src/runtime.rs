@@ -317,6 +317,9 @@ pub trait Runtime {
     /// Is this host memory that the device cannot reach by itself? False also if the runtime does not say.
     fn is_pageable(&self, address: u64) -> bool;
 
+    /// Moves managed memory off the devices, and returns when that is done.
+    fn move_to_host(&self, span: Span) -> CudaResult<()>;
+
     fn copy(&self, copy: &Copy) -> CudaResult<()>;
     /// Copies between memory that the host can reach, with the CPU.
     fn copy_on_host(&self, dst: u64, src: u64, bytes: u64);

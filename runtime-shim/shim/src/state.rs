@@ -5,6 +5,7 @@
 //! *sent* under it (sending waits only while the ring is full), because their order matters.
 
 use crate::account::{Announced, FrameId};
+use crate::beliefs::Beliefs;
 use crate::ledger::{Ledger, Origin};
 use crate::runtime::{Copy, DeviceIndex, HostCopy, Setting, Span, StreamFlags, StreamId};
 use crate::task::{Kind, Phase, Task, TaskKey};
@@ -86,6 +87,8 @@ pub struct State {
     pub staged: Vec<Staged>,
     /// Managed memory that the program freed in the order of a stream.
     pub unfreed: Vec<Unfreed>,
+    /// What is believed of the buffers of lazy tasks; `None`: nothing is learnt.
+    pub beliefs: Option<Beliefs>,
 }
 
 /// A copy whose data is kept until its task has memory.
@@ -103,6 +106,16 @@ pub struct Dying {
     pub address: u64,
     /// When all of this is over; `None`: that was not found out yet.
     pub until: Option<Vec<Until>>,
+    pub certainty: Certainty,
+}
+
+/// How sure it is that a buffer is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certainty {
+    /// The compiler has shown it: its contents are lost.
+    Proven,
+    /// Earlier runs were so: its contents move to the host.
+    Believed,
 }
 
 /// The end of work on a device.
@@ -246,6 +259,9 @@ impl State {
         self.unfreed.clear();
         self.dying.clear();
         self.staged.clear();
+        if let Some(beliefs) = &mut self.beliefs {
+            beliefs.all_freed();
+        }
         self.pinned = false;
         self.last_default = None;
     }
@@ -284,7 +300,8 @@ impl State {
 
     /// Must calls be looked at for the addresses that they name?
     pub fn is_watched(&self) -> bool {
-        self.ledger.is_watched() || !self.staged.is_empty()
+        let learns = self.beliefs.as_ref().is_some_and(Beliefs::is_watching);
+        self.ledger.is_watched() || !self.staged.is_empty() || learns
     }
 
     /// Drops what is kept for an allocation that nobody will read.

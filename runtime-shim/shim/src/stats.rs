@@ -14,6 +14,8 @@ static COUNTS: [AtomicU64; Why::ALL.len()] = [const { AtomicU64::new(0) }; Why::
 
 static DEAD: AtomicU64 = AtomicU64::new(0);
 static DEAD_USES: AtomicU64 = AtomicU64::new(0);
+static BELIEVED: AtomicU64 = AtomicU64::new(0);
+static BELIEVED_USES: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a buffer that the compiler shows to be dead.
 pub fn count_dead() {
@@ -23,6 +25,16 @@ pub fn count_dead() {
 /// Counts a use of such a buffer.
 pub fn count_dead_use() {
     DEAD_USES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts a buffer that is moved to the host because it is believed to be dead.
+pub fn count_believed() {
+    BELIEVED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts a use of such a buffer, which brings it back.
+pub fn count_believed_use() {
+    BELIEVED_USES.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Counts one call.
@@ -40,6 +52,10 @@ pub fn print_at_exit() {
             to_stderr(&format!(
                 "buffers declared dead before they were freed: {dead}, used after that: {uses}"
             ));
+        }
+        let (believed, uses) = (BELIEVED.load(Ordering::Relaxed), BELIEVED_USES.load(Ordering::Relaxed));
+        if believed > 0 {
+            to_stderr(&format!("buffers moved to the host, believed dead: {believed}, brought back: {uses}"));
         }
     }
     // SAFETY: the function lives as long as the library, which is never unloaded; it neither panics nor unwinds.

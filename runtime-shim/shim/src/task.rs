@@ -245,6 +245,18 @@ impl Task {
         self.release(gone, pinned)
     }
 
+    /// The contents of an allocation move to the host.
+    pub fn send_away(&mut self, bytes: u64, pinned: bool) -> Release {
+        let gone = self.account.send_away(bytes);
+        self.release(gone, pinned)
+    }
+
+    /// An allocation whose contents are on the host is freed.
+    pub fn forget_away(&mut self, bytes: u64, pinned: bool) -> Release {
+        let gone = self.account.forget_away(bytes);
+        self.release(gone, pinned)
+    }
+
     /// A site ended. Buffers that are still allocated keep the task, at their size, until they are freed.
     pub fn close(&mut self, frame: FrameId, pinned: bool) -> Release {
         let promised = self.account.close(frame);

@@ -58,10 +58,12 @@ fn main() -> ExitCode {
     }
     let (tally, failures) = check_all(&flags);
     println!(
-        "{} programs in {} runs under eager-live, {} buffers declared dead before they were freed: {} batches failed",
+        "{} programs in {} runs under eager-live, {} buffers declared dead before they were freed, {} believed dead: {} \
+         batches failed",
         tally.programs,
         tally.runs,
         tally.declared_dead,
+        tally.believed,
         failures.len()
     );
     failures.iter().for_each(|failure| println!("{failure}"));

@@ -42,14 +42,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        if self.is_watched() {
-            if self.keep(copy) {
-                return Outcome::Handled(());
-            }
-            if let Err(stop) = self.prepare_call(thread, &[copy.dst, copy.src]) {
-                return self.stopped(stop);
-            }
+        if !self.is_watched() {
+            return self.copy_prepared(thread, copy);
         }
+        if self.keep(copy) {
+            return Outcome::Handled(());
+        }
+        let ends = [copy.dst, copy.src];
+        if let Err(stop) = self.prepare_call(thread, &ends) {
+            return self.stopped(stop);
+        }
+        self.note_uses(thread, &ends);
+        let outcome = self.copy_prepared(thread, copy);
+        self.believe(thread, &ends);
+        outcome
+    }
+
+    /// There is memory behind both ends.
+    fn copy_prepared(&self, thread: &mut Thread, copy: &Copy) -> Outcome<()> {
         self.attend(thread);
         let route = route(&self.state.lock(), copy);
         match route {
@@ -132,10 +142,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        if self.is_watched()
-            && let Err(stop) = self.prepare_call(thread, &[fill.dst])
-        {
-            return self.stopped(stop);
+        if self.is_watched() {
+            if let Err(stop) = self.prepare_call(thread, &[fill.dst]) {
+                return self.stopped(stop);
+            }
+            // What it fills is used again, or it would not be filled: no guess is made of it here.
+            self.note_uses(thread, &[fill.dst]);
         }
         self.attend(thread);
         let mut state = self.state.lock();

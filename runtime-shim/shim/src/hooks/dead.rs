@@ -9,7 +9,7 @@ use crate::ledger::{Allocation, Backing, Held, Origin};
 use crate::runtime::{DeviceIndex, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
-use crate::state::{Dying, State, Thread, Until};
+use crate::state::{Certainty, Dying, State, Thread, Until};
 use crate::task::Phase;
 use crate::{stats, trace};
 
@@ -36,7 +36,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         match never_used {
             Some(allocation) => self.forgo(&allocation),
             None => {
-                self.state.lock().dying.push(Dying { address, until: None });
+                self.state.lock().dying.push(Dying { address, until: None, certainty: Certainty::Proven });
                 self.give_back_dying(thread);
             }
         }
@@ -51,17 +51,19 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             std::mem::take(&mut state.dying)
         };
-        for Dying { address, until } in dying {
-            let users = users(&self.state.lock(), address);
+        for Dying { address, until, certainty } in dying {
+            let users = users(&self.state.lock(), address, certainty);
             let until = until.or_else(|| users.as_ref().map(|users| self.mark(thread, users)));
             let (Some(users), Some(mut until)) = (users, until) else { continue };
             if self.enter(thread, users.device).is_ok() {
                 until.retain(|until| !self.is_over(*until));
             }
-            if until.is_empty() {
-                self.give_back(address);
-            } else {
-                self.state.lock().dying.push(Dying { address, until: Some(until) });
+            match certainty {
+                _ if !until.is_empty() => {
+                    self.state.lock().dying.push(Dying { address, until: Some(until), certainty });
+                }
+                Certainty::Proven => self.give_back(address),
+                Certainty::Believed => self.send_away(address),
             }
         }
     }
@@ -157,8 +159,11 @@ struct Users {
 }
 
 /// `None`: nothing is to be given back, now or later.
-fn users(state: &State, address: u64) -> Option<Users> {
-    let allocation = state.ledger.dead_and_present(address)?;
+fn users(state: &State, address: u64, certainty: Certainty) -> Option<Users> {
+    let allocation = match certainty {
+        Certainty::Proven => state.ledger.dead_and_present(address)?,
+        Certainty::Believed => state.ledger.movable(address)?,
+    };
     let task =
         state.task(allocation.owner).filter(|task| task.phase == Phase::Bound && task.terms.releases())?;
     let device = task.terms.device;

@@ -23,13 +23,23 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
-        if self.is_watched() {
-            let lost = self.state.lock().ledger.is_lost_among(&self.arguments(launch));
-            if let Err(stop) = self.prepare_launch(thread, launch) {
-                return self.stopped(stop);
-            }
-            self.watch_launch(lost, launch);
+        if !self.is_watched() {
+            return self.launch_prepared(thread, launch);
         }
+        let words = self.arguments(launch);
+        let lost = self.state.lock().ledger.is_lost_among(&words);
+        if let Err(stop) = self.prepare_launch(thread, launch) {
+            return self.stopped(stop);
+        }
+        self.watch_launch(lost, launch);
+        self.note_uses(thread, &words);
+        let outcome = self.launch_prepared(thread, launch);
+        self.believe(thread, &words);
+        outcome
+    }
+
+    /// There is memory behind all that the kernel uses.
+    fn launch_prepared(&self, thread: &mut Thread, launch: &Launch) -> Outcome<()> {
         if let Some(result) = self.launch_settled(thread, launch) {
             return result.into();
         }

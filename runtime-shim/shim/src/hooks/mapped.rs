@@ -76,6 +76,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn uncount_freed(&self, allocation: &Allocation) {
         let Allocation { owner, frame, span, origin, .. } = *allocation;
         match origin {
+            _ if allocation.is_away => self.forget_away(allocation),
             Origin::Mapped { backing: Backing::Gone, .. } => {}
             Origin::Mapped { backing: Backing::Awaited, .. } => self.forgo(allocation),
             _ => self.uncount(Held { owner, frame, bytes: span.bytes }),

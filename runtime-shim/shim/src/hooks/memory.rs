@@ -193,6 +193,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut state = self.lock_settled(owner);
         let allocation = state.ledger.remove(address)?;
         state.unstage(allocation.span);
+        if let Some(beliefs) = &mut state.beliefs {
+            beliefs.freed(address);
+        }
         self.note_watched(&state);
         Some(allocation)
     }
@@ -350,7 +353,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     ) -> CudaResult<M> {
         if let Ok(made) = made {
             let span = Span { start: made.start(), bytes };
-            self.state.lock().ledger.insert(span, room.key, room.frame, origin);
+            let mut state = self.state.lock();
+            state.ledger.insert(span, room.key, room.frame, origin);
+            if room.frame.is_none()
+                && origin == Origin::Rewritten
+                && let Some(beliefs) = &mut state.beliefs
+            {
+                beliefs.allocated(span.start);
+                self.note_watched(&state);
+            }
         } else {
             self.give_room_back(room, bytes, room.beyond);
         }

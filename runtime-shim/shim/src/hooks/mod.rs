@@ -1,6 +1,7 @@
 //! The bodies of the hooks, by what they are about. Safe code over [`crate::runtime::Runtime`] and
 //! [`crate::scheduler::Scheduler`]; the table of exports in the crate root calls them.
 
+mod believed;
 mod copies;
 mod dead;
 mod device;

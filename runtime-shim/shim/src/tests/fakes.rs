@@ -239,6 +239,11 @@ impl Runtime for Arc<FakeCuda> {
         address < PINNED
     }
 
+    fn move_to_host(&self, span: Span) -> CudaResult<()> {
+        self.note(format!("to the host {}", span.bytes));
+        Ok(())
+    }
+
     fn copy(&self, copy: &Copy) -> CudaResult<()> {
         let rows = if copy.rows == Rows::ONE { String::new() } else { format!("{} x ", copy.rows.count) };
         let on = if let Order::On(stream) = copy.order {

@@ -1,6 +1,7 @@
 //! The hooks over a recording CUDA runtime and a scripted daemon.
 
 mod accounting;
+mod believed;
 mod calls;
 mod dead;
 mod fakes;
@@ -75,6 +76,8 @@ impl Bench {
             profile: None,
             staging_bytes: 1 << 20,
             ring_bytes: 1 << 20,
+            learn: None,
+            chance: None,
         };
         let scheduler = daemon_is_there.then(|| Arc::clone(&daemon));
         let program = Box::leak(Box::new(RwLock::new(program)));

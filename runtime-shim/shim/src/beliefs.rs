@@ -1,0 +1,194 @@
+//! Which buffers are believed to be dead: what earlier runs of the program did with the buffers of the same allocation sites.
+//! Pure; the file is [`crate::learnt`]'s.
+//!
+//! A buffer is believed dead after as many uses (launches, copies and fills that name it) as it had in each of the last runs.
+//! Trap: a belief is a guess, and a wrong one must cost time only. Only memory whose contents can be moved away and are there
+//! again whoever touches it, seen or not, may be acted on.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How many runs in a row must have agreed before a buffer is believed dead.
+const RUNS_MIN: u32 = 2;
+/// Allocation sites that are kept of one program; what it allocates beyond is not watched.
+const SITES_MAX: u32 = 4096;
+
+/// What runs did with the buffers of one allocation site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Learnt {
+    /// Launches, copies and fills that named the buffer, in the last run.
+    pub uses: u64,
+    /// So many runs in a row had as many.
+    pub runs: u32,
+}
+
+/// By allocation site: the how many-th allocation of lazy tasks it was, counted from 0 in the order of the program.
+pub type Sites = BTreeMap<u32, Learnt>;
+
+#[derive(Debug, Clone, Copy)]
+struct Watched {
+    site: u32,
+    uses: u64,
+}
+
+/// Where beliefs come from.
+#[derive(Debug)]
+enum Source {
+    Runs(Sites),
+    /// For tests: any buffer after any use, by chance.
+    Chance(u64),
+}
+
+/// The buffers of this run, and what is believed of them.
+#[derive(Debug)]
+pub struct Beliefs {
+    source: Source,
+    /// By base address.
+    live: BTreeMap<u64, Watched>,
+    /// Uses in this run, of all sites so far.
+    seen: BTreeMap<u32, u64>,
+}
+
+impl Beliefs {
+    pub fn of_runs(sites: Sites) -> Beliefs {
+        Beliefs::new(Source::Runs(sites))
+    }
+
+    pub fn by_chance(seed: u64) -> Beliefs {
+        // Xorshift must not start at 0.
+        Beliefs::new(Source::Chance(seed | 1))
+    }
+
+    fn new(source: Source) -> Beliefs {
+        Beliefs { source, live: BTreeMap::new(), seen: BTreeMap::new() }
+    }
+
+    /// Is there anything whose uses count?
+    pub fn is_watching(&self) -> bool {
+        !self.live.is_empty()
+    }
+
+    /// The next allocation site has a buffer.
+    pub fn allocated(&mut self, base: u64) {
+        let Some(site) = u32::try_from(self.seen.len()).ok().filter(|&site| site < SITES_MAX) else { return };
+        self.seen.insert(site, 0);
+        self.live.insert(base, Watched { site, uses: 0 });
+    }
+
+    /// A call names these buffers, each once.
+    pub fn used(&mut self, bases: &[u64]) {
+        for base in bases {
+            if let Some(watched) = self.live.get_mut(base) {
+                watched.uses = watched.uses.saturating_add(1);
+                self.seen.insert(watched.site, watched.uses);
+            }
+        }
+    }
+
+    /// Which of these buffers are believed dead now that this call has used them?
+    pub fn dead_among(&mut self, bases: &[u64]) -> Vec<u64> {
+        let mut dead = Vec::new();
+        for &base in bases {
+            let Some(watched) = self.live.get(&base) else { continue };
+            let is_dead = match &mut self.source {
+                Source::Runs(sites) => sites
+                    .get(&watched.site)
+                    .is_some_and(|learnt| learnt.runs >= RUNS_MIN && learnt.uses == watched.uses),
+                Source::Chance(state) => next(state).is_multiple_of(3),
+            };
+            if is_dead {
+                dead.push(base);
+            }
+        }
+        dead
+    }
+
+    pub fn freed(&mut self, base: u64) {
+        self.live.remove(&base);
+    }
+
+    /// All buffers are gone.
+    pub fn all_freed(&mut self) {
+        self.live.clear();
+    }
+
+    /// What is known after this run; `None`: nothing is learnt from it.
+    pub fn learnt(&self) -> Option<Sites> {
+        let Source::Runs(before) = &self.source else { return None };
+        let merged = |(site, &uses): (&u32, &u64)| {
+            let agreed = before.get(site).filter(|learnt| learnt.uses == uses);
+            let runs = agreed.map_or(1, |learnt| learnt.runs.saturating_add(1));
+            (*site, Learnt { uses, runs })
+        };
+        Some(self.seen.iter().map(merged).collect())
+    }
+}
+
+/// Xorshift (Marsaglia 2003), with the shifts of its 64-bit example.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run in which two buffers are used so often; what is known afterwards.
+    fn run(before: Sites, uses: [u64; 2]) -> Sites {
+        let mut beliefs = Beliefs::of_runs(before);
+        for (base, uses) in [100, 200].into_iter().zip(uses) {
+            beliefs.allocated(base);
+            (0..uses).for_each(|_| beliefs.used(&[base]));
+            beliefs.freed(base);
+        }
+        beliefs.learnt().expect("learnt")
+    }
+
+    #[test]
+    fn a_buffer_is_believed_dead_after_its_last_use_in_two_runs_that_agree() {
+        let once = run(Sites::new(), [3, 1]);
+        let twice = run(once.clone(), [3, 2]);
+        assert_eq!(twice[&0], Learnt { uses: 3, runs: 2 });
+        assert_eq!(twice[&1], Learnt { uses: 2, runs: 1 });
+        for (sites, believed) in [(once, vec![]), (twice, vec![100])] {
+            let mut beliefs = Beliefs::of_runs(sites);
+            beliefs.allocated(100);
+            beliefs.allocated(200);
+            let mut dead = Vec::new();
+            for _ in 0..3 {
+                beliefs.used(&[100, 200]);
+                dead.extend(beliefs.dead_among(&[100, 200]));
+            }
+            assert_eq!(dead, believed);
+        }
+    }
+
+    #[test]
+    fn a_run_that_does_otherwise_makes_a_belief_go() {
+        let sure = run(run(Sites::new(), [3, 1]), [3, 1]);
+        assert_eq!(run(sure, [4, 1])[&0], Learnt { uses: 4, runs: 1 });
+    }
+
+    #[test]
+    fn beliefs_by_chance_are_the_same_for_a_seed_and_are_not_learnt_from() {
+        let dead = |seed| {
+            let mut beliefs = Beliefs::by_chance(seed);
+            beliefs.allocated(100);
+            let found: Vec<usize> = (0..50)
+                .map(|_| {
+                    beliefs.used(&[100]);
+                    beliefs.dead_among(&[100]).len()
+                })
+                .collect();
+            assert!(beliefs.learnt().is_none());
+            found
+        };
+        assert_eq!(dead(5), dead(5));
+        assert_ne!(dead(5), dead(6));
+        assert!(dead(5).contains(&1) && dead(5).contains(&0));
+    }
+}

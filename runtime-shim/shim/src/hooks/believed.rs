@@ -1,0 +1,117 @@
+//! Buffers that are believed to be dead ([`crate::beliefs`]): their contents move to the host and their device memory goes
+//! back, until a call names them again.
+//!
+//! Only memory that the shim made managed is moved: whoever uses it after all, in sight or not, finds its contents there.
+//! Trap: what a kernel finds through a pointer in memory is used unseen; it then comes back by page faults, uncounted.
+
+use crate::ledger::{Allocation, Origin};
+use crate::runtime::{Runtime, StreamId};
+use crate::scheduler::Scheduler;
+use crate::shim::Shim;
+use crate::state::{Certainty, Dying, State, Thread};
+use crate::stats;
+use crate::task::{Phase, Release, Task};
+use std::collections::BTreeSet;
+
+/// Start addresses of the allocations that words point into.
+fn bases(state: &State, words: &[u64]) -> Vec<u64> {
+    state.ledger.pointed_at(words).into_iter().map(|allocation| allocation.span.start).collect()
+}
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// Before a call that names these addresses: what was moved away comes back.
+    pub(crate) fn note_uses(&self, thread: &mut Thread, words: &[u64]) {
+        let away: Vec<u64> = {
+            let mut state = self.state.lock();
+            let bases = bases(&state, words);
+            let Some(beliefs) = &mut state.beliefs else { return };
+            beliefs.used(&bases);
+            let named: BTreeSet<u64> = bases.iter().copied().collect();
+            let is_over =
+                |dying: &Dying| dying.certainty == Certainty::Believed && named.contains(&dying.address);
+            // What was marked before this use says nothing any more.
+            state.dying.retain(|dying| !is_over(dying));
+            bases.into_iter().filter(|base| state.ledger.get(*base).is_some_and(|a| a.is_away)).collect()
+        };
+        away.into_iter().for_each(|base| self.bring_back(thread, base));
+    }
+
+    /// After such a call: what is believed dead now goes, once the device is done with it.
+    pub(crate) fn believe(&self, thread: &mut Thread, words: &[u64]) {
+        {
+            let mut state = self.state.lock();
+            let bases = bases(&state, words);
+            let Some(beliefs) = &mut state.beliefs else { return };
+            let dead = beliefs.dead_among(&bases);
+            if dead.is_empty() {
+                return;
+            }
+            let believed = |address: u64| Dying { address, until: None, certainty: Certainty::Believed };
+            state.dying.extend(dead.into_iter().map(believed));
+        }
+        self.give_back_dying(thread);
+    }
+
+    /// Moves a buffer's contents to the host; the device has no work left that was given to it before.
+    pub(crate) fn send_away(&self, address: u64) {
+        let _mapping = self.mapping.lock();
+        let found = self.state.lock().ledger.movable(address).cloned();
+        let Some(Allocation { owner, span, .. }) = found else { return };
+        if self.runtime.move_to_host(span).is_err() {
+            // It stays where it is, and counted.
+            return;
+        }
+        let mut state = self.state.lock();
+        state.ledger.set_away(address, true);
+        let pinned = state.pinned;
+        let sent = |task: &mut Task| task.send_away(span.bytes, pinned);
+        let release = state.task_mut(owner).map_or(Release::Nothing, sent);
+        let streams = self.release(&mut state, owner, release);
+        drop(state);
+        self.destroy(streams);
+        stats::count_believed();
+    }
+
+    /// Counts a buffer that is used after all, and moves it to the device. If its memory is refused it stays uncounted on
+    /// the host, and its pages come by faults: slow, and right.
+    fn bring_back(&self, thread: &mut Thread, address: u64) {
+        let _mapping = self.mapping.lock();
+        let (owner, span, device, more) = {
+            let mut state = self.state.lock();
+            let found = state.ledger.get(address).filter(|allocation| allocation.is_away);
+            let Some((owner, span)) = found.map(|allocation| (allocation.owner, allocation.span)) else {
+                return;
+            };
+            let Some(task) = state.task_mut(owner).filter(|task| task.phase == Phase::Bound) else { return };
+            let (device, more) = (task.terms.device, task.account.bring_back(span.bytes));
+            state.ledger.set_away(address, false);
+            (owner, span, device, more)
+        };
+        stats::count_believed_use();
+        if !matches!(self.ask_extension(thread, owner, more), Ok(None)) {
+            let mut state = self.state.lock();
+            if let Some(task) = state.task_mut(owner) {
+                task.account.undo_bring_back(span.bytes, more);
+            }
+            state.ledger.set_away(address, true);
+            return;
+        }
+        if self.enter(thread, device).is_ok() {
+            // A hint: without it the pages come by faults.
+            let _ = self.runtime.prefetch(span, device, StreamId::LEGACY);
+        }
+    }
+
+    /// Tells the task of an allocation that is freed while its contents are on the host.
+    pub(crate) fn forget_away(&self, allocation: &Allocation) {
+        let Allocation { owner, span, .. } = *allocation;
+        debug_assert_eq!(allocation.origin, Origin::Rewritten);
+        let mut state = self.state.lock();
+        let pinned = state.pinned;
+        let gone = |task: &mut Task| task.forget_away(span.bytes, pinned);
+        let release = state.task_mut(owner).map_or(Release::Nothing, gone);
+        let streams = self.release(&mut state, owner, release);
+        drop(state);
+        self.destroy(streams);
+    }
+}

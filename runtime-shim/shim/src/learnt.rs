@@ -1,0 +1,103 @@
+//! The file of what runs of one program have learnt: `{"version":1,"buffers":{"0":{"uses":3,"runs":2}}}`.
+//!
+//! Trap: several runs of a program end at once. Each writes a file of its own and moves it into place; the last one counts.
+
+use crate::beliefs::Sites;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+/// A file of all sites that are kept is far smaller.
+const BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LearntFile {
+    version: u32,
+    buffers: Sites,
+}
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum LearntError {
+    #[error("cannot read it: {0}")]
+    Read(#[from] std::io::Error),
+    #[error("it is not what a run has learnt: {0}")]
+    Parse(#[from] serde_json::Error),
+    #[error("it has version {0}, this shim reads {VERSION}")]
+    Version(u32),
+    #[error("it has {0} bytes, at most {BYTES_MAX} are read")]
+    Large(u64),
+}
+
+/// Where a program's file is in a folder.
+pub fn path(folder: &Path, program: &str) -> PathBuf {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name: String = program.chars().map(|c| if is_plain(c) { c } else { '_' }).take(100).collect();
+    folder.join(format!("{name}.learnt.json"))
+}
+
+/// What earlier runs have learnt; nothing if there were none.
+///
+/// # Errors
+/// A file that cannot be read, or is something else.
+pub fn load(path: &Path) -> Result<Sites, LearntError> {
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Sites::new()),
+        Err(error) => return Err(error.into()),
+        Ok(data) if data.len() > BYTES_MAX => return Err(LearntError::Large(data.len())),
+        Ok(_) => {}
+    }
+    let file: LearntFile = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    if file.version == VERSION { Ok(file.buffers) } else { Err(LearntError::Version(file.version)) }
+}
+
+/// Writes it as a whole or not at all.
+///
+/// # Errors
+/// What the system said.
+pub fn save(path: &Path, buffers: Sites) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let own = path.with_extension(format!("{}.new", std::process::id()));
+    let text = serde_json::to_string(&LearntFile { version: VERSION, buffers })?;
+    std::fs::write(&own, text + "\n").and_then(|()| std::fs::rename(&own, path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&own);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beliefs::Learnt;
+
+    #[test]
+    fn what_is_saved_is_loaded_and_nothing_else_is_left() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = path(&folder.path().join("new"), "my program/2");
+        assert_eq!(load(&path).expect("no file is no error"), Sites::new());
+        let sites = Sites::from([(0, Learnt { uses: 3, runs: 2 })]);
+        save(&path, sites.clone()).expect("save");
+        assert_eq!(load(&path).expect("load"), sites);
+        assert_eq!(path.file_name().expect("a name"), "my_program_2.learnt.json");
+        assert_eq!(std::fs::read_dir(path.parent().expect("folder")).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn other_files_are_refused_with_a_reason() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("a.json");
+        for (text, reason) in [
+            ("", "not what a run"),
+            (r#"{"version":2,"buffers":{}}"#, "version 2"),
+            (r#"{"version":1,"buffers":{"x":{}}}"#, "not what a run"),
+            (&" ".repeat(2 << 20), "at most"),
+        ] {
+            std::fs::write(&path, text).expect("write");
+            let error = load(&path).expect_err("refused").to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+        assert!(load(folder.path()).is_err(), "a folder");
+    }
+}
