@@ -7,10 +7,10 @@
 
 use crate::daemon::Daemon;
 use crate::generate::Features;
-use crate::{contents, eagercc_with, generate, root, run, text};
+use crate::{contents, eagercc_with, generate, root, run, text, tool};
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 /// Ways through each program of the second generator.
 const WAYS: &str = "2";
@@ -108,7 +108,10 @@ impl Batch {
         arguments: &[&str],
     ) -> Result<Tally, String> {
         eagercc_with(words, &[source], program);
-        let alone = run(daemon.run(program).args(arguments).env("EAGER_DISABLE", "1"));
+        // `eager run` under a daemon takes EAGER_DISABLE out of the environment.
+        let mut alone = Command::new(tool("eager"));
+        alone.args(["run", "--plain", "--time-scale", "0", "--"]).arg(program).args(arguments);
+        let alone = run(alone.env("EAGER_STATS", "1"));
         let mut tally = Tally { programs: self.programs, ..Tally::default() };
         for setting in self.settings() {
             let mut command = daemon.run(program);
@@ -147,6 +150,10 @@ impl Batch {
 fn judge(alone: &Output, live: &Output) -> Result<u64, String> {
     if !alone.status.success() || alone.stdout.is_empty() {
         return Err(format!("on its own it prints nothing or ends with {}: {}", alone.status, text(alone)));
+    }
+    // Of the shim's counts above all, which only a scheduled program has.
+    if !alone.stderr.is_empty() {
+        return Err(format!("on its own it says: {}", String::from_utf8_lossy(&alone.stderr)));
     }
     let said = String::from_utf8_lossy(&live.stderr);
     let complaints: Vec<&str> = said.lines().filter(|line| !is_statistic(line)).collect();
@@ -220,6 +227,8 @@ mod tests {
             judge(&output("", ""), &output("", "")).is_err(),
             "a batch that prints nothing proves nothing"
         );
+        let scheduled = output("f1 7\nf2 8\n", &statistics(2, 0));
+        assert!(judge(&scheduled, &scheduled).is_err(), "two scheduled runs prove nothing");
     }
 
     #[test]
