@@ -14,7 +14,7 @@ build: setup ## build everything, optimised
 demo: build ## seven CUDA programs on four virtual GPUs, Eager against CASE; report in target/demo/
 	target/release/eager-eval demo --out target/demo
 
-paper: ## the source document's evaluation, simulated, about 20 minutes on two cores; report in target/paper/
+paper: ## the source document's evaluation, simulated, 7 to 20 minutes on two cores; report in target/paper/
 	cargo build --locked --release -p eager-eval
 	target/release/eager-eval sim --experiment paper --out target/paper
 

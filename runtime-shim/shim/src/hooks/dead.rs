@@ -138,7 +138,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.voice.once("lost contents", || {
                 format!(
                     "{user} used a buffer that the compiler had shown to be dead and whose memory was given back: THE \
-                     RESULTS OF THIS PROGRAM ARE WRONG; run it with EAGER_DISABLE=1 and please report it"
+                     RESULTS OF THIS PROGRAM ARE WRONG; run it as EAGER_DISABLE=1 PROGRAM and please report it"
                 )
             });
         } else if !used.is_empty() {
