@@ -75,7 +75,15 @@ pub fn eagercc(sources: &[&Path], out: &Path) {
     eagercc_with(&["-O2".into()], sources, out);
 }
 
-/// The same with these words before the sources.
+/// Compiles a program's text; everything is in this folder.
+pub fn compiled(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let (source, program) = (folder.join(format!("{name}.cu")), folder.join(name));
+    std::fs::write(&source, text).expect("write the source");
+    eagercc(&[&source], &program);
+    program
+}
+
+/// `eagercc` with these words before the sources.
 pub fn eagercc_with(words: &[OsString], sources: &[&Path], out: &Path) {
     run_ok(Command::new(tool("eagercc")).args(words).args(sources).arg("-o").arg(out));
 }

@@ -1,6 +1,6 @@
 //! Bad input gets one clear line and the right exit code, and leaves nothing behind.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, run, text, tool};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, run, text, tool};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -97,9 +97,7 @@ fn a_task_larger_than_every_device_is_refused_with_the_reason() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let source = write(folder.path(), "big.cu", OVERSIZED);
-    let program = folder.path().join("big");
-    eagercc(&[&source], &program);
+    let program = compiled(folder.path(), "big", OVERSIZED);
     for policy in ["case", "eager-opt"] {
         let daemon = Daemon::start(&["--virtual", "2xV100-16GB", "--time-scale", "0", "--policy", policy]);
         let output = run(&mut daemon.run(&program));

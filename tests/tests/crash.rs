@@ -1,6 +1,6 @@
 //! A job killed in the middle gives its memory back at once, and the others complete.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, text};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
@@ -50,10 +50,7 @@ fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let source = folder.path().join("holder.cu");
-    std::fs::write(&source, HOLDER).expect("write holder.cu");
-    let program = folder.path().join("holder");
-    eagercc(&[&source], &program);
+    let program = compiled(folder.path(), "holder", HOLDER);
 
     for policy in ["case", "eager-opt"] {
         let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", policy]);

@@ -1,8 +1,8 @@
 //! Memory that the device is done with is another program's, long before it is freed.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, text};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, text};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -83,21 +83,13 @@ fn ends_well(child: Child, said: &str) {
     assert_eq!(text(&output), said);
 }
 
-fn compile(folder: &Path, name: &str, source: &str) -> PathBuf {
-    let file = folder.join(format!("{name}.cu"));
-    std::fs::write(&file, source).expect("write the source");
-    let program = folder.join(name);
-    eagercc(&[&file], &program);
-    program
-}
-
 #[test]
 fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
     if !has_toolchain("dead memory") {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let program = compile(folder.path(), "writer", WRITER);
+    let program = compiled(folder.path(), "writer", WRITER);
 
     for (policy, gives_back, maps) in
         [("case", false, MAPS[0]), ("eager-live", true, MAPS[0]), ("eager-live", true, MAPS[1])]
@@ -138,7 +130,7 @@ fn under_eager_live_a_program_that_allocates_first_takes_nothing_before_its_firs
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let program = compile(folder.path(), "reader", READER);
+    let program = compiled(folder.path(), "reader", READER);
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
     let mut readers = MAPS.map(|maps| start(&daemon, &program, maps));
     for reader in &mut readers {

@@ -4,8 +4,7 @@
 //! The program is compiled as always, so that its declarations are right; a library put before the shim declares its buffer
 //! dead at each `cudaDeviceSynchronize` as well.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, run, run_ok};
-use std::path::PathBuf;
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, run, run_ok};
 use std::process::Command;
 
 /// Writes and reads 8 MiB twice. With an argument it uses what was written before the wrong declaration; else it writes all of
@@ -61,16 +60,10 @@ fn a_wrong_declaration_is_said_once_and_the_program_goes_on() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let file = |name: &str, text: &str| -> PathBuf {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("write the source");
-        path
-    };
-    let (program, library) = (folder.path().join("program"), folder.path().join("fault.so"));
-    eagercc(&[&file("program.cu", PROGRAM)], &program);
-    run_ok(
-        Command::new("clang-22").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(file("fault.c", FAULT)),
-    );
+    let program = compiled(folder.path(), "program", PROGRAM);
+    let [fault, library] = ["fault.c", "fault.so"].map(|name| folder.path().join(name));
+    std::fs::write(&fault, FAULT).expect("write the source");
+    run_ok(Command::new("clang-22").args(["-shared", "-fPIC", "-o"]).args([&library, &fault]));
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
     let ended = |words: &[&str], fault: bool| {
         let mut command = daemon.run(&program);

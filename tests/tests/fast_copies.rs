@@ -1,7 +1,7 @@
 //! Copies of pageable memory go through the pinned ring under `eager-live`: the same bytes, in the modelled time of the link
 //! and not of the host's staging.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, run_ok};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok};
 
 /// Copies 64 MiB and a few bytes in, adds one, copies them out; prints a check sum and, on standard error, the milliseconds that
 /// the device says each copy took.
@@ -52,9 +52,7 @@ fn pageable_copies_take_the_links_time_and_bring_the_same_bytes() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let (source, program) = (folder.path().join("copies.cu"), folder.path().join("copies"));
-    std::fs::write(&source, PROGRAM).expect("write the source");
-    eagercc(&[&source], &program);
+    let program = compiled(folder.path(), "copies", PROGRAM);
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
     let ran = |ring: &str| read(&run_ok(daemon.run(&program).env("EAGER_RING_BYTES", ring)));
     let (sum, plain) = ran("0");

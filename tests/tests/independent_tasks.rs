@@ -2,7 +2,7 @@
 //!
 //! Trap: a program goes on seeing the device that it chose itself, so where its tasks are is in the daemon's journal alone.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, run_ok};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok};
 use std::collections::BTreeSet;
 
 /// Each thread holds its buffer until the other one holds one as well.
@@ -43,9 +43,7 @@ fn two_tasks_that_do_not_fit_on_one_device_run_on_two() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let (source, program) = (folder.path().join("two.cu"), folder.path().join("two"));
-    std::fs::write(&source, SOURCE).expect("write two.cu");
-    eagercc(&[&source], &program);
+    let program = compiled(folder.path(), "two", SOURCE);
     // Of each device, 450 MiB are for a context; what is left holds one of the tasks.
     let daemon = Daemon::start(&[
         "--virtual",

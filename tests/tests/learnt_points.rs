@@ -1,6 +1,6 @@
 //! What runs of a program learn of its buffers' last uses: the third gives memory back that no compiler shows to be dead.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, text};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, text};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -65,9 +65,7 @@ fn the_third_run_gives_back_what_two_runs_did_not_use_again() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let (source, program) = (folder.path().join("lazy.cu"), folder.path().join("lazy"));
-    std::fs::write(&source, PROGRAM).expect("write the source");
-    eagercc(&[&source], &program);
+    let program = compiled(folder.path(), "lazy", PROGRAM);
     let learnt = folder.path().join("learnt");
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
     let granted = || daemon.ask("info")["devices"][0]["granted_bytes"].as_u64().expect("granted_bytes");
@@ -99,9 +97,7 @@ fn a_file_that_is_something_else_is_one_line_and_ignored() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let (source, program) = (folder.path().join("lazy.cu"), folder.path().join("lazy"));
-    std::fs::write(&source, PROGRAM).expect("write the source");
-    eagercc(&[&source], &program);
+    let program = compiled(folder.path(), "lazy", PROGRAM);
     std::fs::write(folder.path().join("lazy.learnt.json"), "{").expect("write a bad file");
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
     let said = end(start(&daemon, &program, folder.path(), &["1"]), "sum 496\n");

@@ -1,7 +1,6 @@
 //! The README's own example, taken from its text, compiled and run as a reader would.
 
-use eager_tests::{daemon::Daemon, eagercc, has_toolchain, root, run, run_ok, text, tool};
-use std::path::PathBuf;
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, root, run, run_ok, text, tool};
 use std::process::Command;
 
 #[test]
@@ -10,10 +9,7 @@ fn the_readers_program_runs_plain_and_under_a_daemon() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let source = folder.path().join("vadd.cu");
-    std::fs::write(&source, cuda_block()).expect("write vadd.cu");
-    let program: PathBuf = folder.path().join("vadd");
-    eagercc(&[&source], &program);
+    let program = compiled(folder.path(), "vadd", &cuda_block());
 
     let plain = run_ok(Command::new(tool("eager")).args(["run", "--plain"]).arg(&program));
     assert!(plain.contains("0 of 1048576 wrong"), "plain: {plain}");

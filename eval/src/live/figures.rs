@@ -3,7 +3,7 @@
 //! Trap: ratios are made list by list and seed by seed, against CASE's run of the same list; the lists of a group are
 //! joined by the geometric mean before the median over the seeds is taken.
 
-use super::run::Sample;
+use super::sample::Sample;
 use super::spec::{CASE, ENDLESS, Experiment};
 use crate::experiment::{Figures, Summary};
 use crate::interval::Interval;
@@ -182,6 +182,11 @@ pub fn column(name: &str) -> Result<&'static Column> {
         .iter()
         .find(|column| column.name == name)
         .with_context(|| format!("experiment live has no figure `{name}`"))
+}
+
+/// Every figure that a table of the experiment wants is there.
+pub fn check(experiment: &Experiment) -> Result<()> {
+    experiment.tables.iter().flat_map(|table| &table.figures).try_for_each(|name| column(name).map(drop))
 }
 
 fn two(interval: &Interval) -> String {

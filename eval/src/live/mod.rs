@@ -5,6 +5,7 @@
 mod figures;
 mod report;
 mod run;
+mod sample;
 mod spec;
 
 pub use run::{is_named, redraw, run};

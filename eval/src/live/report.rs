@@ -3,7 +3,7 @@
 //! Trap: a table's cells come from the summary alone, so that page, documentation and `summary.json` cannot differ.
 
 use super::figures::{self, Column};
-use super::run::Sample;
+use super::sample::Sample;
 use super::spec::{CASE, Experiment, Rows, Table as Wanted};
 use crate::experiment::{Figures, Summary, Table, fill};
 use crate::plot::{self, Whisker};

@@ -1,64 +1,21 @@
 //! Runs every system on every list that a table wants it on; each result is on disk as soon as it is there.
 
-use super::report;
+use super::sample::Sample;
 use super::spec::{Experiment, List, System, Variation};
+use super::{figures, report};
 use crate::progress::Stage;
 use crate::record::Stamp;
-use crate::samples::{self, Sampled, Samples, Whole, normal_s, seconds};
+use crate::samples::{self, Samples, Whole, normal_s, seconds};
 use crate::sim_run::Host;
 use crate::{parallel, stamp};
 use anyhow::{Context, Result};
 use eager_core::units::Nanos;
 use eager_sim::{Estimates, JobResult, Outcome, SimOptions, SimResult};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "live";
 const TEXT: &str = include_str!("../../experiments/live.toml");
-
-/// One run. Times are modelled seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    pub variant: String,
-    pub group: String,
-    pub ratio: String,
-    pub seed: u64,
-    pub system: String,
-    pub makespan_s: f64,
-    /// From "all have asked" to the last end; none for streams.
-    pub ask_makespan_s: Option<f64>,
-    /// Kernels or copies spread evenly over the devices, or the longest job alone, whichever is longest.
-    pub bound_s: f64,
-    /// See [`Host::memory_bound_s`].
-    pub memory_bound_s: f64,
-    pub jobs_lost: usize,
-    pub turnaround_mean_s: f64,
-    /// Of each job, from submission to end.
-    pub turnaround_s: Vec<f64>,
-    pub wait_max_s: f64,
-    pub bytes_paged: u64,
-    pub eager_launches: u64,
-    /// Part of the makespan in which a device computes, averaged over the devices.
-    pub kernels_busy: f64,
-    /// Device-side seconds of each job; none for those that were ever eager.
-    pub normal_device_s: Vec<Option<f64>>,
-    /// Of them, from kernels' submissions to the device to their ends; and what these kernels take alone.
-    pub normal_kernels_s: Vec<Option<f64>>,
-    pub normal_kernels_alone_s: Vec<Option<f64>>,
-    /// The machine and the commit that made it.
-    pub stamp: Stamp,
-}
-
-impl Sampled for Sample {
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn stamp(&self) -> &Stamp {
-        &self.stamp
-    }
-}
 
 struct Task<'a> {
     variant: &'a Variation,
@@ -97,14 +54,16 @@ pub fn redraw(name: &str, folder: &Path, pages: &[PathBuf]) -> Result<()> {
 }
 
 fn find(name: &str) -> Result<Experiment> {
-    match name {
+    let experiment = match name {
         NAME => Experiment::parse(TEXT),
         path => {
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read the experiment {path}"))?;
             Experiment::parse(&text)
         }
-    }
+    }?;
+    figures::check(&experiment)?;
+    Ok(experiment)
 }
 
 fn run_all(experiment: &Experiment, path: &Path, stamp: &Stamp) -> Result<Vec<Sample>> {
@@ -240,6 +199,16 @@ mod tests {
         variants = ["as it is", "no estimates"]
         figures = ["throughput_vs_case", "throughput_vs_case_ask"]
     "#;
+
+    #[test]
+    fn a_figure_that_is_not_there_is_named() {
+        let folder = tempfile::tempdir().expect("folder");
+        let spec = folder.path().join("live-wrong.toml");
+        let wrong = SMALL.replacen("\"jobs_lost\"]", "\"faster\"]", 1);
+        std::fs::write(&spec, wrong).expect("write");
+        let error = find(spec.to_str().expect("UTF-8")).expect_err("no such figure");
+        assert!(format!("{error:#}").contains("no figure `faster`"), "{error:#}");
+    }
 
     #[test]
     fn an_experiment_leaves_samples_a_summary_a_report_and_a_filled_page() {

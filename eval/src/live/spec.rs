@@ -111,7 +111,6 @@ impl Experiment {
             table.systems.iter().try_for_each(|name| experiment.system(name).map(drop))?;
             table.variants.iter().try_for_each(|name| experiment.variant(name).map(drop))?;
             table.groups.iter().try_for_each(|name| experiment.list(name).map(drop))?;
-            table.figures.iter().try_for_each(|name| super::figures::column(name).map(drop))?;
         }
         let Timeline { group, systems, .. } = &experiment.timeline;
         experiment.list(group)?;
@@ -168,6 +167,5 @@ mod tests {
         );
         assert!(broken("groups = [\"32\"", "groups = [\"33\"").contains("has no lists `33`"));
         assert!(broken("release_dead = true", "release_death = true").contains("malformed"));
-        assert!(broken("\"throughput_vs_case_ask\"]", "\"faster\"]").contains("no figure `faster`"));
     }
 }
