@@ -192,8 +192,8 @@ fn accesses_of_call(call: Value, machine: &Machine) -> Vec<Access> {
     }
 }
 
-/// Operations in single (or half) and in double precision. A fused multiply-add counts two; a square root or a call of
-/// the C library's mathematics one, whatever it costs.
+/// Operations in single (or half) and in double precision. A fused multiply-add counts two, a square root one, a call of the
+/// C library's mathematics what a GPU needs for it.
 fn flops(instruction: Value) -> (u64, u64) {
     let operations = match instruction.opcode() {
         Some(
@@ -201,8 +201,9 @@ fn flops(instruction: Value) -> (u64, u64) {
         ) => 1,
         Some(Opcode::LLVMCall) => match instruction.callee().map(Value::name) {
             Some(name) if name.starts_with("llvm.fma.") || name.starts_with("llvm.fmuladd.") => 2,
-            Some(name) if name.starts_with("llvm.sqrt.") || math::is_c_library(&name) => 1,
-            _ => 0,
+            Some(name) if name.starts_with("llvm.sqrt.") => 1,
+            Some(name) => math::c_library_flops(&name).unwrap_or(0),
+            None => 0,
         },
         _ => 0,
     };

@@ -182,6 +182,35 @@ pub(crate) fn is_c_library(name: &str) -> bool {
     [name, double].iter().any(|n| LIBM_UNARY.contains(n) || LIBM_BINARY.contains(n) || *n == "ldexp")
 }
 
+/// Floating-point operations that a GPU needs for a function of the C library, where they are many: those in libdevice's
+/// body on the way of ordinary arguments (CUDA 13.0, `libdevice.10.bc`, counted and rounded; a fused multiply-add is two), in
+/// double and in single precision. Approximate variants such as `__expf` would take fewer.
+const LIBM_FLOPS: &[(&[&str], u64, u64)] = &[
+    (&["exp", "exp2", "exp10", "expm1"], 30, 10),
+    (&["log", "log2", "log10"], 50, 25),
+    (&["log1p"], 75, 25),
+    (&["sin", "cos"], 40, 20),
+    (&["tan"], 60, 25),
+    (&["asin", "acos"], 75, 25),
+    (&["atan", "atan2"], 50, 25),
+    (&["sinh", "cosh", "tanh"], 55, 20),
+    (&["asinh", "acosh", "atanh"], 90, 35),
+    (&["pow"], 110, 60),
+    (&["cbrt"], 20, 10),
+    (&["hypot"], 15, 10),
+    (&["erf"], 85, 30),
+    (&["erfc"], 120, 50),
+    (&["tgamma", "lgamma"], 120, 100),
+];
+
+/// Floating-point operations that a call of a C library function counts as; none for other functions.
+pub(crate) fn c_library_flops(name: &str) -> Option<u64> {
+    let cost = |name: &str| LIBM_FLOPS.iter().find(|(names, ..)| names.contains(&name));
+    let double = cost(name).map(|(_, double, _)| *double);
+    let single = || cost(name.strip_suffix('f')?).map(|(.., single)| *single);
+    double.or_else(single).or_else(|| is_c_library(name).then_some(1))
+}
+
 /// LLVM IR that defines the device function `name`, or nothing if libdevice's own body serves.
 pub(crate) fn definition(name: &str) -> Option<String> {
     let function = name.strip_prefix("__nv_")?;
@@ -302,7 +331,13 @@ fn real_to_integer(
 
 #[cfg(test)]
 mod tests {
-    use super::definition;
+    use super::{c_library_flops, definition};
+
+    #[test]
+    fn a_call_counts_what_a_gpu_computes_for_it() {
+        let counts = ["exp", "expf", "erf", "erff", "fmodf", "malloc"].map(c_library_flops);
+        assert_eq!(counts, [Some(30), Some(10), Some(85), Some(30), Some(1), None]);
+    }
 
     #[test]
     fn fast_variants_are_the_accurate_functions() {
