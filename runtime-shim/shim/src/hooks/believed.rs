@@ -13,9 +13,11 @@ use crate::stats;
 use crate::task::{Phase, Release, Task};
 use std::collections::BTreeSet;
 
-/// Start addresses of the allocations that words point into.
-fn bases(state: &State, words: &[u64]) -> Vec<u64> {
-    state.ledger.pointed_at(words).into_iter().map(|allocation| allocation.span.start).collect()
+/// Start addresses of the allocations that words point into; none where nothing is believed, as in most programs, so that
+/// their launches do not pay for the search.
+fn bases(state: &State, words: &[u64]) -> Option<Vec<u64>> {
+    state.beliefs.as_ref()?;
+    Some(state.ledger.pointed_at(words).into_iter().map(|allocation| allocation.span.start).collect())
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
@@ -23,7 +25,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn note_uses(&self, thread: &mut Thread, words: &[u64]) {
         let away: Vec<u64> = {
             let mut state = self.state.lock();
-            let bases = bases(&state, words);
+            let Some(bases) = bases(&state, words) else { return };
             let Some(beliefs) = &mut state.beliefs else { return };
             beliefs.used(&bases);
             let named: BTreeSet<u64> = bases.iter().copied().collect();
@@ -40,7 +42,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn believe(&self, thread: &mut Thread, words: &[u64]) {
         {
             let mut state = self.state.lock();
-            let bases = bases(&state, words);
+            let Some(bases) = bases(&state, words) else { return };
             let Some(beliefs) = &mut state.beliefs else { return };
             let dead = beliefs.dead_among(&bases);
             if dead.is_empty() {
