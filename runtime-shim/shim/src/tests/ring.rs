@@ -68,17 +68,22 @@ fn a_download_reaches_the_program_piece_by_piece() {
     assert_eq!(copies(&log)[1..], [piece.as_str(), "copy 100 kind 2 on stream 0", &out, "host copy 100"]);
 }
 
-#[test]
-fn other_copies_go_as_they_came() {
-    let (mut bench, buffer) = with_buffer(8 * PLACE);
-    let copy = Copy {
+/// As large as a place of the ring, from the host.
+fn one_place(buffer: u64) -> Copy {
+    Copy {
         dst: buffer,
         src: HOST,
         bytes: PLACE,
         rows: Rows::ONE,
         kind: CopyKind::HOST_TO_DEVICE,
         order: Order::Blocking,
-    };
+    }
+}
+
+#[test]
+fn other_copies_go_as_they_came() {
+    let (mut bench, buffer) = with_buffer(8 * PLACE);
+    let copy = one_place(buffer);
     let rows = Rows { count: 2, dst_pitch: PLACE, src_pitch: PLACE };
     for other in [
         Copy { bytes: 64 << 10, ..copy },
@@ -151,14 +156,7 @@ fn a_second_thread_does_not_wait_for_the_ring() {
     let plain = format!("copy {PLACE} kind 1");
     let shim = &bench.shim;
     let held = shim.ring.lock();
-    let copy = Copy {
-        dst: buffer,
-        src: HOST,
-        bytes: PLACE,
-        rows: Rows::ONE,
-        kind: CopyKind::HOST_TO_DEVICE,
-        order: Order::Blocking,
-    };
+    let copy = one_place(buffer);
     assert_eq!(shim.copy(&mut bench.thread, &copy), Outcome::Handled(()));
     drop(held);
     assert_eq!(copies(&bench.cuda.log()), [plain.as_str()]);
