@@ -5,14 +5,14 @@
 //! file; and the file is only worth time, so nothing that is wrong with it stops the daemon, nor is it written at each
 //! step.
 
+use crate::whole_file::{replace, with_suffix};
 use eager_core::Scheduler;
 use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::history::{History, HistoryFile};
 use eager_core::units::Nanos;
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Between two writes, and until a failed one is tried again.
@@ -75,10 +75,11 @@ impl Learnt {
 
     fn write(&mut self, now: Nanos) -> std::io::Result<()> {
         self.not_before = Nanos(now.0.saturating_add(WRITE_EVERY.0));
-        let done = replace(&self.path, &self.history.to_file());
+        let text = serde_json::to_vec(&self.history.to_file()).map_err(std::io::Error::from);
+        let done = text.and_then(|text| replace(&self.path, &text));
         let was_failing = std::mem::replace(&mut self.is_failing, done.is_err());
         match done {
-            Ok(()) => {
+            Ok(_) => {
                 self.written = self.history.learnt();
                 Ok(())
             }
@@ -114,18 +115,4 @@ fn put_aside(path: &Path, why: &str) -> String {
         "the history of runs, {}, cannot be used ({why}): {kept}, and estimates are learnt anew",
         path.display()
     )
-}
-
-/// Writes a new file and puts it in the old one's place, so that no reader ever sees half of one.
-fn replace(path: &Path, history: &HistoryFile) -> std::io::Result<()> {
-    let fresh = with_suffix(path, ".new");
-    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
-    file.write_all(&serde_json::to_vec(history)?)?;
-    std::fs::rename(&fresh, path)
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }

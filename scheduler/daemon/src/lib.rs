@@ -34,6 +34,7 @@ mod truth;
 mod usage;
 mod virtual_gpus;
 mod watchdog;
+mod whole_file;
 
 use crate::admin::AdminServer;
 use crate::config::{Config, Settings};

@@ -5,14 +5,14 @@
 //! up to there, because a grant too much is repaired by its owner's end, and a grant too little by nobody; a disk that is
 //! full costs the promise of a restart, never a program its device.
 
+use crate::whole_file;
 use eager_core::event::Restored;
 use eager_core::units::Nanos;
 use eager_proto::request::Slot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Of the lines below.
@@ -235,12 +235,7 @@ impl StateFile {
         for line in self.kept.lines() {
             write_line(&mut text, &line)?;
         }
-        let mut fresh = self.path.as_os_str().to_owned();
-        fresh.push(".new");
-        let mut options = OpenOptions::new();
-        let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
-        file.write_all(&text)?;
-        std::fs::rename(&fresh, &self.path)?;
+        let file = whole_file::replace(&self.path, &text)?;
         (self.file, self.whole, self.appended) = (Some(file), text.len() as u64, 0);
         Ok(())
     }

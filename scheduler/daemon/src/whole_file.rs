@@ -1,0 +1,23 @@
+//! Files that are replaced as a whole, so that no reader ever sees half of one.
+//!
+//! Trap: the new file stands beside the old one for a moment, under the name with `.new`; only its user may read it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Writes a new file and puts it in the old one's place; it stays open for more.
+pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<File> {
+    let fresh = with_suffix(path, ".new");
+    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+    file.write_all(content)?;
+    std::fs::rename(&fresh, path)?;
+    Ok(file)
+}
+
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
