@@ -2,8 +2,8 @@
 //!
 //! Trap: a socket file may be there without a daemon. Only a connection says that one listens.
 
-use anyhow::Context;
-use eager_proto::admin::{AdminReply, AdminRequest};
+use anyhow::{Context, bail};
+use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, VGPU_SOCKET_NAME, default_run_dir};
 use nix::unistd::Uid;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -44,23 +44,31 @@ impl DaemonPlace {
         format!("no daemon at {}: start one with `eagerd --virtual 4xV100-16GB`", self.run_dir.display())
     }
 
+    /// An answer that is no [`AdminReply::Error`].
     pub fn ask(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
         let path = self.run_dir.join(ADMIN_SOCKET_NAME);
         let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow::anyhow!(self.nobody_there()),
             ErrorKind::PermissionDenied => {
-                anyhow::anyhow!("{} is for the daemon's owner and root only", path.display())
+                anyhow::anyhow!("{} is for the daemon's own user and root only", path.display())
             }
             _ => anyhow::Error::new(error).context(path.display().to_string()),
         })?;
         let waiting = || format!("the daemon at {} does not answer", self.run_dir.display());
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).context("admin socket")?;
         stream.set_write_timeout(Some(ANSWER_TIMEOUT)).context("admin socket")?;
-        let line = serde_json::to_string(request)? + "\n";
-        stream.write_all(line.as_bytes()).with_context(waiting)?;
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).with_context(waiting)?;
-        serde_json::from_str(&answer)
-            .context("the daemon's answer is not understood; use programs of one build")
+        stream.write_all(&to_line(request)?).with_context(waiting)?;
+        let mut answer = Vec::new();
+        BufReader::new(stream).read_until(b'\n', &mut answer).with_context(waiting)?;
+        if answer.is_empty() {
+            // It serves nobody of this user, or has enough of his connections.
+            bail!("the daemon at {} closed the connection without an answer", self.run_dir.display());
+        }
+        match from_line(&answer)
+            .context("the daemon's answer is not understood; use programs of one build")?
+        {
+            AdminReply::Error { message } => bail!("the daemon says: {message}"),
+            reply => Ok(reply),
+        }
     }
 }

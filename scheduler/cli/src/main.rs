@@ -6,16 +6,15 @@
 
 mod daemon;
 mod library;
-mod profile;
-mod run;
 mod tables;
-mod trace;
+mod verbs;
 
-use crate::daemon::DaemonPlace;
-use clap::{Args, Parser, Subcommand};
-use eager_proto::admin::{AdminReply, AdminRequest};
+use crate::verbs::act::{DeviceFlags, act, shutdown};
+use crate::verbs::look::look;
+use crate::verbs::{Question, WhichDaemon, profile, run, trace};
+use clap::{Parser, Subcommand};
+use eager_proto::admin::AdminRequest;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Share GPUs between CUDA programs that do not all fit.
@@ -29,41 +28,46 @@ struct Flags {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run a program under the daemon; ends with the program's own exit code.
+    #[command(
+        after_help = "Examples:\n  eager run ./train --epochs 3\n  eager run --label night ./train\n  \
+                            eager run --plain --virtual 1xH200 ./train"
+    )]
     Run(run::RunFlags),
     /// Run a program alone on a virtual GPU, and say what each kernel took and touched.
+    #[command(after_help = "Examples:\n  eager profile ./train\n  eager profile --out train.json ./train")]
     Profile(profile::ProfileFlags),
     /// List tasks: device, class, grant, and why each one waits.
+    #[command(after_help = "Examples:\n  eager ps\n  eager ps --json")]
     Ps(Question),
     /// List devices.
+    #[command(after_help = "Examples:\n  eager info\n  eager info --json")]
     Info(Question),
+    /// Start nothing new on a device; what runs there goes on. For root and the daemon's own user.
+    #[command(
+        after_help = "Examples:\n  eager drain 1\n  eager ps           # when no task is on GPU 1 any more, it is free"
+    )]
+    Drain(DeviceFlags),
+    /// Let a device take tasks again. For root and the daemon's own user.
+    #[command(after_help = "Examples:\n  eager undrain 1")]
+    Undrain(DeviceFlags),
     /// Turn a journal into a timeline for Perfetto's viewer: devices, tasks, memory, why each waited.
+    #[command(
+        after_help = "Examples:\n  eager trace journal.jsonl\n  eager trace journal.jsonl --out night.pftrace"
+    )]
     Trace(trace::TraceFlags),
-    /// Stop the daemon; running programs keep their devices.
+    /// Stop the daemon; running programs keep their devices. For root and the daemon's own user.
+    #[command(after_help = "Examples:\n  eager shutdown")]
     Shutdown(WhichDaemon),
-}
-
-#[derive(Debug, Args)]
-struct Question {
-    #[command(flatten)]
-    which: WhichDaemon,
-    /// Print the daemon's answer as JSON, sizes in bytes.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Args)]
-struct WhichDaemon {
-    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager for root].
-    #[arg(long, value_name = "DIR")]
-    run_dir: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let done = match Flags::parse().verb {
         Verb::Run(flags) => return run::run(flags),
         Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),
-        Verb::Ps(question) => ask(&question, AdminRequest::Ps),
-        Verb::Info(question) => ask(&question, AdminRequest::Info),
+        Verb::Ps(question) => look(&question, &AdminRequest::Ps),
+        Verb::Info(question) => look(&question, &AdminRequest::Info),
+        Verb::Drain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Drain { device }),
+        Verb::Undrain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Undrain { device }),
         Verb::Trace(flags) => trace::trace(&flags).map(|line| print(&line)),
         Verb::Shutdown(which) => shutdown(&which),
     };
@@ -84,28 +88,7 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "eager: {line}");
 }
 
-fn ask(question: &Question, request: AdminRequest) -> anyhow::Result<()> {
-    let place = DaemonPlace::find(question.which.run_dir.clone())?;
-    let reply = place.ask(&request)?;
-    let text = match &reply {
-        reply if question.json => serde_json::to_string_pretty(reply)? + "\n",
-        AdminReply::Ps { tasks } => tables::tasks(tasks),
-        AdminReply::Info { daemon, devices } => tables::devices(daemon, devices),
-        AdminReply::Error { message } => anyhow::bail!("the daemon says: {message}"),
-        AdminReply::Done => String::new(),
-    };
-    print(&text);
-    Ok(())
-}
-
 fn print(text: &str) {
     // A reader that has seen enough (`| head`) is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
-}
-
-fn shutdown(which: &WhichDaemon) -> anyhow::Result<()> {
-    match DaemonPlace::find(which.run_dir.clone())?.ask(&AdminRequest::Shutdown)? {
-        AdminReply::Done => Ok(()),
-        other => anyhow::bail!("the daemon answers {other:?}"),
-    }
 }

@@ -3,7 +3,7 @@
 //! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
 //! longest entry.
 
-use crate::profile::Kernel;
+use crate::verbs::profile::Kernel;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 
 /// Which side of a column is straight.
@@ -59,10 +59,11 @@ fn class(row: &TaskRow) -> String {
 
 /// `eager info`.
 pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
-    const HEADER: [(&str, Align); 9] = [
+    const HEADER: [(&str, Align); 10] = [
         ("GPU", Right),
         ("NAME", Left),
         ("KIND", Left),
+        ("STATE", Left),
         ("MEMORY GiB", Right),
         ("GRANTED GiB", Right),
         ("OVER GiB", Right),
@@ -75,6 +76,7 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
             row.device.to_string(),
             row.name.clone(),
             row.kind.clone(),
+            if row.drained_ms.is_some() { "drained" } else { "open" }.into(),
             gib(row.capacity_bytes),
             gib(row.granted_bytes),
             gib(row.oversubscribed_bytes),
@@ -88,7 +90,7 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
         "eagerd {version}, pid {pid}, policy {policy}, up {} s: {clients} programs, {running} tasks running, \
          {waiting} waiting\n{}{}",
         uptime_ms / 1000,
-        notes(daemon) + &unaccounted(rows),
+        notes(daemon) + &drained(rows) + &unaccounted(rows),
         table(HEADER, cells)
     )
 }
@@ -149,6 +151,32 @@ fn notes(daemon: &DaemonRow) -> String {
     lines
 }
 
+/// A line for each device on which nothing new starts.
+fn drained(rows: &[DeviceRow]) -> String {
+    let line = |row: &DeviceRow| {
+        let (device, since) = (row.device, duration(row.drained_ms?));
+        let running = row.normal_tasks + row.eager_tasks;
+        Some(format!("GPU {device}: drained for {since}: nothing new starts there, {running} tasks run\n"))
+    };
+    rows.iter().filter_map(line).collect()
+}
+
+/// The two largest units that say something: `41 s`, `3 min 5 s`, `2 h 1 min`, `4 d 3 h`.
+fn duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
+    let first = units.iter().position(|(_, length)| seconds >= *length).unwrap_or(units.len() - 1);
+    let mut left = seconds;
+    let mut parts = Vec::new();
+    for (unit, length) in &units[first..units.len().min(first + 2)] {
+        if parts.is_empty() || left >= *length {
+            parts.push(format!("{} {unit}", left / length));
+        }
+        left %= length;
+    }
+    parts.join(" ")
+}
+
 /// Memory that is in use and was granted to nobody, a line for each device that has some.
 fn unaccounted(rows: &[DeviceRow]) -> String {
     let line = |row: &DeviceRow| {
@@ -205,6 +233,9 @@ mod tests {
             grant_bytes: 3 << 30,
             used_bytes: Some(7 << 30),
             waited_ms: 1234,
+            running_ms: 5000,
+            gate: "hold".into(),
+            held_kernel: String::new(),
             reason: "starts eagerly: GPU 2 has 3 GiB free".into(),
         }
     }
@@ -237,6 +268,12 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
     }
 
     #[test]
+    fn durations_have_two_units() {
+        let shown = [0, 999, 41_000, 60_000, 185_000, 7_260_000, 86_400_000, 356_400_000].map(duration);
+        assert_eq!(shown, ["0 s", "0 s", "41 s", "1 min", "3 min 5 s", "2 h 1 min", "1 d", "4 d 3 h"]);
+    }
+
+    #[test]
     fn devices_line_up() {
         let daemon = DaemonRow {
             version: "0.1.0".into(),
@@ -259,12 +296,15 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
             kind: "virtual".into(),
             capacity_bytes: 16 << 30,
             granted_bytes: 12 << 30,
+            context_bytes: 0,
+            free_bytes: 1 << 30,
             oversubscribed_bytes: 1 << 20,
             used_bytes: Some(15 << 30),
             foreign_bytes: 2 << 30,
             unaccounted_bytes: 3 << 30,
             normal_tasks: 1,
             eager_tasks: 1,
+            drained_ms: Some(3_725_000),
         };
         let expected = "\
 eagerd 0.1.0, pid 99, policy eager-opt, up 61 s: 3 programs, 2 tasks running, 1 waiting
@@ -273,9 +313,10 @@ policy reverted: eager-opt panicked
 the state file cannot be written: a restart would lose what is granted
 2 times a program used more than it declared
 the devices have not said for 12.000 s what is in use
+GPU 0: drained for 1 h 2 min: nothing new starts there, 2 tasks run
 GPU 0: in use and not given away: 2.000 GiB by programs that are not scheduled, 1.000 GiB beyond what was declared
-GPU  NAME       KIND     MEMORY GiB  GRANTED GiB  OVER GiB  USED GiB  NORMAL  EAGER
-  0  V100-16GB  virtual      16.000       12.000     0.001    15.000       1      1
+GPU  NAME       KIND     STATE    MEMORY GiB  GRANTED GiB  OVER GiB  USED GiB  NORMAL  EAGER
+  0  V100-16GB  virtual  drained      16.000       12.000     0.001    15.000       1      1
 ";
         assert_eq!(devices(&daemon, &[device]), expected);
     }

@@ -80,7 +80,7 @@ fn answer_once(run_dir: &Path, reply: &'static str) -> std::thread::JoinHandle<S
 #[test]
 fn tables_and_json_come_from_the_daemons_answer() {
     const TASKS: &str = concat!(
-        r#"{"reply":"ps","tasks":[{"task":1,"client":1,"pid":10,"uid":0,"label":"nw","function":"runTest","#,
+        r#"{"version":2,"reply":"ps","tasks":[{"task":1,"client":1,"pid":10,"uid":0,"label":"nw","function":"runTest","#,
         r#""state":"running","class":"normal","device":3,"requirement_bytes":1073741824,"#,
         r#""grant_bytes":1073741824,"waited_ms":0,"reason":"fits"}]}"#,
         "\n"
@@ -92,7 +92,7 @@ TASK  PID  LABEL  FUNCTION  CLASS   GPU  NEEDS GiB  GRANT GiB  USED GiB  WAIT s 
    1   10  nw     runTest   normal    3      1.000      1.000         -     0.0  fits
 ";
     assert_eq!(printed(&eager(dir.path(), "ps", &[])), (Some(0), table.into(), String::new()));
-    assert_eq!(daemon.join().expect("daemon"), "{\"cmd\":\"ps\"}\n");
+    assert_eq!(daemon.join().expect("daemon"), "{\"version\":2,\"cmd\":\"ps\"}\n");
 
     let dir = tempfile::tempdir().expect("folder");
     let daemon = answer_once(dir.path(), TASKS);
@@ -105,7 +105,11 @@ TASK  PID  LABEL  FUNCTION  CLASS   GPU  NEEDS GiB  GRANT GiB  USED GiB  WAIT s 
 #[test]
 fn an_answer_that_is_none_is_said() {
     for (reply, expected) in [
-        ("{\"reply\":\"error\",\"message\":\"no\"}\n", "eager: the daemon says: no\n"),
+        ("{\"version\":2,\"reply\":\"error\",\"message\":\"no\"}\n", "eager: the daemon says: no\n"),
+        (
+            "{\"reply\":\"error\",\"message\":\"no\"}\n",
+            "eager: the daemon's answer is not understood; use programs of one build: version 1 of the admin messages",
+        ),
         ("nonsense\n", "eager: the daemon's answer is not understood; use programs of one build: "),
     ] {
         let dir = tempfile::tempdir().expect("folder");

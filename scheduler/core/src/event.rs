@@ -95,6 +95,14 @@ pub enum Event {
     LimitsSet {
         limits: Limits,
     },
+    /// Nothing new starts on the device from now on; what runs there goes on.
+    Drained {
+        device: DeviceId,
+    },
+    /// It takes tasks again.
+    Undrained {
+        device: DeviceId,
+    },
 }
 
 /// What a client uses of a device.

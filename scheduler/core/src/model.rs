@@ -25,6 +25,8 @@ pub struct Device {
     pub task_max: Bytes,
     /// Sum of the grants of the tasks bound here.
     pub granted: Bytes,
+    /// Nothing new starts here.
+    pub drained: bool,
     /// Set aside for the contexts of clients that are or were bound here.
     pub contexts: Bytes,
     /// What processes use here that are no clients.
@@ -230,6 +232,8 @@ pub struct State {
     pub tasks: BTreeMap<TaskId, Task>,
     pub(crate) overruns: BTreeMap<(ClientId, DeviceId), Overrun>,
     pub(crate) index: DeviceIndex,
+    /// Devices on which nothing new starts.
+    pub(crate) drained: BTreeSet<DeviceId>,
     /// What the largest device can hold for one task.
     pub(crate) largest_task: Option<Bytes>,
     /// Clients that hold something and do not wait ([`Client::moves`]).
@@ -307,12 +311,22 @@ pub struct View<'a> {
     pub last_resort: bool,
     /// What nobody but the first of the queue may take.
     pub reservation: Option<Reservation>,
+    /// Drained devices count as if they were not: to say what would be without them.
+    pub ignores_drains: bool,
 }
 
 impl<'a> View<'a> {
-    /// Bytes that a task of this client could be granted on the device, after its context is paid for; None if not even
-    /// that can be.
+    /// May anything new start on the device?
+    pub fn takes_tasks(&self, device: &Device) -> bool {
+        self.ignores_drains || !device.drained
+    }
+
+    /// Bytes that a new task of this client could be granted on the device, after its context is paid for; None if not
+    /// even that can be, or nothing new starts there.
     pub fn free_for(&self, device: &Device, client: ClientId) -> Option<Bytes> {
+        if !self.takes_tasks(device) {
+            return None;
+        }
         let context = self.state.context_cost(device.id, client, self.options.context_bytes);
         device.free().0.checked_sub(context.0).map(Bytes)
     }

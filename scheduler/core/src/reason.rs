@@ -73,6 +73,8 @@ pub enum Reason {
     StartsEarly { device: DeviceId, wanted: Bytes, granted: Bytes, rest_in: Nanos },
     #[error("goes on: it had {grant} on {device} before the scheduler was restarted")]
     Restored { device: DeviceId, grant: Bytes },
+    #[error("waits: {device} is drained, and nothing new starts there")]
+    Drained { device: DeviceId },
     #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
     ProposalDropped,
 
@@ -216,6 +218,7 @@ impl Reason {
             Reason::UserWaits { .. } => 61,
             Reason::UserFull { .. } => 62,
             Reason::ExtendsBeyondUser { .. } => 63,
+            Reason::Drained { .. } => 64,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Trap: events come from untrusted programs. An event that makes no sense changes nothing and is counted
 //! ([`Scheduler::anomalies`]); it never panics and is never an error for the caller to handle.
 
+mod admin;
 mod aside;
 mod circle;
 mod observed;
@@ -52,6 +53,8 @@ pub enum Anomaly {
     RepeatedAllLaunched,
     /// It was not promoted.
     NotPromoted,
+    /// The device is drained already, or is not.
+    RepeatedDrain,
     /// A policy proposed what the ledger does not allow: a defect of the policy.
     DroppedProposal,
     /// A task of an earlier scheduler whose device or client is not there, or whose grant does not fit any more.
@@ -227,7 +230,11 @@ impl Scheduler {
             Event::TaskBegin { client, .. } | Event::ClientGone { client } => {
                 self.touch_client(*client, None)
             }
-            Event::DeviceAdded { .. } | Event::ClientConnected { .. } | Event::Observed { .. } => {}
+            Event::DeviceAdded { .. }
+            | Event::ClientConnected { .. }
+            | Event::Observed { .. }
+            | Event::Drained { .. }
+            | Event::Undrained { .. } => {}
             Event::Tick | Event::Restored { .. } | Event::LimitsSet { .. } => self.touch_all(),
         }
         match event {
@@ -247,6 +254,8 @@ impl Scheduler {
             Event::Restored { tasks } => self.restore(tasks),
             Event::Observed { device, foreign, clients } => self.observe(device, foreign, clients, out),
             Event::LimitsSet { limits } => self.set_limits(limits),
+            Event::Drained { device } => self.drain(device, true),
+            Event::Undrained { device } => self.drain(device, false),
         }
     }
 
@@ -264,6 +273,7 @@ impl Scheduler {
             },
             profile,
             granted: Bytes::ZERO,
+            drained: false,
             contexts: Bytes::ZERO,
             foreign: Seen::default(),
             unaccounted: Bytes::ZERO,
@@ -474,7 +484,7 @@ impl Scheduler {
 
     fn read(&self) -> View<'_> {
         let (state, options, now) = (&self.state, &self.options, self.now);
-        View { state, options, now, last_resort: false, reservation: None }
+        View { state, options, now, last_resort: false, reservation: None, ignores_drains: false }
     }
 }
 

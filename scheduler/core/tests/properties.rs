@@ -155,6 +155,8 @@ fn any_event() -> impl Strategy<Value = Event> {
             }
         ),
         1 => any_limits().prop_map(|limits| Event::LimitsSet { limits }),
+        1 => (0u32..3).prop_map(|device| Event::Drained { device: DeviceId(device) }),
+        2 => (0u32..3).prop_map(|device| Event::Undrained { device: DeviceId(device) }),
         1 => Just(Event::Tick),
     ]
 }

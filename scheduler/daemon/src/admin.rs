@@ -1,9 +1,11 @@
-//! The admin socket: one JSON question per line, one JSON answer per line.
+//! The admin socket: one JSON question per line, one JSON answer per line, and who asked.
 //!
-//! Trap: an administrator's terminal can be as slow or as broken as any client, so nothing here blocks and every buffer
-//! has a limit.
+//! Traps: an administrator's terminal can be as slow or as broken as any client, so nothing here blocks and every buffer
+//! has a limit. And everybody may connect to a daemon of root: strangers have limits of their own, within which they
+//! cannot keep the owner out.
 
-use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_core::units::Nanos;
+use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 use std::collections::BTreeMap;
@@ -11,18 +13,65 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Connections at once; the oldest goes when one more comes.
-const CONNECTIONS_MAX: usize = 16;
+/// Connections of the daemon's own user and root at once; the oldest goes when one more comes.
+const OWN_CONNECTIONS_MAX: usize = 16;
+/// The same of each other user, and of all others together.
+const USER_CONNECTIONS_MAX: usize = 4;
+const OTHER_CONNECTIONS_MAX: usize = 48;
+/// Taken in one turn; more wait for the next.
+const ACCEPTED_MAX: usize = 16;
+/// Questions that are answered to another user in one second.
+const USER_QUESTIONS_MAX: u32 = 100;
 /// No question is longer.
 const LINE_BYTES_MAX: usize = 4096;
 /// Answers that were not read; more and the connection is closed.
 const UNREAD_BYTES_MAX: usize = 16 << 20;
 
+/// Who asks, by the kernel's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    pub uid: u32,
+}
+
+impl Caller {
+    /// The daemon's own user, or root.
+    pub fn is_owner(self) -> bool {
+        self.uid == 0 || self.uid == Uid::effective().as_raw()
+    }
+
+    /// What another user is told.
+    pub fn must_own(self, what: &str) -> Result<(), String> {
+        if self.is_owner() { Ok(()) } else { Err(format!("only root and the daemon's own user may {what}")) }
+    }
+}
+
 #[derive(Debug)]
 struct Connection {
     stream: UnixStream,
+    by: Caller,
     question: Vec<u8>,
     answer: Vec<u8>,
+    /// It ends when its answer is written.
+    is_over: bool,
+}
+
+/// Questions of users in one second.
+#[derive(Debug, Default)]
+struct Rates {
+    second: u64,
+    questions: BTreeMap<u32, u32>,
+}
+
+impl Rates {
+    fn admit(&mut self, by: Caller, now: Nanos) -> bool {
+        let second = now.0 / 1_000_000_000;
+        if second != self.second {
+            *self = Rates { second, ..Rates::default() };
+        }
+        let questions = self.questions.entry(by.uid).or_default();
+        *questions += 1;
+        by.is_owner() || *questions <= USER_QUESTIONS_MAX
+    }
 }
 
 #[derive(Debug)]
@@ -30,12 +79,13 @@ pub struct AdminServer {
     listener: UnixListener,
     connections: BTreeMap<u64, Connection>,
     arrivals: u64,
+    rates: Rates,
 }
 
 impl AdminServer {
     /// The listener must not block.
     pub fn new(listener: UnixListener) -> AdminServer {
-        AdminServer { listener, connections: BTreeMap::new(), arrivals: 0 }
+        AdminServer { listener, connections: BTreeMap::new(), arrivals: 0, rates: Rates::default() }
     }
 
     pub fn listener(&self) -> BorrowedFd<'_> {
@@ -47,29 +97,59 @@ impl AdminServer {
         self.connections.get(&id).map(|open| (open.stream.as_fd(), !open.answer.is_empty()))
     }
 
-    /// Takes in connections; `enter` puts each where its readiness is seen, or says that it cannot.
-    pub fn accept_all(&mut self, enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> bool) {
-        while let Ok((stream, _)) = self.listener.accept() {
-            // The file's mode keeps others out; this also holds where the mode was changed.
-            let uid = getsockopt(&stream, sockopt::PeerCredentials).map(|peer| peer.uid());
-            let allowed = uid.is_ok_and(|uid| uid == 0 || uid == Uid::effective().as_raw());
+    /// Takes in connections of users whom `serves` admits; `enter` puts each where its readiness is seen, or says that it
+    /// cannot.
+    pub fn accept(
+        &mut self,
+        serves: &dyn Fn(u32) -> bool,
+        enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> bool,
+    ) {
+        for _ in 0..ACCEPTED_MAX {
+            let Ok((stream, _)) = self.listener.accept() else { return };
+            let Ok(peer) = getsockopt(&stream, sockopt::PeerCredentials) else { continue };
+            let by = Caller { uid: peer.uid() };
+            let allowed = by.is_owner() || serves(by.uid);
             let mut ready = || stream.set_nonblocking(true).is_ok() && enter(self.arrivals, stream.as_fd());
             if !allowed || !ready() {
                 continue;
             }
-            if self.connections.len() >= CONNECTIONS_MAX {
-                self.connections.pop_first();
-            }
+            self.make_room(by);
             let (question, answer) = (Vec::new(), Vec::new());
-            self.connections.insert(self.arrivals, Connection { stream, question, answer });
+            self.connections
+                .insert(self.arrivals, Connection { stream, by, question, answer, is_over: false });
             self.arrivals += 1;
         }
     }
 
+    /// The oldest of those goes with whom a newcomer shares a limit that is reached.
+    fn make_room(&mut self, by: Caller) {
+        self.end_oldest(OTHER_CONNECTIONS_MAX, |other| !by.is_owner() && !other.is_owner());
+        let own = if by.is_owner() { OWN_CONNECTIONS_MAX } else { USER_CONNECTIONS_MAX };
+        self.end_oldest(own, |other| if by.is_owner() { other.is_owner() } else { other == by });
+    }
+
+    fn end_oldest(&mut self, at_most: usize, shares: impl Fn(Caller) -> bool) {
+        let sharing = self.connections.iter().filter(|(_, open)| shares(open.by));
+        let ids: Vec<u64> = sharing.map(|(id, _)| *id).collect();
+        if ids.len() >= at_most {
+            ids.first().map(|oldest| self.connections.remove(oldest));
+        }
+    }
+
     /// Reads questions of a connection, answers them, writes what it takes.
-    pub fn serve(&mut self, id: u64, answer: &mut dyn FnMut(AdminRequest) -> AdminReply) {
+    pub fn serve(&mut self, id: u64, now: Nanos, answer: &mut dyn FnMut(Caller, AdminRequest) -> AdminReply) {
         let Some(open) = self.connections.get_mut(&id) else { return };
-        if !open.exchange(answer) {
+        let (by, rates) = (open.by, &mut self.rates);
+        let goes_on = open.exchange(&mut |line| match from_line(line) {
+            _ if !rates.admit(by, now) => {
+                let message =
+                    format!("more than {USER_QUESTIONS_MAX} questions of uid {} in a second", by.uid);
+                AdminReply::Error { message }
+            }
+            Ok(request) => answer(by, request),
+            Err(error) => AdminReply::Error { message: format!("not a question: {error}") },
+        });
+        if !goes_on {
             self.connections.remove(&id);
         }
     }
@@ -77,23 +157,21 @@ impl AdminServer {
 
 impl Connection {
     /// False when the connection is over.
-    fn exchange(&mut self, answer: &mut dyn FnMut(AdminRequest) -> AdminReply) -> bool {
+    fn exchange(&mut self, answer: &mut dyn FnMut(&[u8]) -> AdminReply) -> bool {
         let open = self.read();
-        while let Some(end) = self.question.iter().position(|&byte| byte == b'\n') {
+        while !self.is_over
+            && let Some(end) = self.question.iter().position(|&byte| byte == b'\n')
+        {
             let line: Vec<u8> = self.question.drain(..=end).collect();
-            let reply = match serde_json::from_slice(&line) {
-                Ok(request) => answer(request),
-                Err(error) => AdminReply::Error { message: format!("not a question: {error}") },
-            };
             // A reply is plain data; writing it to memory cannot fail.
-            if serde_json::to_writer(&mut self.answer, &reply).is_err() {
-                return false;
-            }
-            self.answer.push(b'\n');
+            let Ok(reply) = to_line(&answer(&line)) else { return false };
+            self.answer.extend(reply);
+            // Others come with one question: a stream of them would take the daemon's turns.
+            self.is_over = !self.by.is_owner();
         }
         let fits = self.question.len() <= LINE_BYTES_MAX && self.answer.len() <= UNREAD_BYTES_MAX;
         // After the end of the questions the answers are still written, as far as they go now.
-        self.write() && open && fits
+        self.write() && open && fits && !(self.is_over && self.answer.is_empty())
     }
 
     fn read(&mut self) -> bool {

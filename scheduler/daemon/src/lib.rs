@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod answers;
 mod config;
 mod devices;
 mod dispatch;
+mod drains;
 mod fault;
 #[doc(hidden)]
 pub mod fuzz;
@@ -204,7 +206,7 @@ fn observe(settings: &Settings, server: Option<PathBuf>) -> std::io::Result<Opti
     }
 }
 
-/// Both sockets. Root serves everybody, anybody else only themselves; the admin socket is the owner's alone.
+/// Both sockets. Root serves everybody, anybody else only themselves; who may ask for what is decided by who asks.
 fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
     // The sockets are born closed to others, and opened as far as they shall be.
     umask(Mode::from_bits_truncate(0o177));
@@ -212,8 +214,7 @@ fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
     let listener = eager_shm::bind_seqpacket(&path).with_context(|| format!("socket {}", path.display()))?;
     if Uid::effective().is_root() {
         for socket in [path.clone(), run_dir.vgpu_socket()].iter().filter(|socket| socket.exists()) {
-            std::fs::set_permissions(socket, Permissions::from_mode(0o666))
-                .with_context(|| format!("opening {} to all", socket.display()))?;
+            open_to_all(socket)?;
         }
     }
     // In one step, so that a program that comes back never finds none.
@@ -221,7 +222,15 @@ fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
     let path = run_dir.admin_socket();
     let admin = UnixListener::bind(&path).with_context(|| format!("socket {}", path.display()))?;
     admin.set_nonblocking(true).context("admin socket")?;
+    if Uid::effective().is_root() {
+        open_to_all(&path)?;
+    }
     Ok((listener, admin))
+}
+
+fn open_to_all(socket: &Path) -> anyhow::Result<()> {
+    std::fs::set_permissions(socket, Permissions::from_mode(0o666))
+        .with_context(|| format!("opening {} to all", socket.display()))
 }
 
 fn block_signals() -> nix::Result<SignalFd> {

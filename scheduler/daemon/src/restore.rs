@@ -8,7 +8,7 @@ use crate::identity;
 use crate::slots::TaskSlot;
 use crate::state_file::Kept;
 use eager_core::event::{Event, Restored, TaskRequest};
-use eager_core::units::{ClientId, TaskId};
+use eager_core::units::{ClientId, DeviceId, TaskId};
 use eager_proto::hello::{Refusal, Resume};
 use eager_proto::request::Slot;
 use eager_shm::daemon::{ClientPages, Peer};
@@ -17,6 +17,9 @@ use std::os::fd::OwnedFd;
 impl Dispatch {
     /// Takes over the clients of an earlier daemon whose processes still live. Says how many.
     pub fn take_over(&mut self, old: Kept) -> usize {
+        for (device, at_ns) in old.drained {
+            self.drain_again(DeviceId(device), at_ns);
+        }
         let mut tasks = Vec::new();
         for (id, mut kept) in old.clients {
             let Some(pidfd) = identity::find(kept.pid, kept.started) else { continue };
@@ -82,6 +85,7 @@ impl Dispatch {
             })
             .collect();
         clients.into_iter().for_each(|event| self.happen(event, None));
+        self.tell_drains();
         self.happen(Event::Restored { tasks: bound }, None);
         for (task, client, request) in waiting {
             self.happen(Event::TaskBegin { task, client, request }, None);

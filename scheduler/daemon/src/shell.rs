@@ -5,13 +5,13 @@
 //! Nothing in a turn may block, or take longer the more clients there are that do nothing.
 
 use crate::admin::AdminServer;
+use crate::answers::{About, answer};
 use crate::config::Settings;
 use crate::dispatch::{Dispatch, Served};
 use crate::newcomers::Newcomers;
 use crate::poller::{Poller, Source};
 use crate::quota::Allowance;
 use crate::reload;
-use crate::tables;
 use crate::usage::Observer;
 use crate::virtual_gpus::VirtualGpus;
 use crate::watchdog;
@@ -23,7 +23,7 @@ use eager_vgpu_link::DaemonLink;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A program that closed its connection but lives (it exec'ed, or unloaded the shim) keeps what it has for so long.
 const CLOSED_GRACE_NS: Nanos = Nanos::from_secs(5);
@@ -267,7 +267,7 @@ impl Shell {
     fn accept(&mut self) {
         let now = self.parts.dispatch.now();
         let poller = &self.poller;
-        let mut enter = |id, socket: std::os::fd::BorrowedFd<'_>| poller.add(Source::Newcomer(id), socket);
+        let mut enter = |id, socket: BorrowedFd<'_>| poller.add(Source::Newcomer(id), socket);
         if let Err(errno) = self.newcomers.accept_all(self.parts.listener.as_fd(), now, &mut enter) {
             self.listener_resumes_at = Some(Nanos(now.0.saturating_add(LISTENER_PAUSE_NS.0)));
             self.parts.dispatch.say(format!("cannot accept more programs now: {errno}"));
@@ -294,23 +294,23 @@ impl Shell {
 
     fn accept_admin(&mut self) {
         let poller = &self.poller;
-        self.parts.admin.accept_all(&mut |id, socket| poller.add(Source::Admin(id), socket).is_ok());
+        let quotas = &self.parts.dispatch.quotas;
+        let mut enter = |id, socket: BorrowedFd<'_>| poller.add(Source::Admin(id), socket).is_ok();
+        self.parts.admin.accept(&|uid| quotas.serves(uid), &mut enter);
     }
 
     fn serve_admin(&mut self, id: u64) -> Flow {
         let mut flow = Flow::GoOn;
-        let (dispatch, kind) = (&self.parts.dispatch, self.parts.devices_kind);
-        let confinement = &self.parts.confinement;
-        self.parts.admin.serve(id, &mut |request| match request {
-            AdminRequest::Ps => AdminReply::Ps { tasks: tables::task_rows(dispatch) },
-            AdminRequest::Info => AdminReply::Info {
-                daemon: tables::daemon_row(dispatch, confinement),
-                devices: tables::device_rows(dispatch, kind),
-            },
-            AdminRequest::Shutdown => {
+        let Parts { dispatch, admin, devices_kind, confinement, .. } = &mut self.parts;
+        let about = About { devices_kind, confinement };
+        let now = dispatch.now();
+        admin.serve(id, now, &mut |by, request| {
+            let ends = request == AdminRequest::Shutdown;
+            let reply = answer(dispatch, about, by, request);
+            if ends && matches!(reply, AdminReply::Done { .. }) {
                 flow = Flow::Stop;
-                AdminReply::Done
             }
+            reply
         });
         if let Some((socket, has_answer)) = self.parts.admin.socket(id) {
             self.poller.want_write(Source::Admin(id), socket, has_answer);

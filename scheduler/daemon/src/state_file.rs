@@ -51,6 +51,8 @@ pub struct Kept {
     pub next_client: u64,
     pub next_task: u64,
     pub clients: BTreeMap<u64, KeptClient>,
+    /// Drained devices, and when they were, on the kernel's monotonic clock.
+    pub drained: BTreeMap<u32, u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,13 +79,20 @@ enum Line {
     Gone {
         client: u64,
     },
+    Drained {
+        device: u32,
+        at_ns: u64,
+    },
+    Undrained {
+        device: u32,
+    },
 }
 
 impl Kept {
     fn apply(&mut self, line: Line) {
         match line {
             Line::Header { boot, next_client, next_task, .. } => {
-                *self = Kept { boot, next_client, next_task, clients: BTreeMap::new() };
+                *self = Kept { boot, next_client, next_task, ..Kept::default() };
             }
             Line::Client { client, kept } => {
                 self.next_client = self.next_client.max(client.saturating_add(1));
@@ -98,6 +107,8 @@ impl Kept {
                 }
             }
             Line::Gone { client } => drop(self.clients.remove(&client)),
+            Line::Drained { device, at_ns } => drop(self.drained.insert(device, at_ns)),
+            Line::Undrained { device } => drop(self.drained.remove(&device)),
         }
     }
 
@@ -109,7 +120,9 @@ impl Kept {
                 kept.slots.iter().map(move |(&slot, kept)| Line::Slot { client, slot, kept: kept.clone() });
             std::iter::once(Line::Client { client, kept: kept.clone() }).chain(slots)
         });
-        std::iter::once(header).chain(clients)
+        let drained = self.drained.iter().map(|(&device, &at_ns)| Line::Drained { device, at_ns });
+        // Last: a daemon that does not know these lines uses what comes before.
+        std::iter::once(header).chain(clients).chain(drained)
     }
 }
 
@@ -159,7 +172,7 @@ impl StateFile {
         };
         let old = if kept.boot == boot { kept } else { Kept::default() };
         let (next_client, next_task) = (old.next_client.max(1), old.next_task.max(1));
-        let fresh = Kept { boot, next_client, next_task, clients: BTreeMap::new() };
+        let fresh = Kept { boot, next_client, next_task, ..Kept::default() };
         let file = StateFile {
             path: path.into(),
             file: None,
@@ -187,6 +200,14 @@ impl StateFile {
 
     pub fn gone(&mut self, client: u64) {
         self.change(Line::Gone { client });
+    }
+
+    pub fn drained(&mut self, device: u32, at_ns: u64) {
+        self.change(Line::Drained { device, at_ns });
+    }
+
+    pub fn undrained(&mut self, device: u32) {
+        self.change(Line::Undrained { device });
     }
 
     /// Notes a slot, if what it holds is new, or when `awaited` what was answered.

@@ -2,7 +2,7 @@
 
 use crate::dispatch::Dispatch;
 use crate::identity;
-use eager_core::action::Class;
+use eager_core::action::{Class, Gate};
 use eager_core::scheduler::{DeviceView, Stage, TaskView};
 use eager_core::units::Nanos;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
@@ -27,22 +27,40 @@ fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
         requirement_bytes: task.requirement.0,
         grant_bytes: 0,
         used_bytes: None,
-        waited_ms: now.saturating_sub(task.asked_at).0 / 1_000_000,
+        waited_ms: millis(now.saturating_sub(task.asked_at)),
+        running_ms: 0,
+        gate: String::new(),
+        held_kernel: String::new(),
         reason: String::new(),
     };
     match &task.stage {
         Stage::Waiting { reason } => TaskRow { reason: reason.to_string(), ..row },
-        Stage::Bound { device, class, grant, bound_at, reason, gate_reason, held, .. } => TaskRow {
+        Stage::Bound { device, class, grant, bound_at, reason, gate, gate_reason, held, .. } => TaskRow {
             state: if identity::is_stopped(row.pid) { "stopped" } else { "running" }.into(),
             class: class_name(*class).into(),
             device: Some(device.0),
             grant_bytes: grant.0,
             used_bytes: dispatch.truth.on(*device).map(|used| used.of(task.client).0),
-            waited_ms: bound_at.saturating_sub(task.asked_at).0 / 1_000_000,
+            waited_ms: millis(bound_at.saturating_sub(task.asked_at)),
+            running_ms: millis(now.saturating_sub(*bound_at)),
+            gate: gate_name(*gate).into(),
+            held_kernel: held.map_or_else(String::new, |(kernel, _)| kernel.to_owned()),
             // A kernel that stands at its gate is what people ask about.
             reason: if held.is_some() { gate_reason.to_string() } else { reason.to_string() },
             ..row
         },
+    }
+}
+
+fn millis(time: Nanos) -> u64 {
+    time.0 / 1_000_000
+}
+
+fn gate_name(gate: Gate) -> &'static str {
+    match gate {
+        Gate::Ungated => "none",
+        Gate::Go { .. } => "go",
+        Gate::Hold => "hold",
     }
 }
 
@@ -66,12 +84,15 @@ fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> Devic
         kind: kind.to_owned(),
         capacity_bytes: device.capacity.0,
         granted_bytes: device.granted.0,
+        context_bytes: device.contexts.0,
+        free_bytes: device.free.0,
         oversubscribed_bytes: device.oversubscribed.0,
         used_bytes: dispatch.truth.on(device.device).map(|used| used.in_all().0),
         foreign_bytes: device.foreign.0,
         unaccounted_bytes: device.unaccounted.0,
         normal_tasks: device.normal_tasks,
         eager_tasks: device.eager_tasks,
+        drained_ms: dispatch.drained_for(device.device).map(millis),
     }
 }
 

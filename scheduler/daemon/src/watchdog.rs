@@ -96,7 +96,7 @@ pub fn starved(scheduler: &Scheduler, now: Nanos, limit: Nanos) -> Option<String
     let context = scheduler.options().context_bytes;
     let needs = first.requirement.saturating_add(context);
     let waited = now.saturating_sub(first.asked_at);
-    let fits = scheduler.devices().any(|device| device.free >= needs);
+    let fits = scheduler.devices().any(|device| device.free >= needs && !device.drained);
     (fits && waited > limit).then(|| format!("left {} waiting for {waited} although it fits", first.task))
 }
 

@@ -1,101 +1,84 @@
-//! The admin socket: a Unix stream, one JSON object per line each way. Only the daemon's own uid and root may connect.
+//! The admin socket: a Unix stream, one JSON object per line each way, each with the version of these messages.
+//!
+//! Who asks is who the kernel says (`SO_PEERCRED`): everybody may look, everybody may act on their own tasks, and only the
+//! daemon's own user and root on everything. Trap: unknown fields of a question are refused, those of an answer are not,
+//! so a field may be added to an answer without a new version, and to a question only with one.
 
+mod message;
+mod rows;
+
+pub use message::{AdminReply, AdminRequest};
+pub use rows::{DaemonRow, DeviceRow, TaskRow};
+
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// One question.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "cmd", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum AdminRequest {
-    /// Tasks, waiting and running.
-    Ps,
-    /// Devices and the daemon itself.
-    Info,
-    /// End after telling nobody anything; running programs keep their devices.
-    Shutdown,
+/// Of the questions and answers. 1 had no version in its lines.
+pub const ADMIN_VERSION: u64 = 2;
+
+/// A line that is no message of this version.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    #[error("version {found} of the admin messages, not {ADMIN_VERSION}: use programs of one build")]
+    Version { found: u64 },
+    #[error(transparent)]
+    Malformed(#[from] serde_json::Error),
 }
 
-/// One answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "reply", rename_all = "kebab-case")]
-pub enum AdminReply {
-    Ps { tasks: Vec<TaskRow> },
-    Info { daemon: DaemonRow, devices: Vec<DeviceRow> },
-    Done,
-    Error { message: String },
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u64,
+    #[serde(flatten)]
+    message: T,
 }
 
-/// One task as people see it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TaskRow {
-    pub task: u64,
-    pub client: u64,
-    pub pid: i32,
-    pub uid: u32,
-    pub label: String,
-    pub function: String,
-    /// `waiting`, `running`, or `stopped`: it has a device, and its process is stopped by a signal or a debugger.
-    pub state: String,
-    /// `normal`, `eager`, `promoted` or empty.
-    pub class: String,
-    pub device: Option<u32>,
-    pub requirement_bytes: u64,
-    pub grant_bytes: u64,
-    /// What the whole program holds of this device and cannot be evicted, as the device says; none where nobody looks.
-    #[serde(default)]
-    pub used_bytes: Option<u64>,
-    pub waited_ms: u64,
-    /// Why it waits, or why it was bound there.
-    pub reason: String,
+/// A message as a line, with its end.
+///
+/// # Errors
+/// None for the messages of this module, which are plain data.
+pub fn to_line(message: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(&Versioned { version: ADMIN_VERSION, message })?;
+    line.push(b'\n');
+    Ok(line)
 }
 
-/// One device as people see it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DeviceRow {
-    pub device: u32,
-    pub name: String,
-    /// `virtual` or `cuda`.
-    pub kind: String,
-    pub capacity_bytes: u64,
-    pub granted_bytes: u64,
-    /// What eager tasks demand above their grants.
-    pub oversubscribed_bytes: u64,
-    /// In use that cannot be evicted, as the device says; none where nobody looks.
-    #[serde(default)]
-    pub used_bytes: Option<u64>,
-    /// Of that, by programs that are not scheduled; and all that was never granted to anybody. Neither is given away.
-    #[serde(default)]
-    pub foreign_bytes: u64,
-    #[serde(default)]
-    pub unaccounted_bytes: u64,
-    pub normal_tasks: u32,
-    pub eager_tasks: u32,
+/// Reads a line.
+///
+/// # Errors
+/// Another version's line, or no message.
+pub fn from_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, LineError> {
+    let mut value: Value = serde_json::from_slice(line)?;
+    let version = value.as_object_mut().and_then(|object| object.remove("version"));
+    match version.as_ref().and_then(Value::as_u64).unwrap_or(1) {
+        ADMIN_VERSION => Ok(serde_json::from_value(value)?),
+        found => Err(LineError::Version { found }),
+    }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DaemonRow {
-    pub version: String,
-    pub pid: u32,
-    pub policy: String,
-    pub uptime_ms: u64,
-    pub clients: u32,
-    pub waiting: u32,
-    pub running: u32,
-    /// `as asked for`, or `reverted:` and what was wrong with the policy that was asked for.
-    #[serde(default)]
-    pub policy_state: String,
-    /// Programs of an earlier daemon that have not come back yet; what they hold is theirs.
-    #[serde(default)]
-    pub unattached: u32,
-    /// What the daemon cannot do any more, by which means of the kernel.
-    #[serde(default)]
-    pub confinement: String,
-    /// A daemon that is started after this one will know what is granted.
-    #[serde(default)]
-    pub survives_restart: bool,
-    /// Programs that used more than they declared, since the daemon started.
-    #[serde(default)]
-    pub overruns: u64,
-    /// What is wrong with the look at the devices' use; empty: nothing.
-    #[serde(default)]
-    pub usage_problem: String,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_carry_their_version_and_come_back() {
+        let line = to_line(&AdminRequest::Drain { device: 1 }).expect("plain data");
+        assert_eq!(line, b"{\"version\":2,\"cmd\":\"drain\",\"device\":1}\n");
+        let request: AdminRequest = from_line(&line).expect("its own line");
+        assert_eq!(request, AdminRequest::Drain { device: 1 });
+    }
+
+    #[test]
+    fn another_versions_line_is_told_from_nonsense() {
+        let error = |line: &str| from_line::<AdminRequest>(line.as_bytes()).expect_err(line).to_string();
+        let other = "version 1 of the admin messages, not 2: use programs of one build";
+        assert_eq!(error("{\"cmd\":\"ps\"}"), other);
+        assert!(error("{\"version\":3,\"cmd\":\"ps\"}").starts_with("version 3 "));
+        assert!(error("{\"version\":2,\"cmd\":\"dance\"}").contains("unknown variant `dance`"));
+        assert!(
+            error("{\"version\":2,\"cmd\":\"drain\",\"device\":1,\"all\":true}")
+                .contains("unknown field `all`")
+        );
+        assert!(error("ps").contains("expected value"));
+    }
 }

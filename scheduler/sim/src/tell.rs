@@ -33,5 +33,7 @@ pub fn sentence(event: &Event) -> String {
             format!("{device} is used: {foreign} by others, {used} by clients")
         }
         Event::LimitsSet { .. } => "the limits change".to_owned(),
+        Event::Drained { device } => format!("{device} is drained"),
+        Event::Undrained { device } => format!("{device} takes tasks again"),
     }
 }

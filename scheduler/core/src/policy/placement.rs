@@ -173,6 +173,8 @@ fn best_of<'a>(
     by_free: impl Iterator<Item = DeviceId>,
     takes: impl Fn(DeviceId) -> bool,
 ) -> Option<(&'a Device, Bytes)> {
+    let is_looked_at = |id| view.state.devices.get(&id).is_some_and(|device| view.takes_tasks(device));
+    let takes = |id| is_looked_at(id) && takes(id);
     let own = view.state.clients.get(&task.client).map(|client| &client.contexts);
     let is_own = |id: &DeviceId| own.is_some_and(|own| own.contains(id));
     let best_foreign = by_free.into_iter().find(|id| !is_own(id) && takes(*id));

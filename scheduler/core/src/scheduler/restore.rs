@@ -7,7 +7,7 @@ use super::{Anomaly, Retry, Scheduler};
 use crate::action::Class;
 use crate::event::Restored;
 use crate::ledger::Binding;
-use crate::model::{Activity, Task, TaskState};
+use crate::model::{Activity, Task, TaskState, View};
 use crate::reason::Reason;
 
 impl Scheduler {
@@ -30,7 +30,9 @@ impl Scheduler {
         }
         let free = {
             let device = self.state.devices.get(&device).ok_or(Anomaly::NotRestored)?;
-            self.read().free_for(device, client).ok_or(Anomaly::NotRestored)?
+            // It runs there already.
+            let view = View { ignores_drains: true, ..self.read() };
+            view.free_for(device, client).ok_or(Anomaly::NotRestored)?
         };
         let wanted = restored.grant.min(restored.requirement);
         let grant = wanted.min(free);

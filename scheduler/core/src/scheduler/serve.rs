@@ -125,7 +125,8 @@ impl Scheduler {
     }
 
     fn is_deep(&self) -> bool {
-        let memory: Bytes = self.state.devices.values().map(|device| device.capacity).sum();
+        let devices = self.state.devices.values().filter(|device| !device.drained);
+        let memory: Bytes = devices.map(|device| device.capacity).sum();
         self.queue.longest().is_some_and(|longest| self.queue.drains_in(memory) > longest)
     }
 
@@ -211,9 +212,17 @@ impl Scheduler {
             let waited = self.now.saturating_sub(head.asked_at);
             return Placement::Wait(Reason::NotPast { head: head.id, waited });
         }
-        let plain = View { last_resort, ..self.read() };
-        let reservation = self.first_in_line().and_then(|head| forecast::reserve(plain, head));
-        let view = View { reservation, ..plain };
+        let view = View { last_resort, ..self.read() };
+        match self.place(view, task) {
+            Placement::Wait(reason) => Placement::Wait(self.keeps_drained(view, task).unwrap_or(reason)),
+            bind => bind,
+        }
+    }
+
+    /// What the policy proposes, within what the task allows.
+    pub(super) fn place(&self, view: View<'_>, task: &Task) -> Placement {
+        let reservation = self.first_in_line().and_then(|head| forecast::reserve(view, head));
+        let view = View { reservation, ..view };
         match self.policy.place(view, task) {
             Placement::Bind { grant, .. } if task.request.whole && grant < task.requirement => {
                 no_room(view, task)

@@ -58,6 +58,8 @@ pub struct DeviceView<'a> {
     pub profile: &'a DeviceProfile,
     pub capacity: Bytes,
     pub granted: Bytes,
+    /// Nothing new starts there.
+    pub drained: bool,
     pub contexts: Bytes,
     /// In use by processes that are no clients, and that or by clients beyond what they declared.
     pub foreign: Bytes,
@@ -90,6 +92,7 @@ impl Scheduler {
                 profile: &device.profile,
                 capacity,
                 granted: device.granted,
+                drained: device.drained,
                 contexts: device.contexts,
                 foreign: device.foreign.counts(),
                 unaccounted: device.unaccounted,

@@ -13,6 +13,7 @@
 //! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
 //! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by others, by client 1
 //! limits {"overrun":"throttle"}
+//! drain 0 | undrain 0         nothing new starts on GPU 0; it does again
 //! held 7 kernel=srad footprint=4GiB [cyclic|one-pass|sparse]
 //! show                        tables of tasks and devices
 //! ```
@@ -119,6 +120,8 @@ fn event(line: &str) -> Event {
         "limits" => Event::LimitsSet {
             limits: serde_json::from_str(&line["limits ".len()..]).expect("limits as JSON"),
         },
+        "drain" => Event::Drained { device: DeviceId(number(1) as u32) },
+        "undrain" => Event::Undrained { device: DeviceId(number(1) as u32) },
         "held" => {
             let footprint = bytes(value("footprint=").expect("a footprint"), line);
             let access = match words.last().copied() {

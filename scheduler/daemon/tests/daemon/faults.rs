@@ -140,8 +140,7 @@ fn it_ends_cleanly_when_told() {
 #[test]
 fn it_ends_when_the_administrator_says_so() {
     let mut daemon = Daemon::start(&[]);
-    let reply = daemon.ask(&eager_proto::admin::AdminRequest::Shutdown);
-    assert_eq!(reply, eager_proto::admin::AdminReply::Done);
+    daemon.act(&eager_proto::admin::AdminRequest::Shutdown);
     assert!(daemon.end().0.success());
     assert!(!daemon.socket().exists());
 }

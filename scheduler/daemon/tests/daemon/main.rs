@@ -12,5 +12,6 @@ mod service;
 mod support;
 mod truth;
 mod users;
+mod verbs;
 mod virtual_devices;
 mod watchdog;

@@ -3,7 +3,7 @@
 //! Trap: nothing here sleeps to let something happen: every wait is for an event, with a limit that only ends a test
 //! that has failed.
 
-use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow, DeviceRow, TaskRow};
+use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow, DeviceRow, TaskRow, from_line, to_line};
 use eager_proto::hello::Hello;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
@@ -84,10 +84,26 @@ impl Daemon {
     /// `Err`: the daemon is not there, or died before it answered.
     pub fn try_ask(&self, request: &AdminRequest) -> std::io::Result<AdminReply> {
         let mut stream = UnixStream::connect(self.run_dir().join("admin.sock"))?;
-        writeln!(stream, "{}", serde_json::to_string(request).expect("JSON"))?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
-        Ok(serde_json::from_str(&line)?)
+        stream.write_all(&to_line(request).expect("plain data"))?;
+        let mut line = Vec::new();
+        BufReader::new(stream).read_until(b'\n', &mut line)?;
+        from_line(&line).map_err(std::io::Error::other)
+    }
+
+    /// Has it done; gives what it says.
+    pub fn act(&self, request: &AdminRequest) -> String {
+        match self.ask(request) {
+            AdminReply::Done { said } => said,
+            other => panic!("{request:?}: {other:?}"),
+        }
+    }
+
+    /// Has it refused; gives why.
+    pub fn is_refused(&self, request: &AdminRequest) -> String {
+        match self.ask(request) {
+            AdminReply::Error { message } => message,
+            other => panic!("{request:?}: {other:?}"),
+        }
     }
 
     pub fn tasks(&self) -> Vec<TaskRow> {

@@ -116,6 +116,8 @@ impl Reader {
             | Happened::ClientGone { .. }
             | Happened::Observed { .. }
             | Happened::LimitsSet { .. }
+            | Happened::Drained { .. }
+            | Happened::Undrained { .. }
             | Happened::Tick => {}
         }
     }

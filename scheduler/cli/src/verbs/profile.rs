@@ -2,7 +2,7 @@
 //!
 //! Trap: standard output is the program's own, so the table goes to standard error, as `perf stat` has it.
 
-use crate::run::{self, RunFlags};
+use super::run::{self, RunFlags};
 use crate::{say, tables};
 use anyhow::{Context, bail};
 use clap::Args;

@@ -1,0 +1,29 @@
+//! What `eager` can do: one file for each verb, or for verbs that are one.
+//!
+//! Trap: a verb's flags are its documentation. Help, completions and man pages are made from them.
+
+pub mod act;
+pub mod look;
+pub mod profile;
+pub mod run;
+pub mod trace;
+
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, Args)]
+pub struct WhichDaemon {
+    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager for root].
+    #[arg(long, value_name = "DIR")]
+    pub run_dir: Option<PathBuf>,
+}
+
+/// Flags of every verb that asks the daemon something.
+#[derive(Debug, Clone, Args)]
+pub struct Question {
+    #[command(flatten)]
+    pub which: WhichDaemon,
+    /// Print the daemon's answer as JSON: sizes in bytes, times in milliseconds.
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,99 @@
+//! Tasks, devices and the daemon as rows for people and scripts.
+//!
+//! Trap: these are the schema of `--json`. A field is added, never renamed, and has a default, so that programs of one
+//! admin version understand each other.
+
+use serde::{Deserialize, Serialize};
+
+/// One task as people see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskRow {
+    pub task: u64,
+    pub client: u64,
+    pub pid: i32,
+    pub uid: u32,
+    pub label: String,
+    pub function: String,
+    /// `waiting`, `running`, or `stopped`: it has a device, and its process is stopped by a signal or a debugger.
+    pub state: String,
+    /// `normal`, `eager`, `promoted` or empty.
+    pub class: String,
+    pub device: Option<u32>,
+    pub requirement_bytes: u64,
+    pub grant_bytes: u64,
+    /// What the whole program holds of this device and cannot be evicted, as the device says; none where nobody looks.
+    #[serde(default)]
+    pub used_bytes: Option<u64>,
+    pub waited_ms: u64,
+    /// Since it has its device; 0 while it waits.
+    #[serde(default)]
+    pub running_ms: u64,
+    /// What its launches are allowed: `none` (it has no gate), `go`, `hold`, or empty while it waits.
+    #[serde(default)]
+    pub gate: String,
+    /// The kernel that stands at its closed gate, or empty.
+    #[serde(default)]
+    pub held_kernel: String,
+    /// Why it waits, or why it was bound there.
+    pub reason: String,
+}
+
+/// One device as people see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceRow {
+    pub device: u32,
+    pub name: String,
+    /// `virtual` or `cuda`.
+    pub kind: String,
+    pub capacity_bytes: u64,
+    pub granted_bytes: u64,
+    /// Set aside for programs' contexts, and what could be granted now.
+    #[serde(default)]
+    pub context_bytes: u64,
+    #[serde(default)]
+    pub free_bytes: u64,
+    /// What eager tasks demand above their grants.
+    pub oversubscribed_bytes: u64,
+    /// In use that cannot be evicted, as the device says; none where nobody looks.
+    #[serde(default)]
+    pub used_bytes: Option<u64>,
+    /// Of that, by programs that are not scheduled; and all that was never granted to anybody. Neither is given away.
+    #[serde(default)]
+    pub foreign_bytes: u64,
+    #[serde(default)]
+    pub unaccounted_bytes: u64,
+    pub normal_tasks: u32,
+    pub eager_tasks: u32,
+    /// For how long nothing new has been allowed to start there; none: it takes tasks.
+    #[serde(default)]
+    pub drained_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DaemonRow {
+    pub version: String,
+    pub pid: u32,
+    pub policy: String,
+    pub uptime_ms: u64,
+    pub clients: u32,
+    pub waiting: u32,
+    pub running: u32,
+    /// `as asked for`, or `reverted:` and what was wrong with the policy that was asked for.
+    #[serde(default)]
+    pub policy_state: String,
+    /// Programs of an earlier daemon that have not come back yet; what they hold is theirs.
+    #[serde(default)]
+    pub unattached: u32,
+    /// What the daemon cannot do any more, by which means of the kernel.
+    #[serde(default)]
+    pub confinement: String,
+    /// A daemon that is started after this one will know what is granted.
+    #[serde(default)]
+    pub survives_restart: bool,
+    /// Programs that used more than they declared, since the daemon started.
+    #[serde(default)]
+    pub overruns: u64,
+    /// What is wrong with the look at the devices' use; empty: nothing.
+    #[serde(default)]
+    pub usage_problem: String,
+}
