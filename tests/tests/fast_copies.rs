@@ -54,7 +54,10 @@ fn pageable_copies_take_the_links_time_and_bring_the_same_bytes() {
     let folder = tempfile::tempdir().expect("folder");
     let program = compiled(folder.path(), "copies", PROGRAM);
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
-    let ran = |ring: &str| read(&run_ok(daemon.run(&program).env("EAGER_RING_BYTES", ring)));
+    let ran = |ring: &str| {
+        let mut program = daemon.run(&program);
+        read(&run_ok(program.env("EAGER_RING_BYTES", ring).env("EAGER_RING_AFTER_BYTES", "0")))
+    };
     let (sum, plain) = ran("0");
     assert!(sum.starts_with("0 wrong"), "{sum}");
     for ring in ["16777216", "300000"] {

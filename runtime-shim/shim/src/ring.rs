@@ -1,8 +1,9 @@
 //! The pinned ring: host memory through which copies of pageable memory go, so that the device reads one piece while the
 //! CPU fills the next (eager launch specification §9.5). Pure but for getting and giving back the memory.
 //!
-//! Trap: page-locked memory is scarce and slow to get. It is asked for once, at the first copy that would use it; if the
-//! host has none, copies go as they came from then on.
+//! Trap: page-locked memory is scarce and slow to get. It is got once, when so much was copied without it that it would
+//! have paid (buying after renting for the price, which at worst costs twice the best); if the host has none, copies go as
+//! they came from then on.
 
 use crate::runtime::Runtime;
 
@@ -23,13 +24,28 @@ pub struct Piece {
     pub at: u64,
 }
 
-#[derive(Debug, Default)]
+/// The ring that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// In all; 0: none.
+    pub bytes: u64,
+    /// Bytes that are copied without it first.
+    pub after: u64,
+}
+
+#[derive(Debug)]
 pub enum Ring {
-    #[default]
-    NotAsked,
+    /// So many bytes were copied without.
+    NotYet(u64),
     Ready(Places),
     /// The host has none to give, or none is wanted.
     Unavailable,
+}
+
+impl Default for Ring {
+    fn default() -> Ring {
+        Ring::NotYet(0)
+    }
 }
 
 /// Where the ring's places are.
@@ -41,20 +57,28 @@ pub struct Places {
 }
 
 impl Ring {
-    /// The ring's places, got at the first call: `wanted` bytes in all.
-    pub fn places(&mut self, runtime: &impl Runtime, wanted: u64) -> Option<Places> {
-        if matches!(self, Ring::NotAsked) {
-            let bytes = wanted / PLACES as u64 / PAGE_BYTES * PAGE_BYTES;
-            let start = (bytes > 0).then(|| runtime.malloc_host(bytes * PLACES as u64)).flatten();
-            *self = start.map_or(Ring::Unavailable, |start| Ring::Ready(Places { start, bytes }));
+    /// The ring's places for a copy of `bytes`; `None`: it goes without.
+    pub fn places(&mut self, runtime: &impl Runtime, wanted: Wanted, bytes: u64) -> Option<Places> {
+        if let Ring::NotYet(before) = self {
+            if *before < wanted.after {
+                *before = before.saturating_add(bytes);
+                return None;
+            }
+            *self = Ring::got(runtime, wanted.bytes);
         }
         match self {
             Ring::Ready(places) => Some(*places),
-            Ring::NotAsked | Ring::Unavailable => None,
+            Ring::NotYet(_) | Ring::Unavailable => None,
         }
     }
 
-    /// Gives the memory back; the next copy gets some again. No copy is under way.
+    fn got(runtime: &impl Runtime, wanted: u64) -> Ring {
+        let bytes = wanted / PLACES as u64 / PAGE_BYTES * PAGE_BYTES;
+        let start = (bytes > 0).then(|| runtime.malloc_host(bytes * PLACES as u64)).flatten();
+        start.map_or(Ring::Unavailable, |start| Ring::Ready(Places { start, bytes }))
+    }
+
+    /// Gives the memory back, to be got again as the first time. No copy is under way.
     pub fn release(&mut self, runtime: &impl Runtime) {
         if let Ring::Ready(places) = std::mem::take(self) {
             runtime.free_host(places.start);

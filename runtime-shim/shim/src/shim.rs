@@ -15,7 +15,7 @@ use crate::scheduler::{Habits, Resumed, Scheduler, Unsent, Wake};
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
 use crate::voice::Voice;
-use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, TaskCell};
+use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell};
 use eager_proto::request::{RequestBody, Slot};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -275,16 +275,42 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Asks, and waits until the daemon has decided. It may leave a task waiting for as long as memory is short.
     pub(crate) fn ask(&self, slot: Slot, body: &RequestBody) -> Result<Answer, Stop> {
         let sequence = self.send(slot, body)?;
+        self.await_decision(slot, sequence)
+    }
+
+    /// Waits until the daemon has decided on a request.
+    pub(crate) fn await_decision(&self, slot: Slot, sequence: u32) -> Result<Answer, Stop> {
         let mut unheard = Duration::ZERO;
         loop {
             let cell = self.cell(slot)?;
-            match cell.state {
-                STATE_BOUND if answered(&cell, sequence) => return Ok(Answer::Bound(Terms::read(&cell))),
-                STATE_REFUSED if answered(&cell, sequence) => {
-                    return Ok(Answer::Refused(self.reason(slot, cell.reason)));
-                }
-                _ => self.sleep(slot, cell.sequence, &mut unheard)?,
+            match self.decision(slot, &cell, sequence) {
+                Some(answer) => return Ok(answer),
+                None => self.sleep(slot, cell.sequence, &mut unheard)?,
             }
+        }
+    }
+
+    /// The same, or until the daemon lets the task wait: `None`.
+    pub(crate) fn await_first_word(&self, slot: Slot, sequence: u32) -> Result<Option<Answer>, Stop> {
+        let mut unheard = Duration::ZERO;
+        loop {
+            let cell = self.cell(slot)?;
+            match self.decision(slot, &cell, sequence) {
+                Some(answer) => return Ok(Some(answer)),
+                // The slot was free before: this is about the request.
+                None if cell.state == STATE_WAITING => return Ok(None),
+                None => self.sleep(slot, cell.sequence, &mut unheard)?,
+            }
+        }
+    }
+
+    fn decision(&self, slot: Slot, cell: &TaskCell, sequence: u32) -> Option<Answer> {
+        match cell.state {
+            STATE_BOUND if answered(cell, sequence) => Some(Answer::Bound(Terms::read(cell))),
+            STATE_REFUSED if answered(cell, sequence) => {
+                Some(Answer::Refused(self.reason(slot, cell.reason)))
+            }
+            _ => None,
         }
     }
 
@@ -519,7 +545,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(scheduler) = &self.scheduler {
             scheduler.add_retired(key.slot, task.flights.in_flight());
         }
-        if matches!(task.phase, Phase::Bound | Phase::Refused)
+        if matches!(task.phase, Phase::Bound | Phase::Refused | Phase::Queued(_))
             && let Ok(sequence) = self.send(key.slot, &RequestBody::TaskEnd)
         {
             state.set_ended(key.slot, sequence);

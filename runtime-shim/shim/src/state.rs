@@ -293,9 +293,9 @@ impl State {
         self.task(open.key).is_some_and(|task| task.account.has(open.frame))
     }
 
-    /// Is the task to be asked for at its first use of a device?
+    /// Has the task no device because none was used yet?
     pub fn is_deferred(&self, key: TaskKey) -> bool {
-        self.task(key).is_some_and(|task| task.phase == Phase::Deferred)
+        self.task(key).is_some_and(|task| task.phase.is_deferred())
     }
 
     /// Must calls be looked at for the addresses that they name?
@@ -376,7 +376,7 @@ impl State {
         for task in self.tasks() {
             let settled = match task.phase {
                 Phase::Bound => task.terms.sequence == sequence(task.key.slot) && !task.terms.watched(),
-                Phase::Unbound | Phase::Deferred => task.account.live() == 0,
+                Phase::Unbound | Phase::Deferred | Phase::Queued(_) => task.account.live() == 0,
                 Phase::Asking | Phase::Refused => true,
             };
             if !settled {

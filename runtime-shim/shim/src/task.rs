@@ -38,10 +38,27 @@ pub enum Phase {
     Unbound,
     /// Static: the daemon will be asked at its first use of a device ([`Asks`]).
     Deferred,
+    /// The same, asked for at its first copy: memory is short, and the copies wait for it, not the program.
+    Queued(Queued),
     /// A thread is asking for it; others wait.
     Asking,
     Bound,
     Refused,
+}
+
+/// A request that the daemon has not granted yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queued {
+    pub sequence: u32,
+    /// What was asked for. What the task turns out not to need is given back when it has it.
+    pub bytes: u64,
+}
+
+impl Phase {
+    /// Has the task no device because none was used yet?
+    pub fn is_deferred(self) -> bool {
+        matches!(self, Phase::Deferred | Phase::Queued(_))
+    }
 }
 
 /// What a deferred task's request will say besides its bytes.

@@ -45,8 +45,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if !self.is_watched() {
             return self.copy_prepared(thread, copy);
         }
-        if self.keep(copy) {
-            return Outcome::Handled(());
+        match self.keep(thread, copy) {
+            Ok(true) => return Outcome::Handled(()),
+            Ok(false) => {}
+            Err(stop) => return self.stopped(stop),
         }
         let ends = [copy.dst, copy.src];
         if let Err(stop) = self.prepare_call(thread, &ends) {

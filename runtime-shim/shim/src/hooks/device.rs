@@ -8,7 +8,7 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Setting};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::Thread;
-use crate::task::{Phase, TaskKey};
+use crate::task::TaskKey;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -101,7 +101,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         if devices.is_empty() {
             let state = self.state.lock();
-            let nothing_yet = state.tasks().any(|task| task.phase == Phase::Deferred);
+            let nothing_yet = state.tasks().any(|task| task.phase.is_deferred());
             // There is nothing to wait for, and asking would make a context on a device that nobody chose.
             return if nothing_yet { Outcome::Handled(()) } else { Outcome::PassThrough(Why::NotOurs) };
         }

@@ -42,7 +42,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return None;
         }
         let mut ring = self.ring.try_lock()?;
-        let places = ring.places(&self.runtime, self.config.ring_bytes)?;
+        let places = ring.places(&self.runtime, self.config.ring, copy.bytes)?;
         Some(self.pass_through(places, copy, stream))
     }
 

@@ -9,16 +9,25 @@
 use crate::account::{Announced, FrameId};
 use crate::ledger::{Backing, Origin};
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{Copy, CopyKind, DeviceIndex, Geometry, Launch, Order, Rows, Runtime, Span, StreamId};
+use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
-use crate::state::{Staged, State, Thread};
-use crate::task::{Asks, Phase, Release, Task, TaskKey};
+use crate::state::{State, Thread};
+use crate::task::{Asks, Phase, Queued, Release, TaskKey};
 use crate::voice::size_text;
-use eager_proto::request::BEGIN_WHOLE;
+use eager_proto::request::{BEGIN_WHOLE, RequestBody};
 
 /// How many pieces of the device's granularity a task's allocations may waste together; no ledger counts the waste.
 const WASTED_PIECES_MAX: u64 = 32;
+
+/// A deferred task while a thread asks for it.
+#[derive(Debug, Clone, Copy)]
+struct Asking {
+    asks: Asks,
+    bytes: u64,
+    /// It was asked for before.
+    queued: Option<Queued>,
+}
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// May the memory of a site's task come with the calls that name it?
@@ -55,14 +64,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// A site begins inside a deferred task: it is asked for together with it. False: the task is not deferred (any
-    /// more), or is bound now because the site's memory could not wait.
+    /// more), or is bound now because it is asked for already or the site's memory could not wait.
     pub(crate) fn defer_inside(&self, thread: &mut Thread, key: TaskKey, announced: Announced) -> bool {
         let mut state = self.lock_settled(key);
-        let Some(task) = state.task_mut(key).filter(|task| task.phase == Phase::Deferred) else {
+        let Some(task) = state.task_mut(key).filter(|task| task.phase.is_deferred()) else {
             return false;
         };
+        let is_asked_for = task.phase != Phase::Deferred;
         let wanted = task.account.reserved().saturating_add(announced.bytes);
-        if self.program.read().is_named(announced.site) && self.can_ever_fit(wanted) {
+        if !is_asked_for && self.program.read().is_named(announced.site) && self.can_ever_fit(wanted) {
             let frame = task.account.open(announced);
             thread.open_own(announced.site, key, Some(frame));
             return true;
@@ -89,6 +99,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 _ => None,
             }
         };
+        if let Err(stop) = self.bind_if_beyond(thread, key, frame, bytes) {
+            return Some(Err(stop));
+        }
         by_name(&self.lock_settled(key)).filter(|&bytes| self.can_ever_fit(bytes))?;
         let granularity = self.common_granularity()?;
         let rounded = bytes.checked_next_multiple_of(granularity)?;
@@ -107,6 +120,20 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         state.ledger.insert(Span { start: reserved.start, bytes }, key, Some(frame), origin);
         self.note_watched(&state);
         Some(Ok(reserved.start))
+    }
+
+    /// A task that waits cannot ask for more than it has asked for: it is bound first.
+    fn bind_if_beyond(
+        &self,
+        thread: &mut Thread,
+        key: TaskKey,
+        frame: FrameId,
+        bytes: u64,
+    ) -> Result<(), Stop> {
+        let is_beyond = self.lock_settled(key).task(key).is_some_and(|task| {
+            matches!(task.phase, Phase::Queued(_)) && task.account.clone().expect(Some(frame), bytes) > 0
+        });
+        if is_beyond { self.bind_deferred(thread, key) } else { Ok(()) }
     }
 
     /// Counts an allocation without memory; a bound task asks for what it had not announced.
@@ -134,36 +161,73 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// The first use of a device by a deferred task: asks for it, and waits as long as memory is short.
     pub(crate) fn bind_deferred(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
-        let (requirement, asks) = {
-            let mut state = self.lock_settled(key);
-            match state.task_mut(key).map(|task| (task.phase, task)) {
-                Some((Phase::Deferred, task)) => {
-                    task.phase = Phase::Asking;
-                    (task.account.reserved(), task.asks)
-                }
-                Some((Phase::Refused, _)) => {
-                    drop(state);
-                    return Err(self.out_of_memory());
-                }
-                _ => return Ok(()),
+        let Some(asking) = self.take_turn(key)? else { return Ok(()) };
+        let answer = self.request(key, &asking).and_then(|queued| {
+            let answer = self.await_decision(key.slot, queued.sequence)?;
+            Ok((queued, Some(answer)))
+        });
+        self.settle(thread, key, asking, answer)
+    }
+
+    /// Asks for a deferred task, if nobody has, and takes the daemon's answer if it has one; does not wait for memory.
+    pub(crate) fn ask_deferred(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
+        let Some(asking) = self.take_turn(key)? else { return Ok(()) };
+        let answer = self.request(key, &asking).and_then(|queued| {
+            let answer = self.await_first_word(key.slot, queued.sequence)?;
+            Ok((queued, answer))
+        });
+        self.settle(thread, key, asking, answer)
+    }
+
+    /// From here to [`Self::settle`] others wait for the task. `None`: it is bound, or gone.
+    fn take_turn(&self, key: TaskKey) -> Result<Option<Asking>, Stop> {
+        let mut state = self.lock_settled(key);
+        let Some(task) = state.task_mut(key) else { return Ok(None) };
+        let queued = match task.phase {
+            Phase::Deferred => None,
+            Phase::Queued(queued) => Some(queued),
+            Phase::Refused => {
+                drop(state);
+                return Err(self.out_of_memory());
             }
+            _ => return Ok(None),
         };
-        let Some(Asks { site, geometry }) = asks else { return Ok(()) };
-        let answer = self.ask(key.slot, &self.begin_body(site, requirement, geometry, BEGIN_WHOLE));
+        let Some(asks) = task.asks else { return Ok(None) };
+        task.phase = Phase::Asking;
+        Ok(Some(Asking { asks, bytes: task.account.reserved(), queued }))
+    }
+
+    fn request(&self, key: TaskKey, asking: &Asking) -> Result<Queued, Stop> {
+        if let Some(queued) = asking.queued {
+            return Ok(queued);
+        }
+        let Asks { site, geometry } = asking.asks;
+        let body = self.begin_body(site, asking.bytes, geometry, BEGIN_WHOLE);
+        Ok(Queued { sequence: self.send(key.slot, &body)?, bytes: asking.bytes })
+    }
+
+    /// Writes down what came of it: `None` in the place of the answer is a task that waits.
+    fn settle(
+        &self,
+        thread: &mut Thread,
+        key: TaskKey,
+        asking: Asking,
+        answer: Result<(Queued, Option<Answer>), Stop>,
+    ) -> Result<(), Stop> {
         let outcome = match answer {
-            Ok(Answer::Bound(terms)) => {
+            Ok((queued, Some(Answer::Bound(terms)))) => {
                 self.bound(thread, key, terms);
-                self.tell_all_launched(&mut self.state.lock(), key);
+                self.give_back_unneeded(key, queued);
                 Ok(())
             }
-            Ok(Answer::Refused(reason)) => {
+            Ok((queued, Some(Answer::Refused(reason)))) => {
                 self.set_phase(key, Phase::Refused);
-                let (function, size) =
-                    (self.program.read().function(site).to_owned(), size_text(requirement));
-                self.voice.say(&format!(
-                    "the task in {function} ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
-                ));
+                self.say_refused_task(asking.asks.site, queued.bytes, &reason);
                 Err(self.out_of_memory())
+            }
+            Ok((queued, None)) => {
+                self.set_phase(key, Phase::Queued(queued));
+                Ok(())
             }
             Err(stop) => {
                 self.set_phase(key, Phase::Deferred);
@@ -172,6 +236,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         self.notify_settled();
         outcome
+    }
+
+    /// What the task turned out not to need while it waited, and that it has launched all, was not told so far.
+    fn give_back_unneeded(&self, key: TaskKey, queued: Queued) {
+        let mut state = self.state.lock();
+        let needed = state.task(key).map_or(queued.bytes, |task| task.account.reserved());
+        let bytes = queued.bytes.saturating_sub(needed);
+        if bytes > 0 {
+            let _ = self.send(key.slot, &RequestBody::TaskShrink { bytes });
+        }
+        self.tell_all_launched(&mut state, key);
+    }
+
+    fn say_refused_task(&self, site: u64, bytes: u64, reason: &str) {
+        let (function, size) = (self.program.read().function(site).to_owned(), size_text(bytes));
+        self.voice.say(&format!(
+            "the task in {function} ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
+        ));
     }
 
     fn set_phase(&self, key: TaskKey, phase: Phase) {
@@ -221,72 +303,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return self.bring_all(thread, key);
         }
         self.prepare(thread, &self.arguments(launch))
-    }
-
-    /// Keeps the source of a copy to the memory of a deferred task, so that the program can go on (eager launch
-    /// specification §9.2). False: the copy must be made.
-    pub(crate) fn keep(&self, copy: &Copy) -> bool {
-        let at_once = copy.order.blocks()
-            || matches!(copy.order, Order::On(s) if s.is_legacy() || s == StreamId::PER_THREAD);
-        if !self.habits.early_copies || copy.kind != CopyKind::HOST_TO_DEVICE || !at_once {
-            return false;
-        }
-        let bytes = copy.bytes.saturating_mul(copy.rows.count);
-        let owner = {
-            let state = self.state.lock();
-            let target = copy.dst_span().and_then(|span| state.ledger.find_span(span));
-            let is_kept = |owner: &TaskKey| state.is_deferred(*owner) && state.captures.is_empty();
-            let is_host =
-                copy.src != 0 && copy.src_span().is_some_and(|span| state.ledger.find(span.start).is_none());
-            let has_room = state.staged_bytes().saturating_add(bytes) <= self.config.staging_bytes;
-            target.map(|target| target.owner).filter(is_kept).filter(|_| is_host && has_room && bytes > 0)
-        };
-        let Some(owner) = owner else { return false };
-        let Some(data) = self.runtime.keep_source(copy) else { return false };
-        let rows = match copy.rows {
-            Rows::ONE => Rows::ONE,
-            rows => Rows { src_pitch: copy.bytes, ..rows },
-        };
-        let kept = Copy { src: data.address(), rows, order: Order::Blocking, ..*copy };
-        let mut state = self.state.lock();
-        if !state.is_deferred(owner) {
-            // Another thread has bound it meanwhile: in the program's order this copy comes after what that one does.
-            return false;
-        }
-        state.staged.push(Staged { owner, copy: kept, data });
-        self.note_watched(&state);
-        true
-    }
-
-    /// Sends what was kept for a task, in the program's order; the task is bound.
-    pub(crate) fn flush(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
-        let has_any = |state: &State| state.staged.iter().any(|staged| staged.owner == key);
-        if !has_any(&self.state.lock()) {
-            return Ok(());
-        }
-        let _flushing = self.flushing.lock();
-        loop {
-            let (staged, device) = {
-                let mut state = self.state.lock();
-                let next = state.staged.iter().position(|staged| staged.owner == key);
-                let Some(next) = next else {
-                    self.note_watched(&state);
-                    return Ok(());
-                };
-                (state.staged.remove(next), state.task(key).map(|task: &Task| task.terms.device))
-            };
-            let base = self.state.lock().ledger.find(staged.copy.dst).map(|allocation| allocation.span.start);
-            let Some((base, device)) = base.zip(device) else { continue };
-            let sent = self
-                .bring(thread, base)
-                .and_then(|()| self.enter(thread, device).map_err(Stop::Cuda))
-                .and_then(|()| self.copy_now(&staged.copy).map_err(Stop::Cuda));
-            if let Err(stop) = sent {
-                // Nothing is lost: the next call that names the memory tries again.
-                self.state.lock().staged.insert(0, staged);
-                return Err(stop);
-            }
-        }
     }
 
     /// Before a copy or memset: the same, and a look whether it uses a dead buffer.

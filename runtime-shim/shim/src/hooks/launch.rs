@@ -159,7 +159,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if state.tasks().any(|task| task.kind == Kind::Static) {
             let words = self.arguments(launch);
             let owners = state.ledger.pointed_at(&words).into_iter().map(|allocation| allocation.owner);
-            let has_device = |phase| matches!(phase, Phase::Bound | Phase::Asking | Phase::Deferred);
+            let has_device =
+                |phase: Phase| phase.is_deferred() || matches!(phase, Phase::Bound | Phase::Asking);
             let found = |key: &TaskKey| state.task(*key).is_some_and(|task| has_device(task.phase));
             if let Some(key) = owners.into_iter().find(found) {
                 return key;

@@ -5,6 +5,7 @@ mod believed;
 mod copies;
 mod dead;
 mod device;
+mod early;
 mod fast;
 mod late;
 mod launch;

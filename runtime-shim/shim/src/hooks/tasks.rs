@@ -307,7 +307,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(task) = state.task_mut(key) else { return Ok(()) };
         match task.phase {
             Phase::Bound | Phase::Asking => return Ok(()),
-            Phase::Deferred => {
+            Phase::Deferred | Phase::Queued(_) => {
                 drop(state);
                 return self.bind_deferred(thread, key);
             }

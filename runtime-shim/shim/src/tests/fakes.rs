@@ -479,6 +479,19 @@ impl FakeDaemon {
         cell.sequence = cell.sequence.wrapping_add(2);
     }
 
+    /// Binds a task that was left waiting.
+    pub fn grant(&self, slot: Slot, flags: u32) {
+        let (sequence, device) = {
+            let state = self.0.lock();
+            (state.sequence, state.device)
+        };
+        self.change(slot, |cell| {
+            assert_eq!(cell.state, STATE_WAITING, "slot {}", slot.index());
+            (cell.state, cell.device, cell.class) = (STATE_BOUND, device, CLASS_NORMAL);
+            (cell.flags, cell.grant, cell.answered) = (flags, cell.requirement, sequence);
+        });
+    }
+
     /// Requests that the real daemon would call senseless.
     pub fn violations(&self) -> Vec<String> {
         self.0.lock().violations.clone()

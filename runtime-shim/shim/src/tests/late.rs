@@ -1,11 +1,12 @@
 //! Late reservation: addresses at once, the request at the first use, copies kept until then, memory by name.
 
-use super::fakes::Decision;
+use super::fakes::{Decision, FakeDaemon, first_slot};
 use super::{Bench, SITE};
 use crate::outcome::Outcome;
 use crate::runtime::{Copy, CopyKind, CudaError, Geometry, Order, Rows};
 use crate::scheduler::Habits;
 use eager_abi::TASK_NAMED;
+use eager_proto::reply::{FLAG_HIGH_PRIORITY, FLAG_RELEASES};
 use eager_proto::request::{BEGIN_WHOLE, RequestBody};
 
 const ALL: Habits = Habits {
@@ -19,12 +20,16 @@ const ALL: Habits = Habits {
 /// A site of two buffers of 1000 bytes of which at most `live` are in use at once, on devices that map pieces of 16.
 fn bench(habits: Habits, live: u64) -> Bench {
     let mut bench = Bench::with_habits(habits);
+    bench.daemon.decide(Decision::Releasing);
+    begin(&mut bench, live);
+    bench
+}
+
+fn begin(bench: &mut Bench, live: u64) {
     bench.cuda.map_by(16);
     bench.add_site(SITE, "main", &[], TASK_NAMED);
-    bench.daemon.decide(Decision::Releasing);
     let requirement = crate::account::Requirement { bytes: 2000, live_bytes: live };
     bench.shim.task_begin(&mut bench.thread, SITE, requirement, Geometry::UNKNOWN);
-    bench
 }
 
 fn begun(requirement: u64) -> RequestBody {
@@ -38,18 +43,46 @@ fn begun(requirement: u64) -> RequestBody {
     }
 }
 
+/// The same, and memory is short until [`serve`].
+fn short_bench(habits: Habits, live: u64) -> Bench {
+    let mut bench = Bench::with_habits(habits);
+    bench.daemon.decide(Decision::Wait);
+    begin(&mut bench, live);
+    bench
+}
+
+/// The daemon grants what waits.
+fn serve(daemon: &FakeDaemon) {
+    daemon.grant(first_slot(), FLAG_HIGH_PRIORITY | FLAG_RELEASES);
+}
+
 #[test]
-fn nothing_is_asked_for_before_the_first_launch_and_copies_wait_on_the_host() {
+fn the_first_copy_asks_and_goes_to_a_device_that_is_free() {
     let mut bench = bench(ALL, 2000);
     let (a, b) = (bench.malloc(1000), bench.malloc(1000));
-    assert_eq!(bench.upload(a, 1000), Outcome::Handled(()));
-    assert_eq!(bench.shim.device_synchronize(&mut bench.thread), Outcome::Handled(()));
-    assert_eq!(bench.cuda.log(), ["reserve 1008", "reserve 1008", "keep 1000"]);
     assert_eq!(bench.daemon.requests(), []);
-    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    assert_eq!(bench.upload(a, 1000), Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), [begun(2000)]);
-    let expected = ["device 0", "back 1008 on 0", "copy 1000 kind 1", "back 1008 on 0"];
-    assert_eq!(bench.cuda.log()[..4], expected, "the copy is there before the kernel");
+    let expected = ["reserve 1008", "reserve 1008", "device 0", "back 1008 on 0", "copy 1000 kind 1"];
+    assert_eq!(bench.cuda.log(), expected, "nothing is kept");
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), []);
+}
+
+#[test]
+fn while_memory_is_short_copies_wait_on_the_host_and_the_program_goes_on() {
+    let mut bench = short_bench(ALL, 2000);
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    assert_eq!(bench.upload(a, 1000), Outcome::Handled(()));
+    assert_eq!(bench.upload(b, 500), Outcome::Handled(()));
+    assert_eq!(bench.shim.device_synchronize(&mut bench.thread), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), ["reserve 1008", "reserve 1008", "keep 1000", "keep 500"]);
+    assert_eq!(bench.daemon.requests(), [begun(2000)], "asked for once");
+    bench.daemon.then(serve);
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), []);
+    let expected = ["device 0", "back 1008 on 0", "copy 1000 kind 1", "back 1008 on 0", "copy 500 kind 1"];
+    assert_eq!(bench.cuda.log()[..5], expected, "the copies are there before the kernel");
     bench.free(a);
     bench.free(b);
     bench.end(SITE);
@@ -59,14 +92,78 @@ fn nothing_is_asked_for_before_the_first_launch_and_copies_wait_on_the_host() {
 }
 
 #[test]
-fn a_task_that_never_uses_a_device_never_asks() {
-    let mut bench = bench(ALL, 2000);
+fn a_copy_after_the_grant_comes_behind_those_that_waited() {
+    let mut bench = short_bench(ALL, 2000);
+    let a = bench.malloc(1000);
+    let _ = bench.upload(a, 1000);
+    serve(&bench.daemon);
+    bench.cuda.log();
+    let _ = bench.upload(a, 400);
+    assert_eq!(bench.cuda.log(), ["device 0", "back 1008 on 0", "copy 1000 kind 1", "copy 400 kind 1"]);
+}
+
+#[test]
+fn what_a_task_turns_out_not_to_need_while_it_waits_is_given_back_when_it_has_it() {
+    let mut bench = short_bench(ALL, 2000);
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    let _ = bench.upload(a, 1000);
+    bench.free(b);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.requests(), [begun(2000)]);
+    serve(&bench.daemon);
+    let _ = bench.download(a, 10);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 1000 }]);
+    bench.free(a);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskEnd]);
+}
+
+#[test]
+fn a_task_that_ends_while_it_waits_is_taken_back() {
+    let mut bench = short_bench(ALL, 2000);
     let a = bench.malloc(1000);
     let _ = bench.upload(a, 1000);
     bench.free(a);
     bench.end(SITE);
-    assert_eq!(bench.daemon.requests(), []);
+    assert_eq!(bench.daemon.requests(), [begun(2000), RequestBody::TaskEnd]);
     assert_eq!(bench.cuda.log(), ["reserve 1008", "keep 1000", "unreserve 1008"]);
+}
+
+#[test]
+fn a_task_that_waits_and_needs_more_than_it_asked_for_waits_first() {
+    let mut bench = short_bench(Habits { grant_max: Some(5000), ..ALL }, 2000);
+    let a = bench.malloc(1000);
+    let _ = bench.upload(a, 1000);
+    bench.daemon.then(serve);
+    bench.malloc(1500);
+    let asked = bench.daemon.requests();
+    assert_eq!(asked, [begun(2000), RequestBody::TaskExtend { bytes: 500 }]);
+    // So does a site that begins inside it.
+    let mut bench = short_bench(Habits { grant_max: Some(5000), ..ALL }, 2000);
+    bench.add_site(8, "helper", &[], TASK_NAMED);
+    let a = bench.malloc(1000);
+    let _ = bench.upload(a, 1000);
+    bench.daemon.then(serve);
+    bench.begin(8, 500);
+    assert_eq!(bench.daemon.requests(), [begun(2000), RequestBody::TaskExtend { bytes: 500 }]);
+}
+
+#[test]
+fn a_refused_task_fails_at_its_first_copy() {
+    let mut bench = Bench::with_habits(ALL);
+    bench.daemon.decide(Decision::Refuse);
+    begin(&mut bench, 2000);
+    let a = bench.malloc(1000);
+    assert_eq!(bench.upload(a, 1000), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+}
+
+#[test]
+fn a_task_that_never_uses_a_device_never_asks() {
+    let mut bench = bench(ALL, 2000);
+    let a = bench.malloc(1000);
+    bench.free(a);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.requests(), []);
+    assert_eq!(bench.cuda.log(), ["reserve 1008", "unreserve 1008"]);
 }
 
 #[test]
@@ -87,10 +184,11 @@ fn every_other_use_asks_first() {
     type DeviceUse<'a> = &'a dyn Fn(&mut Bench, u64) -> Outcome<()>;
     let uses: [DeviceUse<'_>; 3] = [&read, &set, &within];
     for device_use in uses {
-        let mut bench = bench(ALL, 2000);
+        let mut bench = short_bench(ALL, 2000);
         let a = bench.malloc(1000);
         let _ = bench.upload(a, 1000);
         bench.cuda.log();
+        bench.daemon.then(serve);
         assert_eq!(device_use(&mut bench, a), Outcome::Handled(()));
         assert_eq!(bench.daemon.requests(), [begun(2000)]);
         assert_eq!(bench.cuda.log()[..3], ["device 0", "back 1008 on 0", "copy 1000 kind 1"]);
@@ -98,20 +196,17 @@ fn every_other_use_asks_first() {
 }
 
 #[test]
-fn a_copy_beyond_the_hosts_budget_asks_and_copies_stay_in_order() {
-    let mut bench = Bench::with_habits(ALL);
-    bench.cuda.map_by(16);
-    bench.add_site(SITE, "main", &[], TASK_NAMED);
+fn a_copy_beyond_the_hosts_budget_waits_and_copies_stay_in_order() {
+    let mut bench = short_bench(ALL, 2000);
     bench.shim.config.staging_bytes = 1500;
-    bench.begin(SITE, 2000);
     let a = bench.malloc(1000);
     let _ = bench.upload(a, 900);
+    bench.daemon.then(serve);
     let _ = bench.upload(a + 50, 601);
     assert_eq!(
         bench.cuda.log(),
         ["reserve 1008", "keep 900", "device 0", "back 1008 on 0", "copy 900 kind 1", "copy 601 kind 1"]
     );
-    bench.shim.config.staging_bytes = 0;
     assert_eq!(bench.daemon.requests(), [begun(2000)]);
 }
 
@@ -179,7 +274,7 @@ fn what_could_never_fit_fails_where_it_is_allocated() {
 
 #[test]
 fn a_program_whose_daemon_dies_goes_on_with_what_it_copied() {
-    let mut bench = bench(ALL, 2000);
+    let mut bench = short_bench(ALL, 2000);
     let a = bench.malloc(1000);
     let _ = bench.upload(a, 1000);
     bench.cuda.log();
@@ -192,13 +287,14 @@ fn a_program_whose_daemon_dies_goes_on_with_what_it_copied() {
 
 #[test]
 fn a_buffer_that_dies_unused_takes_its_copies_along() {
-    let mut bench = bench(ALL, 2000);
+    let mut bench = short_bench(ALL, 2000);
     let (a, b) = (bench.malloc(1000), bench.malloc(1000));
     let _ = bench.upload(a, 1000);
     bench.dead(a);
     bench.cuda.log();
+    serve(&bench.daemon);
     let _ = bench.launch(&[b]);
-    assert_eq!(bench.daemon.requests(), [begun(1000)]);
+    assert_eq!(bench.daemon.requests(), [begun(2000), RequestBody::TaskShrink { bytes: 1000 }]);
     assert_eq!(bench.cuda.log()[..2], ["device 0", "back 1008 on 0"]);
     assert_eq!(bench.cuda.live_bytes(), 1008);
 }

@@ -75,7 +75,7 @@ impl Bench {
             label: "test".into(),
             profile: None,
             staging_bytes: 1 << 20,
-            ring_bytes: 1 << 20,
+            ring: crate::ring::Wanted { bytes: 1 << 20, after: 0 },
             learn: None,
             chance: None,
         };

@@ -1,0 +1,87 @@
+//! Early copies: a copy to the memory of a task that waits for a device is kept on the host, so that the program goes on
+//! (eager launch specification §9.2).
+//!
+//! Trap: what is kept must reach the device before any later use of the memory, and in the program's order; every call
+//! that names memory of a deferred task goes through [`Shim::flush`] first.
+
+use crate::runtime::{Copy, CopyKind, Order, Rows, Runtime, StreamId};
+use crate::scheduler::Scheduler;
+use crate::shim::{Shim, Stop};
+use crate::state::{Staged, State, Thread};
+use crate::task::{Task, TaskKey};
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// A copy to the memory of a deferred task asks for the task, and is kept if that must wait. False: it can be made.
+    pub(crate) fn keep(&self, thread: &mut Thread, copy: &Copy) -> Result<bool, Stop> {
+        let Some(owner) = self.could_wait(copy) else { return Ok(false) };
+        self.ask_deferred(thread, owner)?;
+        if !self.state.lock().is_deferred(owner) {
+            return Ok(false);
+        }
+        let Some(data) = self.runtime.keep_source(copy) else { return Ok(false) };
+        let rows = match copy.rows {
+            Rows::ONE => Rows::ONE,
+            rows => Rows { src_pitch: copy.bytes, ..rows },
+        };
+        let kept = Copy { src: data.address(), rows, order: Order::Blocking, ..*copy };
+        let mut state = self.state.lock();
+        if !state.is_deferred(owner) {
+            // Another thread has bound it meanwhile: in the program's order this copy comes after what that one does.
+            return Ok(false);
+        }
+        state.staged.push(Staged { owner, copy: kept, data });
+        self.note_watched(&state);
+        Ok(true)
+    }
+
+    /// The deferred task for whose memory a copy could be kept: from the host, in the order of the program, and within
+    /// the budget.
+    fn could_wait(&self, copy: &Copy) -> Option<TaskKey> {
+        let in_order = copy.order.blocks()
+            || matches!(copy.order, Order::On(s) if s.is_legacy() || s == StreamId::PER_THREAD);
+        if !self.habits.early_copies || copy.kind != CopyKind::HOST_TO_DEVICE || !in_order {
+            return None;
+        }
+        let bytes = copy.bytes.saturating_mul(copy.rows.count);
+        let state = self.state.lock();
+        let is_host =
+            copy.src != 0 && copy.src_span().is_some_and(|span| state.ledger.find(span.start).is_none());
+        let has_room = state.staged_bytes().saturating_add(bytes) <= self.config.staging_bytes;
+        if !is_host || !has_room || bytes == 0 || !state.captures.is_empty() {
+            return None;
+        }
+        let target = copy.dst_span().and_then(|span| state.ledger.find_span(span))?;
+        Some(target.owner).filter(|&owner| state.is_deferred(owner))
+    }
+
+    /// Sends what was kept for a task, in the program's order; the task is bound.
+    pub(crate) fn flush(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
+        let has_any = |state: &State| state.staged.iter().any(|staged| staged.owner == key);
+        if !has_any(&self.state.lock()) {
+            return Ok(());
+        }
+        let _flushing = self.flushing.lock();
+        loop {
+            let (staged, device) = {
+                let mut state = self.state.lock();
+                let next = state.staged.iter().position(|staged| staged.owner == key);
+                let Some(next) = next else {
+                    self.note_watched(&state);
+                    return Ok(());
+                };
+                (state.staged.remove(next), state.task(key).map(|task: &Task| task.terms.device))
+            };
+            let base = self.state.lock().ledger.find(staged.copy.dst).map(|allocation| allocation.span.start);
+            let Some((base, device)) = base.zip(device) else { continue };
+            let sent = self
+                .bring(thread, base)
+                .and_then(|()| self.enter(thread, device).map_err(Stop::Cuda))
+                .and_then(|()| self.copy_now(&staged.copy).map_err(Stop::Cuda));
+            if let Err(stop) = sent {
+                // Nothing is lost: the next call that names the memory tries again.
+                self.state.lock().staged.insert(0, staged);
+                return Err(stop);
+            }
+        }
+    }
+}
