@@ -71,8 +71,6 @@ pub enum ProfileError {
     Parse(#[from] serde_json::Error),
     #[error("it has version {0}, this shim reads {VERSION}")]
     Version(u32),
-    #[error("kernel {kernel:?} has a footprint of {footprint} bytes, more than its static {static_bytes}")]
-    FootprintAboveStatic { kernel: String, footprint: u64, static_bytes: u64 },
 }
 
 /// Footprints by mangled kernel name. Empty: every kernel counts with its static size.
@@ -101,13 +99,6 @@ impl Profile {
         let file: ProfileFile = serde_json::from_str(text)?;
         if file.version != VERSION {
             return Err(ProfileError::Version(file.version));
-        }
-        for (kernel, measured) in &file.kernels {
-            let (footprint, static_bytes) = (measured.footprint_bytes, measured.static_bytes);
-            if footprint > static_bytes {
-                let kernel = kernel.clone();
-                return Err(ProfileError::FootprintAboveStatic { kernel, footprint, static_bytes });
-            }
         }
         Ok(Profile { kernels: file.kernels })
     }
@@ -140,6 +131,9 @@ mod tests {
         assert_eq!((footprint(4000), footprint(2000), footprint(8000), footprint(0)), (1000, 500, 2000, 0));
         assert_eq!(footprint(u64::MAX), u64::MAX / 4 + 1);
         assert_eq!(profile.size("_Z1kPf", 4000, Access::Cyclic).access, Access::OnePass);
+        // Footprints are whole pages, so a kernel that touches all may touch more than the sizes of its buffers.
+        let whole = Profile::parse(&GOOD.replace("1000", "4096")).expect("valid");
+        assert_eq!(whole.size("_Z1kPf", 4000, Access::Unknown).footprint, 4000);
     }
 
     #[test]
@@ -157,6 +151,5 @@ mod tests {
         assert!(wrong(&GOOD.replace("one-pass", "fast")).contains("fast"));
         assert!(wrong(&GOOD.replace("launches", "lunches")).contains("lunches"));
         assert!(wrong(&GOOD.replace("1000", "-1")).contains("not a profile"));
-        assert!(wrong(&GOOD.replace("1000", "5000")).contains("_Z1kPf"));
     }
 }
