@@ -1,0 +1,300 @@
+//! A daemon that keeps the real one's rules and is scripted beyond.
+
+use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
+use eager_proto::TASK_SLOTS;
+use eager_proto::reply::{
+    CLASS_EAGER, CLASS_NORMAL, FLAG_EXTEND_REFUSED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_RELEASES,
+    STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell, gate,
+};
+use eager_proto::request::{RequestBody, Slot};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the daemon answers a begin.
+#[derive(Debug, Clone, Copy)]
+pub enum Decision {
+    Normal,
+    /// Bound normally by a daemon that wants dead memory back.
+    Releasing,
+    /// Bound with this grant, managed.
+    Eager(u64),
+    Refuse,
+    /// Left waiting until a later step of the script.
+    Wait,
+}
+
+/// Something that happens while a client sleeps.
+pub type Step = Box<dyn FnOnce(&FakeDaemon) + Send>;
+
+#[derive(Default)]
+struct DaemonState {
+    cells: [Option<TaskCell>; TASK_SLOTS],
+    requests: Vec<RequestBody>,
+    sequence: u32,
+    decisions: VecDeque<Decision>,
+    steps: VecDeque<Step>,
+    device: u32,
+    habits: Habits,
+    refuse_extensions: bool,
+    gone: bool,
+    stopped: bool,
+    launched: u64,
+    retired: u64,
+    cell_reads: u64,
+    violations: Vec<String>,
+}
+
+#[derive(Default)]
+pub struct FakeDaemon(Mutex<DaemonState>);
+
+impl std::fmt::Debug for FakeDaemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FakeDaemon")
+    }
+}
+
+pub fn lazy_slot() -> Slot {
+    crate::state::State::lazy_slot()
+}
+
+pub fn first_slot() -> Slot {
+    Slot::new(0).expect("slot 0")
+}
+
+impl FakeDaemon {
+    pub fn set_habits(&self, habits: Habits) {
+        self.0.lock().habits = habits;
+    }
+
+    pub fn decide(&self, decision: Decision) {
+        self.0.lock().decisions.push_back(decision);
+    }
+
+    pub fn bind_on(&self, device: u32) {
+        self.0.lock().device = device;
+    }
+
+    /// Adds to what happens while clients sleep, one step for each sleep.
+    pub fn then(&self, step: impl FnOnce(&FakeDaemon) + Send + 'static) {
+        self.0.lock().steps.push_back(Box::new(step));
+    }
+
+    pub fn die(&self) {
+        self.0.lock().gone = true;
+    }
+
+    pub fn stop(&self) {
+        self.0.lock().stopped = true;
+    }
+
+    pub fn refuse_extensions(&self, refuse: bool) {
+        self.0.lock().refuse_extensions = refuse;
+    }
+
+    /// Requests since the last look.
+    pub fn requests(&self) -> Vec<RequestBody> {
+        std::mem::take(&mut self.0.lock().requests)
+    }
+
+    /// Launched and retired.
+    pub fn counters(&self) -> (u64, u64) {
+        let state = self.0.lock();
+        (state.launched, state.retired)
+    }
+
+    /// How often cells were read since the last look.
+    pub fn cell_reads(&self) -> u64 {
+        std::mem::take(&mut self.0.lock().cell_reads)
+    }
+
+    /// What the daemon holds for a slot's task; `None`: no task.
+    pub fn requirement(&self, slot: Slot) -> Option<u64> {
+        let state = self.0.lock();
+        let cell = state.cells[slot.index()].as_ref()?;
+        (cell.state == STATE_BOUND).then_some(cell.requirement)
+    }
+
+    pub fn held(&self) -> u64 {
+        Slot::all().filter_map(|slot| self.requirement(slot)).sum()
+    }
+
+    pub fn change(&self, slot: Slot, change: impl FnOnce(&mut TaskCell)) {
+        let mut state = self.0.lock();
+        let cell = state.cells[slot.index()].get_or_insert_with(empty_cell);
+        change(cell);
+        cell.sequence = cell.sequence.wrapping_add(2);
+    }
+
+    /// Binds a task that was left waiting.
+    pub fn grant(&self, slot: Slot, flags: u32) {
+        let (sequence, device) = {
+            let state = self.0.lock();
+            (state.sequence, state.device)
+        };
+        self.change(slot, |cell| {
+            assert_eq!(cell.state, STATE_WAITING, "slot {}", slot.index());
+            (cell.state, cell.device, cell.class) = (STATE_BOUND, device, CLASS_NORMAL);
+            (cell.flags, cell.grant, cell.answered) = (flags, cell.requirement, sequence);
+        });
+    }
+
+    /// Requests that the real daemon would call senseless.
+    pub fn violations(&self) -> Vec<String> {
+        self.0.lock().violations.clone()
+    }
+
+    fn answer(state: &mut DaemonState, slot: Slot, sequence: u32, body: &RequestBody) {
+        let decision = match body {
+            RequestBody::TaskBegin { .. } => state.decisions.pop_front().unwrap_or(Decision::Normal),
+            _ => Decision::Normal,
+        };
+        let (device, refuse) = (state.device, state.refuse_extensions);
+        let mut cell = state.cells[slot.index()].take().unwrap_or_else(empty_cell);
+        let has_task = cell.state != 0;
+        let senseless = match body {
+            RequestBody::TaskBegin { requirement, .. } => {
+                decide(&mut cell, decision, *requirement, device);
+                has_task
+            }
+            RequestBody::TaskExtend { bytes } => {
+                cell.flags &= !FLAG_EXTEND_REFUSED;
+                if refuse {
+                    cell.flags |= FLAG_EXTEND_REFUSED;
+                } else {
+                    cell.requirement += bytes;
+                    cell.grant += if cell.class == CLASS_NORMAL { *bytes } else { 0 };
+                }
+                !has_task
+            }
+            RequestBody::TaskShrink { bytes } => {
+                let short = cell.requirement < *bytes;
+                cell.requirement = cell.requirement.saturating_sub(*bytes);
+                cell.grant = cell.grant.min(cell.requirement);
+                short || !has_task
+            }
+            RequestBody::TaskEnd => {
+                (cell.state, cell.requirement, cell.grant) = (0, 0, 0);
+                !has_task
+            }
+            _ => !has_task,
+        };
+        if senseless {
+            state.violations.push(format!("slot {} {body:?} on {cell:?}", slot.index()));
+        }
+        cell.answered = if cell.state == STATE_WAITING { cell.answered } else { sequence };
+        cell.sequence = cell.sequence.wrapping_add(2);
+        state.cells[slot.index()] = Some(cell);
+    }
+}
+
+fn empty_cell() -> TaskCell {
+    TaskCell {
+        sequence: 0,
+        state: 0,
+        answered: u32::MAX,
+        device: 0,
+        class: 0,
+        flags: 0,
+        grant: 0,
+        requirement: 0,
+        gate: gate::pack(true, 0, u64::MAX),
+        reason: 0,
+        reserved: 0,
+        padding: [0; 8],
+    }
+}
+
+fn decide(cell: &mut TaskCell, decision: Decision, requirement: u64, device: u32) {
+    (cell.requirement, cell.device, cell.state) = (requirement, device, STATE_BOUND);
+    match decision {
+        Decision::Normal => {
+            (cell.class, cell.flags, cell.grant) = (CLASS_NORMAL, FLAG_HIGH_PRIORITY, requirement)
+        }
+        Decision::Releasing => {
+            let flags = FLAG_HIGH_PRIORITY | FLAG_RELEASES;
+            (cell.class, cell.flags, cell.grant) = (CLASS_NORMAL, flags, requirement)
+        }
+        Decision::Eager(grant) => (cell.class, cell.flags, cell.grant) = (CLASS_EAGER, FLAG_MANAGED, grant),
+        Decision::Refuse => (cell.state, cell.reason, cell.requirement) = (STATE_REFUSED, 9, 0),
+        Decision::Wait => cell.state = STATE_WAITING,
+    }
+}
+
+impl Scheduler for Arc<FakeDaemon> {
+    fn habits(&self) -> Habits {
+        self.0.lock().habits
+    }
+
+    fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
+        let mut state = self.0.lock();
+        if state.gone {
+            return Err(Unsent::Gone);
+        }
+        state.sequence += 1;
+        let sequence = state.sequence;
+        state.requests.push(body.clone());
+        if !state.stopped {
+            FakeDaemon::answer(&mut state, slot, sequence, &body);
+        }
+        Ok(sequence)
+    }
+
+    fn cell(&self, slot: Slot) -> Option<TaskCell> {
+        let mut state = self.0.lock();
+        state.cell_reads += 1;
+        (!state.gone).then(|| state.cells[slot.index()].unwrap_or_else(empty_cell))
+    }
+
+    fn sequence(&self, slot: Slot) -> u32 {
+        self.0.lock().cells[slot.index()].map_or(0, |cell| cell.sequence)
+    }
+
+    fn reason(&self, slot: Slot) -> String {
+        let state = self.0.lock();
+        let refused = |cell: &TaskCell| cell.state == STATE_REFUSED || cell.flags & FLAG_EXTEND_REFUSED != 0;
+        let refused = state.cells[slot.index()].as_ref().is_some_and(refused);
+        if refused { "refused: too much is wanted".into() } else { String::new() }
+    }
+
+    fn gate(&self, slot: Slot) -> u64 {
+        self.0.lock().cells[slot.index()].map_or(0, |cell| cell.gate)
+    }
+
+    fn flags(&self, slot: Slot) -> u32 {
+        self.0.lock().cells[slot.index()].map_or(0, |cell| cell.flags)
+    }
+
+    fn wait(&self, slot: Slot, sequence: u32, _timeout: Duration) -> Wake {
+        let step = {
+            let mut state = self.0.lock();
+            if state.gone {
+                return Wake::Gone;
+            }
+            if state.stopped {
+                return Wake::TimedOut;
+            }
+            if state.cells[slot.index()].is_some_and(|cell| cell.sequence != sequence) {
+                return Wake::Changed;
+            }
+            state.steps.pop_front()
+        };
+        // A test that forgot a step ends here and not in an endless sleep.
+        let step = step.unwrap_or_else(|| panic!("slot {} would sleep for ever", slot.index()));
+        step(self);
+        if self.0.lock().gone { Wake::Gone } else { Wake::Changed }
+    }
+
+    fn heard(&self) -> bool {
+        !self.0.lock().stopped
+    }
+
+    fn add_launched(&self, _slot: Slot, launches: u64) {
+        self.0.lock().launched += launches;
+    }
+
+    fn add_retired(&self, _slot: Slot, launches: u64) {
+        self.0.lock().retired += launches;
+    }
+}

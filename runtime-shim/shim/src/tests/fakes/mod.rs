@@ -1,0 +1,7 @@
+//! What stands in for CUDA and the daemon in these tests.
+
+mod cuda;
+mod daemon;
+
+pub use cuda::{FakeCuda, PINNED};
+pub use daemon::{Decision, FakeDaemon, first_slot, lazy_slot};
