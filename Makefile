@@ -1,6 +1,10 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo paper live test test-long fuzz lint bench clean
+.PHONY: help setup build install deb docs demo paper live test test-long fuzz lint bench clean
+# Where `make install` takes from and puts to; DESTDIR goes in front, for packages.
+BUILT ?= target/release
+PREFIX ?= /usr/local
+INSTALLED := $(DESTDIR)$(PREFIX)
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -10,6 +14,22 @@ setup: ## install LLVM 22 (apt), CUDA 13.0 and 12.9 (.toolchain/)
 
 build: setup ## build everything, optimised
 	cargo build --locked --release --workspace --exclude eager-tests
+
+install: ## what `make build` built into PREFIX (default /usr/local): bin/, lib/eager/, share/
+	install -d $(INSTALLED)/bin $(INSTALLED)/lib/eager/eager-virtual $(INSTALLED)/lib/cmake/Eager $(INSTALLED)/share/doc/eager
+	install $(addprefix $(BUILT)/,eager eagerd eagercc) $(INSTALLED)/bin
+	install $(BUILT)/eager-vgpud $(INSTALLED)/lib/eager
+	install -m644 $(addprefix $(BUILT)/,libeager.so libeager_pass.so libcudart.so libcudart12.so) $(INSTALLED)/lib/eager
+	ln -sf ../libcudart.so $(INSTALLED)/lib/eager/eager-virtual/libcudart.so.13
+	ln -sf ../libcudart12.so $(INSTALLED)/lib/eager/eager-virtual/libcudart.so.12
+	install -m644 compiler-pass/driver/cmake/EagerConfig.cmake $(INSTALLED)/lib/cmake/Eager
+	docs/third-party.sh >$(INSTALLED)/share/doc/eager/third-party.txt
+
+deb: build ## a Debian package of it in target/deb/ (needs debhelper)
+	debian/rules binary
+
+docs: ## the book in target/book/ (installs mdBook into .toolchain/)
+	docs/build.sh
 
 demo: build ## seven CUDA programs on four virtual GPUs, Eager against CASE; report in target/demo/
 	target/release/eager-eval demo --out target/demo

@@ -14,6 +14,7 @@ mod journal;
 mod live;
 mod machine;
 mod parallel;
+mod pictures;
 mod plot;
 mod profile;
 mod programs;
@@ -25,6 +26,7 @@ mod sim_run;
 mod stamp;
 mod summary;
 mod table;
+mod theme;
 mod tools;
 mod typical;
 mod virtual_run;
@@ -55,6 +57,8 @@ enum Command {
     Sim(demo::SimArgs),
     /// The source document's footprint table, measured on a virtual GPU
     Footprints(footprints::FootprintArgs),
+    /// Draw the book's pictures of the policies: one small list, simulated under each
+    Pictures(pictures::PictureArgs),
     /// Draw the report again from DIR/records.jsonl, or that of an experiment from DIR/samples.jsonl
     Report {
         #[arg(value_name = "DIR")]
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Sim(args) => demo::run_sim(&args),
         Command::Footprints(args) => footprints::run(&args),
+        Command::Pictures(args) => pictures::run(&args),
         Command::Report { folder, experiment: Some(name), fill } if live::is_named(&name) => {
             live::redraw(&name, &folder, &fill)
         }

@@ -12,6 +12,7 @@ const GREEN: RGBColor = RGBColor(85, 150, 85);
 const LIGHT: RGBColor = RGBColor(215, 215, 215);
 const GREY: RGBColor = RGBColor(140, 140, 140);
 const INK: RGBColor = RGBColor(40, 40, 40);
+const BAND: RGBColor = RGBColor(245, 245, 245);
 
 /// One bar per (label, value), with the value above it and a line at 1.
 pub fn bars(title: &str, axis: &str, values: &[(String, f64)]) -> Result<String> {
@@ -93,25 +94,30 @@ pub fn forest(axis: &str, rows: &[(String, Vec<Option<Whisker>>)]) -> Result<Str
     let high = all().map(|w| w.high).fold(1.1, f64::max) * 1.05;
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, (900, height)).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, (1100, height)).into_drawing_area();
         area.fill(&WHITE).map_err(drawing)?;
         let mut chart = ChartBuilder::on(&area)
             .margin(8)
-            .x_label_area_size(40)
+            .x_label_area_size(44)
             .y_label_area_size(230)
             .build_cartesian_2d(low..high, 0.0..rows.len().max(1) as f64)
             .map_err(drawing)?;
+        let count = rows.len() as f64;
+        // Every second row on a band, so that the eye finds the label of a whisker far from it.
+        let bands = (0..rows.len()).step_by(2).map(|i| count - i as f64);
+        let band = |top: f64| Rectangle::new([(low, top - 1.0), (high, top)], BAND.filled());
+        chart.draw_series(bands.map(band)).map_err(drawing)?;
         chart
             .configure_mesh()
             .disable_y_mesh()
             .disable_y_axis()
+            .max_light_lines(1)
             .x_labels(12)
             .x_label_formatter(&|x| format!("{x:.1}"))
             .x_desc(axis)
-            .label_style(("sans-serif", 12).into_font().color(&INK))
+            .label_style(("sans-serif", 14).into_font().color(&INK))
             .draw()
             .map_err(drawing)?;
-        let count = rows.len() as f64;
         chart
             .draw_series([PathElement::new([(1.0, 0.0), (1.0, count)], INK.stroke_width(1))])
             .map_err(drawing)?;
@@ -125,7 +131,7 @@ pub fn forest(axis: &str, rows: &[(String, Vec<Option<Whisker>>)]) -> Result<Str
                 chart.draw_series([Circle::new((at, y), 4, colour.filled())]).map_err(drawing)?;
             }
         }
-        let style = ("sans-serif", 12).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+        let style = ("sans-serif", 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         for (i, (label, _)) in rows.iter().enumerate() {
             let (x, y) = chart.backend_coord(&(low, count - i as f64 - 0.5));
             area.draw(&Text::new(label.clone(), (x - 6, y), style.clone())).map_err(drawing)?;

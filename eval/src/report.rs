@@ -82,8 +82,7 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
         &plot::bars("Throughput relative to case (backfilling)", "ratio", &bars(|s| s.throughput_vs_case))?;
     part += &plot::bars("Throughput relative to case-fifo", "ratio", &bars(|s| s.throughput_vs_case_fifo))?;
     let policies: Vec<&str> = records.iter().map(|r| r.policy.as_str()).collect();
-    let table = html::table(&SIM_HEADER, &sim_rows(&policies, summary));
-    let _ = write!(part, "<div class=\"wide\">{table}</div>");
+    part += &html::table(&SIM_HEADER, &sim_rows(&policies, summary));
     part += &typical_part(summary);
     let _ = write!(part, "<h3>Schedules</h3><p>{}</p>{}", gantt::READING, gantt::legend());
     part += &gantt::draw_all(records).concat();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 pub mod accounting;
+pub mod book;
 pub mod contents;
 pub mod corpus;
 pub mod daemon;

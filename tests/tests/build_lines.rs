@@ -89,6 +89,27 @@ fn cmake_package_builds_a_target_through_eagercc() {
     }
 }
 
+/// CMake links with the C++ compiler and takes the static CUDA runtime unless both are said.
+#[test]
+fn cmake_project_without_the_package_takes_eagercc_for_both_compilers() {
+    if !has_toolchain("cmake project") || !has_command("cmake", "cmake project") {
+        return;
+    }
+    let (folder, compiler) = (tempfile::tempdir().unwrap(), tool("eagercc"));
+    copy_examples(folder.path());
+    let project = "cmake_minimum_required(VERSION 3.21)\nproject(sum LANGUAGES CXX CUDA)\nadd_executable(sum main.cpp sum.cu)\n";
+    std::fs::write(folder.path().join("CMakeLists.txt"), project).unwrap();
+    let compiler = compiler.display();
+    run_ok(Command::new("cmake").current_dir(folder.path()).arg(".").args([
+        format!("-DCMAKE_CUDA_COMPILER={compiler}"),
+        format!("-DCMAKE_CXX_COMPILER={compiler}"),
+        format!("-DCUDAToolkit_ROOT={}", root().join(".toolchain/cuda-13.0").display()),
+        "-DCMAKE_CUDA_RUNTIME_LIBRARY=Shared".to_owned(),
+    ]));
+    run_ok(Command::new("cmake").arg("--build").arg(folder.path()));
+    assert_eq!(output_of(&folder.path().join("sum")), SUM);
+}
+
 #[test]
 fn program_without_cuda_needs_no_cuda_library() {
     if !has_toolchain("plain C") {

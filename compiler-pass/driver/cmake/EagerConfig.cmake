@@ -6,7 +6,8 @@
 #
 # Sets Eager_FOUND and Eager_COMPILER. Works with any C++ and CUDA compiler that CMake was configured with (nvcc too):
 # eagercc is put in front of it and takes its command lines. A whole project can do without this package by
-# -DCMAKE_CUDA_COMPILER=eagercc. Trap: launchers are read by the Makefile and Ninja generators only.
+# -DCMAKE_CUDA_COMPILER=eagercc -DCMAKE_CXX_COMPILER=eagercc -DCMAKE_CUDA_RUNTIME_LIBRARY=Shared.
+# Trap: launchers are read by the Makefile and Ninja generators only.
 cmake_minimum_required(VERSION 3.21)
 
 get_filename_component(_eager_root "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)

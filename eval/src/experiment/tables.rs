@@ -42,7 +42,7 @@ impl Table {
     pub fn html(&self) -> String {
         let header: Vec<&str> = self.header.iter().map(String::as_str).collect();
         let title = html::escape(&self.title);
-        format!("<h3>{title}</h3><div class=\"wide\">{}</div>", html::table(&header, &self.rows))
+        format!("<h3>{title}</h3>{}", html::table(&header, &self.rows))
     }
 
     /// The first column and those named; all if none is.

@@ -3,6 +3,7 @@
 //! Trap: several `eager run` start at once, so the link appears by one atomic rename and is never seen half made.
 
 use anyhow::{Context, bail};
+use eager_proto::place::companion_folders;
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
@@ -11,21 +12,22 @@ use std::path::{Path, PathBuf};
 const LIBRARY_13: (&str, &str) = ("libcudart.so", "libcudart.so.13");
 /// The same for CUDA 12; left out where it was not built.
 const LIBRARY_12: (&str, &str) = ("libcudart12.so", "libcudart.so.12");
-/// Folder, beside the executables, that holds nothing but the links: only this one goes into the loader's path.
+/// Folder, beside the libraries, that holds nothing but the links: only this one goes into the loader's path.
 const FOLDER: &str = "eager-virtual";
 
-/// The folder for `LD_LIBRARY_PATH`; makes it if it is not there. `executables` is where `eager` itself lies.
+/// The folder for `LD_LIBRARY_PATH`; makes it if it is not there, which an installation never needs. `executables` is
+/// where `eager` itself lies.
 pub fn folder(executables: &Path) -> anyhow::Result<PathBuf> {
-    let library = executables.join(LIBRARY_13.0);
-    if !library.is_file() {
+    let folders = companion_folders(executables);
+    let Some(libraries) = folders.iter().find(|folder| folder.join(LIBRARY_13.0).is_file()) else {
         bail!(
-            "the stand-in runtime {} is missing: build it with `cargo build -p eager-cudart`",
-            library.display()
+            "the stand-in runtime {} is missing: `make build` makes it, `make install` installs it",
+            folders[0].join(LIBRARY_13.0).display()
         );
-    }
-    let folder = executables.join(FOLDER);
+    };
+    let folder = libraries.join(FOLDER);
     for (built_name, soname) in [LIBRARY_13, LIBRARY_12] {
-        let library = executables.join(built_name);
+        let library = libraries.join(built_name);
         if library.is_file() {
             link(&folder, &library, soname)?;
         }
@@ -35,7 +37,7 @@ pub fn folder(executables: &Path) -> anyhow::Result<PathBuf> {
 
 fn link(folder: &Path, library: &Path, soname: &str) -> anyhow::Result<()> {
     let link = folder.join(soname);
-    if std::fs::read_link(&link).is_ok_and(|target| target == library) {
+    if link.canonicalize().is_ok_and(|found| library.canonicalize().is_ok_and(|library| library == found)) {
         return Ok(());
     }
     let cannot = || format!("cannot make {}", link.display());
@@ -68,5 +70,19 @@ mod tests {
         std::fs::write(&library12, "").expect("library");
         folder(dir.path()).expect("with both");
         assert_eq!(std::fs::read_link(made.join("libcudart.so.12")).expect("link"), library12);
+    }
+
+    #[test]
+    fn an_installation_is_taken_as_it_is() {
+        let dir = tempfile::tempdir().expect("folder");
+        let (executables, installed) = (dir.path().join("bin"), dir.path().join("lib/eager/eager-virtual"));
+        for folder in [&executables, &installed] {
+            std::fs::create_dir_all(folder).expect("folder");
+        }
+        std::fs::write(dir.path().join("lib/eager/libcudart.so"), "").expect("library");
+        symlink("../libcudart.so", installed.join("libcudart.so.13")).expect("link");
+        assert_eq!(folder(&executables).expect("found"), executables.join("../lib/eager/eager-virtual"));
+        let link = std::fs::read_link(installed.join("libcudart.so.13")).expect("link");
+        assert_eq!(link, Path::new("../libcudart.so"), "it was made again");
     }
 }

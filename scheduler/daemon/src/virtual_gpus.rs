@@ -4,11 +4,12 @@
 
 use crate::config::Clock;
 use anyhow::{Context, bail};
+use eager_proto::place::companion_folders;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Name of the server's executable, beside the daemon's own.
+/// Name of the server's executable.
 const SERVER: &str = "eager-vgpud";
 
 /// What to serve.
@@ -32,7 +33,7 @@ impl VirtualGpus {
     /// Starts the server and waits until it listens at `socket`, which it says in its first line.
     pub fn start(source: &VirtualSource<'_>, socket: &Path) -> anyhow::Result<VirtualGpus> {
         let own = std::env::current_exe().context("cannot find my own executable")?;
-        let server = own.with_file_name(SERVER);
+        let server = server_of(&own);
         let mut command = Command::new(&server);
         command
             .args(["--cards", source.cards])
@@ -65,6 +66,13 @@ impl VirtualGpus {
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
+}
+
+/// The server that belongs to this daemon: the first that is there, or where the first should be.
+fn server_of(daemon: &Path) -> PathBuf {
+    let folders = companion_folders(daemon.parent().unwrap_or(Path::new("/")));
+    let servers = folders.map(|folder| folder.join(SERVER));
+    servers.iter().find(|server| server.is_file()).unwrap_or(&servers[0]).clone()
 }
 
 impl Drop for VirtualGpus {

@@ -27,6 +27,12 @@ pub fn default_run_dir(xdg_runtime_dir: Option<&OsStr>, is_root: bool) -> Option
     }
 }
 
+/// Where an executable finds what belongs to it and is nobody's command: beside itself, as cargo builds it, or in
+/// `lib/eager` beside its `bin`, as it is installed. Takes the executable's folder.
+pub fn companion_folders(executables: &Path) -> [PathBuf; 2] {
+    [executables.to_path_buf(), executables.join("../lib/eager")]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

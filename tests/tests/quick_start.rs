@@ -1,11 +1,12 @@
-//! The README's own example, taken from its text, compiled and run as a reader would.
+//! The first example of the book's quick start, taken from its text, compiled and run as a reader would.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, root, run, run_ok, text, tool};
+use eager_tests::{book, compiled, daemon::Daemon, has_toolchain, run, run_ok, text, tool};
+use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn the_readers_program_runs_plain_and_under_a_daemon() {
-    if !has_toolchain("README example") {
+    if !has_toolchain("quick start") {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
@@ -31,9 +32,9 @@ fn the_readers_program_runs_plain_and_under_a_daemon() {
     assert!(journal.contains("\"bind\""), "the daemon bound no task:\n{journal}");
 }
 
-/// The one CUDA block of the README.
+/// The program that the page says to save.
 fn cuda_block() -> String {
-    let text = std::fs::read_to_string(root().join("README.md")).expect("README.md");
-    let block = text.split("```cuda\n").nth(1).and_then(|rest| rest.split("```").next());
-    block.expect("a ```cuda block").to_string()
+    let page = book::read(&book::text_of(Path::new("docs/quick-start.md")));
+    let block = page.blocks.into_iter().find(|block| block.is(&["cuda", "save", "vadd.cu"]));
+    block.expect("a block `cuda save vadd.cu`").text
 }

@@ -1,0 +1,210 @@
+//! The book: every page is in it, links lead somewhere, what it says to type works, what it quotes is there.
+
+use eager_tests::book::{self, Page, pages, text_of};
+use eager_tests::{bin_dir, has_toolchain, root, run, text, tool};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+const SUMMARY: &str = "docs/SUMMARY.md";
+const TROUBLESHOOTING: &str = "docs/troubleshooting.md";
+const ENVIRONMENT: &str = "docs/reference/environment.md";
+/// Between driver and plugin, and between tests and what they start: nobody sets them by hand.
+const INNER_VARIABLES: [&str; 3] = ["EAGER_PASS_", "EAGER_TEST_", "EAGER_BLESS"];
+
+/// Where a link on a page leads, from the root: the file, and the anchor behind `#`.
+fn target_of(page: &Path, link: &str) -> (PathBuf, String) {
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let from = if file.is_empty() { page.to_path_buf() } else { page.with_file_name(file) };
+    let mut whole = PathBuf::new();
+    for part in from.components() {
+        match part {
+            Component::ParentDir => drop(whole.pop()),
+            part => whole.push(part),
+        }
+    }
+    (whole, anchor.to_owned())
+}
+
+fn is_elsewhere(link: &str) -> bool {
+    link.starts_with("https://") || link.starts_with("http://")
+}
+
+fn read(page: &Path) -> Page {
+    book::read(&text_of(page))
+}
+
+fn none(problems: Vec<String>) {
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+#[test]
+fn every_page_is_in_the_book_once() {
+    let mut times: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for link in read(Path::new(SUMMARY)).links {
+        *times.entry(target_of(Path::new(SUMMARY), &link.target).0).or_default() += 1;
+    }
+    let expected: BTreeMap<PathBuf, usize> =
+        pages().into_iter().filter(|page| page != Path::new(SUMMARY)).map(|page| (page, 1)).collect();
+    assert_eq!(times, expected, "{SUMMARY} against the tracked pages");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut problems = Vec::new();
+    for page in pages() {
+        for link in read(&page).links.iter().filter(|link| !is_elsewhere(&link.target)) {
+            let (file, anchor) = target_of(&page, &link.target);
+            let is_page = file.extension().is_some_and(|extension| extension == "md");
+            let leads = match anchor.as_str() {
+                "" => root().join(&file).is_file(),
+                anchor => is_page && root().join(&file).is_file() && read(&file).anchors.contains(anchor),
+            };
+            if !leads {
+                problems.push(format!("{}:{}: {}", page.display(), link.line, link.target));
+            }
+        }
+    }
+    none(problems);
+}
+
+/// The blocks `sh tested` of a page are one session: one shell, in an empty folder, with the built programs on its path.
+#[test]
+fn tested_blocks_do_what_the_page_says() {
+    if !has_toolchain("blocks of the book") {
+        return;
+    }
+    let mut played = 0;
+    for page in pages() {
+        let session = session(&read(&page));
+        if session.contains("\n# of the page:") {
+            played += 1;
+            play(&page, &session);
+        }
+    }
+    assert!(played > 0, "no page has a block marked `sh tested`");
+}
+
+/// A script: files that the page says to save, its commands, and what they must have printed.
+fn session(page: &Page) -> String {
+    let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nexec 3>&1\n");
+    for block in &page.blocks {
+        match block.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [_, "save", name] => {
+                script += &format!("cat >{name} <<'END OF FILE'\n{}END OF FILE\n", block.text)
+            }
+            ["sh", "tested"] => {
+                script += &format!("\n# of the page: line {}\n{}", block.line, block.text);
+            }
+            _ => {}
+        }
+    }
+    script
+}
+
+fn play(page: &Path, script: &str) {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = format!("{}:{}", bin_dir().display(), std::env::var("PATH").expect("PATH"));
+    let mut bash = Command::new("bash");
+    bash.arg("-c").arg(script).current_dir(folder.path()).env("PATH", path);
+    bash.env("XDG_RUNTIME_DIR", folder.path()).env("EAGER_SOURCE", root()).env_remove("EAGER_VGPU_SOCKET");
+    let output = run(&mut bash);
+    assert!(output.status.success(), "{}: {}\n{script}\n{}", page.display(), output.status, text(&output));
+}
+
+/// A block `toml` of a page of the book, and the file that is installed, are taken by the daemon as they are.
+#[test]
+fn settings_on_pages_are_settings() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut files: Vec<(String, String)> = Vec::new();
+    for page in
+        pages().into_iter().filter(|page| page.starts_with("docs") || page.starts_with("scheduler/daemon"))
+    {
+        for block in read(&page).blocks.into_iter().filter(|block| block.is(&["toml"])) {
+            files.push((format!("{}:{}", page.display(), block.line), block.text));
+        }
+    }
+    assert!(!files.is_empty(), "no page shows settings");
+    let installed = Path::new("scheduler/daemon/eagerd.toml");
+    files.push((installed.display().to_string(), text_of(installed)));
+    let path = folder.path().join("eagerd.toml");
+    let refused = |(place, settings): &(String, String)| {
+        std::fs::write(&path, settings).expect("write settings");
+        let shown = run(Command::new(tool("eagerd")).arg("--config").arg(&path).arg("--show-config"));
+        (!shown.status.success()).then(|| format!("{place}: {}", text(&shown)))
+    };
+    none(files.iter().filter_map(refused).collect());
+}
+
+/// Sources without tests, with literals that go on in the next line made one line.
+fn sources() -> String {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.sh"]).current_dir(root());
+    let files = eager_tests::run_ok(&mut git);
+    let mut all = String::new();
+    for file in files.lines().filter(|file| !file.contains("tests/") && root().join(file).is_file()) {
+        let text = text_of(Path::new(file));
+        let program = text.split("\n#[cfg(test)]").next().unwrap_or_default();
+        let mut lines = program.lines();
+        while let Some(line) = lines.next() {
+            all.push_str(line.strip_suffix('\\').unwrap_or(line));
+            if line.ends_with('\\') {
+                all.push_str(lines.next().unwrap_or_default().trim_start());
+            }
+            all.push('\n');
+        }
+    }
+    all.replace("\\\"", "\"").replace("{{", "{").replace("}}", "}")
+}
+
+/// Headings of the page are messages; `…` stands for what differs from case to case.
+#[test]
+fn messages_that_the_book_explains_are_said_by_the_code() {
+    let sources = sources();
+    let page = text_of(Path::new(TROUBLESHOOTING));
+    let quoted = page.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+    let messages: Vec<&str> = quoted.collect();
+    assert!(messages.len() > 10, "{TROUBLESHOOTING} explains {} messages", messages.len());
+    let missing = |message: &&&str| {
+        let pieces = message.split('…').map(str::trim).filter(|piece| piece.len() > 2);
+        pieces.into_iter().any(|piece| !sources.contains(piece))
+    };
+    none(messages.iter().filter(missing).map(|message| format!("nobody says: {message}")).collect());
+}
+
+/// Names like `EAGER_SOCKET` in a text.
+fn variables(text: &str) -> BTreeSet<String> {
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let words = text.split(|c: char| !is_name(c)).filter(|word| word.starts_with("EAGER_") && word.len() > 6);
+    let outer = words.filter(|word| !INNER_VARIABLES.iter().any(|inner| word.starts_with(inner)));
+    outer.map(|word| word.trim_end_matches('_').to_owned()).collect()
+}
+
+#[test]
+fn environment_variables_are_all_in_the_reference_and_all_real() {
+    let sources = sources();
+    let program = sources.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let real = variables(&program.collect::<Vec<_>>().join("\n"));
+    let known = variables(&text_of(Path::new(ENVIRONMENT)));
+    assert_eq!(known, real, "{ENVIRONMENT} (left) against the sources");
+    let strange = |page: PathBuf| {
+        let unknown: Vec<String> = variables(&text_of(&page)).difference(&real).cloned().collect();
+        (!unknown.is_empty()).then(|| format!("{}: {unknown:?}", page.display()))
+    };
+    none(pages().into_iter().filter_map(strange).collect());
+}
+
+/// One version, wherever it stands.
+#[test]
+fn package_and_changelog_are_of_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let debian = text_of(Path::new("debian/changelog"));
+    assert!(
+        debian.starts_with(&format!("eager ({version}) ")),
+        "debian/changelog: {:?}",
+        debian.lines().next()
+    );
+    let changes = text_of(Path::new("CHANGELOG.md"));
+    let latest = changes.lines().find(|line| line.starts_with("## ")).expect("a version in CHANGELOG.md");
+    assert!(latest.starts_with(&format!("## {version}")), "CHANGELOG.md: {latest}");
+}

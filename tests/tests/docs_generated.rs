@@ -1,0 +1,170 @@
+//! What of the book is written from the programs: the reference and the pictures. `EAGER_BLESS=1` writes it again.
+
+use eager_tests::book::text_of;
+use eager_tests::{root, run, run_ok, tool};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// Compares a file with what it must hold, or writes it.
+fn must_hold(path: &str, expected: &str) {
+    let path = root().join(path);
+    if std::env::var_os("EAGER_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().expect("folder")).expect("folder");
+        std::fs::write(&path, expected).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "{} is not what the programs say; write it again with\n  EAGER_BLESS=1 cargo test -p eager-tests --test \
+         docs_generated",
+        path.display()
+    );
+}
+
+#[test]
+fn reference_of_commands_is_what_the_programs_print() {
+    let mut page = String::from(
+        "# Commands\n\nWhat each program says when it is asked with `--help`.\n\n\
+         <!-- written by the test `docs_generated`, EAGER_BLESS=1 -->\n",
+    );
+    for program in ["eager", "eagerd", "eagercc", "eager-vgpud"] {
+        let _ = write!(page, "\n## {program}\n");
+        describe(&mut page, program, &[]);
+    }
+    must_hold("docs/reference/commands.md", &page);
+}
+
+/// The help of a program or of one of its verbs, and of the verbs below it.
+fn describe(page: &mut String, program: &str, verbs: &[&str]) {
+    let help = run_ok(Command::new(tool(program)).args(verbs).arg("--help").env("COLUMNS", "100"));
+    if !verbs.is_empty() {
+        let _ = write!(page, "\n### {program} {}\n", verbs.join(" "));
+    }
+    let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    let _ = write!(page, "\n```text\n{}\n```\n", help.join("\n"));
+    let listed = help.iter().skip_while(|line| **line != "Commands:").skip(1);
+    for verb in listed.take_while(|line| !line.is_empty()).filter_map(|line| verb(line)) {
+        describe(page, program, &[verbs, &[verb]].concat());
+    }
+}
+
+/// The verb that a line of a list names; other lines go on with what was said about one.
+fn verb(line: &str) -> Option<&str> {
+    let verb = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '))?.split_whitespace().next()?;
+    (verb != "help").then_some(verb)
+}
+
+/// A field of a structure, from its source.
+struct Field {
+    name: String,
+    kind: String,
+    about: String,
+    attributes: String,
+}
+
+/// The public fields of `pub struct NAME`, with what stands before each.
+fn fields(source: &str, name: &str) -> Vec<Field> {
+    let text = text_of(Path::new(source));
+    let body =
+        text.split(&format!("pub struct {name} {{\n")).nth(1).and_then(|rest| rest.split("\n}").next());
+    let body = body.unwrap_or_else(|| panic!("{source} has no `pub struct {name}`"));
+    let (mut found, mut about, mut attributes) = (Vec::new(), Vec::new(), String::new());
+    for line in body.lines().map(str::trim) {
+        if let Some(comment) = line.strip_prefix("///") {
+            about.push(comment.trim().to_owned());
+        } else if line.starts_with("#[") {
+            attributes.push_str(line);
+        } else if let Some((name, kind)) = line.strip_prefix("pub ").and_then(|rest| rest.split_once(": ")) {
+            let kind = kind.trim_end_matches(',').to_owned();
+            let about = std::mem::take(&mut about).join(" ");
+            found.push(Field { name: name.into(), kind, about, attributes: std::mem::take(&mut attributes) });
+        }
+    }
+    found
+}
+
+/// What a reader writes for a value of a Rust type.
+fn written(kind: &str) -> &str {
+    let inner = kind.strip_prefix("Option<").and_then(|rest| rest.strip_suffix('>')).unwrap_or(kind);
+    match inner {
+        "bool" => "`true` or `false`",
+        "u64" | "u32" | "usize" => "whole number",
+        "f64" => "number",
+        "Size" => "size",
+        "Bytes" => "bytes",
+        "Nanos" => "nanoseconds",
+        "Vec<u32>" => "list of numbers",
+        _ => "text",
+    }
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace("[`crate::", "[`").replace("[`", "`").replace("`]", "`")
+}
+
+/// One row for each setting: name, value, and what it does.
+fn settings(page: &mut String, fields: &[Field], key: impl Fn(&Field) -> Option<String>) {
+    page.push_str("\n| Setting | Value | Meaning |\n|---|---|---|\n");
+    for field in fields {
+        if let Some(key) = key(field) {
+            let _ = writeln!(page, "| `{key}` | {} | {} |", written(&field.kind), cell(&field.about));
+        }
+    }
+}
+
+/// The name that a file uses for a field of the daemon's settings; none for what only a command line has.
+fn key_in_file(field: &Field) -> Option<String> {
+    let renamed = field.attributes.split("rename = \"").nth(1).and_then(|rest| rest.split('"').next());
+    let hidden =
+        ["serde(skip)", "hide = true", "arg(skip)"].iter().any(|word| field.attributes.contains(word));
+    (!hidden).then(|| renamed.map_or_else(|| field.name.replace('_', "-"), str::to_owned))
+}
+
+#[test]
+fn reference_of_settings_is_what_the_daemon_reads() {
+    let mut page = String::from(
+        "# Settings of eagerd\n\nFlags come before the file (`--config FILE.toml`), the file before defaults. \
+         `eagerd … --show-config` prints what holds, in\nthe form of such a file. Every setting of the first table is \
+         also a flag: `policy = \"case\"` is `--policy case`.\n\n\
+         <!-- written by the test `docs_generated`, EAGER_BLESS=1 -->\n",
+    );
+    settings(&mut page, &fields("scheduler/daemon/src/config.rs", "Config"), key_in_file);
+    page.push_str(
+        "\n## The table `[options]`\n\nOf the decisions, whatever the policy, unless one is named.\n",
+    );
+    let of_core = fields("scheduler/core/src/options.rs", "Options");
+    settings(&mut page, &of_core, |field| (field.name != "limits").then(|| field.name.clone()));
+    page.push_str(
+        "\n## The table `[options.limits]`\n\nWhat the first table's settings of the same meaning set.\n",
+    );
+    settings(&mut page, &fields("scheduler/core/src/limits.rs", "Limits"), |field| Some(field.name.clone()));
+    let shown = run_ok(
+        Command::new(tool("eagerd"))
+            .args(["--virtual", "4xV100-16GB", "--run-dir", "/run/eager"])
+            .arg("--show-config"),
+    );
+    let _ = write!(
+        page,
+        "\n## Defaults\n\n`eagerd --virtual 4xV100-16GB --show-config`, as root:\n\n```toml\n{shown}```\n"
+    );
+    must_hold("docs/reference/configuration.md", &page);
+}
+
+/// The simulator draws them from the same core and model as everything else.
+#[test]
+fn pictures_of_the_policies_are_what_the_simulator_draws() {
+    let folder = tempfile::tempdir().expect("folder");
+    let drawn = run(Command::new(tool("eager-eval")).args(["pictures", "--out"]).arg(folder.path()));
+    assert!(drawn.status.success(), "{}", eager_tests::text(&drawn));
+    let mut names: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("folder")
+        .map(|entry| entry.expect("entry").file_name())
+        .collect();
+    names.sort();
+    assert!(names.len() > 3, "{names:?}");
+    for name in names {
+        let picture = std::fs::read_to_string(folder.path().join(&name)).expect("picture");
+        must_hold(&format!("docs/pictures/{}", name.to_string_lossy()), &picture);
+    }
+}
