@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly VERSION=0.5.4 TOOL=.toolchain/mdbook PAGES=target/book-pages
 if [ "$("$TOOL/bin/mdbook" --version 2>/dev/null)" != "mdbook v$VERSION" ]; then
-  cargo install --quiet --locked --root "$TOOL" mdbook --version "$VERSION"
+  cargo install --quiet --locked --root "$TOOL" mdbook --version "$VERSION" --no-default-features --features search
 fi
 rm -rf "$PAGES" target/book
 mkdir -p "$PAGES"
