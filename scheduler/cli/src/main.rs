@@ -11,7 +11,7 @@ mod verbs;
 
 use crate::verbs::act::{DeviceFlags, act, shutdown};
 use crate::verbs::look::look;
-use crate::verbs::{Question, WhichDaemon, profile, run, trace};
+use crate::verbs::{Question, WhichDaemon, profile, run, top, trace};
 use clap::{Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
 use std::io::Write;
@@ -42,6 +42,11 @@ enum Verb {
     /// List devices.
     #[command(after_help = "Examples:\n  eager info\n  eager info --json")]
     Info(Question),
+    /// Watch devices and tasks: memory, classes, gates, paging, and why each task waits.
+    #[command(
+        after_help = "Examples:\n  eager top\n  eager top --sort wait --filter train\n  eager top --once > now.txt"
+    )]
+    Top(top::TopFlags),
     /// Start nothing new on a device; what runs there goes on. For root and the daemon's own user.
     #[command(
         after_help = "Examples:\n  eager drain 1\n  eager ps           # when no task is on GPU 1 any more, it is free"
@@ -66,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),
         Verb::Ps(question) => look(&question, &AdminRequest::Ps),
         Verb::Info(question) => look(&question, &AdminRequest::Info),
+        Verb::Top(flags) => top::top(flags).map(|text| print(&text)),
         Verb::Drain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Drain { device }),
         Verb::Undrain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Undrain { device }),
         Verb::Trace(flags) => trace::trace(&flags).map(|line| print(&line)),

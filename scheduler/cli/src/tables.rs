@@ -130,7 +130,7 @@ pub fn kernels(rows: &[(String, Kernel)]) -> String {
 }
 
 /// What is not as it should be, a line each.
-fn notes(daemon: &DaemonRow) -> String {
+pub fn notes(daemon: &DaemonRow) -> String {
     let mut lines = String::new();
     if daemon.policy_state.starts_with("reverted") {
         lines += &format!("policy {}\n", daemon.policy_state);
@@ -152,7 +152,7 @@ fn notes(daemon: &DaemonRow) -> String {
 }
 
 /// A line for each device on which nothing new starts.
-fn drained(rows: &[DeviceRow]) -> String {
+pub fn drained(rows: &[DeviceRow]) -> String {
     let line = |row: &DeviceRow| {
         let (device, since) = (row.device, duration(row.drained_ms?));
         let running = row.normal_tasks + row.eager_tasks;
@@ -178,7 +178,7 @@ fn duration(ms: u64) -> String {
 }
 
 /// Memory that is in use and was granted to nobody, a line for each device that has some.
-fn unaccounted(rows: &[DeviceRow]) -> String {
+pub fn unaccounted(rows: &[DeviceRow]) -> String {
     let line = |row: &DeviceRow| {
         let (device, foreign) = (row.device, gib(row.foreign_bytes));
         let beyond = gib(row.unaccounted_bytes.saturating_sub(row.foreign_bytes));
@@ -235,8 +235,8 @@ mod tests {
             waited_ms: 1234,
             running_ms: 5000,
             gate: "hold".into(),
-            held_kernel: String::new(),
             reason: "starts eagerly: GPU 2 has 3 GiB free".into(),
+            ..TaskRow::default()
         }
     }
 
@@ -305,6 +305,7 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
             normal_tasks: 1,
             eager_tasks: 1,
             drained_ms: Some(3_725_000),
+            ..DeviceRow::default()
         };
         let expected = "\
 eagerd 0.1.0, pid 99, policy eager-opt, up 61 s: 3 programs, 2 tasks running, 1 waiting

@@ -26,6 +26,11 @@ pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: Ad
                 devices: tables::device_rows(dispatch, about.devices_kind),
             };
         }
+        AdminRequest::Snapshot { tasks_max } => {
+            let About { devices_kind, confinement } = about;
+            let snapshot = tables::snapshot(dispatch, devices_kind, confinement, tasks_max);
+            return AdminReply::Snapshot(Box::new(snapshot));
+        }
         AdminRequest::Drain { device } => {
             by.must_own("drain devices").and_then(|()| drain(dispatch, device, true))
         }

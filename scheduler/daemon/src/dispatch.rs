@@ -172,10 +172,17 @@ impl Dispatch {
 
     /// The client is gone: everything it held is free.
     pub fn bury(&mut self, id: ClientId) {
+        self.forget(id, false);
+    }
+
+    fn forget(&mut self, id: ClientId, is_cut_off: bool) {
         let Some(client) = self.clients.remove(&id) else { return };
+        let mut tasks = 0;
         for task in client.slots.tasks() {
             self.owners.remove(&task);
+            tasks += 1;
         }
+        self.mind.tally.client_gone(is_cut_off, tasks);
         self.quotas.leave(client.peer.uid);
         self.state.gone(id.0);
         fault::point("buried");
@@ -188,7 +195,7 @@ impl Dispatch {
             let line = format!("{id} ({label}, pid {}) {why}: it is not served any more", peer.pid);
             self.say_of(Some(peer.uid), line);
         }
-        self.bury(id);
+        self.forget(id, true);
         Served::CutOff
     }
 

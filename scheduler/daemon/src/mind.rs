@@ -5,6 +5,8 @@
 
 use crate::journal::Journal;
 use crate::learnt::Learnt;
+use crate::recent::Recent;
+use crate::tally::Tally;
 use crate::watchdog::Heartbeat;
 use eager_core::action::Action;
 use eager_core::event::{DeviceProfile, Event};
@@ -30,6 +32,8 @@ pub struct Mind {
     /// What is wrong with the policy although its last step counts; whoever takes it replaces the policy.
     pub complaint: Option<String>,
     pub learnt: Learnt,
+    pub tally: Tally,
+    pub recent: Recent,
     devices: Vec<(DeviceId, DeviceProfile)>,
     journal: Journal,
     journal_path: Option<PathBuf>,
@@ -58,6 +62,8 @@ impl Mind {
             reverted: None,
             complaint: None,
             learnt,
+            tally: Tally::default(),
+            recent: Recent::default(),
             devices: Vec::new(),
             journal,
             journal_path,
@@ -109,6 +115,7 @@ impl Mind {
             scheduler.step(now, decided, &mut actions);
         }));
         self.heartbeat.end();
+        let took = self.now().saturating_sub(begun);
         if done.is_err() {
             return (Err(Panicked), Ok(()));
         }
@@ -116,6 +123,8 @@ impl Mind {
             self.complaint = Some("proposed what the ledger does not allow".into());
         }
         self.learnt.note(now, &event, &actions);
+        self.tally.note(&self.scheduler, &event, &actions, took);
+        self.recent.note(now, &self.scheduler, &event, &actions);
         if !self.journal.is_on() {
             return (Ok(actions), Ok(()));
         }
@@ -128,6 +137,7 @@ impl Mind {
     pub fn replace(&mut self, why: String) -> std::io::Result<()> {
         self.scheduler = Scheduler::new(PolicyName::Case, self.scheduler.options().clone());
         self.reverted = Some(why);
+        self.tally.policy_fell_back();
         self.complaint = None;
         let path = self.journal_path.clone();
         self.journal = Journal::none();

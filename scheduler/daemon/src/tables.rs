@@ -2,15 +2,35 @@
 
 use crate::dispatch::Dispatch;
 use crate::identity;
-use eager_core::action::{Class, Gate};
+use crate::recent::ms;
+use eager_core::action::Gate;
+use eager_core::model::TaskState;
 use eager_core::scheduler::{DeviceView, Stage, TaskView};
 use eager_core::units::Nanos;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
+use eager_proto::snapshot::Snapshot;
+
+/// All of it at one moment. Working out why a task waits takes a while, so no more than `tasks_max` are asked.
+pub fn snapshot(dispatch: &Dispatch, kind: &str, confinement: &str, tasks_max: u32) -> Snapshot {
+    let (now, most) = (dispatch.mind.decides_at(), tasks_max as usize);
+    Snapshot {
+        now_ms: ms(now),
+        daemon: daemon_row(dispatch, confinement),
+        devices: device_rows(dispatch, kind),
+        tasks: first_tasks(dispatch, most),
+        counts: dispatch.mind.tally.counts().clone(),
+        lives: dispatch.mind.recent.lives(now, most),
+    }
+}
 
 /// All tasks, by id.
 pub fn task_rows(dispatch: &Dispatch) -> Vec<TaskRow> {
+    first_tasks(dispatch, usize::MAX)
+}
+
+fn first_tasks(dispatch: &Dispatch, most: usize) -> Vec<TaskRow> {
     let now = dispatch.mind.decides_at();
-    dispatch.mind.scheduler.tasks().map(|task| task_row(dispatch, &task, now)).collect()
+    dispatch.mind.scheduler.tasks().take(most).map(|task| task_row(dispatch, &task, now)).collect()
 }
 
 fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
@@ -22,29 +42,24 @@ fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
         label: task.label.to_owned(),
         function: task.request.function.clone(),
         state: "waiting".into(),
-        class: String::new(),
-        device: None,
         requirement_bytes: task.requirement.0,
-        grant_bytes: 0,
-        used_bytes: None,
-        waited_ms: millis(now.saturating_sub(task.asked_at)),
-        running_ms: 0,
-        gate: String::new(),
-        held_kernel: String::new(),
-        reason: String::new(),
+        waited_ms: ms(now.saturating_sub(task.asked_at)),
+        ..TaskRow::default()
     };
     match &task.stage {
         Stage::Waiting { reason } => TaskRow { reason: reason.to_string(), ..row },
         Stage::Bound { device, class, grant, bound_at, reason, gate, gate_reason, held, .. } => TaskRow {
             state: if identity::is_stopped(row.pid) { "stopped" } else { "running" }.into(),
-            class: class_name(*class).into(),
+            class: class.to_string(),
             device: Some(device.0),
             grant_bytes: grant.0,
             used_bytes: dispatch.truth.on(*device).map(|used| used.of(task.client).0),
-            waited_ms: millis(bound_at.saturating_sub(task.asked_at)),
-            running_ms: millis(now.saturating_sub(*bound_at)),
+            waited_ms: ms(bound_at.saturating_sub(task.asked_at)),
+            running_ms: ms(now.saturating_sub(*bound_at)),
             gate: gate_name(*gate).into(),
+            gate_max_bytes: if let Gate::Go { allowed } = gate { allowed.map(|most| most.0) } else { None },
             held_kernel: held.map_or_else(String::new, |(kernel, _)| kernel.to_owned()),
+            held_ms: held.map_or(0, |(_, since)| ms(now.saturating_sub(since))),
             // A kernel that stands at its gate is what people ask about.
             reason: if held.is_some() { gate_reason.to_string() } else { reason.to_string() },
             ..row
@@ -52,23 +67,11 @@ fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
     }
 }
 
-fn millis(time: Nanos) -> u64 {
-    time.0 / 1_000_000
-}
-
 fn gate_name(gate: Gate) -> &'static str {
     match gate {
         Gate::Ungated => "none",
         Gate::Go { .. } => "go",
         Gate::Hold => "hold",
-    }
-}
-
-fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Normal => "normal",
-        Class::Eager => "eager",
-        Class::Promoted => "promoted",
     }
 }
 
@@ -90,17 +93,18 @@ fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> Devic
         used_bytes: dispatch.truth.on(device.device).map(|used| used.in_all().0),
         foreign_bytes: device.foreign.0,
         unaccounted_bytes: device.unaccounted.0,
+        paged_bytes: dispatch.truth.paged(device.device).map(|bytes| bytes.0),
         normal_tasks: device.normal_tasks,
         eager_tasks: device.eager_tasks,
-        drained_ms: dispatch.drained_for(device.device).map(millis),
+        drained_ms: dispatch.drained_for(device.device).map(ms),
     }
 }
 
 /// The daemon itself.
 pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
-    let tasks = dispatch.mind.scheduler.tasks();
-    let (waiting, running): (Vec<_>, Vec<_>) =
-        tasks.partition(|task| matches!(task.stage, Stage::Waiting { .. }));
+    // Not from the views, which work out why each task waits.
+    let tasks = &dispatch.mind.scheduler.state().tasks;
+    let waiting = tasks.values().filter(|task| matches!(task.state, TaskState::Waiting { .. })).count();
     let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
     DaemonRow {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -108,8 +112,8 @@ pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
         policy: dispatch.mind.scheduler.policy().to_string(),
         uptime_ms: dispatch.now().0 / 1_000_000,
         clients: count(dispatch.clients.len()),
-        waiting: count(waiting.len()),
-        running: count(running.len()),
+        waiting: count(waiting),
+        running: count(tasks.len() - waiting),
         policy_state: dispatch
             .mind
             .reverted

@@ -4,7 +4,7 @@
 //! client's process lives, and when it ends the client goes.
 
 use crate::dispatch::Dispatch;
-use crate::usage::{Look, ProcessUse};
+use crate::usage::{Look, ProcessUse, Seen};
 use eager_core::action::Reason;
 use eager_core::event::{ClientUse, Event};
 use eager_core::limits::Measure;
@@ -36,6 +36,7 @@ impl DeviceUse {
 #[derive(Debug, Default)]
 pub struct Truth {
     devices: BTreeMap<DeviceId, DeviceUse>,
+    paged: BTreeMap<DeviceId, Bytes>,
     seen_at: Option<Nanos>,
     problem: Option<String>,
     /// Looks in vain one after the other: a single one is no news, its device may be ending with the daemon.
@@ -52,6 +53,11 @@ impl Truth {
 
     pub fn on(&self, device: DeviceId) -> Option<&DeviceUse> {
         self.devices.get(&device)
+    }
+
+    /// Managed memory that the device moved because it did not fit; none where it does not tell.
+    pub fn paged(&self, device: DeviceId) -> Option<Bytes> {
+        self.paged.get(&device).copied()
     }
 
     /// What is wrong with it, for people.
@@ -81,8 +87,8 @@ fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<De
 impl Dispatch {
     /// Takes in what was seen.
     pub fn observe(&mut self, look: Look) {
-        let uses = match look.1 {
-            Ok(uses) => uses,
+        let Seen { uses, paged } = match look.1 {
+            Ok(seen) => seen,
             Err(problem) => {
                 self.truth.in_vain += 1;
                 if self.truth.in_vain < 2 {
@@ -101,6 +107,7 @@ impl Dispatch {
         let devices: Vec<DeviceId> = self.mind.scheduler.devices().map(|device| device.device).collect();
         let mut seen = sorted(&uses, &clients);
         self.truth.devices = devices.iter().map(|&id| (id, seen.remove(&id).unwrap_or_default())).collect();
+        self.truth.paged = paged;
         (self.truth.problem, self.truth.seen_at, self.truth.in_vain) = (None, Some(self.now()), 0);
         devices.into_iter().for_each(|device| self.compare(device));
     }

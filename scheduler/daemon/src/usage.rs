@@ -8,6 +8,7 @@ use eager_core::units::{Bytes, DeviceId};
 use eager_vgpu_link::{Backend, Reply, Request, Socket};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +22,18 @@ pub struct ProcessUse {
     pub bytes: Bytes,
 }
 
+/// What one look saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub uses: Vec<ProcessUse>,
+    /// Managed memory that each device moved because it did not fit, ever; only of those that tell.
+    pub paged: BTreeMap<DeviceId, Bytes>,
+}
+
 /// A driver that can be asked. The virtual GPUs' server is one, NVML will be another.
 pub trait Usage: Send {
     /// What every process uses now; the error in words.
-    fn look(&mut self) -> Result<Vec<ProcessUse>, String>;
+    fn look(&mut self) -> Result<Seen, String>;
 }
 
 /// The virtual GPUs' server, connected at the first look and again after it was lost.
@@ -35,19 +44,22 @@ pub struct VirtualUsage {
 }
 
 impl Usage for VirtualUsage {
-    fn look(&mut self) -> Result<Vec<ProcessUse>, String> {
+    fn look(&mut self) -> Result<Seen, String> {
         let link = match self.link.take() {
             Some(link) => link,
             None => Socket::connect(&self.socket).map_err(|error| error.to_string())?,
         };
         let reply = link.call(Request::Uses).map_err(|error| error.to_string())?;
         let Reply::Uses(uses) = reply else { return Err(format!("{reply:?} for uses")) };
+        let reply = link.call(Request::Paged).map_err(|error| error.to_string())?;
+        let Reply::Paged(paged) = reply else { return Err(format!("{reply:?} for what was paged")) };
         self.link = Some(link);
         let usage = |used: &eager_vgpu_link::ProcessUse| {
             let pid = i32::try_from(used.pid).unwrap_or(0);
             ProcessUse { device: DeviceId(used.device), pid, bytes: Bytes(used.bytes) }
         };
-        Ok(uses.iter().map(usage).collect())
+        let paged = (0..).map(DeviceId).zip(paged.into_iter().map(Bytes)).collect();
+        Ok(Seen { uses: uses.iter().map(usage).collect(), paged })
     }
 }
 
@@ -64,7 +76,7 @@ struct UseInFile {
 }
 
 impl Usage for FileUsage {
-    fn look(&mut self) -> Result<Vec<ProcessUse>, String> {
+    fn look(&mut self) -> Result<Seen, String> {
         let shown = self.0.display();
         let text = std::fs::read_to_string(&self.0).map_err(|error| format!("{shown}: {error}"))?;
         let uses: Vec<UseInFile> = serde_json::from_str(&text)
@@ -74,12 +86,12 @@ impl Usage for FileUsage {
             pid: used.pid,
             bytes: Bytes(used.memory.0),
         };
-        Ok(uses.iter().map(usage).collect())
+        Ok(Seen { uses: uses.iter().map(usage).collect(), paged: BTreeMap::new() })
     }
 }
 
 /// What the thread saw last, and when.
-pub type Look = (Instant, Result<Vec<ProcessUse>, String>);
+pub type Look = (Instant, Result<Seen, String>);
 
 /// The thread's other end.
 #[derive(Debug)]

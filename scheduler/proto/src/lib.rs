@@ -19,6 +19,7 @@ pub mod hello;
 pub mod place;
 pub mod reply;
 pub mod request;
+pub mod snapshot;
 pub mod text;
 
 pub use place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, LOCK_FILE_NAME, VGPU_SOCKET_NAME};

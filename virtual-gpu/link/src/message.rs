@@ -110,6 +110,8 @@ pub enum Request {
     Settled(Settled),
     /// Who uses how much of which device. Only for the server's own user and root.
     Uses,
+    /// How much each device paged. Only for the same.
+    Paged,
 }
 
 /// What the server answers when it does what was asked.
@@ -140,6 +142,8 @@ pub enum Reply {
     Settle(Settle),
     /// To `Uses`.
     Uses(Vec<ProcessUse>),
+    /// To `Paged`, by device: managed memory moved because it did not fit, both directions, ever. Program bytes.
+    Paged(Vec<u64>),
 }
 
 /// What one process holds of one device and what is never evicted for others: context and device allocations. Program

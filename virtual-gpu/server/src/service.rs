@@ -330,6 +330,7 @@ impl Service {
                 Ok(Reply::MemoryInfo(self.scale.memory_info(info)))
             }
             Request::Uses => self.uses(process).map(Reply::Uses),
+            Request::Paged => self.paged(process).map(Reply::Paged),
             Request::Reserve { .. } | Request::Seated { .. } | Request::GiveUp { .. } => {
                 self.seat(process, request)
             }
@@ -476,10 +477,24 @@ impl Service {
         (0..).zip(&self.cards).map(|(index, card)| self.device(index, card)).collect()
     }
 
-    fn uses(&mut self, asker: ProcessId) -> Result<Vec<ProcessUse>, Refusal> {
-        if self.greeted(asker)?.peer.is_some_and(|peer| !peer.is_owner) {
-            return Err(Refusal::NotAllowed);
+    /// Only the server's own user and root may look at all programs.
+    fn may_look(&mut self, asker: ProcessId) -> Result<(), Refusal> {
+        match self.greeted(asker)?.peer.is_some_and(|peer| !peer.is_owner) {
+            true => Err(Refusal::NotAllowed),
+            false => Ok(()),
         }
+    }
+
+    fn paged(&mut self, asker: ProcessId) -> Result<Vec<u64>, Refusal> {
+        self.may_look(asker)?;
+        let paged = |device| self.model.totals(device).map(|totals| totals.moved.paged_bytes());
+        let bytes = (0..self.cards.len()).map(paged).collect::<Result<Vec<u64>, _>>();
+        let bytes = bytes.map_err(|e| self.refusal(e))?;
+        Ok(bytes.into_iter().map(|bytes| self.scale.to_program_bytes(bytes)).collect())
+    }
+
+    fn uses(&mut self, asker: ProcessId) -> Result<Vec<ProcessUse>, Refusal> {
+        self.may_look(asker)?;
         let held = self.processes.values().flat_map(|process| {
             process.contexts.iter().map(|(&device, &context)| (device, process.pid, context))
         });

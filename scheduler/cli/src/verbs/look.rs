@@ -23,6 +23,8 @@ fn shown(reply: &AdminReply) -> anyhow::Result<String> {
     Ok(match reply {
         AdminReply::Ps { tasks } => tables::tasks(tasks),
         AdminReply::Info { daemon, devices } => tables::devices(daemon, devices),
-        AdminReply::Done { .. } | AdminReply::Error { .. } => anyhow::bail!("the daemon answers {reply:?}"),
+        AdminReply::Done { .. } | AdminReply::Error { .. } | AdminReply::Snapshot(_) => {
+            anyhow::bail!("the daemon answers {reply:?}")
+        }
     })
 }

@@ -6,6 +6,7 @@ pub mod act;
 pub mod look;
 pub mod profile;
 pub mod run;
+pub mod top;
 pub mod trace;
 
 use clap::Args;

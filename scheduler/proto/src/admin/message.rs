@@ -1,6 +1,7 @@
 //! The questions and the answers.
 
 use super::rows::{DaemonRow, DeviceRow, TaskRow};
+use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 
 /// One question.
@@ -11,6 +12,8 @@ pub enum AdminRequest {
     Ps,
     /// Devices and the daemon itself.
     Info,
+    /// All of it at one moment, with at most so many tasks.
+    Snapshot { tasks_max: u32 },
     /// Nothing new starts on the device any more.
     Drain { device: u32 },
     /// It takes tasks again.
@@ -30,6 +33,7 @@ pub enum AdminReply {
         daemon: DaemonRow,
         devices: Vec<DeviceRow>,
     },
+    Snapshot(Box<Snapshot>),
     /// It was done; in one line what that means.
     Done {
         #[serde(default)]

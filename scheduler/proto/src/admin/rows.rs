@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 /// One task as people see it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskRow {
     pub task: u64,
     pub client: u64,
@@ -31,15 +31,21 @@ pub struct TaskRow {
     /// What its launches are allowed: `none` (it has no gate), `go`, `hold`, or empty while it waits.
     #[serde(default)]
     pub gate: String,
+    /// Kernels with a larger footprint are held although it goes; none: there is no such limit.
+    #[serde(default)]
+    pub gate_max_bytes: Option<u64>,
     /// The kernel that stands at its closed gate, or empty.
     #[serde(default)]
     pub held_kernel: String,
+    /// For how long it stands there.
+    #[serde(default)]
+    pub held_ms: u64,
     /// Why it waits, or why it was bound there.
     pub reason: String,
 }
 
 /// One device as people see it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceRow {
     pub device: u32,
     pub name: String,
@@ -62,6 +68,9 @@ pub struct DeviceRow {
     pub foreign_bytes: u64,
     #[serde(default)]
     pub unaccounted_bytes: u64,
+    /// Managed memory moved because it did not fit, both directions, ever; none where the device does not tell.
+    #[serde(default)]
+    pub paged_bytes: Option<u64>,
     pub normal_tasks: u32,
     pub eager_tasks: u32,
     /// For how long nothing new has been allowed to start there; none: it takes tasks.
@@ -69,7 +78,7 @@ pub struct DeviceRow {
     pub drained_ms: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DaemonRow {
     pub version: String,
     pub pid: u32,

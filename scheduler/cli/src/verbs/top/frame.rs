@@ -1,0 +1,283 @@
+//! One screen as lines with tones: devices, tasks, the selected task's reason, the keys. Pure.
+//!
+//! Trap: a tone is never the only sign of anything: terminals without colours, and people who do not see them, read the
+//! same words.
+
+use super::bar::{self, Memory, Part};
+use super::columns;
+use super::rates::Rates;
+use super::text::{cut, pad, size, time, width, wrap};
+use super::view::View;
+use crate::tables;
+use eager_proto::admin::{DeviceRow, TaskRow};
+use eager_proto::snapshot::Snapshot;
+
+/// What a piece of text is, for colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Dim,
+    Header,
+    Normal,
+    Eager,
+    Waiting,
+    Warning,
+    Over,
+    Selected,
+}
+
+impl Tone {
+    pub fn of_task(row: &TaskRow) -> Tone {
+        match (row.state.as_str(), row.class.as_str()) {
+            ("waiting", _) => Tone::Waiting,
+            ("stopped", _) => Tone::Warning,
+            (_, "eager") => Tone::Eager,
+            _ => Tone::Plain,
+        }
+    }
+
+    fn of_part(part: Part) -> Tone {
+        match part {
+            Part::Normal => Tone::Normal,
+            Part::Eager => Tone::Eager,
+            Part::Unaccounted => Tone::Warning,
+            Part::Over => Tone::Over,
+            Part::Free | Part::End | Part::Blank => Tone::Dim,
+        }
+    }
+}
+
+/// A line of the screen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Line(pub Vec<(Tone, String)>);
+
+impl Line {
+    pub fn of(tone: Tone, text: impl Into<String>) -> Line {
+        Line(vec![(tone, text.into())])
+    }
+
+    pub fn text(&self) -> String {
+        self.0.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    fn toned(self, tone: Tone) -> Line {
+        Line::of(tone, self.text())
+    }
+}
+
+/// Room on the screen. `rows`: none where there is no end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    pub columns: usize,
+    pub rows: Option<usize>,
+}
+
+/// Lines that are no device and no task: the head, the heads of both tables, the legend, the reason, the keys, two gaps.
+const OTHER_LINES: usize = 8;
+
+/// The screen. `trouble`: why the snapshot is an old one.
+pub fn frame(
+    snapshot: &Snapshot,
+    rates: &Rates,
+    view: &View,
+    trouble: Option<&str>,
+    room: Room,
+) -> Vec<Line> {
+    let mut lines = head(snapshot, trouble, room.columns);
+    let devices = devices(snapshot, rates, room.columns);
+    // Tasks need room too: at least half.
+    let fitting = room.rows.map_or(usize::MAX, |rows| rows.saturating_sub(lines.len() + OTHER_LINES) / 2);
+    lines.extend(clipped(devices, fitting.max(2).saturating_add(1), "devices"));
+    lines.push(Line::of(Tone::Dim, cut(LEGEND, room.columns)));
+    lines.push(Line::default());
+    let rows = view.rows(snapshot);
+    let selected = view.selected_index(&rows);
+    let below = below(snapshot, view, selected.and_then(|at| rows.get(at).copied()), room);
+    let left = room.rows.map(|all| all.saturating_sub(lines.len() + below.len()));
+    lines.extend(tasks(snapshot, &rows, room.rows.and(selected), room.columns, left));
+    if let Some(left) = room.rows.map(|all| all.saturating_sub(lines.len() + below.len())) {
+        lines.extend(std::iter::repeat_n(Line::default(), left));
+    }
+    lines.extend(below);
+    lines.truncate(room.rows.unwrap_or(usize::MAX));
+    lines
+}
+
+const LEGEND: &str = "█ normal  ▒ eager  ╳ not ours  · free  │≈ over-subscribed";
+
+/// The daemon, and what is wrong with it.
+fn head(snapshot: &Snapshot, trouble: Option<&str>, columns: usize) -> Vec<Line> {
+    let daemon = &snapshot.daemon;
+    let said = format!(
+        "eager {}  policy {}  up {}  {} programs  {} running  {} waiting",
+        daemon.version,
+        daemon.policy,
+        time(daemon.uptime_ms),
+        daemon.clients,
+        daemon.running,
+        daemon.waiting
+    );
+    let mut lines = vec![Line::of(Tone::Header, pad(&said, columns, false))];
+    let notes =
+        tables::notes(daemon) + &tables::drained(&snapshot.devices) + &tables::unaccounted(&snapshot.devices);
+    let notes = trouble.into_iter().chain(notes.lines());
+    lines.extend(notes.map(|note| Line::of(Tone::Warning, cut(note, columns))));
+    lines.push(Line::default());
+    lines
+}
+
+/// Numbers of a device in their order, with the widths of their columns and whether they go when there is no room.
+const NUMBERS: [(&str, usize, bool); 5] = [
+    ("GRANTED", 12, false),
+    ("USED", 6, true),
+    ("OVER", 6, false),
+    ("PAGING/s", 8, true),
+    ("TASKS", 7, true),
+];
+const BAR_MIN: usize = 12;
+
+fn devices(snapshot: &Snapshot, rates: &Rates, columns: usize) -> Vec<Line> {
+    let longest = snapshot.devices.iter().map(|device| width(&device.name)).max().unwrap_or(0);
+    let name = longest.clamp(4, 20).min(columns / 4);
+    let taken = |optional: bool| {
+        let numbers = NUMBERS.iter().filter(|(_, _, goes)| optional || !goes);
+        4 + name + numbers.map(|(_, width, _)| width + 1).sum::<usize>()
+    };
+    let optional = columns >= taken(true) + BAR_MIN;
+    let width = columns.saturating_sub(taken(optional) + 1).min(60);
+    let memories: Vec<Memory> =
+        snapshot.devices.iter().map(|device| Memory::of(device, &snapshot.tasks)).collect();
+    let inside = bar::inside(&memories, width);
+    let numbers = |cells: [String; 5]| {
+        let shown = cells.into_iter().zip(NUMBERS).filter(|(_, (_, _, goes))| optional || !goes);
+        shown.map(|(cell, (_, width, _))| format!(" {}", pad(&cell, width, true))).collect::<String>()
+    };
+    let heads = numbers(NUMBERS.map(|(head, _, _)| head.to_owned()));
+    let head = format!("GPU {} {}{heads}", pad("NAME", name, false), pad("MEMORY", width, false));
+    let lines = snapshot.devices.iter().zip(&memories).map(|(device, memory)| {
+        let start =
+            format!("{} {} ", pad(&device.device.to_string(), 3, true), pad(&device.name, name, false));
+        let cells = bar::cells(memory, inside, width);
+        let parts = cells.chunk_by(|a, b| a == b);
+        let bar = parts.map(|part| (Tone::of_part(part[0]), part.iter().map(|part| part.symbol()).collect()));
+        let numbers = (Tone::Plain, numbers(device_numbers(device, rates)));
+        Line([(Tone::Plain, start)].into_iter().chain(bar).chain([numbers]).collect())
+    });
+    [Line::of(Tone::Header, cut(&head, columns))].into_iter().chain(lines).collect()
+}
+
+fn device_numbers(device: &DeviceRow, rates: &Rates) -> [String; 5] {
+    let or_dash = |bytes: Option<u64>| bytes.map_or("-".into(), size);
+    [
+        format!("{}/{}", size(device.granted_bytes), size(device.capacity_bytes)),
+        or_dash(device.used_bytes),
+        if device.oversubscribed_bytes == 0 { "-".into() } else { size(device.oversubscribed_bytes) },
+        or_dash(rates.paging(device.device)),
+        format!("{}n {}e", device.normal_tasks, device.eager_tasks),
+    ]
+}
+
+/// At most so many lines, the last of which says how many there are not.
+fn clipped(mut lines: Vec<Line>, most: usize, what: &str) -> Vec<Line> {
+    if lines.len() > most {
+        let hidden = lines.len() - most + 1;
+        lines.truncate(most - 1);
+        lines.push(Line::of(Tone::Dim, format!("    … {hidden} more {what}")));
+    }
+    lines
+}
+
+/// The table of tasks, scrolled so that the selected one is seen.
+fn tasks(
+    snapshot: &Snapshot,
+    rows: &[&TaskRow],
+    selected: Option<usize>,
+    columns: usize,
+    most: Option<usize>,
+) -> Vec<Line> {
+    let (header, mut lines) = columns::table(rows, columns);
+    if let Some(line) = selected.and_then(|at| lines.get_mut(at)) {
+        *line = std::mem::take(line).toned(Tone::Selected);
+    }
+    let visible = most.map_or(usize::MAX, |most| most.saturating_sub(1));
+    let first = selected.map_or(0, |at| (at + 1).saturating_sub(visible));
+    let empty = rows.is_empty().then(|| {
+        let none = if snapshot.tasks.is_empty() { "no tasks" } else { "no task matches the filter" };
+        Line::of(Tone::Dim, none)
+    });
+    let shown = lines.into_iter().skip(first).take(visible);
+    [header.toned(Tone::Header)].into_iter().chain(shown).chain(empty).collect()
+}
+
+/// The selected task's reason, and the keys.
+fn below(snapshot: &Snapshot, view: &View, selected: Option<&TaskRow>, room: Room) -> Vec<Line> {
+    let Some(rows) = room.rows else { return Vec::new() };
+    let mut lines = vec![Line::default()];
+    if let Some(row) = selected {
+        let most = if view.explains { rows / 2 } else { 1 };
+        lines.extend(clipped(explain(row, view.explains, room.columns), most, "lines"));
+    }
+    lines.push(keys(snapshot, view, room.columns));
+    lines
+}
+
+/// Why a task is where it is: in one line, or with all that is known.
+fn explain(row: &TaskRow, in_full: bool, columns: usize) -> Vec<Line> {
+    let line = |tone: Tone, text: String| {
+        wrap(&text, columns).into_iter().map(move |text| Line::of(tone, text)).collect::<Vec<_>>()
+    };
+    if !in_full {
+        return vec![Line::of(Tone::Plain, cut(&format!("task {}: {}", row.task, row.reason), columns))];
+    }
+    let place = match row.device {
+        Some(device) => format!(
+            "{} on GPU {device} for {} after a wait of {}; {} granted of {} wanted",
+            columns::class(row),
+            time(row.running_ms),
+            time(row.waited_ms),
+            size(row.grant_bytes),
+            size(row.requirement_bytes)
+        ),
+        None => format!("waits for {}; {} wanted", time(row.waited_ms), size(row.requirement_bytes)),
+    };
+    let name = match row.function.as_str() {
+        "" => row.label.clone(),
+        function => format!("{} ({function})", row.label),
+    };
+    let who = format!("task {}: {name}, pid {}, uid {}", row.task, row.pid, row.uid);
+    let used =
+        row.used_bytes.map(|bytes| format!("its program holds {} that cannot be evicted", size(bytes)));
+    let held = (!row.held_kernel.is_empty())
+        .then(|| format!("kernel {} stands at its gate for {}", row.held_kernel, time(row.held_ms)));
+    let gate = match (row.gate.as_str(), row.gate_max_bytes) {
+        ("" | "none", _) => None,
+        ("go", Some(most)) => Some(format!("its gate lets kernels through that touch up to {}", size(most))),
+        ("go", None) => Some("its gate lets every kernel through".to_owned()),
+        _ => Some("its gate is closed".to_owned()),
+    };
+    let mut lines = line(Tone::Header, pad(&who, columns, false));
+    for text in [Some(place), Some(format!("why: {}", row.reason)), held, gate, used].into_iter().flatten() {
+        lines.extend(line(Tone::Plain, text));
+    }
+    lines
+}
+
+fn keys(snapshot: &Snapshot, view: &View, columns: usize) -> Line {
+    if view.is_typing {
+        return Line::of(
+            Tone::Header,
+            pad(&format!("filter: {}_  (Enter: keep, Esc: clear)", view.filter), columns, false),
+        );
+    }
+    let turned = if view.is_reversed { ", reversed" } else { "" };
+    let mut said = format!("q quit  e explain  s sort: {}{turned}  r reverse  / filter", view.sort.name());
+    if !view.filter.is_empty() {
+        said += &format!(": {}", view.filter);
+    }
+    said += if view.is_paused { "  p go on (PAUSED)" } else { "  p pause" };
+    let all = (snapshot.daemon.waiting + snapshot.daemon.running) as usize;
+    if all > snapshot.tasks.len() {
+        said += &format!("  ({} of {all} tasks)", snapshot.tasks.len());
+    }
+    Line::of(Tone::Header, pad(&said, columns, false))
+}

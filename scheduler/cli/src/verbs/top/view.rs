@@ -1,0 +1,246 @@
+//! What a viewer of the daemon has chosen to see, and how keys change it. Pure.
+//!
+//! Trap: the selection is a task, not a line: lines move under the eye when others end.
+
+use eager_proto::admin::TaskRow;
+use eager_proto::snapshot::Snapshot;
+use std::cmp::Ordering;
+
+/// What the rows are ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Sort {
+    #[default]
+    Task,
+    Gpu,
+    Wait,
+    Need,
+    Grant,
+    Label,
+}
+
+impl Sort {
+    const ALL: [Sort; 6] = [Sort::Task, Sort::Gpu, Sort::Wait, Sort::Need, Sort::Grant, Sort::Label];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Sort::Task => "task",
+            Sort::Gpu => "gpu",
+            Sort::Wait => "wait",
+            Sort::Need => "need",
+            Sort::Grant => "grant",
+            Sort::Label => "label",
+        }
+    }
+
+    fn next(self) -> Sort {
+        let at = Sort::ALL.iter().position(|sort| *sort == self).unwrap_or(0);
+        Sort::ALL[(at + 1) % Sort::ALL.len()]
+    }
+
+    /// What is largest is what people look for, so it comes first; what waits for a device comes after what has one.
+    fn order(self, a: &TaskRow, b: &TaskRow) -> Ordering {
+        let chosen = match self {
+            Sort::Task => Ordering::Equal,
+            Sort::Gpu => a.device.unwrap_or(u32::MAX).cmp(&b.device.unwrap_or(u32::MAX)),
+            Sort::Wait => b.waited_ms.cmp(&a.waited_ms),
+            Sort::Need => b.requirement_bytes.cmp(&a.requirement_bytes),
+            Sort::Grant => b.grant_bytes.cmp(&a.grant_bytes),
+            Sort::Label => a.label.cmp(&b.label),
+        };
+        chosen.then(a.task.cmp(&b.task))
+    }
+}
+
+/// A key, as far as it means something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Key {
+    Char(char),
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    Enter,
+    Escape,
+    Backspace,
+}
+
+/// Rows that a page key moves by.
+const PAGE: isize = 10;
+/// Letters of a filter.
+const FILTER_MAX: usize = 64;
+
+/// What was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct View {
+    pub sort: Sort,
+    pub is_reversed: bool,
+    pub filter: String,
+    /// Keys go into the filter.
+    pub is_typing: bool,
+    pub selected: Option<u64>,
+    /// The selected task's reason is shown in full.
+    pub explains: bool,
+    pub is_paused: bool,
+    pub is_over: bool,
+}
+
+impl View {
+    /// The rows to show, in order.
+    pub fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a TaskRow> {
+        let wanted = self.filter.to_lowercase();
+        let mut rows: Vec<&TaskRow> = snapshot.tasks.iter().filter(|row| matches(row, &wanted)).collect();
+        rows.sort_by(|a, b| {
+            let order = self.sort.order(a, b);
+            if self.is_reversed { order.reverse() } else { order }
+        });
+        rows
+    }
+
+    /// The selected row's place among those shown; the first when its task is gone.
+    pub fn selected_index(&self, rows: &[&TaskRow]) -> Option<usize> {
+        let found = rows.iter().position(|row| Some(row.task) == self.selected);
+        found.or((!rows.is_empty()).then_some(0))
+    }
+
+    /// What a key does.
+    pub fn press(&mut self, key: Key, snapshot: &Snapshot) {
+        if self.is_typing {
+            return self.type_into_filter(key);
+        }
+        match key {
+            Key::Char('q') => self.is_over = true,
+            Key::Escape if self.explains => self.explains = false,
+            Key::Escape if self.filter.is_empty() => self.is_over = true,
+            Key::Escape => self.filter.clear(),
+            Key::Char('s') => self.sort = self.sort.next(),
+            Key::Char('r') => self.is_reversed = !self.is_reversed,
+            Key::Char('/') => self.is_typing = true,
+            Key::Char('p') => self.is_paused = !self.is_paused,
+            Key::Char('e') | Key::Enter => self.explains = !self.explains,
+            Key::Up | Key::Char('k') => self.select(-1, snapshot),
+            Key::Down | Key::Char('j') => self.select(1, snapshot),
+            Key::PageUp => self.select(-PAGE, snapshot),
+            Key::PageDown => self.select(PAGE, snapshot),
+            Key::Home => self.select(isize::MIN, snapshot),
+            Key::End => self.select(isize::MAX, snapshot),
+            Key::Char(_) | Key::Backspace => {}
+        }
+    }
+
+    fn type_into_filter(&mut self, key: Key) {
+        match key {
+            Key::Char(letter) if self.filter.chars().count() < FILTER_MAX => self.filter.push(letter),
+            Key::Backspace => drop(self.filter.pop()),
+            Key::Enter => self.is_typing = false,
+            Key::Escape => {
+                self.filter.clear();
+                self.is_typing = false;
+            }
+            _ => {}
+        }
+    }
+
+    fn select(&mut self, by: isize, snapshot: &Snapshot) {
+        let rows = self.rows(snapshot);
+        let at = self.selected_index(&rows).unwrap_or(0);
+        let to = at.saturating_add_signed(by).min(rows.len().saturating_sub(1));
+        self.selected = rows.get(to).map(|row| row.task);
+    }
+}
+
+/// Does what people read in a row contain what they look for? `wanted` is in small letters.
+fn matches(row: &TaskRow, wanted: &str) -> bool {
+    let device = row.device.map_or(String::new(), |device| format!("gpu {device}"));
+    [&row.label, &row.function, &row.state, &row.class, &row.reason, &device, &row.pid.to_string()]
+        .iter()
+        .any(|text| text.to_lowercase().contains(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        let row = |task, label: &str, device: Option<u32>, need| TaskRow {
+            task,
+            label: label.into(),
+            state: device.map_or("waiting", |_| "running").into(),
+            device,
+            requirement_bytes: need,
+            waited_ms: 100 - need,
+            ..TaskRow::default()
+        };
+        let tasks = vec![row(1, "lud", Some(1), 30), row(2, "BFS", None, 50), row(3, "bfs", Some(0), 40)];
+        Snapshot { tasks, ..Snapshot::default() }
+    }
+
+    fn shown(view: &View) -> Vec<u64> {
+        view.rows(&snapshot()).iter().map(|row| row.task).collect()
+    }
+
+    fn press(view: &mut View, keys: &str) {
+        keys.chars().for_each(|key| view.press(Key::Char(key), &snapshot()));
+    }
+
+    #[test]
+    fn each_order_is_reached_and_can_be_turned_round() {
+        let mut view = View::default();
+        let mut seen = Vec::new();
+        for _ in Sort::ALL {
+            seen.push((view.sort.name(), shown(&view)));
+            press(&mut view, "s");
+        }
+        let expected = [
+            ("task", vec![1, 2, 3]),
+            ("gpu", vec![3, 1, 2]),
+            ("wait", vec![1, 3, 2]),
+            ("need", vec![2, 3, 1]),
+            ("grant", vec![1, 2, 3]),
+            ("label", vec![2, 3, 1]),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(view.sort, Sort::Task, "the first comes again");
+        press(&mut view, "r");
+        assert_eq!(shown(&view), [3, 2, 1]);
+    }
+
+    #[test]
+    fn a_filter_is_typed_looked_for_and_cleared() {
+        let mut view = View::default();
+        press(&mut view, "/bfq");
+        view.press(Key::Backspace, &snapshot());
+        assert_eq!((shown(&view), view.is_over), (vec![2, 3], false), "q is a letter while it is typed");
+        view.press(Key::Enter, &snapshot());
+        assert!(!view.is_typing);
+        view.press(Key::Escape, &snapshot());
+        assert_eq!((shown(&view).len(), view.is_over), (3, false));
+        press(&mut view, "/gpu 1");
+        assert_eq!(shown(&view), [1]);
+        view.press(Key::Escape, &snapshot());
+        assert_eq!((view.is_typing, view.filter.as_str()), (false, ""));
+        press(&mut view, "q");
+        assert!(view.is_over);
+    }
+
+    #[test]
+    fn the_selection_stays_with_its_task_and_within_the_rows() {
+        let mut view = View::default();
+        let index = |view: &View| view.selected_index(&view.rows(&snapshot()));
+        assert_eq!(index(&view), Some(0));
+        press(&mut view, "j");
+        assert_eq!(view.selected, Some(2));
+        press(&mut view, "sss");
+        assert_eq!((view.sort, index(&view)), (Sort::Need, Some(0)), "task 2 needs the most");
+        for (key, task) in [(Key::End, 1), (Key::Down, 1), (Key::Home, 2), (Key::PageDown, 1), (Key::Up, 3)] {
+            view.press(key, &snapshot());
+            assert_eq!(view.selected, Some(task), "{key:?}");
+        }
+        view.selected = Some(77);
+        assert_eq!(index(&view), Some(0), "its task has ended");
+        assert_eq!(view.selected_index(&[]), None);
+        view.press(Key::Down, &Snapshot::default());
+        assert_eq!(view.selected, None);
+    }
+}

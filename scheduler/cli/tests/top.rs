@@ -1,0 +1,388 @@
+//! `eager top` on a terminal that the test plays: what the screen shows, and what keys do.
+//!
+//! Trap: a screen is looked at until it shows what is wanted; nothing here counts on how fast it is drawn. Screens are
+//! golden files in `screens/`: `EAGER_BLESS=1` writes them, and then they are to be read.
+
+use eager_proto::admin::{AdminReply, DaemonRow, DeviceRow, TaskRow, to_line};
+use eager_proto::snapshot::Snapshot;
+use nix::pty::{Winsize, openpty};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::num::NonZero;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const LONG: Duration = Duration::from_secs(30);
+const GIB: u64 = 1 << 30;
+
+fn device(device: u32, granted: u64, over: u64, tasks: (u32, u32)) -> DeviceRow {
+    DeviceRow {
+        device,
+        name: "V100-16GB".into(),
+        kind: "virtual".into(),
+        capacity_bytes: 16 * GIB,
+        granted_bytes: granted * GIB,
+        oversubscribed_bytes: over * GIB,
+        used_bytes: Some(granted * GIB / 2),
+        paged_bytes: Some(0),
+        normal_tasks: tasks.0,
+        eager_tasks: tasks.1,
+        ..DeviceRow::default()
+    }
+}
+
+fn running(task: u64, label: &str, class: &str, device: u32, gib: (u64, u64)) -> TaskRow {
+    TaskRow {
+        task,
+        client: task,
+        pid: 4200 + task as i32,
+        uid: 1000,
+        label: label.into(),
+        function: "runTest".into(),
+        state: "running".into(),
+        class: class.into(),
+        device: Some(device),
+        requirement_bytes: gib.1 * GIB,
+        grant_bytes: gib.0 * GIB,
+        used_bytes: Some(gib.0 * GIB / 2),
+        waited_ms: 120 * task,
+        running_ms: 65_000 - 1000 * task,
+        gate: "none".into(),
+        reason: format!("fits: GPU {device} has 16 GiB free, {} GiB wanted", gib.1),
+        ..TaskRow::default()
+    }
+}
+
+/// Three devices, one of them over-subscribed; tasks of every kind. The second moment has paged 3 GiB more.
+fn moment(second: bool) -> Snapshot {
+    let eager = TaskRow {
+        gate: "hold".into(),
+        held_kernel: "needle_cuda_shared_1".into(),
+        held_ms: 4200,
+        reason: "holds: kernel needle_cuda_shared_1 touches 6 GiB; with 12 GiB live that is 112 % of 16 GiB, 100 % \
+                 allowed"
+            .into(),
+        ..running(3, "needle", "eager", 1, (4, 9))
+    };
+    let waiting = TaskRow {
+        state: "waiting".into(),
+        class: String::new(),
+        device: None,
+        grant_bytes: 0,
+        running_ms: 0,
+        gate: String::new(),
+        used_bytes: None,
+        waited_ms: 41_000,
+        reason: "waits: 12 GiB fits nowhere (largest free memory is 2 GiB) and no device can take another eager task (at \
+                 most 1 each)"
+            .into(),
+        ..running(4, "srad_v1", "", 0, (0, 12))
+    };
+    let tasks = vec![
+        running(1, "backprop", "normal", 0, (8, 8)),
+        running(2, "hotspot3D", "normal", 1, (12, 12)),
+        eager,
+        waiting,
+        running(5, "größer-日本", "promoted", 0, (6, 6)),
+    ];
+    let mut busy = device(1, 16, 5, (1, 1));
+    busy.paged_bytes = Some(if second { 3 * GIB } else { 0 });
+    let mut foreign = device(2, 0, 0, (0, 0));
+    (foreign.foreign_bytes, foreign.unaccounted_bytes, foreign.used_bytes) =
+        (2 * GIB, 2 * GIB, Some(2 * GIB));
+    let daemon = DaemonRow {
+        version: "0.1.0".into(),
+        policy: "eager-opt".into(),
+        uptime_ms: if second { 62_500 } else { 61_500 },
+        clients: 5,
+        waiting: 1,
+        running: 4,
+        survives_restart: true,
+        ..DaemonRow::default()
+    };
+    Snapshot { daemon, devices: vec![device(0, 14, 0, (2, 0)), busy, foreign], tasks, ..Snapshot::default() }
+}
+
+/// A daemon that only answers: the first moment once, then the second.
+struct Daemon {
+    dir: TempDir,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Daemon {
+    fn start(moments: [Snapshot; 2]) -> Daemon {
+        let dir = tempfile::tempdir().expect("folder");
+        let listener = UnixListener::bind(dir.path().join("admin.sock")).expect("bind");
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let moment = &moments[count.fetch_add(1, Ordering::Relaxed).min(1)];
+                answer(stream, moment);
+            }
+        });
+        Daemon { dir, asked }
+    }
+}
+
+fn answer(mut stream: UnixStream, moment: &Snapshot) {
+    let mut question = String::new();
+    let _ = BufReader::new(&stream).read_line(&mut question);
+    assert!(question.contains("snapshot"), "{question}");
+    let reply = AdminReply::Snapshot(Box::new(moment.clone()));
+    // One that has ended does not read its answer.
+    let _ = stream.write_all(&to_line(&reply).expect("a line"));
+}
+
+/// `eager top` on a terminal of its own.
+struct Terminal {
+    child: Child,
+    keyboard: File,
+    output: std::sync::mpsc::Receiver<Vec<u8>>,
+    parser: vt100::Parser,
+    _daemon: Daemon,
+}
+
+impl Terminal {
+    fn open(columns: u16, rows: u16, no_color: bool) -> Terminal {
+        let daemon = Daemon::start([moment(false), moment(true)]);
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).expect("a terminal");
+        let end = || Stdio::from(pty.slave.try_clone().expect("clone"));
+        // Its own session, so that the terminal that runs the tests is not asked how large it is.
+        let mut command = Command::new("setsid");
+        command
+            .args(["--ctty", "--wait", env!("CARGO_BIN_EXE_eager"), "top", "--interval", "0.1", "--run-dir"])
+            .arg(daemon.dir.path())
+            .env("TERM", "xterm-256color")
+            .env_remove("NO_COLOR")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end());
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        let child = command.spawn().expect("setsid (util-linux)");
+        drop(pty.slave);
+        let keyboard = File::from(pty.master);
+        let mut screen = keyboard.try_clone().expect("clone");
+        let (tell, output) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // An error is the terminal's end.
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                if tell.send(bytes[..count].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        let parser = vt100::Parser::new(some(rows), some(columns), 0);
+        Terminal { child, keyboard, output, parser, _daemon: daemon }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).expect("keys");
+    }
+
+    fn shown(&self) -> String {
+        let lines = self.parser.screen().rows(0, u16::MAX);
+        lines.map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    /// Until the screen is as wanted.
+    fn until(&mut self, wanted: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + LONG;
+        while !wanted(&self.shown()) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok(bytes) => self.parser.process(&bytes),
+                Err(error) => panic!("{error}; the screen stays\n{}", self.shown()),
+            }
+        }
+        self.shown()
+    }
+
+    /// Until the screen is the golden one of this name.
+    fn shows(&mut self, name: &str, first: &str) {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/screens").join(name);
+        if std::env::var_os("EAGER_BLESS").is_some() {
+            self.until(|screen| screen.contains(first));
+            // What else is on its way.
+            let end = Instant::now() + Duration::from_secs(1);
+            while let Ok(bytes) = self.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                self.parser.process(&bytes);
+            }
+            std::fs::write(&path, self.shown()).expect("write");
+        }
+        let golden =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(golden.contains(first), "{} has no {first:?}", path.display());
+        self.until(|screen| screen == golden);
+    }
+
+    fn ends(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + LONG;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "it goes on:\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Gone already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn some(length: u16) -> NonZero<u16> {
+    NonZero::new(length).expect("a terminal has cells")
+}
+
+const PAGES: &str = "3.0G";
+
+#[test]
+fn a_screen_of_80_by_24_shows_devices_tasks_and_why() {
+    let mut top = Terminal::open(80, 24, false);
+    top.shows("80x24.txt", PAGES);
+    top.press("jjj");
+    top.shows("80x24-selected.txt", "task 4: waits");
+    top.press("e");
+    top.shows("80x24-explain.txt", "uid 1000");
+    top.press("e/need\r");
+    top.shows("80x24-filter.txt", "/ filter: need");
+    top.press("q");
+    assert_eq!(top.ends(), Some(0));
+}
+
+#[test]
+fn narrow_and_wide_terminals_show_what_fits() {
+    for (columns, rows, name) in [(40, 14, "40x14.txt"), (140, 30, "140x30.txt")] {
+        let mut top = Terminal::open(columns, rows, false);
+        top.shows(name, "q quit");
+        top.press("q");
+        assert_eq!(top.ends(), Some(0));
+    }
+    let mut tiny = Terminal::open(8, 3, false);
+    tiny.until(|screen| screen.contains("eager"));
+    tiny.press("q");
+    assert_eq!(tiny.ends(), Some(0));
+}
+
+#[test]
+fn tasks_are_ordered_by_what_is_chosen() {
+    let mut top = Terminal::open(80, 24, false);
+    top.until(|screen| screen.contains("s sort: task"));
+    top.press("sss");
+    let at = |screen: &str, label: &str| screen.find(&format!(" {label} ")).unwrap_or(usize::MAX);
+    let screen = top.until(|screen| screen.contains("s sort: need"));
+    assert!(at(&screen, "srad_v1") < at(&screen, "needle"), "{screen}");
+    assert!(at(&screen, "needle") < at(&screen, "backprop"), "{screen}");
+    top.press("r");
+    let screen = top.until(|screen| screen.contains("need, reversed"));
+    assert!(at(&screen, "backprop") < at(&screen, "srad_v1"), "{screen}");
+    top.press("\x03");
+    assert_eq!(top.ends(), Some(0), "Ctrl-C ends it as q does");
+}
+
+/// Colours of the cells that show an eager task's row.
+fn colours(top: &Terminal) -> Vec<vt100::Color> {
+    let screen = top.parser.screen();
+    let (rows, columns) = screen.size();
+    let (rows, columns) = (rows.get(), columns.get());
+    let lines: Vec<String> = screen.rows(0, columns).collect();
+    let row = (0..rows).find(|row| lines[usize::from(*row)].contains(" needle ")).expect("the row");
+    (0..columns).filter_map(|column| screen.cell(row, column)).map(vt100::Cell::fgcolor).collect()
+}
+
+#[test]
+fn colours_are_there_unless_they_are_not_wanted() {
+    let mut top = Terminal::open(80, 24, false);
+    top.until(|screen| screen.contains("q quit"));
+    assert!(colours(&top).contains(&vt100::Color::Idx(3)), "{:?}", colours(&top));
+    top.press("q");
+    top.ends();
+    let mut plain = Terminal::open(80, 24, true);
+    plain.until(|screen| screen.contains("q quit"));
+    assert!(colours(&plain).iter().all(|colour| *colour == vt100::Color::Default));
+    plain.press("q");
+    plain.ends();
+}
+
+#[test]
+fn the_terminal_is_given_back_as_it_was() {
+    let mut top = Terminal::open(80, 24, false);
+    top.until(|screen| screen.contains("q quit"));
+    assert!(top.parser.screen().alternate_screen() && top.parser.screen().hide_cursor());
+    top.press("q");
+    assert_eq!(top.ends(), Some(0));
+    while let Ok(bytes) = top.output.recv_timeout(LONG) {
+        top.parser.process(&bytes);
+    }
+    assert!(!top.parser.screen().alternate_screen() && !top.parser.screen().hide_cursor());
+}
+
+#[test]
+fn a_daemon_that_goes_is_said_and_the_last_moment_stays() {
+    let mut top = Terminal::open(80, 24, false);
+    top.until(|screen| screen.contains(PAGES));
+    std::fs::remove_file(top._daemon.dir.path().join("admin.sock")).expect("remove");
+    let screen = top.until(|screen| screen.contains("old: no daemon at "));
+    assert!(screen.contains("needle"), "{screen}");
+    top.press("p");
+    top.until(|screen| screen.contains("PAUSED"));
+    let asked = top._daemon.asked.load(Ordering::Relaxed);
+    assert!(asked >= 2, "asked {asked} times");
+    top.press("q");
+    assert_eq!(top.ends(), Some(0));
+}
+
+fn run(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_eager"))
+        .args(["top", "--run-dir"])
+        .arg(dir)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("run eager");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn without_a_terminal_one_frame_is_printed() {
+    let daemon = Daemon::start([moment(true), moment(true)]);
+    let (code, out, said) = run(daemon.dir.path(), &[]);
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens/once.txt");
+    if std::env::var_os("EAGER_BLESS").is_some() {
+        std::fs::write(&golden, &out).expect("write");
+    }
+    assert_eq!(out, std::fs::read_to_string(&golden).expect("golden file"));
+    let (code, again, _) = run(daemon.dir.path(), &["--once", "--sort", "need", "--filter", "needle"]);
+    assert!(code == Some(0) && again.contains("needle") && !again.contains("backprop"), "{again}");
+    let (code, json, _) = run(daemon.dir.path(), &["--json"]);
+    let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, &value["tasks"][2]["held_kernel"]), (Some(0), &"needle_cuda_shared_1".into()));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (code, out, said) = run(dir.path(), &[]);
+    assert!(code == Some(1) && out.is_empty() && said.starts_with("eager: no daemon at "), "{said}");
+    for wrong in ["0", "x", "inf", "9999"] {
+        let (code, _, said) = run(dir.path(), &["--interval", wrong]);
+        assert!(code == Some(2) && said.contains("is not a number from 0.1 to 3600"), "{said}");
+    }
+}

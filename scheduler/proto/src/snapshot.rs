@@ -1,0 +1,127 @@
+//! Everything that is to be seen at one moment: what `eager top`, the metrics and the web page are made from.
+//!
+//! Trap: viewers of another build read it too. Fields are only added, each with a default.
+
+use crate::admin::{DaemonRow, DeviceRow, TaskRow};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The daemon at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    /// Time that decisions are made in, since the daemon started; on a virtual clock the modelled one.
+    pub now_ms: u64,
+    pub daemon: DaemonRow,
+    pub devices: Vec<DeviceRow>,
+    /// The oldest tasks, as many as were asked for.
+    pub tasks: Vec<TaskRow>,
+    pub counts: Counts,
+    /// Tasks of the last minutes, the newest last, as many as were asked for.
+    pub lives: Vec<Life>,
+}
+
+/// What has happened since the daemon started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Tasks that got a device, by class; restored ones are not counted again.
+    pub started: BTreeMap<String, u64>,
+    /// Refusals, by name of the reason.
+    pub refused: BTreeMap<String, u64>,
+    pub promoted: u64,
+    /// Tasks that ended by themselves or with their program, waiting ones included.
+    pub ended: u64,
+    /// Kernels that stood at a closed gate.
+    pub held_kernels: u64,
+    /// Programs that are gone: `idle`, `holding` (they had tasks), `cut-off` (they broke the protocol).
+    pub clients_gone: BTreeMap<String, u64>,
+    /// Times that `case` took over from a policy that broke.
+    pub policy_fallbacks: u64,
+    /// From a task's request to its device, by class.
+    pub wait_seconds: BTreeMap<String, Distribution>,
+    /// Steps of the core, in real time.
+    pub decision_seconds: Distribution,
+}
+
+/// How values are spread: each bucket counts those above the one before and at most `le`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Distribution {
+    pub buckets: Vec<Bucket>,
+    /// Values above the last bucket.
+    pub beyond: u64,
+    pub sum: f64,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bucket {
+    pub le: f64,
+    pub count: u64,
+}
+
+impl Distribution {
+    /// Without values. The bounds rise.
+    pub fn new(bounds: &[f64]) -> Distribution {
+        let buckets = bounds.iter().map(|&le| Bucket { le, count: 0 }).collect();
+        Distribution { buckets, beyond: 0, sum: 0.0 }
+    }
+
+    pub fn observe(&mut self, value: f64) {
+        self.sum += value;
+        match self.buckets.iter_mut().find(|bucket| value <= bucket.le) {
+            Some(bucket) => bucket.count += 1,
+            None => self.beyond += 1,
+        }
+    }
+
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.count).sum::<u64>() + self.beyond
+    }
+}
+
+/// What became of a task, from its request on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Life {
+    pub task: u64,
+    pub label: String,
+    pub function: String,
+    pub requirement_bytes: u64,
+    /// Each lasts until the next one, the last until the end. Never empty.
+    pub spans: Vec<Span>,
+    pub ended_ms: Option<u64>,
+    /// Why it was refused; empty: it was not.
+    pub refused: String,
+}
+
+/// A part of a task's life.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Span {
+    pub from_ms: u64,
+    /// `waiting`, or the class.
+    pub state: String,
+    pub device: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_counted_once_in_the_first_bucket_that_takes_it() {
+        let mut spread = Distribution::new(&[0.1, 1.0]);
+        [0.05, 0.1, 0.5, 7.0].into_iter().for_each(|value| spread.observe(value));
+        let counts: Vec<u64> = spread.buckets.iter().map(|bucket| bucket.count).collect();
+        assert_eq!((counts, spread.beyond, spread.count()), (vec![2, 1], 1, 4));
+        assert!((spread.sum - 7.65).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_snapshot_of_another_build_is_read_as_far_as_it_is_known() {
+        let older = r#"{"now_ms":5,"counts":{"promoted":2},"something new":[1]}"#;
+        let snapshot: Snapshot = serde_json::from_str(older).expect("a snapshot");
+        assert_eq!((snapshot.now_ms, snapshot.counts.promoted, snapshot.devices.len()), (5, 2, 0));
+    }
+}
