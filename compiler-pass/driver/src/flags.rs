@@ -61,6 +61,7 @@ pub enum Use {
     NoInstrument,
     NoCpuKernels,
     KernelMode,
+    Strict,
     Help,
     Version,
 }
@@ -92,6 +93,7 @@ pub const FLAGS: &[Flag] = &[
     flag("--eager-no-cpu-kernels", Value::None, Use::NoCpuKernels),
     flag("--eager-no-instrument", Value::None, Use::NoInstrument),
     flag("--eager-report=", Value::Joined, Use::Report),
+    flag("--eager-strict", Value::None, Use::Strict),
     flag("--eager-whole-program", Value::None, Use::WholeProgram),
     flag("--help", Value::None, Use::Help),
     flag("--ld-path=", Value::Joined, Use::Link),

@@ -29,6 +29,8 @@ pub struct Settings {
     pub no_cpu_kernels: bool,
     /// How CPU code runs the threads of a block, as the user named it.
     pub kernel_mode: Option<OsString>,
+    /// CPU code asks before every access.
+    pub strict: bool,
     /// The user's `--cuda-path=`.
     pub cuda_path: Option<PathBuf>,
 }
@@ -245,7 +247,8 @@ impl Reader {
             | Use::Report
             | Use::NoInstrument
             | Use::NoCpuKernels
-            | Use::KernelMode => {
+            | Use::KernelMode
+            | Use::Strict => {
                 set(&mut job.settings, usage, value);
             }
         }
@@ -299,6 +302,7 @@ fn set(settings: &mut Settings, usage: Use, value: OsString) {
         Use::NoInstrument => settings.no_instrument = true,
         Use::NoCpuKernels => settings.no_cpu_kernels = true,
         Use::KernelMode => settings.kernel_mode = Some(value),
+        Use::Strict => settings.strict = true,
         _ => {}
     }
 }

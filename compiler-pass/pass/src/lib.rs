@@ -144,8 +144,7 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
             device::kernel_data::hand_over(module, path).map_err(|error| error.to_string())?;
         }
         if let Some(path) = &options.cpu_kernels {
-            device::cpu_kernels::hand_over(module, path, options.kernel_mode.as_deref())
-                .map_err(|error| error.to_string())?;
+            device::cpu_kernels::hand_over(module, path, options).map_err(|error| error.to_string())?;
         }
         return Ok(false);
     }

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 /// How the CPU kernels run the threads of a block: a name of `eager_kernels::Mode`.
 pub const KERNEL_MODE_VARIABLE: &str = "EAGER_PASS_KERNEL_MODE";
+/// `1`: the CPU kernels ask before every access.
+pub const STRICT_VARIABLE: &str = "EAGER_PASS_STRICT";
 /// File through which the device half hands its module to the host half, which keeps it for the link (`-fgpu-rdc`).
 pub const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
 /// File through which the device half hands what it knows of kernels to the host half. Unset: nothing is known.
@@ -38,6 +40,7 @@ pub enum WholeProgram {
 pub struct PassOptions {
     pub cpu_kernels: Option<PathBuf>,
     pub kernel_mode: Option<String>,
+    pub strict: bool,
     pub device_code: Option<PathBuf>,
     pub kernel_data: Option<PathBuf>,
     pub report: Option<PathBuf>,
@@ -53,6 +56,7 @@ impl PassOptions {
         Self {
             cpu_kernels: path(CPU_KERNELS_VARIABLE),
             kernel_mode: lookup(KERNEL_MODE_VARIABLE).map(|mode| mode.to_string_lossy().into_owned()),
+            strict: lookup(STRICT_VARIABLE).is_some_and(|value| value == "1"),
             device_code: path(DEVICE_CODE_VARIABLE),
             kernel_data: path(KERNEL_DATA_VARIABLE),
             report: path(REPORT_VARIABLE),

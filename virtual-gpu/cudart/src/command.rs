@@ -6,6 +6,7 @@
 use core::cell::Cell;
 use core::ffi::c_void;
 
+use eager_exec::strict::Problem;
 use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::Op;
 
@@ -124,26 +125,40 @@ fn as_host_function(call: impl FnOnce()) {
 
 /// Runs the kernel on the CPU, then in the model.
 fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
+    let name = launch.kernel.name;
     let op = {
         let mut compute = runtime.compute.lock();
         let allocations: Vec<Allocation> = {
             let memory = runtime.memory.lock();
             memory.table.iter().filter(|allocation| !allocation.is_pinned()).copied().collect()
         };
+        let books = runtime.watch.as_ref().and_then(|watch| watch.before(&launch.kernel, &runtime.memory));
         let mut profile = runtime.profile.as_ref().map(|profile| profile.lock());
-        compute.run(launch, &allocations, profile.as_deref_mut()).map_err(|failure| {
-            say(format_args!("kernel {}: {failure}", launch.kernel.name));
-            match failure {
-                LaunchFailure::Fault(Fault::Address(_) | Fault::NoAddress) => Code::cudaErrorIllegalAddress,
-                // On a GPU the kernel would run until its watchdog ends it.
-                LaunchFailure::Fault(Fault::Stuck) => Code::cudaErrorLaunchTimeout,
-                LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
-            }
+        let ran = compute.run(launch, &allocations, profile.as_deref_mut(), books);
+        if let Some(watch) = &runtime.watch {
+            watch.after(name);
+        }
+        ran.map_err(|failure| {
+            say(format_args!("kernel {name}: {failure}"));
+            code_of(&failure)
         })?
     };
     let device_ns = runtime.run_op(launch.device, op)?;
     if let Some(profile) = &runtime.profile {
-        profile.lock().took(launch.kernel.name, device_ns);
+        profile.lock().took(name, device_ns);
     }
     Ok(device_ns)
+}
+
+fn code_of(failure: &LaunchFailure) -> Code {
+    match failure {
+        LaunchFailure::Fault(Fault::Address(_) | Fault::NoAddress) => Code::cudaErrorIllegalAddress,
+        // On a GPU a kernel that is stuck would run until its watchdog ends it.
+        LaunchFailure::Fault(Fault::Stuck | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
+        LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
+        LaunchFailure::Strict(finding) => match finding.problem {
+            Problem::Misaligned(_) => Code::cudaErrorMisalignedAddress,
+            _ => Code::cudaErrorIllegalAddress,
+        },
+    }
 }

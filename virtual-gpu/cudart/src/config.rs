@@ -5,6 +5,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use eager_vgpud::Clock;
 
@@ -29,6 +30,10 @@ pub const HOST_TIMES_VARIABLE: &str = "EAGER_VGPU_HOST_TIMES";
 pub const SEAT_VARIABLE: &str = "EAGER_VGPU_SEAT";
 /// `0`: the devices have no virtual memory management, as older ones.
 pub const VIRTUAL_MEMORY_VARIABLE: &str = "EAGER_VGPU_VIRTUAL_MEMORY";
+/// `0`: strict mode is off; `1`: a kernel that was compiled without it is named.
+pub const STRICT_VARIABLE: &str = "EAGER_VGPU_STRICT";
+/// Seconds of processor time that one thread may spend on a kernel; 0: for ever.
+pub const KERNEL_TIMEOUT_VARIABLE: &str = "EAGER_VGPU_KERNEL_TIMEOUT";
 /// Threads that run kernels.
 pub const WORKERS_VARIABLE: &str = "EAGER_VGPU_WORKERS";
 /// File for the footprint profile, written at exit.
@@ -49,6 +54,9 @@ pub struct Config {
     pub host_times: Option<HostTimes>,
     /// Whether the devices have virtual memory management.
     pub virtual_memory: bool,
+    /// By default on where some kernel was compiled for it.
+    pub strict: Option<bool>,
+    pub kernel_time_max: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -91,6 +99,13 @@ impl Config {
         let workers = number(&set, WORKERS_VARIABLE, 0, "a whole number of at least 1", |x: &usize| *x >= 1)?;
         let virtual_memory =
             number(&set, VIRTUAL_MEMORY_VARIABLE, 1, "a switch is 0 or 1", |x: &u8| *x <= 1)?;
+        let strict = set(STRICT_VARIABLE)
+            .map(|_| number(&set, STRICT_VARIABLE, 0, "a switch is 0 or 1", |x: &u8| *x <= 1))
+            .transpose()?;
+        let seconds =
+            number(&set, KERNEL_TIMEOUT_VARIABLE, 0.0, "a number of seconds, 0 for none", |x: &f64| {
+                Duration::try_from_secs_f64(*x).is_ok()
+            })?;
         let profile = set(PROFILE_VARIABLE).map(PathBuf::from);
         let seat =
             set(SEAT_VARIABLE).map(|_| number(&set, SEAT_VARIABLE, 0, "a seat's number", |_: &u64| true));
@@ -108,6 +123,8 @@ impl Config {
             seat: seat.transpose()?,
             host_times: host_times.transpose()?,
             virtual_memory: virtual_memory == 1,
+            strict: strict.map(|switch| switch == 1),
+            kernel_time_max: (seconds > 0.0).then(|| Duration::from_secs_f64(seconds)),
         })
     }
 
@@ -163,6 +180,8 @@ mod tests {
             seat: None,
             host_times: None,
             virtual_memory: true,
+            strict: None,
+            kernel_time_max: None,
         };
         assert_eq!(read(&[]).unwrap(), expected);
     }
@@ -183,6 +202,8 @@ mod tests {
             (MEMORY_SCALE_VARIABLE, "1.5"),
             (WORKERS_VARIABLE, "0"),
             (VIRTUAL_MEMORY_VARIABLE, "2"),
+            (STRICT_VARIABLE, "yes"),
+            (KERNEL_TIMEOUT_VARIABLE, "-1"),
             (CLOCK_VARIABLE, "wall"),
             (HOST_TIMES_VARIABLE, "5"),
             (SEAT_VARIABLE, "first"),

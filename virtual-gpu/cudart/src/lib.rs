@@ -22,3 +22,4 @@ mod status;
 mod stream;
 mod trace;
 mod transfer;
+mod watch;

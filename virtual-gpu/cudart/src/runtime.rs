@@ -26,6 +26,7 @@ use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
 use crate::transfer::{DeviceOp, Extent, Place, Region};
+use crate::watch::Watch;
 
 /// Size of the model's blocks of managed memory.
 const MODEL_BLOCK_BYTES: u64 = 2 << 20;
@@ -64,6 +65,8 @@ pub struct Runtime {
     /// (device, peer) pairs whose access the program has enabled.
     pub peers: Mutex<BTreeSet<(u32, u32)>>,
     pub profile: Option<Mutex<Profile>>,
+    /// In strict mode.
+    pub watch: Option<Watch>,
     profile_path: Option<PathBuf>,
     /// The devices have virtual memory management.
     pub maps_memory: bool,
@@ -116,10 +119,12 @@ impl Runtime {
             Code::cudaErrorInitializationError
         })?;
         let workers = config.workers.unwrap_or_else(|| available_parallelism().unwrap_or(NonZeroUsize::MIN));
-        let compute = Compute::new(workers, arena.base(), block_shift, touch_shift).map_err(|e| {
-            say(format_args!("cannot start threads for kernels: {e}"));
-            Code::cudaErrorInitializationError
-        })?;
+        let time_max = config.kernel_time_max;
+        let compute =
+            Compute::new(workers, arena.base(), block_shift, touch_shift, time_max).map_err(|e| {
+                say(format_args!("cannot start threads for kernels: {e}"));
+                Code::cudaErrorInitializationError
+            })?;
         if config.profile.is_some() {
             // SAFETY: the handler is a plain function of this library, which stays loaded: nothing unloads a runtime
             // that the program is linked with.
@@ -144,6 +149,7 @@ impl Runtime {
             peers: Mutex::default(),
             profile: config.profile.is_some().then(|| Mutex::new(Profile::new())),
             profile_path: config.profile,
+            watch: Watch::new(config.strict),
             maps_memory: config.virtual_memory,
             failure: Mutex::new(None),
         })

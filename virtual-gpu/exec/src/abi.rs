@@ -9,7 +9,7 @@
 
 use core::ffi::{c_char, c_void};
 
-pub const KERNEL_ABI_VERSION: u32 = 3;
+pub const KERNEL_ABI_VERSION: u32 = 4;
 /// `void eager_vgpu_register(const KernelTable *)`, defined by the stand-in runtime, weak in every object.
 pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 
@@ -19,6 +19,31 @@ pub const RECORDS_TOUCHES: u32 = 1;
 pub const COUNTS: u32 = 2;
 /// [`KernelEntry::flags`]: threads say in [`BlockContext::waits`] what they wait for.
 pub const WAITS: u32 = 4;
+/// [`KernelEntry::flags`]: [`Helpers::check`] is asked before every access.
+pub const CHECKS: u32 = 8;
+
+/// Flags of [`Helpers::check`]: the access reads.
+pub const ACCESS_READS: u32 = 1;
+/// The access writes.
+pub const ACCESS_WRITES: u32 = 2;
+/// It copies bytes elsewhere, which need no value for that.
+pub const ACCESS_COPIES: u32 = 4;
+/// The address was computed from a variable or array of known size, and must stay in it; otherwise, if at all, from a
+/// pointer, and must stay in the memory that this one points into.
+pub const ACCESS_OF_OBJECT: u32 = 8;
+/// That variable is the dynamic part of shared memory, which ends where shared memory does.
+pub const ACCESS_OF_DYNAMIC: u32 = 16;
+
+/// More of the flags of [`Helpers::check`].
+pub mod access_class {
+    /// Where the class of memory is in the flags, four bits: one of the constants below.
+    pub const SHIFT: u32 = 8;
+    pub const ANY: u32 = 0;
+    pub const SHARED: u32 = 1;
+    pub const LOCAL: u32 = 2;
+    /// Where the logarithm of the alignment is, eight bits.
+    pub const ALIGN_SHIFT: u32 = 16;
+}
 
 /// Runs all threads of one block. It may unwind: [`Helpers::trap`] leaves a kernel that way.
 pub type BlockFn = unsafe extern "C-unwind" fn(ctx: *mut BlockContext, args: *const *const c_void);
@@ -149,9 +174,21 @@ pub struct Helpers {
     /// Nanoseconds of a clock that never goes back.
     pub nanoseconds: unsafe extern "C" fn() -> u64,
     /// `malloc` in device code: memory of the process, not of the device.
-    pub allocate: unsafe extern "C" fn(bytes: u64) -> *mut c_void,
+    pub allocate: unsafe extern "C" fn(ctx: *mut BlockContext, bytes: u64) -> *mut c_void,
     /// `free` in device code.
-    pub release: unsafe extern "C" fn(memory: *mut c_void),
+    pub release: unsafe extern "C" fn(ctx: *mut BlockContext, memory: *mut c_void),
+    /// Strict mode: says what the thread of linear index `thread` is going to access, of what and how (`ACCESS_…`), and
+    /// where the program says so (`file:line` or null). Does not return to the kernel if it must not.
+    pub check: unsafe extern "C-unwind" fn(
+        ctx: *mut BlockContext,
+        thread: u32,
+        address: u64,
+        bytes: u64,
+        object: u64,
+        object_bytes: u64,
+        place: *const c_char,
+        flags: u32,
+    ),
 }
 
 /// Where the dynamic part of shared memory starts, in bytes from [`BlockContext::shared`].

@@ -10,14 +10,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::abi::{self, KernelEntry, dynamic_shared_offset};
 use crate::fault::{self, Fault, Running};
 use crate::schedule::Round;
+use crate::strict::{Finding, Strict};
 use crate::touch::TouchMap;
-use crate::worker::{Grid, TrapUnwind, Worker};
+use crate::worker::{Grid, TrapUnwind, WORKSPACE_BYTES, Worker};
 
 /// Stack of a pool thread in bytes: local arrays of a kernel lie there.
 const STACK_BYTES: usize = 16 << 20;
@@ -28,7 +30,7 @@ const PORTIONS_PER_WORKER: u64 = 8;
 
 /// Shared by the blocks of a cooperative launch: its own size in bytes first, then the barrier that CUDA's header counts in
 /// (`cooperative_groups/details/helpers.h`), zero at the start.
-const WORKSPACE_WORDS: usize = 16;
+const WORKSPACE_WORDS: usize = WORKSPACE_BYTES / size_of::<u32>();
 
 /// One kernel launch. Limits of the device (threads per block, shared memory) are the caller's to check.
 #[derive(Debug)]
@@ -45,6 +47,10 @@ pub struct Launch<'a> {
     pub touch: Option<&'a TouchMap>,
     /// All blocks are there at once, so that they may wait for each other.
     pub cooperative: bool,
+    /// In strict mode: what the kernel may access. All blocks then run in the calling thread, in order.
+    pub strict: Option<&'a Mutex<Strict>>,
+    /// Processor time that one thread may spend on this launch without an end.
+    pub time_max: Option<Duration>,
 }
 
 /// What the kernel asked of the device, summed over its threads.
@@ -58,7 +64,7 @@ pub struct LaunchCost {
     pub flops64: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchFailure {
     /// Some thread executed `__trap()` or failed an `assert`; blocks that had not started were not run.
     #[error("a kernel thread executed a trap or failed an assertion")]
@@ -66,6 +72,9 @@ pub enum LaunchFailure {
     /// Some thread made the processor fault; as for a trap.
     #[error("{0}")]
     Fault(Fault),
+    /// Strict mode objects to an access; as for a trap.
+    #[error("{0}")]
+    Strict(Box<Finding>),
 }
 
 /// A grid being run; shared by the workers that take blocks from it.
@@ -79,17 +88,19 @@ struct Job {
     portion: u64,
     args: Vec<*const c_void>,
     touch: Option<*const TouchMap>,
+    strict: Option<*const Mutex<Strict>>,
+    time_max: Option<Duration>,
     next_block: AtomicU64,
     trapped: AtomicBool,
     /// The first of them.
-    fault: Mutex<Option<Fault>>,
+    failure: Mutex<Option<LaunchFailure>>,
     /// What a worker unwound with that was no trap: passed on to the launching thread, for a pool thread that died
     /// would leave it waiting.
     defect: Mutex<Option<Box<dyn Any + Send>>>,
     cost: [AtomicU64; 3],
 }
 
-// SAFETY: the pointers of a job (name, arguments, touch map) are only read, and `Executor::launch` returns, ending its borrow of
+// SAFETY: the pointers of a job (name, arguments, touch map, books of strict mode) are only read, and `Executor::launch` returns, ending its borrow of
 // them, after every worker has finished with the job.
 unsafe impl Send for Job {}
 // SAFETY: as for `Send`; everything that changes is atomic.
@@ -102,7 +113,7 @@ impl Job {
             .saturating_add(launch.dynamic_shared_bytes);
         let workspace = launch.cooperative.then(|| {
             let mut words = Box::new([0; WORKSPACE_WORDS]);
-            words[0] = (size_of::<u32>() * WORKSPACE_WORDS) as u32;
+            words[0] = WORKSPACE_BYTES as u32;
             words
         });
         Job {
@@ -120,41 +131,54 @@ impl Job {
             portion: (blocks / (workers as u64 * PORTIONS_PER_WORKER)).max(1),
             args: launch.args.to_vec(),
             touch: launch.touch.map(std::ptr::from_ref),
+            strict: launch.strict.map(std::ptr::from_ref),
+            time_max: launch.time_max,
             next_block: AtomicU64::new(0),
             trapped: AtomicBool::new(false),
-            fault: Mutex::new(None),
+            failure: Mutex::new(None),
             defect: Mutex::new(None),
             cost: Default::default(),
         }
     }
 
+    fn touch(&self) -> Option<&TouchMap> {
+        // SAFETY: the map outlives the launch, which waits for all that work on it (see `Send`).
+        self.touch.map(|touch| unsafe { &*touch })
+    }
+
+    fn strict(&self) -> Option<&Mutex<Strict>> {
+        // SAFETY: as for the touch map.
+        self.strict.map(|strict| unsafe { &*strict })
+    }
+
     /// Runs blocks until none is left.
     fn work(&self, worker: &mut Worker) {
-        // SAFETY: the map outlives the launch, which waits for this call (see `Send`).
-        let touch = self.touch.map(|touch| unsafe { &*touch });
-        worker.prepare(&self.grid, touch);
+        let touch = self.touch();
+        worker.prepare(&self.grid, touch, self.strict());
         self.note(|| self.run_portions(worker));
         self.take_results(worker, touch);
     }
 
     /// Runs blocks and keeps how they ended.
     fn note(&self, run: impl FnOnce() -> Result<(), Fault>) {
-        let running = Running::start(self.kernel);
+        let running = Running::start(self.kernel, self.time_max);
         let run = catch_unwind(AssertUnwindSafe(run));
         drop(running);
-        match run {
-            Ok(Ok(())) => {}
-            Ok(Err(fault)) => {
-                self.trapped.store(true, Relaxed);
-                self.fault.lock().get_or_insert(fault);
-            }
-            Err(payload) => {
-                self.trapped.store(true, Relaxed);
-                if !payload.is::<TrapUnwind>() {
-                    *self.defect.lock() = Some(payload);
+        let failure = match run {
+            Ok(Ok(())) => return,
+            Ok(Err(fault)) => LaunchFailure::Fault(fault),
+            Err(payload) => match payload.downcast::<Finding>() {
+                Ok(finding) => LaunchFailure::Strict(finding),
+                Err(payload) => {
+                    if !payload.is::<TrapUnwind>() {
+                        *self.defect.lock() = Some(payload);
+                    }
+                    LaunchFailure::Trap
                 }
-            }
-        }
+            },
+        };
+        self.trapped.store(true, Relaxed);
+        self.failure.lock().get_or_insert(failure);
     }
 
     fn take_results(&self, worker: &mut Worker, touch: Option<&TouchMap>) {
@@ -168,10 +192,9 @@ impl Job {
 
     /// Runs all blocks on this thread in turns, each in memory of its own, until all have ended.
     fn work_together(&self) {
-        // SAFETY: the map outlives the launch, which waits for this call (see `Send`).
-        let touch = self.touch.map(|touch| unsafe { &*touch });
+        let touch = self.touch();
         let mut workers: Vec<Worker> = (0..self.blocks).map(|_| Worker::new()).collect();
-        workers.iter_mut().for_each(|worker| worker.prepare(&self.grid, touch));
+        workers.iter_mut().for_each(|worker| worker.prepare(&self.grid, touch, self.strict()));
         self.note(|| {
             let mut open: Vec<u64> = (0..self.blocks).collect();
             let mut go_on = false;
@@ -209,11 +232,8 @@ impl Job {
         if let Some(payload) = self.defect.lock().take() {
             resume_unwind(payload);
         }
-        if let Some(fault) = *self.fault.lock() {
-            return Err(LaunchFailure::Fault(fault));
-        }
-        if self.trapped.load(Relaxed) {
-            return Err(LaunchFailure::Trap);
+        if let Some(failure) = self.failure.lock().take() {
+            return Err(failure);
         }
         let [global_bytes, flops32, flops64] = [0, 1, 2].map(|i| self.cost[i].load(Relaxed));
         Ok(LaunchCost { global_bytes, flops32, flops64 })
@@ -293,6 +313,7 @@ impl Executor {
         let threads_per_block: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
         let alone =
             self.workers == 1 || job.blocks == 1 || job.blocks * threads_per_block < INLINE_THREADS_MAX;
+        let alone = alone || launch.strict.is_some();
         if launch.cooperative && job.blocks > 1 {
             job.work_together();
         } else if alone {

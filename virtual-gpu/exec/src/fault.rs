@@ -1,8 +1,8 @@
 //! A kernel that makes the processor fault: its launch ends with an error, as on a GPU, and the process goes on.
 //!
-//! The handler sends the thread back to where the block was called ([`crate::leave`]). Where it cannot, because the fault
-//! happened inside one of our own functions that the kernel called, it names the kernel in one line and lets the default
-//! action happen. Trap: it is never installed over a handler of the program's, and a program that installs one later
+//! So it is for one that takes longer than it may ([`crate::timer`]). The handler sends the thread back to where the block
+//! was called ([`crate::leave`]). Where it cannot, because the fault happened inside one of our own functions that the
+//! kernel called, it names the kernel in one line and lets the default action happen. Trap: it is never installed over a handler of the program's, and a program that installs one later
 //! replaces it. Everything in it must be async-signal-safe (signal-safety(7)), so what it reads are atomics and what it
 //! writes goes through `write`.
 
@@ -10,10 +10,14 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
+};
+use std::time::Duration;
 
 use crate::abi::{BlockContext, BlockFn};
 use crate::leave::{eager_vgpu_call_block, leave_block};
+use crate::timer::{TIME_OUT_SIGNAL, Timer};
 
 /// Threads beyond this many that run kernels at one time are not caught.
 const SLOT_COUNT: usize = 128;
@@ -63,12 +67,17 @@ pub enum Fault {
         "threads of a block wait for each other at different barriers or warp operations, and always will"
     )]
     Stuck,
+    /// One thread has spent the time that a launch may take.
+    #[error("it has not ended within the time that a kernel may take")]
+    TimeOut,
 }
 
 impl Fault {
     fn seen(slot: &Slot) -> Fault {
         let [signal, code, address] = [0, 1, 2].map(|index| slot.seen[index].load(SeqCst));
-        if signal == libc::SIGFPE as u64 {
+        if signal == TIME_OUT_SIGNAL as u64 {
+            Fault::TimeOut
+        } else if signal == libc::SIGFPE as u64 {
             Fault::Division
         } else if code == libc::SI_KERNEL as u64 {
             Fault::NoAddress
@@ -106,16 +115,29 @@ pub(crate) struct InHelper {
     stack: u64,
 }
 
+/// Where the stack of the block's caller begins, to which the kernel's own reaches; 0 for a thread without a slot.
+pub(crate) fn stack_of_block() -> u64 {
+    OWN.get().map_or(0, |slot| slot.stack.load(Relaxed))
+}
+
 impl InHelper {
+    /// Cheap, because warp operations come here: the word is this thread's and its handlers' alone, so keeping the
+    /// compiler's order is enough.
     pub fn enter() -> InHelper {
-        InHelper { stack: OWN.get().map_or(0, |slot| slot.stack.swap(0, SeqCst)) }
+        let Some(slot) = OWN.get() else { return InHelper { stack: 0 } };
+        let stack = slot.stack.load(Relaxed);
+        slot.stack.store(0, Relaxed);
+        compiler_fence(SeqCst);
+        InHelper { stack }
     }
 }
 
 impl Drop for InHelper {
     fn drop(&mut self) {
-        if let Some(slot) = OWN.get() {
-            slot.stack.store(self.stack, SeqCst);
+        // What unwinds is Rust's, all the way to the launch.
+        if let Some(slot) = OWN.get().filter(|_| !std::thread::panicking()) {
+            compiler_fence(SeqCst);
+            slot.stack.store(self.stack, Relaxed);
         }
     }
 }
@@ -128,11 +150,14 @@ fn this_thread() -> i32 {
 /// Says, until dropped, that this thread runs a kernel.
 pub(crate) struct Running {
     slot: Option<&'static Slot>,
+    /// Ends with the kernel, before the slot does.
+    timer: Option<Timer>,
 }
 
 impl Running {
-    /// `kernel` is a NUL-terminated name that stays valid until the drop.
-    pub fn start(kernel: *const c_char) -> Self {
+    /// `kernel` is a NUL-terminated name that stays valid until the drop. After `time_max` of this thread's processor time
+    /// it is left.
+    pub fn start(kernel: *const c_char, time_max: Option<Duration>) -> Self {
         use_alternate_stack();
         let thread = this_thread();
         let free = |slot: &&Slot| slot.thread.compare_exchange(0, thread, SeqCst, Relaxed).is_ok();
@@ -141,12 +166,14 @@ impl Running {
             slot.kernel.store(kernel.cast_mut(), SeqCst);
         }
         OWN.set(slot);
-        Running { slot }
+        let timer = time_max.filter(|_| slot.is_some()).and_then(|time_max| Timer::start(thread, time_max));
+        Running { slot, timer }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.timer = None;
         OWN.set(None);
         if let Some(slot) = self.slot {
             slot.stack.store(0, SeqCst);
@@ -197,10 +224,15 @@ fn use_alternate_stack() {
 /// Installs the handler, once per process, for each signal whose action is still the default one.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| SIGNALS.into_iter().for_each(install_for));
+    ONCE.call_once(|| {
+        SIGNALS.into_iter().for_each(|signal| install_for(signal, on_fault));
+        install_for(TIME_OUT_SIGNAL, on_time_out);
+    });
 }
 
-fn install_for(signal: c_int) {
+type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+fn install_for(signal: c_int, handler: Handler) {
     // SAFETY: both structures are plain data, for which all zeros is valid; the handler has the type that SA_SIGINFO
     // asks for. Another thread that installs one between the two calls would lose it; the first CUDA call, where this
     // runs, is where a program has its handlers in place.
@@ -209,11 +241,25 @@ fn install_for(signal: c_int) {
         if libc::sigaction(signal, std::ptr::null(), &raw mut old) != 0 || old.sa_sigaction != libc::SIG_DFL {
             return;
         }
-        let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
         let mut new: libc::sigaction = core::mem::zeroed();
         new.sa_sigaction = handler as usize;
-        new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigaction(signal, &raw const new, null_mut());
+    }
+}
+
+extern "C" fn on_time_out(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the system passes valid information.
+    let from_timer = unsafe { (*info).si_code } == libc::SI_TIMER;
+    let thread = this_thread();
+    let own = |slot: &&Slot| slot.thread.load(SeqCst) == thread && !slot.kernel.load(SeqCst).is_null();
+    let Some(slot) = SLOTS.iter().find(own).filter(|_| from_timer) else { return };
+    // In a function of ours, which must not be left; the timer fires again.
+    let stack = slot.stack.swap(0, SeqCst);
+    if stack != 0 {
+        slot.seen[0].store(TIME_OUT_SIGNAL as u64, SeqCst);
+        // SAFETY: as in `on_fault`.
+        unsafe { leave_block(context, stack) };
     }
 }
 

@@ -10,8 +10,8 @@ use core::ffi::c_void;
 
 use crate::abi::{BlockContext, BlockFn};
 
-// System V ABI for x86-64. On entry the stack is 8 off a multiple of 16; five pushes and 8 more after the frame pointer
-// make it even again for the call. The unwind table lets a trap unwind through here.
+// System V ABI for x86-64. On entry the stack is 8 off a multiple of 16; six pushes after the frame pointer make it
+// even again for the call. The unwind table lets a trap unwind through here.
 global_asm!(
     ".pushsection .text.eager_vgpu_call,\"ax\",@progbits",
     ".p2align 4",
@@ -35,12 +35,15 @@ global_asm!(
     ".cfi_offset r14, -48",
     "push r15",
     ".cfi_offset r15, -56",
-    "sub rsp, 8",
+    "push rcx",
     "mov [rcx], rsp",
     "mov rax, rdi",
     "mov rdi, rsi",
     "mov rsi, rdx",
     "call rax",
+    // From here on there is nothing to leave: what a signal's handler would go back to is about to be popped.
+    "mov rcx, [rsp]",
+    "mov qword ptr [rcx], 0",
     "xor eax, eax",
     // Jumped to by the fault handler, with the stack pointer that was kept and 1 in rax.
     ".hidden eager_vgpu_leave_block",
@@ -61,8 +64,8 @@ global_asm!(
 );
 
 unsafe extern "C-unwind" {
-    /// Calls `run(context, args)` after it has written its stack pointer to `stack`. Returns 0, or 1 when the handler
-    /// sent the thread back.
+    /// Calls `run(context, args)` after it has written its stack pointer to `stack`, where it writes 0 when that returns.
+    /// Returns 0, or 1 when the handler sent the thread back.
     pub(crate) fn eager_vgpu_call_block(
         run: BlockFn,
         context: *mut BlockContext,

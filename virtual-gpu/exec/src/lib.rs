@@ -10,6 +10,8 @@ mod fault;
 mod leave;
 mod printf;
 pub mod schedule;
+pub mod strict;
+mod timer;
 mod touch;
 mod worker;
 

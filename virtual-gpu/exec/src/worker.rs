@@ -3,14 +3,18 @@
 //! Trap: the helpers get only a `BlockContext *`. They find the worker behind it because the context is the worker's
 //! first field; a context that is not inside a [`Worker`] must never reach a kernel.
 
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
+use core::ops::Range;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+
+use parking_lot::Mutex;
 
 use crate::abi::{BlockContext, BlockFn, Helpers, Wait};
 use crate::fault::{self, Fault, InHelper};
 use crate::printf::device_vprintf;
 use crate::schedule::{self, Round, WARP};
+use crate::strict::{self, Access, Own, SharedBytes, Strict};
 use crate::touch::TouchMap;
 
 /// Alignment of shared memory and of coroutine frames, in bytes (the ABI promises 128 and 64).
@@ -19,6 +23,9 @@ const BUFFER_ALIGN: usize = 128;
 /// Shared memory behind the program's own, zero when a block starts, that CUDA reserves for cooperative groups
 /// (`%reserved_smem_offset_1`, PTX ISA).
 const RESERVED_SHARED_BYTES: usize = 1024;
+
+/// Shared by the blocks of a cooperative launch.
+pub(crate) const WORKSPACE_BYTES: usize = 64;
 
 static HELPERS: Helpers = Helpers {
     grow_scratch,
@@ -29,6 +36,7 @@ static HELPERS: Helpers = Helpers {
     nanoseconds,
     allocate,
     release,
+    check,
 };
 
 /// What [`trap`] unwinds with; anything else that unwinds is a defect of ours.
@@ -61,6 +69,22 @@ pub(crate) struct Worker {
     shared: Buffer,
     scratch: Buffer,
     marks: Vec<u8>,
+    strict: Option<Checked>,
+}
+
+/// What strict mode adds to a worker.
+#[derive(Debug)]
+struct Checked {
+    /// The launch's.
+    strict: *const Mutex<Strict>,
+    shared_bytes: SharedBytes,
+}
+
+impl Checked {
+    fn strict(&self) -> &Mutex<Strict> {
+        // SAFETY: the launch that `prepare` was called for keeps it alive until its last block has ended.
+        unsafe { &*self.strict }
+    }
 }
 
 // SAFETY: the raw pointers in the context lead into this worker's own buffers (owned, moved with it, heap-allocated) and
@@ -97,11 +121,16 @@ impl Worker {
             shared: Buffer::default(),
             scratch: Buffer::default(),
             marks: Vec::new(),
+            strict: None,
         }
     }
 
     /// Gets ready for blocks of `grid`; counters start at zero and the touch map clean.
-    pub fn prepare(&mut self, grid: &Grid, touch: Option<&TouchMap>) {
+    pub fn prepare(&mut self, grid: &Grid, touch: Option<&TouchMap>, strict: Option<&Mutex<Strict>>) {
+        self.strict = strict.map(|strict| Checked {
+            strict: std::ptr::from_ref(strict),
+            shared_bytes: SharedBytes::new(grid.shared_bytes),
+        });
         let marks = touch.map_or(2, TouchMap::mark_count);
         self.marks.clear();
         self.marks.resize(marks, 0);
@@ -148,6 +177,9 @@ impl Worker {
             // SAFETY: `prepare` made the buffer this much larger than what the program asked for.
             unsafe { self.context.shared.add(reserved).write_bytes(0, RESERVED_SHARED_BYTES) };
         }
+        if let Some(checked) = self.strict.as_mut().filter(|_| !go_on) {
+            checked.shared_bytes.clear();
+        }
         let context = (&raw mut *self).cast::<BlockContext>();
         // SAFETY: the context is this worker's first field (`repr(C)`) and the pointer may be used for the whole worker,
         // as `grow_scratch` does; buffers are as large as `prepare` made them; `args` are the caller's promise.
@@ -163,6 +195,23 @@ impl Worker {
     /// Bytes of global memory asked for, and operations in single and double precision, since `prepare`.
     pub fn counters(&self) -> [u64; 3] {
         [self.context.global_bytes, self.context.flops32, self.context.flops64]
+    }
+
+    /// What belongs to the thread whose stack reaches from `stack` down to where it is now.
+    fn own(&self, stack: Range<u64>) -> Own {
+        let context = &self.context;
+        let (shared, bytes) = (context.shared as u64, u64::from(context.shared_bytes));
+        let reserved = shared + bytes.next_multiple_of(BUFFER_ALIGN as u64);
+        let reserved_bytes = if context.waits.is_null() { 0 } else { RESERVED_SHARED_BYTES as u64 };
+        let (frames, workspace) = (context.scratch as u64, context.grid_workspace);
+        let workspace_bytes = if workspace == 0 { 0 } else { WORKSPACE_BYTES as u64 };
+        Own {
+            block: context.block_idx,
+            block_dim: context.block_dim,
+            shared: shared..shared + bytes,
+            reserved: reserved..reserved + reserved_bytes,
+            local: [stack, frames..frames + context.scratch_bytes, workspace..workspace + workspace_bytes],
+        }
     }
 
     pub fn merge_touches(&mut self, touch: &TouchMap) {
@@ -193,6 +242,7 @@ unsafe fn worker_of<'a>(context: *mut BlockContext) -> &'a mut Worker {
 unsafe extern "C" fn ready_lanes(context: *mut BlockContext, warp: u32) -> u32 {
     // SAFETY: called by a kernel, between two resumptions of its threads; `Worker::run` touches nothing meanwhile.
     let worker = unsafe { worker_of(context) };
+    let _helper = InHelper::enter();
     let first = warp as usize * WARP;
     let end = worker.waits.len().min(first + WARP);
     worker.waits.get_mut(first..end).map_or(0, schedule::ready_lanes)
@@ -201,6 +251,7 @@ unsafe extern "C" fn ready_lanes(context: *mut BlockContext, warp: u32) -> u32 {
 unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
     // SAFETY: as for `ready_lanes`.
     let worker = unsafe { worker_of(context) };
+    let _helper = InHelper::enter();
     let round = schedule::next_round(&mut worker.waits, worker.context.grid_workspace != 0);
     worker.context.phase = round as u32;
     u32::from(round == Round::GoesOn)
@@ -213,16 +264,55 @@ unsafe extern "C" fn nanoseconds() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-unsafe extern "C" fn allocate(bytes: u64) -> *mut c_void {
+unsafe extern "C" fn allocate(context: *mut BlockContext, bytes: u64) -> *mut c_void {
+    // SAFETY: called by a kernel, which passes its own context.
+    let worker = unsafe { worker_of(context) };
     let _helper = InHelper::enter();
     // SAFETY: any size may be asked for; a refusal is null, as in CUDA.
-    usize::try_from(bytes).map_or(std::ptr::null_mut(), |bytes| unsafe { libc::malloc(bytes) })
+    let memory = usize::try_from(bytes).map_or(std::ptr::null_mut(), |bytes| unsafe { libc::malloc(bytes) });
+    if let Some(checked) = worker.strict.as_ref().filter(|_| !memory.is_null()) {
+        checked.strict().lock().memory.allocated(memory as u64, bytes);
+    }
+    memory
 }
 
-unsafe extern "C" fn release(memory: *mut c_void) {
+unsafe extern "C" fn release(context: *mut BlockContext, memory: *mut c_void) {
+    // SAFETY: as for `allocate`.
+    let worker = unsafe { worker_of(context) };
     let _helper = InHelper::enter();
+    if let Some(checked) = &worker.strict {
+        checked.strict().lock().memory.release(memory as u64);
+    }
     // SAFETY: the kernel frees what `allocate` gave, as CUDA demands of it.
     unsafe { libc::free(memory) }
+}
+
+unsafe extern "C-unwind" fn check(
+    context: *mut BlockContext,
+    thread: u32,
+    address: u64,
+    bytes: u64,
+    object: u64,
+    object_bytes: u64,
+    place: *const c_char,
+    flags: u32,
+) {
+    let here = 0_u8;
+    let stack = (&raw const here) as u64..fault::stack_of_block();
+    // SAFETY: called by a kernel, which passes its own context.
+    let worker = unsafe { worker_of(context) };
+    let helper = InHelper::enter();
+    let own = worker.own(stack);
+    let Some(checked) = &mut worker.strict else { return };
+    let access = Access { thread, address, bytes, object, object_bytes, place, flags };
+    // SAFETY: the launch keeps it alive, and its address does not move with the borrow below.
+    let strict = unsafe { &*checked.strict };
+    let Some(finding) = strict::examine(&access, &mut strict.lock(), &mut checked.shared_bytes, &own) else {
+        return;
+    };
+    // Never left again by the handler: what unwinds now is Rust's.
+    std::mem::forget(helper);
+    std::panic::resume_unwind(Box::new(finding))
 }
 
 unsafe extern "C-unwind" fn trap(_context: *mut BlockContext) -> ! {

@@ -42,6 +42,8 @@ fn launch(
         args: &args,
         touch,
         cooperative: false,
+        strict: None,
+        time_max: None,
     };
     // SAFETY: the kernels of this file take one argument, a pointer to as many counters as the grid has blocks.
     unsafe { executor.launch(&launch) }

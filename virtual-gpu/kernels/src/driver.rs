@@ -11,7 +11,7 @@ use crate::import::Imported;
 use crate::{DEVICE_CODE_SYMBOL, Options, regions};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
-pub(crate) const ABI_VERSION: u32 = 3;
+pub(crate) const ABI_VERSION: u32 = 4;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 /// The constructor's name in the module; every other symbol defined is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";
@@ -211,7 +211,8 @@ round.end:
 
 fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut text = String::from("!0 = !{}\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n");
-    let recorded = u32::from(options.touch) | (u32::from(options.counters) << 1);
+    let recorded =
+        u32::from(options.touch) | (u32::from(options.counters) << 1) | (u32::from(options.strict) << 3);
     let mut entries = Vec::new();
     for (index, body) in bodies.iter().enumerate() {
         let name = &body.kernel;

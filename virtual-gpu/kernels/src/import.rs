@@ -47,9 +47,16 @@ pub(crate) struct Imported {
     pub architecture: u32,
 }
 
+/// With `literals`, constants of the program count as variables, so that all its memory is listed.
+///
 /// # Errors
 /// LLVM's own words, if it cannot read the module or a pass fails.
-pub(crate) fn import(context: &Context, machine: &Machine, bitcode: &[u8]) -> Result<Imported, String> {
+pub(crate) fn import(
+    context: &Context,
+    machine: &Machine,
+    bitcode: &[u8],
+    literals: bool,
+) -> Result<Imported, String> {
     let module = context.parse_bitcode(bitcode)?;
     let triple = module.triple();
     if !triple.starts_with("nvptx64") {
@@ -63,7 +70,7 @@ pub(crate) fn import(context: &Context, machine: &Machine, bitcode: &[u8]) -> Re
             list.delete_global();
         }
     }
-    let variables = take_variables(context, &module, machine);
+    let variables = take_variables(context, &module, machine, literals);
     replace_math(context, &module)?;
     ptx::replace_assembly(context, &module)?;
     for function in module.functions() {
@@ -96,7 +103,7 @@ fn take_kernels(module: &Module) -> Vec<String> {
 }
 
 /// Moves device variables to the CPU's only address space, and lists them.
-fn take_variables(context: &Context, module: &Module, machine: &Machine) -> Vec<Variable> {
+fn take_variables(context: &Context, module: &Module, machine: &Machine, literals: bool) -> Vec<Variable> {
     let mut variables = Vec::new();
     for global in module.globals() {
         let space = global.ty().pointer_address_space();
@@ -106,7 +113,7 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine) -> Vec<
         }
         let local =
             matches!(global.linkage(), LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMPrivateLinkage);
-        if local && global.is_global_constant() {
+        if local && global.is_global_constant() && !literals {
             // A literal. Other local variables are listed although the host cannot name them: LLVM takes a variable
             // whose address goes nowhere to be safe from other threads at a suspension point.
             continue;

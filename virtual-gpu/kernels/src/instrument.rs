@@ -1,25 +1,27 @@
-//! Puts touch marks before accesses to global memory, and cost counts into every basic block.
+//! Puts touch marks before accesses to global memory, cost counts into every basic block, and in strict mode checks before
+//! every access.
 //!
 //! Trap: it works on the simplified kernel, before code for the CPU is made of it: later, shared memory is no longer
 //! told from global memory, and unrolling or vectorising would change what is counted.
 
+use crate::body::Thread;
 use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, TypeKind, Value};
 use crate::provenance::{KnownAddresses, Memory, memory_of};
-use crate::{Options, math};
+use crate::{Options, math, strict};
 
 /// Copies up to this size are marked at their first and last byte only. Blocks of a touch map are not smaller.
 const SMALL_COPY_BYTES: u64 = 64;
 
 /// One access to memory.
-struct Access {
-    address: Value,
-    bytes: Bytes,
-    reads: bool,
-    writes: bool,
+pub(crate) struct Access {
+    pub address: Value,
+    pub bytes: Bytes,
+    pub reads: bool,
+    pub writes: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Bytes {
+pub(crate) enum Bytes {
     Known(u64),
     /// The length operand of a memory intrinsic.
     Computed(Value),
@@ -31,8 +33,7 @@ pub(crate) struct Instrument<'a> {
     pub module: &'a Module,
     pub machine: &'a Machine,
     pub options: &'a Options,
-    /// The body's block context argument.
-    pub block_context: Value,
+    pub thread: Thread,
     /// The thread's three counters.
     pub counters: Value,
     pub known: KnownAddresses<'a>,
@@ -52,7 +53,11 @@ impl Instrument<'_> {
         for instruction in block.instructions() {
             self.separate_from_touch_map(instruction);
             for access in accesses(instruction, self.machine) {
-                if memory_of(access.address, self.known) != Memory::Global {
+                let memory = memory_of(access.address, self.known);
+                if self.options.strict {
+                    strict::check(self, instruction, &access, memory);
+                }
+                if memory != Memory::Global {
                     continue;
                 }
                 let times = u64::from(access.reads) + u64::from(access.writes);
@@ -90,7 +95,7 @@ impl Instrument<'_> {
         store.metadata(self.context.metadata_kind("alias.scope"))
     }
 
-    fn helper(&self, name: &str) -> Value {
+    pub fn helper(&self, name: &str) -> Value {
         self.module.function(name).expect("runtime.ll defines it and it was linked")
     }
 
@@ -123,7 +128,7 @@ impl Instrument<'_> {
     }
 
     fn mark_one(&self, builder: &Builder, address: Value, plane: Value) {
-        let mark = builder.call(self.helper("eager.mark"), &[self.block_context, address, plane]);
+        let mark = builder.call(self.helper("eager.mark"), &[self.thread.block_context, address, plane]);
         let store = builder.store(self.context.int_type(8).constant(1), mark);
         if let Some(scope) = self.touch_scope() {
             store.set_metadata(self.context.metadata_kind("alias.scope"), scope);
@@ -132,7 +137,7 @@ impl Instrument<'_> {
 
     fn mark_range(&self, builder: &Builder, address: Value, bytes: Value, plane: Value) {
         let bytes = builder.cast_integer(bytes, self.context.int_type(64));
-        builder.call(self.helper("eager.touch_range"), &[self.block_context, address, bytes, plane]);
+        builder.call(self.helper("eager.touch_range"), &[self.thread.block_context, address, bytes, plane]);
     }
 
     fn count(&self, block: Block, cost: &Cost) {

@@ -14,10 +14,12 @@ mod instrument;
 mod intrinsics;
 mod llvm;
 mod math;
+mod places;
 mod provenance;
 mod ptx;
 mod regions;
 mod runtime;
+mod strict;
 mod suspend;
 mod translate;
 
@@ -66,19 +68,22 @@ pub struct Options {
     pub touch: bool,
     /// Count bytes of global memory asked for and floating-point operations.
     pub counters: bool,
+    /// Ask before every access whether it may happen: strict mode.
+    pub strict: bool,
     pub mode: Mode,
     /// Named in messages; the source file as the user wrote it.
     pub module_name: String,
 }
 
 impl Default for Options {
-    /// All instrumentation on. `x86-64-v2` has no fused multiply-add: results do not depend on what the optimiser fuses,
+    /// All that measures on, strict mode off. `x86-64-v2` has no fused multiply-add: results do not depend on what the optimiser fuses,
     /// and the code runs on every x86-64 server of the last fifteen years.
     fn default() -> Self {
         Options {
             cpu: "x86-64-v2".to_owned(),
             touch: true,
             counters: true,
+            strict: false,
             mode: Mode::Auto,
             module_name: "device code".to_owned(),
         }

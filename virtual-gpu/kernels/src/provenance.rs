@@ -54,6 +54,36 @@ pub(crate) fn memory_of(address: Value, known: KnownAddresses) -> Memory {
     found.unwrap_or(Memory::Global)
 }
 
+/// The one value that an address is computed from, whichever way control went; nothing where there are several.
+pub(crate) fn origin(address: Value) -> Option<Value> {
+    let mut seen = BTreeSet::new();
+    let mut found = None;
+    let mut open = vec![address];
+    while let Some(value) = open.pop() {
+        if !seen.insert(value) {
+            continue;
+        }
+        match computed_from(value) {
+            Some(values) => open.extend(values),
+            None if found.is_some() => return None,
+            None => found = Some(value),
+        }
+    }
+    found
+}
+
+/// What an address is one of, or lies in the same object as; nothing where it begins.
+fn computed_from(value: Value) -> Option<Vec<Value>> {
+    match value.opcode()? {
+        Opcode::LLVMGetElementPtr | Opcode::LLVMAddrSpaceCast | Opcode::LLVMBitCast => {
+            Some(vec![value.operand(0)])
+        }
+        Opcode::LLVMPHI => Some(value.incoming().into_iter().map(|(v, _)| v).collect()),
+        Opcode::LLVMSelect => Some(vec![value.operand(1), value.operand(2)]),
+        _ => None,
+    }
+}
+
 enum Source {
     Known(Memory),
     /// The address is one of these, or lies in the same object.
@@ -73,13 +103,8 @@ fn source(value: Value, known: KnownAddresses) -> Source {
         LOCAL => return Source::Known(Memory::Private),
         _ => {}
     }
-    match value.opcode() {
-        Some(Opcode::LLVMAlloca) => Source::Known(Memory::Private),
-        Some(Opcode::LLVMGetElementPtr | Opcode::LLVMAddrSpaceCast | Opcode::LLVMBitCast) => {
-            Source::From(vec![value.operand(0)])
-        }
-        Some(Opcode::LLVMPHI) => Source::From(value.incoming().into_iter().map(|(v, _)| v).collect()),
-        Some(Opcode::LLVMSelect) => Source::From(vec![value.operand(1), value.operand(2)]),
-        _ => Source::Known(Memory::Global),
+    if value.opcode() == Some(Opcode::LLVMAlloca) {
+        return Source::Known(Memory::Private);
     }
+    computed_from(value).map_or(Source::Known(Memory::Global), Source::From)
 }

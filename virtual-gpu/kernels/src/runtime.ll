@@ -229,7 +229,7 @@ define ptr @eager.malloc(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %bytes) {
   %helpers = load ptr, ptr %helpers.at, !invariant.load !0
   %function.at = getelementptr i8, ptr %helpers, i64 48
   %function = load ptr, ptr %function.at, !invariant.load !0
-  %memory = call ptr %function(i64 %bytes)
+  %memory = call ptr %function(ptr %ctx, i64 %bytes)
   ret ptr %memory
 }
 define ptr @eager._Znwm(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %bytes) {
@@ -245,7 +245,18 @@ define void @eager.free(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory) {
   %helpers = load ptr, ptr %helpers.at, !invariant.load !0
   %function.at = getelementptr i8, ptr %helpers, i64 56
   %function = load ptr, ptr %function.at, !invariant.load !0
-  call void %function(ptr %memory)
+  call void %function(ptr %ctx, ptr %memory)
+  ret void
+}
+
+; Strict mode: before an access.
+define void @eager.check(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %address, i64 %bytes, ptr %object, i64 %object_bytes, ptr %place, i32 %flags) {
+  %linear = call i32 @eager.linear_thread(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
+  %helpers = load ptr, ptr %helpers.at, !invariant.load !0
+  %function.at = getelementptr i8, ptr %helpers, i64 64
+  %function = load ptr, ptr %function.at, !invariant.load !0
+  call void %function(ptr %ctx, i32 %linear, ptr %address, i64 %bytes, ptr %object, i64 %object_bytes, ptr %place, i32 %flags)
   ret void
 }
 define void @eager._ZdlPv(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory) {

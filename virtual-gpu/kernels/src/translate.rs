@@ -9,7 +9,7 @@ use crate::import::{Imported, import};
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::Runtime;
 use crate::{ConvertError, Converted, KernelReport, Options, ParamReport, Report};
-use crate::{driver, fission};
+use crate::{driver, fission, places};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -21,7 +21,7 @@ pub(crate) fn translate(bitcode: &[u8], options: &Options) -> Result<Converted, 
         cpu: options.cpu.clone(),
         reason,
     })?;
-    let mut imported = import(&context, &machine, bitcode)
+    let mut imported = import(&context, &machine, bitcode, options.strict)
         .map_err(|reason| ConvertError::Malformed { module: options.module_name.clone(), reason })?;
     let runtime = Runtime::new();
     let unsupported = check(&imported, &runtime);
@@ -42,6 +42,9 @@ fn generate(
     runtime: &Runtime,
     options: &Options,
 ) -> Result<Converted, String> {
+    if options.strict {
+        places::note(context, &imported.module);
+    }
     imported.module.strip_debug_info();
     imported.module = without_module_metadata(context, &imported.module)?;
     let module = &imported.module;

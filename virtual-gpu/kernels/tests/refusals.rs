@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{Program, Run, arg, device_bitcode, toolchain};
-use eager_exec::LaunchFailure;
-use eager_kernels::{ConvertError, Options, convert};
+use eager_exec::{Fault, LaunchFailure};
+use eager_kernels::{ConvertError, Mode, Options, convert};
 
 const UNSUPPORTED: &str = "#include <cstdio>
 __device__ float sum(float v) {
@@ -99,5 +101,31 @@ fn a_trap_ends_the_launch_and_nothing_else() {
         assert_eq!(x[7], 0);
         run.launch(program.kernel(kernel), &[arg(&px), arg(&never)]).unwrap();
         assert!(x.iter().all(|&v| v == 1), "the next launch is a clean one");
+    }
+}
+
+#[test]
+fn a_kernel_without_an_end_is_ended() {
+    const SOURCE: &str = "
+    __global__ void forever(volatile int *stop) { while (!*stop) {} }
+    __global__ void together(volatile int *stop) {
+        int seen = 0;
+        while (!seen) seen = __any_sync(~0u, *stop);
+    }
+    __global__ void set(int *stop) { *stop = 1; }";
+    let Some(cuda) = toolchain() else { return };
+    for mode in [Mode::Auto, Mode::Coroutine] {
+        let program = Program::build(&cuda, SOURCE, &Options { mode, ..Options::default() });
+        let mut stop = 0i32;
+        let at = &raw mut stop;
+        for (kernel, blocks, workers) in [("forever", 1, 1), ("forever", 400, 2), ("together", 1, 1)] {
+            let time_max = Some(Duration::from_millis(50));
+            let run = Run { time_max, ..Run::new(blocks, 32).workers(workers) };
+            let outcome = run.launch(program.kernel(kernel), &[arg(&at)]);
+            assert_eq!(outcome, Err(LaunchFailure::Fault(Fault::TimeOut)), "{kernel} {mode:?}");
+            run.launch(program.kernel("set"), &[arg(&at)]).unwrap();
+            // SAFETY: no kernel runs any more.
+            assert_eq!(unsafe { at.replace(0) }, 1, "the worker goes on");
+        }
     }
 }

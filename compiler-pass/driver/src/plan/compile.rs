@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     CPU_KERNELS_VARIABLE, CommandLine, DEVICE_CODE_VARIABLE, GPU_ARCH, INSTRUMENT_VARIABLE,
-    KERNEL_DATA_VARIABLE, KERNEL_MODE_VARIABLE, Plan, REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, joined,
+    KERNEL_DATA_VARIABLE, Plan, REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, cpu_kernel_variables, joined,
 };
 use crate::invocation::{Job, Mode, Side};
 use crate::source::{Language, Source};
@@ -151,8 +151,7 @@ impl Unit<'_> {
             let (variable, name) =
                 if job.rdc { (DEVICE_CODE_VARIABLE, "device") } else { (CPU_KERNELS_VARIABLE, "kernels") };
             command.variables.push((variable, scratch.join(format!("{index}-{name}.bc")).into()));
-            let mode = job.settings.kernel_mode.iter();
-            command.variables.extend(mode.map(|mode| (KERNEL_MODE_VARIABLE, mode.clone())));
+            command.variables.extend(cpu_kernel_variables(job));
         }
         if job.settings.report.is_some() && !job.whole_program {
             let report = scratch.join(format!("{index}-report.json"));

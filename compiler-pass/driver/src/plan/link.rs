@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{
-    CPU_KERNELS_VARIABLE, CommandLine, KERNEL_MODE_VARIABLE, Plan, REPORT_VARIABLE, Step,
-    WHOLE_PROGRAM_VARIABLE, joined,
+    CPU_KERNELS_VARIABLE, CommandLine, Plan, REPORT_VARIABLE, Step, WHOLE_PROGRAM_VARIABLE,
+    cpu_kernel_variables, joined,
 };
 use crate::invocation::{CudaRuntime, Job, LinkItem};
 use crate::toolchain::{ARCHIVER, MODULE_LINKER, OPTIMISER, Toolchain};
@@ -66,7 +66,7 @@ fn add_cpu_kernels(
         args: vec![joined("@", &list), "-o".into(), device.clone().into()],
         ..CommandLine::default()
     });
-    let mode = job.settings.kernel_mode.iter().map(|mode| (KERNEL_MODE_VARIABLE, mode.clone()));
+    let settings = cpu_kernel_variables(job);
     plan.run(CommandLine {
         program: toolchain.llvm_folder.join(OPTIMISER.name),
         args: vec![
@@ -75,7 +75,7 @@ fn add_cpu_kernels(
             "-disable-output".into(),
             device.into(),
         ],
-        variables: mode.chain([(CPU_KERNELS_VARIABLE, kernels.clone().into())]).collect(),
+        variables: settings.chain([(CPU_KERNELS_VARIABLE, kernels.clone().into())]).collect(),
         ..CommandLine::default()
     });
     let mut args: Vec<OsString> =

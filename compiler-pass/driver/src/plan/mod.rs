@@ -21,11 +21,19 @@ const GPU_ARCH: &str = "sm_90";
 /// Names of the plugin's variables; the plugin's own list is `eager_pass::options`.
 const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 const KERNEL_MODE_VARIABLE: &str = "EAGER_PASS_KERNEL_MODE";
+const STRICT_VARIABLE: &str = "EAGER_PASS_STRICT";
 const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
 const KERNEL_DATA_VARIABLE: &str = "EAGER_PASS_KERNEL_DATA";
 const REPORT_VARIABLE: &str = "EAGER_PASS_REPORT";
 const INSTRUMENT_VARIABLE: &str = "EAGER_PASS_INSTRUMENT";
 const WHOLE_PROGRAM_VARIABLE: &str = "EAGER_PASS_WHOLE_PROGRAM";
+
+/// How the plugin makes CPU kernels.
+fn cpu_kernel_variables(job: &Job) -> impl Iterator<Item = (&'static str, OsString)> {
+    let mode = job.settings.kernel_mode.clone().map(|mode| (KERNEL_MODE_VARIABLE, mode));
+    let strict = job.settings.strict.then(|| (STRICT_VARIABLE, "1".into()));
+    mode.into_iter().chain(strict)
+}
 
 /// One process to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

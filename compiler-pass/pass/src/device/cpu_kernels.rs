@@ -16,6 +16,7 @@ use llvm_sys::linker::LLVMLinkModules2;
 
 use super::bitcode;
 use crate::ir::Module;
+use crate::options::PassOptions;
 
 /// Clang's name for what the unit gives to `__cudaRegisterFatBinary`, and nvcc's (`crt/host_runtime.h`).
 const DEVICE_CODE: &str = "__cuda_fatbin_wrapper";
@@ -43,17 +44,22 @@ pub enum DeviceError {
 ///
 /// # Errors
 /// When there is no such mode, a kernel uses something that cannot run on the CPU, or the file cannot be written.
-pub fn hand_over(module: Module<'_>, path: &Path, mode: Option<&str>) -> Result<(), DeviceError> {
+pub fn hand_over(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<(), DeviceError> {
     if path.exists() {
         return Ok(());
     }
-    let mode = match mode.map(|name| (name, eager_kernels::Mode::from_name(name))) {
+    let mode = match pass.kernel_mode.as_deref().map(|name| (name, eager_kernels::Mode::from_name(name))) {
         None => eager_kernels::Mode::default(),
         Some((_, Some(mode))) => mode,
         Some((name, None)) => return Err(DeviceError::Mode { name: name.to_owned() }),
     };
     let module_name = module.source_name();
-    let options = eager_kernels::Options { mode, module_name, ..eager_kernels::Options::default() };
+    let options = eager_kernels::Options {
+        mode,
+        strict: pass.strict,
+        module_name,
+        ..eager_kernels::Options::default()
+    };
     let converted = eager_kernels::convert(&bitcode(module), &options)
         .map_err(|error| DeviceError::Convert(error.to_string()))?;
     std::fs::write(path, converted.bitcode)

@@ -14,7 +14,7 @@ pub use args::CapturedArgs;
 pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
 pub use profile::Profile;
 pub use registry::{
-    CpuKernel, add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes, variable,
-    variable_at,
+    CpuKernel, add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes,
+    some_kernel_checks, variable, variable_at, variables,
 };
 pub use run::{Compute, Launch};

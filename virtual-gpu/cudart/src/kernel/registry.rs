@@ -8,7 +8,7 @@
 use core::ffi::{CStr, c_char, c_void};
 use std::collections::BTreeMap;
 
-use eager_exec::abi::{KERNEL_ABI_VERSION, KernelEntry, KernelTable, ParamDesc, VariableEntry};
+use eager_exec::abi::{CHECKS, KERNEL_ABI_VERSION, KernelEntry, KernelTable, ParamDesc, VariableEntry};
 use parking_lot::Mutex;
 
 use crate::status::{Code, say};
@@ -23,6 +23,11 @@ pub struct CpuKernel {
 }
 
 impl CpuKernel {
+    /// Whether it was compiled for strict mode.
+    pub fn checks(&self) -> bool {
+        self.entry.flags & CHECKS != 0
+    }
+
     /// Size and alignment of each parameter.
     pub fn params(&self) -> &'static [ParamDesc] {
         // SAFETY: pointer and count belong together in an entry of this ABI version, which stays (`add_table`'s contract).
@@ -204,6 +209,17 @@ pub fn variable_at(address: u64) -> Option<Variable> {
     let holds =
         |variable: &&Variable| (variable.address..variable.address + variable.bytes).contains(&address);
     registry.variables.values().find(holds).copied()
+}
+
+/// All device variables, with their names.
+pub fn variables() -> Vec<(String, Variable)> {
+    let registry = REGISTRY.lock();
+    registry.variables.iter().map(|(symbol, place)| (symbol.name.clone(), *place)).collect()
+}
+
+/// Whether some kernel was compiled for strict mode.
+pub fn some_kernel_checks() -> bool {
+    REGISTRY.lock().kernels.values().any(CpuKernel::checks)
 }
 
 /// Allows a kernel more dynamic shared memory than every kernel gets.

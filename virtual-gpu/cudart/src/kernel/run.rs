@@ -5,10 +5,13 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use eager_exec::abi::RECORDS_TOUCHES;
+use eager_exec::strict::Strict;
 use eager_exec::{Executor, LaunchCost, LaunchFailure, TouchMap};
 use eager_gpu_model::{Kernel, Op};
+use parking_lot::Mutex;
 
 use super::accesses::{Blocks, Touched, TouchedBlock, by_allocation, model_accesses};
 use super::args::CapturedArgs;
@@ -43,6 +46,8 @@ pub struct Compute {
     touch_shift: u32,
     /// As long as the last launch needed; made anew when the allocations reach further up.
     touch: Option<TouchMap>,
+    /// Processor time that a thread may spend on a launch.
+    time_max: Option<Duration>,
 }
 
 impl Compute {
@@ -53,27 +58,29 @@ impl Compute {
         arena_base: u64,
         block_shift: u32,
         touch_shift: u32,
+        time_max: Option<Duration>,
     ) -> io::Result<Compute> {
         let executor = Executor::new(workers)?;
-        Ok(Compute { executor, arena_base, block_shift, touch_shift, touch: None })
+        Ok(Compute { executor, arena_base, block_shift, touch_shift, touch: None, time_max })
     }
 
     /// Runs the kernel's CPU code over `allocations`, all modelled ones of the process ascending by address, and says
-    /// what to submit to the model.
+    /// what to submit to the model. `strict` are the books that a kernel with checks is held to.
     ///
     /// # Errors
-    /// The kernel trapped.
+    /// The kernel trapped, faulted, or did what strict mode forbids.
     pub fn run(
         &mut self,
         launch: &Launch,
         allocations: &[Allocation],
         profile: Option<&mut Profile>,
+        strict: Option<&Mutex<Strict>>,
     ) -> Result<Op, LaunchFailure> {
         let records = launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
         if records {
             self.prepare_touch_map(allocations);
         }
-        let cost = self.execute(launch, records)?;
+        let cost = self.execute(launch, records, strict)?;
         let pointed = pointed_allocations(&launch.args, allocations);
         let touched = if records {
             self.touched(allocations, self.block_shift)
@@ -127,7 +134,12 @@ impl Compute {
         }
     }
 
-    fn execute(&self, launch: &Launch, records: bool) -> Result<LaunchCost, LaunchFailure> {
+    fn execute(
+        &self,
+        launch: &Launch,
+        records: bool,
+        strict: Option<&Mutex<Strict>>,
+    ) -> Result<LaunchCost, LaunchFailure> {
         let dynamic_shared_bytes =
             u32::try_from(launch.shape.dynamic_shared_bytes).expect("checked at the call");
         let executed = eager_exec::Launch {
@@ -138,6 +150,8 @@ impl Compute {
             args: &launch.args.pointers(),
             touch: if records { self.touch.as_ref() } else { None },
             cooperative: launch.cooperative,
+            strict,
+            time_max: self.time_max,
         };
         // SAFETY: the entry is from a table whose version was checked at registration; the arguments were captured
         // after its parameter list; what the kernel may access is the program's business, as on a GPU.

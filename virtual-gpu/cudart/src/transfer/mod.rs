@@ -48,6 +48,7 @@ impl Copy {
         let (to, from) = (runtime.place(self.to, self.extent)?, runtime.place(self.from, self.extent)?);
         let ops = copy_ops(to, from, self.direction)?;
         self.move_bytes();
+        note_written(runtime, self.to, self.extent);
         runtime.run_ops(ops)
     }
 
@@ -65,6 +66,13 @@ impl Copy {
         for (to, from) in self.to.rows(self.extent).zip(self.from.rows(self.extent)) {
             move_line(to, from, self.extent.width);
         }
+    }
+}
+
+/// Tells strict mode that these bytes have a value.
+fn note_written(runtime: &Runtime, to: Region, extent: Extent) {
+    if let Some(watch) = &runtime.watch {
+        watch.wrote(&runtime.memory, to, extent);
     }
 }
 
@@ -107,6 +115,7 @@ impl Fill {
                 _ => row.chunks_exact_mut(element.len()).for_each(|cell| cell.copy_from_slice(element)),
             }
         }
+        note_written(runtime, self.to, self.extent);
         runtime.run_ops(ops)
     }
 }

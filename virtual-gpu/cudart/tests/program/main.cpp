@@ -1,5 +1,5 @@
 // The test program: its kernels, written by hand against the kernel ABI so that this test needs no device compiler, and
-// the choice of a scenario. Trap: the structures below mirror `eager_exec::abi`, version 3.
+// the choice of a scenario. Trap: the structures below mirror `eager_exec::abi`, version 4.
 #include "harness.h"
 
 struct BlockContext {
@@ -83,7 +83,7 @@ static const KernelEntry kernels[] = {
     {"_Z4deepv", deep_block, nullptr, 0, 0, 0, 0},
 };
 static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {3, 5, 1, 0, kernels, variables, nullptr};
+static const KernelTable table = {4, 5, 1, 0, kernels, variables, nullptr};
 
 // Host stubs: only their addresses count.
 char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub;

@@ -79,6 +79,23 @@ impl Context {
         llvm!(LLVMGetMDKindIDInContext(self.raw, name.as_ptr().cast(), name.len() as u32))
     }
 
+    /// A metadata node that holds a text.
+    pub fn text_node(&self, text: &str) -> Value {
+        let mut part = llvm!(LLVMMDStringInContext2(self.raw, text.as_ptr().cast(), text.len()));
+        let node = llvm!(LLVMMDNodeInContext2(self.raw, &mut part, 1));
+        Value(llvm!(LLVMMetadataAsValue(self.raw, node)))
+    }
+
+    /// A constant text that ends in NUL.
+    pub fn text(&self, text: &str) -> Value {
+        let (start, length) = (text.as_ptr().cast(), text.len());
+        #[cfg(feature = "llvm22")]
+        let constant = llvm!(LLVMConstStringInContext2(self.raw, start, length, 0));
+        #[cfg(not(feature = "llvm22"))]
+        let constant = llvm!(LLVMConstStringInContext(self.raw, start, length as u32, 0));
+        Value(constant)
+    }
+
     pub fn int_type(&self, bits: u32) -> Type {
         Type(llvm!(LLVMIntTypeInContext(self.raw, bits)))
     }

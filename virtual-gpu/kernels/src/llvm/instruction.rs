@@ -88,25 +88,26 @@ impl Value {
 
     /// `file:line` of the outermost inlined call, which is where the user's kernel says it.
     pub fn source_place(self) -> Option<String> {
-        let mut location = llvm!(LLVMInstructionGetDebugLoc(self.0));
-        if location.is_null() {
-            return None;
-        }
-        loop {
-            let outer = llvm!(LLVMDILocationGetInlinedAt(location));
-            if outer.is_null() {
-                break;
-            }
-            location = outer;
-        }
-        let file = llvm!(LLVMDIScopeGetFile(LLVMDILocationGetScope(location)));
-        if file.is_null() {
-            return None;
-        }
-        let mut length = 0;
-        let start = llvm!(LLVMDIFileGetFilename(file, &mut length));
-        Some(format!("{}:{}", bytes_at(start, length as usize), llvm!(LLVMDILocationGetLine(location))))
+        self.source_places().pop()
     }
+
+    /// `file:line` of the instruction, and of each inlined call around it, from the inside out.
+    pub fn source_places(self) -> Vec<String> {
+        let first = llvm!(LLVMInstructionGetDebugLoc(self.0));
+        let outer = |at| llvm!(LLVMDILocationGetInlinedAt(at));
+        walk(first, outer).map_while(place_of).collect()
+    }
+}
+
+/// `None` where there is no file.
+fn place_of(location: LLVMMetadataRef) -> Option<String> {
+    let file = llvm!(LLVMDIScopeGetFile(LLVMDILocationGetScope(location)));
+    if file.is_null() {
+        return None;
+    }
+    let mut length = 0;
+    let start = llvm!(LLVMDIFileGetFilename(file, &mut length));
+    Some(format!("{}:{}", bytes_at(start, length as usize), llvm!(LLVMDILocationGetLine(location))))
 }
 
 impl Block {

@@ -75,6 +75,11 @@ impl Module {
         Value(llvm!(LLVMAddGlobal(self.raw, ty.0, c_string(name).as_ptr())))
     }
 
+    pub fn global(&self, name: &str) -> Option<Value> {
+        let found = llvm!(LLVMGetNamedGlobal(self.raw, c_string(name).as_ptr()));
+        (!found.is_null()).then_some(Value(found))
+    }
+
     /// Declares an intrinsic that LLVM itself spells: signatures of coroutine intrinsics change between versions.
     pub fn intrinsic(&self, name: &str, overloads: &[Type]) -> Value {
         let id = llvm!(LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len()));

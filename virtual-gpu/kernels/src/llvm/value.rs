@@ -9,8 +9,8 @@ use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
 use super::{
-    Block, LLVMLinkage, Opcode, Type, TypeKind, Value, attribute_kind, llvm, name_of_length, take_message,
-    walk,
+    Block, LLVMLinkage, Opcode, Type, TypeKind, Value, attribute_kind, bytes_at, llvm, name_of_length,
+    take_message, walk,
 };
 
 impl Type {
@@ -160,6 +160,18 @@ impl Value {
 
     pub fn set_metadata(self, kind: u32, node: Value) {
         llvm!(LLVMSetMetadata(self.0, kind, node.0));
+    }
+
+    /// The text that a node holds (`Context::text_node`).
+    pub fn node_text(self) -> Option<String> {
+        if llvm!(LLVMGetMDNodeNumOperands(self.0)) != 1 {
+            return None;
+        }
+        let mut part = null_mut();
+        llvm!(LLVMGetMDNodeOperands(self.0, &mut part));
+        let mut length = 0;
+        let start = llvm!(LLVMGetMDString(part, &mut length));
+        Some(bytes_at(start, length as usize))
     }
 
     pub fn remove_metadata(self, kind: u32) {

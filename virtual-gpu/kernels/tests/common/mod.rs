@@ -8,10 +8,13 @@ use std::ffi::{CStr, c_void};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use eager_exec::abi::{KERNEL_ABI_VERSION, KernelEntry, KernelTable, VariableEntry};
+use eager_exec::strict::Strict;
 use eager_exec::{Executor, Launch, LaunchCost, LaunchFailure, TouchMap};
 use eager_kernels::{ConvertError, Converted, Options, convert};
+use parking_lot::Mutex;
 
 /// Catches the table that the constructor registers.
 const CATCHER: &str = "static const void *caught;
@@ -130,6 +133,8 @@ pub struct Run<'a> {
     pub touch: Option<&'a TouchMap>,
     pub workers: usize,
     pub cooperative: bool,
+    pub strict: Option<&'a Mutex<Strict>>,
+    pub time_max: Option<Duration>,
 }
 
 impl Run<'_> {
@@ -141,6 +146,8 @@ impl Run<'_> {
             touch: None,
             workers: 1,
             cooperative: false,
+            strict: None,
+            time_max: None,
         }
     }
 
@@ -163,6 +170,8 @@ impl Run<'_> {
             args,
             touch: self.touch,
             cooperative: self.cooperative,
+            strict: self.strict,
+            time_max: self.time_max,
         };
         // SAFETY: the entry comes from a table of this ABI version; the test gives each argument in the kernel's type,
         // and buffers as large as the kernel's indices reach.

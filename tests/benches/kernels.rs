@@ -1,0 +1,245 @@
+//! How fast CPU kernels are, against plain C++ loops and POCL, what a launch costs, and what making them takes.
+//!
+//! - speed: four pieces of work, two with barriers, in CUDA on one worker and on two, as plain loops, and in OpenCL under POCL
+//!   with one thread in its modes `loops` and `loopvec`;
+//! - launch: a kernel that does nothing, at time scale 0;
+//! - compile: the CPU kernels of `rodinia/` over the time that clang needs for the device side alone.
+//!
+//! `cargo bench -p eager-tests --bench kernels [-- --rounds N --out FILE]`. Variants take turns, and who starts changes from
+//! round to round; every sample is kept in the file whose name is printed. Traps: it measures the executables beside it, so
+//! build them in the same profile first (`make bench` does); ratios are of processor time, which other work on the machine
+//! changes little, but two workers can only be seen in elapsed time on an idle machine; POCL compiles for this very
+//! processor, the others for `x86-64-v2`.
+
+use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, turns};
+use eager_tests::{bin_dir, eagercc_with, has_toolchain, root, run, run_ok, text, tool};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const ROUNDS: usize = 5;
+const COMPILE_ROUNDS: usize = 2;
+/// Ends a program of the bench that finds nothing to run on.
+const NOTHING_THERE: i32 = 77;
+const LAUNCHES: f64 = 10_000.0;
+const WORK: [(&str, bool); 4] = [("map", false), ("stencil", false), ("reduce", true), ("smooth", true)];
+
+/// Samples of one variant, by work.
+type Times = BTreeMap<String, Vec<Sample>>;
+
+#[derive(Serialize)]
+struct Record {
+    bench: &'static str,
+    stamp: Stamp,
+    /// By variant.
+    speed: BTreeMap<&'static str, Times>,
+    /// By program: clang's device side, without and with CPU kernels.
+    compile: BTreeMap<String, [Vec<Sample>; 3]>,
+}
+
+struct Flags {
+    rounds: usize,
+    out: PathBuf,
+}
+
+fn flags() -> Flags {
+    let mut flags = Flags { rounds: ROUNDS, out: bin_dir().join("../bench-kernels.json") };
+    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
+        match word.as_str() {
+            "--rounds" => {
+                flags.rounds =
+                    value.parse().unwrap_or_else(|_| panic!("--rounds takes a number, not `{value}`"))
+            }
+            "--out" => flags.out = value.into(),
+            _ => panic!("{word} is none of --rounds, --out"),
+        }
+    }
+    flags
+}
+
+fn main() {
+    let flags = flags();
+    if !has_toolchain("bench of the kernels") {
+        return;
+    }
+    let stamp = Stamp::now();
+    let folder = tempfile::tempdir().expect("folder");
+    let speed = speed(flags.rounds, folder.path());
+    let record = Record { bench: "kernels", stamp, speed, compile: compiles(folder.path()) };
+    let json = serde_json::to_string_pretty(&record).expect("plain data");
+    std::fs::write(&flags.out, json).unwrap_or_else(|e| panic!("{}: {e}", flags.out.display()));
+    print(&record);
+    println!("every sample: {}", flags.out.display());
+}
+
+fn source(name: &str) -> PathBuf {
+    root().join("tests/benches/kernels").join(name)
+}
+
+/// What runs in each round, by the name of the variant.
+fn variants(folder: &Path) -> Vec<(&'static str, Command)> {
+    let [plain, cuda, opencl] = ["plain", "cuda", "opencl"].map(|name| folder.join(name));
+    let clang = |source_name: &str, out: &Path, words: &[&str]| {
+        run(Command::new("clang++-22")
+            .args(["-O3", "-std=c++17", "-march=x86-64-v2"])
+            .arg(source(source_name))
+            .arg("-o")
+            .arg(out)
+            .args(words))
+    };
+    let made = clang("plain.cpp", &plain, &[]);
+    assert!(made.status.success(), "{}", text(&made));
+    eagercc_with(
+        &["-O3".into(), "-std=c++17".into(), "--eager-no-instrument".into()],
+        &[&source("cuda.cu")],
+        &cuda,
+    );
+    let on_workers = |workers: &str| {
+        let mut command = Command::new(tool("eager"));
+        command.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&cuda);
+        command.env("EAGER_VGPU_WORKERS", workers);
+        command
+    };
+    let mut variants = vec![
+        ("loop", Command::new(&plain)),
+        ("one worker", on_workers("1")),
+        ("two workers", on_workers("2")),
+    ];
+    let made = clang("opencl.cpp", &opencl, &["-l:libOpenCL.so.1"]);
+    if !made.status.success() || run(&mut under_pocl(&opencl, "loopvec")).status.code() == Some(NOTHING_THERE)
+    {
+        eprintln!("SKIPPED: comparison with POCL: it is not installed (Debian: pocl-opencl-icd)");
+        return variants;
+    }
+    variants.push(("POCL loops", under_pocl(&opencl, "loops")));
+    variants.push(("POCL loopvec", under_pocl(&opencl, "loopvec")));
+    variants
+}
+
+fn under_pocl(program: &Path, method: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("POCL_WORK_GROUP_METHOD", method).env("POCL_MAX_PTHREAD_COUNT", "1");
+    command.env("POCL_DEVICES", "pthread");
+    command
+}
+
+fn speed(rounds: usize, folder: &Path) -> BTreeMap<&'static str, Times> {
+    let mut variants = variants(folder);
+    let mut all: BTreeMap<&'static str, Times> = BTreeMap::new();
+    for round in 0..rounds {
+        for variant in turns(round, variants.len()) {
+            let (name, command) = &mut variants[variant];
+            add(all.entry(name).or_default(), &run_ok(command));
+        }
+    }
+    all
+}
+
+/// Takes the lines of one run: what repeats of one piece of work took at the median.
+fn add(times: &mut Times, printed: &str) {
+    let mut repeats: Times = BTreeMap::new();
+    for line in printed.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [work, cpu_s, wall_s] = words[..] else { panic!("not a sample: {line}") };
+        let number = |word: &str| word.parse().unwrap_or_else(|_| panic!("not a sample: {line}"));
+        let sample = Sample { cpu_s: number(cpu_s), wall_s: number(wall_s) };
+        repeats.entry(work.to_owned()).or_default().push(sample);
+    }
+    for (work, samples) in repeats {
+        let of = |part: fn(&Sample) -> f64| median(&samples.iter().map(part).collect::<Vec<_>>());
+        let middle = Sample { cpu_s: of(|s| s.cpu_s), wall_s: of(|s| s.wall_s) };
+        times.entry(work).or_default().push(middle);
+    }
+}
+
+/// Device side alone, then whole objects without and with CPU kernels, of each program.
+fn compiles(folder: &Path) -> BTreeMap<String, [Vec<Sample>; 3]> {
+    let mut all = BTreeMap::new();
+    for program in eager_rodinia::programs() {
+        eprintln!("{}: {COMPILE_ROUNDS} rounds of compiles", program.name);
+        let samples: &mut [Vec<Sample>; 3] = all.entry(program.name.clone()).or_default();
+        let sources = program.sources.iter().map(|s| root().join("rodinia").join(&program.name).join(s));
+        let sources: Vec<PathBuf> = sources.filter(|s| s.extension().is_some_and(|e| e == "cu")).collect();
+        for round in 0..COMPILE_ROUNDS {
+            for way in turns(round, 3) {
+                let mut total = Sample { wall_s: 0.0, cpu_s: 0.0 };
+                for source in &sources {
+                    let sample = Sample::of(&mut compile(way, &program.flags, source, folder));
+                    total.wall_s += sample.wall_s;
+                    total.cpu_s += sample.cpu_s;
+                }
+                samples[way].push(total);
+            }
+        }
+    }
+    all
+}
+
+fn compile(way: usize, flags: &[String], source: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(tool("eagercc"));
+    command.args(["-O2", "--eager-no-instrument", "-c"]).args(flags).arg(source);
+    match way {
+        0 => command.args(["--cuda-device-only", "-S"]).arg("-o").arg(folder.join("device.s")),
+        1 => command.arg("--eager-no-cpu-kernels").arg("-o").arg(folder.join("host.o")),
+        _ => command.arg("-o").arg(folder.join("kernels.o")),
+    };
+    command
+}
+
+fn print(record: &Record) {
+    let Stamp { commit, cpu, cores, load, .. } = &record.stamp;
+    println!("commit {commit}, {cpu}, {cores} cores, load {load:.1}");
+    println!("times in ms of processor time, median of rounds ± half the distance of the quartiles");
+    let variants: Vec<&str> = record.speed.keys().copied().collect();
+    print!("{:14}", "work");
+    variants.iter().for_each(|variant| print!(" {variant:>18}"));
+    println!("  loop/one  POCL/one  two/one elapsed");
+    for (work, barriers) in WORK {
+        print!("{:14}", format!("{work}{}", if barriers { " (barriers)" } else { "" }));
+        for variant in &variants {
+            let cpu_ms: Vec<f64> = record.speed[variant][work].iter().map(|s| s.cpu_s * 1e3).collect();
+            print!(" {:11.2} ±{:4.1}%", median(&cpu_ms), 100.0 * spread(&cpu_ms));
+        }
+        println!("  {}", ratios(record, work));
+    }
+    let launch: Vec<f64> =
+        record.speed["one worker"]["launch-10000"].iter().map(|s| s.wall_s / LAUNCHES * 1e6).collect();
+    let cpu: Vec<f64> =
+        record.speed["one worker"]["launch-10000"].iter().map(|s| s.cpu_s / LAUNCHES * 1e6).collect();
+    println!(
+        "launch: {:.2} µs elapsed ±{:.0}%, {:.2} µs of processor time (under 2 µs is asked)",
+        median(&launch),
+        100.0 * spread(&launch),
+        median(&cpu)
+    );
+    print_compiles(record);
+}
+
+/// Over one worker: the plain loop (at least 0.7 is asked without barriers), POCL's better mode (2 with), and how much
+/// faster two workers are (1.6).
+fn ratios(record: &Record, work: &str) -> String {
+    let one = &record.speed["one worker"][work];
+    let over = |variant: &str| record.speed.get(variant).map(|t| both_ratios(one, &t[work]));
+    let plain = over("loop").map_or(f64::NAN, |[cpu, _]| median(&cpu));
+    let pocl = ["POCL loops", "POCL loopvec"].iter().filter_map(|v| over(v)).map(|[cpu, _]| median(&cpu));
+    let pocl = pocl.min_by(f64::total_cmp).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+    let two = over("two workers").map_or(f64::NAN, |[_, wall]| 1.0 / median(&wall));
+    format!("{plain:8.2} {pocl:>9} {two:9.2}")
+}
+
+fn print_compiles(record: &Record) {
+    let mut means = Vec::new();
+    for (program, [device, without, with]) in &record.compile {
+        let cpu_s = |samples: &[Sample]| median(&samples.iter().map(|s| s.cpu_s).collect::<Vec<_>>());
+        let (device_s, kernels_s) = (cpu_s(device), cpu_s(with) - cpu_s(without));
+        println!("compile of {program}: device side {device_s:.2} s, CPU kernels {kernels_s:.2} s more");
+        means.push((kernels_s / device_s).max(1e-3));
+    }
+    println!(
+        "geometric mean of CPU kernels over device side: {:.2} (at most 2 is asked)",
+        geometric_mean(&means)
+    );
+}

@@ -1,0 +1,92 @@
+//! Kernels that do something wrong: strict mode names it, the error is the one that a GPU would give and stays, and the
+//! program goes on. Without strict mode the same programs are not disturbed.
+//!
+//! Trap: what a wrong kernel does unchecked is nobody's promise; only that it ends is held here.
+
+use eager_tests::{eagercc_with, has_toolchain, root, run, text, tool};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn built(folder: &Path, words: &[&str]) -> PathBuf {
+    let program = folder.join(format!("wrong{}", words.len()));
+    let words: Vec<_> = ["-O2", "--eager-no-instrument"].iter().chain(words).map(Into::into).collect();
+    eagercc_with(&words, &[&root().join("tests/conformance/wrong.cu")], &program);
+    program
+}
+
+/// Everything that the program and the virtual GPU say.
+fn said(program: &Path, wrong: &str, variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(tool("eager")).args(["run", "--plain", "--time-scale", "0", "--"]);
+    command.arg(program).arg(wrong).envs(variables.iter().copied());
+    let output = run(&mut command);
+    assert!(output.status.success(), "{wrong}: {}: {}", output.status, text(&output));
+    text(&output)
+}
+
+/// What the program prints when each of its calls ends this way.
+fn calls(code: &str) -> String {
+    format!("launch: {code}\ncopy: {code}\nlast: {code}\nthe program goes on\n")
+}
+
+#[test]
+fn strict_mode_names_what_is_wrong_and_where() {
+    if !has_toolchain("strict mode") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = built(folder.path(), &["--eager-strict"]);
+    assert_eq!(said(&program, "nothing", &[]), calls("cudaSuccess"));
+    for (wrong, code, parts) in [
+        (
+            "beyond",
+            "cudaErrorIllegalAddress",
+            [
+                "wrong.cu:10: thread (232, 0, 0) of block (3, 0, 0)",
+                "0 bytes behind the end of the 4000 bytes",
+            ],
+        ),
+        ("freed", "cudaErrorIllegalAddress", ["wrong.cu:10: thread (0, 0, 0)", "which was freed"]),
+        (
+            "shared",
+            "cudaErrorIllegalAddress",
+            ["wrong.cu:17: thread (0, 0, 0)", "0 bytes behind the end of the 256 bytes of shared memory"],
+        ),
+        ("crooked", "cudaErrorMisalignedAddress", ["wrong.cu:20:", "which is no multiple of 8"]),
+        (
+            "unwritten",
+            "cudaSuccess",
+            ["wrong.cu:10: thread (222, 0, 0) of block (3, 0, 0) reads 4 bytes", "which nobody has written"],
+        ),
+    ] {
+        let said = said(&program, wrong, &[]);
+        assert!(said.starts_with(&calls(code)), "{wrong}: {said}");
+        let lines: Vec<&str> = said.lines().skip(4).collect();
+        assert_eq!(lines.len(), 1, "{wrong}: {said}");
+        assert!(parts.iter().all(|part| lines[0].contains(part)), "{wrong}: {said}");
+    }
+    assert_eq!(said(&program, "beyond", &[("EAGER_VGPU_STRICT", "0")]), calls("cudaSuccess"));
+}
+
+#[test]
+fn without_checks_strict_mode_says_which_kernel_has_none() {
+    if !has_toolchain("strict mode without checks") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = built(folder.path(), &[]);
+    assert_eq!(said(&program, "unwritten", &[]), calls("cudaSuccess"));
+    let said = said(&program, "unwritten", &[("EAGER_VGPU_STRICT", "1")]);
+    assert!(said.contains("is not checked: compile its file with --eager-strict"), "{said}");
+}
+
+#[test]
+fn a_kernel_without_an_end_ends_as_on_a_gpu_with_a_watchdog() {
+    if !has_toolchain("kernel time-out") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let said = said(&built(folder.path(), &[]), "endless", &[("EAGER_VGPU_KERNEL_TIMEOUT", "0.2")]);
+    assert!(said.starts_with(&calls("cudaErrorLaunchTimeout")), "{said}");
+    assert!(said.contains("it has not ended within the time that a kernel may take"), "{said}");
+}

@@ -1,0 +1,89 @@
+//! Strict mode: its books kept in step with what the program allocates, copies and launches, and what it finds said.
+//!
+//! Trap: a kernel that was compiled without checks writes unseen, so after one every byte counts as written.
+
+use std::collections::BTreeSet;
+
+use eager_exec::strict::{Known, SpaceKind, Strict};
+use eager_gpu_model::AllocKind;
+use parking_lot::Mutex;
+
+use crate::kernel::{CpuKernel, some_kernel_checks, variables};
+use crate::memory::{Allocation, Kind};
+use crate::runtime::Memory;
+use crate::status::say;
+use crate::transfer::{Extent, Region};
+
+/// The process's strict mode.
+#[derive(Debug)]
+pub struct Watch {
+    books: Mutex<Strict>,
+    /// Kernel and place of what was said, so that it is said once.
+    said: Mutex<BTreeSet<(&'static str, String)>>,
+}
+
+impl Watch {
+    /// As the user wants it; by default where some kernel was compiled for it.
+    pub fn new(wanted: Option<bool>) -> Option<Watch> {
+        wanted
+            .unwrap_or_else(some_kernel_checks)
+            .then(|| Watch { books: Mutex::default(), said: Mutex::default() })
+    }
+
+    /// The books that a launch of this kernel is held to, brought up to date.
+    pub fn before(&self, kernel: &CpuKernel, memory: &Mutex<Memory>) -> Option<&Mutex<Strict>> {
+        self.update(memory);
+        if kernel.checks() {
+            return Some(&self.books);
+        }
+        if self.said.lock().insert((kernel.name, String::new())) {
+            let name = kernel.name;
+            say(format_args!("strict: kernel {name} is not checked: compile its file with --eager-strict"));
+        }
+        self.books.lock().memory.initialise_all();
+        None
+    }
+
+    /// Says what a launch read that nobody had written.
+    pub fn after(&self, kernel: &'static str) {
+        for finding in self.books.lock().take_uninitialised() {
+            if self.said.lock().insert((kernel, finding.place.clone())) {
+                say(format_args!("kernel {kernel}: {finding}"));
+            }
+        }
+    }
+
+    /// A copy or a fill has written there.
+    pub fn wrote(&self, memory: &Mutex<Memory>, to: Region, extent: Extent) {
+        self.update(memory);
+        let books = &mut self.books.lock().memory;
+        to.rows(extent).for_each(|row| books.initialise(row, extent.width));
+    }
+
+    fn update(&self, memory: &Mutex<Memory>) {
+        let mut known: Vec<Known> = {
+            let memory = memory.lock();
+            memory.table.iter().map(|allocation| known(allocation, &memory)).collect()
+        };
+        known.extend(variables().into_iter().map(|(name, place)| Known {
+            start: place.address,
+            bytes: place.bytes,
+            kind: SpaceKind::Variable(name),
+            identity: 0,
+        }));
+        self.books.lock().memory.update(known);
+    }
+}
+
+fn known(allocation: &Allocation, memory: &Memory) -> Known {
+    let Allocation { address: start, bytes, .. } = *allocation;
+    let (kind, identity) = match allocation.kind {
+        Kind::Pinned { .. } => (SpaceKind::Pinned, 0),
+        Kind::Modelled { alloc, .. } if memory.virtual_memory.is_mapped(start) => {
+            (SpaceKind::Mapped, alloc.0)
+        }
+        Kind::Modelled { alloc, kind: AllocKind::Managed } => (SpaceKind::Managed, alloc.0),
+        Kind::Modelled { alloc, kind: AllocKind::Device } => (SpaceKind::Device, alloc.0),
+    };
+    Known { start, bytes, kind, identity }
+}

@@ -1,0 +1,199 @@
+//! Strict mode: every access of a kernel that was compiled for it is looked at before it happens.
+//!
+//! An access outside ends the launch as an illegal address does; one that reads what nobody wrote is kept for whoever
+//! launched, and the kernel goes on. Trap: findings of a launch come in the order of its blocks, so one worker runs all of
+//! them.
+
+mod bits;
+mod finding;
+mod memory;
+
+use core::ffi::{CStr, c_char};
+use core::ops::Range;
+
+use bits::Bits;
+pub use finding::{Finding, Piece, Problem, SpaceKind, Way};
+pub use memory::{Known, Memory};
+
+use crate::abi::{
+    ACCESS_COPIES, ACCESS_OF_DYNAMIC, ACCESS_OF_OBJECT, ACCESS_READS, ACCESS_WRITES, access_class,
+};
+
+/// Uninitialised reads kept of one launch, each of another place in the program.
+const FINDINGS_MAX: usize = 100;
+
+/// What strict mode knows, shared by the launches of a process.
+#[derive(Debug, Default)]
+pub struct Strict {
+    pub memory: Memory,
+    /// Uninitialised reads since somebody took them, the first of each place.
+    uninitialised: Vec<Finding>,
+}
+
+impl Strict {
+    pub fn take_uninitialised(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.uninitialised)
+    }
+
+    fn note(&mut self, finding: Finding) {
+        let known = self.uninitialised.iter().any(|other| other.place == finding.place);
+        if !known && self.uninitialised.len() < FINDINGS_MAX {
+            self.uninitialised.push(finding);
+        }
+    }
+}
+
+/// Which shared bytes of a block hold a value.
+#[derive(Debug, Default)]
+pub(crate) struct SharedBytes {
+    written: Bits,
+}
+
+impl SharedBytes {
+    pub fn new(bytes: u32) -> SharedBytes {
+        SharedBytes { written: Bits::new(u64::from(bytes)) }
+    }
+
+    /// A block starts.
+    pub fn clear(&mut self) {
+        self.written.clear();
+    }
+}
+
+/// What belongs to the block and the thread that access.
+pub(crate) struct Own {
+    pub block: [u32; 3],
+    pub block_dim: [u32; 3],
+    /// The program's shared memory.
+    pub shared: Range<u64>,
+    /// Behind it: what CUDA's own headers use.
+    pub reserved: Range<u64>,
+    /// The thread's stack in use, the frames of the block's threads, and what the blocks of a cooperative launch share.
+    pub local: [Range<u64>; 3],
+}
+
+/// An access as a kernel announces it (`abi::Helpers::check`).
+pub(crate) struct Access {
+    pub thread: u32,
+    pub address: u64,
+    pub bytes: u64,
+    /// What the address was computed from; 0: not known.
+    pub object: u64,
+    /// Its size, where the flags say that it is an object of the program's.
+    pub object_bytes: u64,
+    pub place: *const c_char,
+    pub flags: u32,
+}
+
+impl Access {
+    fn is(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn inside(&self, range: &Range<u64>) -> bool {
+        range.contains(&self.address)
+            && self.address.checked_add(self.bytes).is_some_and(|end| end <= range.end)
+    }
+
+    /// The first problem that matters to the launch.
+    fn problem(&self, strict: &mut Strict, shared_bytes: &mut SharedBytes, own: &Own) -> Result<(), Problem> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let align = 1 << (self.flags >> access_class::ALIGN_SHIFT & 0xff);
+        if !self.address.is_multiple_of(align) {
+            return Err(Problem::Misaligned(align));
+        }
+        if self.is(ACCESS_OF_OBJECT) {
+            self.within_object(strict, own)?;
+        }
+        if self.inside(&own.shared) {
+            return self.value_in_shared(shared_bytes, own);
+        }
+        if self.is(ACCESS_OF_OBJECT) {
+            return Ok(());
+        }
+        let reads = self.is(ACCESS_READS) && !self.is(ACCESS_COPIES);
+        if let Some(verdict) =
+            strict.memory.judge(self.object, self.address, self.bytes, reads, self.is(ACCESS_WRITES))
+        {
+            return verdict;
+        }
+        if self.inside(&own.reserved) || own.local.iter().any(|range| self.inside(range)) {
+            return Ok(());
+        }
+        let shared = own.shared.contains(&self.address) || self.class() == access_class::SHARED;
+        let nearest = if shared { Some(piece(&own.shared, SpaceKind::Shared)) } else { None };
+        Err(Problem::Outside(nearest.or_else(|| strict.memory.nearest(self.address))))
+    }
+
+    fn class(&self) -> u32 {
+        self.flags >> access_class::SHIFT & 0xf
+    }
+
+    /// Whether it stays in the variable or array that it names.
+    fn within_object(&self, strict: &Strict, own: &Own) -> Result<(), Problem> {
+        let end = if self.is(ACCESS_OF_DYNAMIC) { own.shared.end } else { self.object + self.object_bytes };
+        let object = self.object..end;
+        if self.inside(&object) {
+            return Ok(());
+        }
+        let kind = match self.class() {
+            access_class::SHARED => SpaceKind::Shared,
+            access_class::LOCAL => SpaceKind::Local,
+            _ => strict.memory.kind_at(self.object).unwrap_or(SpaceKind::Device),
+        };
+        Err(Problem::Outside(Some(piece(&object, kind))))
+    }
+
+    fn value_in_shared(&self, shared_bytes: &mut SharedBytes, own: &Own) -> Result<(), Problem> {
+        let (offset, reads) =
+            (self.address - own.shared.start, self.is(ACCESS_READS) && !self.is(ACCESS_COPIES));
+        let unknown = reads && !shared_bytes.written.contains(offset, self.bytes);
+        if unknown || self.is(ACCESS_WRITES) {
+            shared_bytes.written.insert(offset, self.bytes);
+        }
+        if unknown { Err(Problem::Uninitialised(piece(&own.shared, SpaceKind::Shared))) } else { Ok(()) }
+    }
+
+    fn finding(&self, problem: Problem, own: &Own) -> Finding {
+        let [nx, ny, _] = own.block_dim.map(|n| n.max(1));
+        let way = match (self.is(ACCESS_READS), self.is(ACCESS_WRITES)) {
+            (true, true) => Way::Updates,
+            (false, true) => Way::Writes,
+            _ => Way::Reads,
+        };
+        // SAFETY: the place is a constant text of the program's, which ends in NUL; null where there is none.
+        let place = if self.place.is_null() { c"" } else { unsafe { CStr::from_ptr(self.place) } };
+        Finding {
+            problem,
+            way,
+            address: self.address,
+            bytes: self.bytes,
+            block: own.block,
+            thread: [self.thread % nx, self.thread / nx % ny, self.thread / nx / ny],
+            place: place.to_string_lossy().into_owned(),
+        }
+    }
+}
+
+fn piece(range: &Range<u64>, kind: SpaceKind) -> Piece {
+    Piece { start: range.start, bytes: range.end.saturating_sub(range.start), kind, released: false }
+}
+
+/// Looks at an access; what ends the launch is returned.
+pub(crate) fn examine(
+    access: &Access,
+    strict: &mut Strict,
+    shared_bytes: &mut SharedBytes,
+    own: &Own,
+) -> Option<Finding> {
+    let problem = access.problem(strict, shared_bytes, own).err()?;
+    let goes_on = matches!(problem, Problem::Uninitialised(_));
+    let finding = access.finding(problem, own);
+    if goes_on {
+        strict.note(finding);
+        return None;
+    }
+    Some(finding)
+}
