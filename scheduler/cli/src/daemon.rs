@@ -4,8 +4,7 @@
 
 use anyhow::{Context, bail};
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
-use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, VGPU_SOCKET_NAME, default_run_dir};
-use nix::unistd::Uid;
+use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, VGPU_SOCKET_NAME, run_dirs_to_look_in};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -21,13 +20,12 @@ pub struct DaemonPlace {
 }
 
 impl DaemonPlace {
-    /// The named run directory, or the default one.
+    /// The named run directory, or the first of the usual ones that has a daemon's socket, or the first.
     pub fn find(named: Option<PathBuf>) -> anyhow::Result<DaemonPlace> {
-        let xdg_runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");
-        let run_dir = named
-            .or_else(|| default_run_dir(xdg_runtime_dir.as_deref(), Uid::effective().is_root()))
-            .context("no run directory: XDG_RUNTIME_DIR is not set; give --run-dir DIR")?;
-        Ok(DaemonPlace { run_dir })
+        let usual = run_dirs_to_look_in(std::env::var_os("XDG_RUNTIME_DIR").as_deref());
+        let inhabited = || usual.iter().find(|dir| dir.join(CLIENT_SOCKET_NAME).exists());
+        let run_dir = named.or_else(|| inhabited().or(usual.first()).cloned());
+        Ok(DaemonPlace { run_dir: run_dir.context("no run directory; give --run-dir DIR")? })
     }
 
     pub fn client_socket(&self) -> PathBuf {

@@ -19,12 +19,22 @@ pub const HISTORY_FILE_NAME: &str = "eagerd.history";
 /// Locked by the daemon while it lives; holds its process id, for messages only.
 pub const LOCK_FILE_NAME: &str = "eagerd.lock";
 
-/// The run directory nobody named: `$XDG_RUNTIME_DIR/eager`, else `/run/eager` for root, else none.
+/// Of the daemon that serves every user of the machine.
+const SYSTEM_RUN_DIR: &str = "/run/eager";
+
+/// The run directory of a daemon that nobody named: `$XDG_RUNTIME_DIR/eager`, else `/run/eager` for root, else none.
 pub fn default_run_dir(xdg_runtime_dir: Option<&OsStr>, is_root: bool) -> Option<PathBuf> {
-    match xdg_runtime_dir.filter(|dir| !dir.is_empty()) {
-        Some(dir) => Some(Path::new(dir).join("eager")),
-        None => is_root.then(|| PathBuf::from("/run/eager")),
-    }
+    let own = session_run_dir(xdg_runtime_dir);
+    own.or_else(|| is_root.then(|| PathBuf::from(SYSTEM_RUN_DIR)))
+}
+
+/// Where to look for a daemon that nobody named: the session's own, then the system's.
+pub fn run_dirs_to_look_in(xdg_runtime_dir: Option<&OsStr>) -> Vec<PathBuf> {
+    session_run_dir(xdg_runtime_dir).into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
+}
+
+fn session_run_dir(xdg_runtime_dir: Option<&OsStr>) -> Option<PathBuf> {
+    xdg_runtime_dir.filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join("eager"))
 }
 
 /// Where an executable finds what belongs to it and is nobody's command: beside itself, as cargo builds it, or in
@@ -43,5 +53,8 @@ mod tests {
         assert_eq!(dir(Some("/run/user/7"), true), Some(PathBuf::from("/run/user/7/eager")));
         assert_eq!(dir(Some(""), true), Some(PathBuf::from("/run/eager")));
         assert_eq!(dir(None, false), None);
+        let looked_in = run_dirs_to_look_in(Some(OsStr::new("/run/user/7")));
+        assert_eq!(looked_in, ["/run/user/7/eager", "/run/eager"].map(PathBuf::from));
+        assert_eq!(run_dirs_to_look_in(None), [PathBuf::from("/run/eager")]);
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Args)]
 pub struct WhichDaemon {
-    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager for root].
+    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager if only there is a daemon].
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
 }

@@ -28,7 +28,7 @@ const EXIT_NOT_FOUND: u8 = 127;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunFlags {
-    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager for root].
+    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager if only there is a daemon].
     #[arg(long, value_name = "DIR", conflicts_with_all = ["socket", "plain"])]
     run_dir: Option<PathBuf>,
     /// The daemon's client socket, in place of its run directory.
