@@ -95,6 +95,7 @@ fn written(kind: &str) -> &str {
         "Bytes" => "bytes",
         "Nanos" => "nanoseconds",
         "Vec<u32>" => "list of numbers",
+        "Vec<String>" => "list of texts",
         _ => "text",
     }
 }

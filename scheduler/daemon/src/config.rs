@@ -3,6 +3,7 @@
 //! Trap: [`Config`] is both the flags and the file, so every field is optional here; [`Config::resolve`] alone knows the
 //! defaults.
 
+use crate::http::{HttpAddress, HttpSettings};
 use crate::quota::Users;
 use crate::size::Size;
 use clap::Parser;
@@ -92,6 +93,17 @@ pub struct Config {
     /// Never serve these users, whoever is allowed [default: nobody].
     #[arg(long, value_name = "UID,…", value_delimiter = ',')]
     pub deny_uids: Option<Vec<u32>>,
+    /// Serve metrics and health over HTTP at this address too, such as 9690 or 0.0.0.0:9690; without an address only to
+    /// this machine. They are always at http.sock in the run directory, for the daemon's own user.
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    pub http: Option<HttpAddress>,
+    /// Serve the web page there too: it shows programs' labels and process ids to whoever reaches the address.
+    #[arg(long, num_args = 0..=1, default_missing_value = "true")]
+    pub web_page: Option<bool>,
+    /// What this machine is called in addresses of browsers and scrapers, such as `gpu01,gpu01.example` [default: nothing;
+    /// its addresses and localhost only].
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub http_hosts: Option<Vec<String>>,
     /// Why `case` decides whatever the policy: given by the daemon to itself when it starts again.
     #[arg(long, hide = true)]
     #[serde(skip)]
@@ -161,6 +173,8 @@ pub struct Settings {
     pub uses_file: Option<PathBuf>,
     #[serde(flatten)]
     pub users: Users,
+    #[serde(flatten)]
+    pub http: HttpSettings,
     #[serde(skip)]
     pub reverted: Option<String>,
     /// With the limits that the flags name.
@@ -232,6 +246,9 @@ impl Config {
             waiting_per_user: self.waiting_per_user.or(file.waiting_per_user),
             allow_uids: self.allow_uids.or(file.allow_uids),
             deny_uids: self.deny_uids.or(file.deny_uids),
+            http: self.http.or(file.http),
+            web_page: self.web_page.or(file.web_page),
+            http_hosts: self.http_hosts.or(file.http_hosts),
             reverted: self.reverted,
             options: self.options.or(file.options),
             config: self.config,
@@ -314,6 +331,11 @@ impl Config {
             observe_ms: self.observe_ms.unwrap_or(500),
             uses_file: self.uses_file,
             users: Users { allow_uids: self.allow_uids, deny_uids: self.deny_uids.unwrap_or_default() },
+            http: HttpSettings {
+                http: self.http,
+                web_page: self.web_page.unwrap_or(false),
+                http_hosts: self.http_hosts.unwrap_or_default(),
+            },
             reverted: self.reverted,
             options: Options { limits, ..options },
         })

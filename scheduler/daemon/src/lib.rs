@@ -15,10 +15,12 @@ mod fault;
 #[doc(hidden)]
 pub mod fuzz;
 mod harden;
+mod http;
 mod identity;
 mod journal;
 mod learnt;
 mod log;
+mod metrics;
 mod mind;
 mod newcomers;
 mod poller;
@@ -124,6 +126,8 @@ fn open(settings: Settings, source: Source, run_dir: &RunDir, signals: SignalFd)
     }
     let taken_over = dispatch.take_over(old);
     let (listener, admin) = listen(run_dir)?;
+    let doors = http::open(run_dir, &settings)?;
+    doors.problem.iter().for_each(|problem| dispatch.say(problem.clone()));
     let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
     let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).collect();
     let confinement = harden::confine(&writable);
@@ -140,10 +144,12 @@ fn open(settings: Settings, source: Source, run_dir: &RunDir, signals: SignalFd)
     }
     let again = if taken_over > 0 { format!(", {taken_over} programs taken over") } else { String::new() };
     let ready = format!(
-        "eagerd: ready: {summary}, policy {}, socket {}{again}",
+        "eagerd: ready: {summary}, policy {}, socket {}{}{again}",
         dispatch.mind.scheduler.policy(),
-        run_dir.client_socket().display()
+        run_dir.client_socket().display(),
+        doors.summary()
     );
+    doors.serve().context("http thread")?;
     // Whoever started it may not read its output.
     let _ = writeln!(std::io::stdout(), "{ready}");
     let parts = Parts {

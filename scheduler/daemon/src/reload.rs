@@ -34,6 +34,7 @@ fn takes_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
         ("run-dir", old.run_dir != new.run_dir),
         ("journal", old.journal != new.journal),
         ("watchdog", old.watchdog != new.watchdog),
+        ("http", old.http != new.http),
         ("observe-ms", (old.observe_ms, &old.uses_file) != (new.observe_ms, &new.uses_file)),
         ("options", options(old) != options(new)),
     ];

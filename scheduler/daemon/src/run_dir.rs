@@ -4,8 +4,8 @@
 //! lock with the process; files are removed only by who holds it.
 
 use eager_proto::place::{
-    ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, HISTORY_FILE_NAME, LOCK_FILE_NAME, STATE_FILE_NAME,
-    VGPU_SOCKET_NAME,
+    ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, HISTORY_FILE_NAME, HTTP_SOCKET_NAME, LOCK_FILE_NAME,
+    STATE_FILE_NAME, VGPU_SOCKET_NAME,
 };
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
@@ -60,7 +60,8 @@ impl RunDir {
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable)?;
         let dir = RunDir { path: path.into(), _lock: lock };
         // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
-        dir.remove(&[dir.admin_socket(), dir.vgpu_socket(), dir.fresh_client_socket()]).map_err(unusable)?;
+        let left = [dir.admin_socket(), dir.http_socket(), dir.vgpu_socket(), dir.fresh_client_socket()];
+        dir.remove(&left).map_err(unusable)?;
         Ok(dir)
     }
 
@@ -91,6 +92,10 @@ impl RunDir {
         self.path.join(ADMIN_SOCKET_NAME)
     }
 
+    pub fn http_socket(&self) -> PathBuf {
+        self.path.join(HTTP_SOCKET_NAME)
+    }
+
     pub fn vgpu_socket(&self) -> PathBuf {
         self.path.join(VGPU_SOCKET_NAME)
     }
@@ -110,6 +115,7 @@ impl Drop for RunDir {
     fn drop(&mut self) {
         // Best effort: the next daemon cleans up as well. The lock file stays: without it two daemons could lock two
         // different files of one name.
-        let _ = self.remove(&[self.client_socket(), self.admin_socket(), self.vgpu_socket()]);
+        let sockets = [self.client_socket(), self.admin_socket(), self.http_socket(), self.vgpu_socket()];
+        let _ = self.remove(&sockets);
     }
 }

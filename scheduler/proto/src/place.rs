@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub const CLIENT_SOCKET_NAME: &str = "client.sock";
 /// `eager ps` and its like connect here (stream).
 pub const ADMIN_SOCKET_NAME: &str = "admin.sock";
+/// Metrics, health and the web page, over HTTP (stream).
+pub const HTTP_SOCKET_NAME: &str = "http.sock";
 /// The virtual GPU server; there only while the daemon's devices are virtual.
 pub const VGPU_SOCKET_NAME: &str = "vgpu.sock";
 /// What a daemon that is started after this one must know: its clients and what they hold.

@@ -4,9 +4,11 @@
 
 mod faults;
 mod hostile;
+mod http;
 mod learnt;
 mod limits;
 mod long;
+mod page;
 mod restart;
 mod service;
 mod support;

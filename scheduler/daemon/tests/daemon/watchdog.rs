@@ -14,8 +14,8 @@ fn faulty(fault: &str) -> Daemon {
     Daemon::spawn(dir, command, "1 file device, policy eager-opt")
 }
 
-/// Asks with the task on which the policy breaks, and goes on with another daemon if there is one.
-fn strike(client: &ClientConnection) -> TaskCell {
+/// Sends the task on which the policy breaks; gives the request's sequence.
+pub fn ask_to_break(client: &ClientConnection) -> u32 {
     let body = RequestBody::TaskBegin {
         requirement: 300 * MIB,
         site: 1,
@@ -24,7 +24,12 @@ fn strike(client: &ClientConnection) -> TaskCell {
         flags: 0,
         function: STRIKES_AT.into(),
     };
-    let sequence = client.send(body, slot(1)).expect("send");
+    client.send(body, slot(1)).expect("send")
+}
+
+/// Asks with the task on which the policy breaks, and goes on with another daemon if there is one.
+pub fn strike(client: &ClientConnection) -> TaskCell {
+    let sequence = ask_to_break(client);
     let deadline = Instant::now() + LONG;
     loop {
         let cell = client.cell(slot(1)).expect("a whole cell");

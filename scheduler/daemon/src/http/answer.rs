@@ -1,0 +1,239 @@
+//! What is answered to which request. Decided from the request, the place it came in by, and the daemon's own snapshot.
+//!
+//! Trap: nothing here may ever change anything: no method but GET and HEAD comes this far, and the only question that is
+//! passed on is for a snapshot.
+
+use super::request::{Refusal, Request, is_meant_for_us};
+use crate::metrics;
+use eager_proto::admin::{AdminReply, from_line};
+use eager_proto::snapshot::Snapshot;
+
+/// Tasks that the page gets.
+const PAGE_TASKS_MAX: u32 = 500;
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// The page and what belongs to it: path, media type, content.
+const FILES: [(&str, &str, &str); 3] = [
+    ("/", "text/html; charset=utf-8", include_str!("../../web/page.html")),
+    ("/page.css", "text/css; charset=utf-8", include_str!("../../web/page.css")),
+    ("/page.js", "text/javascript; charset=utf-8", include_str!("../../web/page.js")),
+];
+
+/// Nothing from elsewhere is loaded, nothing is sent elsewhere, and nobody else's page may show or read this one.
+const PROTECTION: &str = "Cache-Control: no-store\r\n\
+    Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
+    Cross-Origin-Opener-Policy: same-origin\r\n\
+    Cross-Origin-Resource-Policy: same-origin\r\n\
+    Referrer-Policy: no-referrer\r\n\
+    X-Content-Type-Options: nosniff\r\n\
+    X-Frame-Options: DENY\r\n";
+
+/// Whom a listener serves with what.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Access {
+    /// The page, and all that is known of tasks.
+    pub has_page: bool,
+    /// What the machine is called besides its addresses.
+    pub names: Vec<String>,
+}
+
+/// Somebody who knows how things stand.
+pub trait Knows {
+    /// The daemon's answer as JSON, with at most so many tasks; the error in words.
+    fn snapshot(&mut self, tasks_max: u32) -> Result<String, String>;
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub media_type: &'static str,
+    pub body: String,
+}
+
+impl Answer {
+    fn text(status: u16, words: &str) -> Answer {
+        Answer { status, media_type: TEXT, body: format!("{words}\n") }
+    }
+
+    /// As it is sent; the connection ends after it.
+    pub fn bytes(&self, is_head: bool) -> Vec<u8> {
+        let Answer { status, media_type, body } = self;
+        let phrase = match status {
+            200 => "OK",
+            400 => "Bad Request",
+            403 => "Forbidden",
+            404 => "Not Found",
+            405 => "Method Not Allowed\r\nAllow: GET, HEAD",
+            408 => "Request Timeout",
+            431 => "Request Header Fields Too Large",
+            _ => "Service Unavailable",
+        };
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status} {phrase}\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n{PROTECTION}\r\n"
+        );
+        let body = if is_head { "" } else { body.as_str() };
+        [head.as_bytes(), body.as_bytes()].concat()
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(Refusal(status, words): Refusal) -> Answer {
+        Answer::text(status, words)
+    }
+}
+
+/// The answer to a request.
+pub fn answer(request: &Request, access: &Access, daemon: &mut dyn Knows) -> Answer {
+    if !is_meant_for_us(request.host.as_deref(), &access.names) {
+        return Answer::text(
+            403,
+            "this name is not known here: use the address, or name it with --http-hosts",
+        );
+    }
+    match request.path.as_str() {
+        "/healthz" => health(daemon),
+        "/metrics" => metrics_of(daemon),
+        path if !is_page(path) => {
+            Answer::text(404, "there is /metrics, /healthz and, where it is on, / (the page)")
+        }
+        _ if !access.has_page => Answer::text(404, "the page is off: start the daemon with --web-page"),
+        "/api/snapshot" => match daemon.snapshot(PAGE_TASKS_MAX) {
+            Ok(body) => Answer { status: 200, media_type: "application/json", body },
+            Err(why) => stuck(&why),
+        },
+        path => {
+            let file = FILES.iter().find(|(name, _, _)| *name == path);
+            let &(_, media_type, content) = file.unwrap_or(&FILES[0]);
+            Answer { status: 200, media_type, body: content.to_owned() }
+        }
+    }
+}
+
+fn is_page(path: &str) -> bool {
+    path == "/api/snapshot" || FILES.iter().any(|(name, _, _)| *name == path)
+}
+
+fn stuck(why: &str) -> Answer {
+    Answer::text(503, &format!("the scheduler does not answer: {why}"))
+}
+
+fn read(daemon: &mut dyn Knows) -> Result<Snapshot, Answer> {
+    let json = daemon.snapshot(0).map_err(|why| stuck(&why))?;
+    match from_line(json.as_bytes()) {
+        Ok(AdminReply::Snapshot(snapshot)) => Ok(*snapshot),
+        Ok(other) => Err(stuck(&format!("{other:?}"))),
+        Err(error) => Err(stuck(&error.to_string())),
+    }
+}
+
+/// Whether the scheduler decides at all; and, in words only, whether it does so as it was asked to.
+fn health(daemon: &mut dyn Knows) -> Answer {
+    match read(daemon) {
+        Ok(Snapshot { daemon, .. }) if daemon.policy_state.starts_with("reverted") => {
+            Answer::text(200, &format!("degraded: policy {}", daemon.policy_state))
+        }
+        Ok(Snapshot { daemon, .. }) if !daemon.usage_problem.is_empty() => {
+            Answer::text(200, &format!("degraded: {}", daemon.usage_problem))
+        }
+        Ok(_) => Answer::text(200, "ok"),
+        Err(answer) => answer,
+    }
+}
+
+fn metrics_of(daemon: &mut dyn Knows) -> Answer {
+    match read(daemon).map(metrics::exposition) {
+        Ok(Ok(body)) => Answer { status: 200, media_type: metrics::MEDIA_TYPE, body },
+        Ok(Err(error)) => stuck(&error.to_string()),
+        Err(answer) => answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_proto::admin::DaemonRow;
+
+    struct Daemon(Result<DaemonRow, String>);
+
+    impl Knows for Daemon {
+        fn snapshot(&mut self, _: u32) -> Result<String, String> {
+            let daemon = self.0.clone()?;
+            let snapshot = Snapshot { daemon, ..Snapshot::default() };
+            let line = eager_proto::admin::to_line(&AdminReply::Snapshot(Box::new(snapshot)));
+            Ok(String::from_utf8(line.expect("a line")).expect("text"))
+        }
+    }
+
+    fn ask(path: &str, has_page: bool, daemon: Result<DaemonRow, String>) -> Answer {
+        let request = Request { is_head: false, path: path.into(), host: Some("localhost".into()) };
+        answer(&request, &Access { has_page, names: Vec::new() }, &mut Daemon(daemon))
+    }
+
+    #[test]
+    fn each_path_has_its_answer() {
+        let fine = || Ok(DaemonRow { version: "7".into(), ..DaemonRow::default() });
+        let kind = |path: &str, has_page| {
+            let answer = ask(path, has_page, fine());
+            (answer.status, answer.media_type.split(';').next().expect("type"))
+        };
+        assert_eq!(kind("/metrics", false), (200, "application/openmetrics-text"));
+        assert_eq!(kind("/healthz", false), (200, "text/plain"));
+        for (path, media_type) in [
+            ("/", "text/html"),
+            ("/page.css", "text/css"),
+            ("/page.js", "text/javascript"),
+            ("/api/snapshot", "application/json"),
+        ] {
+            assert_eq!((kind(path, true), kind(path, false)), ((200, media_type), (404, "text/plain")));
+        }
+        assert_eq!((kind("/../etc/passwd", true).0, kind("/favicon.ico", true).0), (404, 404));
+        let body = ask("/api/snapshot", true, fine()).body;
+        let value: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert_eq!((&value["reply"], &value["daemon"]["version"]), (&"snapshot".into(), &"7".into()));
+    }
+
+    #[test]
+    fn health_is_that_the_scheduler_answers() {
+        assert_eq!(ask("/healthz", false, Ok(DaemonRow::default())).body, "ok\n");
+        let reverted = DaemonRow { policy_state: "reverted: x panicked".into(), ..DaemonRow::default() };
+        let answer = ask("/healthz", false, Ok(reverted));
+        assert_eq!((answer.status, answer.body.as_str()), (200, "degraded: policy reverted: x panicked\n"));
+        for path in ["/healthz", "/metrics", "/api/snapshot"] {
+            let answer = ask(path, true, Err("timed out".into()));
+            assert_eq!(answer.status, 503, "{path}: {}", answer.body);
+        }
+    }
+
+    #[test]
+    fn a_name_of_somebody_else_gets_nothing() {
+        let request = Request { is_head: false, path: "/".into(), host: Some("evil.example".into()) };
+        let access = Access { has_page: true, names: Vec::new() };
+        assert_eq!(answer(&request, &access, &mut Daemon(Err(String::new()))).status, 403);
+    }
+
+    #[test]
+    fn an_answer_says_its_length_and_protects_itself() {
+        let answer = Answer::text(405, "no");
+        let bytes = String::from_utf8(answer.bytes(false)).expect("text");
+        assert!(bytes.starts_with("HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\n"), "{bytes}");
+        assert!(bytes.contains("Content-Length: 3\r\n") && bytes.ends_with("\r\n\r\nno\n"), "{bytes}");
+        assert!(bytes.contains("default-src 'none'; script-src 'self'"), "{bytes}");
+        assert!(String::from_utf8(answer.bytes(true)).expect("text").ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn the_page_needs_nothing_from_elsewhere_and_nothing_inline() {
+        for (name, _, content) in FILES {
+            let namespace = "http://www.w3.org/2000/svg";
+            let others = content.replace(namespace, "");
+            assert!(!others.contains("http://") && !others.contains("https://"), "{name}");
+        }
+        let page = FILES[0].2;
+        assert!(page.contains("lang=\"en\"") && page.contains("name=\"viewport\""));
+        assert!(!page.contains("style=") && !page.contains("onclick") && !page.contains("<style"));
+    }
+}

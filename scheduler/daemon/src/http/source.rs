@@ -1,0 +1,70 @@
+//! Snapshots for the thread that serves them: asked over the admin socket, as `eager top` does.
+//!
+//! Trap: the loop must not notice how many watch. Answers are kept for a moment, so that it is asked a few times a second
+//! at most; and a loop that is stuck must not hold the thread for long.
+
+use super::answer::Knows;
+use eager_proto::admin::{AdminRequest, to_line};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// An answer is good for so long.
+const FRESH: Duration = Duration::from_millis(300);
+/// A loop that does not answer for so long is stuck.
+const PATIENCE_S: i64 = 2;
+/// No answer is longer.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+
+#[derive(Debug)]
+pub struct AdminSource {
+    path: PathBuf,
+    /// By the most tasks that were asked for.
+    kept: BTreeMap<u32, (Instant, Result<String, String>)>,
+}
+
+impl AdminSource {
+    pub fn new(path: PathBuf) -> AdminSource {
+        AdminSource { path, kept: BTreeMap::new() }
+    }
+
+    fn ask(&self, tasks_max: u32) -> Result<String, String> {
+        let question = to_line(&AdminRequest::Snapshot { tasks_max }).map_err(|error| error.to_string())?;
+        let mut stream = self.connect().map_err(|error| error.to_string())?;
+        stream.write_all(&question).map_err(|error| error.to_string())?;
+        let mut line = String::new();
+        let mut reader = BufReader::new(stream).take(ANSWER_BYTES_MAX);
+        reader.read_line(&mut line).map_err(|error| format!("no answer within {PATIENCE_S} s ({error})"))?;
+        if line.ends_with('\n') { Ok(line) } else { Err("its answer is cut off".into()) }
+    }
+
+    /// With limits from the start: also a connection waits where the loop takes none in.
+    fn connect(&self) -> nix::Result<UnixStream> {
+        let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+        let limit = TimeVal::seconds(PATIENCE_S);
+        setsockopt(&socket, sockopt::SendTimeout, &limit)?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &limit)?;
+        connect(socket.as_raw_fd(), &UnixAddr::new(&self.path)?)?;
+        Ok(UnixStream::from(socket))
+    }
+}
+
+impl Knows for AdminSource {
+    fn snapshot(&mut self, tasks_max: u32) -> Result<String, String> {
+        let now = Instant::now();
+        if let Some((at, answer)) = self.kept.get(&tasks_max)
+            && now.duration_since(*at) < FRESH
+        {
+            return answer.clone();
+        }
+        let answer = self.ask(tasks_max);
+        // From the end on: a question that took long is not asked again at once.
+        self.kept.insert(tasks_max, (Instant::now(), answer.clone()));
+        answer
+    }
+}

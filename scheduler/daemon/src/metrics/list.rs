@@ -1,0 +1,225 @@
+//! Every metric there is, in the order of the reference page (`docs/reference/metrics.md`).
+//!
+//! Trap: units are of the base (bytes, seconds), and what only grows is a counter; the library adds the suffixes.
+
+use super::{Kind, Metric, Sample, Value};
+use eager_proto::admin::DeviceRow;
+use eager_proto::snapshot::{Distribution, Snapshot};
+use prometheus_client::registry::Unit;
+use std::collections::BTreeMap;
+
+const BYTES: Option<fn() -> Unit> = Some(|| Unit::Bytes);
+const SECONDS: Option<fn() -> Unit> = Some(|| Unit::Seconds);
+/// As dcgm-exporter has them, so that dashboards can join.
+const GPU: &[&str] = &["gpu", "modelName"];
+
+/// One value without labels.
+fn one(value: Value) -> Vec<Sample> {
+    vec![Sample { labels: Vec::new(), value }]
+}
+
+fn whole(value: impl Into<u64>) -> Vec<Sample> {
+    one(Value::Whole(value.into()))
+}
+
+fn says(labels: &[&str]) -> Vec<Sample> {
+    vec![Sample { labels: labels.iter().map(|&label| label.to_owned()).collect(), value: Value::Says }]
+}
+
+/// One value for each key.
+fn by_key<T>(values: &BTreeMap<String, T>, value: fn(&T) -> Value) -> Vec<Sample> {
+    values.iter().map(|(key, it)| Sample { labels: vec![key.clone()], value: value(it) }).collect()
+}
+
+/// One value for each device that tells it.
+fn by_device(snapshot: &Snapshot, value: fn(&DeviceRow) -> Option<u64>) -> Vec<Sample> {
+    let sample = |device: &DeviceRow| {
+        let labels = vec![device.device.to_string(), device.name.clone()];
+        Some(Sample { labels, value: Value::Whole(value(device)?) })
+    };
+    snapshot.devices.iter().filter_map(sample).collect()
+}
+
+fn count(value: &u64) -> Value {
+    Value::Whole(*value)
+}
+
+fn spread(value: &Distribution) -> Value {
+    Value::Spread(value.clone())
+}
+
+fn tasks_by_state(snapshot: &Snapshot) -> Vec<Sample> {
+    let daemon = &snapshot.daemon;
+    [("running", daemon.running), ("waiting", daemon.waiting)]
+        .map(|(state, tasks)| Sample { labels: vec![state.into()], value: Value::Whole(tasks.into()) })
+        .into()
+}
+
+fn tasks_by_device(snapshot: &Snapshot) -> Vec<Sample> {
+    let sample = |device: &DeviceRow, class: &str, tasks: u32| Sample {
+        labels: vec![device.device.to_string(), device.name.clone(), class.into()],
+        value: Value::Whole(tasks.into()),
+    };
+    let both = |device: &DeviceRow| {
+        let DeviceRow { normal_tasks, eager_tasks, .. } = *device;
+        [sample(device, "normal", normal_tasks), sample(device, "eager", eager_tasks)]
+    };
+    snapshot.devices.iter().flat_map(both).collect()
+}
+
+/// A metric without unit and labels.
+const fn plain(
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    samples: fn(&Snapshot) -> Vec<Sample>,
+) -> Metric {
+    Metric { name, unit: None, kind, labels: &[], help, samples }
+}
+
+/// Memory of each device.
+const fn memory(
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    samples: fn(&Snapshot) -> Vec<Sample>,
+) -> Metric {
+    Metric { name, unit: BYTES, kind, labels: GPU, help, samples }
+}
+
+use Kind::{Counter, Gauge, Histogram, Info};
+
+pub(super) const METRICS: &[Metric] = &[
+    Metric {
+        labels: &["version"],
+        ..plain("build", Info, "Version of the daemon.", |it| says(&[&it.daemon.version]))
+    },
+    Metric {
+        labels: &["policy"],
+        ..plain("policy", Info, "The policy that decides now.", |it| says(&[&it.daemon.policy]))
+    },
+    Metric {
+        unit: SECONDS,
+        ..plain("uptime", Gauge, "Time since the daemon started.", |it| {
+            one(Value::Real(it.daemon.uptime_ms as f64 / 1e3))
+        })
+    },
+    plain("clients", Gauge, "Programs that are connected.", |it| whole(it.daemon.clients)),
+    plain(
+        "clients_unattached",
+        Gauge,
+        "Programs of an earlier daemon that have not come back; what they hold is theirs.",
+        |it| whole(it.daemon.unattached),
+    ),
+    Metric {
+        labels: &["state"],
+        ..plain("tasks", Gauge, "Tasks that wait for a device, and that have one.", tasks_by_state)
+    },
+    Metric {
+        labels: &["gpu", "modelName", "class"],
+        ..plain(
+            "device_tasks",
+            Gauge,
+            "Tasks on the device: normal and promoted ones, and eager ones.",
+            tasks_by_device,
+        )
+    },
+    memory("device_memory_capacity", Gauge, "Memory that may be granted in all.", |it| {
+        by_device(it, |device| Some(device.capacity_bytes))
+    }),
+    memory("device_memory_granted", Gauge, "Memory that is granted to tasks.", |it| {
+        by_device(it, |device| Some(device.granted_bytes))
+    }),
+    memory(
+        "device_memory_declared",
+        Gauge,
+        "Memory that tasks on the device need: their grants and what eager tasks lack.",
+        |it| by_device(it, |device| Some(device.granted_bytes.saturating_add(device.oversubscribed_bytes))),
+    ),
+    memory(
+        "device_memory_oversubscribed",
+        Gauge,
+        "Memory that eager tasks need beyond their grants.",
+        |it| by_device(it, |device| Some(device.oversubscribed_bytes)),
+    ),
+    memory(
+        "device_memory_observed",
+        Gauge,
+        "Memory in use that cannot be evicted, as the device says; absent where it does not.",
+        |it| by_device(it, |device| device.used_bytes),
+    ),
+    memory(
+        "device_memory_foreign",
+        Gauge,
+        "Memory in use by processes that are not scheduled by the daemon.",
+        |it| by_device(it, |device| Some(device.foreign_bytes)),
+    ),
+    memory(
+        "device_memory_unaccounted",
+        Gauge,
+        "Memory in use that was granted to nobody: foreign, or beyond what clients declared; it is not given away.",
+        |it| by_device(it, |device| Some(device.unaccounted_bytes)),
+    ),
+    memory(
+        "device_paged",
+        Counter,
+        "Managed memory moved because it did not fit, in both directions; absent where the device does not tell.",
+        |it| by_device(it, |device| device.paged_bytes),
+    ),
+    Metric {
+        labels: &["class"],
+        ..plain("tasks_started", Counter, "Tasks that got a device, by the class they began with.", |it| {
+            by_key(&it.counts.started, count)
+        })
+    },
+    plain("tasks_promoted", Counter, "Eager tasks that got all they need.", |it| whole(it.counts.promoted)),
+    plain("tasks_ended", Counter, "Tasks that ended, by themselves or with their program.", |it| {
+        whole(it.counts.ended)
+    }),
+    Metric {
+        labels: &["reason"],
+        ..plain("tasks_refused", Counter, "Requests that were refused, by the reason's name.", |it| {
+            by_key(&it.counts.refused, count)
+        })
+    },
+    Metric {
+        unit: SECONDS,
+        labels: &["class"],
+        ..plain("task_wait", Histogram, "From a task's request until it got a device.", |it| {
+            by_key(&it.counts.wait_seconds, spread)
+        })
+    },
+    plain("kernels_held", Counter, "Kernels that stood at a closed gate.", |it| {
+        whole(it.counts.held_kernels)
+    }),
+    Metric {
+        unit: SECONDS,
+        ..plain("decision", Histogram, "What one step of the scheduler took.", |it| {
+            one(spread(&it.counts.decision_seconds))
+        })
+    },
+    Metric {
+        labels: &["how"],
+        ..plain(
+            "client_deaths",
+            Counter,
+            "Programs that are gone: idle, holding tasks, or cut-off because they broke the protocol.",
+            |it| by_key(&it.counts.clients_gone, count),
+        )
+    },
+    plain("overruns", Counter, "Times that a program used more memory than it declared.", |it| {
+        whole(it.daemon.overruns)
+    }),
+    plain(
+        "policy_fallbacks",
+        Counter,
+        "Times that the policy broke and case took over; 0 again when the daemon starts.",
+        |it| whole(it.counts.policy_fallbacks),
+    ),
+    plain(
+        "policy_reverted",
+        Gauge,
+        "1 while case decides in place of the policy that was asked for.",
+        |it| whole(it.daemon.policy_state.starts_with("reverted")),
+    ),
+];
