@@ -188,7 +188,7 @@ function grid(picture, from, now, place, height) {
   for (let at = now; at >= from; at -= step) {
     const x = place(at);
     picture.append(drawn("line", { class: "grid", x1: x, x2: x, y1: 20, y2: height }));
-    const said = at === now ? "now" : `−${time(now - at)}`;
+    const said = at === now ? "now" : `−${time(now - at).replace(".0 s", " s")}`;
     picture.append(drawn("text", { class: "axis", x, y: 14, "text-anchor": at === now ? "end" : "middle" }, said));
   }
 }

@@ -53,7 +53,7 @@ fn the_page_shows_devices_tasks_and_the_last_minutes_and_runs_no_strangers_code(
         eprintln!("SKIPPED: no Chromium here; the page's files and its JSON are tested without it");
         return;
     };
-    let (daemon, port) = crate::http::with_address(&["--web-page"]);
+    let (daemon, port) = crate::http::with_address(&["--web-page", "--policy", "case"]);
     let strange = "<img src=x onerror=document.title='owned'>";
     let first = daemon.connect(strange);
     answer(&first, slot(0), begin(&first, slot(0), 700));
