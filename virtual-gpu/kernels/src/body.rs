@@ -31,6 +31,8 @@ pub(crate) struct Body {
     pub symbol: String,
     pub params: Vec<Param>,
     pub form: Form,
+    /// Threads have stack slots of their own in the block function, so that their order counts to the optimiser.
+    pub has_slots: bool,
     /// Barriers, and bytes of the arrays per thread; of a kernel that is cut into regions.
     pub barriers: usize,
     pub bytes_per_thread: u64,
@@ -71,6 +73,8 @@ pub(crate) struct Thread {
     pub index: [Value; 3],
     /// Where the block sums up counters, and where a coroutine leaves its frame size.
     pub out: Value,
+    /// Whether the touch map is marked.
+    pub marks: Value,
 }
 
 /// What making a body needs.
@@ -98,6 +102,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     let private = pass_params(maker, old, function, prologue);
     old.replace_uses_with(function);
     old.delete_function();
+    let has_slots = function.instructions().iter().any(|i| i.opcode() == Some(Opcode::LLVMAlloca));
     let counters = add_counters(maker, prologue);
     let blocks: Vec<Block> = function.blocks().into_iter().filter(|&b| b != prologue).collect();
     instrument(
@@ -132,6 +137,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         symbol,
         params,
         form,
+        has_slots,
         barriers,
         bytes_per_thread: 0,
         static_shared_bytes,
@@ -205,7 +211,7 @@ fn describe_params(kernel: Value, machine: &Machine) -> Vec<Param> {
 
 fn new_function(maker: Maker, old: Value, symbol: &str, form: Form) -> (Value, Thread) {
     let (ptr, i32) = (maker.context.ptr_type(0), maker.context.int_type(32));
-    let mut types = vec![ptr, i32, i32, i32, ptr];
+    let mut types = vec![ptr, i32, i32, i32, ptr, maker.context.int_type(1)];
     if form == Form::Fission {
         let i64 = maker.context.int_type(64);
         types.extend([ptr, i64, i64, i32]);
@@ -218,8 +224,8 @@ fn new_function(maker: Maker, old: Value, symbol: &str, form: Form) -> (Value, T
     };
     let function = maker.module.add_function(symbol, Type::function(result, &types));
     let params = function.params();
-    let thread =
-        Thread { block_context: params[0], index: [params[1], params[2], params[3]], out: params[4] };
+    let index = [params[1], params[2], params[3]];
+    let thread = Thread { block_context: params[0], index, out: params[4], marks: params[5] };
     (function, thread)
 }
 

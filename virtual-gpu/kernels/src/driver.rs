@@ -27,11 +27,9 @@ pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) ->
          declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
     );
     for body in bodies {
-        text.push_str(&match body.form {
-            Form::Fission => regions::block_function(body),
-            _ => block_function(body),
-        });
+        text.push_str(&block_functions(body, options.touch));
     }
+    text.push_str(PARALLEL);
     text.push_str(&table(bodies, imported, options));
     text
 }
@@ -52,11 +50,64 @@ pub(crate) fn block_symbol(body: &Body) -> String {
     escaped(&format!("{}.block", body.kernel))
 }
 
-fn block_function(body: &Body) -> String {
+/// Metadata of what says that threads do not depend on each other between barriers.
+const PARALLEL: &str =
+    "!1 = distinct !{}\n!2 = !{!\"llvm.loop.parallel_accesses\", !1}\n!3 = distinct !{!3, !2}\n";
+
+/// A kernel that runs in loops has two: one that marks the touch map, and one without, whose loops the optimiser can make
+/// much faster; which one runs is decided for each block by whether there is a map (`BlockContext::touch_limit`).
+fn block_functions(body: &Body, touch: bool) -> String {
+    let symbol = block_symbol(body);
+    let one = |symbol: &str, marks| match body.form {
+        Form::Fission => regions::block_function(body, symbol, marks),
+        _ => block_function(body, symbol, marks),
+    };
+    let both = touch && !body.form.is_coroutine();
+    let mut text = declaration(body);
+    if body.form == Form::Fission {
+        text.push_str(&regions::any_region(body));
+    }
+    if !both {
+        return text + &one(&symbol, touch);
+    }
+    let [marked, quick] = ["marked", "quick"].map(|way| format!("{symbol}.{way}"));
+    text.push_str(&one(&marked, true));
+    text.push_str(&one(&quick, false));
+    let _ = write!(
+        text,
+        "define internal void @\"{symbol}\"(ptr %ctx, ptr %args) {{\n  \
+         %limit.at = getelementptr i8, ptr %ctx, i64 72\n  %limit = load i64, ptr %limit.at\n  \
+         %no.map = icmp eq i64 %limit, 0\n  br i1 %no.map, label %quick, label %marked\n\
+         quick:\n  call void @\"{quick}\"(ptr %ctx, ptr %args)\n  ret void\n\
+         marked:\n  call void @\"{marked}\"(ptr %ctx, ptr %args)\n  ret void\n}}\n"
+    );
+    text
+}
+
+/// Of the thread function.
+fn declaration(body: &Body) -> String {
+    let (result, own) = match body.form {
+        Form::Fission => ("i32", ", ptr, i64, i64, i32"),
+        Form::Plain => ("void", ""),
+        Form::Rounds | Form::Scheduled => ("ptr", ""),
+    };
+    let types: String = body.params.iter().fold(String::new(), |types, p| types + ", " + &p.ty);
+    format!("declare {result} @\"{}\"(ptr, i32, i32, i32, ptr, i1{own}{types})\n", escaped(&body.symbol))
+}
+
+/// What a call of the thread function and the end of the loop around it say: that threads do not depend on each other.
+/// Nothing where they would share stack slots.
+pub(crate) fn parallel(body: &Body) -> [&'static str; 2] {
+    if body.has_slots || body.form.is_coroutine() {
+        return ["", ""];
+    }
+    [", !llvm.access.group !1", ", !llvm.loop !3"]
+}
+
+fn block_function(body: &Body, symbol: &str, marks: bool) -> String {
     let coroutine = body.form.is_coroutine();
     let mut text = format!(
-        "define internal void @\"{}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n",
-        block_symbol(body)
+        "define internal void @\"{symbol}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n"
     );
     // The counters of threads that run to their end stay in registers; what suspends adds to the block's own.
     text.push_str(if coroutine {
@@ -70,14 +121,15 @@ fn block_function(body: &Body) -> String {
          %nz.at = getelementptr i8, ptr %ctx, i64 20\n  %nz = load i32, ptr %nz.at, !invariant.load !0\n",
     );
     let arguments = load_arguments(body, &mut text);
+    let [group, parallel_loop] = parallel(body);
     let result = if coroutine { "ptr" } else { "void" };
     let result_name = if coroutine { "%handle = " } else { "" };
     let call = format!(
-        "{result_name}call {result} @\"{}\"(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %out{arguments})",
+        "{result_name}call {result} @\"{}\"(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %out, i1 {marks}{arguments}){group}",
         escaped(&body.symbol)
     );
     text.push_str(if body.form == Form::Scheduled { START_OR_GO_ON } else { "  br label %planes\n" });
-    text.push_str(&thread_loops(&call));
+    text.push_str(&thread_loops(&call, parallel_loop));
     text.push_str(match body.form {
         Form::Plain => {
             "started:\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
@@ -87,8 +139,6 @@ fn block_function(body: &Body) -> String {
         Form::Scheduled => SCHEDULED,
     });
     text.push_str("finish:\n  ret void\n}\n");
-    let types: String = body.params.iter().fold(String::new(), |types, p| types + ", " + &p.ty);
-    let _ = writeln!(text, "declare {result} @\"{}\"(ptr, i32, i32, i32, ptr{types})", escaped(&body.symbol));
     text
 }
 
@@ -114,13 +164,13 @@ pub(crate) fn load_arguments(body: &Body, text: &mut String) -> String {
 }
 
 /// Runs `call` for every thread, x fastest, then goes on at `started`.
-fn thread_loops(call: &str) -> String {
+fn thread_loops(call: &str, parallel_loop: &str) -> String {
     format!(
         "planes:\n  %z = phi i32 [ 0, %entry ], [ %z.next, %plane.end ]\n  br label %rows\n\
          rows:\n  %y = phi i32 [ 0, %planes ], [ %y.next, %row.end ]\n  br label %threads\n\
          threads:\n  %x = phi i32 [ 0, %rows ], [ %x.next, %threads ]\n  {call}\n  \
          %x.next = add nuw nsw i32 %x, 1\n  %x.more = icmp ult i32 %x.next, %nx\n  \
-         br i1 %x.more, label %threads, label %row.end\n\
+         br i1 %x.more, label %threads, label %row.end{parallel_loop}\n\
          row.end:\n  %y.next = add nuw nsw i32 %y, 1\n  %y.more = icmp ult i32 %y.next, %ny\n  \
          br i1 %y.more, label %rows, label %plane.end\n\
          plane.end:\n  %z.next = add nuw nsw i32 %z, 1\n  %z.more = icmp ult i32 %z.next, %nz\n  \

@@ -20,10 +20,10 @@ const REGION: &str = "eager.region.";
 const COUNTERS: &str = "eager.counters";
 
 /// Parameters of the thread function behind those that every body has.
-pub(crate) const FRAMES: u32 = 5;
-pub(crate) const INDEX: u32 = 6;
-pub(crate) const THREADS: u32 = 7;
-pub(crate) const STATE: u32 = 8;
+pub(crate) const FRAMES: u32 = 6;
+pub(crate) const INDEX: u32 = 7;
+pub(crate) const THREADS: u32 = 8;
+pub(crate) const STATE: u32 = 9;
 
 /// Splits blocks at barriers; returns how many there are. The barriers stay for [`cut`].
 pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value) -> usize {

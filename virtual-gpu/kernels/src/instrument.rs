@@ -99,15 +99,22 @@ impl Instrument<'_> {
         self.module.function(name).expect("runtime.ll defines it and it was linked")
     }
 
+    /// Marks where the block is run with marks; elsewhere the branch around it and the code behind it go.
     fn mark(&self, instruction: Value, access: &Access) {
         let builder = self.context.builder();
-        builder.before(instruction);
+        let head = instruction.parent();
+        let tail = builder.split_before(instruction, "access");
+        let marks = self.context.append_block(head.function(), "marks");
+        marks.move_after(head);
+        builder.at_end(head).branch_if(self.thread.marks, marks, tail);
+        builder.at_end(marks);
         let address = builder.address_space_cast(access.address, self.context.ptr_type(0));
         for (wanted, plane) in [(access.reads, 0), (access.writes, 1)] {
             if wanted {
                 self.mark_plane(&builder, address, access.bytes, self.context.int_type(64).constant(plane));
             }
         }
+        builder.branch(tail);
     }
 
     fn mark_plane(&self, builder: &Builder, address: Value, bytes: Bytes, plane: Value) {

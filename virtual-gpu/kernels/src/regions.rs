@@ -7,11 +7,11 @@
 use std::fmt::Write;
 
 use crate::body::Body;
-use crate::driver::{block_symbol, escaped, load_arguments};
+use crate::driver::{escaped, load_arguments, parallel};
 
 /// Runs `call` (which gives `%¤next`) for every thread, and leaves in `%any` and `%all` what all next regions have in
 /// some and in every one of their bits. `¤`, which no symbol contains, stands for the labels' prefix.
-fn loop_over_threads(prefix: &str, call: &str) -> String {
+fn loop_over_threads(prefix: &str, call: &str, [group, parallel_loop]: [&str; 2]) -> String {
     "¤begin:
   store i32 0, ptr %any
   store i32 -1, ptr %all
@@ -29,7 +29,7 @@ fn loop_over_threads(prefix: &str, call: &str) -> String {
   %¤state.at = getelementptr i32, ptr %states, i64 %¤i
 CALL
 ¤ran:
-  store i32 %¤next, ptr %¤state.at
+  store i32 %¤next, ptr %¤state.atGROUP
   %¤any.old = load i32, ptr %any
   %¤any.new = or i32 %¤any.old, %¤next
   store i32 %¤any.new, ptr %any
@@ -40,7 +40,7 @@ CALL
 ¤thread.end:
   %¤x.next = add nuw nsw i32 %¤x, 1
   %¤x.more = icmp ult i32 %¤x.next, %nx
-  br i1 %¤x.more, label %¤threads, label %¤row.end
+  br i1 %¤x.more, label %¤threads, label %¤row.endLOOP
 ¤row.end:
   %¤y.next = add nuw nsw i32 %¤y, 1
   %¤y.more = icmp ult i32 %¤y.next, %ny
@@ -51,14 +51,16 @@ CALL
   br i1 %¤z.more, label %¤planes, label %look
 "
     .replace("CALL", call)
+    .replace("GROUP", group)
+    .replace("LOOP", parallel_loop)
     .replace('¤', &format!("{prefix}."))
 }
 
-pub(crate) fn block_function(body: &Body) -> String {
+/// With or without marks in the touch map.
+pub(crate) fn block_function(body: &Body, name: &str, marks: bool) -> String {
     let symbol = escaped(&body.symbol);
     let mut text = format!(
-        "define internal void @\"{}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n",
-        block_symbol(body)
+        "define internal void @\"{name}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n"
     );
     let _ = write!(
         text,
@@ -80,19 +82,19 @@ pub(crate) fn block_function(body: &Body) -> String {
         // No barrier has the number of the start.
         let number = if region == 0 { -1 } else { region as i64 };
         let call = format!(
-            "  %¤next = call i32 @\"{symbol}\"(ptr %ctx, i32 %¤x, i32 %¤y, i32 %¤z, ptr %out, ptr %frames, i64 %¤i, \
-             i64 %n, i32 {number}{arguments})\n  br label %¤ran"
+            "  %¤next = call i32 @\"{symbol}\"(ptr %ctx, i32 %¤x, i32 %¤y, i32 %¤z, ptr %out, i1 {marks}, ptr %frames, \
+             i64 %¤i, i64 %n, i32 {number}{arguments})GROUP\n  br label %¤ran"
         );
-        text.push_str(&loop_over_threads(&format!("r{region}"), &call));
+        text.push_str(&loop_over_threads(&format!("r{region}"), &call, parallel(body)));
     }
     let call = format!(
         "  %¤state = load i32, ptr %¤state.at\n  %¤done = icmp eq i32 %¤state, 0\n  \
          br i1 %¤done, label %¤exited, label %¤go\n\
          ¤exited:\n  store i32 0, ptr %all\n  br label %¤thread.end\n\
-         ¤go:\n  %¤next = call i32 @\"{symbol}.any\"(ptr %ctx, i32 %¤x, i32 %¤y, i32 %¤z, ptr %sums, ptr %frames, \
-         i64 %¤i, i64 %n, i32 %¤state{arguments})\n  br label %¤ran"
+         ¤go:\n  %¤next = call i32 @\"{symbol}.any\"(ptr %ctx, i32 %¤x, i32 %¤y, i32 %¤z, ptr %sums, i1 {marks}, \
+         ptr %frames, i64 %¤i, i64 %n, i32 %¤state{arguments})\n  br label %¤ran"
     );
-    text.push_str(&loop_over_threads("mixed", &call));
+    text.push_str(&loop_over_threads("mixed", &call, ["", ""]));
     let cases: String =
         (1..=body.barriers).map(|region| format!("i32 {region}, label %r{region}.begin ")).collect();
     let _ = write!(
@@ -103,20 +105,19 @@ pub(crate) fn block_function(body: &Body) -> String {
          agree:\n  switch i32 %some, label %mixed.begin [ {cases}]\n\
          finish:\n  call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}}\n"
     );
-    text + &any_region(body)
+    text
 }
 
 /// The thread function, not inlined, for a region that is only known when it runs.
-fn any_region(body: &Body) -> String {
+pub(crate) fn any_region(body: &Body) -> String {
     let symbol = escaped(&body.symbol);
-    let types: String = body.params.iter().fold(String::new(), |types, p| types + ", " + &p.ty);
     let named: String = (0..)
         .zip(&body.params)
         .fold(String::new(), |names, (index, p)| names + &format!(", {} %p{index}", p.ty));
-    let own = "ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %out, ptr %frames, i64 %i, i64 %n, i32 %state";
+    let own =
+        "ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %out, i1 %marks, ptr %frames, i64 %i, i64 %n, i32 %state";
     format!(
-        "declare i32 @\"{symbol}\"(ptr, i32, i32, i32, ptr, ptr, i64, i64, i32{types})\n\
-         define internal i32 @\"{symbol}.any\"({own}{named}) noinline {{\n  \
+        "define internal i32 @\"{symbol}.any\"({own}{named}) noinline {{\n  \
          %next = call i32 @\"{symbol}\"({own}{named})\n  ret i32 %next\n}}\n"
     )
 }

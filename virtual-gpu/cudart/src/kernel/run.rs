@@ -76,7 +76,10 @@ impl Compute {
         profile: Option<&mut Profile>,
         strict: Option<&Mutex<Strict>>,
     ) -> Result<Op, LaunchFailure> {
-        let records = launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
+        // Touched blocks matter to the model for managed memory only, and kernels that record none are faster.
+        let wanted =
+            profile.is_some() || trace::is_written() || allocations.iter().any(Allocation::is_managed);
+        let records = wanted && launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
         if records {
             self.prepare_touch_map(allocations);
         }

@@ -29,6 +29,10 @@ impl Allocation {
         matches!(self.kind, Kind::Pinned { .. })
     }
 
+    pub fn is_managed(&self) -> bool {
+        matches!(self.kind, Kind::Modelled { kind: AllocKind::Managed, .. })
+    }
+
     /// The range from `address` on, or `None` if it would leave the allocation.
     pub fn range(&self, address: u64, bytes: u64) -> Option<Range> {
         let offset = address.checked_sub(self.address)?;

@@ -42,7 +42,25 @@ impl Builder {
         for moved in &instructions[first..] {
             self.move_here(*moved);
         }
+        // A block that is its own successor: when its PHIs were looked for, the branch led to `tail` already.
+        for phi in head.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMPHI)) {
+            if phi.incoming().iter().any(|(_, from)| *from == head) {
+                self.rename_incoming(phi, head, tail);
+            }
+        }
         tail
+    }
+
+    /// What came to `phi` from one block comes from another now.
+    fn rename_incoming(&self, phi: Value, from: Block, to: Block) {
+        self.before(phi);
+        let renamed = Value(llvm!(LLVMBuildPhi(self.raw, phi.ty().0, c"".as_ptr())));
+        for (value, block) in phi.incoming() {
+            let (mut value, mut block) = (value.0, if block == from { to.0 } else { block.0 });
+            llvm!(LLVMAddIncoming(renamed.0, &mut value, &mut block, 1));
+        }
+        phi.replace_uses_with(renamed);
+        phi.erase();
     }
 
     pub fn call(&self, function: Value, args: &[Value]) -> Value {
@@ -121,6 +139,10 @@ impl Builder {
 
     pub fn branch(&self, to: Block) -> Value {
         Value(llvm!(LLVMBuildBr(self.raw, to.0)))
+    }
+
+    pub fn branch_if(&self, condition: Value, then: Block, otherwise: Block) -> Value {
+        Value(llvm!(LLVMBuildCondBr(self.raw, condition.0, then.0, otherwise.0)))
     }
 
     /// `switch value`, to `otherwise` unless one of `cases` holds.

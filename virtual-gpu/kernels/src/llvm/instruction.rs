@@ -121,6 +121,10 @@ impl Block {
         unsafe { std::ffi::CStr::from_ptr(LLVMGetBasicBlockName(self.0)) }.to_string_lossy().into_owned()
     }
 
+    pub fn function(self) -> Value {
+        Value(llvm!(LLVMGetBasicBlockParent(self.0)))
+    }
+
     pub fn terminator(self) -> Value {
         Value(llvm!(LLVMGetBasicBlockTerminator(self.0)))
     }
