@@ -1,6 +1,6 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup build install deb docs demo paper live test test-long fuzz lint bench clean
+.PHONY: help setup build install deb docs demo paper live test test-long fuzz lint bench gpu-test clean
 # Where `make install` takes from and puts to; DESTDIR goes in front, for packages.
 BUILT ?= target/release
 PREFIX ?= /usr/local
@@ -58,6 +58,9 @@ fuzz: setup ## bytes of strangers into what takes them: five targets, a minute e
 lint: setup ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+gpu-test: build ## the conformance suite on a real GPU beside the virtual one; without a GPU it says so
+	tests/gpu-test.sh
 
 bench: build ## micro-benchmarks: every sample kept in target/criterion/
 	cargo bench --locked --workspace
