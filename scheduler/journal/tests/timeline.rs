@@ -158,6 +158,32 @@ fn a_wait_ends_at_its_grant_and_an_arrow_joins_them() {
 }
 
 #[test]
+fn what_is_not_the_schedulers_and_drained_devices_are_shown_once_there_is_some() {
+    let device = DeviceId(0);
+    let observed = |foreign| Event::Observed { device, foreign: Bytes(foreign), clients: Vec::new() };
+    let events = vec![
+        self::device(),
+        observed(0),
+        observed(2 * GIB),
+        Event::Drained { device },
+        Event::Drained { device },
+        Event::Undrained { device },
+        observed(0),
+        Event::Undrained { device },
+    ];
+    let expected = "\
+0 [memory granted] = 0 GiB
+0 [memory missing to eager tasks] = 0 GiB
+0 [tasks] = 0
+2 [memory of programs not scheduled] = 2 GiB
+3 [nothing new starts] ( drained
+5 [nothing new starts] )
+6 [memory of programs not scheduled] = 0 GiB
+";
+    assert_eq!(told(&Timeline::of(&journal(PolicyName::Case, events).lines)), expected);
+}
+
+#[test]
 fn a_journal_is_read_as_it_was_written_and_a_cut_line_is_left_out() {
     let journal = eager_start();
     let text = journal.write().expect("text");

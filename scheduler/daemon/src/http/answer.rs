@@ -9,7 +9,7 @@ use eager_proto::admin::{AdminReply, from_line};
 use eager_proto::snapshot::Snapshot;
 
 /// Tasks that the page gets.
-const PAGE_TASKS_MAX: u32 = 500;
+const PAGE_TASKS_MAX: u32 = 200;
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The page and what belongs to it: path, media type, content.

@@ -28,6 +28,10 @@ struct Device {
     tasks: TrackId,
     /// What was last shown on the three: nothing is said twice.
     shown: [Option<u64>; 3],
+    /// Memory in use by programs that are not scheduled, once there was some.
+    foreign: Option<TrackId>,
+    /// Where it shows that nothing new starts there, once that was so; and whether it is so now.
+    drained: Option<(TrackId, bool)>,
 }
 
 #[derive(Debug)]
@@ -86,7 +90,10 @@ impl Reader {
                     ("tasks", Shows::Count),
                 ]
                 .map(|(name, shows)| self.track(name.into(), Some(group), shows));
-                self.devices.insert(*device, Device { group, granted, missing, tasks, shown: [None; 3] });
+                self.devices.insert(
+                    *device,
+                    Device { group, granted, missing, tasks, shown: [None; 3], foreign: None, drained: None },
+                );
             }
             Happened::ClientConnected { client, label, .. } => {
                 self.clients.insert(*client, label.clone());
@@ -114,12 +121,40 @@ impl Reader {
             Happened::TaskExtend { .. }
             | Happened::TaskEnd { .. }
             | Happened::ClientGone { .. }
-            | Happened::Observed { .. }
             | Happened::LimitsSet { .. }
-            | Happened::Drained { .. }
-            | Happened::Undrained { .. }
             | Happened::Tick => {}
+            Happened::Observed { device, foreign, .. } => self.foreign(*device, *foreign),
+            Happened::Drained { device } => self.drained(*device, true),
+            Happened::Undrained { device } => self.drained(*device, false),
         }
+    }
+
+    fn foreign(&mut self, id: DeviceId, bytes: Bytes) {
+        let Some(&Device { group, foreign, .. }) = self.devices.get(&id) else { return };
+        if foreign.is_none() && bytes == Bytes::ZERO {
+            return;
+        }
+        let name = || "memory of programs not scheduled".to_owned();
+        let track = foreign.unwrap_or_else(|| self.track(name(), Some(group), Shows::Bytes));
+        if let Some(device) = self.devices.get_mut(&id) {
+            device.foreign = Some(track);
+        }
+        self.put(track, What::Value(bytes.0));
+    }
+
+    fn drained(&mut self, id: DeviceId, now: bool) {
+        let Some(&Device { group, drained, .. }) = self.devices.get(&id) else { return };
+        if drained.is_some_and(|(_, is_so)| is_so) == now {
+            return;
+        }
+        let name = || "nothing new starts".to_owned();
+        let track =
+            drained.map_or_else(|| self.track(name(), Some(group), Shows::Slices), |(track, _)| track);
+        if let Some(device) = self.devices.get_mut(&id) {
+            device.drained = Some((track, now));
+        }
+        let slice = Event { name: "drained".into(), category: "device", ..Event::default() };
+        self.put(track, if now { What::Begin(slice) } else { What::End });
     }
 
     fn begun(&mut self, id: TaskId, client: ClientId, function: &str, requirement: Bytes) {
