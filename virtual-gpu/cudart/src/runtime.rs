@@ -21,7 +21,7 @@ use crate::config::{Config, Devices};
 use crate::event::Event;
 use crate::graph::{self, Graphs};
 use crate::kernel::{Compute, Profile, variable_at};
-use crate::memory::{Allocation, Arena, Array, Kind, Pools, Table, VirtualMemory};
+use crate::memory::{Advice, Allocation, Arena, Array, Kind, Pools, Table, VirtualMemory};
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
@@ -43,6 +43,8 @@ pub struct Memory {
     pub table: Table,
     /// What of it the program mapped itself.
     pub virtual_memory: VirtualMemory,
+    /// What it said about managed memory.
+    pub advice: Advice,
     /// Page-locked host memory of the runtime's own by address, kept alive here.
     pub pinned: BTreeMap<u64, Vec<u128>>,
 }
@@ -144,6 +146,7 @@ impl Runtime {
                 arena,
                 table: Table::default(),
                 virtual_memory: VirtualMemory::new(1 << block_shift),
+                advice: Advice::default(),
                 pinned: BTreeMap::new(),
             }),
             peers: Mutex::default(),
@@ -420,7 +423,10 @@ impl Memory {
         self.table.remove(allocation.address);
         match allocation.kind {
             Kind::Pinned { .. } => drop(self.pinned.remove(&allocation.address)),
-            Kind::Modelled { .. } => self.arena.release(allocation.address, allocation.bytes),
+            Kind::Modelled { .. } => {
+                self.advice.forget(allocation.address, allocation.bytes);
+                self.arena.release(allocation.address, allocation.bytes);
+            }
         }
     }
 }

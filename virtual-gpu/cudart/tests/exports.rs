@@ -65,6 +65,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("cudaMallocManaged", "managed memory"),
     ("cudaMemAdvise", "managed memory"),
     ("cudaMemPrefetch", "managed memory"),
+    ("cudaMemRange", "managed memory"),
     ("cudaMalloc", "memory"),
     ("cudaFree", "memory"),
     ("cudaPointer", "memory"),

@@ -15,7 +15,7 @@ use super::{open, stream_key};
 use crate::command::Command;
 #[cfg(not(cuda_12))]
 use crate::ffi::In;
-use crate::memory::Kind;
+use crate::memory::{Advised, Kind, Side};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
 
@@ -60,6 +60,15 @@ impl MemLocation {
             }
             HOST | HOST_NUMA | HOST_NUMA_CURRENT => Ok(Target::Host),
             _ => Err(Code::cudaErrorInvalidValue),
+        }
+    }
+}
+
+impl Target {
+    fn side(self) -> Side {
+        match self {
+            Target::Host => Side::Host,
+            Target::Device(device) => Side::Device(device),
         }
     }
 }
@@ -114,9 +123,13 @@ pub extern "C" fn cudaMemPrefetchAsync(
         if flags != 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
-        let (Managed { alloc, device, range }, to) = managed.at(runtime, location.target(runtime)?)?;
+        let target = location.target(runtime)?;
+        let (Managed { alloc, device, range }, to) = managed.at(runtime, target)?;
         let prefetch = Command::Model(device, Op::Prefetch { alloc, range, to });
-        runtime.submit(stream_key(stream, current), prefetch).map(drop)
+        runtime.submit(stream_key(stream, current), prefetch)?;
+        let side = Some(target.side());
+        runtime.memory.lock().advice.change(pointer as u64, bytes as u64, |said| said.prefetched = side);
+        Ok(())
     })
 }
 
@@ -129,21 +142,45 @@ pub extern "C" fn cudaMemAdvise(
     advice: u32,
     location: MemLocation,
 ) -> Code {
+    const SET_READ_MOSTLY: u32 = 1;
+    const UNSET_READ_MOSTLY: u32 = 2;
     const SET_PREFERRED_LOCATION: u32 = 3;
     const UNSET_PREFERRED_LOCATION: u32 = 4;
+    const SET_ACCESSED_BY: u32 = 5;
+    const UNSET_ACCESSED_BY: u32 = 6;
     guard("cudaMemAdvise", bytes, || {
         let (runtime, _) = open()?;
         let managed = Managed::find(runtime, pointer, bytes)?;
-        let (Managed { alloc, range, .. }, advice) = match advice {
+        let change = |change: &dyn Fn(&mut Advised)| {
+            runtime.memory.lock().advice.change(pointer as u64, bytes as u64, change);
+        };
+        let (Managed { alloc, range, .. }, model) = match advice {
             SET_PREFERRED_LOCATION => match managed.at(runtime, location.target(runtime)?)? {
                 (managed, Location::Device) => (managed, Advice::PreferredDevice),
                 (managed, Location::Host) => (managed, Advice::PreferredHost),
             },
             UNSET_PREFERRED_LOCATION => (managed, Advice::PreferredNone),
-            1 | 2 | 5 | 6 => return Ok(()),
+            SET_READ_MOSTLY | UNSET_READ_MOSTLY => {
+                change(&|said| said.read_mostly = advice == SET_READ_MOSTLY);
+                return Ok(());
+            }
+            SET_ACCESSED_BY | UNSET_ACCESSED_BY => {
+                let side = location.target(runtime)?.side();
+                change(&|said| match advice {
+                    SET_ACCESSED_BY => drop(said.accessed_by.insert(side)),
+                    _ => drop(said.accessed_by.remove(&side)),
+                });
+                return Ok(());
+            }
             _ => return Err(Code::cudaErrorInvalidValue),
         };
-        runtime.call(Request::Advise { alloc, range, advice }).map(drop)
+        runtime.call(Request::Advise { alloc, range, advice: model })?;
+        let side = match model {
+            Advice::PreferredNone => None,
+            _ => Some(location.target(runtime)?.side()),
+        };
+        change(&|said| said.preferred = side);
+        Ok(())
     })
 }
 

@@ -30,6 +30,7 @@ mod major12;
 mod major13;
 mod managed;
 mod memory;
+mod memory_range;
 mod peer;
 mod per_thread;
 mod pointer;

@@ -3,6 +3,7 @@
 //!
 //! Trap: whether an allocation *fits* is the server's decision; this module only finds addresses for it.
 
+mod advice;
 mod arena;
 mod array;
 mod pages;
@@ -11,6 +12,7 @@ mod ranges;
 mod table;
 mod virtual_memory;
 
+pub use advice::{Advice, Advised, Side};
 pub use arena::Arena;
 pub use array::{Array, ChannelDesc};
 pub use pages::Access;

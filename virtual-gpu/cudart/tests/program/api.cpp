@@ -80,6 +80,30 @@ SCENARIO(managed, "managed") {
     OK(cudaMemPrefetchAsync(values, 4 << 20, host, 0, nullptr));
     OK(cudaDeviceSynchronize());
     EXPECT(free_bytes() == free_at_first);
+    auto asked = [&](cudaMemRangeAttribute attribute, size_t from, size_t length) {
+        int answer = 99;
+        OK(cudaMemRangeGetAttribute(&answer, sizeof answer, attribute, (char *)values + from, length));
+        return answer;
+    };
+    EXPECT(asked(cudaMemRangeAttributePreferredLocation, 0, bytes) == 0);
+    EXPECT(asked(cudaMemRangeAttributePreferredLocationType, 0, bytes) == cudaMemLocationTypeDevice);
+    EXPECT(asked(cudaMemRangeAttributeLastPrefetchLocation, 0, 4 << 20) == cudaCpuDeviceId);
+    EXPECT(asked(cudaMemRangeAttributeLastPrefetchLocation, 0, bytes) == cudaInvalidDeviceId);
+    EXPECT(asked(cudaMemRangeAttributeReadMostly, 0, bytes) == 0);
+    OK(cudaMemAdvise(values, 1 << 20, cudaMemAdviseSetReadMostly, device));
+    OK(cudaMemAdvise(values, bytes, cudaMemAdviseSetAccessedBy, host));
+    EXPECT(asked(cudaMemRangeAttributeReadMostly, 0, 1 << 20) == 1);
+    EXPECT(asked(cudaMemRangeAttributeReadMostly, 0, (1 << 20) + 1) == 0);
+    int by[2] = {}, read_mostly = 0;
+    void *answers[2] = {by, &read_mostly};
+    size_t sizes[2] = {sizeof by, sizeof read_mostly};
+    cudaMemRangeAttribute attributes[2] = {cudaMemRangeAttributeAccessedBy, cudaMemRangeAttributeReadMostly};
+    OK(cudaMemRangeGetAttributes(answers, sizes, attributes, 2, values, 4096));
+    EXPECT(by[0] == cudaCpuDeviceId && by[1] == cudaInvalidDeviceId && read_mostly == 1);
+    OK(cudaMemAdvise(values, bytes, cudaMemAdviseUnsetReadMostly, device));
+    EXPECT(asked(cudaMemRangeAttributeReadMostly, 0, 4096) == 0);
+    EXPECT(cudaMemRangeGetAttribute(by, 3, cudaMemRangeAttributeAccessedBy, values, bytes) == cudaErrorInvalidValue);
+    EXPECT(cudaMemRangeGetAttribute(by, 4, cudaMemRangeAttributeReadMostly, by, 4) == cudaErrorInvalidValue);
     OK(scale(values, 1 << 20, 2));  // Touches the first 4 MiB only.
     OK(cudaDeviceSynchronize());
     EXPECT(free_at_first - free_bytes() == 4 << 20);
