@@ -25,7 +25,7 @@ install: ## what `make build` built into PREFIX (default /usr/local): bin/, lib/
 	install -m644 compiler-pass/driver/cmake/EagerConfig.cmake $(INSTALLED)/lib/cmake/Eager
 	docs/third-party.sh >$(INSTALLED)/share/doc/eager/third-party.txt
 
-deb: build ## a Debian package of it in target/deb/ (needs debhelper)
+deb: build ## a Debian package of it in target/deb/ (needs debhelper, help2man)
 	debian/rules binary
 
 docs: ## the book in target/book/ (installs mdBook into .toolchain/)
