@@ -53,6 +53,17 @@ impl Bench {
         }
     }
 
+    /// What the device paged.
+    fn paged(&mut self, at: RealNanos, process: ProcessId) -> u64 {
+        match &self.ask(at, process, Request::Paged)[..] {
+            [Answer { frame, .. }] => match &frame.reply {
+                Ok(Reply::Paged(devices)) => devices[DEVICE as usize],
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn free_bytes(&mut self, process: ProcessId) -> u64 {
         match self.now(process, Request::MemoryInfo { device: DEVICE }) {
             Ok(Reply::MemoryInfo(info)) => info.free,
@@ -191,9 +202,12 @@ fn an_allocation_that_pushes_managed_memory_out_is_answered_when_it_is_written_b
     bench.ask(RealNanos(0), process, Request::Run { device: DEVICE, op });
     let full = RealNanos(10_000_000_000);
     bench.service.advance(full, &mut Vec::new());
+    assert_eq!(bench.paged(full, process), 0, "what is fetched for the first time is no paging");
     let plain = Request::Allocate { device: DEVICE, bytes: 8 << 30, kind: AllocKind::Device };
     assert_eq!(bench.ask(full, process, plain), [], "7.4 GiB have to go first");
     let mut answers = Vec::new();
     bench.service.advance(RealNanos(20_000_000_000), &mut answers);
     assert!(matches!(&answers[..], [answer] if matches!(answer.frame.reply, Ok(Reply::Allocated(_)))));
+    let paged = bench.paged(RealNanos(20_000_000_000), process);
+    assert!(((7 << 30)..(8 << 30)).contains(&paged), "{paged} bytes had to go");
 }
