@@ -178,6 +178,7 @@ mod tests {
             whole: false,
             function: "main".into(),
             estimate: None,
+            held_by: None,
         };
         Event::TaskBegin { task: TaskId(id), client: ClientId(id), request }
     }

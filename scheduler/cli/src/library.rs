@@ -15,14 +15,18 @@ const LIBRARY_12: (&str, &str) = ("libcudart12.so", "libcudart.so.12");
 /// Folder, beside the libraries, that holds nothing but the links: only this one goes into the loader's path.
 const FOLDER: &str = "eager-virtual";
 
+/// The folder with the stand-in runtime, if it is there. `executables` is where `eager` itself lies.
+pub fn stand_in(executables: &Path) -> Option<PathBuf> {
+    companion_folders(executables).into_iter().find(|folder| folder.join(LIBRARY_13.0).is_file())
+}
+
 /// The folder for `LD_LIBRARY_PATH`; makes it if it is not there, which an installation never needs. `executables` is
 /// where `eager` itself lies.
 pub fn folder(executables: &Path) -> anyhow::Result<PathBuf> {
-    let folders = companion_folders(executables);
-    let Some(libraries) = folders.iter().find(|folder| folder.join(LIBRARY_13.0).is_file()) else {
+    let Some(libraries) = stand_in(executables) else {
         bail!(
             "the stand-in runtime {} is missing: `make build` makes it, `make install` installs it",
-            folders[0].join(LIBRARY_13.0).display()
+            companion_folders(executables)[0].join(LIBRARY_13.0).display()
         );
     };
     let folder = libraries.join(FOLDER);

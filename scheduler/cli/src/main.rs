@@ -4,15 +4,17 @@
 //! Whatever must be said is said before.
 #![forbid(unsafe_code)]
 
+mod color;
 mod daemon;
 mod library;
 mod tables;
 mod verbs;
 
-use crate::verbs::act::{DeviceFlags, act, shutdown};
-use crate::verbs::look::look;
-use crate::verbs::{Question, WhichDaemon, profile, run, top, trace};
-use clap::{Parser, Subcommand};
+use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, TaskFlags, act};
+use crate::verbs::look::{self, ExplainFlags, look};
+use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
+use crate::verbs::{Question, WhichDaemon, doctor, profile, run, top, trace};
+use clap::{CommandFactory, Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,7 +32,9 @@ enum Verb {
     /// Run a program under the daemon; ends with the program's own exit code.
     #[command(
         after_help = "Examples:\n  eager run ./train --epochs 3\n  eager run --label night ./train\n  \
-                            eager run --plain --virtual 1xH200 ./train"
+                            eager run --plain --virtual 1xH200 ./train\n  \
+        eager run --mem 8GiB python3 train.py     # not compiled by eagercc\n  \
+        eager run --after 12 ./evaluate"
     )]
     Run(run::RunFlags),
     /// Run a program alone on a virtual GPU, and say what each kernel took and touched.
@@ -47,6 +51,24 @@ enum Verb {
         after_help = "Examples:\n  eager top\n  eager top --sort wait --filter train\n  eager top --once > now.txt"
     )]
     Top(top::TopFlags),
+    /// List the waiting tasks in the order in which they are tried.
+    #[command(after_help = "Examples:\n  eager queue\n  eager queue --json")]
+    Queue(Question),
+    /// Say why a task waits or runs as it does, or what a device has to do with each task.
+    #[command(after_help = "Examples:\n  eager explain 12\n  eager explain gpu 1")]
+    Explain(ExplainFlags),
+    /// Take a task back: a waiting one is refused, the program of a running one is asked to end. Your own, or any for root.
+    #[command(after_help = "Examples:\n  eager cancel 12\n  eager cancel 12 --signal KILL")]
+    Cancel(CancelFlags),
+    /// Keep a waiting task from starting until it is released. Your own, or any for root.
+    #[command(after_help = "Examples:\n  eager hold 12\n  eager release 12")]
+    Hold(TaskFlags),
+    /// Let a held task start again; it stands last in the queue.
+    #[command(after_help = "Examples:\n  eager release 12")]
+    Release(TaskFlags),
+    /// Show which policy decides, or set another.
+    #[command(after_help = "Examples:\n  eager policy\n  eager policy set case")]
+    Policy(PolicyFlags),
     /// Start nothing new on a device; what runs there goes on. For root and the daemon's own user.
     #[command(
         after_help = "Examples:\n  eager drain 1\n  eager ps           # when no task is on GPU 1 any more, it is free"
@@ -60,6 +82,17 @@ enum Verb {
         after_help = "Examples:\n  eager trace journal.jsonl\n  eager trace journal.jsonl --out night.pftrace"
     )]
     Trace(trace::TraceFlags),
+    /// Check what Eager needs on this machine, and say how to mend what is missing; exit code 1 if something fails.
+    #[command(after_help = "Examples:\n  eager doctor\n  eager doctor --json")]
+    Doctor(doctor::DoctorFlags),
+    /// Print what a shell needs to complete this command.
+    #[command(
+        after_help = "Examples:\n  eager completions bash > ~/.local/share/bash-completion/completions/eager"
+    )]
+    Completions(CompletionsFlags),
+    /// Write a man page for each verb.
+    #[command(after_help = "Examples:\n  eager man --out ~/.local/share/man/man1")]
+    Man(ManFlags),
     /// Stop the daemon; running programs keep their devices. For root and the daemon's own user.
     #[command(after_help = "Examples:\n  eager shutdown")]
     Shutdown(WhichDaemon),
@@ -75,7 +108,19 @@ fn main() -> ExitCode {
         Verb::Drain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Drain { device }),
         Verb::Undrain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Undrain { device }),
         Verb::Trace(flags) => trace::trace(&flags).map(|line| print(&line)),
-        Verb::Shutdown(which) => shutdown(&which),
+        Verb::Doctor(flags) => return doctor::doctor(&flags).unwrap_or_else(|error| fail(&error)),
+        Verb::Completions(flags) => {
+            papers::completions(&flags, Flags::command());
+            Ok(())
+        }
+        Verb::Man(flags) => papers::man(&flags, Flags::command()).map(|line| print(&line)),
+        Verb::Queue(question) => look(&question, &AdminRequest::Queue),
+        Verb::Explain(flags) => look::explain(&flags),
+        Verb::Cancel(flags) => act::cancel(&flags),
+        Verb::Hold(TaskFlags { task, question }) => act(&question, &AdminRequest::Hold { task }),
+        Verb::Release(TaskFlags { task, question }) => act(&question, &AdminRequest::Release { task }),
+        Verb::Policy(flags) => act::policy(flags),
+        Verb::Shutdown(which) => act::shutdown(&which),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

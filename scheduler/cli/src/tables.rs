@@ -3,6 +3,10 @@
 //! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
 //! longest entry.
 
+mod waiting;
+
+pub use waiting::{policy, queue};
+
 use crate::verbs::profile::Kernel;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 

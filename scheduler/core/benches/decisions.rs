@@ -138,6 +138,7 @@ impl Cluster {
             whole: false,
             function: String::new(),
             estimate: None,
+            held_by: None,
         };
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request });
     }

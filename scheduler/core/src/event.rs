@@ -2,6 +2,7 @@
 
 use crate::action::Class;
 use crate::limits::Limits;
+use crate::policy::PolicyName;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +104,23 @@ pub enum Event {
     Undrained {
         device: DeviceId,
     },
+    /// A waiting task does not start before it is released; by whom it is held.
+    Held {
+        task: TaskId,
+        by: u32,
+    },
+    Released {
+        task: TaskId,
+    },
+    /// A waiting task is not wanted any more; by whom.
+    Cancelled {
+        task: TaskId,
+        by: u32,
+    },
+    /// Another policy decides from now on. What is bound stays, what waits is planned anew.
+    PolicySet {
+        policy: PolicyName,
+    },
 }
 
 /// What a client uses of a device.
@@ -149,6 +167,9 @@ pub struct TaskRequest {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
+    /// The user who holds it back while it waits: it does not start before it is released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<u32>,
 }
 
 /// What a task is expected to take if nothing disturbs it. Only for deciding who goes first and what is worth waiting

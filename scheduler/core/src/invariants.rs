@@ -114,7 +114,8 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
     if actual != state.movers {
         return Err(Violation::MoversDiffer { movers: state.movers, actual });
     }
-    let holder = |task: &&Task| holders().any(|client| client.id == task.client);
+    let holder =
+        |task: &&Task| task.request.held_by.is_none() && holders().any(|client| client.id == task.client);
     match state.tasks.values().filter(waits).find(holder) {
         Some(task) if actual == 0 && scheduler.next_deadline().is_none() => {
             Err(Violation::Circle { task: task.id })

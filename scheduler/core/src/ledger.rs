@@ -89,6 +89,19 @@ impl State {
         Some(class)
     }
 
+    /// A client has its context on a device from before, whether it has a task there or not. Nothing where it does not fit:
+    /// then its tasks there do not either.
+    pub(crate) fn keep_context(&mut self, client: ClientId, id: DeviceId, context_bytes: Bytes) {
+        let Some(device) = self.devices.get_mut(&id).filter(|device| device.free() >= context_bytes) else {
+            return;
+        };
+        device.contexts = device.contexts.saturating_add(context_bytes);
+        self.change_client(client, |client| {
+            client.contexts.insert(id);
+        });
+        self.reindex(id);
+    }
+
     /// Moves up to `bytes` of the device's free memory to a bound task; says how much.
     pub(crate) fn grow(&mut self, task: TaskId, bytes: Bytes) -> Bytes {
         let Some((device, _, bound)) = self.bound_parts(task) else { return Bytes::ZERO };

@@ -313,12 +313,15 @@ pub struct View<'a> {
     pub reservation: Option<Reservation>,
     /// Drained devices count as if they were not: to say what would be without them.
     pub ignores_drains: bool,
+    /// Nothing starts on any other device: to say what this one means for a task.
+    pub only: Option<DeviceId>,
 }
 
 impl<'a> View<'a> {
     /// May anything new start on the device?
     pub fn takes_tasks(&self, device: &Device) -> bool {
-        self.ignores_drains || !device.drained
+        let is_looked_at = self.only.is_none_or(|only| only == device.id);
+        is_looked_at && (self.ignores_drains || !device.drained)
     }
 
     /// Bytes that a new task of this client could be granted on the device, after its context is paid for; None if not

@@ -75,6 +75,14 @@ pub enum Reason {
     Restored { device: DeviceId, grant: Bytes },
     #[error("waits: {device} is drained, and nothing new starts there")]
     Drained { device: DeviceId },
+    #[error(
+        "goes on with {grant} of the {had} that it had on {device}: the policy that decides now counts memory"
+    )]
+    Cut { device: DeviceId, had: Bytes, grant: Bytes },
+    #[error("waits: uid {by} holds it until it is released")]
+    Held { by: u32 },
+    #[error("refused: uid {by} cancelled it")]
+    Cancelled { by: u32 },
     #[error("waits: the policy proposed what the ledger does not allow (a defect of the policy)")]
     ProposalDropped,
 
@@ -219,6 +227,9 @@ impl Reason {
             Reason::UserFull { .. } => 62,
             Reason::ExtendsBeyondUser { .. } => 63,
             Reason::Drained { .. } => 64,
+            Reason::Held { .. } => 65,
+            Reason::Cancelled { .. } => 66,
+            Reason::Cut { .. } => 67,
         }
     }
 }

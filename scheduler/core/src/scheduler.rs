@@ -6,14 +6,17 @@
 mod admin;
 mod aside;
 mod circle;
+mod explain;
 mod observed;
 mod restore;
 mod serve;
 mod settle;
+mod switch;
 mod touched;
 mod turns;
 mod view;
 
+pub use explain::{Offer, Outlook, Standing};
 pub use view::{DeviceView, Stage, TaskView};
 
 use crate::action::{Action, Class};
@@ -55,6 +58,10 @@ pub enum Anomaly {
     NotPromoted,
     /// The device is drained already, or is not.
     RepeatedDrain,
+    /// It has a device already.
+    NotWaiting,
+    /// It is not held.
+    NotHeld,
     /// A policy proposed what the ledger does not allow: a defect of the policy.
     DroppedProposal,
     /// A task of an earlier scheduler whose device or client is not there, or whose grant does not fit any more.
@@ -234,7 +241,11 @@ impl Scheduler {
             | Event::ClientConnected { .. }
             | Event::Observed { .. }
             | Event::Drained { .. }
-            | Event::Undrained { .. } => {}
+            | Event::Undrained { .. }
+            | Event::Held { .. }
+            | Event::Released { .. }
+            | Event::Cancelled { .. }
+            | Event::PolicySet { .. } => {}
             Event::Tick | Event::Restored { .. } | Event::LimitsSet { .. } => self.touch_all(),
         }
         match event {
@@ -256,6 +267,10 @@ impl Scheduler {
             Event::LimitsSet { limits } => self.set_limits(limits),
             Event::Drained { device } => self.drain(device, true),
             Event::Undrained { device } => self.drain(device, false),
+            Event::Held { task, by } => self.hold_back(task, by, out),
+            Event::Released { task } => self.release(task),
+            Event::Cancelled { task, by } => self.cancel(task, by, out),
+            Event::PolicySet { policy } => self.set_policy(policy, out),
         }
     }
 
@@ -484,7 +499,7 @@ impl Scheduler {
 
     fn read(&self) -> View<'_> {
         let (state, options, now) = (&self.state, &self.options, self.now);
-        View { state, options, now, last_resort: false, reservation: None, ignores_drains: false }
+        View { state, options, now, last_resort: false, reservation: None, ignores_drains: false, only: None }
     }
 }
 

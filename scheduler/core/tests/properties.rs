@@ -125,6 +125,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             whole,
             function: String::new(),
             estimate,
+            held_by: None,
         },
     );
     let kernel = (any_bytes(), any_access()).prop_map(|(footprint, access)| KernelRequest {
@@ -157,6 +158,10 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => any_limits().prop_map(|limits| Event::LimitsSet { limits }),
         1 => (0u32..3).prop_map(|device| Event::Drained { device: DeviceId(device) }),
         2 => (0u32..3).prop_map(|device| Event::Undrained { device: DeviceId(device) }),
+        2 => task().prop_map(|task| Event::Held { task, by: 1 }),
+        3 => task().prop_map(|task| Event::Released { task }),
+        1 => task().prop_map(|task| Event::Cancelled { task, by: 1 }),
+        2 => any_policy().prop_map(|policy| Event::PolicySet { policy }),
         1 => Just(Event::Tick),
     ]
 }
@@ -380,6 +385,7 @@ impl Honest {
             whole: false,
             function: String::new(),
             estimate,
+            held_by: None,
         };
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request })
     }

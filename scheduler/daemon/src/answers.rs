@@ -6,7 +6,9 @@
 use crate::admin::Caller;
 use crate::dispatch::Dispatch;
 use crate::tables;
-use eager_core::units::DeviceId;
+use crate::waiting;
+use eager_core::PolicyName;
+use eager_core::units::{DeviceId, TaskId};
 use eager_proto::admin::{AdminReply, AdminRequest};
 
 /// What the answers need besides the core and its clients.
@@ -14,37 +16,86 @@ use eager_proto::admin::{AdminReply, AdminRequest};
 pub struct About<'a> {
     pub devices_kind: &'a str,
     pub confinement: &'a str,
+    /// The policy that flags and file name.
+    pub configured: PolicyName,
 }
 
 /// Answers one question. The daemon ends after [`AdminRequest::Shutdown`] was answered by [`AdminReply::Done`].
 pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: AdminRequest) -> AdminReply {
-    done_or_error(match request {
-        AdminRequest::Ps => return AdminReply::Ps { tasks: tables::task_rows(dispatch) },
-        AdminRequest::Info => {
-            return AdminReply::Info {
-                daemon: tables::daemon_row(dispatch, about.confinement),
-                devices: tables::device_rows(dispatch, about.devices_kind),
-            };
-        }
-        AdminRequest::Snapshot { tasks_max } => {
-            let About { devices_kind, confinement } = about;
-            let snapshot = tables::snapshot(dispatch, devices_kind, confinement, tasks_max);
-            return AdminReply::Snapshot(Box::new(snapshot));
-        }
-        AdminRequest::Drain { device } => {
-            by.must_own("drain devices").and_then(|()| drain(dispatch, device, true))
-        }
-        AdminRequest::Undrain { device } => {
-            by.must_own("undrain devices").and_then(|()| drain(dispatch, device, false))
-        }
-        AdminRequest::Shutdown => by.must_own("stop the daemon").map(|()| String::new()),
-    })
+    match look(dispatch, about, &request) {
+        Some(Ok(reply)) => reply,
+        Some(Err(message)) => AdminReply::Error { message },
+        None => match act(dispatch, by, request) {
+            Ok(said) => AdminReply::Done { said },
+            Err(message) => AdminReply::Error { message },
+        },
+    }
 }
 
-fn done_or_error(done: Result<String, String>) -> AdminReply {
-    match done {
-        Ok(said) => AdminReply::Done { said },
-        Err(message) => AdminReply::Error { message },
+/// Answers a question that changes nothing; none: this one does.
+fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option<Result<AdminReply, String>> {
+    Some(Ok(match *request {
+        AdminRequest::Ps => {
+            AdminReply::Ps { tasks: tables::task_rows(dispatch), next_task: dispatch.next_task() }
+        }
+        AdminRequest::Info => AdminReply::Info {
+            daemon: tables::daemon_row(dispatch, about.confinement),
+            devices: tables::device_rows(dispatch, about.devices_kind),
+        },
+        AdminRequest::Snapshot { tasks_max } => {
+            let About { devices_kind, confinement, .. } = about;
+            let snapshot = tables::snapshot(dispatch, devices_kind, confinement, tasks_max);
+            AdminReply::Snapshot(Box::new(snapshot))
+        }
+        AdminRequest::Queue => AdminReply::Queue { tasks: waiting::queue_rows(dispatch) },
+        AdminRequest::Policy => {
+            AdminReply::Policy { policy: waiting::policy_row(dispatch, about.configured) }
+        }
+        AdminRequest::Explain { task } => return Some(explain_task(dispatch, TaskId(task))),
+        AdminRequest::ExplainDevice { device } => return Some(explain_device(dispatch, DeviceId(device))),
+        _ => return None,
+    }))
+}
+
+fn explain_task(dispatch: &Dispatch, task: TaskId) -> Result<AdminReply, String> {
+    let scheduler = &dispatch.mind.scheduler;
+    let sentences = scheduler.explain_task(task, dispatch.mind.decides_at());
+    let sentences = sentences.ok_or_else(|| format!("there is no {task}: `eager ps` lists them"))?;
+    Ok(AdminReply::Explained { sentences, devices: waiting::outlook_rows(scheduler, task) })
+}
+
+fn explain_device(dispatch: &Dispatch, device: DeviceId) -> Result<AdminReply, String> {
+    let sentences = dispatch.mind.scheduler.explain_device(device, dispatch.mind.decides_at());
+    let sentences = sentences.ok_or_else(|| format!("there is no {device}: `eager info` lists them"))?;
+    Ok(AdminReply::Explained { sentences, devices: Vec::new() })
+}
+
+/// Does what is asked for, if the caller may; one line either way.
+fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<String, String> {
+    match request {
+        AdminRequest::Cancel { task, signal } => dispatch.cancel(by, TaskId(task), &signal),
+        AdminRequest::Hold { task } => dispatch.hold(by, TaskId(task)),
+        AdminRequest::Release { task } => dispatch.release(by, TaskId(task)),
+        AdminRequest::SetPolicy { policy } => {
+            by.must_own("set the policy")?;
+            dispatch.set_policy(&policy)
+        }
+        AdminRequest::Drain { device } => {
+            by.must_own("drain devices")?;
+            drain(dispatch, device, true)
+        }
+        AdminRequest::Undrain { device } => {
+            by.must_own("undrain devices")?;
+            drain(dispatch, device, false)
+        }
+        AdminRequest::Shutdown => by.must_own("stop the daemon").map(|()| String::new()),
+        AdminRequest::Ps
+        | AdminRequest::Info
+        | AdminRequest::Snapshot { .. }
+        | AdminRequest::Queue
+        | AdminRequest::Policy
+        | AdminRequest::Explain { .. }
+        | AdminRequest::ExplainDevice { .. } => Err("this only looks".into()),
     }
 }
 

@@ -5,11 +5,11 @@
 
 use crate::http::{HttpAddress, HttpSettings};
 use crate::quota::Users;
-use crate::size::Size;
 use clap::Parser;
 use eager_core::limits::{Limits, Measure};
 use eager_core::units::Bytes;
 use eager_core::{Options, PolicyName};
+use eager_proto::size::Size;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -3,11 +3,11 @@
 //! Trap: sizes are program bytes everywhere here; the server alone knows about its memory scale.
 
 use crate::config::{Clock, DeviceSource, Settings};
-use crate::size::Size;
 use crate::virtual_gpus::{VirtualGpus, VirtualSource};
 use anyhow::Context;
 use eager_core::event::DeviceProfile;
 use eager_core::units::Bytes;
+use eager_proto::size::Size;
 use eager_vgpu_link::{DaemonLink, DeviceInfo};
 use serde::Deserialize;
 use std::path::Path;

@@ -90,6 +90,16 @@ impl Dispatch {
         self.mind.now()
     }
 
+    /// Whose task it is, and in which of the client's slots.
+    pub fn owner(&self, task: TaskId) -> Option<(ClientId, Slot)> {
+        self.owners.get(&task).copied()
+    }
+
+    /// Number of the task that begins next.
+    pub fn next_task(&self) -> u64 {
+        self.next_task
+    }
+
     /// Does anybody wait for a device, or have one?
     pub fn has_tasks(&self) -> bool {
         !self.owners.is_empty()
@@ -332,7 +342,7 @@ impl Dispatch {
     }
 
     /// Keeps what a later daemon must know of a slot. `awaited`: its program waits to see its request answered.
-    fn note(&mut self, id: ClientId, slot: Slot, awaited: bool) {
+    pub fn note(&mut self, id: ClientId, slot: Slot, awaited: bool) {
         let Some(client) = self.clients.get(&id) else { return };
         let state = client.slots.get(slot);
         let view = state.task.and_then(|task| self.mind.scheduler.task(task));
@@ -340,7 +350,7 @@ impl Dispatch {
         self.state.slot(id.0, slot, kept, awaited);
     }
 
-    fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if let Err(error) = self.state.flush(self.mind.now()) {
             self.say(format!(
                 "the state file cannot be written ({error}): scheduling goes on, a restart would not know of it"

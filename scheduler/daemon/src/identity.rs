@@ -18,6 +18,13 @@ pub fn is_stopped(pid: i32) -> bool {
     matches!(state_field(&stat), Some("T" | "t"))
 }
 
+/// Whose process it is now; none where `/proc` does not tell.
+pub fn real_uid(pid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
 /// Field 3.
 fn state_field(stat: &str) -> Option<&str> {
     stat[stat.rfind(')')? + 1..].split_ascii_whitespace().next()
@@ -56,6 +63,7 @@ mod tests {
         let start = started(pid);
         assert!(start > 0);
         assert!(find(pid, start).is_some());
+        assert_eq!(real_uid(pid), Some(nix::unistd::Uid::current().as_raw()));
         assert!(find(pid, start + 1).is_none() && find(pid, 0).is_none());
     }
 

@@ -6,7 +6,6 @@
 //! step.
 
 use crate::whole_file::{replace, with_suffix};
-use eager_core::Scheduler;
 use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::history::{History, HistoryFile};
@@ -43,11 +42,10 @@ impl Learnt {
         (Learnt { history, path, written, not_before: Nanos(0), is_failing: false }, damage)
     }
 
-    /// The event with what is expected of a task that begins, where the policy asks for it and runs of it are known.
-    pub fn with_estimate(&self, mut event: Event, scheduler: &Scheduler) -> Event {
-        if let Event::TaskBegin { client, request, .. } = &mut event
-            && scheduler.traits().uses_estimates()
-        {
+    /// The event with what is expected of a task that begins, where runs of it are known. Under every policy: those that
+    /// do not order by it tell people when a start is expected, and another one may decide later.
+    pub fn with_estimate(&self, mut event: Event) -> Event {
+        if let Event::TaskBegin { client, request, .. } = &mut event {
             request.estimate = self.history.estimate(*client, request);
         }
         event

@@ -23,6 +23,7 @@ mod log;
 mod metrics;
 mod mind;
 mod newcomers;
+mod origins;
 mod poller;
 mod quota;
 mod recent;
@@ -30,15 +31,16 @@ mod reload;
 mod restore;
 mod run_dir;
 mod shell;
-mod size;
 mod slots;
 mod state_file;
+mod steer;
 mod tables;
 mod tally;
 mod timing;
 mod truth;
 mod usage;
 mod virtual_gpus;
+mod waiting;
 mod watchdog;
 mod whole_file;
 
@@ -48,6 +50,7 @@ use crate::devices::Devices;
 use crate::dispatch::Dispatch;
 use crate::learnt::Learnt;
 use crate::mind::Mind;
+use crate::origins::Origins;
 use crate::quota::Quotas;
 use crate::reload::Source;
 use crate::run_dir::RunDir;
@@ -55,7 +58,7 @@ use crate::shell::{Parts, Shell};
 use crate::state_file::{Kept, StateFile};
 use crate::usage::{FileUsage, Observer, Usage, VirtualUsage};
 use anyhow::Context;
-use clap::Parser;
+use clap::{ArgMatches, FromArgMatches};
 use eager_core::PolicyName;
 use eager_core::event::Event;
 use eager_core::units::{Bytes, DeviceId, Nanos};
@@ -80,7 +83,11 @@ const DESCRIPTORS_PER_CLIENT: u64 = 2;
 
 /// The whole program.
 pub fn main() -> ExitCode {
-    match run(Config::parse()) {
+    let matches = origins::command().get_matches();
+    let done = Config::from_arg_matches(&matches)
+        .map_err(|error| -> anyhow::Error { error.exit() })
+        .and_then(|flags| run(flags, &matches));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody is left to be told that standard error is closed.
@@ -90,20 +97,29 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(flags: Config) -> anyhow::Result<()> {
+fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<()> {
     let show = flags.show_config;
     let xdg_runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");
     let source = Source { flags, xdg_runtime_dir, is_root: Uid::effective().is_root() };
     let settings = source.read()?;
     if show {
-        print!("{}", toml::to_string(&settings).context("settings as TOML")?);
-        return Ok(());
+        return show_settings(&settings, &source, matches);
     }
     let signals = block_signals().context("signals")?;
     let run_dir = RunDir::claim(&settings.run_dir)?;
     // Dropped before the run directory, whose sockets it uses.
     let mut shell = open(settings, source, &run_dir, signals)?;
     shell.run()
+}
+
+/// The settings that hold, as a file, each with where it came from.
+fn show_settings(settings: &Settings, source: &Source, matches: &ArgMatches) -> anyhow::Result<()> {
+    let path = source.flags.config.as_deref();
+    // It was read before without an error; should it be gone now, nothing came from it.
+    let file = path.map(|path| (path, std::fs::read_to_string(path).unwrap_or_default()));
+    let origins = Origins::of(matches, file.as_ref().map(|(path, text)| (*path, text.as_str())));
+    print!("{}", origins.annotate(&toml::to_string(settings).context("settings as TOML")?));
+    Ok(())
 }
 
 /// Devices, core, clients of an earlier daemon, sockets; then the line that says so.

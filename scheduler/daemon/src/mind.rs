@@ -107,7 +107,7 @@ impl Mind {
         }
         let now = self.decides_at();
         let begun = self.now();
-        let event = self.learnt.with_estimate(event.clone(), &self.scheduler);
+        let event = self.learnt.with_estimate(event.clone());
         let (scheduler, decided) = (&mut self.scheduler, event.clone());
         let mut actions = Vec::new();
         self.heartbeat.begin(begun);

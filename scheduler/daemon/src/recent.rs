@@ -202,6 +202,7 @@ pub mod tests {
                 whole: false,
                 function: "main".into(),
                 estimate: None,
+                held_by: None,
             };
             self.happen(Event::TaskBegin { task: TaskId(id), client: ClientId((id - 1) % 3 + 1), request });
         }

@@ -301,8 +301,8 @@ impl Shell {
 
     fn serve_admin(&mut self, id: u64) -> Flow {
         let mut flow = Flow::GoOn;
-        let Parts { dispatch, admin, devices_kind, confinement, .. } = &mut self.parts;
-        let about = About { devices_kind, confinement };
+        let Parts { dispatch, admin, devices_kind, confinement, settings, .. } = &mut self.parts;
+        let about = About { devices_kind, confinement, configured: settings.policy };
         let now = dispatch.now();
         admin.serve(id, now, &mut |by, request| {
             let ends = request == AdminRequest::Shutdown;

@@ -34,6 +34,8 @@ pub struct TaskSlot {
     gate: Option<Gate>,
     /// What it asked for, while it waits.
     asking: Option<TaskRequest>,
+    /// Who held the slot's waiting task back when an earlier daemon ended: the request comes again.
+    held_by: Option<u32>,
 }
 
 /// A request that makes no sense in the slot's state.
@@ -88,7 +90,7 @@ impl TaskSlot {
         if self.task.is_some() {
             return Err(Strike);
         }
-        let request = task_request(body).ok_or(Strike)?;
+        let request = TaskRequest { held_by: self.held_by, ..task_request(body).ok_or(Strike)? };
         let (last, answered, epoch) = (self.last, self.answered, self.epoch);
         let (task, asking) = (Some(fresh), Some(request.clone()));
         *self = TaskSlot { task, begin_is_open: true, last, answered, epoch, asking, ..TaskSlot::default() };
@@ -100,6 +102,7 @@ impl TaskSlot {
         self.begin_is_open = false;
         self.extend_refused = None;
         self.asking = None;
+        self.held_by = None;
         match (self.task.take(), self.refused.take()) {
             (Some(task), _) => Ok(Some(Event::TaskEnd { task })),
             (None, Some(_)) => Ok(None),
@@ -117,12 +120,22 @@ impl TaskSlot {
     /// A slot as an earlier daemon left it.
     pub fn restored(kept: &KeptSlot) -> TaskSlot {
         let task = kept.task.as_ref().map(|task| task.task);
-        TaskSlot { task, last: kept.answered, answered: kept.answered, ..TaskSlot::default() }
+        let (answered, held_by) = (kept.answered, kept.held_by);
+        TaskSlot { task, last: answered, answered, held_by, ..TaskSlot::default() }
     }
 
     /// What a later daemon must know of it. `view` is the core's view of the slot's task.
     pub fn kept(&self, view: Option<&TaskView<'_>>) -> KeptSlot {
-        KeptSlot { answered: self.answered, task: view.and_then(restorable) }
+        let waiting = self.asking.as_ref();
+        let held_by = waiting.map_or(self.held_by, |request| request.held_by);
+        KeptSlot { answered: self.answered, task: view.and_then(restorable), held_by }
+    }
+
+    /// Its waiting task is held back, or is not any more.
+    pub fn hold(&mut self, held_by: Option<u32>) {
+        if let Some(request) = &mut self.asking {
+            request.held_by = held_by;
+        }
     }
 
     /// The request of a task that waits.
@@ -269,6 +282,7 @@ fn task_request(body: &RequestBody) -> Option<TaskRequest> {
         whole: flags & request::BEGIN_WHOLE != 0,
         function: function.clone(),
         estimate: None,
+        held_by: None,
     })
 }
 

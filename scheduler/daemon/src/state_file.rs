@@ -42,6 +42,9 @@ pub struct KeptSlot {
     /// Sequence of the last request that has had its effect.
     pub answered: u32,
     pub task: Option<Restored>,
+    /// Who holds back the task that waits in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<u32>,
 }
 
 /// Everything, as it stands after the last line.
@@ -290,6 +293,7 @@ mod tests {
             function: "main".into(),
             estimate: None,
             whole: false,
+            held_by: None,
         };
         let task = Restored {
             task: TaskId(task),
@@ -303,7 +307,7 @@ mod tests {
             all_launched: false,
             promotion_done: false,
         };
-        KeptSlot { answered: 5, task: Some(task) }
+        KeptSlot { answered: 5, task: Some(task), held_by: None }
     }
 
     fn slot(index: usize) -> Slot {
@@ -316,7 +320,7 @@ mod tests {
         file.client(2, client(20));
         file.slot(1, slot(0), holding(1, 1, 100), true);
         file.slot(1, slot(3), holding(1, 2, 200), true);
-        file.slot(1, slot(0), KeptSlot { answered: 6, task: None }, true);
+        file.slot(1, slot(0), KeptSlot { answered: 6, task: None, held_by: None }, true);
         file.gone(2);
         file.flush(Nanos(0)).expect("written");
     }
@@ -355,7 +359,7 @@ mod tests {
         let (mut file, ..) = StateFile::open(&path, "boot".into());
         story(&mut file);
         for answered in 0..20_000 {
-            file.slot(1, slot(0), KeptSlot { answered, task: None }, true);
+            file.slot(1, slot(0), KeptSlot { answered, task: None, held_by: None }, true);
             file.flush(Nanos(0)).expect("written");
         }
         let bytes = std::fs::metadata(&path).expect("the file").len();

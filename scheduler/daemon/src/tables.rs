@@ -33,7 +33,8 @@ fn first_tasks(dispatch: &Dispatch, most: usize) -> Vec<TaskRow> {
     dispatch.mind.scheduler.tasks().take(most).map(|task| task_row(dispatch, &task, now)).collect()
 }
 
-fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
+/// One task.
+pub fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow {
     let row = TaskRow {
         task: task.task.0,
         client: task.client.0,

@@ -88,7 +88,9 @@ pub fn starved(scheduler: &Scheduler, now: Nanos, limit: Nanos) -> Option<String
     }
     // Whom a limit keeps from the queue waits for that, not for the policy.
     let waits = |stage: &Stage<'_>| {
-        let limits = |reason: &Reason| matches!(reason, Reason::Throttled { .. } | Reason::UserFull { .. });
+        let limits = |reason: &Reason| {
+            matches!(reason, Reason::Throttled { .. } | Reason::UserFull { .. } | Reason::Held { .. })
+        };
         matches!(stage, Stage::Waiting { reason } if !limits(reason))
     };
     let waiting = scheduler.tasks().filter(|task| waits(&task.stage));

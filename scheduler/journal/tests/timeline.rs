@@ -36,6 +36,7 @@ fn begin(id: u64, gib: u64) -> Event {
         whole: false,
         function: "main".into(),
         estimate: None,
+        held_by: None,
     };
     Event::TaskBegin { task: TaskId(id), client: ClientId(id), request }
 }

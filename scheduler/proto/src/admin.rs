@@ -8,7 +8,7 @@ mod message;
 mod rows;
 
 pub use message::{AdminReply, AdminRequest};
-pub use rows::{DaemonRow, DeviceRow, TaskRow};
+pub use rows::{DaemonRow, DeviceRow, OutlookRow, PolicyRow, QueueRow, TaskRow};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

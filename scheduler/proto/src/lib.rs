@@ -19,6 +19,7 @@ pub mod hello;
 pub mod place;
 pub mod reply;
 pub mod request;
+pub mod size;
 pub mod snapshot;
 pub mod text;
 

@@ -14,6 +14,7 @@ use eager_proto::reply::TaskCell;
 use eager_proto::request::{Request, RequestBody, RequestRecord, Slot, encode};
 use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
@@ -180,6 +181,12 @@ impl ClientConnection {
     fn has_answered(&self, record: &RequestRecord) -> bool {
         let cell = self.replies.cells.get(usize::from(record.slot));
         cell.is_none_or(|cell| cell.answered().wrapping_sub(record.sequence) < 1 << 31)
+    }
+
+    /// Lets the program that takes this process's place (`exec`) keep the connection, and with it what was granted, until it
+    /// ends.
+    pub fn keep_over_exec(&self) -> Result<(), Errno> {
+        fcntl(&self.socket, FcntlArg::F_SETFD(FdFlag::empty())).map(drop)
     }
 
     /// The daemon's id of this client, as in `eager ps` and the journal.

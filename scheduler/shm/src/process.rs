@@ -24,5 +24,12 @@ pub fn end_with_parent(command: &mut Command) -> &mut Command {
 
 /// Ends the process behind a pidfd, and never another that has its number now.
 pub fn kill(pidfd: &OwnedFd) -> std::io::Result<()> {
-    rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL).map_err(Into::into)
+    signal(pidfd, Signal::SIGKILL)
+}
+
+/// Sends a signal to the process behind a pidfd, and never to another that has its number now.
+pub fn signal(pidfd: &OwnedFd, signal: Signal) -> std::io::Result<()> {
+    let named = rustix::process::Signal::from_named_raw(signal as i32);
+    let named = named.ok_or(std::io::ErrorKind::InvalidInput)?;
+    rustix::process::pidfd_send_signal(pidfd, named).map_err(Into::into)
 }

@@ -250,6 +250,7 @@ mod tests {
             whole: false,
             function: String::new(),
             estimate: None,
+            held_by: None,
         };
         auditor.event(&Event::TaskBegin { task: TASK, client: ClientId(1), request });
         auditor

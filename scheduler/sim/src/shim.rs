@@ -126,6 +126,7 @@ impl<'a> World<'a> {
                     whole: self.habits.comes_by_name(),
                     function: client.job.name.clone(),
                     estimate: client.estimates.get(client.tasks_begun).copied().flatten(),
+                    held_by: None,
                 };
                 self.task_begins(index, request)
             }

@@ -35,5 +35,9 @@ pub fn sentence(event: &Event) -> String {
         Event::LimitsSet { .. } => "the limits change".to_owned(),
         Event::Drained { device } => format!("{device} is drained"),
         Event::Undrained { device } => format!("{device} takes tasks again"),
+        Event::Held { task, by } => format!("{task} is held by uid {by}"),
+        Event::Released { task } => format!("{task} is released"),
+        Event::Cancelled { task, by } => format!("{task} is cancelled by uid {by}"),
+        Event::PolicySet { policy } => format!("{policy} decides from now on"),
     }
 }

@@ -1,13 +1,15 @@
-//! Verbs that change something: `drain`, `undrain`, `shutdown`. Each prints one line that says what was done.
+//! Verbs that change something: `cancel`, `hold`, `release`, `policy set`, `drain`, `undrain`, `shutdown`. Each prints one
+//! line that says what was done.
 //!
 //! Trap: the daemon alone decides who may; nothing is checked here that it would have to check again.
 
-use super::look::json;
+use super::look::{json, look};
 use super::{Question, WhichDaemon};
 use crate::daemon::DaemonPlace;
 use crate::print;
-use clap::Args;
+use clap::{Args, Subcommand};
 use eager_proto::admin::{AdminReply, AdminRequest};
+use nix::sys::signal::Signal;
 
 #[derive(Debug, Args)]
 pub struct DeviceFlags {
@@ -16,6 +18,63 @@ pub struct DeviceFlags {
     pub device: u32,
     #[command(flatten)]
     pub question: Question,
+}
+
+#[derive(Debug, Args)]
+pub struct TaskFlags {
+    /// Number of the task, as `eager ps` shows it.
+    #[arg(value_name = "TASK")]
+    pub task: u64,
+    #[command(flatten)]
+    pub question: Question,
+}
+
+#[derive(Debug, Args)]
+pub struct CancelFlags {
+    #[command(flatten)]
+    pub task: TaskFlags,
+    /// Signal for the program of a running task, such as TERM or SIGKILL.
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signal)]
+    pub signal: Signal,
+}
+
+fn signal(name: &str) -> Result<Signal, String> {
+    let upper = name.to_ascii_uppercase();
+    let whole = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
+    whole.parse().map_err(|_| format!("no signal `{name}`; such as TERM, INT, KILL"))
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PolicyFlags {
+    #[command(subcommand)]
+    change: Option<PolicyChange>,
+    #[command(flatten)]
+    question: Question,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyChange {
+    /// Let another policy decide from now on: what runs stays, what waits is planned anew. For root and the daemon's own user.
+    Set {
+        /// One of those that `eager policy` lists.
+        policy: String,
+        #[command(flatten)]
+        question: Question,
+    },
+}
+
+/// Shows the policy, or sets it.
+pub fn policy(flags: PolicyFlags) -> anyhow::Result<()> {
+    match flags.change {
+        None => look(&flags.question, &AdminRequest::Policy),
+        Some(PolicyChange::Set { policy, question }) => act(&question, &AdminRequest::SetPolicy { policy }),
+    }
+}
+
+pub fn cancel(flags: &CancelFlags) -> anyhow::Result<()> {
+    let (task, signal) = (flags.task.task, flags.signal.as_str().to_owned());
+    act(&flags.task.question, &AdminRequest::Cancel { task, signal })
 }
 
 /// Has it done.

@@ -1,17 +1,56 @@
-//! Verbs that only look: `ps`, `info`.
+//! Verbs that only look: `ps`, `queue`, `info`, `explain`, `policy show`.
 //!
 //! Trap: with `--json` a script gets the daemon's answer as it came; what is worked out for people is in no JSON.
 
 use super::Question;
 use crate::daemon::DaemonPlace;
 use crate::{print, tables};
+use clap::Args;
 use eager_proto::admin::{AdminReply, AdminRequest};
+use std::str::FromStr;
+
+#[derive(Debug, Args)]
+pub struct ExplainFlags {
+    /// A task, such as `12`, or a device, such as `gpu 1`.
+    #[arg(value_name = "TASK|gpu GPU", required = true, num_args = 1..=2)]
+    subject: Vec<String>,
+    #[command(flatten)]
+    question: Question,
+}
+
+/// What is to be explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Task(u64),
+    Device(u32),
+}
+
+impl FromStr for Subject {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Subject> {
+        let words = text.to_ascii_lowercase();
+        let device = words.strip_prefix("gpu").map(|index| index.trim().parse().map(Subject::Device));
+        let task = || words.strip_prefix("task").unwrap_or(&words).trim().parse().map(Subject::Task);
+        device.unwrap_or_else(task).map_err(|_| {
+            anyhow::anyhow!("`{text}` is neither a task, such as `12`, nor a device, such as `gpu 1`")
+        })
+    }
+}
 
 /// Asks, and prints the answer.
 pub fn look(question: &Question, request: &AdminRequest) -> anyhow::Result<()> {
     let reply = DaemonPlace::find(question.which.run_dir.clone())?.ask(request)?;
     print(&if question.json { json(&reply)? } else { shown(&reply)? });
     Ok(())
+}
+
+pub fn explain(flags: &ExplainFlags) -> anyhow::Result<()> {
+    let request = match flags.subject.join(" ").parse()? {
+        Subject::Task(task) => AdminRequest::Explain { task },
+        Subject::Device(device) => AdminRequest::ExplainDevice { device },
+    };
+    look(&flags.question, &request)
 }
 
 /// The answer for scripts.
@@ -21,10 +60,34 @@ pub fn json(reply: &AdminReply) -> anyhow::Result<String> {
 
 fn shown(reply: &AdminReply) -> anyhow::Result<String> {
     Ok(match reply {
-        AdminReply::Ps { tasks } => tables::tasks(tasks),
+        AdminReply::Ps { tasks, .. } => tables::tasks(tasks),
         AdminReply::Info { daemon, devices } => tables::devices(daemon, devices),
+        AdminReply::Queue { tasks } => tables::queue(tasks),
+        AdminReply::Policy { policy } => tables::policy(policy),
+        AdminReply::Explained { sentences, .. } => sentences.join("\n") + "\n",
         AdminReply::Done { .. } | AdminReply::Error { .. } | AdminReply::Snapshot(_) => {
             anyhow::bail!("the daemon answers {reply:?}")
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_and_devices_are_told_apart() {
+        for (text, subject) in [
+            ("12", Subject::Task(12)),
+            ("task 12", Subject::Task(12)),
+            ("gpu 1", Subject::Device(1)),
+            ("GPU1", Subject::Device(1)),
+        ] {
+            assert_eq!(text.parse::<Subject>().expect(text), subject);
+        }
+        for text in ["", "gpu", "gpu x", "-1", "task", "1 2"] {
+            let error = text.parse::<Subject>().expect_err(text).to_string();
+            assert!(error.starts_with(&format!("`{text}` is neither a task")), "{error}");
+        }
+    }
 }

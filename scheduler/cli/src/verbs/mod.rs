@@ -3,8 +3,11 @@
 //! Trap: a verb's flags are its documentation. Help, completions and man pages are made from them.
 
 pub mod act;
+pub mod doctor;
 pub mod look;
+pub mod papers;
 pub mod profile;
+pub mod reserve;
 pub mod run;
 pub mod top;
 pub mod trace;

@@ -4,9 +4,11 @@
 //! something else; [`environment`] sets or removes every variable that decides between them.
 
 use crate::daemon::DaemonPlace;
+use crate::verbs::reserve;
 use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
+use eager_proto::size::Size;
 use eager_proto::{ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SOCKET, ENV_VGPU_SOCKET};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -19,6 +21,9 @@ use std::time::Duration;
 const ENV_VGPU_CARDS: &str = "EAGER_VGPU";
 const ENV_VGPU_TIME_SCALE: &str = "EAGER_VGPU_TIME_SCALE";
 const ENV_VGPU_MEMORY_SCALE: &str = "EAGER_VGPU_MEMORY_SCALE";
+
+/// NVIDIA's: devices that a program finds.
+const ENV_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
 /// A daemon that is alive takes a connection at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,6 +42,13 @@ pub struct RunFlags {
     /// Name of the program in tables and the journal [default: the executable's name].
     #[arg(long)]
     label: Option<String>,
+    /// Device memory for a program that was not compiled by eagercc, such as `8GiB`: waits for it, and holds it until the
+    /// program ends.
+    #[arg(long, value_name = "SIZE", conflicts_with = "plain")]
+    mem: Option<Size>,
+    /// Start when this task has ended, however it ends.
+    #[arg(long, value_name = "TASK", conflicts_with = "plain")]
+    after: Option<u64>,
     /// JSON file of measured kernel footprints.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -80,7 +92,7 @@ type Change = (&'static str, Option<OsString>);
 
 /// Never returns when it succeeds: this process becomes the program.
 pub fn run(flags: RunFlags) -> ExitCode {
-    match prepare(&flags) {
+    match prepare(&flags).and_then(|command| wait_and_reserve(&flags, command)) {
         Ok(mut command) => {
             let error = command.exec();
             say(&format!("cannot run {}: {error}", Path::new(command.get_program()).display()));
@@ -91,6 +103,36 @@ pub fn run(flags: RunFlags) -> ExitCode {
         }
         Err(error) => fail(&error),
     }
+}
+
+/// Waits for what the program is to wait for; it then has the memory that was asked for it.
+fn wait_and_reserve(flags: &RunFlags, mut command: Command) -> anyhow::Result<Command> {
+    let Target::Daemon { socket, vgpu } = target(flags)? else { return Ok(command) };
+    let place = DaemonPlace { run_dir: socket.parent().unwrap_or(Path::new("/")).into() };
+    if let Some(task) = flags.after {
+        reserve::runs(&place, task)?;
+        reserve::wait_for_end(&place, task)?;
+    }
+    if let Some(memory) = flags.mem {
+        if vgpu.is_some() {
+            reserve::check_devices(&place)?;
+        }
+        let reservation = reserve::reserve(&socket, &label(flags), memory)?;
+        command.env(ENV_VISIBLE_DEVICES, reservation.device.to_string());
+        // Else the program, if it was compiled by eagercc after all, would ask for the same once more.
+        command.env(ENV_DISABLE, "1");
+        reservation.hand_over()?;
+    }
+    Ok(command)
+}
+
+/// As the shim has it: what was given, or what the environment says, or the executable's name.
+fn label(flags: &RunFlags) -> String {
+    let given = flags.label.clone().or_else(|| std::env::var(ENV_LABEL).ok());
+    given.unwrap_or_else(|| {
+        let program = flags.command.first().map(Path::new).and_then(Path::file_name);
+        program.unwrap_or_default().to_string_lossy().into_owned()
+    })
 }
 
 /// The program as it will be started, which is where everything that can be wrong is found.

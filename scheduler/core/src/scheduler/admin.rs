@@ -1,13 +1,14 @@
-//! What people ask for beside the programs: devices that take nothing new.
+//! What people ask for beside the programs: devices that take nothing new, tasks that are held back or not wanted.
 //!
 //! Trap: whatever is asked for here changes only what *starts*. What runs keeps its device and its grant, and gets more
 //! of it as before.
 
 use super::{Anomaly, Retry, Scheduler};
+use crate::action::Action;
 use crate::model::{Task, View};
 use crate::policy::Placement;
 use crate::reason::Reason;
-use crate::units::DeviceId;
+use crate::units::{DeviceId, TaskId};
 
 impl Scheduler {
     pub(super) fn drain(&mut self, id: DeviceId, drained: bool) -> Result<(), Anomaly> {
@@ -23,6 +24,34 @@ impl Scheduler {
         }
         // What was said of those who wait may not hold any more, whichever way it went.
         self.retry = Retry::Everybody;
+        Ok(())
+    }
+
+    /// A waiting task, that is.
+    fn waiting(&mut self, id: TaskId) -> Result<&mut Task, Anomaly> {
+        let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
+        if task.bound().is_some() { Err(Anomaly::NotWaiting) } else { Ok(task) }
+    }
+
+    pub(super) fn hold_back(&mut self, id: TaskId, by: u32, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        self.waiting(id)?.request.held_by = Some(by);
+        self.put_aside(id, out);
+        // It may have been the first, whom the others waited for.
+        self.retry = Retry::WhoFits;
+        Ok(())
+    }
+
+    /// It comes back into the queue behind those who are there ([`Scheduler::take_from_aside`]).
+    pub(super) fn release(&mut self, id: TaskId) -> Result<(), Anomaly> {
+        let held_by = self.waiting(id)?.request.held_by.take();
+        held_by.map(drop).ok_or(Anomaly::NotHeld)
+    }
+
+    pub(super) fn cancel(&mut self, id: TaskId, by: u32, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        self.waiting(id)?;
+        self.forget(id);
+        out.push(Action::Refuse { task: id, reason: Reason::Cancelled { by } });
+        self.retry = Retry::WhoFits;
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! Tasks that may not stand in the queue yet: their user has as much as a user may have, or their program overruns.
+//! Tasks that may not stand in the queue yet: somebody holds them, their user has as much as a user may have, or their
+//! program overruns.
 //!
 //! Trap: they stand beside the queue and not in it, because there they would hold up others where the first blocks the rest.
 
@@ -37,6 +38,9 @@ impl Scheduler {
 
     /// Why a task has to stand beside the queue.
     fn kept_back(&self, task: &Task) -> Option<Reason> {
+        if let Some(by) = task.request.held_by {
+            return Some(Reason::Held { by });
+        }
         let wait = self.options.limits.overrun_wait_ns;
         let waited = self.now.saturating_sub(task.asked_at);
         if self.is_throttled(task.client) && waited < wait {

@@ -57,7 +57,9 @@ impl Scheduler {
             self.state.clients.get(&task.client).is_some_and(|client| !client.contexts.is_empty())
         };
         let waiting = self.queue.in_order_of_arrival().chain(self.aside.iter().copied());
-        waiting.filter_map(|id: TaskId| self.state.tasks.get(&id)).filter(move |task| holds(task))
+        let tasks = waiting.filter_map(|id: TaskId| self.state.tasks.get(&id));
+        // Who is held back waits for a person, and nothing else helps.
+        tasks.filter(move |task| task.request.held_by.is_none() && holds(task))
     }
 
     fn way_out(&self, task: &Task) -> Option<Binding> {

@@ -20,7 +20,7 @@ impl Scheduler {
         result
     }
 
-    fn restore_one(&mut self, restored: Restored) -> Result<(), Anomaly> {
+    pub(super) fn restore_one(&mut self, restored: Restored) -> Result<(), Anomaly> {
         let Restored { task: id, client, device, .. } = restored;
         if self.state.tasks.contains_key(&id) {
             return Err(Anomaly::DuplicateTask);

@@ -85,7 +85,7 @@ impl Scheduler {
     }
 
     /// The waiting tasks in the order in which they are tried.
-    fn order(&self) -> Vec<TaskId> {
+    pub(super) fn order(&self) -> Vec<TaskId> {
         match self.traits.queue {
             QueueOrder::LargestFirst => self.queue.largest_first().collect(),
             QueueOrder::LongestRemaining => self.queue.longest_first(),
@@ -94,7 +94,7 @@ impl Scheduler {
     }
 
     /// The first come, once nobody may pass it any more. All who came later are younger, so no other has to be asked.
-    fn not_passed(&self) -> Option<&Task> {
+    pub(super) fn not_passed(&self) -> Option<&Task> {
         let longest = self.traits.overtake_ns?;
         let head = self.state.tasks.get(&self.queue.head()?)?;
         (self.now.saturating_sub(head.asked_at) >= longest).then_some(head)
@@ -107,7 +107,7 @@ impl Scheduler {
         }
     }
 
-    fn has_last_resort(&self) -> bool {
+    pub(super) fn has_last_resort(&self) -> bool {
         self.traits.last_resort && self.traits.eager && !self.is_stream()
     }
 

@@ -143,7 +143,7 @@ impl Scheduler {
         self.now
     }
 
-    fn task_view<'a>(&'a self, task: &'a Task) -> TaskView<'a> {
+    pub(super) fn task_view<'a>(&'a self, task: &'a Task) -> TaskView<'a> {
         let owner = self.state.clients.get(&task.client);
         TaskView {
             task: task.id,

@@ -14,12 +14,16 @@
 //! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by others, by client 1
 //! limits {"overrun":"throttle"}
 //! drain 0 | undrain 0         nothing new starts on GPU 0; it does again
+//! hold 7 | release 7 | cancel 7   a waiting task; by uid 1000
+//! policy-set case             another policy from now on
+//! queue                       places, classes, expected starts
+//! explain 7 | explain-gpu 0   sentences
 //! held 7 kernel=srad footprint=4GiB [cyclic|one-pass|sparse]
 //! show                        tables of tasks and devices
 //! ```
 
 use eager_core::event::{AccessClass, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
-use eager_core::scheduler::Stage;
+use eager_core::scheduler::{Stage, Standing};
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Scheduler, invariants};
 use std::fmt::Write;
@@ -47,6 +51,8 @@ pub fn run(script: &str) -> String {
             now = Nanos((seconds.parse::<f64>().expect("seconds") * 1e9) as u64);
         } else if line == "show" {
             show(&scheduler, &mut transcript);
+        } else if let Some(said) = tell(&scheduler, line, now) {
+            said.iter().for_each(|line| writeln!(transcript, "    {line}").expect("writing to a string"));
         } else {
             let mut actions = Vec::new();
             scheduler.step(now, event(line), &mut actions);
@@ -62,6 +68,25 @@ pub fn run(script: &str) -> String {
         writeln!(transcript, "anomaly: {anomaly:?} ×{count}").expect("writing to a string");
     }
     transcript
+}
+
+/// What is only asked.
+fn tell(scheduler: &Scheduler, line: &str, now: Nanos) -> Option<Vec<String>> {
+    let (verb, what) = line.split_once(' ').unwrap_or((line, ""));
+    let number = || what.parse::<u32>().unwrap_or_else(|_| panic!("no number in `{line}`"));
+    match verb {
+        "queue" => Some(scheduler.queue().iter().map(standing).collect()),
+        "explain" => Some(scheduler.explain_task(TaskId(number().into()), now).expect("a task")),
+        "explain-gpu" => Some(scheduler.explain_device(DeviceId(number()), now).expect("a device")),
+        _ => None,
+    }
+}
+
+fn standing(of: &Standing<'_>) -> String {
+    let place = of.place.map_or("-".to_owned(), |place| place.to_string());
+    let class = of.class.map_or("unknown".to_owned(), |class| class.to_string());
+    let expected = of.expected.map_or(String::new(), |at| format!(", expected at {at}"));
+    format!("{place}: {}, {class}{expected}", of.task.task)
 }
 
 fn event(line: &str) -> Event {
@@ -102,6 +127,7 @@ fn event(line: &str) -> Event {
                 whole: words.contains(&"whole"),
                 function: "main".into(),
                 estimate: estimate(value("runs="), value("holds=")),
+                held_by: None,
             },
         },
         "extend" => Event::TaskExtend { task: task(), bytes: size(2) },
@@ -122,6 +148,10 @@ fn event(line: &str) -> Event {
         },
         "drain" => Event::Drained { device: DeviceId(number(1) as u32) },
         "undrain" => Event::Undrained { device: DeviceId(number(1) as u32) },
+        "hold" => Event::Held { task: task(), by: 1000 },
+        "release" => Event::Released { task: task() },
+        "cancel" => Event::Cancelled { task: task(), by: 1000 },
+        "policy-set" => Event::PolicySet { policy: words[1].parse().expect("a policy") },
         "held" => {
             let footprint = bytes(value("footprint=").expect("a footprint"), line);
             let access = match words.last().copied() {

@@ -275,7 +275,7 @@ fn signals_that_ask_for_nothing_change_nothing() {
     let client = daemon.connect("running");
     answer(&client, slot(0), begin(&client, slot(0), 10));
     (0..100).for_each(|_| daemon.signal(Signal::SIGHUP));
-    assert!(matches!(daemon.ask(&AdminRequest::Ps), AdminReply::Ps { tasks } if tasks.len() == 1));
+    assert!(matches!(daemon.ask(&AdminRequest::Ps), AdminReply::Ps { tasks, .. } if tasks.len() == 1));
     daemon.signal(Signal::SIGTERM);
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.end().0.code(), Some(0));

@@ -213,7 +213,7 @@ fn story(daemon: &mut Daemon) -> bool {
     assert_eq!(ask(RequestBody::TaskShrink { bytes: 20 * MIB }, 1).grant, 180 * MIB);
     let tasks = loop {
         match daemon.try_ask(&AdminRequest::Ps) {
-            Ok(AdminReply::Ps { tasks }) => break tasks,
+            Ok(AdminReply::Ps { tasks, .. }) => break tasks,
             Ok(other) => panic!("{other:?}"),
             Err(_) => survived &= !come_back(daemon, &client),
         }

@@ -1,6 +1,6 @@
 //! What programs get from the daemon: devices, waits, refusals, promotion, gates.
 
-use crate::support::{Daemon, MIB, answer, begin, slot, wait_until};
+use crate::support::{Daemon, MIB, answer, begin, command, slot, wait_until};
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NORMAL, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
     FLAG_MANAGED, FLAG_WATCH, STATE_BOUND, STATE_FREE, STATE_REFUSED, STATE_WAITING, gate,
@@ -199,4 +199,34 @@ fn the_journal_replays_to_the_same_decisions() {
     assert_eq!(scheduler.tasks().count(), 1);
     let older = std::fs::read_to_string(folder.path().join("journal.jsonl.old")).expect("kept");
     assert_eq!(older, "an older journal\n");
+}
+
+#[test]
+fn shown_settings_say_where_they_came_from_and_give_the_same_again() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("eagerd.toml");
+    std::fs::write(&file, "# ours\npolicy = \"case\"\nclients-max = 7\n").expect("write");
+    let show = |config: &std::path::Path| {
+        let mut command = command(dir.path());
+        command.args(["--show-config", "--watchdog", "3", "--config"]).arg(config);
+        let output = command.env("EAGERD_OBSERVE_MS", "250").output().expect("run");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let shown = show(&file);
+    let named = file.display();
+    for line in [
+        format!("policy = \"case\"  # file {named}\n"),
+        "watchdog = 3  # flag --watchdog\n".into(),
+        "observe-ms = 250  # environment EAGERD_OBSERVE_MS\n".into(),
+        "eager_per_device = 1  # default\n".into(),
+    ] {
+        assert!(shown.contains(&line), "no {line:?} in\n{shown}");
+    }
+    let again = dir.path().join("again.toml");
+    std::fs::write(&again, &shown).expect("write");
+    let values = |text: &str| {
+        text.lines().map(|line| line.split("  # ").next().unwrap_or("").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&show(&again)), values(&shown));
 }

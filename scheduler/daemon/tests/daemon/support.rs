@@ -3,7 +3,9 @@
 //! Trap: nothing here sleeps to let something happen: every wait is for an event, with a limit that only ends a test
 //! that has failed.
 
-use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow, DeviceRow, TaskRow, from_line, to_line};
+use eager_proto::admin::{
+    AdminReply, AdminRequest, DaemonRow, DeviceRow, PolicyRow, QueueRow, TaskRow, from_line, to_line,
+};
 use eager_proto::hello::Hello;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
@@ -90,6 +92,45 @@ impl Daemon {
         from_line(&line).map_err(std::io::Error::other)
     }
 
+    /// What is said of a task or a device.
+    pub fn explains(&self, request: &AdminRequest) -> Vec<String> {
+        match self.ask(request) {
+            AdminReply::Explained { sentences, .. } => sentences,
+            other => panic!("{request:?}: {other:?}"),
+        }
+    }
+
+    pub fn queue(&self) -> Vec<QueueRow> {
+        match self.ask(&AdminRequest::Queue) {
+            AdminReply::Queue { tasks } => tasks,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn policy(&self) -> PolicyRow {
+        match self.ask(&AdminRequest::Policy) {
+            AdminReply::Policy { policy } => policy,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asks as another user would; only for root. None: not served.
+    pub fn ask_as(&self, uid: u32, request: &AdminRequest) -> Option<AdminReply> {
+        let line = to_line(request).expect("plain data");
+        // `sh` cannot speak to a Unix socket, and this process stays root.
+        let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
+                      s.sendall(sys.argv[2].encode()); print(s.makefile().readline(), end='')";
+        let output = Command::new("python3")
+            .args(["-c", script])
+            .arg(self.run_dir().join("admin.sock"))
+            .arg(String::from_utf8(line).expect("text"))
+            .uid(uid)
+            .gid(uid)
+            .output()
+            .expect("python3");
+        from_line(&output.stdout).ok()
+    }
+
     /// Has it done; gives what it says.
     pub fn act(&self, request: &AdminRequest) -> String {
         match self.ask(request) {
@@ -108,7 +149,7 @@ impl Daemon {
 
     pub fn tasks(&self) -> Vec<TaskRow> {
         match self.ask(&AdminRequest::Ps) {
-            AdminReply::Ps { tasks } => tasks,
+            AdminReply::Ps { tasks, .. } => tasks,
             other => panic!("{other:?}"),
         }
     }

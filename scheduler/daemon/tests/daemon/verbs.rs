@@ -1,9 +1,17 @@
 //! What people ask for on the admin socket: it holds, it survives, and only those get it who may.
 
-use crate::support::{Daemon, LONG, answer, begin, command, restarted, slot, wait_until};
-use eager_proto::admin::AdminRequest;
-use eager_proto::reply::{STATE_BOUND, STATE_WAITING};
+use crate::support::{Daemon, Hostile, LONG, answer, begin, command, restarted, slot, wait_until};
+use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_proto::reply::{CLASS_NORMAL, CLASS_PROMOTED, STATE_BOUND, STATE_REFUSED, STATE_WAITING};
+use eager_proto::request::RequestBody;
 use eager_shm::client::ClientConnection;
+use nix::sys::signal::Signal;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+
+const ALICE: u32 = 61_001;
+const BOB: u32 = 61_002;
 
 fn bind(client: &ClientConnection, index: usize, mib: u64) {
     assert_eq!(answer(client, slot(index), begin(client, slot(index), mib)).state, STATE_BOUND);
@@ -48,7 +56,7 @@ fn a_policy_that_breaks_leaves_a_drained_device_drained() {
     let daemon = Daemon::spawn(dir, eagerd, "1 file device, policy ");
     daemon.act(&AdminRequest::Drain { device: 0 });
     let client = daemon.connect("client");
-    let body = eager_proto::request::RequestBody::TaskBegin {
+    let body = RequestBody::TaskBegin {
         requirement: 1 << 20,
         site: 1,
         blocks: 0,
@@ -65,6 +73,203 @@ fn a_policy_that_breaks_leaves_a_drained_device_drained() {
 #[test]
 fn what_is_not_there_is_said_in_one_line() {
     let daemon = Daemon::start(&[]);
-    let message = daemon.is_refused(&AdminRequest::Drain { device: 7 });
-    assert_eq!(message, "there is no GPU 7: `eager info` lists them");
+    let no_device = "there is no GPU 7: `eager info` lists them";
+    let no_task = "there is no task 9: `eager ps` lists them";
+    for (request, message) in [
+        (AdminRequest::Drain { device: 7 }, no_device),
+        (AdminRequest::Undrain { device: 7 }, no_device),
+        (AdminRequest::ExplainDevice { device: 7 }, no_device),
+        (AdminRequest::Explain { task: 9 }, no_task),
+        (AdminRequest::Hold { task: 9 }, no_task),
+        (AdminRequest::Release { task: 9 }, no_task),
+        (AdminRequest::Cancel { task: 9, signal: "SIGTERM".into() }, no_task),
+    ] {
+        assert_eq!(daemon.is_refused(&request), message, "{request:?}");
+    }
+    let unknown = daemon.is_refused(&AdminRequest::SetPolicy { policy: "fastest".into() });
+    assert!(unknown.starts_with("unknown policy `fastest`: known are case, "), "{unknown}");
+}
+
+#[test]
+fn a_held_task_lets_others_pass_until_it_is_released_also_over_a_restart() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let (first, second) = (daemon.connect("first"), daemon.connect("second"));
+    bind(&first, 0, 900);
+    let asked = begin(&second, slot(2), 500);
+    wait_until(&second, slot(2), |cell| cell.state == STATE_WAITING);
+    let task = daemon.queue()[0].task;
+    assert_eq!(
+        daemon.act(&AdminRequest::Hold { task }),
+        format!("task {task} is held: it does not start before `eager release {task}`")
+    );
+    assert!(daemon.act(&AdminRequest::Hold { task }).contains("held already"));
+    let bound = daemon.tasks()[0].task;
+    let refused = daemon.is_refused(&AdminRequest::Hold { task: bound });
+    assert_eq!(refused, format!("task {bound} runs already: only a waiting task can be held"));
+    assert_eq!(
+        daemon.is_refused(&AdminRequest::Release { task: bound }),
+        format!("task {bound} is not held")
+    );
+
+    let daemon = restarted(daemon, &["--policy", "case"]);
+    first.resume(LONG).expect("the same client");
+    second.resume(LONG).expect("the same client");
+    first.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    let third = daemon.connect("third");
+    bind(&third, 0, 400);
+    let row = daemon.queue().remove(0);
+    assert_eq!((row.place, row.held_by.is_some(), row.class.as_str()), (None, true, "normal"), "{row:?}");
+    assert_eq!(second.cell(slot(2)).expect("a whole cell").state, STATE_WAITING);
+    daemon.act(&AdminRequest::Release { task: row.task });
+    assert_eq!(answer(&second, slot(2), asked).state, STATE_BOUND);
+    // Nothing of it is left for the slot's next task.
+    second.send(RequestBody::TaskEnd, slot(2)).expect("send");
+    bind(&second, 2, 500);
+}
+
+#[test]
+fn a_waiting_task_is_cancelled_by_a_refusal_and_a_running_one_by_a_signal() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let mut holder = std::process::Command::new(env!("CARGO_BIN_EXE_hostile-client"))
+        .args(["--hold", "900", "--socket"])
+        .arg(daemon.socket())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("a program");
+    daemon.until(|row| row.running == 1);
+    let waits = daemon.connect("waits");
+    let asked = begin(&waits, slot(0), 500);
+    wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
+    let cancel = |task: u64, signal: &str| AdminRequest::Cancel { task, signal: signal.into() };
+    let task = daemon.queue()[0].task;
+    assert!(daemon.act(&cancel(task, "SIGTERM")).starts_with(&format!("task {task} is refused")));
+    assert_eq!(answer(&waits, slot(0), asked).state, STATE_REFUSED);
+
+    let task = daemon.tasks()[0].task;
+    let message = daemon.is_refused(&cancel(task, "SIGNAL"));
+    assert_eq!(message, "`SIGNAL` is no signal; one is SIGTERM");
+    let said = daemon.act(&cancel(task, "SIGTERM"));
+    assert_eq!(said, format!("SIGTERM was sent to pid {}, the program of task {task}", holder.id()));
+    assert_eq!(holder.wait().expect("its end").signal(), Some(Signal::SIGTERM as i32));
+    daemon.until(|row| row.running == 0);
+}
+
+#[test]
+fn another_policy_decides_and_nothing_that_runs_is_lost() {
+    let dir = tempfile::tempdir().expect("folder");
+    let journal = dir.path().join("journal.jsonl");
+    let daemon = Daemon::start(&["--policy", "case", "--journal", journal.to_str().expect("a plain path")]);
+    let (runs, waits) = (daemon.connect("runs"), daemon.connect("waits"));
+    bind(&runs, 0, 900);
+    let asked = begin(&waits, slot(0), 500);
+    wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
+    let set = |policy: &str| AdminRequest::SetPolicy { policy: policy.into() };
+    assert_eq!(daemon.act(&set("eager-opt")), "eager-opt decides from now on, in place of case");
+    assert_eq!(daemon.act(&set("eager-opt")), "eager-opt decides already");
+    // What did not fit starts eagerly now, and is promoted when it does.
+    assert_eq!(answer(&waits, slot(0), asked).grant, 124 << 20);
+    let row = daemon.policy();
+    assert_eq!((row.policy.as_str(), row.configured.as_str(), row.eager), ("eager-opt", "case", true));
+    daemon.act(&set("case"));
+    runs.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    wait_until(&waits, slot(0), |cell| cell.class == CLASS_PROMOTED);
+    let next = daemon.connect("next");
+    bind(&next, 0, 500);
+    assert_eq!(next.cell(slot(0)).expect("a whole cell").class, CLASS_NORMAL);
+    let text = std::fs::read_to_string(&journal).expect("journal");
+    let (header, lines) = text.split_once('\n').expect("a header");
+    let lines = lines.lines().map(|line| serde_json::from_str(line).expect("a step"));
+    let header = serde_json::from_str(header).expect("a header");
+    eager_core::journal::replay(header, lines).expect("the same decisions, in one journal");
+    let daemon = restarted(daemon, &["--policy", "case"]);
+    assert_eq!(daemon.policy().policy, "case");
+}
+
+#[test]
+fn a_task_and_a_device_are_explained() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let (runs, waits) = (daemon.connect("runs"), daemon.connect("waits"));
+    bind(&runs, 0, 900);
+    begin(&waits, slot(0), 500);
+    wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
+    let row = daemon.queue().remove(0);
+    assert_eq!((row.place, row.label.as_str(), row.class.as_str()), (Some(1), "waits", "normal"));
+    let said = daemon.explains(&AdminRequest::Explain { task: row.task }).join(" ");
+    for words in ["has waited for", "place 1 of 1", "GPU 0 lacks 376 MiB: 124 MiB of 500 MiB are free."] {
+        assert!(said.contains(words), "{said}");
+    }
+    let AdminReply::Explained { devices, .. } = daemon.ask(&AdminRequest::Explain { task: row.task }) else {
+        panic!("no explanation")
+    };
+    assert_eq!((devices[0].offer.as_str(), devices[0].missing_bytes), ("lacks", 376 << 20));
+    let said = daemon.explains(&AdminRequest::ExplainDevice { device: 0 }).join(" ");
+    assert!(said.contains("900 MiB granted to 1 task") && said.contains("(waits, uid "), "{said}");
+}
+
+/// A daemon of root that others may enter, where the tests can be several users.
+fn open_daemon() -> Option<Daemon> {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be several users");
+        return None;
+    }
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: needs python3, to ask as another user");
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("open to others");
+    let mut eagerd = command(dir.path());
+    eagerd.args(["--policy", "case", "--deny-uids", "61003"]);
+    Some(Daemon::spawn(dir, eagerd, "1 file device, policy case"))
+}
+
+#[test]
+fn others_look_at_everything_and_act_on_their_own() {
+    let Some(daemon) = open_daemon() else { return };
+    let mut of_alice = Hostile::start_as(&daemon, ALICE, &["--hold", "900"]);
+    let task = daemon.tasks()[0].task;
+    let cancel = AdminRequest::Cancel { task, signal: "SIGTERM".into() };
+    let looks = daemon.ask_as(BOB, &AdminRequest::Ps);
+    assert!(matches!(looks, Some(AdminReply::Ps { tasks, .. }) if tasks.len() == 1));
+    let refused = |request: &AdminRequest| match daemon.ask_as(BOB, request) {
+        Some(AdminReply::Error { message }) => message,
+        other => panic!("{request:?}: {other:?}"),
+    };
+    assert_eq!(
+        refused(&cancel),
+        format!("task {task} is of uid {ALICE}: only they, root and the daemon's own user may cancel it")
+    );
+    for request in [
+        AdminRequest::Shutdown,
+        AdminRequest::Drain { device: 0 },
+        AdminRequest::Undrain { device: 0 },
+        AdminRequest::SetPolicy { policy: "case".into() },
+    ] {
+        assert!(refused(&request).starts_with("only root and the daemon's own user may "), "{request:?}");
+    }
+    assert_eq!(daemon.ask_as(61_003, &AdminRequest::Ps), None, "this one is not served at all");
+    assert!(matches!(daemon.ask_as(ALICE, &cancel), Some(AdminReply::Done { .. })));
+    assert_eq!(of_alice.end(), None, "a signal ended it");
+    daemon.until(|row| row.running == 0);
+}
+
+#[test]
+fn connections_of_others_do_not_keep_the_owner_out() {
+    let Some(daemon) = open_daemon() else { return };
+    let script = "import socket,sys; s=[socket.socket(socket.AF_UNIX) for _ in range(200)]; \
+                  [c.connect(sys.argv[1]) for c in s]; print('ready', flush=True); sys.stdin.read()";
+    let mut flood = std::process::Command::new("python3");
+    flood.args(["-c", script]).arg(daemon.run_dir().join("admin.sock"));
+    std::os::unix::process::CommandExt::uid(&mut flood, ALICE);
+    let flood = flood.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut flood = flood.spawn().expect("python3");
+    let mut ready = String::new();
+    BufReader::new(flood.stdout.take().expect("stdout")).read_line(&mut ready).expect("a line");
+    assert_eq!(ready, "ready\n");
+    for _ in 0..100 {
+        assert_eq!(daemon.row().clients, 0);
+    }
+    flood.kill().expect("end it");
+    flood.wait().expect("its end");
 }

@@ -122,6 +122,10 @@ impl Reader {
             | Happened::TaskEnd { .. }
             | Happened::ClientGone { .. }
             | Happened::LimitsSet { .. }
+            | Happened::Held { .. }
+            | Happened::Released { .. }
+            | Happened::Cancelled { .. }
+            | Happened::PolicySet { .. }
             | Happened::Tick => {}
             Happened::Observed { device, foreign, .. } => self.foreign(*device, *foreign),
             Happened::Drained { device } => self.drained(*device, true),

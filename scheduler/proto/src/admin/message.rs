@@ -1,6 +1,6 @@
 //! The questions and the answers.
 
-use super::rows::{DaemonRow, DeviceRow, TaskRow};
+use super::rows::{DaemonRow, DeviceRow, OutlookRow, PolicyRow, QueueRow, TaskRow};
 use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,45 @@ pub enum AdminRequest {
     /// Devices and the daemon itself.
     Info,
     /// All of it at one moment, with at most so many tasks.
-    Snapshot { tasks_max: u32 },
+    Snapshot {
+        tasks_max: u32,
+    },
+    /// Waiting tasks, in the order in which they are tried.
+    Queue,
+    /// Why a task waits, or runs as it does.
+    Explain {
+        task: u64,
+    },
+    /// What a device has to do with each task.
+    ExplainDevice {
+        device: u32,
+    },
+    /// What decides now.
+    Policy,
+    /// Another policy decides from now on.
+    SetPolicy {
+        policy: String,
+    },
+    /// A waiting task is refused; the program of a running one gets the signal, such as `SIGTERM`.
+    Cancel {
+        task: u64,
+        signal: String,
+    },
+    /// A waiting task does not start before it is released.
+    Hold {
+        task: u64,
+    },
+    Release {
+        task: u64,
+    },
     /// Nothing new starts on the device any more.
-    Drain { device: u32 },
+    Drain {
+        device: u32,
+    },
     /// It takes tasks again.
-    Undrain { device: u32 },
+    Undrain {
+        device: u32,
+    },
     /// End after telling nobody anything; running programs keep their devices.
     Shutdown,
 }
@@ -28,12 +62,27 @@ pub enum AdminRequest {
 pub enum AdminReply {
     Ps {
         tasks: Vec<TaskRow>,
+        /// Number of the next task: all below it have been there.
+        #[serde(default)]
+        next_task: u64,
     },
     Info {
         daemon: DaemonRow,
         devices: Vec<DeviceRow>,
     },
     Snapshot(Box<Snapshot>),
+    Queue {
+        tasks: Vec<QueueRow>,
+    },
+    Explained {
+        sentences: Vec<String>,
+        /// What each device means for a waiting task.
+        #[serde(default)]
+        devices: Vec<OutlookRow>,
+    },
+    Policy {
+        policy: PolicyRow,
+    },
     /// It was done; in one line what that means.
     Done {
         #[serde(default)]

@@ -44,6 +44,67 @@ pub struct TaskRow {
     pub reason: String,
 }
 
+/// One waiting task as people see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueueRow {
+    /// From 1; none: it stands beside the queue, held or kept back by a limit.
+    pub place: Option<u32>,
+    pub task: u64,
+    pub pid: i32,
+    pub uid: u32,
+    pub label: String,
+    pub function: String,
+    pub requirement_bytes: u64,
+    /// How it would run if it started now: `normal`, `eager`, or empty where that is not known.
+    pub class: String,
+    pub waited_ms: u64,
+    /// In how long a device is expected to have room for all of it, by earlier runs of what runs there; only of the first.
+    #[serde(default)]
+    pub expected_ms: Option<u64>,
+    /// Who holds it.
+    #[serde(default)]
+    pub held_by: Option<u32>,
+    pub reason: String,
+}
+
+/// What a device means for a waiting task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutlookRow {
+    pub device: u32,
+    /// `starts` (if it were its turn), `lacks` (memory), `drained`, or `waits` (for the reason).
+    pub offer: String,
+    /// Of `starts`: how it would run, and with how much.
+    #[serde(default)]
+    pub class: String,
+    #[serde(default)]
+    pub grant_bytes: u64,
+    /// Of `lacks`: how much is missing.
+    #[serde(default)]
+    pub missing_bytes: u64,
+    /// What all there and this task want together, over the device's memory.
+    pub os_ratio: f64,
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// What decides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolicyRow {
+    pub policy: String,
+    /// What flags and file say: another one was set since, or took its place.
+    pub configured: String,
+    /// Empty, or what was wrong with the policy whose place it took.
+    pub reverted: String,
+    /// In which order waiting tasks are tried.
+    pub queue: String,
+    /// It starts tasks that do not fit.
+    pub eager: bool,
+    /// When their kernels may start: `none` (always), `barrier`, `per-kernel`, `turns`.
+    pub gate: String,
+    /// Every policy there is.
+    pub known: Vec<String>,
+}
+
 /// One device as people see it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceRow {

@@ -1,0 +1,314 @@
+//! `eager doctor`: is everything here that Eager needs, and if not, what to do.
+//!
+//! Trap: a check says what it saw and nothing else. What is missing but needed only for something that nobody may want
+//! here (a compiler on a machine that only runs programs) is a warning.
+
+use super::WhichDaemon;
+use crate::color::{self, Color, paint};
+use crate::daemon::DaemonPlace;
+use crate::{library, print};
+use clap::Args;
+use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow};
+use eagercc::toolchain::{Needs, Surroundings, Toolchain};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Descriptors of a process below which libraries of CUDA programs run short.
+const DESCRIPTORS_MIN: u64 = 1024;
+const NVIDIA_VERSION: &str = "/proc/driver/nvidia/version";
+const NVIDIA_CONTROL: &str = "/dev/nvidiactl";
+/// Where MPS has its pipes unless CUDA_MPS_PIPE_DIRECTORY says otherwise (NVIDIA's MPS documentation, §4.2).
+const MPS_PIPES: &str = "/tmp/nvidia-mps";
+
+#[derive(Debug, Args)]
+pub struct DoctorFlags {
+    #[command(flatten)]
+    which: WhichDaemon,
+    /// Print the checks as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    found: String,
+    /// How to mend it; empty: there is nothing to mend.
+    mend: String,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Check {
+        Check { name, state: State::Ok, found: found.into(), mend: String::new() }
+    }
+
+    fn warn(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
+        Check { name, state: State::Warn, found: found.into(), mend: mend.into() }
+    }
+
+    fn fail(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Check {
+        Check { state: State::Fail, ..Check::warn(name, found, mend) }
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    reply: &'static str,
+    checks: &'a [Check],
+}
+
+/// Exit code 1 if anything fails.
+pub fn doctor(flags: &DoctorFlags) -> anyhow::Result<ExitCode> {
+    let executable = std::env::current_exe().unwrap_or_default();
+    let mut checks = compiler(&executable);
+    checks.push(stand_in(&executable));
+    checks.extend(driver());
+    checks.push(descriptors());
+    checks.push(shared_memory());
+    checks.push(process_handles());
+    checks.extend(daemon(&flags.which));
+    if flags.json {
+        print(&(serde_json::to_string_pretty(&Report { reply: "doctor", checks: &checks })? + "\n"));
+    } else {
+        print(&shown(&checks, color::is_wanted()));
+    }
+    let failed = checks.iter().any(|check| check.state == State::Fail);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn shown(checks: &[Check], colored: bool) -> String {
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let line = |check: &Check| {
+        let (word, color) = match check.state {
+            State::Ok => ("ok  ", Color::Green),
+            State::Warn => ("warn", Color::Yellow),
+            State::Fail => ("fail", Color::Red),
+        };
+        let Check { name, found, mend, .. } = check;
+        let mend = if mend.is_empty() { String::new() } else { format!(": {mend}") };
+        format!("{}  {name:<width$}  {found}{mend}\n", paint(word, color, colored))
+    };
+    checks.iter().map(line).collect()
+}
+
+/// What `eagercc` would find, part by part.
+fn compiler(executable: &Path) -> Vec<Check> {
+    let variable = |name: &str| std::env::var_os(name);
+    let surroundings = Surroundings { variable: &variable, executable, cuda_path: None };
+    let part = |name: &'static str, needs: Needs, found: &dyn Fn(Toolchain) -> PathBuf| match Toolchain::find(
+        &surroundings,
+        needs,
+    ) {
+        Ok(toolchain) => Check::ok(name, found(toolchain).display().to_string()),
+        Err(error) => Check::warn(name, error.to_string(), "needed only to compile programs"),
+    };
+    let plain = Needs::default();
+    vec![
+        part("LLVM", plain, &|toolchain| toolchain.clang),
+        part("CUDA headers", Needs { cuda: true, ..plain }, &|toolchain| toolchain.cuda),
+        part("compiler pass", Needs { plugin: true, ..plain }, &|toolchain| toolchain.plugin),
+        part("libeager.so", Needs { shim: true, ..plain }, &|toolchain| toolchain.shim_folder),
+    ]
+}
+
+fn stand_in(executable: &Path) -> Check {
+    let folder = executable.parent().unwrap_or(Path::new("/"));
+    match library::stand_in(folder) {
+        Some(folder) => Check::ok("virtual GPUs", format!("stand-in runtime in {}", folder.display())),
+        None => Check::warn(
+            "virtual GPUs",
+            format!("no stand-in runtime in {}", folder.display()),
+            "`make build` makes it, `make install` installs it; not needed without virtual GPUs",
+        ),
+    }
+}
+
+fn driver() -> Vec<Check> {
+    let Ok(text) = std::fs::read_to_string(NVIDIA_VERSION) else {
+        return vec![Check::ok("NVIDIA driver", "none: virtual GPUs only")];
+    };
+    let version = driver_version(&text).unwrap_or("of an unknown version");
+    let opens = std::fs::OpenOptions::new().read(true).write(true).open(NVIDIA_CONTROL);
+    let driver = match opens {
+        Ok(_) => Check::ok("NVIDIA driver", version),
+        Err(error) => Check::fail(
+            "NVIDIA driver",
+            format!("{version}, but {NVIDIA_CONTROL}: {error}"),
+            "ask for access to the devices (group video or render), or for `nvidia-modprobe`",
+        ),
+    };
+    vec![driver, mps()]
+}
+
+/// `550.54.15` of `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue …`.
+fn driver_version(text: &str) -> Option<&str> {
+    let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
+    line.split_whitespace().find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn mps() -> Check {
+    let pipes = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map_or_else(|| MPS_PIPES.into(), PathBuf::from);
+    if pipes.join("control").exists() {
+        return Check::ok("MPS", format!("its pipes are in {}", pipes.display()));
+    }
+    let mend = "start it with `nvidia-cuda-mps-control -d`, so that kernels of several programs run at the same time";
+    Check::warn("MPS", format!("no control pipe in {}", pipes.display()), mend)
+}
+
+fn descriptors() -> Check {
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, _)) if soft >= DESCRIPTORS_MIN => Check::ok("open files", format!("at most {soft}")),
+        Ok((soft, hard)) => Check::warn(
+            "open files",
+            format!("at most {soft} (may be raised to {hard})"),
+            format!("`ulimit -n {DESCRIPTORS_MIN}` before programs and daemon"),
+        ),
+        Err(errno) => {
+            Check::warn("open files", format!("the limit is not known ({errno})"), "see `ulimit -n`")
+        }
+    }
+}
+
+/// Pages shared with the daemon are sealed memfds; `/dev/shm` and its size do not matter.
+fn shared_memory() -> Check {
+    match memfd_create("eager-doctor", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING) {
+        Ok(_) => Check::ok("shared memory", "sealed memfds can be made"),
+        Err(errno) => {
+            let mend = "Linux 3.17 or later, and a sandbox that allows memfd_create";
+            Check::fail("shared memory", format!("no sealed memfd ({errno})"), mend)
+        }
+    }
+}
+
+fn process_handles() -> Check {
+    match eager_shm::daemon::open_pidfd(nix::unistd::Pid::this().as_raw()) {
+        Ok(_) => Check::ok("pidfd", "processes can be held by handle"),
+        Err(errno) => {
+            let mend = "Linux 5.4 or later, and a sandbox that allows pidfd_open";
+            Check::fail("pidfd", format!("no handle on a process ({errno})"), mend)
+        }
+    }
+}
+
+/// The run directory, and who listens there.
+fn daemon(which: &WhichDaemon) -> Vec<Check> {
+    let place = match DaemonPlace::find(which.run_dir.clone()) {
+        Ok(place) => place,
+        Err(error) => return vec![Check::fail("run directory", error.to_string(), "see `eager run --help`")],
+    };
+    let shown = place.run_dir.display().to_string();
+    if !place.run_dir.is_dir() {
+        let mend = "start a daemon, such as `eagerd --virtual 4xV100-16GB`, which makes it";
+        return vec![Check::warn("run directory", format!("{shown} is not there"), mend)];
+    }
+    let directory = Check::ok("run directory", shown);
+    match place.ask(&AdminRequest::Info) {
+        Ok(AdminReply::Info { daemon, devices }) => {
+            vec![directory, answers(&daemon, devices.len()), programs(&place), restart(&daemon)]
+        }
+        Ok(_) => {
+            vec![directory, Check::fail("daemon", "it answers something else", "use programs of one build")]
+        }
+        Err(error) => vec![
+            directory,
+            Check::warn("daemon", format!("{error:#}"), "programs run without one as plain CUDA"),
+        ],
+    }
+}
+
+fn answers(daemon: &DaemonRow, devices: usize) -> Check {
+    let DaemonRow { version, pid, policy, policy_state, .. } = daemon;
+    let found = format!("eagerd {version}, pid {pid}, {devices} devices, policy {policy}");
+    if version != env!("CARGO_PKG_VERSION") {
+        return Check::warn("daemon", found, "it is of another version than this program: use one build");
+    }
+    match policy_state.strip_prefix("reverted: ") {
+        Some(why) => Check::warn("daemon", found, format!("{why}; set another with `eager policy set`")),
+        None => Check::ok("daemon", found),
+    }
+}
+
+fn programs(place: &DaemonPlace) -> Check {
+    let socket = place.client_socket();
+    match eager_shm::connect_seqpacket(&socket, std::time::Duration::from_secs(5)) {
+        Ok(_) => Check::ok("client socket", format!("{} takes programs of yours", socket.display())),
+        Err(errno) => Check::fail(
+            "client socket",
+            format!("{}: {errno}", socket.display()),
+            "a daemon of root serves everybody, one of another user only them: start one of your own",
+        ),
+    }
+}
+
+fn restart(daemon: &DaemonRow) -> Check {
+    let problem = [
+        (!daemon.survives_restart && daemon.clients > 0)
+            .then(|| "its state file cannot be written".to_owned()),
+        (!daemon.usage_problem.is_empty()).then(|| daemon.usage_problem.clone()),
+    ];
+    match problem.into_iter().flatten().next() {
+        Some(problem) => {
+            Check::warn("daemon's state", problem, "see its messages, and whether its disk is full")
+        }
+        None => Check::ok("daemon's state", format!("confined by {}", daemon.confinement)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_line_up_and_are_coloured_only_if_wanted() {
+        let checks = [
+            Check::ok("LLVM", "clang++-22"),
+            Check::warn("MPS", "no control pipe", "start it"),
+            Check::fail("run directory", "none", "name one"),
+        ];
+        let plain = "\
+ok    LLVM           clang++-22
+warn  MPS            no control pipe: start it
+fail  run directory  none: name one
+";
+        assert_eq!(shown(&checks, false), plain);
+        let colored = shown(&checks, true);
+        assert!(colored.starts_with("\u{1b}[32mok  \u{1b}[0m  LLVM") && colored.contains("\u{1b}[31mfail"));
+    }
+
+    #[test]
+    fn the_drivers_version_is_found() {
+        let text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12\n";
+        assert_eq!(driver_version(text), Some("550.54.15"));
+        assert_eq!(driver_version("nothing\n"), None);
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_can_be_mended() {
+        let nowhere = WhichDaemon { run_dir: Some("/no/such/folder".into()) };
+        let mut checks = daemon(&nowhere);
+        checks.extend(compiler(Path::new("/no/such/eager")));
+        checks.extend([
+            stand_in(Path::new("/no/such/eager")),
+            descriptors(),
+            shared_memory(),
+            process_handles(),
+        ]);
+        for check in &checks {
+            assert_eq!(check.state == State::Ok, check.mend.is_empty(), "{check:?}");
+        }
+        assert_eq!(checks[0].name, "run directory");
+    }
+}

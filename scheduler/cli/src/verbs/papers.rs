@@ -1,0 +1,37 @@
+//! `eager completions` and `eager man`: what shells and `man` want to know, from the same flags as `--help`.
+//!
+//! Trap: nothing here is written by hand, so that it cannot say something else than the flags.
+
+use crate::print;
+use anyhow::Context;
+use clap::{Args, Command};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub struct CompletionsFlags {
+    /// For this shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManFlags {
+    /// Folder for the pages, one for each verb; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+pub fn completions(flags: &CompletionsFlags, mut command: Command) {
+    let mut text = Vec::new();
+    clap_complete::generate(flags.shell, &mut command, "eager", &mut text);
+    print(&String::from_utf8_lossy(&text));
+}
+
+/// Writes the pages; the line that says so.
+pub fn man(flags: &ManFlags, command: Command) -> anyhow::Result<String> {
+    let named = || format!("cannot write man pages to {}", flags.out.display());
+    std::fs::create_dir_all(&flags.out).with_context(named)?;
+    clap_mangen::generate_to(command, &flags.out).with_context(named)?;
+    Ok(format!("the man pages are in {0}: `man -l {0}/eager.1`\n", flags.out.display()))
+}

@@ -1,0 +1,348 @@
+//! Where a task stands and what each device means for it, in facts and in sentences.
+//!
+//! Trap: nothing is decided here. Every fact comes from the policy and the rules that decide about starts, asked about one
+//! device at a time ([`View::only`]); a second logic beside them would sooner or later say something else.
+
+use super::{Scheduler, Stage, TaskView};
+use crate::action::Class;
+use crate::forecast;
+use crate::model::{Device, Task, View};
+use crate::options::QueueOrder;
+use crate::policy::{GateRule, Placement};
+use crate::reason::Reason;
+use crate::units::{Bytes, DeviceId, Nanos, TaskId};
+
+/// Tasks that a device's explanation names; the rest is counted.
+const NAMED_MAX: usize = 10;
+
+/// A waiting task's place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing<'a> {
+    pub task: TaskView<'a>,
+    /// From 1, in the order in which the waiting are tried; none: it stands beside the queue.
+    pub place: Option<u32>,
+    /// How it would run if it started now, where that is known.
+    pub class: Option<Class>,
+    /// When a device is expected to have room for all of it, by the run times of earlier runs. Only of the first, since
+    /// what the others get depends on what it takes.
+    pub expected: Option<Nanos>,
+}
+
+/// What a device means for a waiting task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outlook {
+    pub device: DeviceId,
+    pub offer: Offer,
+    /// What all on the device and this task want together, in percent of its memory.
+    pub os_ratio_percent: u64,
+}
+
+/// What a task would get on a device if it were its turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Offer {
+    /// It would start.
+    Starts { class: Class, grant: Bytes },
+    /// So much of what it wants, and of what its program's context would take there, is not free; the reason says why it
+    /// does not start with less.
+    Lacks { missing: Bytes, free: Bytes, context: Bytes, reason: Reason },
+    /// The device takes nothing new.
+    Drained,
+    /// It would wait for another reason.
+    Waits { reason: Reason },
+}
+
+impl Scheduler {
+    /// The waiting tasks: first those in the queue, in the order in which they are tried, then those beside it.
+    pub fn queue(&self) -> Vec<Standing<'_>> {
+        let standing = self.standing();
+        let queued =
+            (1..).zip(&standing).filter_map(|(place, id)| Some((Some(place), self.state.tasks.get(id)?)));
+        let aside = self.aside.iter().filter_map(|id| Some((None, self.state.tasks.get(id)?)));
+        queued.chain(aside).map(|(place, task)| self.stand(place, task)).collect()
+    }
+
+    /// One of them; none if the task is not there or does not wait.
+    pub fn standing_of(&self, id: TaskId) -> Option<Standing<'_>> {
+        let task = self.state.tasks.get(&id).filter(|task| task.bound().is_none())?;
+        let place = self.standing().iter().position(|standing| *standing == id);
+        Some(self.stand(place.map(|place| place as u32 + 1), task))
+    }
+
+    /// Whom nobody may pass any more stands first, wherever the order has it.
+    fn standing(&self) -> Vec<TaskId> {
+        let mut order = self.order();
+        if let Some(first) = self.not_passed().map(|task| task.id) {
+            order.retain(|id| *id != first);
+            order.insert(0, first);
+        }
+        order
+    }
+
+    fn stand<'a>(&'a self, place: Option<u32>, task: &'a Task) -> Standing<'a> {
+        let expected = match place {
+            Some(1) => forecast::reserve(self.read(), task).map(|room| room.at).filter(|at| *at > self.now),
+            _ => None,
+        };
+        Standing { task: self.task_view(task), place, class: self.class_of(task), expected }
+    }
+
+    fn class_of(&self, task: &Task) -> Option<Class> {
+        if !self.traits.eager || task.request.whole {
+            return Some(Class::Normal);
+        }
+        match self.place(self.as_it_is_tried(), task) {
+            Placement::Bind { grant, .. } if grant < task.requirement => Some(Class::Eager),
+            Placement::Bind { .. } => Some(Class::Normal),
+            Placement::Wait(_) => None,
+        }
+    }
+
+    fn as_it_is_tried(&self) -> View<'_> {
+        View { last_resort: self.has_last_resort(), ..self.read() }
+    }
+
+    /// What each device means for a waiting task; nothing of one that is not there or has a device.
+    pub fn outlooks(&self, id: TaskId) -> Vec<Outlook> {
+        let task = self.state.tasks.get(&id).filter(|task| task.bound().is_none());
+        let on = |task: &Task| self.state.devices.values().map(|device| self.outlook(device, task)).collect();
+        task.map(on).unwrap_or_default()
+    }
+
+    fn outlook(&self, device: &Device, task: &Task) -> Outlook {
+        let wanted = self.wanted_on(device).saturating_add(task.requirement);
+        let os_ratio_percent = wanted.percent_of(device.capacity.min(device.task_max));
+        Outlook { device: device.id, offer: self.offer(device, task), os_ratio_percent }
+    }
+
+    fn offer(&self, device: &Device, task: &Task) -> Offer {
+        if device.drained {
+            return Offer::Drained;
+        }
+        let view = View { only: Some(device.id), ..self.as_it_is_tried() };
+        match self.place(view, task) {
+            Placement::Bind { grant, .. } => {
+                let class = if grant < task.requirement { Class::Eager } else { Class::Normal };
+                Offer::Starts { class, grant }
+            }
+            Placement::Wait(reason) => {
+                let context = self.state.context_cost(device.id, task.client, self.options.context_bytes);
+                let (needed, free) = (task.requirement.saturating_add(context), device.free());
+                let missing = needed.saturating_sub(free);
+                if missing > Bytes::ZERO && lacks_only(&reason) {
+                    Offer::Lacks { missing, free, context, reason }
+                } else {
+                    Offer::Waits { reason }
+                }
+            }
+        }
+    }
+
+    /// What all on a device want of its memory: requirements, contexts, and what is in use and granted to nobody.
+    fn wanted_on(&self, device: &Device) -> Bytes {
+        let required: Bytes = self.read().tasks_on(device.id).map(|(task, _)| task.requirement).sum();
+        required.saturating_add(device.contexts).saturating_add(device.unaccounted)
+    }
+
+    /// Sentences about a task at this time; none if it is not there.
+    pub fn explain_task(&self, id: TaskId, now: Nanos) -> Option<Vec<String>> {
+        let task = self.state.tasks.get(&id)?;
+        let view = self.task_view(task);
+        Some(match &view.stage {
+            Stage::Waiting { reason } => self.explain_waiting(&view, reason, now),
+            Stage::Bound { .. } => self.explain_bound(&view, now),
+        })
+    }
+
+    fn explain_waiting(&self, view: &TaskView<'_>, reason: &Reason, now: Nanos) -> Vec<String> {
+        let (name, wanted) = (named(view), view.requirement);
+        let waited = now.saturating_sub(view.asked_at);
+        let mut said = vec![format!("{name} has waited for {waited} for {wanted} of device memory.")];
+        let standing = self.standing_of(view.task);
+        said.push(match standing.as_ref().and_then(|standing| standing.place) {
+            Some(place) => {
+                let (length, order) = (self.queue.len(), order_in_words(self.traits.queue));
+                format!("It has place {place} of {length} in the queue of {}: {order}.", self.name)
+            }
+            None => "It stands beside the queue and holds up nobody.".to_owned(),
+        });
+        said.push(format!("It {reason}."));
+        let outlooks = self.outlooks(view.task);
+        said.extend(outlooks.iter().map(|outlook| self.tell_outlook(outlook, wanted)));
+        if let Some(at) = standing.and_then(|standing| standing.expected) {
+            let expected = at.saturating_sub(now);
+            said.push(format!(
+                "Room for all of it is expected in {expected}, if the tasks that run take as long as in earlier runs."
+            ));
+        }
+        said
+    }
+
+    fn tell_outlook(&self, outlook: &Outlook, wanted: Bytes) -> String {
+        let Outlook { device, offer, os_ratio_percent } = outlook;
+        match offer {
+            Offer::Starts { class: Class::Eager, grant } => {
+                let ratio = ratio(*os_ratio_percent);
+                let limits = self.limits_in_words();
+                format!(
+                    "{device} would start it eagerly with {grant} of {wanted}, if it were its turn: OS-ratio {ratio}{limits}."
+                )
+            }
+            Offer::Starts { .. } => {
+                format!("{device} would start it with all it wants, if it were its turn.")
+            }
+            Offer::Lacks { missing, free, context, reason } => {
+                let more = why_not_eager(reason);
+                let context = match *context {
+                    Bytes::ZERO => String::new(),
+                    context => format!(" and {context} for its context"),
+                };
+                format!("{device} lacks {missing}: {free} of {wanted}{context} are free{more}.")
+            }
+            Offer::Drained => format!("{device} is drained: nothing new starts there."),
+            Offer::Waits { reason } => {
+                let reason = reason.to_string();
+                format!("{device} alone would not start it: {}.", reason.trim_start_matches("waits: "))
+            }
+        }
+    }
+
+    /// Above which OS-ratios kernels of eager tasks are held, where they are judged one by one.
+    fn limits_in_words(&self) -> String {
+        if self.traits.gate != GateRule::PerKernel {
+            return String::new();
+        }
+        let options = &self.options;
+        let (cyclic, other) = (options.os_ratio_percent_cyclic, options.os_ratio_percent_other);
+        let (cyclic, other) = (ratio(cyclic.into()), ratio(other.into()));
+        format!(", while its kernels are held above {cyclic}, or {other} where they touch each byte once")
+    }
+
+    fn explain_bound(&self, view: &TaskView<'_>, now: Nanos) -> Vec<String> {
+        let Stage::Bound { device, class, grant, bound_at, reason, gate, gate_reason, held, .. } =
+            &view.stage
+        else {
+            return Vec::new();
+        };
+        let name = named(view);
+        let (ran, waited) = (now.saturating_sub(*bound_at), bound_at.saturating_sub(view.asked_at));
+        let (wanted, missing) = (view.requirement, view.requirement.saturating_sub(*grant));
+        let mut said =
+            vec![format!("{name} has run on {device} for {ran}, {class}, after it waited for {waited}.")];
+        said.push(format!("Why: {reason}."));
+        said.push(match missing {
+            Bytes::ZERO => format!("It has all of the {wanted} that it wants."),
+            missing => format!(
+                "It has {grant} of the {wanted} that it wants; the missing {missing} come as memory becomes free on \
+                 {device}, before anybody in the queue."
+            ),
+        });
+        if *class == Class::Eager || self.traits.gate == GateRule::Turns {
+            said.push(format!("Its gate: {gate} ({gate_reason})."));
+        }
+        if let Some((kernel, since)) = held {
+            said.push(format!("Its kernel {kernel} has stood there for {}.", now.saturating_sub(*since)));
+        }
+        if self.state.drained.contains(device) {
+            said.push(format!(
+                "{device} is drained: this task goes on, its program's next would start elsewhere."
+            ));
+        }
+        said
+    }
+
+    /// Sentences about a device at this time; none if it is not there.
+    pub fn explain_device(&self, id: DeviceId, now: Nanos) -> Option<Vec<String>> {
+        let device = self.state.devices.get(&id)?;
+        let view = self.devices().find(|view| view.device == id)?;
+        let (capacity, granted, free) = (view.capacity, view.granted, view.free);
+        let mut parts = vec![format!("{granted} granted to {}", count(device.tasks.len(), "task"))];
+        let others =
+            [(view.contexts, "set aside for contexts"), (view.unaccounted, "in use and granted to nobody")];
+        let others = others.into_iter().filter(|(bytes, _)| *bytes > Bytes::ZERO);
+        parts.extend(others.map(|(bytes, what)| format!("{bytes} {what}")));
+        let (name, parts) = (&view.profile.name, parts.join(", "));
+        let mut said = vec![format!("{id} ({name}) has {capacity}: {parts}, {free} free.")];
+        if view.drained {
+            said.push("It is drained: what runs there goes on, and nothing new starts.".to_owned());
+        }
+        if view.oversubscribed > Bytes::ZERO {
+            let ratio = ratio(self.wanted_on(device).percent_of(capacity));
+            said.push(format!("Its eager tasks want {} more: OS-ratio {ratio}.", view.oversubscribed));
+        }
+        let on_device: Vec<&Task> = self.read().tasks_on(id).map(|(task, _)| task).collect();
+        say_some(&mut said, &on_device, "run there", |task| self.tell_bound(task, now));
+        let waiting: Vec<&Task> = self.standing().iter().filter_map(|id| self.state.tasks.get(id)).collect();
+        say_some(&mut said, &waiting, "wait", |task| {
+            let outlook = self.tell_outlook(&self.outlook(device, task), task.requirement);
+            format!("{} waits; {outlook}", named(&self.task_view(task)))
+        });
+        Some(said)
+    }
+
+    fn tell_bound(&self, task: &Task, now: Nanos) -> String {
+        let view = self.task_view(task);
+        let Stage::Bound { class, grant, bound_at, gate, gate_reason, .. } = &view.stage else {
+            return String::new();
+        };
+        let (name, wanted, ran) = (named(&view), view.requirement, now.saturating_sub(*bound_at));
+        let gate =
+            if *class == Class::Eager { format!("; gate: {gate} ({gate_reason})") } else { String::new() };
+        format!("{name} has run there for {ran}, {class}, with {grant} of {wanted}{gate}.")
+    }
+}
+
+/// Of a device with too little memory: why a task does not start there over-subscribed, under policies that know that.
+fn why_not_eager(reason: &Reason) -> String {
+    match reason {
+        Reason::NoEagerPlace { eager_per_device: most, .. } => {
+            format!(", and it takes no further eager task (at most {most})")
+        }
+        Reason::TooLittleToStart { least, .. } => format!(", and {least} are the least for an eager start"),
+        Reason::NoneSoon { within, .. } => {
+            format!(", and the rest is not expected within {within}, so it does not start eagerly either")
+        }
+        _ => String::new(),
+    }
+}
+
+/// It is only memory that a device has too little of.
+fn lacks_only(reason: &Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NoRoom { .. }
+            | Reason::NoEagerPlace { .. }
+            | Reason::NoRoomForContext { .. }
+            | Reason::TooLittleToStart { .. }
+            | Reason::NoneSoon { .. }
+    )
+}
+
+fn say_some(said: &mut Vec<String>, tasks: &[&Task], rest: &str, tell: impl Fn(&Task) -> String) {
+    said.extend(tasks.iter().take(NAMED_MAX).map(|task| tell(task)));
+    if tasks.len() > NAMED_MAX {
+        said.push(format!("{} more of them {rest}.", tasks.len() - NAMED_MAX));
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn named(view: &TaskView<'_>) -> String {
+    let TaskView { task, label, uid, .. } = view;
+    format!("{task} ({label}, uid {uid})")
+}
+
+/// Two decimals, in whole arithmetic.
+fn ratio(percent: u64) -> String {
+    format!("{}.{:02}", percent / 100, percent % 100)
+}
+
+fn order_in_words(order: QueueOrder) -> &'static str {
+    match order {
+        QueueOrder::Fifo => "in order of arrival, and nobody starts before the first",
+        QueueOrder::Backfill => "in order of arrival, and whoever fits starts",
+        QueueOrder::LargestFirst => "the largest first, and whoever fits starts",
+        QueueOrder::LongestRemaining => "who is expected to run longest first, and whoever fits starts",
+    }
+}

@@ -1,0 +1,126 @@
+//! Another policy in the place of the one that decided: a new scheduler that knows what the old one knew.
+//!
+//! Trap: all of it is one step. What is bound keeps its device and its grant, whatever the new policy would have done; who
+//! waits is asked again in the old order. If not everybody who has a device can keep it, nothing changes at all.
+
+use super::{Anomaly, Retry, Scheduler, regrant};
+use crate::action::{Action, Gate};
+use crate::event::Restored;
+use crate::model::{Bound, Client, Task, TaskState};
+use crate::policy::{GateRule, PolicyName};
+use crate::reason::Reason;
+
+impl Scheduler {
+    pub(super) fn set_policy(&mut self, name: PolicyName, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        let mut told = Vec::new();
+        *self = self.under(name, &mut told)?;
+        out.append(&mut told);
+        Ok(())
+    }
+
+    fn under(&self, name: PolicyName, out: &mut Vec<Action>) -> Result<Scheduler, Anomaly> {
+        let mut next = Scheduler::new(name, self.options.clone());
+        next.now = self.now;
+        next.silent_since = self.now;
+        next.asked_last = self.asked_last;
+        next.anomalies = self.anomalies.clone();
+        self.hand_over_devices_and_clients(&mut next);
+        let mut tasks: Vec<&Task> = self.state.tasks.values().collect();
+        tasks.sort_by_key(|task| (task.arrival, task.id));
+        for (task, bound) in tasks.iter().filter_map(|task| Some((*task, task.bound()?))) {
+            next.take_over(task, bound, out)?;
+        }
+        for task in tasks.into_iter().filter(|task| task.bound().is_none()) {
+            next.ask_again(task);
+        }
+        next.arrivals = self.arrivals;
+        next.state.overruns = self.state.overruns.clone();
+        let devices: Vec<_> = next.state.devices.keys().copied().collect();
+        devices.into_iter().for_each(|device| next.state.take_into_account(device));
+        next.retry = Retry::Everybody;
+        next.touch_all();
+        Ok(next)
+    }
+
+    fn hand_over_devices_and_clients(&self, next: &mut Scheduler) {
+        for device in self.state.devices.values() {
+            // There are none yet, so none comes twice.
+            let _ = next.add_device(device.id, device.profile.clone());
+            if let Some(new) = next.state.devices.get_mut(&device.id) {
+                new.foreign = device.foreign;
+                new.drained = device.drained;
+            }
+        }
+        next.state.drained = self.state.drained.clone();
+        for client in self.state.clients.values() {
+            let _ = next.add_client(client.id, client.uid, client.label.clone());
+            for &device in &client.contexts {
+                next.state.keep_context(client.id, device, self.options.context_bytes);
+            }
+        }
+    }
+
+    /// A bound task goes on as it was. Says what is different for it, so that a journal has it.
+    fn take_over(&mut self, task: &Task, old: &Bound, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        let id = task.id;
+        // A grant that does not fit any more is cut, which is counted and told.
+        if let Err(anomaly) = self.restore_one(restored(task, old)) {
+            self.state.tasks.get(&id).ok_or(anomaly)?;
+            self.count(anomaly);
+        }
+        let held = old.held.clone().filter(|_| self.traits.gate != GateRule::None);
+        let gates = self.traits.gate != GateRule::None;
+        if let Some(new) = self.state.tasks.get_mut(&id) {
+            (new.asked_at, new.arrival) = (task.asked_at, task.arrival);
+        }
+        let new = self.bound(id)?;
+        new.bound_at = old.bound_at;
+        new.barrier_passed = old.barrier_passed;
+        new.admitted = old.admitted.clone();
+        if (new.grant, new.class) == (old.grant, old.class) {
+            new.reason = old.reason.clone();
+        } else {
+            new.reason = Reason::Cut { device: new.device, had: old.grant, grant: new.grant };
+            out.push(regrant(id, new));
+        }
+        if old.watched {
+            out.push(Action::Watch { task: id, on: false });
+        }
+        if gates {
+            // Judged anew in this step, and told if it is another.
+            self.bound(id)?.gate = old.gate;
+        } else if old.gate != Gate::Ungated {
+            out.push(Action::SetGate { task: id, gate: Gate::Ungated, reason: Reason::NoGate });
+        }
+        if let Some((kernel, since)) = held {
+            self.state.hold(id, kernel, since);
+        }
+        Ok(())
+    }
+
+    fn ask_again(&mut self, task: &Task) {
+        let id = task.id;
+        self.state.change_client(task.client, |client: &mut Client| {
+            client.tasks.insert(id);
+            client.waiting += 1;
+        });
+        let task = Task { state: TaskState::Waiting { said: None }, ..task.clone() };
+        self.queue.insert(&task);
+        self.state.tasks.insert(id, task);
+    }
+}
+
+fn restored(task: &Task, bound: &Bound) -> Restored {
+    Restored {
+        task: task.id,
+        client: task.client,
+        request: task.request.clone(),
+        device: bound.device,
+        class: bound.class,
+        grant: bound.grant,
+        requirement: task.requirement,
+        managed: bound.managed,
+        all_launched: bound.all_launched,
+        promotion_done: bound.promotion_done,
+    }
+}

@@ -1,0 +1,183 @@
+//! The answers of the admin socket as scripts get them (`--json`): golden files, and a page that describes every field.
+//!
+//! Trap: `EAGER_BLESS=1 cargo test -p eager-proto --test admin` writes the files anew; a field that is gone or renamed breaks
+//! scripts, and needs another admin version.
+
+use eager_proto::admin::{AdminReply, DaemonRow, DeviceRow, OutlookRow, PolicyRow, QueueRow, TaskRow};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn task() -> TaskRow {
+    TaskRow {
+        task: 12,
+        client: 3,
+        pid: 4242,
+        uid: 1000,
+        label: "needle".into(),
+        function: "main".into(),
+        state: "running".into(),
+        class: "eager".into(),
+        device: Some(1),
+        requirement_bytes: 9 << 30,
+        grant_bytes: 4 << 30,
+        used_bytes: Some(5 << 30),
+        waited_ms: 1500,
+        running_ms: 60_000,
+        gate: "hold".into(),
+        gate_max_bytes: None,
+        held_kernel: "needle_cuda_shared_1".into(),
+        held_ms: 200,
+        reason: "holds: task 7 has kernels on GPU 1".into(),
+    }
+}
+
+fn waiting() -> QueueRow {
+    QueueRow {
+        place: Some(1),
+        task: 13,
+        pid: 4243,
+        uid: 1000,
+        label: "srad".into(),
+        function: "main".into(),
+        requirement_bytes: 12 << 30,
+        class: "normal".into(),
+        waited_ms: 2500,
+        expected_ms: Some(41_000),
+        held_by: None,
+        reason: "waits: largest free memory is 8 GiB on GPU 0; 12 GiB wanted".into(),
+    }
+}
+
+fn device() -> DeviceRow {
+    DeviceRow {
+        device: 1,
+        name: "V100-16GB".into(),
+        kind: "virtual".into(),
+        capacity_bytes: 16 << 30,
+        granted_bytes: 15 << 30,
+        context_bytes: 900 << 20,
+        free_bytes: 124 << 20,
+        oversubscribed_bytes: 5 << 30,
+        used_bytes: Some(14 << 30),
+        foreign_bytes: 0,
+        unaccounted_bytes: 0,
+        paged_bytes: Some(1 << 30),
+        normal_tasks: 1,
+        eager_tasks: 1,
+        drained_ms: Some(125_000),
+    }
+}
+
+fn daemon() -> DaemonRow {
+    DaemonRow {
+        version: "0.1.0".into(),
+        pid: 99,
+        policy: "eager-opt".into(),
+        uptime_ms: 3_600_000,
+        clients: 3,
+        waiting: 1,
+        running: 2,
+        policy_state: "as asked for".into(),
+        unattached: 0,
+        confinement: "no new privileges, landlock, seccomp".into(),
+        survives_restart: true,
+        overruns: 0,
+        usage_problem: String::new(),
+    }
+}
+
+fn outlooks() -> Vec<OutlookRow> {
+    let starts = OutlookRow {
+        device: 0,
+        offer: "starts".into(),
+        class: "eager".into(),
+        grant_bytes: 4 << 30,
+        missing_bytes: 0,
+        os_ratio: 1.32,
+        reason: String::new(),
+    };
+    let lacks = OutlookRow {
+        device: 1,
+        offer: "lacks".into(),
+        class: String::new(),
+        grant_bytes: 0,
+        missing_bytes: 8 << 30,
+        os_ratio: 1.5,
+        reason: "waits: largest free memory is 4 GiB on GPU 1; 12 GiB wanted".into(),
+    };
+    vec![starts, lacks]
+}
+
+fn policy() -> PolicyRow {
+    PolicyRow {
+        policy: "case".into(),
+        configured: "eager-opt".into(),
+        reverted: String::new(),
+        queue: "largest-first".into(),
+        eager: false,
+        gate: "none".into(),
+        known: vec!["case".into(), "eager-opt".into()],
+    }
+}
+
+/// One answer of each kind, by the verb that prints it.
+fn answers() -> Vec<(&'static str, AdminReply)> {
+    let sentences =
+        vec!["task 13 (srad, uid 1000) has waited for 2.500 s for 12 GiB of device memory.".into()];
+    vec![
+        ("ps", AdminReply::Ps { tasks: vec![task()], next_task: 14 }),
+        ("queue", AdminReply::Queue { tasks: vec![waiting()] }),
+        ("info", AdminReply::Info { daemon: daemon(), devices: vec![device()] }),
+        ("explain", AdminReply::Explained { sentences, devices: outlooks() }),
+        ("policy", AdminReply::Policy { policy: policy() }),
+        ("drain", AdminReply::Done { said: "GPU 1 is drained: nothing new starts there".into() }),
+    ]
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+#[test]
+fn answers_are_what_scripts_know() {
+    for (verb, reply) in answers() {
+        let text = serde_json::to_string_pretty(&reply).expect("plain data") + "\n";
+        let path = folder().join(format!("{verb}.json"));
+        if std::env::var_os("EAGER_BLESS").is_some() {
+            std::fs::write(&path, &text).expect("write");
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), text, "{}", path.display());
+        assert_eq!(serde_json::from_str::<AdminReply>(&text).expect("its own text"), reply);
+    }
+}
+
+/// Every field of every answer stands in the page, as `name`.
+#[test]
+fn every_field_is_described() {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/json.md"))
+            .expect("page");
+    for (verb, reply) in answers() {
+        let mut names = Vec::new();
+        collect(&serde_json::to_value(&reply).expect("plain data"), &mut names);
+        for name in names {
+            assert!(
+                page.contains(&format!("`{name}`")),
+                "docs/reference/json.md does not describe `{name}` of {verb}"
+            );
+        }
+    }
+}
+
+fn collect(value: &Value, names: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                names.push(name.clone());
+                collect(value, names);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
+        _ => {}
+    }
+}

@@ -1,0 +1,246 @@
+//! The command line against a real daemon with virtual GPUs: each verb, its JSON, its bad input.
+
+use eager_tests::daemon::Daemon;
+use eager_tests::{run, run_ok, text, tool};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A program that holds so many MiB until it is dropped, or waits for them.
+struct Holder(Child);
+
+impl Holder {
+    fn start(daemon: &Daemon, mib: u64) -> Holder {
+        let mut command = Command::new(tool("hostile-client"));
+        command.arg("--socket").arg(daemon.run_dir().join("client.sock")).arg("--hold").arg(mib.to_string());
+        Holder(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a program"))
+    }
+
+    /// Until it has its memory.
+    fn ready(mut self) -> Holder {
+        let stdout = self.0.stdout.take().expect("stdout");
+        let ready = BufReader::new(stdout).lines().any(|line| line.is_ok_and(|line| line == "ready"));
+        assert!(ready, "it has no memory");
+        self
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn eager(daemon: &Daemon, words: &[&str]) -> Command {
+    let mut command = Command::new(tool("eager"));
+    command.args(words).arg("--run-dir").arg(daemon.run_dir());
+    command
+}
+
+fn json(daemon: &Daemon, words: &[&str]) -> Value {
+    let out = run_ok(eager(daemon, words).arg("--json"));
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?} printed {out:?}: {error}"))
+}
+
+/// Asks until a task waits; gives its number. A pause between two questions only saves processor time.
+fn waiting(daemon: &Daemon) -> u64 {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        if let Some(task) = json(daemon, &["queue"])["tasks"][0]["task"].as_u64() {
+            return task;
+        }
+        assert!(std::time::Instant::now() < deadline, "nobody waits");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Exit code and the one line on standard error.
+fn refused(output: &Output) -> (Option<i32>, String) {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.stdout.is_empty() && said.lines().count() == 1, "{}", text(output));
+    (output.status.code(), said)
+}
+
+#[test]
+fn a_wait_is_seen_explained_held_and_cancelled() {
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
+    let _runs = Holder::start(&daemon, 12_000).ready();
+    let _waits = Holder::start(&daemon, 9_000);
+    let task = waiting(&daemon).to_string();
+    let queue = run_ok(&mut eager(&daemon, &["queue"]));
+    assert!(queue.starts_with("PLACE  TASK") && queue.contains("waits: largest free memory is "), "{queue}");
+    let said = run_ok(&mut eager(&daemon, &["explain", &task]));
+    assert!(said.contains("place 1 of 1 in the queue of case") && said.contains("GPU 0 lacks "), "{said}");
+    let explained = json(&daemon, &["explain", &task]);
+    assert_eq!(
+        (&explained["reply"], &explained["devices"][0]["offer"]),
+        (&"explained".into(), &"lacks".into())
+    );
+    let said = run_ok(&mut eager(&daemon, &["explain", "gpu", "0"]));
+    assert!(said.starts_with("GPU 0 (V100-16GB") && said.contains(&format!("task {task} (")), "{said}");
+
+    assert_eq!(json(&daemon, &["hold", &task])["reply"], "done");
+    assert!(json(&daemon, &["queue"])["tasks"][0]["place"].is_null());
+    run_ok(&mut eager(&daemon, &["release", &task]));
+    let said = run_ok(&mut eager(&daemon, &["cancel", &task]));
+    assert!(said.starts_with(&format!("task {task} is refused")), "{said}");
+    assert_eq!(json(&daemon, &["queue"])["tasks"], Value::Array(Vec::new()));
+    let (code, said) = refused(&run(&mut eager(&daemon, &["cancel", &task])));
+    assert_eq!(
+        (code, said),
+        (Some(1), format!("eager: the daemon says: there is no task {task}: `eager ps` lists them\n"))
+    );
+}
+
+#[test]
+fn a_running_task_is_cancelled_by_a_signal_of_choice() {
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB"]);
+    let mut runs = Holder::start(&daemon, 100).ready();
+    let task = json(&daemon, &["ps"])["tasks"][0]["task"].as_u64().expect("a task").to_string();
+    let said = run_ok(&mut eager(&daemon, &["cancel", &task, "--signal", "kill"]));
+    assert!(said.starts_with("SIGKILL was sent to pid "), "{said}");
+    let status = runs.0.wait().expect("its end");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+}
+
+#[test]
+fn devices_are_drained_and_policies_set() {
+    let daemon = Daemon::start(&["--virtual", "2xV100-16GB", "--policy", "eager-opt"]);
+    let said = run_ok(&mut eager(&daemon, &["drain", "0"]));
+    assert!(said.starts_with("GPU 0 is drained: "), "{said}");
+    let _runs = Holder::start(&daemon, 100).ready();
+    assert_eq!(json(&daemon, &["ps"])["tasks"][0]["device"], 1);
+    let info = run_ok(&mut eager(&daemon, &["info"]));
+    assert!(info.contains("GPU 0: drained for ") && info.contains("  drained  "), "{info}");
+    run_ok(&mut eager(&daemon, &["undrain", "0"]));
+    assert!(json(&daemon, &["info"])["devices"][0]["drained_ms"].is_null());
+
+    assert!(run_ok(&mut eager(&daemon, &["policy"])).starts_with("policy eager-opt (as configured)\n"));
+    run_ok(&mut eager(&daemon, &["policy", "set", "case"]));
+    let policy = &json(&daemon, &["policy"])["policy"];
+    assert_eq!((&policy["policy"], &policy["configured"]), (&"case".into(), &"eager-opt".into()));
+    let (code, said) = refused(&run(&mut eager(&daemon, &["policy", "set", "fastest"])));
+    assert!(code == Some(1) && said.contains("unknown policy `fastest`: known are case, "), "{said}");
+    let (code, said) = refused(&run(&mut eager(&daemon, &["explain", "gpu", "x"])));
+    assert!(code == Some(1) && said.contains("`gpu x` is neither a task"), "{said}");
+    assert_eq!(run(&mut eager(&daemon, &["drain", "one"])).status.code(), Some(2));
+}
+
+/// `sh -c SCRIPT` under `eager run` with these flags.
+fn run_script(daemon: &Daemon, flags: &[&str], script: &str) -> Command {
+    let mut command = eager(daemon, &[&["run"], flags].concat());
+    command.args(["--", "sh", "-c", script]);
+    command
+}
+
+#[test]
+fn memory_is_reserved_for_a_program_that_says_nothing_of_itself() {
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
+    let script = "echo $CUDA_VISIBLE_DEVICES $EAGER_DISABLE; read line; exit 7";
+    let mut program = run_script(&daemon, &["--mem", "6GiB", "--label", "undeclared"], script);
+    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut said = String::new();
+    BufReader::new(program.stdout.take().expect("stdout")).read_line(&mut said).expect("a line");
+    assert_eq!(said, "0 1\n", "it sees the granted device, and does not ask again");
+    let task = &json(&daemon, &["ps"])["tasks"][0];
+    assert_eq!((&task["label"], &task["grant_bytes"]), (&"undeclared".into(), &(6u64 << 30).into()));
+    assert_eq!(task["pid"], program.id(), "the program itself holds it");
+
+    // Another that does not fit beside it waits, says so, and starts when it is gone.
+    let waits = run_script(&daemon, &["--mem", "12GiB"], "echo started")
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let waits = Holder(waits.expect("start"));
+    waiting(&daemon);
+    drop(program.stdin.take());
+    assert_eq!(program.wait().expect("its end").code(), Some(7));
+    let mut waits = waits;
+    let (mut said, mut out) = (String::new(), String::new());
+    std::io::Read::read_to_string(&mut waits.0.stderr.take().expect("stderr"), &mut said).expect("stderr");
+    std::io::Read::read_to_string(&mut waits.0.stdout.take().expect("stdout"), &mut out).expect("stdout");
+    assert!(
+        out == "started\n" && said.starts_with("eager: 12GiB: waits: largest free memory is "),
+        "{out}{said}"
+    );
+
+    let (code, said) = refused(&run(&mut run_script(&daemon, &["--mem", "99GiB"], "true")));
+    assert!(code == Some(1) && said.starts_with("eager: 99GiB: refused: "), "{said}");
+    let bad = run(&mut run_script(&daemon, &["--mem", "8GB"], "true"));
+    assert!(bad.status.code() == Some(2) && text(&bad).contains("`8GB` is no size"), "{}", text(&bad));
+    let killed = run(&mut run_script(&daemon, &["--mem", "1GiB"], "kill -TERM $$"));
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&killed.status), Some(15), "its own end");
+}
+
+#[test]
+fn memory_is_not_reserved_where_the_program_could_use_another_device() {
+    let daemon = Daemon::start(&["--virtual", "2xV100-16GB"]);
+    let (code, said) = refused(&run(&mut run_script(&daemon, &["--mem", "1GiB"], "true")));
+    assert!(code == Some(1) && said.contains("several virtual GPUs"), "{said}");
+}
+
+#[test]
+fn a_program_starts_after_a_task() {
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB"]);
+    let first = Holder::start(&daemon, 100).ready();
+    let task = json(&daemon, &["ps"])["tasks"][0]["task"].as_u64().expect("a task").to_string();
+    let mut second = run_script(&daemon, &["--after", &task], "exit 3").spawn().expect("start");
+    assert_eq!(second.try_wait().expect("its state"), None, "it waits");
+    drop(first);
+    assert_eq!(second.wait().expect("its end").code(), Some(3));
+    let (code, said) = refused(&run(&mut run_script(&daemon, &["--after", "99"], "true")));
+    assert!(code == Some(1) && said.contains("there has been no task 99 yet"), "{said}");
+}
+
+#[test]
+fn the_doctor_finds_what_is_there_and_what_is_not() {
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB"]);
+    let output = run(eager(&daemon, &["doctor"]).arg("--json"));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let checks = report["checks"].as_array().expect("checks");
+    let state =
+        |name: &str| checks.iter().find(|check| check["name"] == name).map(|check| check["state"].clone());
+    for name in ["shared memory", "pidfd", "run directory", "daemon", "client socket"] {
+        assert_eq!(state(name), Some("ok".into()), "{name}: {report}");
+    }
+    let fails = checks.iter().any(|check| check["state"] == "fail");
+    assert_eq!(output.status.code(), Some(i32::from(fails)));
+    for check in checks {
+        assert_eq!(check["state"] == "ok", check["mend"] == "", "{check}");
+    }
+    let plain = run(&mut eager(&daemon, &["doctor"]));
+    assert!(!text(&plain).contains('\u{1b}'), "no colours where there is no terminal");
+    drop(daemon);
+    let nowhere = run(Command::new(tool("eager")).args(["doctor", "--run-dir", "/no/such/folder"]));
+    assert!(
+        text(&nowhere).contains("run directory  /no/such/folder is not there: start a daemon"),
+        "{}",
+        text(&nowhere)
+    );
+}
+
+#[test]
+fn completions_and_man_pages_know_every_verb() {
+    let help = run_ok(Command::new(tool("eager")).arg("--help"));
+    let listed =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let is_verb = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    let verbs: Vec<&str> = listed.filter(is_verb).filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(verbs.contains(&"explain") && verbs.len() > 12, "{verbs:?}");
+    let folder = tempfile::tempdir().expect("folder");
+    run_ok(Command::new(tool("eager")).args(["man", "--out"]).arg(folder.path()));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run_ok(Command::new(tool("eager")).args(["completions", shell]));
+        for verb in verbs.iter().filter(|verb| **verb != "help") {
+            assert!(script.contains(verb), "{shell} does not know {verb}");
+            let page = folder.path().join(format!("eager-{verb}.1"));
+            assert!(page.exists(), "{} is missing", page.display());
+        }
+    }
+    for verb in verbs.iter().filter(|verb| !["help", "version"].contains(verb)) {
+        let help = run_ok(Command::new(tool("eager")).args([verb, "--help"]));
+        assert!(help.contains("Examples:"), "{verb} --help has no examples");
+    }
+}
