@@ -18,7 +18,8 @@ for name; do
     found="$target/corpus/$name"
     mkdir -p "$found"
     echo "== $name: $seconds s"
+    # The limit of one input is of wall time, of which a niced process on a busy machine gets little.
     # What is new goes to the build folder; what is worth keeping is merged into corpus/ by hand (-merge=1).
-    nice -n 15 "$folder/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    nice -n 15 "$folder/$name" -max_total_time="$seconds" -timeout=120 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="$target/$name-" "$found" "corpus/$name"
 done

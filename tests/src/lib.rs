@@ -18,6 +18,7 @@ pub mod generate;
 pub mod live;
 pub mod measure;
 pub mod mutate;
+pub mod place;
 
 /// The folder of the built executables and libraries.
 pub fn bin_dir() -> PathBuf {

@@ -1,24 +1,11 @@
 //! Programs that end in every way there is, and a daemon that is killed under a running one: the real shim, the real
 //! daemon, devices from a file, and a runtime of a few lines in C.
 
-use eager_tests::{bin_dir, run_ok, tool};
-use std::io::{BufRead, BufReader, Write};
+use eager_tests::place::{MIB, Place};
+use eager_tests::{run_ok, tool};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
-
-const DEVICES: &str =
-    r#"[{"name": "test", "memory": "1GiB", "sms": 80, "warps-per-sm": 64, "blocks-per-sm": 32}]"#;
-const MIB: u64 = 1 << 20;
-
-const RUNTIME: &str = r#"
-#include <stdlib.h>
-int cudaMalloc(void **out, size_t n) { *out = malloc(n); return 0; }
-int cudaFree(void *p) { free(p); return 0; }
-int cudaSetDevice(int device) { return device < 0; }
-"#;
+use std::process::Command;
+use std::time::Duration;
 
 /// Takes 64 MiB, says so, waits for a line, and ends as its argument says.
 const PROGRAM: &str = r#"
@@ -124,133 +111,9 @@ int main(int count, char **arguments) {
 }
 "#;
 
-/// Program and runtime, compiled once, and a daemon beside them.
-struct Place {
-    dir: TempDir,
-    daemon: Child,
-}
-
-impl Place {
-    fn new() -> Option<Place> {
-        if !Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success()) {
-            eprintln!("SKIPPED: needs a C compiler");
-            return None;
-        }
-        let dir = tempfile::tempdir().expect("folder");
-        let path = |name: &str| dir.path().join(name);
-        std::fs::write(path("devices.json"), DEVICES).expect("write");
-        std::fs::write(path("program.c"), PROGRAM).expect("write");
-        std::fs::write(path("runtime.c"), RUNTIME).expect("write");
-        std::fs::copy(bin_dir().join("libeager.so"), path("libeager.so")).expect("copy the library");
-        for arguments in [
-            &["-shared", "-fPIC", "-Wl,-soname,libcudart.so.13", "-o", "libcudart.so.13", "runtime.c"][..],
-            &["-pthread", "-o", "program", "program.c", "./libeager.so"],
-        ] {
-            run_ok(Command::new("cc").args(arguments).current_dir(dir.path()));
-        }
-        let daemon = start_daemon(dir.path());
-        Some(Place { dir, daemon })
-    }
-
-    fn kill_daemon(&mut self) {
-        self.daemon.kill().expect("kill -9");
-        self.daemon.wait().expect("wait");
-    }
-
-    fn program(&self, how: &str, on_loss: &str) -> Running {
-        let mut child = Command::new(self.dir.path().join("program"))
-            .arg(how)
-            .current_dir(self.dir.path())
-            .env("LD_LIBRARY_PATH", self.dir.path())
-            .env("EAGER_SOCKET", self.dir.path().join("run/client.sock"))
-            .env("EAGER_ON_DAEMON_LOSS", on_loss)
-            .env_remove("EAGER_DISABLE")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start");
-        let out = BufReader::new(child.stdout.take().expect("stdout"));
-        Running { child, out }
-    }
-
-    fn info(&self) -> serde_json::Value {
-        let run_dir = self.dir.path().join("run");
-        let out = run_ok(Command::new(tool("eager")).args(["info", "--json", "--run-dir"]).arg(run_dir));
-        serde_json::from_str(&out).expect("JSON")
-    }
-
-    fn granted(&self) -> u64 {
-        self.info()["devices"][0]["granted_bytes"].as_u64().expect("granted_bytes")
-    }
-
-    /// Waits until so much is granted; the pause only saves processor time.
-    fn until_granted(&self, bytes: u64, when: &str) -> Duration {
-        let start = Instant::now();
-        while self.granted() != bytes {
-            assert!(start.elapsed() < Duration::from_secs(60), "{when}: {} granted", self.granted());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        start.elapsed()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
-    }
-}
-
-fn start_daemon(dir: &Path) -> Child {
-    let mut child = Command::new(tool("eagerd"))
-        .arg("--devices-file")
-        .arg(dir.join("devices.json"))
-        .arg("--run-dir")
-        .arg(dir.join("run"))
-        .args(["--policy", "case"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start eagerd");
-    let mut ready = String::new();
-    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut ready).expect("its first line");
-    assert!(ready.contains("ready"), "eagerd said {ready:?}");
-    child
-}
-
-struct Running {
-    child: Child,
-    out: BufReader<std::process::ChildStdout>,
-}
-
-impl Running {
-    fn says(&mut self, expected: &str) {
-        let mut line = String::new();
-        self.out.read_line(&mut line).expect("its output");
-        assert_eq!(line.trim_end(), expected);
-    }
-
-    fn go_on(&mut self) {
-        writeln!(self.child.stdin.as_mut().expect("stdin")).expect("a line");
-    }
-
-    fn end(&mut self) -> ExitStatus {
-        self.child.wait().expect("wait")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn a_program_that_ends_anyhow_frees_its_grant_and_keeps_its_exit_code() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     for how in [
         "exit",
         "_exit",
@@ -286,7 +149,7 @@ mod libc_signal {
 /// Four threads at a time, 32 in all, each with tasks of its own; beside them eight that are cancelled wherever they are.
 #[test]
 fn threads_end_and_are_cancelled_without_costing_the_others_anything() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("threads", "open");
     program.says("holding");
     // What the cancelled threads held may be left, 1 MiB each; it is their program's, and goes with it.
@@ -300,7 +163,7 @@ fn threads_end_and_are_cancelled_without_costing_the_others_anything() {
 
 #[test]
 fn children_of_a_program_do_not_keep_its_grant_alive() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("children", "open");
     program.says("holding");
     assert_eq!(place.granted(), 64 * MIB);
@@ -312,7 +175,7 @@ fn children_of_a_program_do_not_keep_its_grant_alive() {
 
 #[test]
 fn a_program_that_became_another_gives_its_grant_up_after_a_grace() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("exec", "open");
     program.says("holding");
     program.go_on();
@@ -323,7 +186,7 @@ fn a_program_that_became_another_gives_its_grant_up_after_a_grace() {
 
 #[test]
 fn a_storm_of_signals_loses_no_answer() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("storm", "open");
     program.says("holding");
     assert_eq!(place.granted(), 64 * MIB);
@@ -335,12 +198,12 @@ fn a_storm_of_signals_loses_no_answer() {
 
 #[test]
 fn a_running_program_does_not_notice_that_its_daemon_was_killed_and_started_again() {
-    let Some(mut place) = Place::new() else { return };
+    let Some(mut place) = Place::new("program.c", PROGRAM, &[]) else { return };
     for on_loss in ["open", "closed", "wait:60"] {
         let mut program = place.program("", on_loss);
         program.says("holding");
         place.kill_daemon();
-        place.daemon = start_daemon(place.dir.path());
+        place.restart_daemon_under(&[]);
         assert_eq!(place.granted(), 64 * MIB, "{on_loss}: before it came back");
         assert_eq!(place.info()["daemon"]["unattached"].as_u64(), Some(1));
         // It ends a task that the first daemon had bound, and begins one that only the second knows.
@@ -350,17 +213,14 @@ fn a_running_program_does_not_notice_that_its_daemon_was_killed_and_started_agai
         assert_eq!(place.info()["daemon"]["unattached"].as_u64(), Some(0));
         program.go_on();
         assert!(program.end().success(), "{on_loss}");
-        let mut said = String::new();
-        let mut stderr = program.child.stderr.take().expect("stderr");
-        std::io::Read::read_to_string(&mut stderr, &mut said).expect("stderr");
-        assert_eq!(said, "", "{on_loss}");
+        assert_eq!(program.said(), "", "{on_loss}");
         place.until_granted(0, on_loss);
     }
 }
 
 #[test]
 fn a_program_whose_daemon_ended_in_order_goes_on_alone_and_says_so_once() {
-    let Some(mut place) = Place::new() else { return };
+    let Some(mut place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("", "open");
     program.says("holding");
     run_ok(Command::new(tool("eager")).args(["shutdown", "--run-dir"]).arg(place.dir.path().join("run")));
@@ -369,8 +229,6 @@ fn a_program_whose_daemon_ended_in_order_goes_on_alone_and_says_so_once() {
     program.says("second");
     program.go_on();
     assert!(program.end().success());
-    let mut said = String::new();
-    let mut stderr = program.child.stderr.take().expect("stderr");
-    std::io::Read::read_to_string(&mut stderr, &mut said).expect("stderr");
+    let said = program.said();
     assert!(said.contains("lost the daemon") && said.lines().count() == 1, "{said}");
 }

@@ -4,7 +4,9 @@
 //! default is used.
 
 use crate::ring::Wanted;
-use eager_proto::{CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PROFILE, ENV_SOCKET};
+use eager_proto::{
+    CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PROFILE, ENV_SOCKET, ENV_TRUST_UID,
+};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,6 +54,8 @@ pub struct Config {
     pub disabled: bool,
     pub socket: PathBuf,
     pub on_loss: OnLoss,
+    /// Whose daemon is trusted besides root's and the program's own user's.
+    pub trusted: Option<u32>,
     /// Name in the daemon's tables.
     pub label: String,
     pub profile: Option<PathBuf>,
@@ -78,6 +82,14 @@ impl Config {
                 OnLoss::Open
             })
         });
+        let trusted = set(ENV_TRUST_UID).and_then(|value| {
+            let uid = value.to_str().and_then(|text| text.parse().ok());
+            if uid.is_none() {
+                complaints
+                    .push(format!("{ENV_TRUST_UID}={value:?} is not a user's number: trusting nobody more"));
+            }
+            uid
+        });
         let mut bytes = |name: &'static str, default: u64| {
             set(name).map_or(default, |value| {
                 value.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
@@ -101,6 +113,7 @@ impl Config {
             disabled: set(ENV_DISABLE).is_some_and(|value| value == "1"),
             socket: set(ENV_SOCKET).map_or_else(default_socket, PathBuf::from),
             on_loss,
+            trusted,
             label: label.or(file_name).unwrap_or_else(|| "unknown".into()),
             profile: set(ENV_PROFILE).map(PathBuf::from),
             staging_bytes,
@@ -162,6 +175,7 @@ mod tests {
             (ENV_LABEL, "job"),
             (ENV_PROFILE, "p.json"),
             (ENV_DISABLE, "1"),
+            (ENV_TRUST_UID, "65534"),
             (ENV_STAGING_BYTES, "4096"),
             (ENV_RING_BYTES, "8192"),
             (ENV_RING_AFTER_BYTES, "0"),
@@ -171,6 +185,7 @@ mod tests {
         assert_eq!((config.label.as_str(), config.disabled), ("job", true));
         assert_eq!((config.socket, config.profile), ("/s".into(), Some("p.json".into())));
         assert_eq!((config.staging_bytes, config.ring), (4096, Wanted { bytes: 8192, after: 0 }));
+        assert_eq!(config.trusted, Some(65_534));
         assert!(complaints.is_empty());
     }
 
@@ -179,6 +194,12 @@ mod tests {
         let (config, complaints) = read(&[(ENV_STAGING_BYTES, "much"), (ENV_RING_BYTES, "-1")]);
         assert_eq!((config.staging_bytes, config.ring.bytes), (STAGING_BYTES, RING_BYTES));
         assert_eq!(complaints.len(), 2);
+    }
+
+    #[test]
+    fn a_user_that_is_no_number_is_one_line_and_nobody() {
+        let (config, complaints) = read(&[(ENV_TRUST_UID, "nobody")]);
+        assert_eq!((config.trusted, complaints.len()), (None, 1));
     }
 
     #[test]

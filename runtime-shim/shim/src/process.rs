@@ -257,7 +257,7 @@ fn connect(config: &Config) -> Result<ClientConnection, ConnectError> {
     };
     virtual_clock::turn();
     loop {
-        match ClientConnection::connect(&config.socket, &hello, CONNECT_STEP_MAX) {
+        match ClientConnection::connect_trusting(&config.socket, &hello, CONNECT_STEP_MAX, config.trusted) {
             Err(ConnectError::NoDaemon { .. }) if Instant::now() < deadline => {
                 std::thread::sleep(CONNECT_PAUSE)
             }

@@ -57,6 +57,7 @@ fn class(row: &TaskRow) -> String {
     match (row.class.as_str(), row.state.as_str()) {
         ("", state) => state.into(),
         (class, "stopped") => format!("{class}, stopped"),
+        (class, _) if row.overstays => format!("{class}, overstays"),
         (class, _) => class.into(),
     }
 }
@@ -80,7 +81,12 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
             row.device.to_string(),
             row.name.clone(),
             row.kind.clone(),
-            if row.drained_ms.is_some() { "drained" } else { "open" }.into(),
+            match (row.lost, row.drained_ms) {
+                (true, _) => "lost",
+                (false, Some(_)) => "drained",
+                (false, None) => "open",
+            }
+            .into(),
             gib(row.capacity_bytes),
             gib(row.granted_bytes),
             gib(row.oversubscribed_bytes),
@@ -148,6 +154,9 @@ pub fn notes(daemon: &DaemonRow) -> String {
     }
     if daemon.overruns > 0 {
         lines += &format!("{} times a program used more than it declared\n", daemon.overruns);
+    }
+    if daemon.overstays > 0 {
+        lines += &format!("{} times a task had its device for longer than it may\n", daemon.overstays);
     }
     if !daemon.usage_problem.is_empty() {
         lines += &format!("{}\n", daemon.usage_problem);
@@ -291,6 +300,7 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
             unattached: 2,
             confinement: "landlock".into(),
             survives_restart: false,
+            overstays: 0,
             overruns: 2,
             usage_problem: "the devices have not said for 12.000 s what is in use".into(),
         };

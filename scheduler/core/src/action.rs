@@ -52,6 +52,19 @@ pub enum Action {
     Watch { task: TaskId, on: bool },
     /// A client uses more than it declared. Under [`Measure::Kill`] its process is to be ended; all else is done here.
     Overrun { client: ClientId, measure: Measure, reason: Reason },
+    /// A bound task's device is lost. Its calls fail by themselves; it keeps its place until it ends.
+    Stranded { task: TaskId, client: ClientId, reason: Reason },
+    /// A task has its device for longer than it may. `ending`: what is to be sent to its process.
+    Overstay { task: TaskId, client: ClientId, ending: Option<Ending>, reason: Reason },
+}
+
+/// How a process is ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// It is asked to, and may put its results away first.
+    Terminate,
+    Kill,
 }
 
 impl Action {
@@ -63,7 +76,9 @@ impl Action {
             | Action::Wait { task, .. }
             | Action::Regrant { task, .. }
             | Action::SetGate { task, .. }
-            | Action::Watch { task, .. } => Some(*task),
+            | Action::Watch { task, .. }
+            | Action::Stranded { task, .. }
+            | Action::Overstay { task, .. } => Some(*task),
             Action::Overrun { .. } => None,
         }
     }
@@ -106,6 +121,12 @@ impl fmt::Display for Action {
             Action::Watch { task, on: true } => write!(f, "{task} is watched"),
             Action::Watch { task, on: false } => write!(f, "{task} is watched no longer"),
             Action::Overrun { measure, reason, .. } => write!(f, "{measure}: {reason}"),
+            Action::Stranded { task, reason, .. } => write!(f, "{task} is stranded: {reason}"),
+            Action::Overstay { ending, reason, .. } => match ending {
+                None => write!(f, "{reason}"),
+                Some(Ending::Terminate) => write!(f, "terminate: {reason}"),
+                Some(Ending::Kill) => write!(f, "kill: {reason}"),
+            },
         }
     }
 }

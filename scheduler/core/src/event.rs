@@ -121,6 +121,14 @@ pub enum Event {
     PolicySet {
         policy: PolicyName,
     },
+    /// The device's driver does not have it any more: what was there is gone, and so are the results.
+    DeviceLost {
+        device: DeviceId,
+    },
+    /// It is there again, with nothing of what was there before.
+    DeviceFound {
+        device: DeviceId,
+    },
 }
 
 /// What a client uses of a device.

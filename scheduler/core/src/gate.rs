@@ -38,6 +38,10 @@ pub(crate) fn judge(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) 
     if bound.class != Class::Eager && rule != GateRule::Turns {
         return Verdict { gate: Gate::Ungated, reason: Reason::NoLongerEager };
     }
+    if view.state.devices.get(&bound.device).is_some_and(|device| device.lost) {
+        // Whom it waits for will not move; its own kernel fails at once.
+        return Verdict::go(None, Reason::DeviceLost { device: bound.device });
+    }
     if bound.waived_until.is_some_and(|until| view.now < until) {
         let held = view.options.hold_ns_max.unwrap_or_default();
         return Verdict::go(None, Reason::HeldLongEnough { held });

@@ -5,7 +5,7 @@
 
 use crate::action::{Class, Gate};
 use crate::event::KernelRequest;
-use crate::model::{Activity, Bound, Device, State, Task, TaskState};
+use crate::model::{Activity, Bound, Device, State, Stay, Task, TaskState};
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
@@ -82,6 +82,7 @@ impl State {
             watched: false,
             promotion_done: false,
             out_of_turn: binding.out_of_turn,
+            stay: Stay::Within,
             share: None,
         }));
         self.recount(binding.task);

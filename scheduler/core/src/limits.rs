@@ -41,6 +41,29 @@ impl std::fmt::Display for Measure {
     }
 }
 
+/// What is done about a task that has had its device for longer than [`Limits::task_ns_max`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overstay {
+    /// Nothing but to say so.
+    #[default]
+    Observe,
+    /// Its process is asked to end, and ended [`Limits::overstay_grace_ns`] later.
+    End,
+}
+
+impl std::str::FromStr for Overstay {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Overstay, String> {
+        match name {
+            "observe" => Ok(Overstay::Observe),
+            "end" => Ok(Overstay::End),
+            _ => Err(format!("no measure `{name}`; known: observe, end")),
+        }
+    }
+}
+
 /// See the module. Without limits nothing is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -55,6 +78,11 @@ pub struct Limits {
     pub user_bytes_max: Option<Bytes>,
     /// Tasks of one user that may wait; one more is refused.
     pub user_waiting_max: Option<u32>,
+    /// A task that has its device for longer overstays.
+    pub task_ns_max: Option<Nanos>,
+    pub overstay: Overstay,
+    /// Under [`Overstay::End`]: what a program has to put its results away.
+    pub overstay_grace_ns: Nanos,
 }
 
 impl Default for Limits {
@@ -65,6 +93,9 @@ impl Default for Limits {
             overrun_percent: 10,
             user_bytes_max: None,
             user_waiting_max: None,
+            task_ns_max: None,
+            overstay: Overstay::Observe,
+            overstay_grace_ns: Nanos::from_secs(10),
         }
     }
 }

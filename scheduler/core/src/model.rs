@@ -27,6 +27,8 @@ pub struct Device {
     pub granted: Bytes,
     /// Nothing new starts here.
     pub drained: bool,
+    /// Its driver does not have it.
+    pub lost: bool,
     /// Set aside for the contexts of clients that are or were bound here.
     pub contexts: Bytes,
     /// What processes use here that are no clients.
@@ -186,8 +188,23 @@ pub struct Bound {
     pub promotion_done: bool,
     /// It was started to break a circle, whoever waited before it.
     pub out_of_turn: bool,
+    pub stay: Stay,
     /// What its device's [`Device::protected`] counts of it.
     pub(crate) share: Option<Share>,
+}
+
+/// What was done about the time that a task has its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stay {
+    #[default]
+    Within,
+    /// It overstays, and that was said.
+    Over,
+    /// Its process was asked to end.
+    Asked {
+        at: Nanos,
+    },
+    Killed,
 }
 
 impl Bound {
@@ -321,7 +338,7 @@ impl<'a> View<'a> {
     /// May anything new start on the device?
     pub fn takes_tasks(&self, device: &Device) -> bool {
         let is_looked_at = self.only.is_none_or(|only| only == device.id);
-        is_looked_at && (self.ignores_drains || !device.drained)
+        is_looked_at && !device.lost && (self.ignores_drains || !device.drained)
     }
 
     /// Bytes that a new task of this client could be granted on the device, after its context is paid for; None if not

@@ -73,6 +73,8 @@ pub enum Reason {
     StartsEarly { device: DeviceId, wanted: Bytes, granted: Bytes, rest_in: Nanos },
     #[error("goes on: it had {grant} on {device} before the scheduler was restarted")]
     Restored { device: DeviceId, grant: Bytes },
+    #[error("{device} is lost: its driver does not have it any more")]
+    DeviceLost { device: DeviceId },
     #[error("waits: {device} is drained, and nothing new starts there")]
     Drained { device: DeviceId },
     #[error(
@@ -168,6 +170,8 @@ pub enum Reason {
         "refused: the tasks of uid {uid} have {has}, and with {wanted} more they would have more than {limit}"
     )]
     ExtendsBeyondUser { uid: u32, has: Bytes, wanted: Bytes, limit: Bytes },
+    #[error("{task} has had {device} for {held}, and {limit} is the longest that a task may")]
+    Overstays { task: TaskId, device: DeviceId, held: Nanos, limit: Nanos },
 }
 
 impl Reason {
@@ -230,6 +234,8 @@ impl Reason {
             Reason::Held { .. } => 65,
             Reason::Cancelled { .. } => 66,
             Reason::Cut { .. } => 67,
+            Reason::Overstays { .. } => 70,
+            Reason::DeviceLost { .. } => 71,
         }
     }
 }

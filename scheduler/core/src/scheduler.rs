@@ -7,7 +7,9 @@ mod admin;
 mod aside;
 mod circle;
 mod explain;
+mod lost;
 mod observed;
+mod overstay;
 mod restore;
 mod serve;
 mod settle;
@@ -62,6 +64,8 @@ pub enum Anomaly {
     NotWaiting,
     /// It is not held.
     NotHeld,
+    /// It is lost already, or is not.
+    RepeatedLoss,
     /// A policy proposed what the ledger does not allow: a defect of the policy.
     DroppedProposal,
     /// A task of an earlier scheduler whose device or client is not there, or whose grant does not fit any more.
@@ -168,6 +172,7 @@ impl Scheduler {
         while self.take_from_aside() {
             self.settle(out);
         }
+        self.find_overstays(out);
     }
 
     /// When to send [`Event::Tick`] if nothing else happens before.
@@ -178,6 +183,7 @@ impl Scheduler {
             self.circle_deadline(),
             self.promotion_expected,
             self.aside_deadline(),
+            self.overstay_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -245,7 +251,9 @@ impl Scheduler {
             | Event::Held { .. }
             | Event::Released { .. }
             | Event::Cancelled { .. }
-            | Event::PolicySet { .. } => {}
+            | Event::PolicySet { .. }
+            | Event::DeviceLost { .. }
+            | Event::DeviceFound { .. } => {}
             Event::Tick | Event::Restored { .. } | Event::LimitsSet { .. } => self.touch_all(),
         }
         match event {
@@ -271,6 +279,8 @@ impl Scheduler {
             Event::Released { task } => self.release(task),
             Event::Cancelled { task, by } => self.cancel(task, by, out),
             Event::PolicySet { policy } => self.set_policy(policy, out),
+            Event::DeviceLost { device } => self.lose(device, out),
+            Event::DeviceFound { device } => self.find_again(device),
         }
     }
 
@@ -289,6 +299,7 @@ impl Scheduler {
             profile,
             granted: Bytes::ZERO,
             drained: false,
+            lost: false,
             contexts: Bytes::ZERO,
             foreign: Seen::default(),
             unaccounted: Bytes::ZERO,
@@ -378,12 +389,16 @@ impl Scheduler {
         let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
         let wanted = task.requirement.saturating_add(bytes);
         let device = self.state.devices.get(&device).ok_or(Anomaly::NotBound)?;
-        let (device, capacity, free) = (device.id, device.task_max, device.free());
+        let (lost, device, capacity, free) = (device.lost, device.id, device.task_max, device.free());
         let most = capacity.saturating_sub(self.options.context_bytes);
         let limit = most.percent(self.options.oversize_percent_under(self.traits.starts_larger()));
         if wanted > limit {
             let reason = Reason::ExtendTooLarge { bytes, wanted, device, capacity, limit };
             out.push(Action::Refuse { task: id, reason });
+            return Ok(());
+        }
+        if lost {
+            out.push(Action::Refuse { task: id, reason: Reason::DeviceLost { device } });
             return Ok(());
         }
         if task.request.whole && free < bytes {

@@ -7,7 +7,7 @@
 use eager_core::action::{Action, Class, Gate};
 use eager_core::event::{AccessClass, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
 use eager_core::journal::{JournalHeader, JournalLine, ReplayError, replay};
-use eager_core::limits::{Limits, Measure};
+use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::options::QueueOrder;
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
@@ -107,9 +107,20 @@ fn any_bytes() -> impl Strategy<Value = Bytes> {
 fn any_limits() -> impl Strategy<Value = Limits> {
     let measure = prop_oneof![Just(Measure::Observe), Just(Measure::Throttle), Just(Measure::Kill)];
     let bytes = prop::option::of(any_bytes());
-    (measure, bytes, prop::option::of(0u32..4)).prop_map(|(overrun, user_bytes_max, user_waiting_max)| {
-        Limits { overrun, user_bytes_max, user_waiting_max, ..Limits::default() }
-    })
+    let stay = (
+        prop::option::of((0u64..100).prop_map(Nanos)),
+        prop_oneof![Just(Overstay::Observe), Just(Overstay::End)],
+    );
+    (measure, bytes, prop::option::of(0u32..4), stay).prop_map(
+        |(overrun, user_bytes_max, user_waiting_max, (task_ns_max, overstay))| Limits {
+            overrun,
+            user_bytes_max,
+            user_waiting_max,
+            task_ns_max,
+            overstay,
+            ..Limits::default()
+        },
+    )
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -157,6 +168,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         ),
         1 => any_limits().prop_map(|limits| Event::LimitsSet { limits }),
         1 => (0u32..3).prop_map(|device| Event::Drained { device: DeviceId(device) }),
+        1 => (0u32..3).prop_map(|device| Event::DeviceLost { device: DeviceId(device) }),
+        2 => (0u32..3).prop_map(|device| Event::DeviceFound { device: DeviceId(device) }),
         2 => (0u32..3).prop_map(|device| Event::Undrained { device: DeviceId(device) }),
         2 => task().prop_map(|task| Event::Held { task, by: 1 }),
         3 => task().prop_map(|task| Event::Released { task }),
@@ -331,7 +344,7 @@ impl Honest {
                 program.gate = Some(gate);
                 program.held &= gate == Gate::Hold;
             }
-            Action::Overrun { .. } => {}
+            Action::Overrun { .. } | Action::Overstay { .. } | Action::Stranded { .. } => {}
             Action::Watch { task, on } => {
                 let program = self.program(task)?;
                 prop_assert_ne!(program.watched, on);

@@ -9,17 +9,32 @@ mod support;
 
 use eager_proto::request::RequestBody;
 use eager_shm::client::ClientConnection;
+use eager_shm::daemon::accept;
+use eager_shm::{bind_seqpacket, connect_seqpacket};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::black_box;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{Daemon, Hostile, answer, begin, slot};
+use support::{Daemon, Hostile, LONG, answer, begin, slot};
 
 const ROUNDS: usize = 10_000;
+/// This benchmark as the other end of [`floor`].
+const ECHO: &str = "--echo";
 const IDLE_CLIENTS: usize = 500;
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let Some(at) = arguments.iter().position(|word| word == ECHO) {
+        return echo(Path::new(&arguments[at + 1]));
+    }
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load before: {}", load.trim());
-    println!("{:<52} {:>12} {:>12}", "measure", "goal", "value");
+    println!("{:<56} {:>12} {:>12}", "measure", "goal", "value");
+    floor();
     round_trips();
     gate_checks();
     idle_clients();
@@ -28,32 +43,86 @@ fn main() {
 }
 
 fn row(measure: &str, goal: &str, value: String) {
-    println!("{measure:<52} {goal:>12} {value:>12}");
+    println!("{measure:<56} {goal:>12} {value:>12}");
 }
 
-/// Times from begin to grant in microseconds, sorted.
-fn grants(daemon: &Daemon, rounds: usize) -> Vec<f64> {
-    let client = daemon.connect("bench");
-    let mut times = Vec::with_capacity(rounds);
+/// Times from begin to grant in microseconds, sorted; of each of the clients, who take turns.
+fn grants<const N: usize>(clients: [&ClientConnection; N], rounds: usize) -> [Vec<f64>; N] {
+    let mut times = [const { Vec::new() }; N];
     for _ in 0..rounds {
-        let start = Instant::now();
-        answer(&client, slot(0), begin(&client, slot(0), 10));
-        times.push(start.elapsed().as_secs_f64() * 1e6);
-        answer(&client, slot(0), client.send(RequestBody::TaskEnd, slot(0)).expect("send"));
+        for (client, times) in clients.iter().zip(&mut times) {
+            let start = Instant::now();
+            answer(client, slot(0), begin(client, slot(0), 10));
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+            answer(client, slot(0), client.send(RequestBody::TaskEnd, slot(0)).expect("send"));
+        }
     }
-    times.sort_by(f64::total_cmp);
+    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
     times
+}
+
+/// A client that was told that it has one processor: it sleeps at once when it waits, and does not look first.
+fn sleeper(daemon: &Daemon) -> ClientConnection {
+    let all = sched_getaffinity(None).expect("processors");
+    let mut one = CpuSet::new();
+    one.set((0..CpuSet::MAX_CPU).find(|&processor| all.is_set(processor)).expect("a processor"));
+    sched_setaffinity(None, &one).expect("one processor");
+    let client = daemon.connect("sleeper");
+    sched_setaffinity(None, &all).expect("all processors again");
+    client
 }
 
 fn quantile(times: &[f64], share: f64) -> f64 {
     times[(share * (times.len() - 1) as f64) as usize]
 }
 
+/// Sends every packet back; nothing else is done, so that a round trip is two wake-ups of a sleeping process and what the
+/// kernel takes to carry a byte.
+fn echo(path: &Path) {
+    let socket = connect_seqpacket(path, LONG).expect("connect");
+    let socket = UnixStream::from(socket);
+    let mut byte = [0];
+    while (&socket).read(&mut byte).is_ok_and(|bytes| bytes == 1) && (&socket).write(&byte).is_ok() {}
+}
+
+/// What a round trip costs on this machine when nothing is done at its other end.
+fn floor() {
+    let dir = tempfile::tempdir().expect("folder");
+    let path = dir.path().join("echo.sock");
+    let listener = bind_seqpacket(&path).expect("listen");
+    let bench = std::env::current_exe().expect("path of this benchmark");
+    let mut child = Command::new(bench).arg(ECHO).arg(&path).spawn().expect("start");
+    let socket = loop {
+        match accept(listener.as_fd()) {
+            Ok(socket) => break UnixStream::from(socket),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    socket.set_nonblocking(false).expect("blocking");
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        (&socket).write_all(&[1]).expect("send");
+        (&socket).read_exact(&mut [0]).expect("the same byte");
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    drop(socket);
+    child.wait().expect("wait");
+    times.sort_by(f64::total_cmp);
+    let value = |share| format!("{:.1} us", quantile(&times, share));
+    row("a byte to a sleeping process and back (the floor), p50", "", value(0.5));
+    row("a byte to a sleeping process and back (the floor), p99", "", value(0.99));
+}
+
 fn round_trips() {
     let daemon = Daemon::start(&["--policy", "eager-opt"]);
-    let times = grants(&daemon, ROUNDS);
-    row("task begin to grant, idle daemon, p50", "20 us", format!("{:.1} us", quantile(&times, 0.5)));
-    row("task begin to grant, idle daemon, p99", "100 us", format!("{:.1} us", quantile(&times, 0.99)));
+    let (looks, sleeps) = (daemon.connect("bench"), sleeper(&daemon));
+    let [looking, sleeping] = grants([&looks, &sleeps], ROUNDS);
+    let value = |times: &[f64], share| format!("{:.1} us", quantile(times, share));
+    row("task begin to grant, idle daemon, p50", "20 us", value(&looking, 0.5));
+    row("task begin to grant, idle daemon, p99", "100 us", value(&looking, 0.99));
+    row("the same for who sleeps at once (one processor), p50", "", value(&sleeping, 0.5));
+    row("the same for who sleeps at once (one processor), p99", "", value(&sleeping, 0.99));
 }
 
 /// Another user floods; root's own requests beside it. The flood takes processors too, not only the daemon.
@@ -66,9 +135,11 @@ fn flood() {
     let others = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(dir.path(), others).expect("a folder that others may enter");
     let daemon = Daemon::start_in(dir, &["--policy", "case"]);
-    let quiet = quantile(&grants(&daemon, ROUNDS / 5), 0.99);
+    let client = daemon.connect("bench");
+    let p99 = |[times]: [Vec<f64>; 1]| quantile(&times, 0.99);
+    let quiet = p99(grants([&client], ROUNDS / 5));
     let hostile = Hostile::start_as_until(&daemon, 61_001, &["--flood", "60000"], "flooding");
-    let flooded = quantile(&grants(&daemon, ROUNDS / 5), 0.99);
+    let flooded = p99(grants([&client], ROUNDS / 5));
     drop(hostile);
     let value = format!("{:.1} ({quiet:.0} to {flooded:.0} us)", flooded / quiet);
     row("p99 of one user while another floods, times quiet", "2", value);

@@ -101,14 +101,14 @@ impl AdminServer {
     /// cannot.
     pub fn accept(
         &mut self,
-        serves: &dyn Fn(u32) -> bool,
+        serves: &dyn Fn(u32, BorrowedFd<'_>) -> bool,
         enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> bool,
     ) {
         for _ in 0..ACCEPTED_MAX {
             let Ok((stream, _)) = self.listener.accept() else { return };
             let Ok(peer) = getsockopt(&stream, sockopt::PeerCredentials) else { continue };
             let by = Caller { uid: peer.uid() };
-            let allowed = by.is_owner() || serves(by.uid);
+            let allowed = by.is_owner() || serves(by.uid, stream.as_fd());
             let mut ready = || stream.set_nonblocking(true).is_ok() && enter(self.arrivals, stream.as_fd());
             if !allowed || !ready() {
                 continue;

@@ -6,8 +6,8 @@
 use crate::http::{HttpAddress, HttpSettings};
 use crate::quota::Users;
 use clap::Parser;
-use eager_core::limits::{Limits, Measure};
-use eager_core::units::Bytes;
+use eager_core::limits::{Limits, Measure, Overstay};
+use eager_core::units::{Bytes, Nanos};
 use eager_core::{Options, PolicyName};
 use eager_proto::size::Size;
 use serde::{Deserialize, Serialize};
@@ -87,12 +87,25 @@ pub struct Config {
     /// Tasks of one user that may wait; one more is refused [default: no limit].
     #[arg(long, value_name = "N")]
     pub waiting_per_user: Option<u32>,
+    /// Longest time that a task may have its device [default: no limit].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub task_seconds_max: Option<u64>,
+    /// What becomes of a program whose task has its device for longer: observe (it is said and counted), end (SIGTERM, and
+    /// SIGKILL 10 s later) [default: observe].
+    #[arg(long, value_name = "MEASURE")]
+    pub overstay: Option<Overstay>,
     /// Serve these users only, such as `1000,1001` [default: everybody].
     #[arg(long, value_name = "UID,…", value_delimiter = ',')]
     pub allow_uids: Option<Vec<u32>>,
     /// Never serve these users, whoever is allowed [default: nobody].
     #[arg(long, value_name = "UID,…", value_delimiter = ',')]
     pub deny_uids: Option<Vec<u32>>,
+    /// Serve members of these groups, besides the users of --allow-uids [default: everybody].
+    #[arg(long, value_name = "GID,…", value_delimiter = ',')]
+    pub allow_gids: Option<Vec<u32>>,
+    /// Never serve members of these groups, whoever is allowed [default: nobody].
+    #[arg(long, value_name = "GID,…", value_delimiter = ',')]
+    pub deny_gids: Option<Vec<u32>>,
     /// Serve metrics and health over HTTP at this address too, such as 9690 or 0.0.0.0:9690; without an address only to
     /// this machine. They are always at http.sock in the run directory, for the daemon's own user.
     #[arg(long, value_name = "[ADDRESS:]PORT")]
@@ -244,8 +257,12 @@ impl Config {
             overrun: self.overrun.or(file.overrun),
             memory_per_user: self.memory_per_user.or(file.memory_per_user),
             waiting_per_user: self.waiting_per_user.or(file.waiting_per_user),
+            task_seconds_max: self.task_seconds_max.or(file.task_seconds_max),
+            overstay: self.overstay.or(file.overstay),
             allow_uids: self.allow_uids.or(file.allow_uids),
             deny_uids: self.deny_uids.or(file.deny_uids),
+            allow_gids: self.allow_gids.or(file.allow_gids),
+            deny_gids: self.deny_gids.or(file.deny_gids),
             http: self.http.or(file.http),
             web_page: self.web_page.or(file.web_page),
             http_hosts: self.http_hosts.or(file.http_hosts),
@@ -314,6 +331,8 @@ impl Config {
             overrun: self.overrun.unwrap_or(options.limits.overrun),
             user_bytes_max: self.memory_per_user.map(|size| Bytes(size.0)).or(options.limits.user_bytes_max),
             user_waiting_max: self.waiting_per_user.or(options.limits.user_waiting_max),
+            task_ns_max: self.task_seconds_max.map(Nanos::from_secs).or(options.limits.task_ns_max),
+            overstay: self.overstay.unwrap_or(options.limits.overstay),
             ..options.limits
         };
         Ok(Settings {
@@ -330,7 +349,12 @@ impl Config {
             watchdog: self.watchdog.unwrap_or(WATCHDOG_SECONDS_MAX).clamp(1, WATCHDOG_SECONDS_MAX),
             observe_ms: self.observe_ms.unwrap_or(500),
             uses_file: self.uses_file,
-            users: Users { allow_uids: self.allow_uids, deny_uids: self.deny_uids.unwrap_or_default() },
+            users: Users {
+                allow_uids: self.allow_uids,
+                allow_gids: self.allow_gids,
+                deny_uids: self.deny_uids.unwrap_or_default(),
+                deny_gids: self.deny_gids.unwrap_or_default(),
+            },
             http: HttpSettings {
                 http: self.http,
                 web_page: self.web_page.unwrap_or(false),

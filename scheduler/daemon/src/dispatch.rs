@@ -8,6 +8,7 @@ use crate::identity;
 use crate::log::LogLimit;
 use crate::mind::{Mind, Panicked};
 use crate::quota::Quotas;
+use crate::service_manager::ServiceManager;
 use crate::slots::{TaskSlot, TaskSlots};
 use crate::state_file::{Kept, KeptClient, StateFile};
 use crate::truth::Truth;
@@ -63,6 +64,7 @@ pub struct Dispatch {
     pub quotas: Quotas,
     pub state: StateFile,
     pub truth: Truth,
+    pub manager: ServiceManager,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
     log: LogLimit,
     next_client: u64,
@@ -70,13 +72,14 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    pub fn new(mind: Mind, quotas: Quotas, state: StateFile) -> Dispatch {
+    pub fn new(mind: Mind, quotas: Quotas, state: StateFile, manager: ServiceManager) -> Dispatch {
         let Kept { next_client, next_task, .. } = *state.kept();
         Dispatch {
             mind,
             clients: BTreeMap::new(),
             quotas,
             truth: Truth::default(),
+            manager,
             owners: BTreeMap::new(),
             log: LogLimit::default(),
             next_client,
@@ -134,6 +137,7 @@ impl Dispatch {
         self.next_client += 1;
         let (pid, uid) = (peer.pid, peer.uid);
         let kept = KeptClient { pid, started: identity::started(pid), uid, label, slots: BTreeMap::new() };
+        self.manager.keep_client(id, &peer.pidfd);
         self.enter(id, kept, peer, Some(socket), Some(pages));
         id
     }
@@ -195,6 +199,7 @@ impl Dispatch {
         self.mind.tally.client_gone(is_cut_off, tasks);
         self.quotas.leave(client.peer.uid);
         self.state.gone(id.0);
+        self.manager.forget_client(id);
         fault::point("buried");
         self.happen(Event::ClientGone { client: id }, None);
     }
@@ -303,7 +308,7 @@ impl Dispatch {
                     continue;
                 }
             };
-            self.act_on_overruns(&actions);
+            self.act_on_limits(&actions);
             let awaited = asked.take().map(|(id, request)| ((id, request.slot), is_awaited(&request.body)));
             let mut changed: BTreeSet<(ClientId, Slot)> = awaited.iter().map(|(slot, _)| *slot).collect();
             changed.extend(actions.iter().filter_map(|action| self.carry_out(action)));
@@ -333,10 +338,15 @@ impl Dispatch {
         actions
     }
 
-    fn act_on_overruns(&mut self, actions: &[Action]) {
+    fn act_on_limits(&mut self, actions: &[Action]) {
         for action in actions {
-            if let Action::Overrun { client, measure, reason } = action {
-                self.overran(*client, *measure, reason);
+            match action {
+                Action::Overrun { client, measure, reason } => self.overran(*client, *measure, reason),
+                Action::Stranded { client, reason, .. } => {
+                    self.say_of_client(*client, reason, "its calls fail, and what it had there is gone");
+                }
+                Action::Overstay { client, ending, reason, .. } => self.overstays(*client, *ending, reason),
+                _ => {}
             }
         }
     }

@@ -44,7 +44,7 @@ pub fn find(pid: i32, start: u64) -> Option<OwnedFd> {
 }
 
 /// A zombie counts as ended: it holds nothing.
-fn is_alive(pidfd: &OwnedFd) -> bool {
+pub fn is_alive(pidfd: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0)
 }
 

@@ -30,6 +30,7 @@ mod recent;
 mod reload;
 mod restore;
 mod run_dir;
+mod service_manager;
 mod shell;
 mod slots;
 mod state_file;
@@ -54,6 +55,7 @@ use crate::origins::Origins;
 use crate::quota::Quotas;
 use crate::reload::Source;
 use crate::run_dir::RunDir;
+use crate::service_manager::ServiceManager;
 use crate::shell::{Parts, Shell};
 use crate::state_file::{Kept, StateFile};
 use crate::usage::{FileUsage, Observer, Usage, VirtualUsage};
@@ -105,10 +107,14 @@ fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<()> {
     if show {
         return show_settings(&settings, &source, matches);
     }
+    let mut kept = service_manager::Kept::from_environment(|name| std::env::var_os(name));
+    let manager = ServiceManager::from_environment(|name| std::env::var_os(name));
     let signals = block_signals().context("signals")?;
-    let run_dir = RunDir::claim(&settings.run_dir)?;
+    let mut run_dir = RunDir::claim(&settings.run_dir)?;
+    // It may be a restart, during which newcomers wait there.
+    run_dir.leaves_client_socket = manager.is_there();
     // Dropped before the run directory, whose sockets it uses.
-    let mut shell = open(settings, source, &run_dir, signals)?;
+    let mut shell = open(settings, source, &run_dir, signals, manager, &mut kept)?;
     shell.run()
 }
 
@@ -123,12 +129,19 @@ fn show_settings(settings: &Settings, source: &Source, matches: &ArgMatches) -> 
 }
 
 /// Devices, core, clients of an earlier daemon, sockets; then the line that says so.
-fn open(settings: Settings, source: Source, run_dir: &RunDir, signals: SignalFd) -> anyhow::Result<Shell> {
+fn open(
+    settings: Settings,
+    source: Source,
+    run_dir: &RunDir,
+    signals: SignalFd,
+    manager: ServiceManager,
+    kept: &mut service_manager::Kept,
+) -> anyhow::Result<Shell> {
     let descriptors = descriptors();
     let clients_max = settings.clients_max.min(clients_for(descriptors));
     let devices = Devices::open(&settings, &run_dir.vgpu_socket())?;
     let summary = devices.summary();
-    let (mut dispatch, old, damage) = think(&settings, run_dir, &devices)?;
+    let (mut dispatch, old, damage) = think(&settings, run_dir, &devices, manager)?;
     if devices.clock.is_some() {
         dispatch.mind.tell_time(Nanos(0));
     }
@@ -140,8 +153,9 @@ fn open(settings: Settings, source: Source, run_dir: &RunDir, signals: SignalFd)
             "the state file of an earlier daemon is damaged: {damage}; what came before is used"
         ));
     }
-    let taken_over = dispatch.take_over(old);
-    let (listener, admin) = listen(run_dir)?;
+    let taken_over = dispatch.take_over(old, kept);
+    let (listener, admin) = listen(run_dir, kept, &dispatch.manager)?;
+    kept.forget_rest(&dispatch.manager);
     let doors = http::open(run_dir, &settings)?;
     doors.problem.iter().for_each(|problem| dispatch.say(problem.clone()));
     let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
@@ -166,6 +180,7 @@ fn open(settings: Settings, source: Source, run_dir: &RunDir, signals: SignalFd)
         doors.summary()
     );
     doors.serve().context("http thread")?;
+    dispatch.manager.ready();
     // Whoever started it may not read its output.
     let _ = writeln!(std::io::stdout(), "{ready}");
     let parts = Parts {
@@ -192,6 +207,7 @@ fn think(
     settings: &Settings,
     run_dir: &RunDir,
     devices: &Devices,
+    manager: ServiceManager,
 ) -> anyhow::Result<(Dispatch, Kept, Option<String>)> {
     let mut options = settings.options.clone();
     if options.context_bytes == Bytes::ZERO {
@@ -210,7 +226,7 @@ fn think(
     mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
     let (state, old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
     let quotas = Quotas::new(settings.clients_per_user, settings.users.clone());
-    let mut dispatch = Dispatch::new(mind, quotas, state);
+    let mut dispatch = Dispatch::new(mind, quotas, state, manager);
     if let Some(unusable) = unusable {
         dispatch.say(unusable);
     }
@@ -231,18 +247,25 @@ fn observe(settings: &Settings, server: Option<PathBuf>) -> std::io::Result<Opti
 }
 
 /// Both sockets. Root serves everybody, anybody else only themselves; who may ask for what is decided by who asks.
-fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
+fn listen(
+    run_dir: &RunDir,
+    kept: &mut service_manager::Kept,
+    manager: &ServiceManager,
+) -> anyhow::Result<(OwnedFd, UnixListener)> {
     // The sockets are born closed to others, and opened as far as they shall be.
     umask(Mode::from_bits_truncate(0o177));
-    let path = run_dir.fresh_client_socket();
-    let listener = eager_shm::bind_seqpacket(&path).with_context(|| format!("socket {}", path.display()))?;
-    if Uid::effective().is_root() {
-        for socket in [path.clone(), run_dir.vgpu_socket()].iter().filter(|socket| socket.exists()) {
-            open_to_all(socket)?;
-        }
+    if Uid::effective().is_root() && run_dir.vgpu_socket().exists() {
+        open_to_all(&run_dir.vgpu_socket())?;
     }
-    // In one step, so that a program that comes back never finds none.
-    std::fs::rename(&path, run_dir.client_socket()).with_context(|| format!("socket {}", path.display()))?;
+    let path = run_dir.client_socket();
+    let listener = match kept.take_listener(&path) {
+        Some(listener) => listener,
+        None => {
+            let listener = listen_for_clients(run_dir)?;
+            manager.keep_listener(&listener, &path);
+            listener
+        }
+    };
     let path = run_dir.admin_socket();
     let admin = UnixListener::bind(&path).with_context(|| format!("socket {}", path.display()))?;
     admin.set_nonblocking(true).context("admin socket")?;
@@ -250,6 +273,17 @@ fn listen(run_dir: &RunDir) -> anyhow::Result<(OwnedFd, UnixListener)> {
         open_to_all(&path)?;
     }
     Ok((listener, admin))
+}
+
+fn listen_for_clients(run_dir: &RunDir) -> anyhow::Result<OwnedFd> {
+    let path = run_dir.fresh_client_socket();
+    let listener = eager_shm::bind_seqpacket(&path).with_context(|| format!("socket {}", path.display()))?;
+    if Uid::effective().is_root() {
+        open_to_all(&path)?;
+    }
+    // In one step, so that a program that comes back never finds none.
+    std::fs::rename(&path, run_dir.client_socket()).with_context(|| format!("socket {}", path.display()))?;
+    Ok(listener)
 }
 
 fn open_to_all(socket: &Path) -> anyhow::Result<()> {

@@ -5,9 +5,10 @@
 
 use crate::dispatch::Dispatch;
 use crate::fault;
+use crate::quota::Users;
 use eager_core::units::{ClientId, Nanos};
 use eager_proto::hello::{Hello, Opening, Refusal, Resume, Welcome};
-use eager_shm::daemon::{ClientPages, PageDescriptors, Peer, accept, peer, receive, send_welcome};
+use eager_shm::daemon::{ClientPages, PageDescriptors, Peer, accept, groups, peer, receive, send_welcome};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -130,7 +131,8 @@ impl Newcomers {
         let opening = packet.get(..bytes).ok_or(Refusal::Length { bytes }).and_then(Opening::decode);
         let greeted = opening.and_then(|opening| match opening.resume {
             Some(resume) => take_back(opening.hello, resume, &peer, &socket, dispatch).map(Greeted::Again),
-            None => make_pages(clients_max, &peer, dispatch).map(|pages| Greeted::New(opening.hello, pages)),
+            None => make_pages(clients_max, &peer, &socket, dispatch)
+                .map(|pages| Greeted::New(opening.hello, pages)),
         });
         match greeted {
             Ok(Greeted::New(hello, (pages, descriptors))) => {
@@ -172,9 +174,10 @@ enum Greeted {
 fn make_pages(
     clients_max: usize,
     peer: &Peer,
+    socket: &OwnedFd,
     dispatch: &mut Dispatch,
 ) -> Result<(ClientPages, PageDescriptors), Refusal> {
-    if !dispatch.quotas.serves(peer.uid) {
+    if !is_served(dispatch.quotas.served(), peer.uid, socket.as_fd()) {
         return Err(Refusal::Denied { uid: peer.uid });
     }
     if dispatch.clients.len() >= clients_max {
@@ -187,6 +190,14 @@ fn make_pages(
     let (uid, now) = (peer.uid, dispatch.now());
     dispatch.quotas.admit(uid, now).map_err(|limit| Refusal::UserQuota { uid, limit })?;
     Ok(made)
+}
+
+/// Is whoever connected served at all? Whose groups are not known is not, where they matter.
+pub fn is_served(served: &Users, uid: u32, socket: BorrowedFd<'_>) -> bool {
+    if !served.looks_at_groups() {
+        return served.admits(uid, &[]);
+    }
+    groups(socket).is_ok_and(|gids| served.admits(uid, &gids))
 }
 
 /// Welcomes a client of an earlier daemon, or one that lost its connection, with its cells as they stand.

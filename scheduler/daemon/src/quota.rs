@@ -25,15 +25,29 @@ pub struct Users {
     /// Nobody else; none: everybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_uids: Option<Vec<u32>>,
+    /// Nor anybody but members of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_gids: Option<Vec<u32>>,
     /// None of these in any case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny_uids: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deny_gids: Vec<u32>,
 }
 
 impl Users {
-    pub fn admits(&self, uid: u32) -> bool {
-        let allowed = self.allow_uids.as_ref().is_none_or(|uids| uids.contains(&uid));
-        allowed && !self.deny_uids.contains(&uid)
+    /// Groups must be known to say who is served.
+    pub fn looks_at_groups(&self) -> bool {
+        self.allow_gids.is_some() || !self.deny_gids.is_empty()
+    }
+
+    pub fn admits(&self, uid: u32, gids: &[u32]) -> bool {
+        let lists = (&self.allow_uids, &self.allow_gids);
+        let is_member = |groups: &[u32]| groups.iter().any(|group| gids.contains(group));
+        let allowed = lists == (&None, &None)
+            || lists.0.as_ref().is_some_and(|uids| uids.contains(&uid))
+            || lists.1.as_deref().is_some_and(is_member);
+        allowed && !self.deny_uids.contains(&uid) && !is_member(&self.deny_gids)
     }
 }
 
@@ -76,8 +90,8 @@ impl Quotas {
         (self.clients_per_user, self.served) = (clients_per_user, served);
     }
 
-    pub fn serves(&self, uid: u32) -> bool {
-        self.served.admits(uid)
+    pub fn served(&self) -> &Users {
+        &self.served
     }
 
     /// One more client, or the limit.
@@ -155,10 +169,26 @@ mod tests {
         let users = |allow: Option<&[u32]>, deny: &[u32]| Users {
             allow_uids: allow.map(<[u32]>::to_vec),
             deny_uids: deny.to_vec(),
+            ..Users::default()
         };
-        assert!(users(None, &[]).admits(1000) && !users(None, &[1000]).admits(1000));
-        assert!(users(Some(&[1000]), &[]).admits(1000) && !users(Some(&[1000]), &[]).admits(0));
-        assert!(!users(Some(&[1000]), &[1000]).admits(1000));
+        let admits = |users: Users, uid| users.admits(uid, &[]);
+        assert!(admits(users(None, &[]), 1000) && !admits(users(None, &[1000]), 1000));
+        assert!(admits(users(Some(&[1000]), &[]), 1000) && !admits(users(Some(&[1000]), &[]), 0));
+        assert!(!admits(users(Some(&[1000]), &[1000]), 1000));
+    }
+
+    #[test]
+    fn a_member_of_a_denied_group_is_not_served_and_one_of_an_allowed_group_is() {
+        let users = Users {
+            allow_uids: Some(vec![1000]),
+            allow_gids: Some(vec![7, 8]),
+            deny_gids: vec![9],
+            ..Users::default()
+        };
+        assert!(users.admits(1000, &[]) && users.admits(2000, &[5, 8]));
+        assert!(!users.admits(2000, &[5]) && !users.admits(1000, &[9]) && !users.admits(2000, &[8, 9]));
+        let denying = Users { deny_gids: vec![9], ..Users::default() };
+        assert!(denying.admits(2000, &[8]) && !denying.admits(2000, &[9]));
     }
 
     #[test]

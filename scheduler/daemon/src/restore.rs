@@ -5,8 +5,9 @@
 
 use crate::dispatch::{Client, Dispatch};
 use crate::identity;
+use crate::service_manager;
 use crate::slots::TaskSlot;
-use crate::state_file::Kept;
+use crate::state_file::{Kept, KeptClient};
 use eager_core::event::{Event, Restored, TaskRequest};
 use eager_core::units::{ClientId, DeviceId, TaskId};
 use eager_proto::hello::{Refusal, Resume};
@@ -15,16 +16,18 @@ use eager_shm::daemon::{ClientPages, Peer};
 use std::os::fd::OwnedFd;
 
 impl Dispatch {
-    /// Takes over the clients of an earlier daemon whose processes still live. Says how many.
-    pub fn take_over(&mut self, old: Kept) -> usize {
+    /// Takes over the clients of an earlier daemon whose processes still live; `handles` are those that a service manager
+    /// has kept of them. Says how many.
+    pub fn take_over(&mut self, old: Kept, handles: &mut service_manager::Kept) -> usize {
         for (device, at_ns) in old.drained {
             self.drain_again(DeviceId(device), at_ns);
         }
         let mut tasks = Vec::new();
         for (id, mut kept) in old.clients {
-            let Some(pidfd) = identity::find(kept.pid, kept.started) else { continue };
+            let id = ClientId(id);
+            let Some(pidfd) = self.handle(id, &kept, handles) else { continue };
             let slots = std::mem::take(&mut kept.slots);
-            let (id, pid, uid) = (ClientId(id), kept.pid, kept.uid);
+            let (pid, uid) = (kept.pid, kept.uid);
             // Who was served before is served again, whatever the limit is now.
             let _ = self.quotas.admit(uid, self.now());
             self.enter(id, kept, Peer { pid, uid, pidfd }, None, None);
@@ -39,6 +42,24 @@ impl Dispatch {
             self.happen(Event::Restored { tasks }, None);
         }
         self.clients.len()
+    }
+
+    /// A handle on a client's process; none: it has ended.
+    fn handle(
+        &self,
+        id: ClientId,
+        kept: &KeptClient,
+        handles: &mut service_manager::Kept,
+    ) -> Option<OwnedFd> {
+        let Some(pidfd) = handles.take_client(id) else {
+            return identity::find(kept.pid, kept.started)
+                .inspect(|pidfd| self.manager.keep_client(id, pidfd));
+        };
+        if identity::is_alive(&pidfd) {
+            return Some(pidfd);
+        }
+        self.manager.forget_client(id);
+        None
     }
 
     /// The client that `peer` says it is, if it is, and is not served through another connection.

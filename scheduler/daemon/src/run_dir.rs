@@ -29,6 +29,8 @@ pub enum RunDirError {
 pub struct RunDir {
     path: PathBuf,
     _lock: Flock<File>,
+    /// Programs that come while nobody is here shall wait for the next daemon, and not find nothing.
+    pub leaves_client_socket: bool,
 }
 
 impl RunDir {
@@ -58,7 +60,7 @@ impl RunDir {
             RunDirError::Taken { path: path.into(), pid }
         })?;
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable)?;
-        let dir = RunDir { path: path.into(), _lock: lock };
+        let dir = RunDir { path: path.into(), _lock: lock, leaves_client_socket: false };
         // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
         let left = [dir.admin_socket(), dir.http_socket(), dir.vgpu_socket(), dir.fresh_client_socket()];
         dir.remove(&left).map_err(unusable)?;
@@ -115,7 +117,9 @@ impl Drop for RunDir {
     fn drop(&mut self) {
         // Best effort: the next daemon cleans up as well. The lock file stays: without it two daemons could lock two
         // different files of one name.
-        let sockets = [self.client_socket(), self.admin_socket(), self.http_socket(), self.vgpu_socket()];
-        let _ = self.remove(&sockets);
+        let _ = self.remove(&[self.admin_socket(), self.http_socket(), self.vgpu_socket()]);
+        if !self.leaves_client_socket {
+            let _ = self.remove(&[self.client_socket()]);
+        }
     }
 }

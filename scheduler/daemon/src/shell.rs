@@ -8,7 +8,7 @@ use crate::admin::AdminServer;
 use crate::answers::{About, answer};
 use crate::config::Settings;
 use crate::dispatch::{Dispatch, Served};
-use crate::newcomers::Newcomers;
+use crate::newcomers::{Newcomers, is_served};
 use crate::poller::{Poller, Source};
 use crate::quota::Allowance;
 use crate::reload;
@@ -118,6 +118,7 @@ impl Shell {
             }
         };
         let dispatch = &mut self.parts.dispatch;
+        dispatch.manager.stopping();
         let written = dispatch.mind.learnt.write_at_end(dispatch.now());
         dispatch.wrote_history(written);
         end
@@ -296,7 +297,8 @@ impl Shell {
         let poller = &self.poller;
         let quotas = &self.parts.dispatch.quotas;
         let mut enter = |id, socket: BorrowedFd<'_>| poller.add(Source::Admin(id), socket).is_ok();
-        self.parts.admin.accept(&|uid| quotas.serves(uid), &mut enter);
+        let serves = |uid, socket: BorrowedFd<'_>| is_served(quotas.served(), uid, socket);
+        self.parts.admin.accept(&serves, &mut enter);
     }
 
     fn serve_admin(&mut self, id: u64) -> Flow {

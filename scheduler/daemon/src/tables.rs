@@ -49,7 +49,10 @@ pub fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow
     };
     match &task.stage {
         Stage::Waiting { reason } => TaskRow { reason: reason.to_string(), ..row },
-        Stage::Bound { device, class, grant, bound_at, reason, gate, gate_reason, held, .. } => TaskRow {
+        Stage::Bound {
+            device, class, grant, bound_at, reason, gate, gate_reason, held, overstays, ..
+        } => TaskRow {
+            overstays: *overstays,
             state: if identity::is_stopped(row.pid) { "stopped" } else { "running" }.into(),
             class: class.to_string(),
             device: Some(device.0),
@@ -97,6 +100,7 @@ fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> Devic
         paged_bytes: dispatch.truth.paged(device.device).map(|bytes| bytes.0),
         normal_tasks: device.normal_tasks,
         eager_tasks: device.eager_tasks,
+        lost: device.lost,
         drained_ms: dispatch.drained_for(device.device).map(ms),
     }
 }
@@ -124,6 +128,7 @@ pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
         confinement: confinement.to_owned(),
         survives_restart: dispatch.state.is_whole(),
         overruns: dispatch.truth.overruns,
+        overstays: dispatch.truth.overstays,
         usage_problem: dispatch.truth.problem(dispatch.now()).unwrap_or_default(),
     }
 }

@@ -3,12 +3,13 @@
 //! Trap: a process is a client by the kernel's number of the moment it connected. Numbers are used again, but not while the
 //! client's process lives, and when it ends the client goes.
 
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Client, Dispatch};
 use crate::usage::{Look, ProcessUse, Seen};
-use eager_core::action::Reason;
+use eager_core::action::{Ending, Reason};
 use eager_core::event::{ClientUse, Event};
 use eager_core::limits::Measure;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos};
+use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 
 /// A look that is older says nothing about now.
@@ -43,6 +44,8 @@ pub struct Truth {
     in_vain: u32,
     /// Programs that used more than they declared, ever.
     pub overruns: u64,
+    /// How often a task had its device for longer than it may.
+    pub overstays: u64,
 }
 
 impl Truth {
@@ -87,7 +90,7 @@ fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<De
 impl Dispatch {
     /// Takes in what was seen.
     pub fn observe(&mut self, look: Look) {
-        let Seen { uses, paged } = match look.1 {
+        let Seen { uses, paged, lost } = match look.1 {
             Ok(seen) => seen,
             Err(problem) => {
                 self.truth.in_vain += 1;
@@ -109,7 +112,25 @@ impl Dispatch {
         self.truth.devices = devices.iter().map(|&id| (id, seen.remove(&id).unwrap_or_default())).collect();
         self.truth.paged = paged;
         (self.truth.problem, self.truth.seen_at, self.truth.in_vain) = (None, Some(self.now()), 0);
-        devices.into_iter().for_each(|device| self.compare(device));
+        for device in devices {
+            self.look_for_loss(device, lost.contains(&device));
+            self.compare(device);
+        }
+    }
+
+    fn look_for_loss(&mut self, device: DeviceId, is_lost: bool) {
+        let was_lost = self.mind.scheduler.state().devices.get(&device).is_some_and(|device| device.lost);
+        match (was_lost, is_lost) {
+            (false, true) => {
+                self.say(format!("{device} is lost: nothing starts there until it is back"));
+                self.happen(Event::DeviceLost { device }, None);
+            }
+            (true, false) => {
+                self.say(format!("{device} is there again"));
+                self.happen(Event::DeviceFound { device }, None);
+            }
+            _ => {}
+        }
     }
 
     fn compare(&mut self, device: DeviceId) {
@@ -144,18 +165,39 @@ impl Dispatch {
     /// A client uses more than it declared.
     pub fn overran(&mut self, id: ClientId, measure: Measure, reason: &Reason) {
         self.truth.overruns += 1;
+        match measure {
+            Measure::Observe => self.say_of_client(id, reason, "its neighbours get less"),
+            Measure::Throttle => self.say_of_client(id, reason, "its further tasks wait longer"),
+            Measure::Kill => self.end(id, Ending::Kill, reason),
+        }
+    }
+
+    /// One of a client's tasks has its device for longer than it may.
+    pub fn overstays(&mut self, id: ClientId, ending: Option<Ending>, reason: &Reason) {
+        self.truth.overstays += 1;
+        match ending {
+            None => self.say_of_client(id, reason, "it stays, and counts against its user"),
+            Some(ending) => self.end(id, ending, reason),
+        }
+    }
+
+    /// Ends a client's process, and never another that has its number now.
+    fn end(&mut self, id: ClientId, ending: Ending, reason: &Reason) {
         let Some(client) = self.clients.get(&id) else { return };
-        let (label, pid, uid) = (&client.label, client.peer.pid, client.peer.uid);
-        let consequence = match measure {
-            Measure::Observe => "its neighbours get less".to_owned(),
-            Measure::Throttle => "its further tasks wait longer".to_owned(),
-            Measure::Kill => match eager_shm::process::kill(&client.peer.pidfd) {
-                Ok(()) => "it is ended".to_owned(),
-                Err(error) => format!("it cannot be ended ({error})"),
-            },
+        let (signal, done) = match ending {
+            Ending::Terminate => (Signal::SIGTERM, "it is asked to end"),
+            Ending::Kill => (Signal::SIGKILL, "it is ended"),
         };
-        let line = format!("{reason} ({label}, pid {pid}): {consequence}");
-        self.say_of(Some(uid), line);
+        match eager_shm::process::signal(&client.peer.pidfd, signal) {
+            Ok(()) => self.say_of_client(id, reason, done),
+            Err(error) => self.say_of_client(id, reason, &format!("it cannot be ended ({error})")),
+        }
+    }
+
+    pub fn say_of_client(&mut self, id: ClientId, reason: &Reason, consequence: &str) {
+        let Some(Client { label, peer, .. }) = self.clients.get(&id) else { return };
+        let line = format!("{reason} ({label}, pid {}): {consequence}", peer.pid);
+        self.say_of(Some(peer.uid), line);
     }
 }
 

@@ -8,7 +8,7 @@ use eager_proto::size::Size;
 use eager_vgpu_link::{Backend, Reply, Request, Socket};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +28,8 @@ pub struct Seen {
     pub uses: Vec<ProcessUse>,
     /// Managed memory that each device moved because it did not fit, ever; only of those that tell.
     pub paged: BTreeMap<DeviceId, Bytes>,
+    /// Devices that the driver does not have any more.
+    pub lost: BTreeSet<DeviceId>,
 }
 
 /// A driver that can be asked. The virtual GPUs' server is one, NVML will be another.
@@ -59,7 +61,7 @@ impl Usage for VirtualUsage {
             ProcessUse { device: DeviceId(used.device), pid, bytes: Bytes(used.bytes) }
         };
         let paged = (0..).map(DeviceId).zip(paged.into_iter().map(Bytes)).collect();
-        Ok(Seen { uses: uses.iter().map(usage).collect(), paged })
+        Ok(Seen { uses: uses.iter().map(usage).collect(), paged, ..Seen::default() })
     }
 }
 
@@ -67,26 +69,31 @@ impl Usage for VirtualUsage {
 #[derive(Debug)]
 pub struct FileUsage(pub PathBuf);
 
+/// A line of it: what a process uses, or that a device is lost.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UseInFile {
-    device: u32,
-    pid: i32,
-    memory: Size,
+#[serde(untagged, deny_unknown_fields)]
+enum InFile {
+    Use { device: u32, pid: i32, memory: Size },
+    Lost { lost: u32 },
 }
 
 impl Usage for FileUsage {
     fn look(&mut self) -> Result<Seen, String> {
         let shown = self.0.display();
         let text = std::fs::read_to_string(&self.0).map_err(|error| format!("{shown}: {error}"))?;
-        let uses: Vec<UseInFile> = serde_json::from_str(&text)
+        let lines: Vec<InFile> = serde_json::from_str(&text)
             .map_err(|error| format!("{shown}:{}:{}: {error}", error.line(), error.column()))?;
-        let usage = |used: &UseInFile| ProcessUse {
-            device: DeviceId(used.device),
-            pid: used.pid,
-            bytes: Bytes(used.memory.0),
-        };
-        Ok(Seen { uses: uses.iter().map(usage).collect(), paged: BTreeMap::new() })
+        let mut seen = Seen::default();
+        for line in lines {
+            match line {
+                InFile::Use { device, pid, memory } => {
+                    let (device, bytes) = (DeviceId(device), Bytes(memory.0));
+                    seen.uses.push(ProcessUse { device, pid, bytes });
+                }
+                InFile::Lost { lost } => drop(seen.lost.insert(DeviceId(lost))),
+            }
+        }
+        Ok(seen)
     }
 }
 

@@ -68,6 +68,8 @@ fn restart(limit: Nanos, reverted: bool) -> ! {
     if !reverted {
         let mut again = Command::new("/proc/self/exe");
         again.args(std::env::args_os().skip(1)).args(["--reverted", &why]);
+        // What a service manager had handed down is closed by the exec, though its process is still the same.
+        again.env_remove(eager_shm::inherited::ENV_LISTEN_PID);
         let error = again.exec();
         let _ = writeln!(std::io::stderr(), "eagerd: cannot start again: {error}");
     }
@@ -98,7 +100,7 @@ pub fn starved(scheduler: &Scheduler, now: Nanos, limit: Nanos) -> Option<String
     let context = scheduler.options().context_bytes;
     let needs = first.requirement.saturating_add(context);
     let waited = now.saturating_sub(first.asked_at);
-    let fits = scheduler.devices().any(|device| device.free >= needs && !device.drained);
+    let fits = scheduler.devices().any(|device| device.free >= needs && !device.drained && !device.lost);
     (fits && waited > limit).then(|| format!("left {} waiting for {waited} although it fits", first.task))
 }
 

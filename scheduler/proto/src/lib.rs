@@ -43,6 +43,8 @@ pub const ENV_SOCKET: &str = "EAGER_SOCKET";
 pub const ENV_ON_DAEMON_LOSS: &str = "EAGER_ON_DAEMON_LOSS";
 /// Name of the program in tables and the journal; default: the executable's name.
 pub const ENV_LABEL: &str = "EAGER_LABEL";
+/// A user besides root and the program's own whose daemon is trusted: for containers that do not map the daemon's user.
+pub const ENV_TRUST_UID: &str = "EAGER_TRUST_UID";
 /// JSON file of measured kernel footprints (see runtime-shim/README.md).
 pub const ENV_PROFILE: &str = "EAGER_PROFILE";
 /// `1`: the shim forwards everything and never connects.

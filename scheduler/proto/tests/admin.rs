@@ -28,6 +28,7 @@ fn task() -> TaskRow {
         held_kernel: "needle_cuda_shared_1".into(),
         held_ms: 200,
         reason: "holds: task 7 has kernels on GPU 1".into(),
+        overstays: false,
     }
 }
 
@@ -65,6 +66,7 @@ fn device() -> DeviceRow {
         normal_tasks: 1,
         eager_tasks: 1,
         drained_ms: Some(125_000),
+        lost: false,
     }
 }
 
@@ -82,6 +84,7 @@ fn daemon() -> DaemonRow {
         confinement: "no new privileges, landlock, seccomp".into(),
         survives_restart: true,
         overruns: 0,
+        overstays: 0,
         usage_problem: String::new(),
     }
 }

@@ -12,7 +12,7 @@ use eager_proto::RING_SLOTS;
 use eager_proto::hello::{FEATURE_RESUME, Hello, Opening, Resume, WELCOME_OK, Welcome};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{Request, RequestBody, RequestRecord, Slot, encode};
-use eager_proto::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
+use eager_proto::{ENV_TRUST_UID, MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -20,13 +20,16 @@ use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
 /// How late a sleeper may notice that the daemon died without a word.
 pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a thread looks at a cell before it sleeps on it: what an idle daemon takes to wake up and answer. It saves the
+/// thread its own wake-up, which costs as much as all the rest.
+const SPIN_MAX: Duration = Duration::from_micros(50);
 /// Tries to read a cell that is being written; each waits up to a millisecond for the writer.
 const SNAPSHOT_TRIES: u32 = 100;
 
@@ -39,7 +42,11 @@ pub enum ConnectError {
     TimedOut { path: PathBuf },
     #[error("the daemon refused: {reason}")]
     Refused { status: u32, reason: String },
-    #[error("the process at {} belongs to uid {uid}, which is neither root nor you", path.display())]
+    #[error(
+        "the process at {} belongs to uid {uid}, which is neither root nor you; if it may be trusted, set \
+         {ENV_TRUST_UID}={uid}",
+        path.display()
+    )]
     Untrusted { path: PathBuf, uid: u32 },
     #[error(
         "the daemon at {} speaks protocol {major}.{minor}, this program {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}",
@@ -83,6 +90,9 @@ pub struct ClientConnection {
     grant_max: u64,
     process: u32,
     path: PathBuf,
+    trusted: Option<u32>,
+    /// Waits begin with a short look instead of a sleep.
+    spins: bool,
     hello: Hello,
     /// Of the daemon: see [`eager_proto::hello::FEATURES`].
     features: u64,
@@ -112,8 +122,19 @@ impl ClientConnection {
     ///
     /// Only a daemon of root or of the caller's own uid is trusted: its pages are read as they are.
     pub fn connect(path: &Path, hello: &Hello, timeout: Duration) -> Result<ClientConnection, ConnectError> {
+        ClientConnection::connect_trusting(path, hello, timeout, None)
+    }
+
+    /// The same, also with a daemon of this uid. A container that does not map the daemon's user sees it as the kernel's
+    /// overflow uid, like everybody else who is not mapped: whoever put the socket there must be trusted then.
+    pub fn connect_trusting(
+        path: &Path,
+        hello: &Hello,
+        timeout: Duration,
+        trusted: Option<u32>,
+    ) -> Result<ClientConnection, ConnectError> {
         let opening = Opening { hello: *hello, resume: None };
-        let Met { socket, welcome, requests, replies } = meet(path, &opening, timeout)?;
+        let Met { socket, welcome, requests, replies } = meet(path, &opening, timeout, trusted)?;
         let (request_page, reply_page) = open(&requests, &replies)?;
         Ok(ClientConnection {
             socket,
@@ -123,6 +144,8 @@ impl ClientConnection {
             grant_max: u64::from(welcome.grant_max_mib) << 20,
             process: std::process::id(),
             path: path.into(),
+            trusted,
+            spins: has_processors(),
             hello: *hello,
             features: welcome.features,
             outbox: Mutex::default(),
@@ -147,7 +170,7 @@ impl ClientConnection {
         let sequence_floor = Slot::all().map(|slot| self.sequence(slot)).max().unwrap_or_default();
         let resume = Resume { client: self.client, sequence_floor, reserved: 0 };
         let opening = Opening { hello: self.hello, resume: Some(resume) };
-        let met = meet(&self.path, &opening, timeout)?;
+        let met = meet(&self.path, &opening, timeout, self.trusted)?;
         if met.welcome.client != self.client {
             return Err(stranger());
         }
@@ -267,6 +290,9 @@ impl ClientConnection {
     /// passes, or the daemon is gone (noticed within [`LIVENESS_INTERVAL`]).
     pub fn wait_cell(&self, slot: Slot, seen_sequence: u32, deadline: Instant) -> Wait {
         let word = &self.replies.cells[slot.index()].sequence;
+        if self.spins {
+            spin_while(word, seen_sequence);
+        }
         loop {
             // Acquire: pairs with the release store of `sequence` in `exchange::write`.
             let sequence = word.load(Ordering::Acquire);
@@ -349,6 +375,20 @@ impl ClientConnection {
     }
 }
 
+/// Looks at a word until it is no longer `seen`, for at most [`SPIN_MAX`].
+fn spin_while(word: &AtomicU32, seen: u32) {
+    let start = Instant::now();
+    // Relaxed: whoever goes on reads it again.
+    while word.load(Ordering::Relaxed) == seen && start.elapsed() < SPIN_MAX {
+        std::hint::spin_loop();
+    }
+}
+
+/// May this thread run on several processors? On a single one, whoever spins keeps the daemon from answering.
+fn has_processors() -> bool {
+    rustix::thread::sched_getaffinity(None).is_ok_and(|processors| processors.count() > 1)
+}
+
 fn count(own: &AtomicU64, shared: &AtomicU64, launches: u64) -> u64 {
     let now = own.fetch_add(launches, Ordering::SeqCst).wrapping_add(launches);
     // The largest wins: threads may come here in another order, and the page may be a new one.
@@ -367,11 +407,16 @@ struct Met {
 }
 
 /// Connects, says who is there, and takes the answer. `timeout` bounds each step.
-fn meet(path: &Path, opening: &Opening, timeout: Duration) -> Result<Met, ConnectError> {
+fn meet(
+    path: &Path,
+    opening: &Opening,
+    timeout: Duration,
+    trusted: Option<u32>,
+) -> Result<Met, ConnectError> {
     let failed = |errno| connect_error(path, errno);
     let socket = packet::connect_seqpacket(path, timeout).map_err(failed)?;
     let uid = getsockopt(&socket, sockopt::PeerCredentials).map_err(failed)?.uid();
-    if uid != 0 && uid != Uid::effective().as_raw() {
+    if uid != 0 && !is_own(uid) && Some(uid) != trusted {
         return Err(ConnectError::Untrusted { path: path.into(), uid });
     }
     packet::send(socket.as_fd(), &opening.encode(), &[]).map_err(failed)?;
@@ -382,6 +427,26 @@ fn meet(path: &Path, opening: &Opening, timeout: Duration) -> Result<Met, Connec
     let [requests, replies]: [OwnedFd; 2] =
         descriptors.try_into().map_err(|_| ConnectError::NotADaemon { path: path.into() })?;
     Ok(Met { socket, welcome, requests, replies })
+}
+
+/// Is this the caller's own user? Where a user namespace does not map it, everybody outside has the same number as the
+/// caller, and it says nothing.
+fn is_own(uid: u32) -> bool {
+    uid == Uid::effective().as_raw()
+        && std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| is_mapped(&map, uid))
+}
+
+/// Lines of `/proc/PID/uid_map` (user_namespaces(7)): the first number inside, the first outside, how many.
+fn is_mapped(map: &str, uid: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            return false;
+        };
+        (first..first.saturating_add(count)).contains(&u64::from(uid))
+    })
 }
 
 fn connect_error(path: &Path, errno: Errno) -> ConnectError {
@@ -416,4 +481,19 @@ fn open(requests: &OwnedFd, replies: &OwnedFd) -> Result<(Mapping<Requests>, Map
     let replies = Mapping::<Replies>::new(replies.as_fd(), false)?;
     replies.check_header()?;
     Ok((requests, replies))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_mapped_by_the_lines_of_the_namespace() {
+        let host = "         0          0 4294967295\n";
+        assert!(is_mapped(host, 0) && is_mapped(host, 65_534));
+        let container = "         0       1000          1\n      5000     100000       1000\n";
+        let inside = [0, 1, 5000, 5999, 6000, 65_534].map(|uid| is_mapped(container, uid));
+        assert_eq!(inside, [true, false, true, true, false, false]);
+        assert!(!is_mapped("", 0) && !is_mapped("nonsense", 0));
+    }
 }

@@ -10,6 +10,7 @@ use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestRecord, Slot};
 use eager_proto::{RING_SLOTS, text};
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -119,6 +120,9 @@ fn memory_file(name: &str, bytes: usize) -> rustix::io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// More groups than any process can have: Linux's own limit.
+const GROUPS_MAX: usize = 65_536;
+
 /// Who connected, as the kernel says.
 #[derive(Debug)]
 pub struct Peer {
@@ -145,6 +149,23 @@ pub fn peer(socket: BorrowedFd<'_>) -> nix::Result<Peer> {
         Err(other) => return Err(other),
     };
     Ok(Peer { pid: credentials.pid(), uid: credentials.uid(), pidfd })
+}
+
+/// The groups of the process that connected, its own first, as the kernel knew them when it connected.
+pub fn groups(socket: BorrowedFd<'_>) -> nix::Result<Vec<u32>> {
+    let own = getsockopt(&socket, sockopt::PeerCredentials)?.gid();
+    let mut gids = vec![0u32; GROUPS_MAX];
+    let mut bytes = libc::socklen_t::try_from(size_of_val(gids.as_slice())).map_err(|_| Errno::EOVERFLOW)?;
+    // SAFETY: neither nix nor rustix has this option. The kernel writes at most `bytes` bytes to a buffer of that length, any
+    // bytes of which are numbers, and leaves in `bytes` how many it wrote.
+    let done = unsafe {
+        let (buffer, length) = (gids.as_mut_ptr().cast(), &raw mut bytes);
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, buffer, length)
+    };
+    Errno::result(done)?;
+    gids.truncate(bytes as usize / size_of::<u32>());
+    gids.insert(0, own);
+    Ok(gids)
 }
 
 /// A handle on the process that has this number now.

@@ -18,6 +18,8 @@ pub mod daemon;
 #[cfg(not(loom))]
 mod futex;
 #[cfg(not(loom))]
+pub mod inherited;
+#[cfg(not(loom))]
 pub mod packet;
 #[cfg(not(loom))]
 mod pages;

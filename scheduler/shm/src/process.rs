@@ -22,11 +22,6 @@ pub fn end_with_parent(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(before_exec) }
 }
 
-/// Ends the process behind a pidfd, and never another that has its number now.
-pub fn kill(pidfd: &OwnedFd) -> std::io::Result<()> {
-    signal(pidfd, Signal::SIGKILL)
-}
-
 /// Sends a signal to the process behind a pidfd, and never to another that has its number now.
 pub fn signal(pidfd: &OwnedFd, signal: Signal) -> std::io::Result<()> {
     let named = rustix::process::Signal::from_named_raw(signal as i32);

@@ -340,7 +340,10 @@ impl<'a> World<'a> {
             Action::Refuse { reason, .. } => {
                 client.result.outcome = Outcome::Refused { why: reason.to_string() };
             }
-            Action::Wait { .. } | Action::Overrun { .. } => return,
+            Action::Wait { .. }
+            | Action::Overrun { .. }
+            | Action::Overstay { .. }
+            | Action::Stranded { .. } => return,
             Action::Regrant { grant, class, reason, .. } => {
                 let promoted = *class == Class::Promoted && open.class == Class::Eager;
                 (open.class, open.grant) = (*class, *grant);

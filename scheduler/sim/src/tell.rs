@@ -34,6 +34,8 @@ pub fn sentence(event: &Event) -> String {
         }
         Event::LimitsSet { .. } => "the limits change".to_owned(),
         Event::Drained { device } => format!("{device} is drained"),
+        Event::DeviceLost { device } => format!("{device} is lost"),
+        Event::DeviceFound { device } => format!("{device} is there again"),
         Event::Undrained { device } => format!("{device} takes tasks again"),
         Event::Held { task, by } => format!("{task} is held by uid {by}"),
         Event::Released { task } => format!("{task} is released"),

@@ -72,6 +72,7 @@ impl Bench {
             disabled: false,
             socket: "/run/test.sock".into(),
             on_loss,
+            trusted: None,
             label: "test".into(),
             profile: None,
             staging_bytes: 1 << 20,

@@ -125,7 +125,7 @@ impl Scheduler {
     }
 
     fn is_deep(&self) -> bool {
-        let devices = self.state.devices.values().filter(|device| !device.drained);
+        let devices = self.state.devices.values().filter(|device| !device.drained && !device.lost);
         let memory: Bytes = devices.map(|device| device.capacity).sum();
         self.queue.longest().is_some_and(|longest| self.queue.drains_in(memory) > longest)
     }
@@ -207,6 +207,9 @@ impl Scheduler {
     fn ask(&self, task: &Task, last_resort: bool) -> Placement {
         if self.state.devices.is_empty() {
             return Placement::Wait(Reason::NoDevice);
+        }
+        if let Some(reason) = self.none_left() {
+            return Placement::Wait(reason);
         }
         if let Some(head) = self.not_passed().filter(|head| head.id != task.id) {
             let waited = self.now.saturating_sub(head.asked_at);

@@ -7,7 +7,7 @@ use super::{Anomaly, Scheduler};
 use crate::action::{Class, Gate};
 use crate::event::{DeviceProfile, TaskRequest};
 use crate::gate;
-use crate::model::{State, Task, TaskState};
+use crate::model::{State, Stay, Task, TaskState};
 use crate::options::Options;
 use crate::policy::{PolicyName, Traits};
 use crate::reason::Reason;
@@ -48,6 +48,8 @@ pub enum Stage<'a> {
         all_launched: bool,
         watched: bool,
         promotion_done: bool,
+        /// It has the device for longer than it may.
+        overstays: bool,
     },
 }
 
@@ -60,6 +62,8 @@ pub struct DeviceView<'a> {
     pub granted: Bytes,
     /// Nothing new starts there.
     pub drained: bool,
+    /// Its driver does not have it any more.
+    pub lost: bool,
     pub contexts: Bytes,
     /// In use by processes that are no clients, and that or by clients beyond what they declared.
     pub foreign: Bytes,
@@ -93,6 +97,7 @@ impl Scheduler {
                 capacity,
                 granted: device.granted,
                 drained: device.drained,
+                lost: device.lost,
                 contexts: device.contexts,
                 foreign: device.foreign.counts(),
                 unaccounted: device.unaccounted,
@@ -168,6 +173,7 @@ impl Scheduler {
                     all_launched: bound.all_launched,
                     watched: bound.watched,
                     promotion_done: bound.promotion_done,
+                    overstays: bound.stay != Stay::Within,
                 },
             },
         }

@@ -13,6 +13,7 @@
 //! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
 //! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by others, by client 1
 //! limits {"overrun":"throttle"}
+//! lost 0 | found 0            GPU 0 is gone; it is there again
 //! drain 0 | undrain 0         nothing new starts on GPU 0; it does again
 //! hold 7 | release 7 | cancel 7   a waiting task; by uid 1000
 //! policy-set case             another policy from now on
@@ -147,6 +148,8 @@ fn event(line: &str) -> Event {
             limits: serde_json::from_str(&line["limits ".len()..]).expect("limits as JSON"),
         },
         "drain" => Event::Drained { device: DeviceId(number(1) as u32) },
+        "lost" => Event::DeviceLost { device: DeviceId(number(1) as u32) },
+        "found" => Event::DeviceFound { device: DeviceId(number(1) as u32) },
         "undrain" => Event::Undrained { device: DeviceId(number(1) as u32) },
         "hold" => Event::Held { task: task(), by: 1000 },
         "release" => Event::Released { task: task() },

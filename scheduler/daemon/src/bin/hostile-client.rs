@@ -45,6 +45,9 @@ struct Case {
     /// Takes so many MiB and holds them.
     #[arg(long, value_name = "MIB")]
     hold: Option<u64>,
+    /// Takes 700 MiB of a device, and so much of the host's memory.
+    #[arg(long, value_name = "MIB")]
+    devour: Option<usize>,
     /// Ends tasks that it never began, twice, and shrinks by more than it has.
     #[arg(long)]
     double_release: bool,
@@ -111,6 +114,13 @@ fn run(socket: &Path, case: &Case) {
     } else if let Some(mib) = case.hold {
         let client = connect(socket, "holder");
         println!("{}", begin_and_wait(&client, slot(0), mib << 20));
+        std::mem::forget(client);
+    } else if let Some(mib) = case.devour {
+        let client = connect(socket, "devours");
+        begin_and_wait(&client, slot(0), 700 << 20);
+        println!("holds 700 MiB");
+        // Written to, or it would not count.
+        std::mem::forget(vec![1u8; mib << 20]);
         std::mem::forget(client);
     } else if case.double_release {
         double_release(socket);

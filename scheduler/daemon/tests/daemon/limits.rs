@@ -157,3 +157,67 @@ fn a_storm_of_reloads_loses_no_request() {
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.end().0.code(), Some(0));
 }
+
+#[test]
+fn a_task_that_overstays_is_said_once_and_shown() {
+    let mut daemon = start("task-seconds-max = 1\n");
+    let client = daemon.connect("stays");
+    answer(&client, slot(0), begin(&client, slot(0), 100));
+    assert!(!daemon.tasks()[0].overstays);
+    daemon.until(|row| row.overstays == 1);
+    assert!(daemon.tasks()[0].overstays);
+    assert_eq!(daemon.device().granted_bytes, 100 * MIB, "nobody takes it away");
+    end(&client, 0);
+    let said = said(&mut daemon);
+    assert_eq!(said.matches("1.000 s is the longest that a task may").count(), 1, "{said}");
+}
+
+/// One is asked to end and does; one that does not listen is ended. Whoever waited for their memory runs.
+#[test]
+fn who_overstays_is_ended_where_that_is_configured_also_if_it_does_not_listen() {
+    let grace = "[options.limits]\noverstay_grace_ns = 200000000\n";
+    let mut daemon = start(&format!("task-seconds-max = 1\noverstay = \"end\"\n{grace}"));
+    let mut asked = Hostile::start(&daemon, &["--hold", "400"]);
+    let deaf = ["sh", "-c", "trap '' TERM; exec \"$@\"", "sh"];
+    let mut ended = Hostile::start_under(&daemon, &deaf, None, &["--hold", "400"]);
+    let client = daemon.connect("waits");
+    let wanted = begin(&client, slot(0), 900);
+    wait_until(&client, slot(0), |cell| cell.state == STATE_WAITING);
+    assert_eq!(answer(&client, slot(0), wanted).state, STATE_BOUND);
+    end(&client, 0);
+    assert_eq!((asked.end(), ended.end()), (None, None), "signals ended them");
+    let said = said(&mut daemon);
+    assert_eq!(
+        (said.matches("it is asked to end").count(), said.matches("it is ended").count()),
+        (2, 1),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_member_of_a_denied_group_is_told_and_holds_nothing() {
+    if !is_root() {
+        return;
+    }
+    const GROUP: u32 = 61_500;
+    let mut daemon = start(&format!("deny-gids = [{GROUP}]\n"));
+    let (user, group) = (ALICE.to_string(), GROUP.to_string());
+    let member = ["setpriv", "--reuid", &user, "--regid", &user, "--groups", &group];
+    let other = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
+    let refused = Hostile::start_under(&daemon, &member, None, &["--hold", "100"]);
+    assert!(refused.said.is_empty(), "{:?}", refused.said);
+    let by_own_group = ["setpriv", "--reuid", &user, "--regid", &group, "--clear-groups"];
+    let refused = Hostile::start_under(&daemon, &by_own_group, None, &["--hold", "100"]);
+    assert!(refused.said.is_empty(), "{:?}", refused.said);
+    let served = Hostile::start_under(&daemon, &other, None, &["--hold", "100"]);
+    assert_eq!(served.said.last().map(String::as_str), Some("ready"));
+    reload(&daemon, &format!("allow-gids = [{GROUP}]\n"));
+    let refused = Hostile::start_under(&daemon, &other, None, &["--hold", "100"]);
+    assert!(refused.said.is_empty(), "{:?}", refused.said);
+    let allowed = Hostile::start_under(&daemon, &member, None, &["--hold", "100"]);
+    assert_eq!(allowed.said.last().map(String::as_str), Some("ready"));
+    assert_eq!(daemon.device().granted_bytes, 200 * MIB);
+    drop((served, allowed));
+    let said = said(&mut daemon);
+    assert!(said.contains(&format!("uid {ALICE} is not served here")), "{said}");
+}

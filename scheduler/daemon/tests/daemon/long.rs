@@ -55,6 +55,12 @@ fn a_thousand_clients_go_on_after_a_restart() {
     clients_go_on(1000);
 }
 
+#[test]
+#[ignore = "long"]
+fn a_thousand_clients_are_found_by_what_the_service_manager_kept() {
+    crate::service_manager::clients_go_on(1000);
+}
+
 /// As many as two descriptors each allow under the limit of 20,000 that machines like the build machine have.
 #[test]
 #[ignore = "long"]

@@ -3,7 +3,7 @@
 //! Trap: the daemon looks again and again by itself, so tests wait for what follows from a look, and never count looks.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, wait_until};
-use eager_proto::reply::{STATE_BOUND, STATE_WAITING};
+use eager_proto::reply::{FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_WAITING};
 use eager_proto::request::RequestBody;
 use nix::sys::signal::Signal;
 
@@ -20,7 +20,11 @@ fn start(arguments: &[&str]) -> Daemon {
 /// From now on these processes use so many MiB.
 fn uses(daemon: &Daemon, used: &[(i32, u64)]) {
     let entry = |(pid, mib): &(i32, u64)| format!(r#"{{"device":0,"pid":{pid},"memory":"{mib}MiB"}}"#);
-    let text = format!("[{}]", used.iter().map(entry).collect::<Vec<_>>().join(","));
+    says(daemon, &format!("[{}]", used.iter().map(entry).collect::<Vec<_>>().join(",")));
+}
+
+/// The device's driver says this from now on.
+fn says(daemon: &Daemon, text: &str) {
     // In one step: the daemon may be reading it.
     let fresh = daemon.dir.path().join("uses.fresh");
     std::fs::write(&fresh, text).expect("uses");
@@ -97,7 +101,7 @@ fn a_driver_that_says_nonsense_costs_nothing_and_is_said_once() {
     let mut daemon = start(&[]);
     uses(&daemon, &[(1, 600)]);
     counts(&daemon, 600);
-    std::fs::write(daemon.dir.path().join("uses.json"), "[{]").expect("uses");
+    says(&daemon, "[{]");
     daemon.until(|row| row.usage_problem.contains("uses.json:1:3"));
     // What was seen last goes on counting.
     assert_eq!(daemon.device().foreign_bytes, 600 * MIB);
@@ -108,4 +112,32 @@ fn a_driver_that_says_nonsense_costs_nothing_and_is_said_once() {
     daemon.signal(Signal::SIGTERM);
     let (_, said) = daemon.end();
     assert_eq!(said.matches("is not known").count(), 1, "{said}");
+}
+
+/// The device falls off its bus under a program, and comes back: who waits waits on, who was there is told, and nothing of it
+/// is granted again before its holder has ended.
+#[test]
+fn a_lost_device_starts_nothing_tells_its_holders_and_may_come_back() {
+    let mut daemon = start(&[]);
+    let (holder, other) = (daemon.connect("holder"), daemon.connect("other"));
+    answer(&holder, slot(0), begin(&holder, slot(0), 300));
+    says(&daemon, r#"[{"lost": 0}]"#);
+    daemon.until(|_| daemon.device().lost);
+    assert_eq!(daemon.tasks()[0].reason, "GPU 0 is lost: its driver does not have it any more");
+    assert_eq!(
+        holder.reason(slot(0)).as_deref(),
+        Some("GPU 0 is lost: its driver does not have it any more")
+    );
+    let asked = begin(&other, slot(0), 100);
+    wait_until(&other, slot(0), |cell| cell.state == STATE_WAITING);
+    let more = holder.send(RequestBody::TaskExtend { bytes: MIB }, slot(0)).expect("send");
+    assert_ne!(answer(&holder, slot(0), more).flags & FLAG_EXTEND_REFUSED, 0);
+    assert_eq!(daemon.device().granted_bytes, 300 * MIB);
+    says(&daemon, "[]");
+    assert_eq!(answer(&other, slot(0), asked).state, STATE_BOUND);
+    assert!(!daemon.device().lost);
+    daemon.signal(Signal::SIGTERM);
+    let (_, said) = daemon.end();
+    assert_eq!(said.lines().count(), 3, "{said}");
+    assert!(said.contains("(holder, pid ") && said.contains("GPU 0 is there again"), "{said}");
 }

@@ -126,6 +126,8 @@ impl Reader {
             | Happened::Released { .. }
             | Happened::Cancelled { .. }
             | Happened::PolicySet { .. }
+            | Happened::DeviceLost { .. }
+            | Happened::DeviceFound { .. }
             | Happened::Tick => {}
             Happened::Observed { device, foreign, .. } => self.foreign(*device, *foreign),
             Happened::Drained { device } => self.drained(*device, true),
@@ -192,6 +194,12 @@ impl Reader {
                 for task in theirs.map(|(id, _)| *id).collect::<Vec<_>>() {
                     self.mark(task, "overrun", "task", vec![note("why", reason)]);
                 }
+            }
+            Action::Stranded { task, reason, .. } => {
+                self.mark(*task, "stranded", "task", vec![note("why", reason)]);
+            }
+            Action::Overstay { task, reason, .. } => {
+                self.mark(*task, "overstay", "task", vec![note("why", reason)]);
             }
             Action::Watch { task, on } => {
                 if !on {

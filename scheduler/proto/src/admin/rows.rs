@@ -42,6 +42,9 @@ pub struct TaskRow {
     pub held_ms: u64,
     /// Why it waits, or why it was bound there.
     pub reason: String,
+    /// It has its device for longer than it may.
+    #[serde(default)]
+    pub overstays: bool,
 }
 
 /// One waiting task as people see it.
@@ -137,6 +140,9 @@ pub struct DeviceRow {
     /// For how long nothing new has been allowed to start there; none: it takes tasks.
     #[serde(default)]
     pub drained_ms: Option<u64>,
+    /// Its driver does not have it any more.
+    #[serde(default)]
+    pub lost: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -163,6 +169,9 @@ pub struct DaemonRow {
     /// Programs that used more than they declared, since the daemon started.
     #[serde(default)]
     pub overruns: u64,
+    /// How often a task had its device for longer than it may, since the daemon started.
+    #[serde(default)]
+    pub overstays: u64,
     /// What is wrong with the look at the devices' use; empty: nothing.
     #[serde(default)]
     pub usage_problem: String,

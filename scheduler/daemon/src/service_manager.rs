@@ -1,0 +1,121 @@
+//! What a service manager (systemd) is told and keeps: that the daemon is ready, its clients' socket, and a handle on each
+//! client's process, so that a restart neither turns a newcomer away nor has to find anybody by a number.
+//!
+//! Protocol: sd_notify(3) and `FDSTORE`. Trap: the manager may be slow, full, or keep nothing, and nothing here waits for
+//! it. What it did not keep costs nobody a grant: the state file says the same, by number and starting time.
+
+use eager_core::units::ClientId;
+use eager_shm::packet;
+use nix::sys::socket::{getsockopt, sockopt};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+
+const ENV_NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+const LISTENER: &str = "listener-";
+const CLIENT: &str = "client-";
+
+/// Told by datagrams; nobody, where the daemon was started by hand.
+#[derive(Debug, Default)]
+pub struct ServiceManager {
+    socket: Option<UnixDatagram>,
+}
+
+impl ServiceManager {
+    /// As the environment (`get`) names it.
+    pub fn from_environment(get: impl Fn(&str) -> Option<OsString>) -> ServiceManager {
+        ServiceManager { socket: get(ENV_NOTIFY_SOCKET).and_then(|place| connect(&place).ok()) }
+    }
+
+    pub fn is_there(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    pub fn ready(&self) {
+        self.tell("READY=1", &[]);
+    }
+
+    pub fn stopping(&self) {
+        self.tell("STOPPING=1", &[]);
+    }
+
+    /// `path` is where the listener is found; another file there is another's.
+    pub fn keep_listener(&self, listener: &OwnedFd, path: &Path) {
+        if let Some(name) = listener_name(path) {
+            self.keep(&name, listener.as_fd());
+        }
+    }
+
+    pub fn keep_client(&self, client: ClientId, pidfd: &OwnedFd) {
+        self.keep(&client_name(client), pidfd.as_fd());
+    }
+
+    pub fn forget_client(&self, client: ClientId) {
+        self.forget(&client_name(client));
+    }
+
+    fn keep(&self, name: &str, kept: BorrowedFd<'_>) {
+        self.tell(&format!("FDSTORE=1\nFDNAME={name}"), &[kept.as_raw_fd()]);
+    }
+
+    fn forget(&self, name: &str) {
+        self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), &[]);
+    }
+
+    fn tell(&self, message: &str, descriptors: &[i32]) {
+        if let Some(socket) = &self.socket {
+            // See the module: it is not waited for.
+            let _ = packet::send(socket.as_fd(), message.as_bytes(), descriptors);
+        }
+    }
+}
+
+fn connect(place: &OsStr) -> std::io::Result<UnixDatagram> {
+    let address = match place.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(place)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    Ok(socket)
+}
+
+/// Names a socket file's inode: a listener whose file is another's by now serves nobody.
+fn listener_name(path: &Path) -> Option<String> {
+    Some(format!("{LISTENER}{}", std::fs::metadata(path).ok()?.ino()))
+}
+
+fn client_name(ClientId(id): ClientId) -> String {
+    format!("{CLIENT}{id}")
+}
+
+/// What the manager kept of an earlier daemon.
+#[derive(Debug, Default)]
+pub struct Kept(BTreeMap<String, OwnedFd>);
+
+impl Kept {
+    pub fn from_environment(get: impl Fn(&str) -> Option<OsString>) -> Kept {
+        Kept(eager_shm::inherited::take(get).into_iter().collect())
+    }
+
+    /// The listener of the socket that is at `path` now.
+    pub fn take_listener(&mut self, path: &Path) -> Option<OwnedFd> {
+        let listener = self.0.remove(&listener_name(path)?)?;
+        getsockopt(&listener, sockopt::AcceptConn).is_ok_and(|listens| listens).then_some(listener)
+    }
+
+    /// The process of a client.
+    pub fn take_client(&mut self, client: ClientId) -> Option<OwnedFd> {
+        self.0.remove(&client_name(client))
+    }
+
+    /// The rest is nobody's any more.
+    pub fn forget_rest(&mut self, manager: &ServiceManager) {
+        std::mem::take(&mut self.0).keys().for_each(|name| manager.forget(name));
+    }
+}

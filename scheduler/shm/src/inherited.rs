@@ -1,0 +1,52 @@
+//! Descriptors that a service manager hands to a process that it starts (sd_listen_fds(3)).
+//!
+//! Trap: the variables that name them stay in the environment, and with them every child and whatever the process
+//! becomes by `exec` would take numbers of its own for them. So they count only for the process that they name, and only
+//! descriptors that came through `exec`.
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+/// Names the process that the descriptors are for.
+pub const ENV_LISTEN_PID: &str = "LISTEN_PID";
+const ENV_LISTEN_FDS: &str = "LISTEN_FDS";
+const ENV_LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
+/// The first after the standard streams.
+const FIRST: RawFd = 3;
+/// More than any service manager keeps.
+const COUNT_MAX: RawFd = 1 << 20;
+
+/// Those for this process, with their names, closed on `exec` from now on. `get` is the environment. What was taken once is
+/// not there a second time.
+pub fn take(get: impl Fn(&str) -> Option<OsString>) -> Vec<(String, OwnedFd)> {
+    let number = |name| get(name)?.to_str()?.parse::<RawFd>().ok();
+    if number(ENV_LISTEN_PID) != i32::try_from(std::process::id()).ok() {
+        return Vec::new();
+    }
+    let count = number(ENV_LISTEN_FDS).unwrap_or(0).clamp(0, COUNT_MAX);
+    let names = get(ENV_LISTEN_FDNAMES).map(|names| names.to_string_lossy().into_owned()).unwrap_or_default();
+    let names = names.split(':').map(str::to_owned).chain(std::iter::repeat(String::new()));
+    let numbers = FIRST..FIRST.saturating_add(count);
+    numbers.zip(names).filter_map(|(number, name)| Some((name, adopt(number).ok()?))).collect()
+}
+
+/// Makes this process the owner of a descriptor that came through `exec`.
+fn adopt(number: RawFd) -> nix::Result<OwnedFd> {
+    // SAFETY: only asked whether it is open, and how; a number that is not gives an error.
+    let flags = fcntl(unsafe { BorrowedFd::borrow_raw(number) }, FcntlArg::F_GETFD)?;
+    if FdFlag::from_bits_truncate(flags).contains(FdFlag::FD_CLOEXEC) {
+        return Err(Errno::EBADF);
+    }
+    // SAFETY: the descriptor is open and does not close on `exec`, so it came through one: all that Rust's library, nix and
+    // rustix open here does close. Nobody in the process knows it but by this number, and from the next line on it closes on
+    // `exec` too, so that nobody gets it here a second time.
+    let owned = unsafe { OwnedFd::from_raw_fd(number) };
+    if let Err(errno) = fcntl(owned.as_fd(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)) {
+        // It stays open, and whose it was.
+        let _ = owned.into_raw_fd();
+        return Err(errno);
+    }
+    Ok(owned)
+}

@@ -1,0 +1,195 @@
+//! A program of a few lines, a CUDA runtime of a few lines, the real shim, and a real daemon on a device from a file.
+//!
+//! Trap: the runtime's device memory is the heap, so what is granted says nothing of what is in use.
+
+use crate::{bin_dir, run_ok, tool};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const DEVICES: &str =
+    r#"[{"name": "test", "memory": "1GiB", "sms": 80, "warps-per-sm": 64, "blocks-per-sm": 32}]"#;
+pub const MIB: u64 = 1 << 20;
+
+const RUNTIME: &str = r#"
+#include <stdlib.h>
+int cudaMalloc(void **out, size_t n) { *out = malloc(n); return 0; }
+int cudaFree(void *p) { free(p); return 0; }
+int cudaSetDevice(int device) { return device < 0; }
+int cudaLaunchHostFunc(void *stream, void (*call)(void *), void *data) { call(data); return 0; }
+"#;
+
+/// Program and runtime, compiled once, and a daemon beside them.
+#[derive(Debug)]
+pub struct Place {
+    pub dir: TempDir,
+    pub daemon: Child,
+}
+
+impl Place {
+    /// `source` is the program's text in a file of this name, whose ending is its language's; `flags` are for its compiler.
+    /// None, loudly, where there is no compiler.
+    pub fn new(name: &str, source: &str, flags: &[&str]) -> Option<Place> {
+        let compiler = if name.ends_with(".c") { "cc" } else { "c++" };
+        if !Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: needs a compiler: {compiler}");
+            return None;
+        }
+        let dir = tempfile::tempdir().expect("folder");
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("devices.json"), DEVICES).expect("write");
+        std::fs::write(path(name), source).expect("write");
+        std::fs::write(path("runtime.c"), RUNTIME).expect("write");
+        std::fs::copy(bin_dir().join("libeager.so"), path("libeager.so")).expect("copy the library");
+        let runtime =
+            ["-shared", "-fPIC", "-Wl,-soname,libcudart.so.13", "-o", "libcudart.so.13", "runtime.c"];
+        let program = ["-pthread", "-o", "program", name, "./libeager.so", "-ldl"];
+        run_ok(Command::new("cc").args(runtime).current_dir(dir.path()));
+        run_ok(Command::new(compiler).args(flags).args(program).current_dir(dir.path()));
+        let daemon = start_daemon(dir.path(), &[]);
+        Some(Place { dir, daemon })
+    }
+
+    /// A library to be loaded before others.
+    pub fn library(&self, name: &str, source: &str) -> PathBuf {
+        let path = |ending: &str| self.dir.path().join(format!("{name}.{ending}"));
+        std::fs::write(path("c"), source).expect("write");
+        run_ok(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(path("so")).arg(path("c")));
+        path("so")
+    }
+
+    /// A new one, for one that was killed, under another program.
+    pub fn restart_daemon_under(&mut self, wrapper: &[&str]) {
+        self.daemon = start_daemon(self.dir.path(), wrapper);
+    }
+
+    pub fn kill_daemon(&mut self) {
+        self.daemon.kill().expect("kill -9");
+        self.daemon.wait().expect("wait");
+    }
+
+    pub fn program(&self, how: &str, on_loss: &str) -> Running {
+        self.program_under(&[], how, on_loss)
+    }
+
+    /// The same under another program.
+    pub fn program_under(&self, wrapper: &[&str], how: &str, on_loss: &str) -> Running {
+        let mut child = under(wrapper, &self.dir.path().join("program"))
+            .arg(how)
+            .current_dir(self.dir.path())
+            .env("LD_LIBRARY_PATH", self.dir.path())
+            .env("EAGER_SOCKET", self.dir.path().join("run/client.sock"))
+            .env("EAGER_ON_DAEMON_LOSS", on_loss)
+            .env_remove("EAGER_DISABLE")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start");
+        let out = BufReader::new(child.stdout.take().expect("stdout"));
+        Running { child, out }
+    }
+
+    pub fn info(&self) -> serde_json::Value {
+        let run_dir = self.dir.path().join("run");
+        let out = run_ok(Command::new(tool("eager")).args(["info", "--json", "--run-dir"]).arg(run_dir));
+        serde_json::from_str(&out).expect("JSON")
+    }
+
+    pub fn granted(&self) -> u64 {
+        self.info()["devices"][0]["granted_bytes"].as_u64().expect("granted_bytes")
+    }
+
+    /// Waits until so much is granted; the pause only saves processor time.
+    pub fn until_granted(&self, bytes: u64, when: &str) -> Duration {
+        let start = Instant::now();
+        while self.granted() != bytes {
+            assert!(start.elapsed() < Duration::from_secs(60), "{when}: {} granted", self.granted());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        start.elapsed()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+/// A command, under another one if one is given.
+fn under(wrapper: &[&str], program: &Path) -> Command {
+    let Some((first, rest)) = wrapper.split_first() else { return Command::new(program) };
+    let mut command = Command::new(first);
+    command.args(rest).arg(program);
+    command
+}
+
+fn start_daemon(dir: &Path, wrapper: &[&str]) -> Child {
+    let mut child = under(wrapper, &tool("eagerd"))
+        .arg("--devices-file")
+        .arg(dir.join("devices.json"))
+        .arg("--run-dir")
+        .arg(dir.join("run"))
+        .args(["--policy", "case"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("start eagerd");
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut ready).expect("its first line");
+    assert!(ready.contains("ready"), "eagerd said {ready:?}");
+    child
+}
+
+/// A program under the daemon.
+#[derive(Debug)]
+pub struct Running {
+    pub child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    pub fn says(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("its output");
+        assert_eq!(line.trim_end(), expected);
+    }
+
+    /// True for the first.
+    pub fn says_either(&mut self, one: &str, other: &str) -> bool {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("its output");
+        let line = line.trim_end();
+        assert!(line == one || line == other, "it said {line:?}");
+        line == one
+    }
+
+    /// What it said on standard error, after its end.
+    pub fn said(&mut self) -> String {
+        let mut said = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut said).expect("stderr");
+        }
+        said
+    }
+
+    pub fn go_on(&mut self) {
+        writeln!(self.child.stdin.as_mut().expect("stdin")).expect("a line");
+    }
+
+    pub fn end(&mut self) -> ExitStatus {
+        self.child.wait().expect("wait")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
