@@ -16,6 +16,11 @@ pub struct Daemon {
 impl Daemon {
     /// Starts `eagerd` with `args` and waits for its line that says it is ready.
     pub fn start(args: &[&str]) -> Daemon {
+        Daemon::start_with(args, &[])
+    }
+
+    /// The same with variables in its environment.
+    pub fn start_with(args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
         let dir = tempfile::tempdir().expect("run directory");
         let mut child = Command::new(tool("eagerd"))
             .arg("--run-dir")
@@ -23,6 +28,7 @@ impl Daemon {
             .arg("--journal")
             .arg(dir.path().join("journal.jsonl"))
             .args(args)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .expect("start eagerd");

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 pub mod accounting;
 pub mod book;
@@ -122,4 +123,20 @@ pub fn rodinia_arguments(run: &eager_rodinia::Run, folder: &Path) -> Vec<String>
     let mut arguments = run.arguments(input.as_deref());
     arguments.push("--verify".to_string());
     arguments
+}
+
+/// Puts the stand-in runtime in the place of NVIDIA's, with devices of the program's own: without `eager run`, so that the
+/// shim is not told of a daemon, or of none.
+pub fn on_stand_in<'a>(command: &'a mut Command, cards: &str) -> &'a mut Command {
+    command
+        .env("LD_LIBRARY_PATH", stand_in_folder())
+        .env("EAGER_VGPU", cards)
+        .env("EAGER_VGPU_TIME_SCALE", "0")
+}
+
+/// The folder that `eager run` makes beside the programs.
+fn stand_in_folder() -> PathBuf {
+    static MADE: OnceLock<()> = OnceLock::new();
+    MADE.get_or_init(|| drop(run(Command::new(tool("eager")).args(["run", "--plain", "--", "true"]))));
+    bin_dir().join("eager-virtual")
 }

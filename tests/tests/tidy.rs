@@ -7,6 +7,7 @@ const UNSAFE_CRATES: &[&str] = &[
     "compiler-pass/pass",
     "runtime-shim/shim",
     "scheduler/shm",
+    "tests/fake-nvml",
     "virtual-gpu/cudart",
     "virtual-gpu/exec",
     "virtual-gpu/kernels",

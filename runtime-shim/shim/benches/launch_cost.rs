@@ -70,7 +70,7 @@ fn serve_one(listener: &OwnedFd) {
     wait_readable(socket.as_fd());
     receive(socket.as_fd(), &mut hello).expect("hello");
     let (mut pages, descriptors) = ClientPages::create().expect("pages");
-    send_welcome(socket.as_fd(), &Welcome::accepted(1), Some(&descriptors)).expect("welcome");
+    send_welcome(socket.as_fd(), &Welcome::accepted(1).into(), Some(&descriptors)).expect("welcome");
     loop {
         wait_readable(socket.as_fd());
         if receive(socket.as_fd(), &mut [0]) == Ok(0) {

@@ -46,6 +46,9 @@ const RING_AFTER_BYTES: u64 = 64 << 20;
 
 /// Folder in which runs of a program keep when its buffers were last used; unset: nothing is learnt.
 pub const ENV_LEARN: &str = "EAGER_LEARN";
+/// File for the footprints of the program's kernels, measured on the GPU that it runs on, without a daemon; unset: none are
+/// measured.
+pub const ENV_MEASURE: &str = "EAGER_MEASURE";
 /// For tests, in builds with assertions only: a seed by which buffers are believed dead at random.
 pub const ENV_TEST_BELIEFS: &str = "EAGER_TEST_BELIEFS";
 
@@ -64,6 +67,8 @@ pub struct Config {
     pub ring: Wanted,
     /// Folder of what runs have learnt.
     pub learn: Option<PathBuf>,
+    /// Where the footprints go that this run is to measure.
+    pub measure: Option<PathBuf>,
     /// Seed of beliefs at random.
     pub chance: Option<u64>,
 }
@@ -119,6 +124,7 @@ impl Config {
             staging_bytes,
             ring,
             learn: set(ENV_LEARN).map(PathBuf::from),
+            measure: set(ENV_MEASURE).map(PathBuf::from),
             chance: set(ENV_TEST_BELIEFS)
                 .filter(|_| cfg!(debug_assertions))
                 .and_then(|seed| seed.to_str()?.parse().ok()),

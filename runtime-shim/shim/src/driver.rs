@@ -6,6 +6,7 @@
 
 use crate::library::{Status, function};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Span};
+use eager_proto::hello::Uuid;
 use std::ffi::{CStr, c_char, c_uint, c_ulonglong, c_void};
 use std::ptr;
 use std::sync::OnceLock;
@@ -77,6 +78,18 @@ driver_table! {
     map = c"cuMemMap"(u64, usize, usize, u64, c_ulonglong);
     unmap = c"cuMemUnmap"(u64, usize);
     set_access = c"cuMemSetAccess"(u64, usize, *const AccessDesc, usize);
+}
+
+type DeviceUuidFn = unsafe extern "C" fn(*mut Uuid, i32) -> Status;
+
+/// A device's uuid, whatever else the driver can do; `None`: it does not tell.
+pub fn device_uuid(device: DeviceIndex) -> Option<Uuid> {
+    let mut uuid = Uuid::default();
+    let found = entry_point(c"cuDeviceGetUuid")?;
+    // SAFETY: the driver function of that name has this signature (CUDA driver API reference §6.5), and writes the 16 bytes
+    // of a `CUuuid` to a local that lives through the call.
+    let code = unsafe { std::mem::transmute::<*mut c_void, DeviceUuidFn>(found)(&raw mut uuid, device.0) };
+    (code == 0).then_some(uuid)
 }
 
 /// Address of a driver function; not null.

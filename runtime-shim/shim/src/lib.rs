@@ -16,7 +16,8 @@ mod hooks;
 pub mod learnt;
 pub mod ledger;
 pub mod library;
-pub mod outcome;
+pub mod measure;
+mod outcome;
 pub mod process;
 pub mod profile;
 pub mod program;
@@ -33,6 +34,7 @@ pub mod task;
 mod tests;
 pub mod trace;
 pub mod virtual_clock;
+mod visible;
 mod voice;
 
 use account::Requirement;

@@ -204,13 +204,17 @@ fn start() -> Option<LiveShim> {
             Profile::default()
         })
     });
-    let connection = match connect(&config) {
-        Ok(connection) => Some(connection),
+    let connection = match config.measure.is_none().then(|| connect(&config)).transpose() {
+        Ok(connection) => connection,
         Err(error) => {
             to_stderr(&without_daemon(&error, config.on_loss));
             None
         }
     };
+    if config.measure.is_some() {
+        // SAFETY: as in `beliefs`.
+        let _ = unsafe { libc::atexit(save_footprints) };
+    }
     let voice = Voice::new(Box::new(to_stderr));
     let beliefs = connection.as_ref().and_then(|_| beliefs(&config));
     let mut shim = Shim::new(RealRuntime::open(), connection, config, profile, voice, &PROGRAM);
@@ -244,6 +248,18 @@ extern "C" fn save_learnt() {
                     path.display()
                 ));
             }
+        }
+        Outcome::Handled(())
+    });
+}
+
+extern "C" fn save_footprints() {
+    let _ = guarded(|shim, _| {
+        let file = shim.measurement().and_then(|measurement| measurement.file());
+        if let (Some(file), Some(path)) = (file, &shim.config.measure)
+            && let Err(error) = file.save(path)
+        {
+            to_stderr(&format!("cannot write {}: {error}; this run's footprints are lost", path.display()));
         }
         Outcome::Handled(())
     });

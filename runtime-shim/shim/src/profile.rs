@@ -5,14 +5,14 @@
 //! value for a larger run would let a kernel through the gate that does not fit.
 
 use eager_proto::request::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNKNOWN};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 const VERSION: u32 = 1;
 
 /// How a kernel goes through its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     #[default]
@@ -40,24 +40,23 @@ impl Access {
 }
 
 /// One kernel's measurement, in bytes.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Measured {
-    static_bytes: u64,
-    footprint_bytes: u64,
+pub struct Measured {
+    pub static_bytes: u64,
+    pub footprint_bytes: u64,
     /// How many launches were measured. Part of the file for people; nothing here depends on it.
-    #[serde(rename = "launches")]
-    _launches: u64,
+    pub launches: u64,
     #[serde(default)]
-    access: Access,
+    pub access: Access,
     /// What else was measured, for people.
-    #[serde(default, rename = "detail")]
+    #[serde(default, rename = "detail", skip_serializing)]
     _detail: Option<serde::de::IgnoredAny>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ProfileFile {
+pub struct ProfileFile {
     version: u32,
     kernels: BTreeMap<String, Measured>,
 }
@@ -88,6 +87,19 @@ pub struct KernelSize {
     /// Measured and scaled, else the static size.
     pub footprint: u64,
     pub access: Access,
+}
+
+impl ProfileFile {
+    pub fn new(kernels: BTreeMap<String, Measured>) -> ProfileFile {
+        ProfileFile { version: VERSION, kernels }
+    }
+
+    /// Writes it as a whole or not at all.
+    pub fn save(&self, path: &Path) -> std::io::Result<()> {
+        let fresh = path.with_extension(format!("{}.tmp", std::process::id()));
+        std::fs::write(&fresh, serde_json::to_vec_pretty(self)?)?;
+        std::fs::rename(&fresh, path).inspect_err(|_| drop(std::fs::remove_file(&fresh)))
+    }
 }
 
 impl Profile {

@@ -3,6 +3,7 @@
 //! Trap: a call of the shim's own must leave no error behind that the program could read: see `quietly`.
 
 use crate::addresses::{HOST, MANAGED_GRANULARITY, Way, drop_managed};
+use crate::driver;
 use crate::library::{PointerAttributes, Table, missing_call, table};
 use crate::runtime::{
     Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Order, Pitched, Priority, Rows, Runtime,
@@ -11,6 +12,7 @@ use crate::runtime::{
 use cudarc::runtime::sys::{
     cudaLaunchConfig_t, cudaMemLocation, cudaMemLocationType, cudaMemoryAdvise, cudaStream_t, dim3,
 };
+use eager_proto::hello::Uuid;
 use std::ffi::{c_uint, c_void};
 use std::ptr;
 use std::sync::OnceLock;
@@ -126,6 +128,10 @@ impl Runtime for RealRuntime {
     fn device_count(&self) -> CudaResult<i32> {
         let mut count = 0;
         call!(self.cudaGetDeviceCount(&mut count)).map(|()| count)
+    }
+
+    fn device_uuid(&self, device: DeviceIndex) -> Option<Uuid> {
+        driver::device_uuid(device)
     }
 
     fn set_device(&self, device: DeviceIndex) -> CudaResult<()> {

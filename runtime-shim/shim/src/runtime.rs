@@ -3,6 +3,7 @@
 //! The real one is [`crate::real::RealRuntime`]; tests use a recording one. Trap: addresses are plain numbers here, so
 //! that everything above this boundary is safe code; only the implementation turns them into pointers.
 
+use eager_proto::hello::Uuid;
 use std::num::NonZeroU32;
 
 /// A CUDA error code (`cudaError_t`), never success. A number and not an enum: a newer runtime may return codes that
@@ -47,6 +48,11 @@ impl CudaError {
 /// Index of a device, as `cudaSetDevice` takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceIndex(pub i32);
+
+impl DeviceIndex {
+    /// None of the program's: CUDA refuses it.
+    pub const NONE: DeviceIndex = DeviceIndex(i32::MAX);
+}
 
 /// A stream handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -282,6 +288,10 @@ pub enum Setting {
 /// Everything the shim needs from below. Each call is what its CUDA namesake is, on the calling thread's device.
 pub trait Runtime {
     fn device_count(&self) -> CudaResult<i32>;
+    /// `None`: it does not tell.
+    fn device_uuid(&self, _device: DeviceIndex) -> Option<Uuid> {
+        None
+    }
     fn set_device(&self, device: DeviceIndex) -> CudaResult<()>;
     fn device_synchronize(&self) -> CudaResult<()>;
     fn device_reset(&self) -> CudaResult<()>;

@@ -4,7 +4,7 @@
 
 use crate::trace;
 use crate::virtual_clock;
-use eager_proto::hello::{self, WELCOME_RESOURCES};
+use eager_proto::hello::{self, Uuid, WELCOME_RESOURCES};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
 use eager_shm::client::{ClientConnection, ConnectError, SendError, Wait};
@@ -57,6 +57,10 @@ pub enum Resumed {
 
 pub trait Scheduler {
     fn habits(&self) -> Habits;
+    /// Uuids of the daemon's devices, by its numbers; none where the program's numbers are the same.
+    fn devices(&self) -> Vec<Uuid> {
+        Vec::new()
+    }
     /// Goes on with the daemon that took the place of one that is gone; at once when none is gone.
     fn resume(&self) -> Resumed {
         Resumed::Never
@@ -94,6 +98,10 @@ impl Scheduler for ClientConnection {
             fast_copies: is_wanted(hello::FEATURE_FAST_COPIES),
             grant_max: self.grant_max(),
         }
+    }
+
+    fn devices(&self) -> Vec<Uuid> {
+        ClientConnection::devices(self).to_vec()
     }
 
     fn resume(&self) -> Resumed {

@@ -6,6 +6,7 @@
 
 use crate::buffers;
 use crate::config::{Config, OnLoss};
+use crate::measure::Measurement;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Program;
@@ -14,10 +15,12 @@ use crate::runtime::{CudaError, CudaResult, DeviceIndex, Priority, Runtime, Stre
 use crate::scheduler::{Habits, Resumed, Scheduler, Unsent, Wake};
 use crate::state::{Mark, State, Thread};
 use crate::task::{OwnStream, Phase, Release, TaskKey, Terms};
+use crate::visible::Visible;
 use crate::voice::Voice;
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell};
 use eager_proto::request::{RequestBody, Slot};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -68,12 +71,16 @@ pub struct Shim<R, S> {
     /// Has any task ever been bound? Then the device is the daemon's choice, even after it is gone.
     pub(crate) ever_bound: AtomicBool,
     pub(crate) habits: Habits,
+    /// Found out when the first task is bound.
+    visible: OnceLock<Visible>,
     /// [`State::is_watched`], for a look without the lock.
     watched: AtomicBool,
     /// Held while memory comes behind addresses or goes from there, so that nobody frees them meanwhile.
     pub(crate) mapping: Mutex<()>,
     /// Held while kept copies go to the device, so that nobody uses what they write before they are there.
     pub(crate) flushing: Mutex<()>,
+    /// What is found out about kernels; `None`: nothing is to be.
+    pub(crate) measuring: Option<Mutex<Measurement>>,
     /// Held while a copy goes through it.
     pub(crate) ring: Mutex<Ring>,
     /// Signalled when a lazy task that was being asked for is bound, refused or given up.
@@ -104,10 +111,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             program,
             state: Mutex::default(),
             extending: Mutex::default(),
+            measuring: config.measure.as_ref().map(|_| Mutex::default()),
             config,
             standing: AtomicU8::new(standing as u8),
             ever_bound: AtomicBool::new(false),
             habits,
+            visible: OnceLock::new(),
             watched: AtomicBool::new(false),
             mapping: Mutex::default(),
             flushing: Mutex::default(),
@@ -306,12 +315,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn decision(&self, slot: Slot, cell: &TaskCell, sequence: u32) -> Option<Answer> {
         match cell.state {
-            STATE_BOUND if answered(cell, sequence) => Some(Answer::Bound(Terms::read(cell))),
+            STATE_BOUND if answered(cell, sequence) => Some(Answer::Bound(self.terms(cell))),
             STATE_REFUSED if answered(cell, sequence) => {
                 Some(Answer::Refused(self.reason(slot, cell.reason)))
             }
             _ => None,
         }
+    }
+
+    /// What a cell says, in the program's numbers.
+    pub(crate) fn terms(&self, cell: &TaskCell) -> Terms {
+        let visible = self.visible.get_or_init(|| {
+            let daemons = self.scheduler.as_ref().map(Scheduler::devices).unwrap_or_default();
+            let count = if daemons.is_empty() { 0 } else { self.runtime.device_count().unwrap_or(0) };
+            let seen: Vec<_> =
+                (0..count).map(|number| self.runtime.device_uuid(DeviceIndex(number))).collect();
+            Visible::new(&daemons, &seen)
+        });
+        Terms::read(cell, visible)
     }
 
     /// Why the daemon refused, in its words.
@@ -355,7 +376,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         for (key, sequence) in bound {
             let Ok(cell) = self.cell(key.slot) else { return };
             if cell.sequence != sequence && cell.state == STATE_BOUND {
-                self.adopt_terms(thread, key, Terms::read(&cell));
+                self.adopt_terms(thread, key, self.terms(&cell));
             }
         }
         self.poll_watched(thread);

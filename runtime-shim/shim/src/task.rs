@@ -8,6 +8,7 @@
 use crate::account::{Account, Announced, FrameId};
 use crate::profile::Access;
 use crate::runtime::{DeviceIndex, Geometry, StreamId};
+use crate::visible::Visible;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
     FLAG_MANAGED, FLAG_RELEASES, FLAG_WATCH, TaskCell,
@@ -85,9 +86,8 @@ impl Terms {
     pub const NONE: Terms =
         Terms { sequence: 0, device: DeviceIndex(0), class: CLASS_NONE, flags: 0, grant: 0, reason: 0 };
 
-    /// A device number that CUDA cannot express becomes one that it will refuse.
-    pub fn read(cell: &TaskCell) -> Terms {
-        let device = DeviceIndex(i32::try_from(cell.device).unwrap_or(i32::MAX));
+    pub fn read(cell: &TaskCell, visible: &Visible) -> Terms {
+        let device = visible.here(cell.device);
         let TaskCell { sequence, class, flags, grant, reason, .. } = *cell;
         Terms { sequence, device, class, flags, grant, reason }
     }

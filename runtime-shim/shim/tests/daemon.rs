@@ -57,7 +57,7 @@ fn serve_one(listener: &OwnedFd) -> Vec<RequestBody> {
     let bytes = receive(socket.as_fd(), &mut hello).expect("hello");
     assert_eq!(Hello::decode(&hello[..bytes]).expect("a hello").label(), "program");
     let (mut pages, descriptors) = ClientPages::create().expect("pages");
-    send_welcome(socket.as_fd(), &Welcome::accepted(1), Some(&descriptors)).expect("welcome");
+    send_welcome(socket.as_fd(), &Welcome::accepted(1).into(), Some(&descriptors)).expect("welcome");
     let mut asked = Vec::new();
     loop {
         wait_readable(socket.as_fd());

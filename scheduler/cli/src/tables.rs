@@ -121,9 +121,9 @@ pub fn kernels(rows: &[(String, Kernel)]) -> String {
     ];
     let mib = |bytes: u64| format!("{:.3}", bytes as f64 / f64::from(1 << 20));
     let billions = |count: u64| format!("{:.3}", count as f64 / 1e9);
-    let cells = rows.iter().map(|(name, kernel)| {
-        let detail = &kernel.detail;
-        [
+    let cells = rows.iter().filter_map(|(name, kernel)| {
+        let detail = kernel.detail.as_ref()?;
+        Some([
             kernel.launches.to_string(),
             format!("{:.3}", detail.device_ns as f64 / 1e6),
             mib(kernel.static_bytes),
@@ -134,7 +134,25 @@ pub fn kernels(rows: &[(String, Kernel)]) -> String {
             billions(detail.global_bytes),
             billions(detail.flops32 + detail.flops64),
             name.clone(),
-        ]
+        ])
+    });
+    table(HEADER, cells)
+}
+
+/// The same of a GPU that tells no more.
+pub fn footprints(rows: &[(String, Kernel)]) -> String {
+    const HEADER: [(&str, Align); 5] = [
+        ("LAUNCHES", Right),
+        ("STATIC MiB", Right),
+        ("TOUCHED MiB", Right),
+        ("ACCESS", Left),
+        ("KERNEL", Left),
+    ];
+    let mib = |bytes: u64| format!("{:.3}", bytes as f64 / f64::from(1 << 20));
+    let cells = rows.iter().map(|(name, kernel)| {
+        let sizes = [kernel.static_bytes, kernel.footprint_bytes].map(mib);
+        let [whole, touched] = sizes;
+        [kernel.launches.to_string(), whole, touched, kernel.access.clone(), name.clone()]
     });
     table(HEADER, cells)
 }

@@ -5,6 +5,7 @@
 
 use crate::http::{HttpAddress, HttpSettings};
 use crate::quota::Users;
+use crate::selection::Selection;
 use clap::Parser;
 use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::units::{Bytes, Nanos};
@@ -42,6 +43,10 @@ pub struct Config {
     /// Processes share the virtual GPUs' SMs at the same time, as under NVIDIA's MPS, and do not take turns.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
     pub mps: Option<bool>,
+    /// Serve these GPUs of the machine: `all`, numbers such as `0,2` (as `nvidia-smi` counts), or uuids [default: all, if no
+    /// other devices are named].
+    #[arg(long, value_name = "GPUS", conflicts_with_all = ["virtual_devices", "devices_file"])]
+    pub gpus: Option<Selection>,
     /// Decide for the devices described in a JSON file, which nobody serves (dry runs and tests).
     #[arg(long, value_name = "FILE.json", conflicts_with = "virtual_devices")]
     pub devices_file: Option<PathBuf>,
@@ -163,6 +168,8 @@ pub enum DeviceSource {
         #[serde(rename = "devices-file")]
         path: PathBuf,
     },
+    /// Those of the machine.
+    Gpus { gpus: Selection },
 }
 
 /// Everything decided.
@@ -201,11 +208,9 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, error: std::io::Error },
     #[error("{}:{line}:{column}: {message}", path.display())]
     Malformed { path: PathBuf, line: usize, column: usize, message: String },
-    #[error("no devices: give --virtual, such as `--virtual 4xV100-16GB` (real GPUs are not served yet)")]
-    NoDevices,
     #[error("--{flag} is for virtual GPUs: give --virtual too")]
     NotVirtual { flag: &'static str },
-    #[error("--virtual and a devices file exclude each other")]
+    #[error("virtual, gpus and devices-file exclude each other: give one")]
     TwoSources,
     #[error("no run directory: XDG_RUNTIME_DIR is not set; give --run-dir DIR")]
     NoRunDir,
@@ -234,12 +239,14 @@ impl Config {
 
     fn over(self, file: Config) -> Config {
         // A source of devices on the command line replaces the other source in the file.
-        let has_source = self.virtual_devices.is_some() || self.devices_file.is_some();
-        let (file_virtual, file_devices) =
-            if has_source { (None, None) } else { (file.virtual_devices, file.devices_file) };
+        let has_source = self.virtual_devices.is_some() || self.devices_file.is_some() || self.gpus.is_some();
+        let file_sources = (file.virtual_devices, file.devices_file, file.gpus);
+        let (virtual_devices, devices_file, gpus) =
+            if has_source { (self.virtual_devices, self.devices_file, self.gpus) } else { file_sources };
         Config {
-            virtual_devices: self.virtual_devices.or(file_virtual),
-            devices_file: self.devices_file.or(file_devices),
+            virtual_devices,
+            devices_file,
+            gpus,
             time_scale: self.time_scale.or(file.time_scale),
             memory_scale: self.memory_scale.or(file.memory_scale),
             clock: self.clock.or(file.clock),
@@ -290,9 +297,13 @@ impl Config {
 
     fn device_source(&self) -> Result<DeviceSource, ConfigError> {
         self.check_scales()?;
-        Ok(match (self.virtual_devices.clone(), self.devices_file.clone()) {
-            (Some(_), Some(_)) => return Err(ConfigError::TwoSources),
-            (Some(cards), None) => DeviceSource::Virtual {
+        let (cards, file, gpus) =
+            (self.virtual_devices.clone(), self.devices_file.clone(), self.gpus.clone());
+        if usize::from(cards.is_some()) + usize::from(file.is_some()) + usize::from(gpus.is_some()) > 1 {
+            return Err(ConfigError::TwoSources);
+        }
+        Ok(match (cards, file) {
+            (Some(cards), _) => DeviceSource::Virtual {
                 cards,
                 time_scale: self.time_scale.unwrap_or(1.0),
                 memory_scale: self.memory_scale.unwrap_or(1),
@@ -312,7 +323,7 @@ impl Config {
             }
             (None, _) if self.mps.is_some() => return Err(ConfigError::NotVirtual { flag: "mps" }),
             (None, Some(path)) => DeviceSource::File { path },
-            (None, None) => return Err(ConfigError::NoDevices),
+            (None, None) => DeviceSource::Gpus { gpus: gpus.unwrap_or_default() },
         })
     }
 
@@ -458,7 +469,6 @@ mod tests {
     #[test]
     fn what_cannot_be_served_is_said() {
         let error = |arguments: &[&str]| flags(arguments).resolve(WORLD).expect_err("refused").to_string();
-        assert!(error(&[]).contains("--virtual 4xV100-16GB"));
         assert!(error(&["--time-scale", "2"]).contains("--virtual"));
         let homeless = World { xdg_runtime_dir: None, is_root: false };
         let error = flags(&["--virtual", "H200"]).resolve(homeless).expect_err("no directory").to_string();

@@ -1,31 +1,44 @@
-//! Which devices there are: asked of the virtual GPU server, or read from a file.
+//! Which devices there are: NVIDIA's, those of the virtual GPU server, or those that a file describes.
 //!
 //! Trap: sizes are program bytes everywhere here; the server alone knows about its memory scale.
 
 use crate::config::{Clock, DeviceSource, Settings};
+use crate::selection::{Chosen, Gpu, Selection};
 use crate::virtual_gpus::{VirtualGpus, VirtualSource};
+use crate::{mps, nvml};
 use anyhow::Context;
 use eager_core::event::DeviceProfile;
 use eager_core::units::Bytes;
+use eager_proto::hello::Uuid;
 use eager_proto::size::Size;
 use eager_vgpu_link::{DaemonLink, DeviceInfo};
+use nvml_wrapper::Nvml;
 use serde::Deserialize;
 use std::path::Path;
 
 /// Threads of a warp on every NVIDIA GPU so far.
 const WARP_THREADS: u32 = 32;
 
+/// What one program's context takes of a real GPU, until a look says what it really takes: some hundred MiB since Ampere,
+/// with the libraries that programs load (not measured here).
+const CONTEXT_BYTES: Bytes = Bytes(512 << 20);
+
 /// What the daemon schedules on.
-#[derive(Debug)]
 pub struct Devices {
     pub profiles: Vec<DeviceProfile>,
-    /// `virtual` or `file`, as people see it.
+    /// `cuda`, `virtual` or `file`, as people see it.
     pub kind: &'static str,
     /// What one program's context takes of a device's memory.
     pub context_bytes: Bytes,
     pub server: Option<VirtualGpus>,
     /// Where the time comes from, if the server keeps a virtual clock.
     pub clock: Option<DaemonLink>,
+    /// NVIDIA's GPUs, by the daemon's numbers.
+    pub gpus: Vec<Gpu>,
+    /// Why some GPUs of the machine are not served.
+    pub left_out: Vec<String>,
+    /// Who is asked about them.
+    pub nvml: Option<&'static Nvml>,
 }
 
 /// One entry of a devices file.
@@ -61,19 +74,14 @@ impl Devices {
                 };
                 Devices {
                     profiles: infos.iter().map(profile).collect(),
-                    kind: "virtual",
                     context_bytes: Bytes(context),
                     server: Some(server),
                     clock,
+                    ..Devices::none("virtual")
                 }
             }
-            DeviceSource::File { path } => Devices {
-                profiles: read_file(path)?,
-                kind: "file",
-                context_bytes: Bytes::ZERO,
-                server: None,
-                clock: None,
-            },
+            DeviceSource::File { path } => Devices { profiles: read_file(path)?, ..Devices::none("file") },
+            DeviceSource::Gpus { gpus } => Devices::of_machine(gpus)?,
         };
         if let Some(Size(limit)) = settings.device_memory {
             for profile in &mut devices.profiles {
@@ -81,6 +89,45 @@ impl Devices {
             }
         }
         Ok(devices)
+    }
+
+    fn none(kind: &'static str) -> Devices {
+        Devices {
+            profiles: Vec::new(),
+            kind,
+            context_bytes: Bytes::ZERO,
+            server: None,
+            clock: None,
+            gpus: Vec::new(),
+            left_out: Vec::new(),
+            nvml: None,
+        }
+    }
+
+    /// The GPUs that the machine has.
+    fn of_machine(selection: &Selection) -> anyhow::Result<Devices> {
+        let nvml = nvml::load().map_err(|error| {
+            anyhow::anyhow!(
+                "no GPU to serve: {error}. Without one, `--virtual 4xV100-16GB` serves virtual GPUs"
+            )
+        })?;
+        let faults_stall = !mps::is_running();
+        let Chosen { gpus, left_out } = selection
+            .choose(nvml::gpus(nvml, faults_stall)?)
+            .map_err(|error| anyhow::anyhow!("gpus: {error}"))?;
+        let why = left_out.join("; ");
+        anyhow::ensure!(
+            !gpus.is_empty(),
+            "no GPU to serve: {}",
+            if why.is_empty() { "there is none" } else { &why }
+        );
+        let profiles = gpus.iter().map(|gpu| gpu.profile.clone()).collect();
+        let context_bytes = CONTEXT_BYTES;
+        Ok(Devices { profiles, context_bytes, gpus, left_out, nvml: Some(nvml), ..Devices::none("cuda") })
+    }
+
+    pub fn uuids(&self) -> Vec<Uuid> {
+        self.gpus.iter().map(|gpu| gpu.bytes).collect()
     }
 
     /// `4 virtual devices`.

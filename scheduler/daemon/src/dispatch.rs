@@ -16,7 +16,7 @@ use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::units::{ClientId, Nanos, TaskId};
 use eager_proto::RING_SLOTS;
-use eager_proto::hello;
+use eager_proto::hello::{self, Uuid};
 use eager_proto::request::{Request, RequestBody, Slot, decode};
 use eager_shm::daemon::{ClientPages, Peer, receive};
 use nix::errno::Errno;
@@ -65,6 +65,8 @@ pub struct Dispatch {
     pub state: StateFile,
     pub truth: Truth,
     pub manager: ServiceManager,
+    /// By number; none where programs see the devices under the same numbers.
+    pub device_uuids: Vec<Uuid>,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
     log: LogLimit,
     next_client: u64,
@@ -80,6 +82,7 @@ impl Dispatch {
             quotas,
             truth: Truth::default(),
             manager,
+            device_uuids: Vec::new(),
             owners: BTreeMap::new(),
             log: LogLimit::default(),
             next_client,

@@ -22,7 +22,9 @@ mod learnt;
 mod log;
 mod metrics;
 mod mind;
+mod mps;
 mod newcomers;
+mod nvml;
 mod origins;
 mod poller;
 mod quota;
@@ -30,6 +32,7 @@ mod recent;
 mod reload;
 mod restore;
 mod run_dir;
+mod selection;
 mod service_manager;
 mod shell;
 mod slots;
@@ -51,6 +54,7 @@ use crate::devices::Devices;
 use crate::dispatch::Dispatch;
 use crate::learnt::Learnt;
 use crate::mind::Mind;
+use crate::nvml::NvmlUsage;
 use crate::origins::Origins;
 use crate::quota::Quotas;
 use crate::reload::Source;
@@ -74,7 +78,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -145,7 +149,9 @@ fn open(
     if devices.clock.is_some() {
         dispatch.mind.tell_time(Nanos(0));
     }
-    for (device, profile) in (0..).map(DeviceId).zip(devices.profiles) {
+    dispatch.device_uuids = devices.uuids();
+    devices.left_out.iter().for_each(|line| dispatch.say(line.clone()));
+    for (device, profile) in (0..).map(DeviceId).zip(devices.profiles.clone()) {
         dispatch.happen(Event::DeviceAdded { device, profile }, None);
     }
     if let Some(damage) = damage {
@@ -159,15 +165,15 @@ fn open(
     let doors = http::open(run_dir, &settings)?;
     doors.problem.iter().for_each(|problem| dispatch.say(problem.clone()));
     let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
-    let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).collect();
+    // The driver is spoken to through files there, some opened only when they are needed.
+    let driver = devices.nvml.is_some().then_some(Path::new("/dev"));
+    let writable: Vec<&Path> = std::iter::once(run_dir.path()).chain(journal_folder).chain(driver).collect();
     let confinement = harden::confine(&writable);
     let limit = Nanos::from_secs(settings.watchdog);
     let heartbeat = dispatch.mind.heartbeat();
     watchdog::start(heartbeat, dispatch.mind.started(), limit, settings.reverted.is_some())
         .context("watchdog")?;
-    // Not on a virtual clock: there a look would come at a random time.
-    let looks = devices.server.is_some() && devices.clock.is_none();
-    let observer = observe(&settings, looks.then(|| run_dir.vgpu_socket())).context("observer")?;
+    let observer = observe(&settings, &devices, run_dir).context("observer")?;
     if observer.is_some() {
         let now = dispatch.now();
         dispatch.truth.begin(now);
@@ -233,11 +239,17 @@ fn think(
     Ok((dispatch, old, damage))
 }
 
-/// Somebody who looks what is in use on the devices. `server`: the virtual GPUs' may be asked.
-fn observe(settings: &Settings, server: Option<PathBuf>) -> std::io::Result<Option<Observer>> {
-    let usage: Box<dyn Usage> = match (&settings.uses_file, server) {
+/// Somebody who looks what is in use on the devices.
+fn observe(settings: &Settings, devices: &Devices, run_dir: &RunDir) -> std::io::Result<Option<Observer>> {
+    // Not on a virtual clock: there a look would come at a random time.
+    let asks_server = devices.server.is_some() && devices.clock.is_none();
+    let usage: Box<dyn Usage> = match (&settings.uses_file, devices.nvml) {
         (Some(file), _) => Box::new(FileUsage(file.clone())),
-        (None, Some(socket)) => Box::new(VirtualUsage { socket, link: None }),
+        (None, Some(nvml)) => {
+            let uuids = devices.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+            Box::new(NvmlUsage::new(nvml, uuids))
+        }
+        (None, None) if asks_server => Box::new(VirtualUsage { socket: run_dir.vgpu_socket(), link: None }),
         (None, None) => return Ok(None),
     };
     match settings.observe_ms {

@@ -7,7 +7,7 @@ use crate::dispatch::Dispatch;
 use crate::fault;
 use crate::quota::Users;
 use eager_core::units::{ClientId, Nanos};
-use eager_proto::hello::{Hello, Opening, Refusal, Resume, Welcome};
+use eager_proto::hello::{Greeting, Hello, Opening, Refusal, Resume, Welcome};
 use eager_shm::daemon::{ClientPages, PageDescriptors, Peer, accept, groups, peer, receive, send_welcome};
 use nix::errno::Errno;
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ impl Newcomers {
         if let Ok(socket) = accept(listener) {
             // A hello that is there is taken, for an unread one throws the answer away; one that is not is not waited for.
             let _ = receive(socket.as_fd(), &mut [0; 2 * size_of::<Hello>()]);
-            let _ = send_welcome(socket.as_fd(), &Welcome::refused(&Refusal::Resources), None);
+            let _ = send_welcome(socket.as_fd(), &Welcome::refused(&Refusal::Resources).into(), None);
         }
         self.reserve = spare();
         errno
@@ -142,8 +142,9 @@ impl Newcomers {
                 let (wanted, grant_max) = dispatch.client_habits();
                 let welcome = Welcome::accepted(client.0).granting(hello.features);
                 let welcome = welcome.to_do(&hello, wanted, grant_max);
+                let greeting = Greeting::new(welcome, &hello, &dispatch.device_uuids);
                 let socket = dispatch.clients.get(&client)?.socket.as_ref()?;
-                if send_welcome(socket.as_fd(), &welcome, Some(&descriptors)).is_err() {
+                if send_welcome(socket.as_fd(), &greeting, Some(&descriptors)).is_err() {
                     dispatch.bury(client);
                     return None;
                 }
@@ -214,7 +215,8 @@ fn take_back(
     let pages = dispatch.prepare_pages(client, pages);
     fault::point("prepared");
     let welcome = Welcome::accepted(client.0).granting(hello.features);
-    let sent = send_welcome(socket.as_fd(), &welcome, Some(&descriptors)).is_ok();
+    let greeting = Greeting::new(welcome, &hello, &dispatch.device_uuids);
+    let sent = send_welcome(socket.as_fd(), &greeting, Some(&descriptors)).is_ok();
     Ok(pages.filter(|_| sent).map(|pages| (client, pages)))
 }
 
@@ -230,5 +232,5 @@ fn spare() -> Option<OwnedFd> {
 fn refuse(socket: &OwnedFd, peer: &Peer, refusal: Refusal, dispatch: &mut Dispatch) {
     dispatch.say_of(Some(peer.uid), format!("refused pid {}: {refusal}", peer.pid));
     // It may be gone already.
-    let _ = send_welcome(socket.as_fd(), &Welcome::refused(&refusal), None);
+    let _ = send_welcome(socket.as_fd(), &Welcome::refused(&refusal).into(), None);
 }

@@ -4,7 +4,8 @@
 //! client's process lives, and when it ends the client goes.
 
 use crate::dispatch::{Client, Dispatch};
-use crate::usage::{Look, ProcessUse, Seen};
+use crate::nvml;
+use crate::usage::{Fault, Look, ProcessUse, Seen};
 use eager_core::action::{Ending, Reason};
 use eager_core::event::{ClientUse, Event};
 use eager_core::limits::Measure;
@@ -90,7 +91,8 @@ fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<De
 impl Dispatch {
     /// Takes in what was seen.
     pub fn observe(&mut self, look: Look) {
-        let Seen { uses, paged, lost } = match look.1 {
+        look.faults.into_iter().for_each(|fault| self.befell(fault));
+        let Seen { uses, paged, lost } = match look.seen {
             Ok(seen) => seen,
             Err(problem) => {
                 self.truth.in_vain += 1;
@@ -131,6 +133,17 @@ impl Dispatch {
             }
             _ => {}
         }
+    }
+
+    /// An error of a device. One that it does not come back from by itself takes the device out of service.
+    fn befell(&mut self, Fault { device, xid }: Fault) {
+        if !nvml::is_fatal(xid) {
+            self.say(format!("{device}: Xid error {xid}, of a program's own or contained in it"));
+            return;
+        }
+        self.say(format!("{device}: Xid error {xid}: it needs a reset"));
+        // It is one of the observed devices, so it is there.
+        let _ = self.drain(device, true);
     }
 
     fn compare(&mut self, device: DeviceId) {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What one process holds of one device and what cannot be evicted for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +32,23 @@ pub struct Seen {
     pub lost: BTreeSet<DeviceId>,
 }
 
-/// A driver that can be asked. The virtual GPUs' server is one, NVML will be another.
+/// Something that befell a device: an error of this number (NVIDIA, "XID Errors"; 0: of an unknown one).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    pub device: DeviceId,
+    pub xid: u64,
+}
+
+/// A driver that can be asked: the virtual GPUs' server, or NVML.
 pub trait Usage: Send {
     /// What every process uses now; the error in words.
     fn look(&mut self) -> Result<Seen, String>;
+
+    /// Lets so much time go by; what befell the devices meanwhile.
+    fn rest(&mut self, interval: Duration) -> Vec<Fault> {
+        std::thread::sleep(interval);
+        Vec::new()
+    }
 }
 
 /// The virtual GPUs' server, connected at the first look and again after it was lost.
@@ -97,8 +110,12 @@ impl Usage for FileUsage {
     }
 }
 
-/// What the thread saw last, and when.
-pub type Look = (Instant, Result<Seen, String>);
+/// What the thread saw last, and all that befell the devices since the look before it that was taken.
+#[derive(Debug)]
+pub struct Look {
+    pub seen: Result<Seen, String>,
+    pub faults: Vec<Fault>,
+}
 
 /// The thread's other end.
 #[derive(Debug)]
@@ -114,15 +131,18 @@ impl Observer {
         let latest: Arc<Mutex<Option<Look>>> = Arc::default();
         let (its_news, its_latest) = (Arc::clone(&news), Arc::clone(&latest));
         let look = move || {
+            let mut faults = Vec::new();
             loop {
                 let seen = usage.look();
                 // Nothing that holds the lock can panic half-way.
                 let mut latest = its_latest.lock().unwrap_or_else(PoisonError::into_inner);
-                *latest = Some((Instant::now(), seen));
+                let untaken = latest.take().map_or_else(Vec::new, |look| look.faults);
+                faults = [untaken, faults].concat();
+                *latest = Some(Look { seen, faults });
                 drop(latest);
                 // It fails only when nobody has read for 2^64 looks.
                 let _ = its_news.write(1);
-                std::thread::sleep(interval);
+                faults = usage.rest(interval);
             }
         };
         std::thread::Builder::new().name("observer".into()).spawn(look)?;

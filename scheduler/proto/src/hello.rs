@@ -72,8 +72,11 @@ pub const FEATURE_EARLY_COPIES: u64 = 4;
 pub const FEATURE_LIVE_REQUIREMENT: u64 = 8;
 /// Copies of pageable memory go through a pinned ring.
 pub const FEATURE_FAST_COPIES: u64 = 16;
+/// The uuids of the daemon's devices stand behind the welcome ([`Greeting`]).
+pub const FEATURE_DEVICES: u64 = 32;
 /// Every feature bit of this build.
 pub const FEATURES: u64 = FEATURE_RESUME
+    | FEATURE_DEVICES
     | FEATURE_LATE_RESERVATION
     | FEATURE_EARLY_COPIES
     | FEATURE_LIVE_REQUIREMENT
@@ -227,6 +230,52 @@ impl Welcome {
     /// The daemon's sentence for the user, safe to print.
     pub fn reason(&self) -> String {
         text::unpack(&self.reason)
+    }
+}
+
+/// A GPU's uuid, as CUDA (`CUuuid`) and NVML know it.
+pub type Uuid = [u8; 16];
+
+/// Devices that a daemon serves at most; the largest servers have a quarter of this.
+pub const DEVICES_MAX: usize = 64;
+
+/// The whole answer to a hello: the welcome, and for a client that asks for [`FEATURE_DEVICES`] the uuid of each device by
+/// its number. There are none where the program sees the devices under the daemon's numbers (virtual GPUs).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Greeting {
+    pub welcome: Welcome,
+    pub devices: Vec<Uuid>,
+}
+
+impl Greeting {
+    /// The most bytes that one can have.
+    pub const BYTES_MAX: usize = size_of::<Welcome>() + DEVICES_MAX * size_of::<Uuid>();
+
+    pub fn new(welcome: Welcome, hello: &Hello, devices: &[Uuid]) -> Greeting {
+        let tells = hello.features & FEATURE_DEVICES != 0 && !devices.is_empty();
+        let features = welcome.features | if tells { FEATURE_DEVICES } else { 0 };
+        let devices = if tells { devices.iter().take(DEVICES_MAX).copied().collect() } else { Vec::new() };
+        Greeting { welcome: Welcome { features, ..welcome }, devices }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        [self.welcome.as_bytes(), self.devices.as_flattened()].concat()
+    }
+
+    /// `None`: the packet is no answer of a daemon.
+    pub fn decode(packet: &[u8]) -> Option<Greeting> {
+        let (welcome, rest) = packet.split_at_checked(size_of::<Welcome>())?;
+        let welcome = Welcome::read_from_bytes(welcome).ok()?;
+        let (devices, odd) = rest.as_chunks();
+        let tells = welcome.features & FEATURE_DEVICES != 0;
+        let is_sound = welcome.magic == MAGIC && odd.is_empty() && tells != devices.is_empty();
+        (is_sound && devices.len() <= DEVICES_MAX).then(|| Greeting { welcome, devices: devices.to_vec() })
+    }
+}
+
+impl From<Welcome> for Greeting {
+    fn from(welcome: Welcome) -> Greeting {
+        Greeting { welcome, devices: Vec::new() }
     }
 }
 

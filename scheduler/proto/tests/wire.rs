@@ -3,7 +3,9 @@
 //! Trap: a failure of `layouts_are_pinned` means that the wire changed. Raise the protocol version; do not just edit
 //! the numbers.
 
-use eager_proto::hello::{FEATURE_RESUME, FEATURES, Hello, Opening, Refusal, Resume, Welcome};
+use eager_proto::hello::{
+    DEVICES_MAX, FEATURE_RESUME, FEATURES, Greeting, Hello, Opening, Refusal, Resume, Welcome,
+};
 use eager_proto::reply::{REASON_BYTES, ReplyPage, TaskCell, gate};
 use eager_proto::request::{
     BEGIN_FLAGS, BEGIN_LAZY, Malformed, Request, RequestBody, RequestPage, RequestRecord, Slot, TaskCounters,
@@ -54,6 +56,31 @@ fn layouts_are_pinned() {
         (0, 8, 16)
     );
     assert_eq!((TASK_SLOTS, RING_SLOTS), (16, 64));
+}
+
+/// Behind the welcome come uuids, 16 bytes each, for those who asked.
+#[test]
+fn devices_are_told_to_those_who_ask() {
+    let (asks, does_not) = (Hello::new("new"), Hello { features: FEATURE_RESUME, ..Hello::new("old") });
+    let uuids = [[1; 16], [2; 16]];
+    let told = Greeting::new(Welcome::accepted(7), &asks, &uuids);
+    assert_eq!((told.encode().len(), told.devices.len()), (160 + 32, 2));
+    assert_eq!(Greeting::decode(&told.encode()), Some(told.clone()));
+    for plain in [
+        Greeting::new(Welcome::accepted(7), &does_not, &uuids),
+        Greeting::new(Welcome::accepted(7), &asks, &[]),
+    ] {
+        assert_eq!((plain.encode().len(), plain.welcome.features), (160, 0));
+        assert_eq!(Greeting::decode(&plain.encode()), Some(plain));
+    }
+    let many = Greeting::new(Welcome::accepted(7), &asks, &[[3; 16]; DEVICES_MAX + 1]);
+    assert_eq!((many.devices.len(), many.encode().len()), (DEVICES_MAX, Greeting::BYTES_MAX));
+    let packet = told.encode();
+    let odd = [&packet[..], &[0]].concat();
+    let unasked = [Welcome::accepted(7).as_bytes(), &[0; 16]].concat();
+    for wrong in [&packet[..160], &packet[..175], &odd, &unasked, &packet[1..], &[]] {
+        assert_eq!(Greeting::decode(wrong), None, "{} bytes", wrong.len());
+    }
 }
 
 /// A client of minor 0 sends the same hello and knows no features; one that resumes sends 16 bytes more.

@@ -9,10 +9,10 @@
 use crate::pages::{Cell, Mapping, PageError, Replies, Requests};
 use crate::{exchange, futex, packet};
 use eager_proto::RING_SLOTS;
-use eager_proto::hello::{FEATURE_RESUME, Hello, Opening, Resume, WELCOME_OK, Welcome};
+use eager_proto::hello::{FEATURE_RESUME, Greeting, Hello, Opening, Resume, Uuid, WELCOME_OK, Welcome};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{Request, RequestBody, RequestRecord, Slot, encode};
-use eager_proto::{ENV_TRUST_UID, MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
+use eager_proto::{ENV_TRUST_UID, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,7 +23,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use zerocopy::FromBytes;
 
 /// How late a sleeper may notice that the daemon died without a word.
 pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -96,6 +95,7 @@ pub struct ClientConnection {
     hello: Hello,
     /// Of the daemon: see [`eager_proto::hello::FEATURES`].
     features: u64,
+    devices: Vec<Uuid>,
     /// Also makes filling and publishing one step.
     outbox: Mutex<Outbox>,
     /// The truth of the counters in the page, which goes with its daemon.
@@ -134,7 +134,8 @@ impl ClientConnection {
         trusted: Option<u32>,
     ) -> Result<ClientConnection, ConnectError> {
         let opening = Opening { hello: *hello, resume: None };
-        let Met { socket, welcome, requests, replies } = meet(path, &opening, timeout, trusted)?;
+        let Met { socket, greeting, requests, replies } = meet(path, &opening, timeout, trusted)?;
+        let Greeting { welcome, devices } = greeting;
         let (request_page, reply_page) = open(&requests, &replies)?;
         Ok(ClientConnection {
             socket,
@@ -148,6 +149,7 @@ impl ClientConnection {
             spins: has_processors(),
             hello: *hello,
             features: welcome.features,
+            devices,
             outbox: Mutex::default(),
             counters: Default::default(),
         })
@@ -171,7 +173,7 @@ impl ClientConnection {
         let resume = Resume { client: self.client, sequence_floor, reserved: 0 };
         let opening = Opening { hello: self.hello, resume: Some(resume) };
         let met = meet(&self.path, &opening, timeout, self.trusted)?;
-        if met.welcome.client != self.client {
+        if met.greeting.welcome.client != self.client {
             return Err(stranger());
         }
         // Both are known to be good before either takes a place.
@@ -220,6 +222,11 @@ impl ClientConnection {
     /// What the daemon wants of what the client offered: bits of [`eager_proto::hello::FEATURES`].
     pub fn features(&self) -> u64 {
         self.features
+    }
+
+    /// Uuids of the daemon's devices by their numbers; none where the program sees them under the same numbers.
+    pub fn devices(&self) -> &[Uuid] {
+        &self.devices
     }
 
     /// The most that a task can ever be granted, in bytes; `None`: the daemon does not say.
@@ -401,7 +408,7 @@ fn count(own: &AtomicU64, shared: &AtomicU64, launches: u64) -> u64 {
 /// A daemon that said yes.
 struct Met {
     socket: OwnedFd,
-    welcome: Welcome,
+    greeting: Greeting,
     requests: OwnedFd,
     replies: OwnedFd,
 }
@@ -420,13 +427,13 @@ fn meet(
         return Err(ConnectError::Untrusted { path: path.into(), uid });
     }
     packet::send(socket.as_fd(), &opening.encode(), &[]).map_err(failed)?;
-    let mut answer = [0; size_of::<Welcome>()];
+    let mut answer = [0; Greeting::BYTES_MAX];
     let (bytes, descriptors) =
         packet::receive_with_descriptors(socket.as_fd(), &mut answer).map_err(failed)?;
-    let welcome = read_welcome(path, &answer[..bytes])?;
+    let greeting = read_greeting(path, answer.get(..bytes).unwrap_or_default())?;
     let [requests, replies]: [OwnedFd; 2] =
         descriptors.try_into().map_err(|_| ConnectError::NotADaemon { path: path.into() })?;
-    Ok(Met { socket, welcome, requests, replies })
+    Ok(Met { socket, greeting, requests, replies })
 }
 
 /// Is this the caller's own user? Where a user namespace does not map it, everybody outside has the same number as the
@@ -459,11 +466,9 @@ fn connect_error(path: &Path, errno: Errno) -> ConnectError {
     }
 }
 
-fn read_welcome(path: &Path, packet: &[u8]) -> Result<Welcome, ConnectError> {
-    let welcome = Welcome::read_from_bytes(packet)
-        .ok()
-        .filter(|welcome| welcome.magic == MAGIC)
-        .ok_or_else(|| ConnectError::NotADaemon { path: path.into() })?;
+fn read_greeting(path: &Path, packet: &[u8]) -> Result<Greeting, ConnectError> {
+    let greeting = Greeting::decode(packet).ok_or_else(|| ConnectError::NotADaemon { path: path.into() })?;
+    let welcome = greeting.welcome;
     if welcome.status != WELCOME_OK {
         return Err(ConnectError::Refused { status: welcome.status, reason: welcome.reason() });
     }
@@ -471,7 +476,7 @@ fn read_welcome(path: &Path, packet: &[u8]) -> Result<Welcome, ConnectError> {
         let Welcome { major, minor, .. } = welcome;
         return Err(ConnectError::Version { path: path.into(), major, minor });
     }
-    Ok(welcome)
+    Ok(greeting)
 }
 
 /// Maps and checks the two pages: requests writable, replies read-only.

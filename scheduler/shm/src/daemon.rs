@@ -5,7 +5,7 @@
 
 use crate::pages::{Mapping, PageError, Replies, Requests};
 use crate::{exchange, futex, packet};
-use eager_proto::hello::Welcome;
+use eager_proto::hello::Greeting;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestRecord, Slot};
 use eager_proto::{RING_SLOTS, text};
@@ -15,7 +15,6 @@ use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
-use zerocopy::IntoBytes;
 
 /// The client's ring counter says what no honest client can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -186,14 +185,15 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> nix::Result<usize> 
 /// Read the hello first also when it is refused: closing a socket with an unread packet throws the answer away.
 pub fn send_welcome(
     socket: BorrowedFd<'_>,
-    welcome: &Welcome,
+    greeting: &Greeting,
     descriptors: Option<&PageDescriptors>,
 ) -> nix::Result<()> {
+    let bytes = greeting.encode();
     match descriptors {
-        None => packet::send(socket, welcome.as_bytes(), &[]),
+        None => packet::send(socket, &bytes, &[]),
         Some(pages) => {
             let both = [pages.requests.as_raw_fd(), pages.replies.as_raw_fd()];
-            packet::send(socket, welcome.as_bytes(), &both)
+            packet::send(socket, &bytes, &both)
         }
     }
 }

@@ -48,7 +48,7 @@ fn serve_one(listener: &OwnedFd) -> Served {
     let bytes = receive(socket.as_fd(), &mut packet).expect("hello");
     Hello::decode(&packet[..bytes]).expect("a good hello");
     let (pages, descriptors) = ClientPages::create().expect("pages");
-    send_welcome(socket.as_fd(), &Welcome::accepted(41), Some(&descriptors)).expect("welcome");
+    send_welcome(socket.as_fd(), &Welcome::accepted(41).into(), Some(&descriptors)).expect("welcome");
     Served { socket, pages, descriptors }
 }
 
@@ -262,7 +262,7 @@ fn connect_to(welcome: Welcome, descriptors: Option<PageDescriptors>) -> Connect
             let socket = accept(listener.as_fd()).expect("accept");
             readable(&socket);
             receive(socket.as_fd(), &mut [0; 256]).expect("hello");
-            send_welcome(socket.as_fd(), &welcome, descriptors.as_ref()).expect("answer");
+            send_welcome(socket.as_fd(), &welcome.into(), descriptors.as_ref()).expect("answer");
         });
         ClientConnection::connect(&path, &Hello::new("x"), LONG).expect_err("must fail")
     })

@@ -20,6 +20,9 @@ use std::time::Duration;
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaLaunchKernel`. Returns when the kernel is queued; before that it may wait for the task's binding or gate.
     pub fn launch(&self, thread: &mut Thread, launch: &Launch) -> Outcome<()> {
+        if let Some(outcome) = self.launch_measured(launch) {
+            return outcome;
+        }
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
@@ -242,7 +245,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut unheard = Duration::ZERO;
         loop {
             let cell = self.cell(key.slot)?;
-            let terms = Terms::read(&cell);
+            let terms = self.terms(&cell);
             let Some(scheduler) = self.scheduler.as_ref().filter(|_| terms.gated()) else { return Ok(()) };
             let kernel = size.get_or_insert_with(|| self.kernel_size(key, launch));
             let speaks_of_it = match asked {

@@ -103,6 +103,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         plain: impl FnOnce(&R) -> CudaResult<Option<M>>,
         managed: impl FnOnce(u64) -> M,
     ) -> Outcome<M> {
+        if self.measuring.is_some() && bytes > 0 {
+            return self.malloc_measured(bytes, ATTACH_GLOBAL).map(managed).into();
+        }
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
@@ -141,6 +144,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// `cudaMallocManaged` of the program: counted, otherwise the program's business.
     pub fn malloc_managed(&self, thread: &mut Thread, bytes: u64, flags: u32) -> Outcome<u64> {
+        if self.measuring.is_some() && bytes > 0 {
+            return self.malloc_measured(bytes, flags).into();
+        }
         if let Some(bypass) = self.bypass() {
             return bypass;
         }
@@ -162,6 +168,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// `cudaFree`.
     pub fn free(&self, thread: &mut Thread, address: u64) -> Outcome<()> {
+        if let Some(freed) = self.free_measured(address) {
+            return freed.into();
+        }
         if let Some(bypass) = self.bypass_harmless() {
             return self.free_unscheduled(address).unwrap_or(bypass);
         }

@@ -11,6 +11,7 @@ mod late;
 mod launch;
 pub(crate) mod libraries;
 mod mapped;
+mod measure;
 mod memory;
 mod streams;
 mod tasks;

@@ -277,10 +277,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             task.phase = Phase::Bound;
         }
         if let Err(error) = self.enter(thread, terms.device) {
-            let (device, code) = (terms.device.0, error.code());
-            self.voice.once("device", || {
-                format!("cudaSetDevice({device}) failed with error {code}: does the daemon see other devices than this program?")
-            });
+            self.voice.once("device", || unusable(terms.device, error));
         }
         let settings = self.state.lock().settings.clone();
         settings.into_iter().for_each(|setting| self.runtime.apply(setting));
@@ -460,4 +457,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         device.map_or(Ok(()), |device| self.enter(thread, device)).map_err(Stop::Cuda)?;
         Ok(key)
     }
+}
+
+/// Why a device that the daemon chose is not used.
+fn unusable(device: DeviceIndex, error: CudaError) -> String {
+    if device == DeviceIndex::NONE {
+        return "the daemon chose a GPU that this program does not see: unset CUDA_VISIBLE_DEVICES, which device it runs on \
+                is the daemon's choice"
+            .into();
+    }
+    let code = error.code();
+    format!(
+        "cudaSetDevice({}) failed with error {code}: does the daemon see other devices than this program?",
+        device.0
+    )
 }

@@ -29,6 +29,9 @@ pub enum Hint {
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaFreeAsync`. Plain memory goes back to its pool as CUDA orders it; a pool's cache is not counted.
     pub fn free_async(&self, thread: &mut Thread, address: u64, stream: StreamId) -> Outcome<()> {
+        if let Some(freed) = self.free_measured(address) {
+            return freed.into();
+        }
         if let Some(bypass) = self.bypass_harmless() {
             return self.free_unscheduled(address).unwrap_or(bypass);
         }

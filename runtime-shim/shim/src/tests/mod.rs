@@ -8,6 +8,7 @@ mod fakes;
 mod late;
 mod launches;
 mod mapping;
+mod measuring;
 mod memory;
 mod nesting;
 mod ring;
@@ -78,6 +79,7 @@ impl Bench {
             staging_bytes: 1 << 20,
             ring: crate::ring::Wanted { bytes: 1 << 20, after: 0 },
             learn: None,
+            measure: None,
             chance: None,
         };
         let scheduler = daemon_is_there.then(|| Arc::clone(&daemon));

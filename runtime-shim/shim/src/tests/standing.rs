@@ -143,3 +143,26 @@ fn a_stopped_daemon_is_lost_after_the_limit() {
     bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::PassThrough(Why::NoDaemon));
 }
+
+#[test]
+fn the_daemons_devices_are_found_by_their_uuids() {
+    let mut bench = Bench::new();
+    bench.daemon.serve(&[3, 1]);
+    bench.daemon.bind_on(1);
+    bench.begin(SITE, 10);
+    assert_eq!(bench.cuda.log(), ["device 1"]);
+    bench.end(SITE);
+    bench.daemon.bind_on(0);
+    bench.begin(SITE, 10);
+    assert_eq!(bench.cuda.log(), ["device 3"]);
+}
+
+#[test]
+fn a_device_that_the_program_does_not_see_is_said() {
+    let mut bench = Bench::new();
+    bench.daemon.serve(&[0, 9]);
+    bench.daemon.bind_on(1);
+    bench.begin(SITE, 10);
+    let said = bench.said.lock().clone();
+    assert!(said.len() == 1 && said[0].contains("CUDA_VISIBLE_DEVICES"), "{said:?}");
+}

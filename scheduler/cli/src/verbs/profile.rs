@@ -1,4 +1,5 @@
-//! `eager profile`: runs a program alone on a virtual GPU and says what each of its kernels took and touched.
+//! `eager profile`: runs a program alone on a virtual GPU and says what each of its kernels took and touched; or on the
+//! machine's own, and says what it touched.
 //!
 //! Trap: standard output is the program's own, so the table goes to standard error, as `perf stat` has it.
 
@@ -6,16 +7,19 @@ use super::run::{self, RunFlags};
 use crate::{say, tables};
 use anyhow::{Context, bail};
 use clap::Args;
+use eager_proto::ENV_DISABLE;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// The stand-in runtime writes the profile to this file (`virtual-gpu`, stand-in runtime).
 const ENV_VGPU_PROFILE: &str = "EAGER_VGPU_PROFILE";
+/// The shim measures footprints, without a daemon, and writes them to this file (`runtime-shim`).
+const ENV_MEASURE: &str = "EAGER_MEASURE";
 /// Of a kernel's name in the table.
 const NAME_CHARS_MAX: usize = 80;
 /// As shells say it: 128 and the signal.
@@ -26,6 +30,10 @@ pub struct ProfileFlags {
     /// Keep the profile in this file, as JSON: `eager run --profile FILE` takes it.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Measure on the machine's own GPU, which nobody else may use meanwhile: what each kernel touches, from what is free
+    /// before and after it. The program must fit, and runs much slower.
+    #[arg(long, conflicts_with_all = ["cards", "memory_scale"])]
+    gpu: bool,
     /// The virtual GPUs [default: 1xV100-16GB].
     #[arg(long = "virtual", value_name = "CARDS")]
     cards: Option<String>,
@@ -47,9 +55,11 @@ struct ProfileFile {
 #[derive(Debug, Deserialize)]
 pub struct Kernel {
     pub static_bytes: u64,
+    pub footprint_bytes: u64,
     pub launches: u64,
     pub access: String,
-    pub detail: Detail,
+    /// Of virtual GPUs.
+    pub detail: Option<Detail>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,15 +83,17 @@ pub fn profile(flags: ProfileFlags) -> anyhow::Result<ExitCode> {
     if let Some(folder) = out.parent().filter(|folder| !folder.is_dir()) {
         bail!("cannot keep a profile in {}: there is no such folder", folder.display());
     }
-    let mut command = run::prepare(&RunFlags::alone(flags.command, flags.cards, flags.memory_scale))?;
+    let on_gpu = flags.gpu;
+    let mut command = command(flags.command, flags.cards, flags.memory_scale, on_gpu)?;
     let written_before = modified(&out);
     let program = command.get_program().to_owned();
     let status = command
-        .env(ENV_VGPU_PROFILE, &out)
+        .env(if on_gpu { ENV_MEASURE } else { ENV_VGPU_PROFILE }, &out)
         .status()
         .with_context(|| format!("cannot run {}", Path::new(&program).display()))?;
     if modified(&out) == written_before {
-        bail!("no profile: the program used no virtual GPU, or did not end through `exit` ({status})");
+        let what = if on_gpu { "launched no kernel through the shim" } else { "used no virtual GPU" };
+        bail!("no profile: the program {what}, or did not end through `exit` ({status})");
     }
     let text = std::fs::read_to_string(&out).with_context(|| format!("cannot read {}", out.display()))?;
     let file: ProfileFile = serde_json::from_str(&text).with_context(|| format!("{}", out.display()))?;
@@ -92,6 +104,22 @@ pub fn profile(flags: ProfileFlags) -> anyhow::Result<ExitCode> {
     }
     let code = status.code().unwrap_or_else(|| EXIT_SIGNAL + status.signal().unwrap_or(0));
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+/// The program on virtual GPUs of its own, or on whatever it finds.
+fn command(
+    words: Vec<OsString>,
+    cards: Option<String>,
+    memory_scale: Option<u64>,
+    on_gpu: bool,
+) -> anyhow::Result<Command> {
+    if !on_gpu {
+        return run::prepare(&RunFlags::alone(words, cards, memory_scale));
+    }
+    let (program, arguments) = words.split_first().context("no program given")?;
+    let mut command = Command::new(program);
+    command.args(arguments).env_remove(ENV_DISABLE);
+    Ok(command)
 }
 
 fn modified(path: &Path) -> Option<std::time::SystemTime> {
@@ -105,7 +133,11 @@ fn table(file: ProfileFile) -> String {
     }
     let readable = |(name, kernel): (String, Kernel)| (readable(&name), kernel);
     let mut kernels: Vec<(String, Kernel)> = file.kernels.into_iter().map(readable).collect();
-    kernels.sort_by_key(|(_, kernel)| std::cmp::Reverse(kernel.detail.device_ns));
+    let time = |kernel: &Kernel| kernel.detail.as_ref().map_or(0, |detail| detail.device_ns);
+    kernels.sort_by_key(|(_, kernel)| std::cmp::Reverse((time(kernel), kernel.static_bytes)));
+    if kernels.iter().any(|(_, kernel)| kernel.detail.is_none()) {
+        return tables::footprints(&kernels);
+    }
     tables::kernels(&kernels)
 }
 
@@ -138,6 +170,18 @@ mod tests {
 LAUNCHES  TIME ms  STATIC MiB  TOUCHED MiB: 4 KiB  64 KiB  2 MiB  ACCESS       GB  GFLOP  KERNEL\n      \
 20    2.500       3.000               1.000   1.500  2.000  sparse    2.000  3.000  plain\n       \
 1    0.001       0.004               0.004   0.004  0.004  one-pass  0.000  0.000  short<int>\n";
+        assert_eq!(table(serde_json::from_str(text).expect("JSON")), expected);
+    }
+
+    #[test]
+    fn a_gpu_tells_what_was_touched_and_no_more() {
+        let text = r#"{"version":1,"kernels":{
+            "small":{"static_bytes":1048576,"footprint_bytes":1048576,"launches":1,"access":"one-pass"},
+            "large":{"static_bytes":4194304,"footprint_bytes":2097152,"launches":3,"access":"unknown"}}}"#;
+        let expected = "\
+LAUNCHES  STATIC MiB  TOUCHED MiB  ACCESS    KERNEL\n       \
+3       4.000        2.000  unknown   large\n       \
+1       1.000        1.000  one-pass  small\n";
         assert_eq!(table(serde_json::from_str(text).expect("JSON")), expected);
     }
 }

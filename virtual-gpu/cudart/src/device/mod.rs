@@ -6,6 +6,7 @@ mod properties;
 #[cfg(cuda_12)]
 mod properties12;
 
+pub use properties::uuid_of;
 use std::cell::Cell;
 
 pub use properties::{attribute, shared_opt_in_bytes_max};

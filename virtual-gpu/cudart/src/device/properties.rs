@@ -23,6 +23,13 @@ fn int(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
 
+/// The number of the device, and nothing else: two servers' devices have the same.
+pub fn uuid_of(device: &DeviceInfo) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[0] = device.index as u8;
+    uuid
+}
+
 /// Fills the structure for one device.
 pub fn properties(device: &DeviceInfo) -> cudaDeviceProp {
     // SAFETY: the structure is made of integers and arrays of them, for which zero is a value.
@@ -31,7 +38,7 @@ pub fn properties(device: &DeviceInfo) -> cudaDeviceProp {
     for (to, from) in properties.name.iter_mut().zip(name.bytes().take(255)) {
         *to = from.cast_signed();
     }
-    properties.uuid.bytes[0] = (device.index as u8).cast_signed();
+    properties.uuid.bytes = uuid_of(device).map(u8::cast_signed);
     properties.totalGlobalMem = usize::try_from(device.capacity_bytes).unwrap_or(usize::MAX);
     properties.sharedMemPerBlock = SHARED_BYTES_PER_BLOCK as usize;
     properties.sharedMemPerBlockOptin = shared_opt_in_bytes_max(device) as usize;

@@ -1,9 +1,10 @@
 //! The calls of the CUDA *driver* that the stand-in has, found through `cudaGetDriverEntryPoint`: virtual memory
-//! management, which the runtime interface lacks.
+//! management, which the runtime interface lacks, and a device's uuid.
 //!
-//! Names, signatures and meanings are those of the CUDA driver API reference §6.14. They are not exported: `libcuda.so.1`
+//! Names, signatures and meanings are those of the CUDA driver API reference. They are not exported: `libcuda.so.1`
 //! stays the driver's. Trap: driver calls leave the runtime's last error alone.
 
+mod device;
 mod virtual_memory;
 
 use core::ffi::c_void;
@@ -15,6 +16,7 @@ use crate::trace;
 /// Address of a driver call.
 pub fn entry_point(symbol: &str) -> Option<*mut c_void> {
     Some(match symbol {
+        "cuDeviceGetUuid" => device::cuDeviceGetUuid as *mut c_void,
         "cuMemAddressFree" => virtual_memory::cuMemAddressFree as *mut c_void,
         "cuMemAddressReserve" => virtual_memory::cuMemAddressReserve as *mut c_void,
         "cuMemCreate" => virtual_memory::cuMemCreate as *mut c_void,

@@ -4,6 +4,7 @@ use crate::runtime::{
     Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Order, Pitched, Priority, Rows, Runtime,
     Setting, Span, StreamFlags, StreamId,
 };
+use eager_proto::hello::Uuid;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,9 +24,16 @@ struct CudaState {
     full: bool,
     joined_capture: Option<StreamId>,
     hidden: u64,
+    /// What is taken of the device by each launch.
+    taken_at_launch: u64,
     granularity: Option<u64>,
     no_pinned: bool,
     fail_copies: bool,
+}
+
+/// That of the device of a number.
+pub fn uuid(number: i32) -> Uuid {
+    u128::from(number.unsigned_abs() + 1).to_be_bytes()
 }
 
 /// Host memory from here on is page-locked.
@@ -54,6 +62,11 @@ impl FakeCuda {
     }
 
     /// What libraries hold on the device, past the shim.
+    /// From now on each launch takes so much of the device.
+    pub fn take_at_launch(&self, bytes: u64) {
+        self.0.lock().taken_at_launch = bytes;
+    }
+
     pub fn set_hidden(&self, bytes: u64) {
         self.0.lock().hidden = bytes;
     }
@@ -111,7 +124,14 @@ impl Runtime for Arc<FakeCuda> {
         Ok(4)
     }
 
+    fn device_uuid(&self, device: DeviceIndex) -> Option<Uuid> {
+        Some(uuid(device.0))
+    }
+
     fn set_device(&self, device: DeviceIndex) -> CudaResult<()> {
+        if device == DeviceIndex::NONE {
+            return Err(CudaError::INVALID_DEVICE);
+        }
         self.0.lock().device = device.0;
         self.note(format!("device {}", device.0));
         Ok(())
@@ -256,7 +276,10 @@ impl Runtime for Arc<FakeCuda> {
     }
 
     fn launch(&self, launch: &Launch) -> CudaResult<()> {
-        self.0.lock().busy.insert(launch.stream);
+        let mut state = self.0.lock();
+        state.busy.insert(launch.stream);
+        state.hidden += state.taken_at_launch;
+        drop(state);
         let what = match launch.how {
             How::Plain => "launch".to_owned(),
             how => format!("launch {how:?}"),

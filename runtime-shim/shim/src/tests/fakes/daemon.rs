@@ -1,7 +1,9 @@
 //! A daemon that keeps the real one's rules and is scripted beyond.
 
+use super::cuda::uuid;
 use crate::scheduler::{Habits, Scheduler, Unsent, Wake};
 use eager_proto::TASK_SLOTS;
+use eager_proto::hello::Uuid;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NORMAL, FLAG_EXTEND_REFUSED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_RELEASES,
     STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell, gate,
@@ -37,6 +39,7 @@ struct DaemonState {
     steps: VecDeque<Step>,
     device: u32,
     habits: Habits,
+    uuids: Vec<Uuid>,
     refuse_extensions: bool,
     gone: bool,
     stopped: bool,
@@ -70,6 +73,11 @@ impl FakeDaemon {
 
     pub fn decide(&self, decision: Decision) {
         self.0.lock().decisions.push_back(decision);
+    }
+
+    /// The daemon's devices are these of the program's.
+    pub fn serve(&self, numbers: &[i32]) {
+        self.0.lock().uuids = numbers.iter().map(|&number| uuid(number)).collect();
     }
 
     pub fn bind_on(&self, device: u32) {
@@ -225,6 +233,10 @@ fn decide(cell: &mut TaskCell, decision: Decision, requirement: u64, device: u32
 impl Scheduler for Arc<FakeDaemon> {
     fn habits(&self) -> Habits {
         self.0.lock().habits
+    }
+
+    fn devices(&self) -> Vec<Uuid> {
+        self.0.lock().uuids.clone()
     }
 
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {

@@ -1,0 +1,101 @@
+//! What a run in which footprints are measured has found so far. Pure.
+//!
+//! Trap: one kernel is launched with buffers of different sizes. The profile keeps the launch whose static size is the
+//! largest, and of those the largest footprint, because scaling down is safe and scaling up is not.
+
+use crate::buffers::Used;
+use crate::profile::{Measured, ProfileFile};
+use crate::runtime::Span;
+use std::collections::BTreeMap;
+
+/// A launch, without its footprint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launched {
+    /// Mangled name.
+    pub kernel: String,
+    pub used: Used,
+}
+
+#[derive(Debug, Default)]
+pub struct Measurement {
+    /// What was free on the device before the first allocation.
+    pub room: Option<u64>,
+    buffers: BTreeMap<u64, u64>,
+    kernels: BTreeMap<String, Measured>,
+}
+
+impl Measurement {
+    pub fn allocated(&mut self, span: Span) {
+        self.buffers.insert(span.start, span.bytes);
+    }
+
+    /// `None`: there is no such allocation.
+    pub fn freed(&mut self, start: u64) -> Option<u64> {
+        self.buffers.remove(&start)
+    }
+
+    pub fn buffers(&self) -> impl Iterator<Item = Span> + '_ {
+        self.buffers.iter().map(|(&start, &bytes)| Span { start, bytes })
+    }
+
+    /// Bytes that are allocated now.
+    pub fn held(&self) -> u64 {
+        self.buffers.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+
+    /// The buffer that an address points into.
+    pub fn find(&self, address: u64) -> Option<Span> {
+        let (&start, &bytes) = self.buffers.range(..=address).next_back()?;
+        (address - start < bytes).then_some(Span { start, bytes })
+    }
+
+    pub fn note(&mut self, launched: Launched, footprint: u64) {
+        let Launched { kernel, used } = launched;
+        let known = self.kernels.entry(kernel).or_default();
+        known.launches += 1;
+        if (used.bytes, footprint) >= (known.static_bytes, known.footprint_bytes) {
+            (known.static_bytes, known.footprint_bytes, known.access) = (used.bytes, footprint, used.access);
+        }
+    }
+
+    /// The profile, if anything was launched.
+    pub fn file(&self) -> Option<ProfileFile> {
+        (!self.kernels.is_empty()).then(|| ProfileFile::new(self.kernels.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Access;
+
+    fn launched(bytes: u64) -> Launched {
+        Launched { kernel: "k".into(), used: Used { bytes, access: Access::OnePass } }
+    }
+
+    #[test]
+    fn a_kernel_has_the_footprint_of_its_largest_launch() {
+        let mut measurement = Measurement::default();
+        for (bytes, footprint) in [(10, 9), (40, 20), (40, 30), (40, 10), (20, 20)] {
+            measurement.note(launched(bytes), footprint);
+        }
+        let kernel = &measurement.kernels["k"];
+        assert_eq!((kernel.static_bytes, kernel.footprint_bytes, kernel.launches), (40, 30, 5));
+    }
+
+    #[test]
+    fn an_address_is_found_in_the_buffer_that_holds_it() {
+        let mut measurement = Measurement::default();
+        measurement.allocated(Span { start: 100, bytes: 10 });
+        measurement.allocated(Span { start: 200, bytes: 10 });
+        let found = |address| measurement.find(address).map(|span| span.start);
+        assert_eq!([99, 100, 109, 110, 205].map(found), [None, Some(100), Some(100), None, Some(200)]);
+        assert_eq!(measurement.held(), 20);
+        assert_eq!((measurement.freed(100), measurement.freed(100)), (Some(10), None));
+    }
+
+    #[test]
+    fn nothing_launched_is_no_profile() {
+        assert!(Measurement::default().file().is_none());
+    }
+}

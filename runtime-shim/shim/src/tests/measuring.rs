@@ -1,0 +1,45 @@
+//! Runs in which footprints are measured: what happens around each launch, and what does not fit.
+
+use super::Bench;
+use crate::config::OnLoss;
+use crate::outcome::Outcome;
+use crate::profile::Profile;
+use crate::runtime::CudaError;
+
+fn bench() -> Bench {
+    let mut bench = Bench::with(false, OnLoss::Open, Profile::default());
+    bench.shim.measuring = Some(Default::default());
+    bench
+}
+
+#[test]
+fn before_each_kernel_everything_is_on_the_host() {
+    let mut bench = bench();
+    let (a, b) = (bench.malloc(1000), bench.malloc(500));
+    bench.cuda.log();
+    bench.cuda.take_at_launch(300);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    let log = bench.cuda.log();
+    let moved: Vec<&str> =
+        log.iter().map(String::as_str).filter(|line| line.contains("to the host")).collect();
+    assert_eq!(moved, ["to the host 1000", "to the host 500"]);
+    let file = serde_json::to_value(bench.shim.measurement().expect("measuring").file()).expect("JSON");
+    let kernel = &file["kernels"]["_Z1kPfS_i"];
+    assert_eq!((&kernel["static_bytes"], &kernel["footprint_bytes"]), (&1000.into(), &300.into()));
+    bench.free(a);
+    bench.free(b);
+    assert_eq!(bench.cuda.live_bytes(), 0);
+}
+
+#[test]
+fn what_is_measured_must_fit() {
+    let mut bench = bench();
+    let a = bench.malloc(1 << 39);
+    assert_eq!(
+        bench.shim.malloc(&mut bench.thread, (1 << 39) + 1),
+        Outcome::Fail(CudaError::MEMORY_ALLOCATION)
+    );
+    assert!(bench.said.lock()[0].contains("footprints are measured of programs that fit"));
+    bench.free(a);
+    bench.malloc((1 << 39) + 1);
+}

@@ -1,0 +1,182 @@
+//! Which of the GPUs that are there are served. Pure.
+//!
+//! Trap: a name that fits no GPU is an error, since a device that is missing must not pass for one that was never asked
+//! for; a GPU that fits and cannot be served is left out, and said.
+
+use eager_core::event::DeviceProfile;
+use eager_proto::hello::{DEVICES_MAX, Uuid};
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// GPUs by number or uuid; none named: all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Selection(Vec<String>);
+
+/// What the driver told of one GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    pub number: u32,
+    /// `GPU-…`, if it could be asked for.
+    pub uuid: Option<String>,
+    /// Or why it cannot be served.
+    pub profile: Result<DeviceProfile, String>,
+}
+
+/// A GPU that is served.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gpu {
+    /// As the driver writes it.
+    pub uuid: String,
+    pub bytes: Uuid,
+    pub profile: DeviceProfile,
+}
+
+/// The GPUs that are served, and a line for each that is not.
+#[derive(Debug, Default, PartialEq)]
+pub struct Chosen {
+    pub gpus: Vec<Gpu>,
+    pub left_out: Vec<String>,
+}
+
+impl Selection {
+    pub fn choose(&self, told: Vec<Told>) -> Result<Chosen, String> {
+        if let Some(name) = self.0.iter().find(|name| !told.iter().any(|gpu| gpu.is_called(name))) {
+            let count = told.len();
+            return Err(format!("no GPU `{name}`: there are {count}, numbered from 0 (see `nvidia-smi -L`)"));
+        }
+        let mut chosen = Chosen::default();
+        for gpu in told.into_iter().filter(|gpu| self.0.is_empty() || self.0.iter().any(|n| gpu.is_called(n)))
+        {
+            let number = gpu.number;
+            match gpu.served() {
+                Ok(gpu) => chosen.gpus.push(gpu),
+                Err(why) => {
+                    chosen.left_out.push(format!("GPU {number} of this machine is not served: {why}"))
+                }
+            }
+        }
+        let count = chosen.gpus.len();
+        if count > DEVICES_MAX {
+            return Err(format!(
+                "{count} GPUs are more than the {DEVICES_MAX} of one daemon: choose with --gpus"
+            ));
+        }
+        Ok(chosen)
+    }
+}
+
+impl Told {
+    fn is_called(&self, name: &str) -> bool {
+        self.number.to_string() == name || self.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(name))
+    }
+
+    fn served(self) -> Result<Gpu, String> {
+        let profile = self.profile?;
+        let uuid = self.uuid.ok_or("it has no uuid")?;
+        let bytes = parse_uuid(&uuid).ok_or_else(|| format!("its uuid `{uuid}` is none"))?;
+        Ok(Gpu { uuid, bytes, profile })
+    }
+}
+
+/// `GPU-` and 32 hexadecimal digits with dashes between.
+fn parse_uuid(text: &str) -> Option<Uuid> {
+    let digits: String = text.strip_prefix("GPU-")?.chars().filter(|&c| c != '-').collect();
+    let number = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;
+    Some(number.to_be_bytes())
+}
+
+impl FromStr for Selection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Selection, String> {
+        if text == "all" {
+            return Ok(Selection::default());
+        }
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        let is_name = |name: &String| {
+            name.parse::<u32>().is_ok_and(|number| number.to_string() == *name)
+                || name.strip_prefix("GPU-").is_some_and(|rest| rest.len() >= 4)
+        };
+        match names.iter().find(|name| !is_name(name)) {
+            Some(wrong) => {
+                Err(format!("`{wrong}` is no GPU: give `all`, numbers such as `0,2`, or uuids `GPU-…`"))
+            }
+            None => Ok(Selection(names)),
+        }
+    }
+}
+
+impl TryFrom<String> for Selection {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Selection, String> {
+        text.parse()
+    }
+}
+
+impl From<Selection> for String {
+    fn from(selection: Selection) -> String {
+        if selection.0.is_empty() { "all".into() } else { selection.0.join(",") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_core::units::Bytes;
+
+    fn told(number: u32, profile: Result<(), &str>) -> Told {
+        let profile = profile.map_err(str::to_owned).map(|()| DeviceProfile {
+            name: "A100".into(),
+            capacity: Bytes(1),
+            sms: 108,
+            warps_per_sm: 64,
+            blocks_per_sm: 32,
+            faults_stall: true,
+        });
+        let uuid = Some(format!("GPU-{number:08x}-0000-0000-0000-0000000000ff"));
+        Told { number, uuid, profile }
+    }
+
+    fn chosen(names: &str, told: Vec<Told>) -> Result<(Vec<u8>, Vec<String>), String> {
+        let chosen = names.parse::<Selection>()?.choose(told)?;
+        Ok((chosen.gpus.iter().map(|gpu| gpu.bytes[3]).collect(), chosen.left_out))
+    }
+
+    #[test]
+    fn all_are_served_or_those_that_are_named() {
+        let three = || (0..3).map(|number| told(number, Ok(()))).collect::<Vec<_>>();
+        assert_eq!(chosen("all", three()), Ok((vec![0, 1, 2], vec![])));
+        assert_eq!(chosen("2, 0", three()), Ok((vec![0, 2], vec![])));
+        assert_eq!(chosen("GPU-00000001", three()), Ok((vec![1], vec![])));
+        let missing = chosen("0,7", three()).expect_err("no such GPU");
+        assert!(missing.starts_with("no GPU `7`: there are 3"), "{missing}");
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_left_out_and_said() {
+        let gpus = vec![told(0, Err("it is divided by MIG")), told(1, Ok(()))];
+        let left_out = vec!["GPU 0 of this machine is not served: it is divided by MIG".to_owned()];
+        assert_eq!(chosen("all", gpus), Ok((vec![1], left_out)));
+    }
+
+    #[test]
+    fn a_selection_is_read_as_it_is_written_and_nonsense_is_refused() {
+        for text in ["all", "0,2", "GPU-1234abcd"] {
+            assert_eq!(String::from(text.parse::<Selection>().expect(text)), text);
+        }
+        for text in ["", "0,,1", "-1", "01", "GPU-", "first"] {
+            let error = text.parse::<Selection>().expect_err(text);
+            assert!(error.contains("numbers such as `0,2`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_uuid_has_sixteen_bytes() {
+        let bytes = parse_uuid("GPU-00112233-4455-6677-8899-aabbccddeeff").expect("a uuid");
+        assert_eq!((bytes[0], bytes[1], bytes[15]), (0, 0x11, 0xff));
+        assert_eq!(parse_uuid("GPU-0011"), None);
+        assert_eq!(parse_uuid("MIG-00112233-4455-6677-8899-aabbccddeeff"), None);
+    }
+}

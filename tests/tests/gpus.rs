@@ -1,0 +1,186 @@
+//! `eagerd` on the GPUs of a machine, which NVML tells of: here a library that tells what a file says. Programs run on the
+//! stand-in runtime, whose devices have the same uuids in another order.
+
+use eager_tests::daemon::Daemon;
+use eager_tests::{bin_dir, compiled, has_toolchain, on_stand_in, run_ok, tool};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const GIB: u64 = 1 << 30;
+
+/// A virtual device's uuid holds its number and nothing else.
+fn gpu(name: &str, number: u8, total: u64) -> Value {
+    json!({
+        "name": name, "uuid": format!("GPU-{number:02x}000000-0000-0000-0000-000000000000"),
+        "compute": [9, 0], "cores": 16896, "total": total, "reserved": GIB,
+    })
+}
+
+/// NVML counts an H200, which CUDA counts second, and a V100.
+fn machine() -> Value {
+    json!({ "gpus": [gpu("H200", 1, 141 * GIB), gpu("V100", 0, 17 * GIB)] })
+}
+
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(machine: &Value) -> Machine {
+        let it = Machine { folder: tempfile::tempdir().expect("folder") };
+        it.becomes(machine);
+        it
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("machine.json")
+    }
+
+    /// As a whole: the library reads it at any time.
+    fn becomes(&self, machine: &Value) {
+        let fresh = self.folder.path().join("fresh.json");
+        std::fs::write(&fresh, machine.to_string()).expect("write");
+        std::fs::rename(fresh, self.file()).expect("rename");
+    }
+
+    fn daemon(&self, args: &[&str]) -> Daemon {
+        Daemon::start_with(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
+    }
+
+    /// What a daemon says that does not start here.
+    fn refusal(&self, args: &[&str]) -> String {
+        let mut command = Command::new(tool("eagerd"));
+        command.arg("--run-dir").arg(self.folder.path().join("run")).args(args);
+        command.env("EAGER_NVML", library()).env("EAGER_FAKE_NVML", self.file());
+        let output = command.output().expect("run eagerd");
+        assert!(!output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    }
+}
+
+fn library() -> PathBuf {
+    let library = bin_dir().join("libeager_fake_nvml.so");
+    assert!(library.is_file(), "{} is missing: `cargo build --workspace` makes it", library.display());
+    library
+}
+
+fn devices(daemon: &Daemon) -> Vec<Value> {
+    daemon.ask("info")["devices"].as_array().expect("devices").clone()
+}
+
+/// Waits until the daemon's first device shows what is asked for.
+fn wait_for(daemon: &Daemon, what: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let device = devices(daemon).swap_remove(0);
+        if what(&device) {
+            return device;
+        }
+        assert!(Instant::now() < until, "not seen in a minute: {device}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_daemon_serves_the_gpus_that_the_driver_tells_of() {
+    let machine = Machine::new(&machine());
+    let found = devices(&machine.daemon(&[]));
+    let names: Vec<&str> = found.iter().map(|device| device["name"].as_str().expect("name")).collect();
+    assert_eq!(names, ["H200", "V100"]);
+    let one = devices(&machine.daemon(&["--gpus", "1", "--device-memory", "8GiB"]));
+    assert_eq!((one.len(), &one[0]["name"], &one[0]["capacity_bytes"]), (1, &json!("V100"), &json!(8 * GIB)));
+}
+
+#[test]
+fn a_machine_that_cannot_be_served_is_said_in_one_line() {
+    let machine = Machine::new(&machine());
+    assert!(machine.refusal(&["--gpus", "0,7"]).contains("no GPU `7`: there are 2"));
+    machine.becomes(&json!({ "init": 9, "gpus": [] }));
+    assert!(machine.refusal(&[]).contains("--virtual 4xV100-16GB"));
+    let mut divided = gpu("H200", 0, 141 * GIB);
+    divided["mig"] = json!(true);
+    machine.becomes(&json!({ "gpus": [divided] }));
+    assert!(machine.refusal(&[]).contains("divided by MIG"));
+    let mut lost = gpu("H200", 0, 141 * GIB);
+    lost["lost"] = json!(true);
+    machine.becomes(&json!({ "gpus": [lost, gpu("V100", 1, 17 * GIB)] }));
+    let served = devices(&machine.daemon(&[]));
+    assert_eq!((served.len(), &served[0]["name"]), (1, &json!("V100")));
+}
+
+#[test]
+fn what_others_use_of_a_gpu_is_seen_and_not_given_away() {
+    let mut used = machine();
+    let machine = Machine::new(&used);
+    let daemon = machine.daemon(&["--observe-ms", "20"]);
+    used["gpus"][0]["processes"] = json!([{ "pid": 1, "bytes": 5 * GIB }]);
+    machine.becomes(&used);
+    wait_for(&daemon, |device| device["foreign_bytes"] == json!(5 * GIB));
+    // What a user may not see in detail counts too.
+    used["gpus"][0]["processes"] = json!([{ "pid": 1, "bytes": null }]);
+    used["gpus"][0]["used"] = json!(7 * GIB);
+    machine.becomes(&used);
+    wait_for(&daemon, |device| device["foreign_bytes"] == json!(7 * GIB));
+}
+
+#[test]
+fn a_gpu_that_needs_a_reset_takes_nothing_new() {
+    let mut failing = machine();
+    let machine = Machine::new(&failing);
+    let daemon = machine.daemon(&["--observe-ms", "20"]);
+    // A program's own error first: it costs the device nothing.
+    failing["xids"] = json!([{ "gpu": 0, "number": 31 }, { "gpu": 0, "number": 79 }]);
+    machine.becomes(&failing);
+    wait_for(&daemon, |device| device["drained_ms"].is_u64());
+    assert!(devices(&daemon)[1]["drained_ms"].is_null(), "the other one goes on");
+}
+
+#[test]
+fn a_gpu_that_falls_off_the_bus_takes_nothing_until_it_is_back() {
+    let mut failing = machine();
+    let machine = Machine::new(&failing);
+    let daemon = machine.daemon(&["--observe-ms", "20"]);
+    failing["gpus"][0]["lost"] = json!(true);
+    machine.becomes(&failing);
+    wait_for(&daemon, |device| device["lost"] == json!(true));
+    assert_eq!(devices(&daemon)[1]["lost"], json!(false), "the other one goes on");
+    failing["gpus"][0]["lost"] = json!(false);
+    machine.becomes(&failing);
+    wait_for(&daemon, |device| device["lost"] == json!(false));
+}
+
+const PROGRAM: &str = r#"
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void fill(int *p) { p[threadIdx.x] = threadIdx.x; }
+int main() {
+  int *p;
+  if (cudaMalloc(&p, 1 << 20)) return 1;
+  fill<<<1, 64>>>(p);
+  int last = 0;
+  if (cudaMemcpy(&last, p + 63, sizeof last, cudaMemcpyDeviceToHost)) return 2;
+  cudaPointerAttributes of;
+  cudaDeviceProp properties;
+  if (cudaPointerGetAttributes(&of, p) || cudaGetDeviceProperties(&properties, of.device)) return 3;
+  printf("%d on %s\n", last, properties.name);
+  return cudaFree(p);
+}
+"#;
+
+#[test]
+fn a_program_runs_on_the_gpu_that_the_daemon_chose_whatever_its_number_is() {
+    if !has_toolchain("GPUs by uuid") {
+        return;
+    }
+    let machine = Machine::new(&machine());
+    let program = compiled(machine.folder.path(), "where", PROGRAM);
+    for (served, name) in [("0", "H200"), ("1", "V100-16GB")] {
+        let daemon = machine.daemon(&["--gpus", served, "--policy", "case"]);
+        let printed = run_ok(on_stand_in(&mut daemon.run(&program), "V100-16GB,H200"));
+        assert_eq!(printed, format!("63 on Eager virtual {name}\n"));
+    }
+}

@@ -1,0 +1,16 @@
+//! What the driver says of a device (CUDA driver API reference §6.5).
+#![allow(non_snake_case, reason = "the driver's names")]
+
+use super::guard;
+use crate::device::uuid_of;
+use crate::ffi::Out;
+use crate::runtime::Runtime;
+use crate::status::Code;
+
+/// The uuid that is in the device's properties.
+pub extern "C" fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: i32) -> Code {
+    guard("cuDeviceGetUuid", 0, || {
+        let number = u32::try_from(device).map_err(|_| Code::cudaErrorInvalidDevice)?;
+        uuid.put(uuid_of(Runtime::get()?.device(number)?))
+    })
+}
