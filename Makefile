@@ -24,6 +24,11 @@ install: ## what `make build` built into PREFIX (default /usr/local): bin/, lib/
 	ln -sf ../libcudart12.so $(INSTALLED)/lib/eager/eager-virtual/libcudart.so.12
 	install -m644 compiler-pass/driver/cmake/EagerConfig.cmake $(INSTALLED)/lib/cmake/Eager
 	docs/third-party.sh >$(INSTALLED)/share/doc/eager/third-party.txt
+	$(BUILT)/eager man --out $(INSTALLED)/share/man/man1 >/dev/null
+	install -d $(addprefix $(INSTALLED)/share/,bash-completion/completions zsh/vendor-completions fish/vendor_completions.d)
+	$(BUILT)/eager completions bash >$(INSTALLED)/share/bash-completion/completions/eager
+	$(BUILT)/eager completions zsh >$(INSTALLED)/share/zsh/vendor-completions/_eager
+	$(BUILT)/eager completions fish >$(INSTALLED)/share/fish/vendor_completions.d/eager.fish
 
 deb: build ## a Debian package of it in target/deb/ (needs debhelper, help2man)
 	debian/rules binary
