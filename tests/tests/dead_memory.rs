@@ -1,7 +1,7 @@
 //! Memory that the device is done with is another program's, long before it is freed.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, text};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ int main() {
 }
 "#;
 
-/// Allocates 10 GiB and copies a few bytes in, then computes once its standard input ends.
+/// Allocates 10 GiB, copies a few bytes in when it is told to go on, then computes once its standard input ends.
 const READER: &str = r#"
 #include <cstdio>
 __global__ void twice(int *p) { p[threadIdx.x] *= 2; }
@@ -32,6 +32,8 @@ int main() {
   int *p = nullptr, data[32], sum = 0;
   for (int i = 0; i < 32; ++i) data[i] = i;
   if (cudaMalloc(&p, size_t(10) << 30) != cudaSuccess) return 1;
+  puts("allocated"); fflush(stdout);
+  getchar();
   if (cudaMemcpy(p, data, sizeof data, cudaMemcpyHostToDevice) != cudaSuccess) return 1;
   for (int i = 0; i < 32; ++i) data[i] = -1;
   puts("copied"); fflush(stdout);
@@ -125,7 +127,7 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
 }
 
 #[test]
-fn under_eager_live_a_program_that_allocates_first_takes_nothing_before_its_first_kernel() {
+fn under_eager_live_addresses_take_nothing_and_a_copy_that_must_wait_lets_its_program_go_on() {
     if !has_toolchain("late reservation") {
         return;
     }
@@ -133,11 +135,18 @@ fn under_eager_live_a_program_that_allocates_first_takes_nothing_before_its_firs
     let program = compiled(folder.path(), "reader", READER);
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
     let mut readers = MAPS.map(|maps| start(&daemon, &program, maps));
+    let granted = || daemon.ask("info")["devices"][0]["granted_bytes"].as_u64().expect("granted_bytes");
     for reader in &mut readers {
-        assert_eq!(next_line(reader), "copied\n");
+        assert_eq!(next_line(reader), "allocated\n");
     }
     // They have 20 GiB of addresses on a device of 16 GB.
-    assert_eq!(daemon.ask("info")["devices"][0]["granted_bytes"], 0);
+    assert_eq!(granted(), 0);
+    for reader in &mut readers {
+        reader.stdin.as_mut().expect("stdin").write_all(b"\n").expect("go on");
+        assert_eq!(next_line(reader), "copied\n");
+    }
+    // Whoever comes first copies to the device, the other one to host memory.
+    assert_eq!(granted(), 10 << 30);
     for reader in readers {
         ends_well(reader, "sum 992\n");
     }

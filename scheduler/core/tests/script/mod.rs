@@ -97,10 +97,10 @@ fn event(line: &str) -> Event {
     };
     let size = |index: usize| bytes(words.get(index).copied().unwrap_or_default(), line);
     let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
-    let task = || TaskId(number(1));
+    let (task, device) = (|| TaskId(number(1)), || DeviceId(number(1) as u32));
     match words[0] {
         "gpu" => Event::DeviceAdded {
-            device: DeviceId(number(1) as u32),
+            device: device(),
             profile: DeviceProfile {
                 name: "test".into(),
                 capacity: size(2),
@@ -140,29 +140,24 @@ fn event(line: &str) -> Event {
         "promoted" => Event::Promoted { task: task() },
         "tick" => Event::Tick,
         "observed" => Event::Observed {
-            device: DeviceId(number(1) as u32),
+            device: device(),
             foreign: value("foreign=").map_or(Bytes::ZERO, |size| bytes(size, line)),
             clients: words.iter().filter_map(|word| client_use(word, line)).collect(),
         },
         "limits" => Event::LimitsSet {
             limits: serde_json::from_str(&line["limits ".len()..]).expect("limits as JSON"),
         },
-        "drain" => Event::Drained { device: DeviceId(number(1) as u32) },
-        "lost" => Event::DeviceLost { device: DeviceId(number(1) as u32) },
-        "found" => Event::DeviceFound { device: DeviceId(number(1) as u32) },
-        "undrain" => Event::Undrained { device: DeviceId(number(1) as u32) },
+        "drain" => Event::Drained { device: device() },
+        "lost" => Event::DeviceLost { device: device() },
+        "found" => Event::DeviceFound { device: device() },
+        "undrain" => Event::Undrained { device: device() },
         "hold" => Event::Held { task: task(), by: 1000 },
         "release" => Event::Released { task: task() },
         "cancel" => Event::Cancelled { task: task(), by: 1000 },
         "policy-set" => Event::PolicySet { policy: words[1].parse().expect("a policy") },
         "held" => {
             let footprint = bytes(value("footprint=").expect("a footprint"), line);
-            let access = match words.last().copied() {
-                Some("cyclic") => AccessClass::Cyclic,
-                Some("one-pass") => AccessClass::OnePass,
-                Some("sparse") => AccessClass::Sparse,
-                _ => AccessClass::Unknown,
-            };
+            let access = access(words.last().copied());
             let name = value("kernel=").expect("a kernel").to_owned();
             Event::KernelHeld {
                 task: task(),
@@ -170,6 +165,15 @@ fn event(line: &str) -> Event {
             }
         }
         other => panic!("unknown event `{other}` in `{line}`"),
+    }
+}
+
+fn access(word: Option<&str>) -> AccessClass {
+    match word {
+        Some("cyclic") => AccessClass::Cyclic,
+        Some("one-pass") => AccessClass::OnePass,
+        Some("sparse") => AccessClass::Sparse,
+        _ => AccessClass::Unknown,
     }
 }
 
