@@ -269,6 +269,8 @@ impl Running {
         }
         command.arg("--").arg(&job.program).args(&job.args);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // A scaled program copies little; at full size it would have its ring almost from the start.
+        command.env("EAGER_RING_AFTER_BYTES", "0");
         if let Some(times) = &job.host_times {
             command.env("EAGER_VGPU_HOST_TIMES", times);
         }

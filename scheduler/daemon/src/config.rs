@@ -218,6 +218,8 @@ pub enum ConfigError {
     OutOfRange { name: &'static str, value: f64, allowed: &'static str },
     #[error("clients-max must be at least 1")]
     NoClients,
+    #[error("policy {policy} is for simulation only: it grants more memory than devices have")]
+    NotForDevices { policy: PolicyName },
 }
 
 /// What [`Config::resolve`] takes from the world.
@@ -333,6 +335,9 @@ impl Config {
             .run_dir
             .or_else(|| eager_proto::place::default_run_dir(world.xdg_runtime_dir, world.is_root))
             .ok_or(ConfigError::NoRunDir)?;
+        if let Some(policy) = self.policy.filter(|policy| !policy.is_for_devices()) {
+            return Err(ConfigError::NotForDevices { policy });
+        }
         let clients_max = self.clients_max.unwrap_or(1024);
         if clients_max == 0 {
             return Err(ConfigError::NoClients);
@@ -470,6 +475,7 @@ mod tests {
     fn what_cannot_be_served_is_said() {
         let error = |arguments: &[&str]| flags(arguments).resolve(WORLD).expect_err("refused").to_string();
         assert!(error(&["--time-scale", "2"]).contains("--virtual"));
+        assert!(error(&["--virtual", "H200", "--policy", "infinite"]).contains("for simulation only"));
         let homeless = World { xdg_runtime_dir: None, is_root: false };
         let error = flags(&["--virtual", "H200"]).resolve(homeless).expect_err("no directory").to_string();
         assert!(error.contains("--run-dir"), "{error}");

@@ -99,6 +99,9 @@ impl Dispatch {
     /// Another policy decides from now on.
     pub fn set_policy(&mut self, name: &str) -> Said {
         let policy = PolicyName::from_str(name).map_err(|unknown| unknown.to_string())?;
+        if !policy.is_for_devices() {
+            return Err(format!("{policy} is for simulation only: it grants more memory than devices have"));
+        }
         let before = self.mind.scheduler.policy();
         if policy == before {
             return Ok(format!("{policy} decides already"));

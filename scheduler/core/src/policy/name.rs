@@ -91,6 +91,11 @@ impl PolicyName {
         Self::ALL.iter().map(|policy| policy.as_str()).collect()
     }
 
+    /// May it decide for devices that are there, or is it a bound for simulation?
+    pub fn is_for_devices(self) -> bool {
+        self != PolicyName::Infinite
+    }
+
     /// What besides placement the policy does; shim and simulator need to know about priorities and gates.
     pub fn traits(self) -> Traits {
         super::of(self).traits()

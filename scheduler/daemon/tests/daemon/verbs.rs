@@ -88,6 +88,8 @@ fn what_is_not_there_is_said_in_one_line() {
     }
     let unknown = daemon.is_refused(&AdminRequest::SetPolicy { policy: "fastest".into() });
     assert!(unknown.starts_with("unknown policy `fastest`: known are case, "), "{unknown}");
+    let endless = daemon.is_refused(&AdminRequest::SetPolicy { policy: "infinite".into() });
+    assert!(endless.contains("for simulation only"), "{endless}");
 }
 
 #[test]
