@@ -1,8 +1,9 @@
 //! The file of what runs of one program have learnt: `{"version":1,"buffers":{"0":{"uses":3,"runs":2}}}`.
 //!
-//! Trap: several runs of a program end at once. Each writes a file of its own and moves it into place; the last one counts.
+//! Trap: it may have been written by another version, or by nobody who knows the format; then it is not used.
 
 use crate::beliefs::Sites;
+use crate::whole_file;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -60,11 +61,8 @@ pub fn save(path: &Path, buffers: Sites) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let own = path.with_extension(format!("{}.new", std::process::id()));
     let text = serde_json::to_string(&LearntFile { version: VERSION, buffers })?;
-    std::fs::write(&own, text + "\n").and_then(|()| std::fs::rename(&own, path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&own);
-    })
+    whole_file::write(path, &(text + "\n"))
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub mod trace;
 pub mod virtual_clock;
 mod visible;
 mod voice;
+mod whole_file;
 
 use account::Requirement;
 use eager_abi::{ABI_VERSION, EagerModule};

@@ -4,6 +4,7 @@
 //! size it is scaled by the ratio of the static sizes. Trap: the ratio is also used upwards; keeping the smaller measured
 //! value for a larger run would let a kernel through the gate that does not fit.
 
+use crate::whole_file;
 use eager_proto::request::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNKNOWN};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -96,9 +97,7 @@ impl ProfileFile {
 
     /// Writes it as a whole or not at all.
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
-        let fresh = path.with_extension(format!("{}.tmp", std::process::id()));
-        std::fs::write(&fresh, serde_json::to_vec_pretty(self)?)?;
-        std::fs::rename(&fresh, path).inspect_err(|_| drop(std::fs::remove_file(&fresh)))
+        whole_file::write(path, &serde_json::to_string_pretty(self)?)
     }
 }
 

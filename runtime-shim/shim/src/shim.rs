@@ -289,25 +289,25 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Waits until the daemon has decided on a request.
     pub(crate) fn await_decision(&self, slot: Slot, sequence: u32) -> Result<Answer, Stop> {
-        let mut unheard = Duration::ZERO;
-        loop {
-            let cell = self.cell(slot)?;
-            match self.decision(slot, &cell, sequence) {
-                Some(answer) => return Ok(answer),
-                None => self.sleep(slot, cell.sequence, &mut unheard)?,
-            }
-        }
+        self.await_cell(slot, |cell| self.decision(slot, cell, sequence))
     }
 
     /// The same, or until the daemon lets the task wait: `None`.
     pub(crate) fn await_first_word(&self, slot: Slot, sequence: u32) -> Result<Option<Answer>, Stop> {
+        self.await_cell(slot, |cell| match self.decision(slot, cell, sequence) {
+            // The slot was free before: this is about the request.
+            None if cell.state == STATE_WAITING => Some(None),
+            decision => decision.map(Some),
+        })
+    }
+
+    /// Waits until the slot's cell says what `read` looks for.
+    fn await_cell<T>(&self, slot: Slot, read: impl Fn(&TaskCell) -> Option<T>) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
         loop {
             let cell = self.cell(slot)?;
-            match self.decision(slot, &cell, sequence) {
-                Some(answer) => return Ok(Some(answer)),
-                // The slot was free before: this is about the request.
-                None if cell.state == STATE_WAITING => return Ok(None),
+            match read(&cell) {
+                Some(found) => return Ok(found),
                 None => self.sleep(slot, cell.sequence, &mut unheard)?,
             }
         }
@@ -346,14 +346,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Waits until a request that needs no decision is answered.
     pub(crate) fn await_answer(&self, slot: Slot, sequence: u32) -> Result<(), Stop> {
-        let mut unheard = Duration::ZERO;
-        loop {
-            let cell = self.cell(slot)?;
-            if answered(&cell, sequence) {
-                return Ok(());
-            }
-            self.sleep(slot, cell.sequence, &mut unheard)?;
-        }
+        self.await_cell(slot, |cell| answered(cell, sequence).then_some(()))
     }
 
     /// At every hook: what the daemon changed meanwhile, and what it wants to know.
