@@ -63,6 +63,8 @@ fuzz: setup ## bytes of strangers into what takes them: five targets, a minute e
 lint: setup ## formatting and lints
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	# The fuzz targets are no member of the workspace: their lock file falls behind unseen.
+	cargo metadata --locked --format-version 1 --manifest-path scheduler/fuzz/Cargo.toml >/dev/null
 
 gpu-test: build ## the conformance suite on a real GPU beside the virtual one; without a GPU it says so
 	tests/gpu-test.sh
