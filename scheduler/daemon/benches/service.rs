@@ -1,5 +1,9 @@
 //! What the daemon costs the programs it serves: each value beside its goal.
 //!
+//! What depends on wake-ups is measured twice: as the machine is, and with its processors kept awake by loops that run only
+//! when nothing else does. In a virtual machine a processor without work stops its host's thread, and to wake it costs tens
+//! of microseconds that are neither the daemon's nor a server's.
+//!
 //! Trap: client and daemon share the machine with whatever else runs; the load is printed, and a value above its goal on
 //! a busy machine says little.
 
@@ -17,7 +21,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use support::{Daemon, Hostile, LONG, answer, begin, slot};
 
@@ -40,6 +44,38 @@ fn main() {
     idle_clients();
     crowd();
     flood();
+    let awake = Awake::keep();
+    println!("\nwith {} processors kept awake:", awake.loops.len());
+    floor();
+    round_trips();
+    crowd();
+    flood();
+}
+
+/// Loops at the priority of what may run only when nothing else wants to, one for each processor.
+struct Awake {
+    loops: Vec<Child>,
+}
+
+impl Awake {
+    fn keep() -> Awake {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let start = |_| {
+            let words = ["--idle", "0", "sh", "-c", "while :; do :; done"];
+            Command::new("chrt").args(words).spawn().expect("chrt, of util-linux")
+        };
+        Awake { loops: (0..processors).map(start).collect() }
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        for child in &mut self.loops {
+            // It fails only for one that has ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 fn row(measure: &str, goal: &str, value: String) {

@@ -357,7 +357,7 @@ impl Dispatch {
     /// Keeps what a later daemon must know of a slot. `awaited`: its program waits to see its request answered.
     pub fn note(&mut self, id: ClientId, slot: Slot, awaited: bool) {
         let Some(client) = self.clients.get(&id) else { return };
-        let state = client.slots.get(slot);
+        let Some(state) = client.slots.get(slot) else { return };
         let view = state.task.and_then(|task| self.mind.scheduler.task(task));
         let kept = state.kept(view.as_ref());
         self.state.slot(id.0, slot, kept, awaited);
@@ -398,9 +398,11 @@ impl Dispatch {
         }
     }
 
-    /// The same for all slots of a client that was ever served.
+    /// The same for all slots that a client ever used; the cells of the others are as new.
     pub fn publish_all(&mut self, id: ClientId) {
-        Slot::all().for_each(|slot| self.publish(id, slot));
+        let Some(client) = self.clients.get(&id) else { return };
+        let used: Vec<Slot> = client.slots.used().map(|(slot, _)| slot).collect();
+        used.into_iter().for_each(|slot| self.publish(id, slot));
     }
 
     /// A task that is watched from now on tells its changes by itself; how it stands at this moment the daemon reads.

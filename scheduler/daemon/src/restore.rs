@@ -121,7 +121,7 @@ impl Dispatch {
         let mut waiting = Vec::new();
         for (id, client) in &self.clients {
             let kept = self.state.kept().clients.get(&id.0);
-            for (slot, state) in client.slots.all() {
+            for (slot, state) in client.slots.used() {
                 if let Some((task, request)) = state.asking() {
                     waiting.push((task, *id, request.clone()));
                 } else if let Some(task) =

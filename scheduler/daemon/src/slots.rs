@@ -210,21 +210,26 @@ impl TaskSlot {
     }
 }
 
-/// Slots of one client, by index.
+/// Slots of one client, by index, as far as it used any: most programs that rest use none, and few more than one.
 #[derive(Debug, Default)]
-pub struct TaskSlots([TaskSlot; eager_proto::TASK_SLOTS]);
+pub struct TaskSlots(Vec<TaskSlot>);
 
 impl TaskSlots {
     pub fn get_mut(&mut self, slot: Slot) -> &mut TaskSlot {
-        // A `Slot` is below `TASK_SLOTS` by construction.
-        &mut self.0[slot.index()]
+        let index = slot.index();
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, TaskSlot::default);
+        }
+        // It is as long as that now.
+        &mut self.0[index]
     }
 
-    pub fn get(&self, slot: Slot) -> &TaskSlot {
-        &self.0[slot.index()]
+    /// A slot that was used.
+    pub fn get(&self, slot: Slot) -> Option<&TaskSlot> {
+        self.0.get(slot.index())
     }
 
-    pub fn all(&self) -> impl Iterator<Item = (Slot, &TaskSlot)> {
+    pub fn used(&self) -> impl Iterator<Item = (Slot, &TaskSlot)> {
         Slot::all().zip(&self.0)
     }
 
