@@ -21,7 +21,18 @@ impl Daemon {
 
     /// The same with variables in its environment.
     pub fn start_with(args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
-        let dir = tempfile::tempdir().expect("run directory");
+        Daemon::start_in(tempfile::tempdir().expect("run directory"), args, variables)
+    }
+
+    /// Kills it and starts another in its place.
+    pub fn restarted(mut self, args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("wait");
+        let elsewhere = tempfile::tempdir().expect("run directory");
+        Daemon::start_in(std::mem::replace(&mut self.dir, elsewhere), args, variables)
+    }
+
+    fn start_in(dir: TempDir, args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
         let mut child = Command::new(tool("eagerd"))
             .arg("--run-dir")
             .arg(dir.path())
@@ -53,6 +64,13 @@ impl Daemon {
         let mut command = Command::new(tool("eager"));
         command.arg("run").arg("--run-dir").arg(self.dir.path()).arg("--").arg(program);
         command
+    }
+
+    /// `eager run --mem SIZE PROGRAM …` under this daemon: holds so much of a device until it ends.
+    pub fn reserve(&self, memory: &str, program: &[&str]) -> Child {
+        let mut command = Command::new(tool("eager"));
+        command.args(["run", "--mem", memory, "--run-dir"]).arg(self.dir.path()).arg("--").args(program);
+        command.spawn().expect("start eager")
     }
 
     /// `eager ps|info --json` as a value.

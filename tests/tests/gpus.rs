@@ -49,6 +49,12 @@ impl Machine {
         Daemon::start_with(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
     }
 
+    /// The machine is another one when the next daemon starts.
+    fn restarted(&self, daemon: Daemon, machine: &Value, args: &[&str]) -> Daemon {
+        self.becomes(machine);
+        daemon.restarted(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
+    }
+
     /// What a daemon says that does not start here.
     fn refusal(&self, args: &[&str]) -> String {
         let mut command = Command::new(tool("eagerd"));
@@ -151,6 +157,53 @@ fn a_gpu_that_falls_off_the_bus_takes_nothing_until_it_is_back() {
     failing["gpus"][0]["lost"] = json!(false);
     machine.becomes(&failing);
     wait_for(&daemon, |device| device["lost"] == json!(false));
+}
+
+/// Name, granted GiB, drained, lost.
+fn standing(daemon: &Daemon) -> Vec<(String, u64, bool, bool)> {
+    let row = |device: &Value| {
+        let name = device["name"].as_str().expect("name").to_owned();
+        let granted = device["granted_bytes"].as_u64().expect("bytes") / GIB;
+        (name, granted, !device["drained_ms"].is_null(), device["lost"] == json!(true))
+    };
+    devices(daemon).iter().map(row).collect()
+}
+
+/// A number is all that a grant says of its device; the driver counts anew, and an administrator chooses anew.
+#[test]
+fn a_device_keeps_its_number_over_a_restart_while_programs_know_it() {
+    let before = machine();
+    let [large, small] = [&before["gpus"][0], &before["gpus"][1]];
+    let machine = Machine::new(&before);
+    let daemon = machine.daemon(&["--policy", "case"]);
+    let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
+    wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(100 * GIB));
+    let held = ("H200".to_owned(), 100, false, false);
+
+    let more = json!({ "gpus": [gpu("A100", 7, 41 * GIB), small, large] });
+    let daemon = machine.restarted(daemon, &more, &["--policy", "case"]);
+    let [v100, a100] = ["V100", "A100"].map(|name| (name.to_owned(), 0, false, false));
+    assert_eq!(standing(&daemon), [held.clone(), v100.clone(), a100.clone()]);
+
+    let daemon = machine.restarted(daemon, &more, &["--policy", "case", "--gpus", "0,1"]);
+    let drained = (held.0.clone(), held.1, true, false);
+    assert_eq!(standing(&daemon), [drained.clone(), v100.clone(), a100.clone()]);
+
+    let fewer = json!({ "gpus": [small] });
+    let daemon = machine.restarted(daemon, &fewer, &["--policy", "case"]);
+    let lost = |row: &(String, u64, bool, bool)| (row.0.clone(), row.1, row.2, true);
+    assert_eq!(standing(&daemon), [lost(&drained), v100.clone(), lost(&a100)]);
+
+    holder.kill().expect("kill");
+    holder.wait().expect("wait");
+    wait_for(&daemon, |device| device["granted_bytes"] == json!(0));
+    let daemon = machine.restarted(daemon, &more, &["--policy", "case"]);
+    let back = (held.0, 0, true, false);
+    assert_eq!(
+        standing(&daemon),
+        [a100, v100, back],
+        "nobody knows the old numbers; the drain is its device's"
+    );
 }
 
 const PROGRAM: &str = r#"

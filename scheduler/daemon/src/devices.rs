@@ -3,7 +3,9 @@
 //! Trap: sizes are program bytes everywhere here; the server alone knows about its memory scale.
 
 use crate::config::{Clock, DeviceSource, Settings};
+use crate::numbering::{self, Numbered, Standing};
 use crate::selection::{Chosen, Gpu, Selection};
+use crate::state_file::{Kept, KeptDevice};
 use crate::virtual_gpus::{VirtualGpus, VirtualSource};
 use crate::{mps, nvml};
 use anyhow::Context;
@@ -35,6 +37,8 @@ pub struct Devices {
     pub clock: Option<DaemonLink>,
     /// NVIDIA's GPUs, by the daemon's numbers.
     pub gpus: Vec<Gpu>,
+    /// What each of them is to this daemon.
+    pub standings: Vec<Standing>,
     /// Why some GPUs of the machine are not served.
     pub left_out: Vec<String>,
     /// Who is asked about them.
@@ -56,8 +60,9 @@ struct DeviceInFile {
 }
 
 impl Devices {
-    /// Starts or reads the source. `vgpu_socket` is where a server of virtual GPUs shall listen.
-    pub fn open(settings: &Settings, vgpu_socket: &Path) -> anyhow::Result<Devices> {
+    /// Starts or reads the source. `vgpu_socket` is where a server of virtual GPUs shall listen; `old`: what an earlier daemon
+    /// left, whose drains get this one's numbers.
+    pub fn open(settings: &Settings, vgpu_socket: &Path, old: &mut Kept) -> anyhow::Result<Devices> {
         let mut devices = match &settings.devices {
             &DeviceSource::Virtual { ref cards, time_scale, memory_scale, clock, host_factor, mps } => {
                 let source = VirtualSource { cards, time_scale, memory_scale, clock, host_factor, mps };
@@ -81,7 +86,7 @@ impl Devices {
                 }
             }
             DeviceSource::File { path } => Devices { profiles: read_file(path)?, ..Devices::none("file") },
-            DeviceSource::Gpus { gpus } => Devices::of_machine(gpus)?,
+            DeviceSource::Gpus { gpus } => Devices::of_machine(gpus, old)?,
         };
         if let Some(Size(limit)) = settings.device_memory {
             for profile in &mut devices.profiles {
@@ -99,31 +104,48 @@ impl Devices {
             server: None,
             clock: None,
             gpus: Vec::new(),
+            standings: Vec::new(),
             left_out: Vec::new(),
             nvml: None,
         }
     }
 
     /// The GPUs that the machine has.
-    fn of_machine(selection: &Selection) -> anyhow::Result<Devices> {
+    fn of_machine(selection: &Selection, old: &mut Kept) -> anyhow::Result<Devices> {
         let nvml = nvml::load().map_err(|error| {
             anyhow::anyhow!(
                 "no GPU to serve: {error}. Without one, `--virtual 4xV100-16GB` serves virtual GPUs"
             )
         })?;
         let faults_stall = !mps::is_running();
-        let Chosen { gpus, left_out } = selection
+        let chosen: Chosen = selection
             .choose(nvml::gpus(nvml, faults_stall)?)
             .map_err(|error| anyhow::anyhow!("gpus: {error}"))?;
-        let why = left_out.join("; ");
+        let why = chosen.left_out.join("; ");
         anyhow::ensure!(
-            !gpus.is_empty(),
+            !chosen.gpus.is_empty(),
             "no GPU to serve: {}",
             if why.is_empty() { "there is none" } else { &why }
         );
+        // Nobody knows the old numbers if nobody was there.
+        let known = if old.clients.is_empty() { &[] } else { old.devices.as_slice() };
+        let Numbered { gpus, standings, left_out } = numbering::keep(known, chosen);
+        if !old.devices.is_empty() {
+            old.drained = numbering::renumber_drains(&old.drained, &old.devices, &gpus);
+        }
         let profiles = gpus.iter().map(|gpu| gpu.profile.clone()).collect();
         let context_bytes = CONTEXT_BYTES;
-        Ok(Devices { profiles, context_bytes, gpus, left_out, nvml: Some(nvml), ..Devices::none("cuda") })
+        let nvml = Some(nvml);
+        Ok(Devices { profiles, context_bytes, gpus, standings, left_out, nvml, ..Devices::none("cuda") })
+    }
+
+    /// What a later daemon must know of what the numbers mean.
+    pub fn kept(&self) -> Vec<KeptDevice> {
+        let kept = |(gpu, profile): (&Gpu, &DeviceProfile)| KeptDevice {
+            uuid: gpu.uuid.clone(),
+            profile: profile.clone(),
+        };
+        self.gpus.iter().zip(&self.profiles).map(kept).collect()
     }
 
     pub fn uuids(&self) -> Vec<Uuid> {

@@ -4,6 +4,7 @@
 //! Trap: since when is a time of the kernel's monotonic clock, since the daemon's own begins anew with each daemon.
 
 use crate::dispatch::Dispatch;
+use crate::numbering::Standing;
 use eager_core::event::Event;
 use eager_core::units::{DeviceId, Nanos};
 use nix::time::{ClockId, clock_gettime};
@@ -60,6 +61,19 @@ impl Dispatch {
             self.happen(Event::Drained { device }, None);
         } else {
             self.say(format!("{device} was drained, and is not there any more"));
+        }
+    }
+
+    /// What a device that running programs know is to this daemon.
+    pub fn stand(&mut self, device: DeviceId, standing: Standing) {
+        match standing {
+            Standing::Served => {}
+            Standing::PassedOver => {
+                self.say(format!("{device} is not served any more: what runs there may end there"));
+                // It was added, so it is there.
+                let _ = self.drain(device, true);
+            }
+            Standing::Gone => self.look_for_loss(device, true),
         }
     }
 

@@ -24,6 +24,7 @@ mod metrics;
 mod mind;
 mod mps;
 mod newcomers;
+mod numbering;
 mod nvml;
 mod origins;
 mod poller;
@@ -61,7 +62,7 @@ use crate::reload::Source;
 use crate::run_dir::RunDir;
 use crate::service_manager::ServiceManager;
 use crate::shell::{Parts, Shell};
-use crate::state_file::{Kept, StateFile};
+use crate::state_file::StateFile;
 use crate::usage::{FileUsage, Observer, Usage, VirtualUsage};
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
@@ -143,23 +144,24 @@ fn open(
 ) -> anyhow::Result<Shell> {
     let descriptors = descriptors();
     let clients_max = settings.clients_max.min(clients_for(descriptors));
-    let devices = Devices::open(&settings, &run_dir.vgpu_socket())?;
+    let (state, mut old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
+    let devices = Devices::open(&settings, &run_dir.vgpu_socket(), &mut old)?;
     let summary = devices.summary();
-    let (mut dispatch, old, damage) = think(&settings, run_dir, &devices, manager)?;
+    let mut dispatch = think(&settings, run_dir, &devices, state, manager)?;
     if devices.clock.is_some() {
         dispatch.mind.tell_time(Nanos(0));
     }
-    dispatch.device_uuids = devices.uuids();
-    devices.left_out.iter().for_each(|line| dispatch.say(line.clone()));
-    for (device, profile) in (0..).map(DeviceId).zip(devices.profiles.clone()) {
-        dispatch.happen(Event::DeviceAdded { device, profile }, None);
-    }
+    add(&devices, &mut dispatch);
     if let Some(damage) = damage {
         dispatch.say(format!(
             "the state file of an earlier daemon is damaged: {damage}; what came before is used"
         ));
     }
     let taken_over = dispatch.take_over(old, kept);
+    (0..)
+        .map(DeviceId)
+        .zip(&devices.standings)
+        .for_each(|(device, standing)| dispatch.stand(device, *standing));
     let (listener, admin) = listen(run_dir, kept, &dispatch.manager)?;
     kept.forget_rest(&dispatch.manager);
     let doors = http::open(run_dir, &settings)?;
@@ -208,13 +210,26 @@ fn open(
     Shell::new(parts).context("epoll")
 }
 
-/// The core and the notes beside it; and what an earlier daemon noted.
+/// Tells the core of the devices, and keeps what their numbers mean.
+fn add(devices: &Devices, dispatch: &mut Dispatch) {
+    dispatch.device_uuids = devices.uuids();
+    devices.left_out.iter().for_each(|line| dispatch.say(line.clone()));
+    for (device, profile) in (0..).map(DeviceId).zip(devices.profiles.clone()) {
+        dispatch.happen(Event::DeviceAdded { device, profile }, None);
+    }
+    if !devices.gpus.is_empty() {
+        dispatch.state.devices(devices.kept());
+    }
+}
+
+/// The core and the notes beside it.
 fn think(
     settings: &Settings,
     run_dir: &RunDir,
     devices: &Devices,
+    state: StateFile,
     manager: ServiceManager,
-) -> anyhow::Result<(Dispatch, Kept, Option<String>)> {
+) -> anyhow::Result<Dispatch> {
     let mut options = settings.options.clone();
     if options.context_bytes == Bytes::ZERO {
         options.context_bytes = devices.context_bytes;
@@ -230,13 +245,12 @@ fn think(
         fault::spoil(&mut mind.scheduler);
     }
     mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
-    let (state, old, damage) = StateFile::open(&run_dir.state_file(), identity::boot());
     let quotas = Quotas::new(settings.clients_per_user, settings.users.clone());
     let mut dispatch = Dispatch::new(mind, quotas, state, manager);
     if let Some(unusable) = unusable {
         dispatch.say(unusable);
     }
-    Ok((dispatch, old, damage))
+    Ok(dispatch)
 }
 
 /// Somebody who looks what is in use on the devices.

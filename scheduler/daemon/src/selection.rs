@@ -32,10 +32,13 @@ pub struct Gpu {
     pub profile: DeviceProfile,
 }
 
-/// The GPUs that are served, and a line for each that is not.
+/// The GPUs that are served, and those that are not.
 #[derive(Debug, Default, PartialEq)]
 pub struct Chosen {
     pub gpus: Vec<Gpu>,
+    /// Uuids of those that are there and not served.
+    pub passed_over: Vec<String>,
+    /// A line for each that was chosen and cannot be served.
     pub left_out: Vec<String>,
 }
 
@@ -46,12 +49,16 @@ impl Selection {
             return Err(format!("no GPU `{name}`: there are {count}, numbered from 0 (see `nvidia-smi -L`)"));
         }
         let mut chosen = Chosen::default();
-        for gpu in told.into_iter().filter(|gpu| self.0.is_empty() || self.0.iter().any(|n| gpu.is_called(n)))
-        {
-            let number = gpu.number;
+        for gpu in told {
+            let (number, uuid) = (gpu.number, gpu.uuid.clone());
+            if !self.0.is_empty() && !self.0.iter().any(|name| gpu.is_called(name)) {
+                chosen.passed_over.extend(uuid);
+                continue;
+            }
             match gpu.served() {
                 Ok(gpu) => chosen.gpus.push(gpu),
                 Err(why) => {
+                    chosen.passed_over.extend(uuid);
                     chosen.left_out.push(format!("GPU {number} of this machine is not served: {why}"))
                 }
             }
@@ -80,7 +87,7 @@ impl Told {
 }
 
 /// `GPU-` and 32 hexadecimal digits with dashes between.
-fn parse_uuid(text: &str) -> Option<Uuid> {
+pub fn parse_uuid(text: &str) -> Option<Uuid> {
     let digits: String = text.strip_prefix("GPU-")?.chars().filter(|&c| c != '-').collect();
     let number = u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32)?;
     Some(number.to_be_bytes())

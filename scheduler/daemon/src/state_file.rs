@@ -6,7 +6,7 @@
 //! full costs the promise of a restart, never a program its device.
 
 use crate::whole_file;
-use eager_core::event::Restored;
+use eager_core::event::{DeviceProfile, Restored};
 use eager_core::units::Nanos;
 use eager_proto::request::Slot;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,13 @@ pub struct KeptSlot {
     pub held_by: Option<u32>,
 }
 
+/// A device by its number's place in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptDevice {
+    pub uuid: String,
+    pub profile: DeviceProfile,
+}
+
 /// Everything, as it stands after the last line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kept {
@@ -56,6 +63,8 @@ pub struct Kept {
     pub clients: BTreeMap<u64, KeptClient>,
     /// Drained devices, and when they were, on the kernel's monotonic clock.
     pub drained: BTreeMap<u32, u64>,
+    /// What the numbers of devices mean; nothing where they mean the same in every daemon.
+    pub devices: Vec<KeptDevice>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,6 +98,9 @@ enum Line {
     Undrained {
         device: u32,
     },
+    Devices {
+        devices: Vec<KeptDevice>,
+    },
 }
 
 impl Kept {
@@ -112,6 +124,7 @@ impl Kept {
             Line::Gone { client } => drop(self.clients.remove(&client)),
             Line::Drained { device, at_ns } => drop(self.drained.insert(device, at_ns)),
             Line::Undrained { device } => drop(self.drained.remove(&device)),
+            Line::Devices { devices } => self.devices = devices,
         }
     }
 
@@ -124,8 +137,10 @@ impl Kept {
             std::iter::once(Line::Client { client, kept: kept.clone() }).chain(slots)
         });
         let drained = self.drained.iter().map(|(&device, &at_ns)| Line::Drained { device, at_ns });
+        let devices = Some(self.devices.clone()).filter(|devices| !devices.is_empty());
+        let devices = devices.map(|devices| Line::Devices { devices });
         // Last: a daemon that does not know these lines uses what comes before.
-        std::iter::once(header).chain(clients).chain(drained)
+        std::iter::once(header).chain(clients).chain(drained).chain(devices)
     }
 }
 
@@ -203,6 +218,10 @@ impl StateFile {
 
     pub fn gone(&mut self, client: u64) {
         self.change(Line::Gone { client });
+    }
+
+    pub fn devices(&mut self, devices: Vec<KeptDevice>) {
+        self.change(Line::Devices { devices });
     }
 
     pub fn drained(&mut self, device: u32, at_ns: u64) {

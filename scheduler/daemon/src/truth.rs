@@ -120,7 +120,7 @@ impl Dispatch {
         }
     }
 
-    fn look_for_loss(&mut self, device: DeviceId, is_lost: bool) {
+    pub fn look_for_loss(&mut self, device: DeviceId, is_lost: bool) {
         let was_lost = self.mind.scheduler.state().devices.get(&device).is_some_and(|device| device.lost);
         match (was_lost, is_lost) {
             (false, true) => {

@@ -5,7 +5,7 @@ use crate::support::{
 };
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::hello::Hello;
-use eager_proto::reply::{CLASS_EAGER, CLASS_PROMOTED, STATE_BOUND, STATE_FREE, STATE_WAITING};
+use eager_proto::reply::{CLASS_EAGER, CLASS_NORMAL, CLASS_PROMOTED, STATE_BOUND, STATE_FREE, STATE_WAITING};
 use eager_proto::request::RequestBody;
 use eager_shm::client::{ClientConnection, ConnectError};
 use nix::sys::signal::Signal;
@@ -37,6 +37,26 @@ fn grants_stand_and_programs_go_on_after_a_restart() {
     assert_eq!(promoted.grant, 800 * MIB);
     drop(eager);
     drop(normal);
+}
+
+/// An administrator shares out less of the device than its programs hold.
+#[test]
+fn a_device_that_became_smaller_keeps_its_tasks_over_subscribed() {
+    let daemon = Daemon::start(&["--policy", "eager-opt"]);
+    let (holder, other) = (daemon.connect("holder"), daemon.connect("other"));
+    answer(&holder, slot(0), begin(&holder, slot(0), 700));
+    let daemon = restarted(daemon, &["--policy", "eager-opt", "--device-memory", "512MiB"]);
+    holder.resume(LONG).expect("the same client");
+    other.resume(LONG).expect("the same client");
+    let cell = holder.cell(slot(0)).expect("a whole cell");
+    assert_eq!((cell.state, cell.class, cell.grant), (STATE_BOUND, CLASS_EAGER, 512 * MIB));
+    assert_eq!(daemon.device().granted_bytes, 512 * MIB);
+    let asked = begin(&other, slot(0), 500);
+    wait_until(&other, slot(0), |cell| cell.state == STATE_WAITING);
+    let end = holder.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    assert_eq!(answer(&holder, slot(0), end).state, STATE_FREE);
+    let cell = answer(&other, slot(0), asked);
+    assert_eq!((cell.state, cell.class, cell.grant), (STATE_BOUND, CLASS_NORMAL, 500 * MIB));
 }
 
 #[test]
