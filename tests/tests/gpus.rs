@@ -159,6 +159,30 @@ fn a_gpu_that_falls_off_the_bus_takes_nothing_until_it_is_back() {
     wait_for(&daemon, |device| device["lost"] == json!(false));
 }
 
+/// A driver hangs when a device falls off the bus: nobody's grant waits for it.
+#[test]
+fn a_driver_that_does_not_answer_any_more_costs_nobody_a_grant() {
+    let mut hanging = machine();
+    let machine = Machine::new(&hanging);
+    let daemon = machine.daemon(&["--policy", "case", "--observe-ms", "20"]);
+    hanging["gpus"][1]["hang_ms"] = json!(3_600_000);
+    machine.becomes(&hanging);
+    let until = Instant::now() + Duration::from_secs(60);
+    let problem = loop {
+        let problem = daemon.ask("info")["daemon"]["usage_problem"].as_str().expect("text").to_owned();
+        if !problem.is_empty() || Instant::now() > until {
+            break problem;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(problem.starts_with("the devices have not said for "), "{problem:?}");
+    let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
+    wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(100 * GIB));
+    holder.kill().expect("kill");
+    holder.wait().expect("wait");
+    wait_for(&daemon, |device| device["granted_bytes"] == json!(0));
+}
+
 /// Name, granted GiB, drained, lost.
 fn standing(daemon: &Daemon) -> Vec<(String, u64, bool, bool)> {
     let row = |device: &Value| {

@@ -13,7 +13,7 @@ mod verbs;
 use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, TaskFlags, act};
 use crate::verbs::look::{self, ExplainFlags, look};
 use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
-use crate::verbs::{Question, WhichDaemon, doctor, profile, run, top, trace};
+use crate::verbs::{Question, WhichDaemon, doctor, mps, profile, run, top, trace};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
 use std::io::Write;
@@ -85,6 +85,13 @@ enum Verb {
     /// Check what Eager needs on this machine, and say how to mend what is missing; exit code 1 if something fails.
     #[command(after_help = "Examples:\n  eager doctor\n  eager doctor --json")]
     Doctor(doctor::DoctorFlags),
+    /// Start, stop or show NVIDIA's Multi-Process Service (MPS), under which kernels of several programs run at once.
+    #[command(
+        subcommand_required = true,
+        arg_required_else_help = true,
+        after_help = "Examples:\n  eager mps status\n  eager mps start\n  eager mps stop --within 60"
+    )]
+    Mps(mps::MpsFlags),
     /// Print what a shell needs to complete this command.
     #[command(
         after_help = "Examples:\n  eager completions bash > ~/.local/share/bash-completion/completions/eager"
@@ -109,6 +116,7 @@ fn main() -> ExitCode {
         Verb::Undrain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Undrain { device }),
         Verb::Trace(flags) => trace::trace(&flags).map(|line| print(&line)),
         Verb::Doctor(flags) => return doctor::doctor(&flags).unwrap_or_else(|error| fail(&error)),
+        Verb::Mps(flags) => mps::mps(&flags).map(|text| print(&text)),
         Verb::Completions(flags) => {
             papers::completions(&flags, Flags::command());
             Ok(())

@@ -4,14 +4,15 @@
 
 use crate::config::{Clock, DeviceSource, Settings};
 use crate::numbering::{self, Numbered, Standing};
+use crate::nvml;
 use crate::selection::{Chosen, Gpu, Selection};
 use crate::state_file::{Kept, KeptDevice};
 use crate::virtual_gpus::{VirtualGpus, VirtualSource};
-use crate::{mps, nvml};
 use anyhow::Context;
 use eager_core::event::DeviceProfile;
 use eager_core::units::Bytes;
 use eager_proto::hello::Uuid;
+use eager_proto::mps;
 use eager_proto::size::Size;
 use eager_vgpu_link::{DaemonLink, DeviceInfo};
 use nvml_wrapper::Nvml;
@@ -117,7 +118,7 @@ impl Devices {
                 "no GPU to serve: {error}. Without one, `--virtual 4xV100-16GB` serves virtual GPUs"
             )
         })?;
-        let faults_stall = !mps::is_running();
+        let faults_stall = mps::control_pid(&mps::folder()).is_none();
         let chosen: Chosen = selection
             .choose(nvml::gpus(nvml, faults_stall)?)
             .map_err(|error| anyhow::anyhow!("gpus: {error}"))?;

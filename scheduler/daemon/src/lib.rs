@@ -22,7 +22,6 @@ mod learnt;
 mod log;
 mod metrics;
 mod mind;
-mod mps;
 mod newcomers;
 mod numbering;
 mod nvml;

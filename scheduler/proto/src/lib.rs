@@ -16,6 +16,7 @@
 
 pub mod admin;
 pub mod hello;
+pub mod mps;
 pub mod place;
 pub mod reply;
 pub mod request;

@@ -9,6 +9,7 @@ use crate::daemon::DaemonPlace;
 use crate::{library, print};
 use clap::Args;
 use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow};
+use eager_proto::mps;
 use eagercc::toolchain::{Needs, Surroundings, Toolchain};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, getrlimit};
@@ -20,8 +21,6 @@ use std::process::ExitCode;
 const DESCRIPTORS_MIN: u64 = 1024;
 const NVIDIA_VERSION: &str = "/proc/driver/nvidia/version";
 const NVIDIA_CONTROL: &str = "/dev/nvidiactl";
-/// Where MPS has its pipes unless CUDA_MPS_PIPE_DIRECTORY says otherwise (NVIDIA's MPS documentation, §4.2).
-const MPS_PIPES: &str = "/tmp/nvidia-mps";
 
 #[derive(Debug, Args)]
 pub struct DoctorFlags {
@@ -150,7 +149,7 @@ fn driver() -> Vec<Check> {
             "ask for access to the devices (group video or render), or for `nvidia-modprobe`",
         ),
     };
-    vec![driver, mps()]
+    vec![driver, multi_process_service()]
 }
 
 /// `550.54.15` of `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue …`.
@@ -159,13 +158,13 @@ fn driver_version(text: &str) -> Option<&str> {
     line.split_whitespace().find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-fn mps() -> Check {
-    let pipes = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").map_or_else(|| MPS_PIPES.into(), PathBuf::from);
-    if pipes.join("control").exists() {
-        return Check::ok("MPS", format!("its pipes are in {}", pipes.display()));
+fn multi_process_service() -> Check {
+    let folder = mps::folder();
+    if let Some(pid) = mps::control_pid(&folder) {
+        return Check::ok("MPS", format!("process {pid}, its pipes are in {}", folder.display()));
     }
-    let mend = "start it with `nvidia-cuda-mps-control -d`, so that kernels of several programs run at the same time";
-    Check::warn("MPS", format!("no control pipe in {}", pipes.display()), mend)
+    let mend = "`eager mps start`, so that kernels of several programs run at the same time";
+    Check::warn("MPS", format!("none runs with its pipes in {}", folder.display()), mend)
 }
 
 fn descriptors() -> Check {

@@ -5,6 +5,7 @@
 pub mod act;
 pub mod doctor;
 pub mod look;
+pub mod mps;
 pub mod papers;
 pub mod profile;
 pub mod reserve;

@@ -1,0 +1,129 @@
+//! `eager mps` beside a script that answers as NVIDIA's control program does: no GPU and no MPS is needed.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Keeps what it was told in `told`; `clients` has what it says of its server's programs.
+const CONTROL: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+if [ "$1" = -d ]; then
+    [ -e "$here/broken" ] && { echo "Cannot find MPS control daemon process" >&2; exit 1; }
+    sleep 600 >/dev/null 2>&1 &
+    echo $! >"$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
+    exit 0
+fi
+while read -r word rest; do
+    echo "$word${rest:+ $rest}" >>"$here/told"
+    case $word in
+    get_server_list) echo 4242 ;;
+    get_client_list) cat "$here/clients" 2>/dev/null ;;
+    quit)
+        kill "$(cat "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid")"
+        rm "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
+        ;;
+    esac
+done
+"#;
+
+struct Mps {
+    folder: tempfile::TempDir,
+}
+
+impl Mps {
+    fn new() -> Mps {
+        let mps = Mps { folder: tempfile::tempdir().expect("folder") };
+        mps.write("nvidia-cuda-mps-control", CONTROL);
+        let script = mps.path("nvidia-cuda-mps-control");
+        std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+        mps
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).expect("write");
+    }
+
+    fn eager_with(&self, path: &Path, words: &[&str]) -> Output {
+        let path = std::env::join_paths([path, Path::new("/usr/bin"), Path::new("/bin")]).expect("a path");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_eager"));
+        command.arg("mps").args(words).env("PATH", path);
+        command.env("CUDA_MPS_PIPE_DIRECTORY", self.folder.path()).output().expect("run eager")
+    }
+
+    fn eager(&self, words: &[&str]) -> Output {
+        self.eager_with(self.folder.path(), words)
+    }
+
+    fn says(&self, words: &[&str]) -> String {
+        let output = self.eager(words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn refuses(&self, words: &[&str]) -> String {
+        refusal(&self.eager(words))
+    }
+}
+
+impl Drop for Mps {
+    fn drop(&mut self) {
+        // None is left of a test that stopped it.
+        if let Ok(pid) = std::fs::read_to_string(self.path("nvidia-cuda-mps-control.pid")) {
+            let _ = Command::new("kill").arg(pid.trim()).output();
+        }
+    }
+}
+
+fn refusal(output: &Output) -> String {
+    assert!(!output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr.clone()).expect("text");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+#[test]
+fn it_is_started_shown_and_stopped() {
+    let mps = Mps::new();
+    assert!(mps.says(&["status"]).starts_with("MPS does not run"));
+    assert!(mps.says(&["start"]).starts_with("MPS runs: process "));
+    assert!(mps.says(&["start"]).starts_with("MPS runs already: process "));
+    mps.write("clients", "7\n8\n");
+    let shown: serde_json::Value = serde_json::from_str(&mps.says(&["status", "--json"])).expect("JSON");
+    assert_eq!(shown["servers"], serde_json::json!([{ "pid": 4242, "clients": [7, 8] }]));
+    assert!(shown["pid"].is_u64());
+    mps.write("clients", "");
+    assert!(mps.says(&["stop"]).starts_with("MPS ends: process "));
+    assert!(mps.says(&["stop"]).starts_with("MPS does not run"));
+    let told = std::fs::read_to_string(mps.path("told")).expect("what it was told");
+    assert!(told.ends_with("quit\n"), "{told}");
+}
+
+#[test]
+fn it_is_not_ended_under_programs_unless_that_is_said() {
+    let mps = Mps::new();
+    mps.says(&["start"]);
+    mps.write("clients", "7\n8\n");
+    let refusal = mps.refuses(&["stop"]);
+    assert!(refusal.contains("2 programs use MPS (processes 7, 8)"), "{refusal}");
+    assert!(mps.says(&["status"]).contains("programs 7, 8"));
+    mps.says(&["stop", "--within", "5"]);
+    let told = std::fs::read_to_string(mps.path("told")).expect("what it was told");
+    assert!(told.ends_with("quit -t 5\n"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_line() {
+    let mps = Mps::new();
+    mps.write("broken", "");
+    assert!(mps.refuses(&["start"]).contains("Cannot find MPS control daemon process"));
+    let nowhere = tempfile::tempdir().expect("folder");
+    let refusal = refusal(&mps.eager_with(nowhere.path(), &["start"]));
+    assert!(refusal.contains("there is no nvidia-cuda-mps-control"), "{refusal}");
+    for words in [&["stop", "--within", "soon"][..], &["begin"], &[]] {
+        assert!(!mps.eager(words).status.success(), "{words:?}");
+    }
+}
