@@ -59,6 +59,60 @@ TEST(memory_managed) {
     return good;
 }
 
+struct Limits {
+    int low, high;
+    float scale[5];
+    int hits;
+    static int passes;
+};
+
+__managed__ int Limits::passes = 3;
+__device__ __managed__ Limits limits = {-4, 9, {1, 0.5f, 0.25f, 0, -1}, 20};
+static __managed__ double sums[300];
+__managed__ int *chosen;
+
+__global__ void within_limits(const int *in, int n) {
+    int t = threadIdx.x;
+    double sum = 0;
+    for (int i = t; i < n; i += blockDim.x)
+        if (in[i] >= limits.low && in[i] <= limits.high) sum += in[i] * double(limits.scale[i % 5]);
+    sums[t] = sum;
+    if (t == 0) Limits::passes++, *chosen += 7;
+}
+
+// Host and kernels name the same memory; what the host wrote before a launch is there, and what the kernel wrote after it.
+TEST(memory_managed_variables) {
+    const int n = 2000;
+    Buffer<int> in(n);
+    for (int i = 0; i < n; i++) in.host[i] = int(noise(i) % 31) - 15;
+    CUDA(cudaMemcpy(in.device, in.host.data(), n * sizeof(int), cudaMemcpyHostToDevice));
+    bool good = Limits::passes == 3 && limits.high == 9 && limits.scale[4] == -1 && sums[299] == 0 && !chosen;
+    for (int round = 0; round < 3; round++) {
+        limits.low = round - 6;
+        limits.scale[round] += 2;
+        chosen = round == 1 ? &limits.hits : &Limits::passes;
+        const int before[2] = {limits.hits, Limits::passes};
+        within_limits<<<1, 300>>>(in.device, n);
+        CUDA(cudaDeviceSynchronize());
+        good &= limits.hits == before[0] + (round == 1 ? 7 : 0);
+        good &= Limits::passes == before[1] + (round == 1 ? 1 : 8);
+        for (int t = 0; t < 300; t++) {
+            double sum = 0;
+            for (int i = t; i < n; i += 300)
+                if (in.host[i] >= limits.low && in.host[i] <= limits.high) sum += in.host[i] * double(limits.scale[i % 5]);
+            good &= sums[t] == sum;
+        }
+    }
+    void *address;
+    int copied = 0;
+    cudaPointerAttributes attributes;
+    CUDA(cudaGetSymbolAddress(&address, limits));
+    CUDA(cudaPointerGetAttributes(&attributes, &sums[7]));
+    CUDA(cudaMemcpyFromSymbol(&copied, Limits::passes, sizeof copied));
+    good &= address == &limits && attributes.type == cudaMemoryTypeManaged && copied == Limits::passes;
+    return good & (cudaFree(&limits) == cudaErrorInvalidValue) & (cudaGetLastError() == cudaErrorInvalidValue);
+}
+
 struct Node {
     int value;
     Node *next;

@@ -320,8 +320,14 @@ impl Job {
     /// Whether the plugin works on the sources of this job.
     #[must_use]
     pub fn uses_plugin(&self) -> bool {
+        self.is_more_than_clang() && !matches!(self.mode, Mode::FrontEnd(_))
+    }
+
+    /// Whether the plugin has a part in what the sources mean.
+    #[must_use]
+    pub fn is_more_than_clang(&self) -> bool {
         let plain = self.settings.no_instrument && self.settings.no_cpu_kernels;
-        !plain && self.side != Side::Device && !matches!(self.mode, Mode::FrontEnd(_))
+        !plain && self.side != Side::Device
     }
 
     /// Whether the runtime `word` (`-lcudart…`) is linked by the user's own words.

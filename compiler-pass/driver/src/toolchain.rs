@@ -15,6 +15,8 @@ const LLVM_FOLDER: &str =
 const PLUGIN: &str = "libeager_pass.so";
 const SHIM: &str = "libeager.so";
 const CUDA_TREE: &str = ".toolchain/cuda-13.0";
+/// What stands in front of every CUDA source, as the source's own line would name it.
+pub const HEADER: &str = "eager/managed.h";
 
 /// Everything that a plan needs to name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub struct Toolchain {
     /// Folders of the CUDA tree that nvcc searches for headers besides `include`.
     pub cuda_includes: Vec<PathBuf>,
     pub plugin: PathBuf,
+    /// The folder that holds [`HEADER`].
+    pub headers: PathBuf,
     /// The folder that holds `libeager.so`.
     pub shim_folder: PathBuf,
     /// The folder of LLVM's own tools, of the compiler's version.
@@ -50,6 +54,8 @@ pub enum ToolchainError {
     GpuTooOld { gpu: String, major: u32, path: String },
     #[error("libeager_pass.so not found beside eagercc: run `cargo build -p eager-pass` or set EAGER_HOME")]
     Plugin,
+    #[error("{HEADER} not found in lib/eager/include beside eagercc: install Eager again or set EAGER_HOME")]
+    Header,
     #[error("{tool} not found in {folder}: run ./setup.sh or install {package}-{LLVM_MAJOR}")]
     Tool { tool: &'static str, folder: String, package: &'static str },
     #[error("libeager.so not found beside eagercc: run `cargo build -p eager-shim` or set EAGER_HOME")]
@@ -108,6 +114,7 @@ impl Toolchain {
         let plugin =
             optional(find_library(surroundings, PLUGIN).ok_or(ToolchainError::Plugin), needs.plugin)?;
         let shim = optional(find_library(surroundings, SHIM).ok_or(ToolchainError::Shim), needs.shim)?;
+        let headers = optional(find_headers(surroundings).ok_or(ToolchainError::Header), needs.plugin)?;
         let shim_folder = shim.parent().map(Path::to_path_buf).unwrap_or_default();
         let llvm_folder = llvm_folder(surroundings, &clang);
         for tool in needs.tools {
@@ -117,7 +124,7 @@ impl Toolchain {
             }
         }
         let cuda_includes = Vec::from_iter(Some(cuda.join("include/cccl")).filter(|path| path.is_dir()));
-        Ok(Self { clang, cuda, cuda_includes, plugin, shim_folder, llvm_folder })
+        Ok(Self { clang, cuda, cuda_includes, plugin, headers, shim_folder, llvm_folder })
     }
 }
 
@@ -200,4 +207,12 @@ fn find_library(surroundings: &Surroundings<'_>, name: &str) -> Option<PathBuf> 
     let around = [beside.to_path_buf(), beside.join("../lib/eager"), beside.join("..")];
     let candidates = home.into_iter().chain(around).map(|folder| folder.join(name));
     candidates.into_iter().find(|path| path.is_file()).map(|path| path.canonicalize().unwrap_or(path))
+}
+
+fn find_headers(surroundings: &Surroundings<'_>) -> Option<PathBuf> {
+    let home = (surroundings.variable)("EAGER_HOME").map(|home| PathBuf::from(home).join("lib/eager"));
+    let beside = surroundings.executable.parent().unwrap_or(Path::new("")).join("../lib/eager");
+    let candidates = home.into_iter().chain([beside, PathBuf::from(env!("CARGO_MANIFEST_DIR"))]);
+    let found = candidates.map(|folder| folder.join("include")).find(|folder| folder.join(HEADER).is_file());
+    found.map(|path| path.canonicalize().unwrap_or(path))
 }

@@ -20,6 +20,7 @@ fn toolchain() -> Toolchain {
         cuda: "/cuda".into(),
         cuda_includes: vec!["/cuda/include/cccl".into()],
         plugin: "/lib/libeager_pass.so".into(),
+        headers: "/include".into(),
         shim_folder: "/lib".into(),
         llvm_folder: "/llvm".into(),
     }

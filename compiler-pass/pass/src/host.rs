@@ -48,6 +48,7 @@ pub fn instrument(module: Module<'_>, options: &PassOptions) -> Result<bool, Hos
         report.add(&plan.facts, &plan.plan);
         rows.extend(emit_plan(module, &source, &readings, &plan));
     }
+    emit::managed::count(module);
     let renamed = emit::rename::rename_calls(module);
     emit::tables::emit_tables(module, &kernels, &rows, &renamed);
     tell::tell(module, report, &kernels, options).map_err(|source| {

@@ -19,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use llvm_sys::prelude::LLVMModuleRef;
 
+use crate::emit::managed;
 use crate::ir::Module;
 use crate::options::{PassOptions, WholeProgram};
 
@@ -146,9 +147,9 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
         if let Some(path) = &options.cpu_kernels {
             device::cpu_kernels::hand_over(module, path, options).map_err(|error| error.to_string())?;
         }
-        return Ok(false);
+        return Ok(managed::mark(module));
     }
-    let mut changed = false;
+    let mut changed = managed::point_host(module).map_err(|error| error.to_string())?;
     if let Some(path) = &options.device_code {
         changed |= rdc::embed(module, path).map_err(|error| error.to_string())?;
     }

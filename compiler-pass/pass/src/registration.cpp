@@ -7,6 +7,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Operator.h"
+#include "llvm/IR/ReplaceConstant.h"
 #include "llvm/Passes/PassBuilder.h"
 #if __has_include("llvm/Plugins/PassPlugin.h")
 #include "llvm/Plugins/PassPlugin.h"
@@ -115,6 +116,11 @@ extern "C" bool eager_inline_call(LLVMValueRef value) {
   auto *call = dyn_cast<CallBase>(unwrap(value));
   InlineFunctionInfo info;
   return call && InlineFunction(*call, info).isSuccess();
+}
+
+// Constants in functions that are computed from the global become instructions.
+extern "C" void eager_expand_constants(LLVMValueRef global) {
+  convertUsersOfConstantsToInstructions({unwrap<Constant>(global)});
 }
 
 extern "C" bool eager_constant_offset(LLVMModuleRef module, LLVMValueRef gep, int64_t *offset) {

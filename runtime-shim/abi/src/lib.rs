@@ -38,6 +38,10 @@ pub const TASK_END: &str = "eager_task_end";
 /// done what was asked for before. It may be called twice for the same allocation.
 pub const BUFFER_DEAD: &str = "eager_buffer_dead";
 
+/// `void eager_managed_variable(u64 bytes)`: the program has a `__managed__` variable of this size. Called from a
+/// constructor, for each once. Any kernel may use it, so every task of the program asks for it too.
+pub const MANAGED_VARIABLE: &str = "eager_managed_variable";
+
 /// Prefix that the pass puts before the name of a CUDA runtime call that the shim owns: `cudaMalloc` becomes
 /// `eager_cudaMalloc`, with the same signature. Renaming covers programs linked with the static runtime too.
 pub const RENAME_PREFIX: &str = "eager_";

@@ -91,6 +91,12 @@ pub extern "C" fn eager_buffer_dead(buffer: *mut c_void) {
     });
 }
 
+/// See [`eager_abi::MANAGED_VARIABLE`].
+#[unsafe(no_mangle)]
+pub extern "C" fn eager_managed_variable(bytes: u64) {
+    process::PROGRAM.write().add_managed_variable(bytes);
+}
+
 /// See [`eager_abi::ALL_LAUNCHED`].
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_all_launched(site: u64) {

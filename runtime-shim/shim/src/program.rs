@@ -39,6 +39,7 @@ pub struct Program {
     sites: BTreeMap<u64, Site>,
     /// Addresses of the functions of the program's own runtime.
     runtime: BTreeMap<String, usize>,
+    managed_bytes: u64,
 }
 
 /// Limits on a module's tables, against a corrupt one: far above any real translation unit.
@@ -57,7 +58,12 @@ pub enum ModuleError {
 
 impl Program {
     pub const fn new() -> Program {
-        Program { kernels: BTreeMap::new(), sites: BTreeMap::new(), runtime: BTreeMap::new() }
+        Program {
+            kernels: BTreeMap::new(),
+            sites: BTreeMap::new(),
+            runtime: BTreeMap::new(),
+            managed_bytes: 0,
+        }
     }
 
     pub fn kernel(&self, stub: usize) -> Option<&Kernel> {
@@ -99,6 +105,16 @@ impl Program {
     /// Address of a function of the program's own runtime.
     pub fn runtime(&self, name: &str) -> Option<usize> {
         self.runtime.get(name).copied()
+    }
+
+    /// A `__managed__` variable.
+    pub fn add_managed_variable(&mut self, bytes: u64) {
+        self.managed_bytes = self.managed_bytes.saturating_add(bytes);
+    }
+
+    /// With what all kernels may use besides, which belongs to no task.
+    pub fn with_variables(&self, requirement: u64) -> u64 {
+        requirement.saturating_add(self.managed_bytes)
     }
 
     pub fn add_kernel(&mut self, stub: usize, kernel: Kernel) {

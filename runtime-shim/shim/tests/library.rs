@@ -238,6 +238,7 @@ fn the_exports_are_the_contract_and_nothing_else() {
         eager_abi::ALL_LAUNCHED,
         eager_abi::TASK_END,
         eager_abi::BUFFER_DEAD,
+        eager_abi::MANAGED_VARIABLE,
     ]
     .map(str::to_owned)
     .into();

@@ -20,7 +20,7 @@ use crate::command::{Command, in_host_function};
 use crate::config::{Config, Devices};
 use crate::event::Event;
 use crate::graph::{self, Graphs};
-use crate::kernel::{Compute, Profile, variable_at};
+use crate::kernel::{Compute, Profile, forget_managed, managed_at, variable_at};
 use crate::memory::{Advice, Allocation, Arena, Array, Kind, Pools, Table, VirtualMemory};
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
@@ -219,6 +219,7 @@ impl Runtime {
         let gone: Vec<Allocation> = memory.table.iter().filter(|a| a.device == device).copied().collect();
         for allocation in gone {
             memory.forget(&allocation);
+            forget_managed(allocation.address);
         }
         Ok(())
     }
@@ -387,13 +388,14 @@ impl Runtime {
     /// Gives the memory back that starts at `address`. Nothing may use it any more.
     ///
     /// # Errors
-    /// `cudaErrorInvalidValue` if no device or managed memory starts there.
+    /// `cudaErrorInvalidValue` if no device or managed memory of the program's own making starts there.
     pub fn release(&self, address: u64) -> Result<(), Code> {
         let found = {
             let memory = self.memory.lock();
             memory.table.starting_at(address).filter(|_| !memory.virtual_memory.is_mapped(address)).copied()
         };
-        let allocation = found.ok_or(Code::cudaErrorInvalidValue)?;
+        let allocation =
+            found.filter(|_| managed_at(address).is_none()).ok_or(Code::cudaErrorInvalidValue)?;
         let Kind::Modelled { alloc, .. } = allocation.kind else { return Err(Code::cudaErrorInvalidValue) };
         self.call(Request::Free { alloc })?;
         self.memory.lock().forget(&allocation);

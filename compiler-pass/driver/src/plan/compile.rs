@@ -9,7 +9,7 @@ use super::{
 };
 use crate::invocation::{Job, Mode, Side};
 use crate::source::{Language, Source};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{HEADER, Toolchain};
 
 /// One source of a job, with what its commands need.
 #[derive(Clone, Copy)]
@@ -113,6 +113,9 @@ impl Unit<'_> {
             if job.rdc {
                 words.push("-fgpu-rdc".into());
             }
+            if language == Language::Cuda && job.is_more_than_clang() {
+                words.extend(header(toolchain));
+            }
         } else if language.is_preprocessed_here() && !toolchain.cuda.as_os_str().is_empty() {
             words.extend(["-isystem".into(), toolchain.cuda.join("include").into()]);
         }
@@ -200,4 +203,9 @@ impl Unit<'_> {
         }
         Some((flag, file, targets))
     }
+}
+
+/// Words that put [`HEADER`] in front of a CUDA source; as a system's header, so that no dependency file lists it.
+pub fn header(toolchain: &Toolchain) -> [OsString; 4] {
+    ["-isystem".into(), toolchain.headers.clone().into(), "-include".into(), HEADER.into()]
 }

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::compile::Unit;
+use super::compile::{Unit, header};
 use super::{CommandLine, GPU_ARCH, Plan, joined};
 
 /// The macro by which nvcc tells its host compiler the GPU architecture, times ten.
@@ -26,6 +26,7 @@ impl Unit<'_> {
             Some(format!("sm_{}", number / 10))
         });
         let gpu = gpu.unwrap_or_else(|| GPU_ARCH.to_owned());
+        args.extend(header(self.toolchain));
         args.extend([
             joined("--cuda-path=", &self.toolchain.cuda),
             format!("--cuda-gpu-arch={gpu}").into(),

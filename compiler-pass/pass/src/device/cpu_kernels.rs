@@ -14,7 +14,7 @@ use llvm_sys::core::{
 };
 use llvm_sys::linker::LLVMLinkModules2;
 
-use super::bitcode;
+use super::bitcode_for_cpu;
 use crate::ir::Module;
 use crate::options::PassOptions;
 
@@ -60,7 +60,7 @@ pub fn hand_over(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<
         module_name,
         ..eager_kernels::Options::default()
     };
-    let converted = eager_kernels::convert(&bitcode(module), &options)
+    let converted = eager_kernels::convert(&bitcode_for_cpu(module), &options)
         .map_err(|error| DeviceError::Convert(error.to_string()))?;
     std::fs::write(path, converted.bitcode)
         .map_err(|source| DeviceError::Write { path: path.display().to_string(), source })

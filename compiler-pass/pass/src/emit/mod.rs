@@ -4,6 +4,7 @@
 
 pub mod constants;
 pub mod dead;
+pub mod managed;
 pub mod rename;
 pub mod runtime;
 pub mod tables;

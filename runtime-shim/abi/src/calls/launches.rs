@@ -93,5 +93,8 @@ pub(super) const CALLS: &[Call] = &[
         .launches()
         .ptsz("__cudaLaunchKernel_ptsz")
         .internal(),
+    observed("__cudaInitModule", "binds first: it makes a context for `__managed__` variables")
+        .harmless()
+        .internal(),
     observed("__cudaGetKernel", "its handle means the kernel in later launches").harmless().internal(),
 ];

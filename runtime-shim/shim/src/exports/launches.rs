@@ -101,6 +101,7 @@ pub mod internal {
                 None => Outcome::PassThrough(Why::AsItIs),
             }
         };
+        fn __cudaInitModule(_handle: *mut *mut c_void) = |shim, thread| shim.on_a_device(thread);
         fn __cudaGetKernel(kernel: *mut cudaKernel_t, stub: *const c_void) = |shim, _thread| {
             // SAFETY: the program's own arguments.
             let got = made(unsafe { real(kernel, stub) }, kernel);

@@ -123,13 +123,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         geometry: Geometry,
         flags: u64,
     ) -> RequestBody {
+        let program = self.program.read();
         RequestBody::TaskBegin {
-            requirement,
+            requirement: program.with_variables(requirement),
             site,
             blocks: geometry.blocks,
             threads_per_block: u64::from(geometry.threads_per_block),
             flags,
-            function: self.program.read().function(site).to_owned(),
+            function: program.function(site).to_owned(),
         }
     }
 
@@ -399,16 +400,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let product =
             |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, &one| all.saturating_mul(u64::from(one)));
         let managed = if has_memory { BEGIN_MANAGED } else { 0 };
-        let kernel =
-            launch.and_then(|launch| self.program.read().kernel(launch.stub).map(|k| k.name.clone()));
+        let program = self.program.read();
+        let kernel = launch.and_then(|launch| program.kernel(launch.stub).map(|k| k.name.clone()));
         let body = RequestBody::TaskBegin {
-            requirement,
+            requirement: program.with_variables(requirement),
             site: 0,
             blocks: launch.map_or(0, |launch| product(launch.grid)),
             threads_per_block: launch.map_or(0, |launch| product(launch.block)),
             flags: BEGIN_LAZY | managed,
             function: kernel.unwrap_or_default(),
         };
+        drop(program);
         self.ask(key.slot, &body)
     }
 

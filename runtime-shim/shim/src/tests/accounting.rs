@@ -9,6 +9,19 @@ use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody};
 use proptest::prelude::*;
 
 #[test]
+fn every_task_asks_for_the_managed_variables_too() {
+    let mut bench = Bench::new();
+    bench.shim.program.write().add_managed_variable(30);
+    bench.begin(SITE, 100);
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(130));
+    bench.end(SITE);
+    assert_eq!(bench.daemon.requirement(first_slot()), None);
+    let a = bench.malloc(10);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(40));
+}
+
+#[test]
 fn a_static_task_is_told_once_and_ends_with_its_site() {
     let mut bench = Bench::new();
     bench.daemon.bind_on(2);

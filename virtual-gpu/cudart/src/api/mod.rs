@@ -45,6 +45,7 @@ use core::ffi::c_void;
 
 use crate::clock;
 use crate::device::current_device;
+use crate::kernel::make_managed_variables;
 use crate::runtime::Runtime;
 use crate::status::Code;
 use crate::stream::{StreamKey, default_stream, own_default_stream};
@@ -54,6 +55,7 @@ fn open() -> Result<(&'static Runtime, u32), Code> {
     let runtime = Runtime::get()?;
     let device = current_device();
     runtime.open_context(device)?;
+    make_managed_variables(runtime, device)?;
     Ok((runtime, device))
 }
 

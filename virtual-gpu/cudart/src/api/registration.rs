@@ -10,8 +10,9 @@ use std::cell::RefCell;
 use cudarc::runtime::sys::dim3;
 use eager_exec::abi::KernelTable;
 
-use crate::kernel::{add_shadow, add_stub, add_table};
-use crate::status::{Code, guard, say};
+use super::open;
+use crate::kernel::{add_managed, add_shadow, add_stub, add_table};
+use crate::status::{Code, guard};
 
 #[derive(Clone, Copy)]
 struct Configuration {
@@ -53,10 +54,11 @@ pub extern "C" fn __cudaRegisterFatBinaryEnd(_handle: *mut *mut c_void) {}
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaUnregisterFatBinary(_handle: *mut *mut c_void) {}
 
-/// Called by newer nvcc host code for its lazy loading; everything is loaded here from the start.
+/// Called by host code that needs the address of a `__managed__` variable and has none yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaInitModule(_handle: *mut *mut c_void) -> c_char {
-    1
+    let ended = guard("__cudaInitModule", 0, || open().map(drop));
+    c_char::from(ended == Code::cudaSuccess)
 }
 
 /// # Safety
@@ -101,14 +103,12 @@ pub unsafe extern "C" fn __cudaRegisterVar(
     });
 }
 
-/// Not supported: a `__managed__` variable would have to live in memory that the model knows. Only nvcc makes them.
-///
 /// # Safety
-/// `device_name` is a NUL-terminated string.
+/// `device_name` is a NUL-terminated string that stays valid; `host_pointer` stays valid for writing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterManagedVar(
-    _handle: *mut *mut c_void,
-    _host_pointer: *mut *mut c_void,
+    handle: *mut *mut c_void,
+    host_pointer: *mut *mut c_void,
     _device_address: *mut c_char,
     device_name: *const c_char,
     _is_extern: c_int,
@@ -118,9 +118,8 @@ pub unsafe extern "C" fn __cudaRegisterManagedVar(
 ) {
     guard("__cudaRegisterManagedVar", bytes, || {
         // SAFETY: the caller says so.
-        let name = unsafe { core::ffi::CStr::from_ptr(device_name) }.to_string_lossy();
-        say(format_args!("__managed__ variable {name} is not supported: use cudaMallocManaged"));
-        Err(Code::cudaErrorNotSupported)
+        unsafe { add_managed(handle.cast(), host_pointer, device_name, bytes as u64) };
+        Ok(())
     });
 }
 

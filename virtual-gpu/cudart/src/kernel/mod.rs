@@ -6,12 +6,14 @@
 mod accesses;
 mod args;
 mod check;
+mod managed;
 mod profile;
 mod registry;
 mod run;
 
 pub use args::CapturedArgs;
 pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
+pub use managed::{add_managed, forget_managed, make as make_managed_variables, managed_at};
 pub use profile::Profile;
 pub use registry::{
     CpuKernel, add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes,

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use eager_exec::abi::{CHECKS, KERNEL_ABI_VERSION, KernelEntry, KernelTable, ParamDesc, VariableEntry};
 use parking_lot::Mutex;
 
+use super::managed::managed_at;
 use crate::status::{Code, say};
 
 /// CPU code of one kernel and its name.
@@ -50,10 +51,24 @@ pub struct Variable {
 
 /// A device name and the GPU code it was registered with.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Symbol {
+pub(super) struct Symbol {
     /// 0 in tables that do not say.
     device_code: usize,
-    name: String,
+    pub(super) name: String,
+}
+
+impl Symbol {
+    /// # Safety
+    /// `name` is null (there is no symbol then) or a NUL-terminated string that stays valid.
+    pub(super) unsafe fn new(device_code: *const c_void, name: *const c_char) -> Option<Symbol> {
+        // SAFETY: the caller says so.
+        let name = unsafe { text(name) }?.to_owned();
+        Some(Symbol { device_code: device_code as usize, name })
+    }
+
+    pub(super) fn with_suffix(&self, suffix: &str) -> Symbol {
+        Symbol { device_code: self.device_code, name: format!("{}{suffix}", self.name) }
+    }
 }
 
 #[derive(Default)]
@@ -144,8 +159,7 @@ unsafe fn text(name: *const c_char) -> Option<&'static str> {
 /// `name` is null or a NUL-terminated string that stays valid.
 pub unsafe fn add_stub(device_code: *const c_void, stub: *const c_void, name: *const c_char) {
     // SAFETY: the caller says so.
-    if let Some(name) = unsafe { text(name) } {
-        let symbol = Symbol { device_code: device_code as usize, name: name.to_owned() };
+    if let Some(symbol) = unsafe { Symbol::new(device_code, name) } {
         REGISTRY.lock().stubs.entry(stub as usize).or_default().push(symbol);
     }
 }
@@ -156,8 +170,7 @@ pub unsafe fn add_stub(device_code: *const c_void, stub: *const c_void, name: *c
 /// `name` is null or a NUL-terminated string that stays valid.
 pub unsafe fn add_shadow(device_code: *const c_void, shadow: *const c_void, name: *const c_char) {
     // SAFETY: the caller says so.
-    if let Some(name) = unsafe { text(name) } {
-        let symbol = Symbol { device_code: device_code as usize, name: name.to_owned() };
+    if let Some(symbol) = unsafe { Symbol::new(device_code, name) } {
         REGISTRY.lock().shadows.entry(shadow as usize).or_default().push(symbol);
     }
 }
@@ -187,11 +200,19 @@ pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
     Ok(*found)
 }
 
-/// Where the device variable behind a symbol lies.
+/// Where a device variable of this name lies.
+pub(super) fn named_variable(symbol: &Symbol) -> Option<Variable> {
+    find(&REGISTRY.lock().variables, std::slice::from_ref(symbol)).copied()
+}
+
+/// Where the device variable behind a symbol lies. A managed one's symbol is its address.
 ///
 /// # Errors
 /// `cudaErrorInvalidSymbol`.
 pub fn variable(symbol: *const c_void) -> Result<Variable, Code> {
+    if let Some(managed) = managed_at(symbol as u64) {
+        return Ok(managed);
+    }
     let registry = REGISTRY.lock();
     let symbols = registry.shadows.get(&(symbol as usize)).ok_or(Code::cudaErrorInvalidSymbol)?;
     find(&registry.variables, symbols).copied().ok_or_else(|| {

@@ -1,0 +1,296 @@
+//! `__managed__` variables, which clang knows for HIP only: `eagercc` makes the word an annotation, and this module what
+//! nvcc makes of it.
+//!
+//! Host code reaches such a variable through a pointer that the runtime fills in, GPU code gets the mark that makes PTX of
+//! it `.attribute(.managed)`, and CPU kernels read the pointer in a device variable of their own. Trap: the address is not
+//! known before the program runs, so a constant cannot hold it.
+
+use std::collections::BTreeMap;
+
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+use llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode};
+
+use super::constants::{Constants, c_name};
+use super::tasks::Builder;
+use crate::ir::{Module, Value};
+
+/// What the driver's header (`driver/include/eager/managed.h`) makes of the word `__managed__`.
+pub const ANNOTATION: &str = "eager.managed";
+/// With this behind its name: the variable that holds the address. The stand-in runtime knows it (`cudart`).
+pub const POINTER_SUFFIX: &str = ".managed";
+
+const ANNOTATIONS: &str = "llvm.global.annotations";
+/// clang's: what `__cudaRegisterFatBinary` returned.
+const HANDLE: &str = "__cuda_gpubin_handle";
+const REGISTER_VARIABLE: &str = "__cudaRegisterVar";
+const REGISTER_MANAGED: &str = "__cudaRegisterManagedVar";
+/// Its argument that holds the size.
+const REGISTERED_BYTES: usize = 5;
+const INIT_MODULE: &str = "__cudaInitModule";
+/// Gives a variable's address, and has the runtime fill it in first where that was not done.
+const ADDRESS: &str = "eager.managed_address";
+
+unsafe extern "C" {
+    fn eager_expand_constants(global: LLVMValueRef);
+}
+
+/// Why the host code of a managed variable cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagedError {
+    #[error("__managed__ variable {name}: not with -fgpu-rdc: use cudaMallocManaged")]
+    Unregistered { name: String },
+    #[error(
+        "__managed__ variable {name}: its address is not known before the program runs, and {user} starts with it: set that in a function"
+    )]
+    Constant { name: String, user: String },
+}
+
+/// Device code for a GPU: marks the variables, so that the driver puts them into managed memory. Returns whether there
+/// were any.
+pub fn mark(module: Module<'_>) -> bool {
+    let found = variables(module);
+    let context = module.context();
+    for variable in &found {
+        // SAFETY: the variable is a live global of the module, and the nodes are of its context.
+        unsafe {
+            let one = LLVMConstInt(LLVMInt32TypeInContext(context), 1, 0);
+            let word = LLVMMDStringInContext2(context, c"managed".as_ptr(), 7);
+            let mut parts = [LLVMValueAsMetadata(variable.raw()), word, LLVMValueAsMetadata(one)];
+            let node = LLVMMDNodeInContext2(context, parts.as_mut_ptr(), parts.len());
+            LLVMAddNamedMetadataOperand(
+                module.raw(),
+                c"nvvm.annotations".as_ptr(),
+                LLVMMetadataAsValue(context, node),
+            );
+        }
+    }
+    !found.is_empty()
+}
+
+/// Device code for the CPU: every use goes through a pointer `NAME.managed`; the variable itself keeps only the bytes that
+/// the managed memory starts with.
+pub fn point_device(module: Module<'_>) {
+    let found = variables(module);
+    forget_annotations(module, &found);
+    for variable in found {
+        // SAFETY: the variable is a live global; its type is a pointer.
+        let pointer = unsafe { LLVMTypeOf(variable.raw()) };
+        let slot = pointer_variable(module, variable, pointer);
+        replace_uses(module, variable, |builder| {
+            // SAFETY: the slot holds a value of this type.
+            unsafe { LLVMBuildLoad2(builder.raw, pointer, slot, c"".as_ptr()) }
+        });
+    }
+}
+
+/// Host code: every use goes through a pointer that `__cudaRegisterManagedVar` is told of. Returns whether there were any
+/// variables.
+///
+/// # Errors
+/// Names a variable that is not registered in this module, or that a constant holds the address of.
+pub fn point_host(module: Module<'_>) -> Result<bool, ManagedError> {
+    let found = variables(module);
+    let Some(handle) = module.global(HANDLE) else {
+        let named = |variable: &Value<'_>| ManagedError::Unregistered { name: variable.name() };
+        return found.first().map_or(Ok(false), |variable| Err(named(variable)));
+    };
+    forget_annotations(module, &found);
+    let constants = Constants::new(module);
+    for &variable in &found {
+        let slot = pointer_variable(module, variable, constants.pointer());
+        register(constants, variable, slot)?;
+        let address = address_function(constants, handle);
+        let ty = address_type(constants);
+        replace_uses(module, variable, |builder| {
+            // SAFETY: the function takes the address of a pointer variable, which the slot is.
+            unsafe { LLVMBuildCall2(builder.raw, ty, address, [slot].as_mut_ptr(), 1, c"".as_ptr()) }
+        });
+        if let Some(user) = variable.users().first() {
+            return Err(ManagedError::Constant { name: variable.name(), user: holder(*user) });
+        }
+        // SAFETY: nothing refers to it any more (asked above), and it is not used after this.
+        unsafe { LLVMDeleteGlobal(variable.raw()) };
+    }
+    Ok(!found.is_empty())
+}
+
+/// Has every registration, clang's or nvcc's, tell the shim how many bytes the variable takes.
+pub fn count(module: Module<'_>) {
+    let Some(function) = module.function(REGISTER_MANAGED) else { return };
+    let constants = Constants::new(module);
+    let (ty, count) = constants.declare(eager_abi::MANAGED_VARIABLE, &mut [constants.int(64)]);
+    for call in function.users() {
+        let Some(bytes) = call.call_args().get(REGISTERED_BYTES).copied() else { continue };
+        if bytes.integer_bits() == Some(64) {
+            Builder::before(module, call).call(ty, count, &mut [bytes.raw()]);
+        }
+    }
+}
+
+/// The annotated variables, in the order of the file.
+fn variables(module: Module<'_>) -> Vec<Value<'_>> {
+    let list = module.global(ANNOTATIONS).and_then(Value::initializer);
+    let entries = list.map(Value::operands).unwrap_or_default();
+    entries.into_iter().filter_map(annotated).collect()
+}
+
+/// The variable of an annotation of ours. In device code a cast of the address space lies between.
+fn annotated(entry: Value<'_>) -> Option<Value<'_>> {
+    let text = entry.operand(1)?.c_string()?;
+    let mut of = entry.operand(0)?;
+    if of.expression_opcode() == Some(LLVMOpcode::LLVMAddrSpaceCast) {
+        of = of.operand(0)?;
+    }
+    (text == ANNOTATION && of.is_variable()).then_some(of)
+}
+
+/// Drops the annotations of these variables, which would keep what has no use any more. Others stay.
+fn forget_annotations(module: Module<'_>, managed: &[Value<'_>]) {
+    let Some(list) = module.global(ANNOTATIONS).filter(|_| !managed.is_empty()) else { return };
+    let entries = list.initializer().map(Value::operands).unwrap_or_default();
+    let mut kept: Vec<LLVMValueRef> =
+        entries.into_iter().filter(|entry| annotated(*entry).is_none()).map(Value::raw).collect();
+    // SAFETY: the list is a live global that nothing refers to; it is not used after its deletion. The new one is made as
+    // clang made the old one, from entries of the same type.
+    unsafe {
+        let name = c_name(ANNOTATIONS);
+        LLVMSetValueName2(list.raw(), c"".as_ptr(), 0);
+        if let Some(&first) = kept.first() {
+            let array = LLVMConstArray2(LLVMTypeOf(first), kept.as_mut_ptr(), kept.len() as u64);
+            let fresh = LLVMAddGlobal(module.raw(), LLVMTypeOf(array), name.as_ptr());
+            LLVMSetInitializer(fresh, array);
+            LLVMSetLinkage(fresh, LLVMLinkage::LLVMAppendingLinkage);
+            LLVMSetSection(fresh, c"llvm.metadata".as_ptr());
+        }
+        LLVMDeleteGlobal(list.raw());
+    }
+}
+
+/// A variable `NAME.managed` for an address, in the address space of the variable; null until the runtime fills it in.
+fn pointer_variable(module: Module<'_>, variable: Value<'_>, pointer: LLVMTypeRef) -> LLVMValueRef {
+    let name = c_name(&format!("{}{POINTER_SUFFIX}", variable.name()));
+    // SAFETY: the variable is a live global of the module; the new one is of a pointer type, for which null is a value.
+    unsafe {
+        let space = LLVMGetPointerAddressSpace(LLVMTypeOf(variable.raw()));
+        let slot = LLVMAddGlobalInAddressSpace(module.raw(), pointer, name.as_ptr(), space);
+        LLVMSetInitializer(slot, LLVMConstNull(pointer));
+        LLVMSetLinkage(slot, LLVMLinkage::LLVMInternalLinkage);
+        LLVMSetExternallyInitialized(slot, 1);
+        slot
+    }
+}
+
+/// Replaces clang's registration as a device variable by nvcc's as a managed one: the same arguments, but for the second,
+/// which is where the address goes.
+fn register(constants: Constants<'_>, variable: Value<'_>, slot: LLVMValueRef) -> Result<(), ManagedError> {
+    let module = constants.module();
+    let registers = |user: &Value<'_>| user.callee_name().is_some_and(|name| name == REGISTER_VARIABLE);
+    let Some(call) = variable.users().into_iter().find(registers) else {
+        return Err(ManagedError::Unregistered { name: variable.name() });
+    };
+    let mut arguments: Vec<LLVMValueRef> = call.call_args().into_iter().map(Value::raw).collect();
+    arguments[1] = slot;
+    // SAFETY: the arguments are those of a live call of this function, and their types are taken from them. clang declares
+    // HIP's function of this name, which has other parameters and no use here.
+    unsafe {
+        let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|&argument| LLVMTypeOf(argument)).collect();
+        let ty = LLVMFunctionType(constants.void(), types.as_mut_ptr(), types.len() as u32, 0);
+        if let Some(other) = module.function(REGISTER_MANAGED)
+            && LLVMGlobalGetValueType(other.raw()) != ty
+        {
+            LLVMSetValueName2(other.raw(), c"".as_ptr(), 0);
+            if other.users().is_empty() {
+                LLVMDeleteFunction(other.raw());
+            }
+        }
+        let (ty, function) = constants.declare(REGISTER_MANAGED, &mut types);
+        Builder::before(module, call).call(ty, function, &mut arguments);
+        LLVMInstructionEraseFromParent(call.raw());
+    }
+    Ok(())
+}
+
+fn address_type(constants: Constants<'_>) -> LLVMTypeRef {
+    // SAFETY: the types are of the module's context.
+    unsafe { LLVMFunctionType(constants.pointer(), [constants.pointer()].as_mut_ptr(), 1, 0) }
+}
+
+/// `ptr address(ptr slot)`: what the slot holds; where that is null, after `__cudaInitModule`, as in nvcc's code.
+fn address_function(constants: Constants<'_>, handle: Value<'_>) -> LLVMValueRef {
+    let module = constants.module();
+    if let Some(known) = module.function(ADDRESS) {
+        return known.raw();
+    }
+    let (context, pointer) = (module.context(), constants.pointer());
+    // SAFETY: every type, function and block is of this module's context; the builder is disposed of, and each
+    // instruction uses values made before it on every way to it.
+    unsafe {
+        let function = LLVMAddFunction(module.raw(), c_name(ADDRESS).as_ptr(), address_type(constants));
+        LLVMSetLinkage(function, LLVMLinkage::LLVMInternalLinkage);
+        let [entry, first, done] = [c"entry", c"first", c"done"]
+            .map(|name| LLVMAppendBasicBlockInContext(context, function, name.as_ptr()));
+        let builder = LLVMCreateBuilderInContext(context);
+        let slot = LLVMGetParam(function, 0);
+        LLVMPositionBuilderAtEnd(builder, entry);
+        let known = LLVMBuildLoad2(builder, pointer, slot, c"".as_ptr());
+        let missing =
+            LLVMBuildICmp(builder, LLVMIntPredicate::LLVMIntEQ, known, constants.null(), c"".as_ptr());
+        LLVMBuildCondBr(builder, missing, first, done);
+        LLVMPositionBuilderAtEnd(builder, first);
+        let init_type = LLVMFunctionType(constants.int(8), [pointer].as_mut_ptr(), 1, 0);
+        let init = module
+            .function(INIT_MODULE)
+            .map(Value::raw)
+            .unwrap_or_else(|| LLVMAddFunction(module.raw(), c_name(INIT_MODULE).as_ptr(), init_type));
+        let handle = LLVMBuildLoad2(builder, pointer, handle.raw(), c"".as_ptr());
+        LLVMBuildCall2(builder, init_type, init, [handle].as_mut_ptr(), 1, c"".as_ptr());
+        LLVMBuildBr(builder, done);
+        LLVMPositionBuilderAtEnd(builder, done);
+        let address = LLVMBuildLoad2(builder, pointer, slot, c"".as_ptr());
+        LLVMBuildRet(builder, address);
+        LLVMDisposeBuilder(builder);
+        function
+    }
+}
+
+/// Replaces every use in an instruction by what `make` writes in front of it; for a value that comes with a way into a
+/// block, at the end of the block before.
+fn replace_uses<'m>(module: Module<'m>, variable: Value<'m>, make: impl Fn(&Builder<'m>) -> LLVMValueRef) {
+    // SAFETY: the variable is a live global of the module; only instructions are added.
+    unsafe { eager_expand_constants(variable.raw()) };
+    // A user is listed once for each operand, and all its operands are replaced the first time.
+    for user in variable.users().into_iter().filter(|user| user.opcode().is_some()) {
+        let is_phi = user.opcode() == Some(LLVMOpcode::LLVMPHI);
+        // A block may come twice, and must then bring the same value.
+        let mut made: BTreeMap<usize, LLVMValueRef> = BTreeMap::new();
+        for (index, operand) in user.operands().into_iter().enumerate() {
+            if operand.raw() != variable.raw() {
+                continue;
+            }
+            let index = index as u32;
+            // SAFETY: the user is a live instruction, and a PHI has an incoming block, with a terminator, for each operand.
+            let place = unsafe {
+                if is_phi {
+                    LLVMGetBasicBlockTerminator(LLVMGetIncomingBlock(user.raw(), index))
+                } else {
+                    user.raw()
+                }
+            };
+            let Some(before) = Value::from_raw(place) else { continue };
+            let value = *made.entry(place as usize).or_insert_with(|| make(&Builder::before(module, before)));
+            // SAFETY: the new value has the variable's type and stands before every place where this operand is read.
+            unsafe { LLVMSetOperand(user.raw(), index, value) };
+        }
+    }
+}
+
+/// The variable that a constant is part of.
+fn holder(constant: Value<'_>) -> String {
+    let mut of = constant;
+    while !of.is_variable() {
+        let Some(user) = of.users().first().copied() else { return "a constant".to_owned() };
+        of = user;
+    }
+    of.name()
+}

@@ -1,0 +1,105 @@
+//! `__managed__` variables: what constructors register, and where they lie once a device is in use.
+//!
+//! The compiler pass makes two device variables of each: `NAME` has the bytes that it starts with, `NAME.managed` is where
+//! kernels find its address; the host has a pointer of its own. Trap: both pointers are null until [`make`], which needs a
+//! device and so cannot run in a constructor.
+
+use core::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use eager_gpu_model::AllocKind;
+use parking_lot::Mutex;
+
+use super::registry::{Symbol, Variable, named_variable};
+use crate::runtime::Runtime;
+use crate::status::{Code, say};
+
+/// `eager_pass::emit::managed::POINTER_SUFFIX`.
+const POINTER_SUFFIX: &str = ".managed";
+
+#[derive(Debug)]
+struct ManagedVariable {
+    symbol: Symbol,
+    /// Address of the host's pointer.
+    host_pointer: usize,
+    bytes: u64,
+    /// Where it lies, once it does.
+    address: Option<u64>,
+}
+
+static VARIABLES: Mutex<Vec<ManagedVariable>> = Mutex::new(Vec::new());
+/// Some variable has no address: spares every call the lock.
+static SOME_ARE_MISSING: AtomicBool = AtomicBool::new(false);
+
+/// Takes up a variable; `host_pointer` gets its address later.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string that stays valid; `host_pointer` stays valid for writing.
+pub unsafe fn add_managed(
+    device_code: *const c_void,
+    host_pointer: *mut *mut c_void,
+    name: *const c_char,
+    bytes: u64,
+) {
+    // SAFETY: the caller says so.
+    if let Some(symbol) = unsafe { Symbol::new(device_code, name) } {
+        let variable = ManagedVariable { symbol, host_pointer: host_pointer as usize, bytes, address: None };
+        VARIABLES.lock().push(variable);
+        // Relaxed: who registers and who asks meet at the loader's lock or by the program's own doing.
+        SOME_ARE_MISSING.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Gives every variable that has none its managed memory, on the device.
+///
+/// # Errors
+/// `cudaErrorMemoryAllocation`.
+pub fn make(runtime: &Runtime, device: u32) -> Result<(), Code> {
+    if !SOME_ARE_MISSING.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let mut variables = VARIABLES.lock();
+    for variable in variables.iter_mut().filter(|variable| variable.address.is_none()) {
+        let address = runtime.allocate(device, variable.bytes, AllocKind::Managed)?;
+        let name = &variable.symbol.name;
+        let kernels_pointer = variable.symbol.with_suffix(POINTER_SUFFIX);
+        match (named_variable(&variable.symbol), named_variable(&kernels_pointer)) {
+            (Some(initial), Some(pointer)) if initial.bytes == variable.bytes => {
+                // SAFETY: the memory was made for as many bytes as the initial ones, which the program's own table lists;
+                // so is the pointer, of which only kernels read, and none runs before this process has a context.
+                unsafe {
+                    let from = std::ptr::with_exposed_provenance::<u8>(initial.address as usize);
+                    let to = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+                    to.copy_from_nonoverlapping(from, variable.bytes as usize);
+                    std::ptr::with_exposed_provenance_mut::<u64>(pointer.address as usize).write(address);
+                }
+            }
+            _ => say(format_args!(
+                "__managed__ variable {name} has no CPU code in this program: compile its file with eagercc"
+            )),
+        }
+        variable.address = Some(address);
+        // SAFETY: the program registered this pointer of its own for this write (`add_managed`'s contract).
+        unsafe { std::ptr::with_exposed_provenance_mut::<u64>(variable.host_pointer).write(address) };
+    }
+    SOME_ARE_MISSING.store(false, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The variable that starts at an address.
+pub fn managed_at(address: u64) -> Option<Variable> {
+    let variables = VARIABLES.lock();
+    let found = variables.iter().find(|variable| variable.address == Some(address))?;
+    Some(Variable { address, bytes: found.bytes })
+}
+
+/// The memory at this address is gone with its context; a variable there starts anew when a device is used again.
+pub fn forget_managed(address: u64) {
+    let mut variables = VARIABLES.lock();
+    for variable in variables.iter_mut().filter(|variable| variable.address == Some(address)) {
+        variable.address = None;
+        // SAFETY: as in `make`.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u64>(variable.host_pointer).write(0) };
+        SOME_ARE_MISSING.store(true, Ordering::Relaxed);
+    }
+}
