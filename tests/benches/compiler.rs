@@ -12,8 +12,9 @@
 
 use eager_rodinia::Program;
 use eager_tests::accounting::audit;
+use eager_tests::bench::Bench;
 use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, timed_run, turns};
-use eager_tests::{bin_dir, daemon::Daemon, has_toolchain, root, run_ok, tool};
+use eager_tests::{daemon::Daemon, has_toolchain, root, run_ok, tool};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,60 +58,38 @@ struct Record<'a> {
     samples: &'a [Samples],
 }
 
-struct Flags {
-    rounds: usize,
-    run_rounds: usize,
-    programs: Option<Vec<String>>,
-    out: PathBuf,
-}
-
-fn flags() -> Flags {
-    let out = bin_dir().join("../bench-compiler.json");
-    let mut flags = Flags { rounds: ROUNDS, run_rounds: RUN_ROUNDS, programs: None, out };
-    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
-    while let Some(word) = words.next() {
-        let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
-        let count = || value.parse().unwrap_or_else(|_| panic!("{word} takes a number, not `{value}`"));
-        match word.as_str() {
-            "--rounds" => flags.rounds = count(),
-            "--run-rounds" => flags.run_rounds = count(),
-            "--programs" => flags.programs = Some(value.split(',').map(str::to_owned).collect()),
-            "--out" => flags.out = value.into(),
-            _ => panic!("{word} is none of --rounds, --run-rounds, --programs, --out"),
-        }
-    }
-    flags
-}
+const BENCH: Bench = Bench {
+    name: "compiler",
+    counts: &[("--rounds", ROUNDS), ("--run-rounds", RUN_ROUNDS)],
+    has_programs: true,
+};
 
 fn main() {
-    let flags = flags();
+    let flags = BENCH.flags();
+    let [rounds, run_rounds] = [flags.counts[0], flags.counts[1]];
     if !has_toolchain("bench of the compiler") {
         return;
     }
     // At the start: what is committed, and what else runs, may change meanwhile.
     let stamp = Stamp::now();
     let folder = tempfile::tempdir().expect("folder");
-    let chosen =
-        |program: &&Program| flags.programs.as_ref().is_none_or(|names| names.contains(&program.name));
-    let programs: Vec<&Program> = eager_rodinia::programs().iter().filter(chosen).collect();
+    let programs: Vec<&Program> = flags.programs().collect();
     if let Some(first) = programs.first() {
         // Fills the file caches with compiler, headers and tools.
         run_ok(&mut compile(first, folder.path(), INSTRUMENTED));
     }
     let mut all: Vec<Samples> = Vec::new();
     for program in programs {
-        eprintln!("{}: {} rounds of compiles, {} of runs", program.name, flags.rounds, flags.run_rounds);
+        eprintln!("{}: {} rounds of compiles, {} of runs", program.name, rounds, run_rounds);
         let mut samples = Samples { program: program.name.clone(), ..Samples::default() };
-        compiles(program, flags.rounds, folder.path(), &mut samples);
-        runs(program, flags.run_rounds, folder.path(), &mut samples);
+        compiles(program, rounds, folder.path(), &mut samples);
+        runs(program, run_rounds, folder.path(), &mut samples);
         all.push(samples);
     }
     let modes = MODES.map(|(name, _)| name);
-    let record = Record { bench: "compiler", stamp, compile_modes: modes, samples: &all };
-    let text = serde_json::to_string_pretty(&record).expect("plain data");
-    std::fs::write(&flags.out, text).unwrap_or_else(|e| panic!("{}: {e}", flags.out.display()));
+    let record = Record { bench: BENCH.name, stamp, compile_modes: modes, samples: &all };
     print(&record);
-    println!("every sample: {}", flags.out.display());
+    flags.keep(&record);
 }
 
 fn binary(folder: &Path, program: &Program, mode: usize) -> PathBuf {

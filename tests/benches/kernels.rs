@@ -11,8 +11,9 @@
 //! changes little, but two workers can only be seen in elapsed time on an idle machine; POCL compiles for this very
 //! processor, the others for `x86-64-v2`.
 
+use eager_tests::bench::Bench;
 use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, turns};
-use eager_tests::{bin_dir, eagercc_with, has_toolchain, root, run, run_ok, text, tool};
+use eager_tests::{eagercc_with, has_toolchain, root, run, run_ok, text, tool};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,41 +39,19 @@ struct Record {
     compile: BTreeMap<String, [Vec<Sample>; 3]>,
 }
 
-struct Flags {
-    rounds: usize,
-    out: PathBuf,
-}
-
-fn flags() -> Flags {
-    let mut flags = Flags { rounds: ROUNDS, out: bin_dir().join("../bench-kernels.json") };
-    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
-    while let Some(word) = words.next() {
-        let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
-        match word.as_str() {
-            "--rounds" => {
-                flags.rounds =
-                    value.parse().unwrap_or_else(|_| panic!("--rounds takes a number, not `{value}`"))
-            }
-            "--out" => flags.out = value.into(),
-            _ => panic!("{word} is none of --rounds, --out"),
-        }
-    }
-    flags
-}
+const BENCH: Bench = Bench { name: "kernels", counts: &[("--rounds", ROUNDS)], has_programs: false };
 
 fn main() {
-    let flags = flags();
+    let flags = BENCH.flags();
     if !has_toolchain("bench of the kernels") {
         return;
     }
     let stamp = Stamp::now();
     let folder = tempfile::tempdir().expect("folder");
-    let speed = speed(flags.rounds, folder.path());
-    let record = Record { bench: "kernels", stamp, speed, compile: compiles(folder.path()) };
-    let json = serde_json::to_string_pretty(&record).expect("plain data");
-    std::fs::write(&flags.out, json).unwrap_or_else(|e| panic!("{}: {e}", flags.out.display()));
+    let speed = speed(flags.counts[0], folder.path());
+    let record = Record { bench: BENCH.name, stamp, speed, compile: compiles(folder.path()) };
     print(&record);
-    println!("every sample: {}", flags.out.display());
+    flags.keep(&record);
 }
 
 fn source(name: &str) -> PathBuf {

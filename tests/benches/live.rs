@@ -10,8 +10,9 @@
 //! time means something, and the calls' costs are those of the stand-in runtime and its server, not of a GPU's driver.
 
 use eager_rodinia::Program;
+use eager_tests::bench::Bench;
 use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, timed_run, turns};
-use eager_tests::{bin_dir, daemon::Daemon, eagercc_with, has_toolchain, rodinia_build, root, run_ok};
+use eager_tests::{daemon::Daemon, eagercc_with, has_toolchain, rodinia_build, root, run_ok};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -93,47 +94,21 @@ struct Record {
     calls: Vec<Calls>,
 }
 
-struct Flags {
-    rounds: usize,
-    programs: Option<Vec<String>>,
-    out: PathBuf,
-}
-
-fn flags() -> Flags {
-    let mut flags = Flags { rounds: ROUNDS, programs: None, out: bin_dir().join("../bench-live.json") };
-    let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
-    while let Some(word) = words.next() {
-        let value = words.next().unwrap_or_else(|| panic!("{word} needs a value"));
-        match word.as_str() {
-            "--rounds" => {
-                flags.rounds =
-                    value.parse().unwrap_or_else(|_| panic!("--rounds takes a number, not `{value}`"))
-            }
-            "--programs" => flags.programs = Some(value.split(',').map(str::to_owned).collect()),
-            "--out" => flags.out = value.into(),
-            _ => panic!("{word} is none of --rounds, --programs, --out"),
-        }
-    }
-    flags
-}
+const BENCH: Bench = Bench { name: "live", counts: &[("--rounds", ROUNDS)], has_programs: true };
 
 fn main() {
-    let flags = flags();
+    let flags = BENCH.flags();
     if !has_toolchain("bench of eager-live") {
         return;
     }
     let stamp = Stamp::now();
     let folder = tempfile::tempdir().expect("folder");
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
-    let chosen =
-        |program: &&Program| flags.programs.as_ref().is_none_or(|names| names.contains(&program.name));
-    let programs = eager_rodinia::programs().iter().filter(chosen);
-    let runs = programs.map(|program| timed(program, flags.rounds, &daemon, folder.path())).collect();
-    let record = Record { bench: "live", stamp, runs, calls: calls(&daemon, folder.path()) };
-    let text = serde_json::to_string_pretty(&record).expect("plain data");
-    std::fs::write(&flags.out, text).unwrap_or_else(|e| panic!("{}: {e}", flags.out.display()));
+    let timed = |program| timed(program, flags.counts[0], &daemon, folder.path());
+    let runs = flags.programs().map(timed).collect();
+    let record = Record { bench: BENCH.name, stamp, runs, calls: calls(&daemon, folder.path()) };
     print(&record);
-    println!("every sample: {}", flags.out.display());
+    flags.keep(&record);
 }
 
 fn timed(program: &Program, rounds: usize, daemon: &Daemon, folder: &Path) -> Run {

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 pub mod accounting;
+pub mod bench;
 pub mod book;
 pub mod contents;
 pub mod corpus;

@@ -3,9 +3,10 @@
 
 use eager_tests::accounting::audit;
 use eager_tests::{
-    daemon::Daemon, has_toolchain, rodinia_arguments, rodinia_binary, root, run, run_ok, text, tool,
+    daemon::Daemon, has_toolchain, rodinia_arguments, rodinia_binary, rodinia_build, root, run, run_ok, text,
+    tool,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -21,14 +22,34 @@ fn every_program_is_right_on_the_stand_in_runtime() {
     }
     let folder = tempfile::tempdir().expect("folder");
     for (program, binary) in BINARIES.iter() {
-        let out = run_ok(
-            Command::new(tool("eager"))
-                .args(["run", "--plain", "--time-scale", "0", "--"])
-                .arg(binary)
-                .args(rodinia_arguments(&program.smoke, folder.path())),
-        );
-        assert!(out.lines().any(|line| line == program.expected), "{}: {out}", program.name);
+        check_plain(program, binary, folder.path());
     }
+}
+
+#[test]
+fn every_program_is_right_in_every_mode_of_its_kernels() {
+    if !has_toolchain("programs in every mode of their kernels") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    for mode in ["loops", "fission", "coroutines"] {
+        for program in eager_rodinia::programs() {
+            let binary = folder.path().join(format!("{}-{mode}", program.binary));
+            rodinia_build(program, &[format!("--eager-kernel-mode={mode}").into()], &binary);
+            check_plain(program, &binary, folder.path());
+        }
+    }
+}
+
+/// Runs a program on the stand-in runtime alone.
+fn check_plain(program: &eager_rodinia::Program, binary: &Path, folder: &Path) {
+    let out = run_ok(
+        Command::new(tool("eager"))
+            .args(["run", "--plain", "--time-scale", "0", "--"])
+            .arg(binary)
+            .args(rodinia_arguments(&program.smoke, folder)),
+    );
+    assert!(out.lines().any(|line| line == program.expected), "{}: {out}", binary.display());
 }
 
 #[test]

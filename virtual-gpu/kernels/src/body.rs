@@ -4,12 +4,13 @@
 //! Trap: the C interface cannot add parameters, so the kernel's blocks move into a new function. Stack slots must end up
 //! in its first block: elsewhere they would be allocated anew each time control passes.
 
+use crate::fission::{self, Cut};
 use crate::import::SHARED;
 use crate::instrument::{Instrument, instrument};
 use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, Value};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper_name, is_block_barrier};
-use crate::{KernelMode, Mode, Options, coroutine, fission, suspend};
+use crate::{KernelMode, Mode, Options, coroutine, suspend};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -33,9 +34,10 @@ pub(crate) struct Body {
     pub form: Form,
     /// Threads have stack slots of their own in the block function, so that their order counts to the optimiser.
     pub has_slots: bool,
-    /// Barriers, and bytes of the arrays per thread; of a kernel that is cut into regions.
-    pub barriers: usize,
-    pub bytes_per_thread: u64,
+    /// Of a kernel that is cut into regions.
+    pub cut: Option<Cut>,
+    /// Number of the guard of the loop over threads; of one that is not.
+    pub guard: Option<usize>,
     pub static_shared_bytes: u32,
 }
 
@@ -65,6 +67,9 @@ impl Form {
         matches!(self, Form::Rounds | Form::Scheduled)
     }
 }
+
+/// Parameter of a thread function that says what is known of guards; coroutines have none.
+pub(crate) const PART: u32 = 6;
 
 /// The parameters that every body has before the kernel's own.
 #[derive(Clone, Copy)]
@@ -119,9 +124,9 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     );
     replace_device_calls(maker, function, thread, form)?;
     let static_shared_bytes = place_shared_memory(maker, function, thread)?;
-    let mut barriers = 0;
     if form == Form::Fission {
-        barriers = fission::mark_regions(maker, function, counters);
+        let fixed = fixed_memory(maker, function, &params);
+        fission::mark_regions(maker, function, counters, &fixed);
         function.add_attribute("alwaysinline");
     } else if form.is_coroutine() {
         coroutine::suspend_at_barriers(maker, function, thread, counters, prologue, form);
@@ -138,8 +143,8 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         params,
         form,
         has_slots,
-        barriers,
-        bytes_per_thread: 0,
+        cut: None,
+        guard: None,
         static_shared_bytes,
     })
 }
@@ -212,9 +217,12 @@ fn describe_params(kernel: Value, machine: &Machine) -> Vec<Param> {
 fn new_function(maker: Maker, old: Value, symbol: &str, form: Form) -> (Value, Thread) {
     let (ptr, i32) = (maker.context.ptr_type(0), maker.context.int_type(32));
     let mut types = vec![ptr, i32, i32, i32, ptr, maker.context.int_type(1)];
+    if !form.is_coroutine() {
+        types.push(i32);
+    }
     if form == Form::Fission {
         let i64 = maker.context.int_type(64);
-        types.extend([ptr, i64, i64, i32]);
+        types.extend([ptr, i64, i64, i32, ptr, ptr]);
     }
     types.extend(old.params().into_iter().map(Value::ty));
     let result = match form {
@@ -275,6 +283,15 @@ fn pass_params(maker: Maker, old: Value, function: Value, prologue: Block) -> Ve
         from.replace_uses_with(builder.address_space_cast(copy, from.ty()));
     }
     private
+}
+
+/// Memory that nobody writes while a kernel runs: parameters passed by value that all threads share, and `__constant__`
+/// variables.
+pub(crate) fn fixed_memory(maker: Maker, function: Value, params: &[Param]) -> Vec<Value> {
+    let own = function.params().len() - params.len();
+    let values = function.params().into_iter().skip(own).zip(params);
+    let shared = values.filter(|(value, param)| param.by_value && only_read(*value)).map(|(value, _)| value);
+    shared.chain(maker.constants.iter().copied()).collect()
 }
 
 /// Whether nothing can write through `address`, so that all threads may share what it leads to.

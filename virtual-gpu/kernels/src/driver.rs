@@ -4,11 +4,13 @@
 //! Trap: these texts fix the layouts of eager-exec's `abi.rs` (`KernelTable`, `KernelEntry`, `ParamDesc`,
 //! `VariableEntry`) a second time; a change there is a change here.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::body::{Body, Form};
 use crate::import::Imported;
-use crate::{DEVICE_CODE_SYMBOL, Options, regions};
+use crate::loops::{DIMENSIONS, Loops, Part};
+use crate::{DEVICE_CODE_SYMBOL, Options, guards, regions};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
 pub(crate) const ABI_VERSION: u32 = 4;
@@ -21,9 +23,9 @@ const CONSTRUCTOR_PRIORITY: u32 = 101;
 /// The whole text for a module with these kernels and variables.
 pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut text = String::from(
-        "declare ptr @eager.arena(ptr, i64)\ndeclare i32 @eager.linear_thread(ptr, i32, i32, i32)\n\
+        "declare ptr @eager.arena(ptr, i64)\n\
          declare i64 @eager.threads(ptr)\ndeclare void @eager.flush(ptr, ptr)\n\
-         declare i32 @eager.ready_lanes(ptr, i32)\ndeclare i1 @eager.next_round(ptr)\n\
+         declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\ndeclare i32 @eager.ready_lanes(ptr, i32)\ndeclare i1 @eager.next_round(ptr)\n\
          declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
     );
     for body in bodies {
@@ -58,15 +60,13 @@ const PARALLEL: &str =
 /// much faster; which one runs is decided for each block by whether there is a map (`BlockContext::touch_limit`).
 fn block_functions(body: &Body, touch: bool) -> String {
     let symbol = block_symbol(body);
-    let one = |symbol: &str, marks| match body.form {
-        Form::Fission => regions::block_function(body, symbol, marks),
-        _ => block_function(body, symbol, marks),
+    let one = |symbol: &str, marks| match &body.cut {
+        Some(cut) => regions::block_function(body, cut, symbol, marks),
+        None => block_function(body, symbol, marks),
     };
     let both = touch && !body.form.is_coroutine();
-    let mut text = declaration(body);
-    if body.form == Form::Fission {
-        text.push_str(&regions::any_region(body));
-    }
+    let mut text = declarations(body);
+    text.push_str(&regions::any_region(body));
     if !both {
         return text + &one(&symbol, touch);
     }
@@ -84,15 +84,23 @@ fn block_functions(body: &Body, touch: bool) -> String {
     text
 }
 
-/// Of the thread function.
-fn declaration(body: &Body) -> String {
+/// Of the thread function and of guards.
+fn declarations(body: &Body) -> String {
     let (result, own) = match body.form {
-        Form::Fission => ("i32", ", ptr, i64, i64, i32"),
-        Form::Plain => ("void", ""),
+        Form::Fission => ("i32", ", i32, ptr, i64, i64, i32, ptr, ptr"),
+        Form::Plain => ("void", ", i32"),
         Form::Rounds | Form::Scheduled => ("ptr", ""),
     };
     let types: String = body.params.iter().fold(String::new(), |types, p| types + ", " + &p.ty);
-    format!("declare {result} @\"{}\"(ptr, i32, i32, i32, ptr, i1{own}{types})\n", escaped(&body.symbol))
+    let regions = body.cut.iter().flat_map(|cut| &cut.regions).filter_map(|region| region.guard);
+    let guards: BTreeSet<usize> = body.guard.into_iter().chain(regions).collect();
+    let mut text =
+        format!("declare {result} @\"{}\"(ptr, i32, i32, i32, ptr, i1{own}{types})\n", escaped(&body.symbol));
+    for guard in guards {
+        let symbol = escaped(&guards::symbol(&body.kernel, guard));
+        let _ = writeln!(text, "declare i64 @\"{symbol}\"({}{types})", guards::PARAMS);
+    }
+    text
 }
 
 /// What a call of the thread function and the end of the loop around it say: that threads do not depend on each other.
@@ -107,7 +115,7 @@ pub(crate) fn parallel(body: &Body) -> [&'static str; 2] {
 fn block_function(body: &Body, symbol: &str, marks: bool) -> String {
     let coroutine = body.form.is_coroutine();
     let mut text = format!(
-        "define internal void @\"{symbol}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n"
+        "define internal void @\"{symbol}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n{DIMENSIONS}"
     );
     // The counters of threads that run to their end stay in registers; what suspends adds to the block's own.
     text.push_str(if coroutine {
@@ -115,21 +123,25 @@ fn block_function(body: &Body, symbol: &str, marks: bool) -> String {
     } else {
         "  %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n"
     });
-    text.push_str(
-        "  %nx.at = getelementptr i8, ptr %ctx, i64 12\n  %nx = load i32, ptr %nx.at, !invariant.load !0\n  \
-         %ny.at = getelementptr i8, ptr %ctx, i64 16\n  %ny = load i32, ptr %ny.at, !invariant.load !0\n  \
-         %nz.at = getelementptr i8, ptr %ctx, i64 20\n  %nz = load i32, ptr %nz.at, !invariant.load !0\n",
-    );
     let arguments = load_arguments(body, &mut text);
     let [group, parallel_loop] = parallel(body);
-    let result = if coroutine { "ptr" } else { "void" };
-    let result_name = if coroutine { "%handle = " } else { "" };
-    let call = format!(
-        "{result_name}call {result} @\"{}\"(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %out, i1 {marks}{arguments}){group}",
-        escaped(&body.symbol)
-    );
-    text.push_str(if body.form == Form::Scheduled { START_OR_GO_ON } else { "  br label %planes\n" });
-    text.push_str(&thread_loops(&call, parallel_loop));
+    let thread_function = escaped(&body.symbol);
+    let guard = if marks { None } else { body.guard };
+    let thread = |p: &str, part: Part| {
+        let call = if coroutine {
+            format!("%{p}.handle = call ptr @\"{thread_function}\"(INDEX, ptr %out, i1 {marks}")
+        } else {
+            let part = guards::part_number(guard, part);
+            format!("call void @\"{thread_function}\"(INDEX, ptr %out, i1 {marks}, i32 {part}")
+        };
+        let call = call.replace("INDEX", &format!("ptr %ctx, i32 %{p}.x, i32 %t.y, i32 %t.z"));
+        format!("  {call}{arguments}){group}\n  br label %{p}.thread.end\n")
+    };
+    let guard = guard.map(|guard| guard_call(body, guard, "null", &arguments));
+    let guard = guard.as_ref().map(|guard| guard as &dyn Fn(&str) -> String);
+    let loops = Loops { prefix: "t", exit: "started", thread: &thread, guard, parallel_loop };
+    text.push_str(if body.form == Form::Scheduled { START_OR_GO_ON } else { "  br label %t.begin\n" });
+    text.push_str(&loops.text());
     text.push_str(match body.form {
         Form::Plain => {
             "started:\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
@@ -140,6 +152,21 @@ fn block_function(body: &Body, symbol: &str, marks: bool) -> String {
     });
     text.push_str("finish:\n  ret void\n}\n");
     text
+}
+
+/// The call of a guard's function, with `common` for where the values lie that all threads have in common.
+pub(crate) fn guard_call(
+    body: &Body,
+    guard: usize,
+    common: &str,
+    arguments: &str,
+) -> impl Fn(&str) -> String {
+    let symbol = escaped(&guards::symbol(&body.kernel, guard));
+    move |p| {
+        format!(
+            "call i64 @\"{symbol}\"(ptr %ctx, i32 %{p}.first, i32 %{p}.y, i32 %{p}.z, i32 %nx, ptr {common}{arguments})"
+        )
+    }
 }
 
 /// Loads the kernel's arguments once per block; returns the list that follows the thread's own arguments.
@@ -163,27 +190,12 @@ pub(crate) fn load_arguments(body: &Body, text: &mut String) -> String {
     arguments
 }
 
-/// Runs `call` for every thread, x fastest, then goes on at `started`.
-fn thread_loops(call: &str, parallel_loop: &str) -> String {
-    format!(
-        "planes:\n  %z = phi i32 [ 0, %entry ], [ %z.next, %plane.end ]\n  br label %rows\n\
-         rows:\n  %y = phi i32 [ 0, %planes ], [ %y.next, %row.end ]\n  br label %threads\n\
-         threads:\n  %x = phi i32 [ 0, %rows ], [ %x.next, %threads ]\n  {call}\n  \
-         %x.next = add nuw nsw i32 %x, 1\n  %x.more = icmp ult i32 %x.next, %nx\n  \
-         br i1 %x.more, label %threads, label %row.end{parallel_loop}\n\
-         row.end:\n  %y.next = add nuw nsw i32 %y, 1\n  %y.more = icmp ult i32 %y.next, %ny\n  \
-         br i1 %y.more, label %rows, label %plane.end\n\
-         plane.end:\n  %z.next = add nuw nsw i32 %z, 1\n  %z.more = icmp ult i32 %z.next, %nz\n  \
-         br i1 %z.more, label %planes, label %started\n"
-    )
-}
-
 /// A block that gave way to others goes on with the threads it has.
 const START_OR_GO_ON: &str = "\
   %phase.at = getelementptr i8, ptr %ctx, i64 92
   %phase = load i32, ptr %phase.at
   %goes.on = icmp eq i32 %phase, 1
-  br i1 %goes.on, label %started, label %planes
+  br i1 %goes.on, label %started, label %t.begin
 ";
 
 /// Resumes the threads that the executor's scheduler says can go on, warp by warp.

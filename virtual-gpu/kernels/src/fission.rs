@@ -1,95 +1,241 @@
 //! Cuts a thread's code at its barriers into regions, each of which is run for all threads of the block before the next.
 //!
 //! The thread function takes the number of the region to run and returns that of the next (0: the thread has exited); a
-//! region is what this function becomes when it is inlined with a constant number, so nothing is cloned here. Values
-//! that live across a barrier lie in arrays with one element per thread. Threads may go different ways: a region is run
-//! for those that are due there. (Continuation-based synchronisation: J. Meyer et al., "Implementation Techniques for
-//! SPMD Kernels on CPUs", IWOCL 2023.) Trap: LLVM's `reg2mem` must have run on the whole module between [`mark_regions`]
-//! and [`cut`]: it puts every value that crosses blocks into a stack slot, without which the cut would break them.
+//! region is what this function becomes when it is inlined with a constant number, so nothing is cloned here. Where all
+//! threads go the same way at every branch that decides about the next region (`flow`), it is cut at these branches too,
+//! so that they are taken once for the block; what all threads have in common across a cut is kept once, other values in
+//! arrays with one element per thread. Else threads may go different ways, and a region is run for those that are due
+//! there. (Continuation-based synchronisation: J. Meyer et al., "Implementation Techniques for SPMD Kernels on CPUs",
+//! IWOCL 2023.) Trap: LLVM's `reg2mem` must have run on the whole module between [`mark_regions`] and [`cut`]: it puts
+//! every value that crosses blocks into a stack slot, without which the cut would break them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::body::{Maker, helper, is_barrier_call};
-use crate::llvm::{Block, Opcode, Value};
+use crate::body::{Maker, PART, helper, is_barrier_call};
+use crate::flow::{Divergence, Graph};
+use crate::llvm::{Block, Builder, Opcode, Value};
+use crate::{pure, recompute};
 
 /// More barriers than this take longer to compile than they save.
 pub(crate) const BARRIERS_MAX: usize = 24;
+/// Nor is a thread's code cut into more regions than this.
+const REGIONS_MAX: usize = 48;
 /// Name of the block that region `n` starts with, `n` behind it.
 const REGION: &str = "eager.region.";
 /// Name of the block whose stack slots belong to one run of a region.
 const COUNTERS: &str = "eager.counters";
 
-/// Parameters of the thread function behind those that every body has.
-pub(crate) const FRAMES: u32 = 6;
-pub(crate) const INDEX: u32 = 7;
-pub(crate) const THREADS: u32 = 8;
-pub(crate) const STATE: u32 = 9;
+/// Parameters of the thread function behind those that every body has: arrays of values, the thread's place in them, their
+/// length, the region to run, and where the values lie that all threads have in common, before the region and after it.
+pub(crate) const FRAMES: u32 = PART + 1;
+const INDEX: u32 = PART + 2;
+const THREADS: u32 = PART + 3;
+const STATE: u32 = PART + 4;
+pub(crate) const COMMON: u32 = PART + 5;
+const COMMON_NEXT: u32 = PART + 6;
+/// The kernel's own.
+pub(crate) const OWN: u32 = PART + 7;
 
-/// Splits blocks at barriers; returns how many there are. The barriers stay for [`cut`].
-pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value) -> usize {
-    counters.set_name(COUNTERS);
-    let mut barriers = 0;
-    for barrier in function.instructions().into_iter().filter(|&i| is_barrier_call(i)) {
-        barriers += 1;
-        let builder = maker.context.builder();
-        let head = barrier.parent();
-        let tail = builder.split_before(barrier, &format!("{REGION}{barriers}"));
-        builder.at_end(head).branch(tail);
-    }
-    barriers
+/// How a thread's code was cut.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// In no order but that the first is where threads begin.
+    pub regions: Vec<Region>,
+    /// All threads always go on with the same region.
+    pub alike: bool,
+    /// Bytes per thread that the arrays take.
+    pub bytes_per_thread: u64,
+    /// Bytes that the values take that all threads have in common.
+    pub common_bytes: u64,
 }
 
-/// Makes of the whole function one that runs a region. Returns the bytes per thread that its arrays take.
-pub(crate) fn cut(maker: Maker, function: Value) -> u64 {
-    let blocks = function.blocks();
-    let starts: BTreeMap<u64, Block> = blocks
-        .iter()
-        .filter_map(|&block| Some((block.name().strip_prefix(REGION)?.parse().ok()?, block)))
-        .collect();
-    let entry = blocks[0];
+#[derive(Debug)]
+pub(crate) struct Region {
+    /// Of the region where threads begin it is 0, which as a next region means none.
+    pub number: u64,
+    /// What may come next.
+    pub next: BTreeSet<u64>,
+    /// Does nothing that differs between threads: one of them is enough.
+    pub once: bool,
+    /// Number of its guard.
+    pub guard: Option<usize>,
+}
+
+/// Splits blocks at barriers, and lets each region compute again what is cheap. The barriers stay for [`cut`].
+pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value, fixed: &[Value]) {
+    counters.set_name(COUNTERS);
+    let mut starts = Vec::new();
+    for barrier in function.instructions().into_iter().filter(|&i| is_barrier_call(i)) {
+        let builder = maker.context.builder();
+        let head = barrier.parent();
+        let tail = builder.split_before(barrier, &format!("{REGION}{}", starts.len() + 1));
+        builder.at_end(head).branch(tail);
+        starts.push(tail);
+    }
+    recompute::recompute_across(maker.context, function, &starts, fixed);
+}
+
+/// Makes of the whole function one that runs a region. `fixed` is memory that nobody writes while the kernel runs.
+pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
+    let entry = function.blocks()[0];
     let slots: Vec<Value> =
         entry.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMAlloca)).collect();
     for &slot in &slots {
         forget_lifetime(slot);
     }
-    let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
-    let kept = slots_across_barriers(function, &slots, &starts.values().copied().collect::<Vec<_>>());
-    let mut own: Vec<Value> = kept.into_iter().filter(|slot| Some(*slot) != counters).collect();
-    // From large to small alignment: so all arrays are aligned, whatever the number of threads.
-    own.sort_by_key(|slot| std::cmp::Reverse(slot.alignment()));
-    let bytes = own.iter().map(|slot| element_bytes(maker, *slot)).sum();
-    place_in_arrays(maker, function, &own, *slots.last().expect("the counters' slot is there"));
-    let i32 = maker.context.int_type(32);
-    let flush = helper(maker.module, "eager.flush");
-    let out = function.params()[4];
-    let finish = |end: Value, next: u64| {
-        let block = end.parent();
-        end.erase();
-        let builder = maker.context.builder();
-        builder.at_end(block);
-        if let Some(counters) = counters {
-            builder.call(flush, &[counters, out]);
-        }
-        builder.return_value(i32.constant(next));
-    };
-    for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
-        finish(end, 0);
+    let (simple, others): (BTreeSet<Value>, BTreeSet<Value>) =
+        slots.iter().partition(|slot| is_simple(**slot));
+    let mut ends = Ends { maker, function, blocks: BTreeMap::new() };
+    let mut starts = ends.at_barriers();
+    let graph = Graph::new(function);
+    let params = function.params();
+    let divergence = Divergence::find(&graph, &params[1..4], &simple, fixed);
+    let alike = divergence.ends_alike(&graph);
+    if alike {
+        ends.at_common_branches(&graph, &divergence, &mut starts);
     }
-    for (&number, &start) in &starts {
-        for before in function.blocks() {
-            let end = before.terminator();
-            if end.successors() == [start] {
-                finish(end, number);
+    let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
+    let mut kept = slots_across(function, &simple, starts.values());
+    kept.extend(others.into_iter().filter(|slot| Some(*slot) != counters));
+    // From large to small alignment: so all arrays are aligned, whatever the number of threads.
+    let mut kept: Vec<Value> = kept.into_iter().collect();
+    kept.sort_by_key(|slot| std::cmp::Reverse(slot.alignment()));
+    let is_common = |slot: &Value| alike && simple.contains(slot) && !divergence.slots.contains(slot);
+    let (common, own): (Vec<Value>, Vec<Value>) = kept.into_iter().partition(is_common);
+    let first = entry.terminator().successors()[0];
+    starts.insert(0, first);
+    let regions = describe(function, &starts, alike, &own.iter().copied().collect(), fixed);
+    let last_slot = *slots.last().expect("the counters' slot is there");
+    let bytes_per_thread = own.iter().map(|slot| element_bytes(maker, *slot)).sum();
+    let common_bytes = carry_common(maker, function, &common, last_slot, &ends.returns());
+    place_in_arrays(maker, function, &own, last_slot);
+    ends.flush_counters(counters, params[4]);
+    entry.terminator().erase();
+    let cases: Vec<(u64, Block)> = starts.into_iter().filter(|&(number, _)| number > 0).collect();
+    maker.context.builder().at_end(entry).switch(params[STATE as usize], first, &cases);
+    Cut { regions, alike, bytes_per_thread, common_bytes }
+}
+
+/// Where a thread's run of a region ends.
+struct Ends<'a> {
+    maker: Maker<'a>,
+    function: Value,
+    /// By the number of the next region, the block that returns it.
+    blocks: BTreeMap<u64, Block>,
+}
+
+impl Ends<'_> {
+    fn before(&mut self, next: u64) -> Block {
+        let context = self.maker.context;
+        *self.blocks.entry(next).or_insert_with(|| {
+            let block = context.append_block(self.function, "end");
+            context.builder().at_end(block).return_value(context.int_type(32).constant(next));
+            block
+        })
+    }
+
+    /// The instructions that return.
+    fn returns(&self) -> Vec<Value> {
+        self.blocks.values().map(|block| block.terminator()).collect()
+    }
+
+    /// Ends regions where the function did, and before barriers. Returns the first blocks of the regions behind these.
+    fn at_barriers(&mut self) -> BTreeMap<u64, Block> {
+        let blocks = self.function.blocks();
+        let starts = first_blocks(&blocks);
+        let numbers: BTreeMap<Block, u64> = starts.iter().map(|(&number, &start)| (start, number)).collect();
+        for block in blocks {
+            let end = block.terminator();
+            let next = match end.successors().as_slice() {
+                [] if end.opcode() == Some(Opcode::LLVMRet) => 0,
+                [to] if numbers.contains_key(to) => numbers[to],
+                _ => continue,
+            };
+            end.erase();
+            let to = self.before(next);
+            self.maker.context.builder().at_end(block).branch(to);
+        }
+        for start in starts.values() {
+            start.instructions().into_iter().filter(|&i| is_barrier_call(i)).for_each(Value::erase);
+        }
+        starts
+    }
+
+    /// Ends regions before the ways that branches lead which all threads take alike, if it is then decided which region
+    /// comes next.
+    fn at_common_branches(
+        &mut self,
+        graph: &Graph,
+        divergence: &Divergence,
+        starts: &mut BTreeMap<u64, Block>,
+    ) {
+        let mut numbers: BTreeMap<Block, u64> =
+            starts.iter().map(|(&number, &start)| (start, number)).collect();
+        for (block, next) in graph.next.iter().enumerate() {
+            let decides = next.len() > 1 && divergence.goes_alike(block) && graph.decides_an_end(block);
+            if !decides || starts.len() + next.len() > REGIONS_MAX {
+                continue;
+            }
+            let branch = graph.blocks[block].terminator();
+            for (index, &to) in (0..).zip(next) {
+                let to = graph.blocks[to];
+                let new = numbers.len() as u64 + 1;
+                let number = *numbers.entry(to).or_insert(new);
+                if starts.insert(number, to).is_none() {
+                    to.set_name(&format!("{REGION}{number}"));
+                }
+                branch.set_successor(index, self.before(number));
             }
         }
-        start.instructions().into_iter().filter(|&i| is_barrier_call(i)).for_each(Value::erase);
     }
-    let end = entry.terminator();
-    let first = end.successors()[0];
-    end.erase();
-    let cases: Vec<(u64, Block)> = starts.into_iter().collect();
-    maker.context.builder().at_end(entry).switch(function.params()[STATE as usize], first, &cases);
-    bytes
+
+    fn flush_counters(&self, counters: Option<Value>, out: Value) {
+        let Some(counters) = counters else { return };
+        let flush = helper(self.maker.module, "eager.flush");
+        for end in self.returns() {
+            self.maker.context.builder().before(end).call(flush, &[counters, out]);
+        }
+    }
+}
+
+/// The first blocks of regions, by their numbers; without the one that threads begin with.
+pub(crate) fn first_blocks(blocks: &[Block]) -> BTreeMap<u64, Block> {
+    let number = |block: Block| block.name().strip_prefix(REGION)?.parse().ok();
+    blocks.iter().filter_map(|&block| Some((number(block)?, block))).collect()
+}
+
+/// What the regions with these first blocks do and where they lead. `own` are the slots that threads have for themselves.
+fn describe(
+    function: Value,
+    starts: &BTreeMap<u64, Block>,
+    alike: bool,
+    own: &BTreeSet<Value>,
+    fixed: &[Value],
+) -> Vec<Region> {
+    let graph = Graph::new(function);
+    let describe = |(&number, start): (&u64, &Block)| {
+        let blocks: Vec<Block> =
+            graph.reached(graph.number[start], None).into_iter().map(|block| graph.blocks[block]).collect();
+        let ends = blocks.iter().map(|block| block.terminator());
+        let returned = ends.filter(|end| end.opcode() == Some(Opcode::LLVMRet));
+        let next = returned.filter_map(|end| end.operand(0).constant_integer()).collect();
+        let differs = |i: Value| does_something(i, own, fixed);
+        let once = alike && !blocks.iter().any(|block| block.instructions().into_iter().any(differs));
+        Region { number, next, once, guard: None }
+    };
+    starts.iter().map(describe).collect()
+}
+
+/// Whether it matters how many threads run `instruction`.
+fn does_something(instruction: Value, own: &BTreeSet<Value>, fixed: &[Value]) -> bool {
+    let is_slot = |at: Value| at.opcode() == Some(Opcode::LLVMAlloca) && !own.contains(&at);
+    match instruction.opcode() {
+        Some(Opcode::LLVMStore) => !is_slot(instruction.operand(1)),
+        Some(Opcode::LLVMLoad) => !is_slot(instruction.operand(0)) && !pure::reads_fixed(instruction, fixed),
+        Some(Opcode::LLVMCall) if pure::is_common_call(instruction) => false,
+        Some(Opcode::LLVMBr | Opcode::LLVMSwitch | Opcode::LLVMRet) => false,
+        _ => !pure::computes(instruction),
+    }
 }
 
 /// Takes away the markers of where a slot begins and ends to be used: they are for stack slots only, and an element of an
@@ -108,44 +254,41 @@ fn element_bytes(maker: Maker, slot: Value) -> u64 {
     maker.machine.size_of(slot.allocated_type()).next_multiple_of(u64::from(slot.alignment()).max(1))
 }
 
-/// The slots whose contents some region needs from one before it: those whose address goes somewhere else than into
-/// loads and stores, and those that are live where a region starts.
-fn slots_across_barriers(function: Value, slots: &[Value], starts: &[Block]) -> BTreeSet<Value> {
-    let simple = |slot: &Value| {
-        slot.users().into_iter().all(|user| match user.opcode() {
-            Some(Opcode::LLVMLoad) => true,
-            Some(Opcode::LLVMStore) => user.operand(1) == *slot && user.operand(0) != *slot,
-            _ => false,
-        })
-    };
-    let (tracked, mut kept): (BTreeSet<Value>, BTreeSet<Value>) = slots.iter().partition(|slot| simple(slot));
-    let blocks = function.blocks();
+/// Whether a slot's address goes nowhere but into loads and stores.
+fn is_simple(slot: Value) -> bool {
+    slot.users().into_iter().all(|user| match user.opcode() {
+        Some(Opcode::LLVMLoad) => true,
+        Some(Opcode::LLVMStore) => user.operand(1) == slot && user.operand(0) != slot,
+        _ => false,
+    })
+}
+
+/// The slots whose contents some region needs from one before it, of those that are only loaded and stored.
+fn slots_across<'a>(
+    function: Value,
+    tracked: &BTreeSet<Value>,
+    starts: impl Iterator<Item = &'a Block>,
+) -> BTreeSet<Value> {
+    let graph = Graph::new(function);
     // What a block reads before it writes, and what it writes.
     let effects: Vec<(BTreeSet<Value>, BTreeSet<Value>)> =
-        blocks.iter().map(|block| effects_of(*block, &tracked)).collect();
-    let number: BTreeMap<Block, usize> = blocks.iter().enumerate().map(|(n, &block)| (block, n)).collect();
-    let next: Vec<Vec<usize>> = blocks
-        .iter()
-        .map(|block| block.terminator().successors().into_iter().map(|to| number[&to]).collect())
-        .collect();
-    let mut live: Vec<BTreeSet<Value>> = vec![BTreeSet::new(); blocks.len()];
+        graph.blocks.iter().map(|block| effects_of(*block, tracked)).collect();
+    let mut live: Vec<BTreeSet<Value>> = vec![BTreeSet::new(); graph.blocks.len()];
     loop {
         let mut changed = false;
-        for block in (0..blocks.len()).rev() {
+        for block in (0..graph.blocks.len()).rev() {
             let (reads, writes) = &effects[block];
             let mut here = reads.clone();
-            for &to in &next[block] {
+            for &to in &graph.next[block] {
                 here.extend(live[to].difference(writes));
             }
             changed |= here.len() != live[block].len();
             live[block] = here;
         }
         if !changed {
-            break;
+            return starts.flat_map(|start| live[graph.number[start]].iter().copied()).collect();
         }
     }
-    kept.extend(starts.iter().flat_map(|start| live[number[start]].iter().copied()));
-    kept
 }
 
 fn effects_of(block: Block, tracked: &BTreeSet<Value>) -> (BTreeSet<Value>, BTreeSet<Value>) {
@@ -185,4 +328,26 @@ fn place_in_arrays(maker: Maker, function: Value, slots: &[Value], last_slot: Va
     for &slot in slots.iter().filter(|slot| **slot != last_slot) {
         slot.erase();
     }
+}
+
+/// Loads the values of `slots` that all threads have in common when a region begins, and stores them where it ends.
+/// Returns the bytes that they take.
+fn carry_common(maker: Maker, function: Value, slots: &[Value], last_slot: Value, ends: &[Value]) -> u64 {
+    let i64 = maker.context.int_type(64);
+    let [common, next] = [COMMON, COMMON_NEXT].map(|param| function.params()[param as usize]);
+    let builder = maker.context.builder();
+    let mut before = 0;
+    for &slot in slots {
+        let at = |builder: &Builder, start: Value| builder.offset(start, i64.constant(before));
+        builder.before(last_slot.next_instruction());
+        let value = builder.load(slot.allocated_type(), at(&builder, common));
+        builder.store(value, slot);
+        for &end in ends {
+            builder.before(end);
+            let value = builder.load(slot.allocated_type(), slot);
+            builder.store(value, at(&builder, next));
+        }
+        before += element_bytes(maker, slot);
+    }
+    before
 }

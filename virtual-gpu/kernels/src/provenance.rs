@@ -31,31 +31,29 @@ pub(crate) struct KnownAddresses<'a> {
 }
 
 pub(crate) fn memory_of(address: Value, known: KnownAddresses) -> Memory {
-    let mut seen = BTreeSet::new();
-    let mut found = None;
-    let mut open = vec![address];
-    while let Some(value) = open.pop() {
-        if !seen.insert(value) {
-            continue;
+    walk(address, |value| {
+        let memory = memory_at(value, known);
+        match computed_from(value) {
+            Some(values) if memory.is_none() => Step::From(values),
+            _ => Step::Found(memory.unwrap_or(Memory::Global)),
         }
-        let memory = match source(value, known) {
-            Source::Known(memory) => memory,
-            Source::From(values) => {
-                open.extend(values);
-                continue;
-            }
-        };
-        match found {
-            None => found = Some(memory),
-            Some(same) if same == memory => {}
-            Some(_) => return Memory::Global,
-        }
-    }
-    found.unwrap_or(Memory::Global)
+    })
+    .unwrap_or(Memory::Global)
 }
 
 /// The one value that an address is computed from, whichever way control went; nothing where there are several.
 pub(crate) fn origin(address: Value) -> Option<Value> {
+    walk(address, |value| computed_from(value).map_or(Step::Found(value), Step::From))
+}
+
+enum Step<T> {
+    Found(T),
+    /// The address is one of these, or lies in the same object.
+    From(Vec<Value>),
+}
+
+/// What is found wherever an address may come from, if that is one thing.
+fn walk<T: PartialEq>(address: Value, step: impl Fn(Value) -> Step<T>) -> Option<T> {
     let mut seen = BTreeSet::new();
     let mut found = None;
     let mut open = vec![address];
@@ -63,10 +61,10 @@ pub(crate) fn origin(address: Value) -> Option<Value> {
         if !seen.insert(value) {
             continue;
         }
-        match computed_from(value) {
-            Some(values) => open.extend(values),
-            None if found.is_some() => return None,
-            None => found = Some(value),
+        match step(value) {
+            Step::From(values) => open.extend(values),
+            Step::Found(this) if found.as_ref().is_none_or(|other| *other == this) => found = Some(this),
+            Step::Found(_) => return None,
         }
     }
     found
@@ -84,27 +82,18 @@ fn computed_from(value: Value) -> Option<Vec<Value>> {
     }
 }
 
-enum Source {
-    Known(Memory),
-    /// The address is one of these, or lies in the same object.
-    From(Vec<Value>),
-}
-
-fn source(value: Value, known: KnownAddresses) -> Source {
+/// The memory that an address is seen to lead to without looking at what it is computed from.
+fn memory_at(value: Value, known: KnownAddresses) -> Option<Memory> {
     if known.private.contains(&value) {
-        return Source::Known(Memory::Private);
+        return Some(Memory::Private);
     }
     if known.constant.contains(&value) {
-        return Source::Known(Memory::Constant);
+        return Some(Memory::Constant);
     }
     match value.ty().pointer_address_space() {
-        SHARED => return Source::Known(Memory::Shared),
-        CONSTANT => return Source::Known(Memory::Constant),
-        LOCAL => return Source::Known(Memory::Private),
-        _ => {}
+        SHARED => Some(Memory::Shared),
+        CONSTANT => Some(Memory::Constant),
+        LOCAL => Some(Memory::Private),
+        _ => (value.opcode() == Some(Opcode::LLVMAlloca)).then_some(Memory::Private),
     }
-    if value.opcode() == Some(Opcode::LLVMAlloca) {
-        return Source::Known(Memory::Private);
-    }
-    computed_from(value).map_or(Source::Known(Memory::Global), Source::From)
 }

@@ -1,123 +1,185 @@
 //! LLVM IR of the block function of a kernel that is cut at its barriers: one loop over the threads per region.
 //!
-//! As long as all threads go the same way, the loop of their region runs with the region's code inlined. Trap: once
-//! they go different ways (some have exited, or wait elsewhere) each thread is sent to its own region by a call, round
+//! As long as all threads go the same way, the loop of their region runs with the region's code inlined. Trap: where they
+//! may go different ways (some have exited, or wait elsewhere) each thread is then sent to its own region by a call, round
 //! by round, until all agree again; a thread must not run two regions in one round.
 
 use std::fmt::Write;
 
 use crate::body::Body;
-use crate::driver::{escaped, load_arguments, parallel};
+use crate::driver::{escaped, guard_call, load_arguments, parallel};
+use crate::fission::{Cut, Region};
+use crate::guards::part_number;
+use crate::loops::{DIMENSIONS, Loops, Part};
 
-/// Runs `call` (which gives `%¤next`) for every thread, and leaves in `%any` and `%all` what all next regions have in
-/// some and in every one of their bits. `¤`, which no symbol contains, stands for the labels' prefix.
-fn loop_over_threads(prefix: &str, call: &str, [group, parallel_loop]: [&str; 2]) -> String {
-    "¤begin:
-  store i32 0, ptr %any
-  store i32 -1, ptr %all
-  br label %¤planes
-¤planes:
-  %¤z = phi i32 [ 0, %¤begin ], [ %¤z.next, %¤plane.end ]
-  br label %¤rows
-¤rows:
-  %¤y = phi i32 [ 0, %¤planes ], [ %¤y.next, %¤row.end ]
-  br label %¤threads
-¤threads:
-  %¤x = phi i32 [ 0, %¤rows ], [ %¤x.next, %¤thread.end ]
-  %¤linear = call i32 @eager.linear_thread(ptr %ctx, i32 %¤x, i32 %¤y, i32 %¤z)
-  %¤i = zext i32 %¤linear to i64
-  %¤state.at = getelementptr i32, ptr %states, i64 %¤i
-CALL
-¤ran:
-  store i32 %¤next, ptr %¤state.atGROUP
-  %¤any.old = load i32, ptr %any
-  %¤any.new = or i32 %¤any.old, %¤next
-  store i32 %¤any.new, ptr %any
-  %¤all.old = load i32, ptr %all
-  %¤all.new = and i32 %¤all.old, %¤next
-  store i32 %¤all.new, ptr %all
-  br label %¤thread.end
-¤thread.end:
-  %¤x.next = add nuw nsw i32 %¤x, 1
-  %¤x.more = icmp ult i32 %¤x.next, %nx
-  br i1 %¤x.more, label %¤threads, label %¤row.endLOOP
-¤row.end:
-  %¤y.next = add nuw nsw i32 %¤y, 1
-  %¤y.more = icmp ult i32 %¤y.next, %ny
-  br i1 %¤y.more, label %¤rows, label %¤plane.end
-¤plane.end:
-  %¤z.next = add nuw nsw i32 %¤z, 1
-  %¤z.more = icmp ult i32 %¤z.next, %nz
-  br i1 %¤z.more, label %¤planes, label %look
-"
-    .replace("CALL", call)
-    .replace("GROUP", group)
-    .replace("LOOP", parallel_loop)
-    .replace('¤', &format!("{prefix}."))
+/// What the texts of one block function share.
+struct BlockText<'a> {
+    body: &'a Body,
+    cut: &'a Cut,
+    symbol: String,
+    marks: bool,
+    arguments: String,
 }
 
 /// With or without marks in the touch map.
-pub(crate) fn block_function(body: &Body, name: &str, marks: bool) -> String {
-    let symbol = escaped(&body.symbol);
+pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: bool) -> String {
     let mut text = format!(
-        "define internal void @\"{name}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n"
+        "define internal void @\"{name}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n{DIMENSIONS}"
     );
     let _ = write!(
         text,
-        "  %sums = getelementptr i8, ptr %ctx, i64 96\n  %any = alloca i32\n  %all = alloca i32\n  \
+        "  %sums = getelementptr i8, ptr %ctx, i64 96\n  %next = alloca i32\n  %any = alloca i32\n  \
+         %all = alloca i32\n  %common = alloca [{common} x i8], align 16\n  \
+         %common.next = alloca [{common} x i8], align 16\n  \
          %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n  \
-         %nx.at = getelementptr i8, ptr %ctx, i64 12\n  %nx = load i32, ptr %nx.at, !invariant.load !0\n  \
-         %ny.at = getelementptr i8, ptr %ctx, i64 16\n  %ny = load i32, ptr %ny.at, !invariant.load !0\n  \
-         %nz.at = getelementptr i8, ptr %ctx, i64 20\n  %nz = load i32, ptr %nz.at, !invariant.load !0\n  \
-         %n = call i64 @eager.threads(ptr %ctx)\n  %state.bytes = mul i64 %n, 4\n  \
+         %n = call i64 @eager.threads(ptr %ctx)\n  %state.bytes = mul i64 %n, {state_bytes}\n  \
          %padded = add i64 %state.bytes, 63\n  %states.bytes = and i64 %padded, -64\n  \
          %array.bytes = mul i64 %n, {bytes}\n  %need = add i64 %states.bytes, %array.bytes\n  \
          %states = call ptr @eager.arena(ptr %ctx, i64 %need)\n  \
          %frames = getelementptr i8, ptr %states, i64 %states.bytes\n",
-        bytes = body.bytes_per_thread,
+        common = cut.common_bytes,
+        state_bytes = if cut.alike { 0 } else { 4 },
+        bytes = cut.bytes_per_thread,
     );
     let arguments = load_arguments(body, &mut text);
+    let block = BlockText { body, cut, symbol: escaped(&body.symbol), marks, arguments };
     text.push_str("  br label %r0.begin\n");
-    for region in 0..=body.barriers {
-        // No barrier has the number of the start.
-        let number = if region == 0 { -1 } else { region as i64 };
-        let call = format!(
-            "  %¤next = call i32 @\"{symbol}\"(ptr %ctx, i32 %¤x, i32 %¤y, i32 %¤z, ptr %out, i1 {marks}, ptr %frames, \
-             i64 %¤i, i64 %n, i32 {number}{arguments})GROUP\n  br label %¤ran"
-        );
-        text.push_str(&loop_over_threads(&format!("r{region}"), &call, parallel(body)));
+    for region in &cut.regions {
+        text.push_str(&block.region(region));
     }
-    let call = format!(
-        "  %¤state = load i32, ptr %¤state.at\n  %¤done = icmp eq i32 %¤state, 0\n  \
-         br i1 %¤done, label %¤exited, label %¤go\n\
-         ¤exited:\n  store i32 0, ptr %all\n  br label %¤thread.end\n\
-         ¤go:\n  %¤next = call i32 @\"{symbol}.any\"(ptr %ctx, i32 %¤x, i32 %¤y, i32 %¤z, ptr %sums, i1 {marks}, \
-         ptr %frames, i64 %¤i, i64 %n, i32 %¤state{arguments})\n  br label %¤ran"
-    );
-    text.push_str(&loop_over_threads("mixed", &call, ["", ""]));
-    let cases: String =
-        (1..=body.barriers).map(|region| format!("i32 {region}, label %r{region}.begin ")).collect();
-    let _ = write!(
-        text,
-        "look:\n  %some = load i32, ptr %any\n  %every = load i32, ptr %all\n  \
-         %none = icmp eq i32 %some, 0\n  br i1 %none, label %finish, label %compare\n\
-         compare:\n  %same = icmp eq i32 %some, %every\n  br i1 %same, label %agree, label %mixed.begin\n\
-         agree:\n  switch i32 %some, label %mixed.begin [ {cases}]\n\
-         finish:\n  call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}}\n"
-    );
-    text
+    if !cut.alike {
+        text.push_str(&block.look());
+        text.push_str(&block.mixed());
+    }
+    text + "finish:\n  call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}\n"
 }
 
-/// The thread function, not inlined, for a region that is only known when it runs.
+impl BlockText<'_> {
+    /// A region that all threads are due at, and what comes behind it.
+    fn region(&self, region: &Region) -> String {
+        let number = region.number;
+        let p = format!("r{number}");
+        if region.once {
+            let call = self.call(&p, ["0", "0", "0", "0"], region, Part::Unknown, "");
+            return format!("{p}.begin:\n{call}  store i32 %{p}.next, ptr %next\n")
+                + &self.behind(&p, region);
+        }
+        let [group, parallel_loop] = parallel(self.body);
+        let thread = |q: &str, part: Part| {
+            let index = [format!("%{q}.x"), format!("%{p}.y"), format!("%{p}.z"), format!("%{q}.i")];
+            let [x, y, z, i] = &index;
+            self.call(q, [x, y, z, i], region, part, group) + &self.note_next(q, group)
+        };
+        let guard = region.guard.filter(|_| !self.marks);
+        let guard = guard.map(|guard| guard_call(self.body, guard, "%common", &self.arguments));
+        let guard = guard.as_ref().map(|guard| guard as &dyn Fn(&str) -> String);
+        let exit = if self.cut.alike { format!("{p}.behind") } else { "look".to_owned() };
+        let loops = Loops { prefix: &p, exit: &exit, thread: &thread, guard, parallel_loop };
+        if self.cut.alike {
+            return loops.text() + &format!("{exit}:\n") + &self.behind(&p, region);
+        }
+        loops.text().replace(&format!("{p}.begin:\n"), &format!("{p}.begin:\n{FORGET}"))
+    }
+
+    fn call(&self, q: &str, index: [&str; 4], region: &Region, part: Part, group: &str) -> String {
+        let [x, y, z, i] = index;
+        // No region but the first has the number that says "none" as a next one.
+        let number = if region.number == 0 { -1 } else { region.number.cast_signed() };
+        let part = part_number(region.guard.filter(|_| !self.marks), part);
+        format!(
+            "  %{q}.next = call i32 @\"{}\"(ptr %ctx, i32 {x}, i32 {y}, i32 {z}, ptr %out, i1 {}, i32 {part}, \
+             ptr %frames, i64 {i}, i64 %n, i32 {number}, ptr %common, ptr %common.next{}){group}\n",
+            self.symbol, self.marks, self.arguments
+        )
+    }
+
+    /// Where a thread goes on.
+    fn note_next(&self, q: &str, group: &str) -> String {
+        let noted = if self.cut.alike {
+            format!("  store i32 %{q}.next, ptr %next\n")
+        } else {
+            format!(
+                "  %{q}.state.at = getelementptr i32, ptr %states, i64 %{q}.i\n  \
+                 store i32 %{q}.next, ptr %{q}.state.at{group}\n  \
+                 %{q}.any.old = load i32, ptr %any\n  %{q}.any.new = or i32 %{q}.any.old, %{q}.next\n  \
+                 store i32 %{q}.any.new, ptr %any\n  \
+                 %{q}.all.old = load i32, ptr %all\n  %{q}.all.new = and i32 %{q}.all.old, %{q}.next\n  \
+                 store i32 %{q}.all.new, ptr %all\n"
+            )
+        };
+        noted + &format!("  br label %{q}.thread.end\n")
+    }
+
+    /// Goes on where all threads do.
+    fn behind(&self, p: &str, region: &Region) -> String {
+        let mut text = String::new();
+        if self.cut.common_bytes > 0 {
+            let _ = writeln!(
+                text,
+                "  call void @llvm.memcpy.p0.p0.i64(ptr align 16 %common, ptr align 16 %common.next, i64 {}, i1 false)",
+                self.cut.common_bytes
+            );
+        }
+        let label = |next: u64| if next == 0 { "finish".to_owned() } else { format!("r{next}.begin") };
+        let mut next = region.next.iter().copied();
+        let first = label(next.next().unwrap_or(0));
+        let cases: String = next.map(|next| format!("i32 {next}, label %{} ", label(next))).collect();
+        let _ = writeln!(
+            text,
+            "  %{p}.go = load i32, ptr %next\n  switch i32 %{p}.go, label %{first} [ {cases}]"
+        );
+        text
+    }
+
+    /// After a round: whether all threads go on with one region.
+    fn look(&self) -> String {
+        let numbers = self.cut.regions.iter().map(|region| region.number).filter(|&number| number > 0);
+        let cases: String = numbers.map(|number| format!("i32 {number}, label %r{number}.begin ")).collect();
+        format!(
+            "look:\n  %some = load i32, ptr %any\n  %every = load i32, ptr %all\n  \
+             %none = icmp eq i32 %some, 0\n  br i1 %none, label %finish, label %compare\n\
+             compare:\n  %same = icmp eq i32 %some, %every\n  br i1 %same, label %agree, label %mixed.begin\n\
+             agree:\n  switch i32 %some, label %mixed.begin [ {cases}]\n"
+        )
+    }
+
+    /// A round in which threads run different regions.
+    fn mixed(&self) -> String {
+        let thread = |p: &str, _: Part| {
+            format!(
+                "  %{p}.due.at = getelementptr i32, ptr %states, i64 %{p}.i\n  \
+                 %{p}.due = load i32, ptr %{p}.due.at\n  %{p}.done = icmp eq i32 %{p}.due, 0\n  \
+                 br i1 %{p}.done, label %{p}.exited, label %{p}.go\n\
+                 {p}.exited:\n  store i32 0, ptr %all\n  br label %{p}.thread.end\n\
+                 {p}.go:\n  %{p}.next = call i32 @\"{}.any\"(ptr %ctx, i32 %{p}.x, i32 %{p}.y, i32 %{p}.z, ptr %sums, \
+                 i1 {}, ptr %frames, i64 %{p}.i, i64 %n, i32 %{p}.due{})\n{}",
+                self.symbol,
+                self.marks,
+                self.arguments,
+                self.note_next(p, "")
+            )
+        };
+        let loops = Loops { prefix: "mixed", exit: "look", thread: &thread, guard: None, parallel_loop: "" };
+        loops.text().replace("mixed.begin:\n", &format!("mixed.begin:\n{FORGET}"))
+    }
+}
+
+const FORGET: &str = "  store i32 0, ptr %any\n  store i32 -1, ptr %all\n";
+
+/// The thread function, not inlined, for a region that is only known when it runs; of kernels that need it.
 pub(crate) fn any_region(body: &Body) -> String {
+    if body.cut.as_ref().is_none_or(|cut| cut.alike) {
+        return String::new();
+    }
     let symbol = escaped(&body.symbol);
     let named: String = (0..)
         .zip(&body.params)
         .fold(String::new(), |names, (index, p)| names + &format!(", {} %p{index}", p.ty));
-    let own =
-        "ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %out, i1 %marks, ptr %frames, i64 %i, i64 %n, i32 %state";
+    let thread = "ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %out, i1 %marks";
+    let region = "ptr %frames, i64 %i, i64 %n, i32 %state";
     format!(
-        "define internal i32 @\"{symbol}.any\"({own}{named}) noinline {{\n  \
-         %next = call i32 @\"{symbol}\"({own}{named})\n  ret i32 %next\n}}\n"
+        "define internal i32 @\"{symbol}.any\"({thread}, {region}{named}) noinline {{\n  \
+         %next = call i32 @\"{symbol}\"({thread}, i32 0, {region}, ptr null, ptr null{named})\n  \
+         ret i32 %next\n}}\n"
     )
 }

@@ -373,6 +373,44 @@ none:
   ret i32 -1
 }
 
+; ---- guards: a stretch of threads in a row that go the same way is its length times two, plus one where the guard's
+; comparison holds; a length of 2^32 is longer than any row ----
+define i64 @eager.stretch.row(i1 %holds) {
+  %bit = zext i1 %holds to i64
+  %stretch = or i64 %bit, 8589934592
+  ret i64 %stretch
+}
+; Where both hold, or not, as far as neither changes.
+define i64 @eager.stretch.both(i64 %a, i64 %b) {
+  %a.length = or i64 %a, 1
+  %b.length = or i64 %b, 1
+  %least = call i64 @llvm.umin.i64(i64 %a.length, i64 %b.length)
+  %hold = and i64 %a, %b
+  %mask = or i64 %hold, -2
+  %stretch = and i64 %least, %mask
+  ret i64 %stretch
+}
+; How many threads of the stretch follow thread `x` in its row, in place of its length.
+define i64 @eager.stretch.rest(i64 %stretch, i32 %x, i32 %row.end) {
+  %length = lshr i64 %stretch, 1
+  %left = sub nuw i32 %row.end, %x
+  %left.wide = zext i32 %left to i64
+  %least = call i64 @llvm.umin.i64(i64 %length, i64 %left.wide)
+  %rest = add nsw i64 %least, -1
+  %shifted = shl nuw nsw i64 %rest, 1
+  %holds = and i64 %stretch, 1
+  %both = or disjoint i64 %shifted, %holds
+  ret i64 %both
+}
+; A guard's condition, if it is not known.
+define i1 @eager.known(i1 %condition, i32 %part, i32 %holds, i32 %fails) {
+  %is.held = icmp eq i32 %part, %holds
+  %is.failed = icmp eq i32 %part, %fails
+  %or.true = select i1 %is.held, i1 true, i1 %condition
+  %known = select i1 %is.failed, i1 false, i1 %or.true
+  ret i1 %known
+}
+
 ; ---- coroutine frames: one per thread, side by side in the scratch arena; the first thread makes it large enough ----
 define ptr @eager.frame(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %size, ptr %out) {
   %padded = add i64 %size, 63

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::llvm::Value;
-use crate::{intrinsics, ptx, suspend};
+use crate::{guards, intrinsics, ptx, suspend};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
@@ -30,8 +30,15 @@ pub(crate) struct Runtime {
 
 impl Runtime {
     pub fn new() -> Self {
-        let text =
-            [&scoped_atomics(), &suspend::text(), &ptx::atomic_text(), &intrinsics::text(), RUNTIME].concat();
+        let text = [
+            &scoped_atomics(),
+            &suspend::text(),
+            &ptx::atomic_text(),
+            &intrinsics::text(),
+            &guards::text(),
+            RUNTIME,
+        ]
+        .concat();
         let names = text.lines().filter_map(defined_name).map(str::to_owned).collect();
         Runtime { text, names }
     }

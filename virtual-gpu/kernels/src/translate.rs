@@ -3,13 +3,13 @@
 //! Trap: values and functions found before a pass run, a link or a re-reading of the module may be gone after it; each
 //! step looks up by name what it needs.
 
-use crate::body::{Body, Form, Maker, make_body};
+use crate::body::{Body, Form, Maker, fixed_memory, make_body};
 use crate::check::check;
 use crate::import::{Imported, import};
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::Runtime;
 use crate::{ConvertError, Converted, KernelReport, Options, ParamReport, Report};
-use crate::{driver, fission, places};
+use crate::{driver, fission, guards, places};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -57,7 +57,7 @@ fn generate(
         .iter()
         .map(|kernel| make_body(maker, kernel, options.mode))
         .collect::<Result<Vec<_>, _>>()?;
-    cut_at_barriers(maker, &mut bodies)?;
+    finish_loops(maker, &mut bodies)?;
     link_text(context, module, &driver::driver(&bodies, imported, options))?;
     for global in module.globals() {
         let appending = global.linkage() == LLVMLinkage::LLVMAppendingLinkage;
@@ -75,15 +75,25 @@ fn generate(
     Ok(Converted { bitcode: module.to_bitcode(), report: Report { kernels, variables } })
 }
 
-/// Finishes the kernels that are cut into regions.
-fn cut_at_barriers(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
-    if bodies.iter().all(|body| body.form != Form::Fission) {
+/// Cuts kernels into regions, and finds what their loops over threads need not ask each thread.
+fn finish_loops(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
+    let run = |passes| maker.module.run_passes(passes, maker.machine);
+    let thread_function =
+        |body: &Body| maker.module.function(&body.symbol).ok_or("a thread function was lost");
+    if bodies.iter().any(|body| body.form == Form::Fission) {
+        run("function(reg2mem)")?;
+        for body in bodies.iter_mut().filter(|body| body.form == Form::Fission) {
+            let function = thread_function(body)?;
+            let fixed = fixed_memory(maker, function, &body.params);
+            body.cut = Some(fission::cut(maker, function, &fixed));
+        }
+        run("function(sroa<preserve-cfg>,early-cse)")?;
+    }
+    if maker.options.strict {
         return Ok(());
     }
-    maker.module.run_passes("function(reg2mem)", maker.machine)?;
-    for body in bodies.iter_mut().filter(|body| body.form == Form::Fission) {
-        let function = maker.module.function(&body.symbol).ok_or("a thread function was lost")?;
-        body.bytes_per_thread = fission::cut(maker, function);
+    for body in bodies.iter_mut().filter(|body| !body.form.is_coroutine()) {
+        guards::find(maker, thread_function(body)?, body);
     }
     Ok(())
 }

@@ -137,6 +137,22 @@ impl Builder {
         llvm!(LLVMInsertIntoBuilder(self.raw, instruction.0));
     }
 
+    /// A copy of `instruction`, with the same operands.
+    pub fn clone_here(&self, instruction: Value) -> Value {
+        let copy = llvm!(LLVMInstructionClone(instruction.0));
+        llvm!(LLVMInsertIntoBuilder(self.raw, copy));
+        Value(copy)
+    }
+
+    /// `value`, but some one value where it would be poison.
+    pub fn freeze(&self, value: Value) -> Value {
+        Value(llvm!(LLVMBuildFreeze(self.raw, value.0, c"".as_ptr())))
+    }
+
+    pub fn load(&self, ty: Type, pointer: Value) -> Value {
+        Value(llvm!(LLVMBuildLoad2(self.raw, ty.0, pointer.0, c"".as_ptr())))
+    }
+
     pub fn branch(&self, to: Block) -> Value {
         Value(llvm!(LLVMBuildBr(self.raw, to.0)))
     }

@@ -7,7 +7,7 @@ use llvm_sys::core::*;
 use llvm_sys::debuginfo::*;
 use llvm_sys::prelude::*;
 
-use super::{Block, Type, Value, attribute_kind, bytes_at, llvm, name_of_length, walk};
+use super::{Block, LLVMIntPredicate, Type, Value, attribute_kind, bytes_at, llvm, name_of_length, walk};
 
 impl Value {
     pub fn parent(self) -> Block {
@@ -77,6 +77,40 @@ impl Value {
         Value(llvm!(LLVMGetNextInstruction(self.0)))
     }
 
+    pub fn set_successor(self, index: u32, block: Block) {
+        llvm!(LLVMSetSuccessor(self.0, index, block.0));
+    }
+
+    /// Of a comparison of integers.
+    pub fn predicate(self) -> LLVMIntPredicate {
+        llvm!(LLVMGetICmpPredicate(self.0))
+    }
+
+    /// Whether an `or` has no bit in both of its operands, and so is an addition.
+    pub fn is_disjoint(self) -> bool {
+        llvm!(LLVMGetIsDisjoint(self.0)) != 0
+    }
+
+    /// Takes from an instruction what makes its result poison: that nothing wraps, is lost or is negative.
+    pub fn forget_promises(self) {
+        use super::Opcode::*;
+        match self.opcode() {
+            Some(LLVMAdd | LLVMSub | LLVMMul | LLVMShl) => {
+                llvm!(LLVMSetNUW(self.0, 0));
+                llvm!(LLVMSetNSW(self.0, 0));
+            }
+            Some(LLVMUDiv | LLVMSDiv | LLVMLShr | LLVMAShr) => llvm!(LLVMSetExact(self.0, 0)),
+            Some(LLVMZExt) => llvm!(LLVMSetNNeg(self.0, 0)),
+            Some(LLVMOr) => llvm!(LLVMSetIsDisjoint(self.0, 0)),
+            _ => {}
+        }
+    }
+
+    /// Of a load or store.
+    pub fn is_volatile(self) -> bool {
+        llvm!(LLVMGetVolatile(self.0)) != 0
+    }
+
     /// What a stack slot holds.
     pub fn allocated_type(self) -> Type {
         Type(llvm!(LLVMGetAllocatedType(self.0)))
@@ -119,6 +153,10 @@ impl Block {
     pub fn name(self) -> String {
         // SAFETY: the name is NUL-terminated and lives as long as the block keeps it; copied at once.
         unsafe { std::ffi::CStr::from_ptr(LLVMGetBasicBlockName(self.0)) }.to_string_lossy().into_owned()
+    }
+
+    pub fn set_name(self, name: &str) {
+        Value(self.as_value()).set_name(name);
     }
 
     pub fn function(self) -> Value {

@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use llvm_sys::core::{LLVMDisposeMessage, LLVMGetEnumAttributeKindForName};
 use llvm_sys::prelude::*;
-pub(crate) use llvm_sys::{LLVMLinkage, LLVMOpcode as Opcode, LLVMTypeKind as TypeKind};
+pub(crate) use llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode as Opcode, LLVMTypeKind as TypeKind};
 
 pub(crate) use builder::Builder;
 pub(crate) use context::Context;

@@ -279,6 +279,13 @@ impl Value {
         llvm!(LLVMAddAttributeAtIndex(self.0, llvm_sys::LLVMAttributeFunctionIndex, attribute));
     }
 
+    /// Whether a function neither reads nor writes memory.
+    pub fn touches_no_memory(self) -> bool {
+        let at = llvm_sys::LLVMAttributeFunctionIndex;
+        let attribute = llvm!(LLVMGetEnumAttributeAtIndex(self.0, at, attribute_kind("memory")));
+        !attribute.is_null() && llvm!(LLVMGetEnumAttributeValue(attribute)) == 0
+    }
+
     pub fn string_attribute(self, key: &str) -> Option<String> {
         let at = llvm_sys::LLVMAttributeFunctionIndex;
         let attribute =

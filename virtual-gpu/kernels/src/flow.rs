@@ -1,0 +1,189 @@
+//! Which branches of a thread's code all threads of a block take alike, and which values they all have in common.
+//!
+//! Works on code whose values cross blocks in stack slots only (`reg2mem`): a slot is *common* if only common values are
+//! stored to it, and only where all threads come by. (R. Karrenberg, S. Hack, "Improving Performance of OpenCL on CPUs",
+//! CC 2012.) Trap: what is read from memory counts as different for each thread, even at one address: another thread may
+//! write there in the same region. Only what nobody can write while the kernel runs is common.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::llvm::{Block, Opcode, Value};
+use crate::pure;
+
+/// A function's blocks as numbers, and what must come after each.
+pub(crate) struct Graph {
+    pub blocks: Vec<Block>,
+    pub number: BTreeMap<Block, usize>,
+    pub next: Vec<Vec<usize>>,
+    /// For each block, those that every way from it to the end passes; nothing where no way leads to the end.
+    after: Vec<Option<Bits>>,
+}
+
+impl Graph {
+    pub fn new(function: Value) -> Graph {
+        let blocks = function.blocks();
+        let number: BTreeMap<Block, usize> = (0..).zip(&blocks).map(|(n, &block)| (block, n)).collect();
+        let next: Vec<Vec<usize>> = blocks
+            .iter()
+            .map(|block| block.terminator().successors().into_iter().map(|to| number[&to]).collect())
+            .collect();
+        let after = blocks_after(&blocks, &next);
+        Graph { blocks, number, next, after }
+    }
+
+    /// The blocks that run or do not run as the branch at the end of `from` goes.
+    fn decided_by(&self, from: usize) -> Vec<usize> {
+        let Some(own) = &self.after[from] else { return Vec::new() };
+        let ways: Vec<&Bits> = self.next[from].iter().filter_map(|&to| self.after[to].as_ref()).collect();
+        let decided = |block: usize| {
+            let comes_by = ways.iter().any(|way| way.contains(block));
+            comes_by && (block == from || !own.contains(block))
+        };
+        (0..self.blocks.len()).filter(|&block| decided(block)).collect()
+    }
+
+    /// Whether some end of the function is reached or not as the branch at the end of `from` goes.
+    pub fn decides_an_end(&self, from: usize) -> bool {
+        self.decided_by(from).into_iter().any(|block| is_return(self.blocks[block]))
+    }
+
+    /// Whether every way from `start` to the end passes `block`.
+    pub fn always_comes_by(&self, start: usize, block: usize) -> bool {
+        self.after[start].as_ref().is_some_and(|after| after.contains(block))
+    }
+
+    /// All that is reached from `start`, without passing `avoided`.
+    pub fn reached(&self, start: usize, avoided: Option<usize>) -> BTreeSet<usize> {
+        let mut found = BTreeSet::from([start]);
+        let mut open = vec![start];
+        while let Some(block) = open.pop() {
+            open.extend(self.next[block].iter().filter(|&&to| Some(to) != avoided && found.insert(to)));
+        }
+        found
+    }
+}
+
+fn is_return(block: Block) -> bool {
+    block.terminator().opcode() == Some(Opcode::LLVMRet)
+}
+
+fn blocks_after(blocks: &[Block], next: &[Vec<usize>]) -> Vec<Option<Bits>> {
+    let mut after: Vec<Option<Bits>> = vec![None; blocks.len()];
+    loop {
+        let mut changed = false;
+        for block in (0..blocks.len()).rev() {
+            let ways = next[block].iter().filter_map(|&to| after[to].clone());
+            let common = ways.reduce(Bits::both);
+            let mut here = match common {
+                None if !is_return(blocks[block]) => continue,
+                None => Bits::new(blocks.len()),
+                Some(bits) => bits,
+            };
+            here.insert(block);
+            changed |= after[block].as_ref() != Some(&here);
+            after[block] = Some(here);
+        }
+        if !changed {
+            return after;
+        }
+    }
+}
+
+/// A set of block numbers.
+#[derive(Clone, PartialEq, Eq)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(length: usize) -> Bits {
+        Bits(vec![0; length.div_ceil(64)])
+    }
+
+    fn insert(&mut self, bit: usize) {
+        self.0[bit / 64] |= 1 << (bit % 64);
+    }
+
+    fn contains(&self, bit: usize) -> bool {
+        self.0[bit / 64] >> (bit % 64) & 1 == 1
+    }
+
+    fn both(self, other: Bits) -> Bits {
+        Bits(self.0.into_iter().zip(other.0).map(|(a, b)| a & b).collect())
+    }
+}
+
+/// What threads do not have in common.
+pub(crate) struct Divergence {
+    pub slots: BTreeSet<Value>,
+    /// Blocks whose branch threads take differently.
+    branches: BTreeSet<usize>,
+    /// Blocks that not all threads come by.
+    pub blocks: BTreeSet<usize>,
+}
+
+impl Divergence {
+    /// Of a function with the thread's index in `own`, where `slots` hold values that cross blocks, and `fixed` is memory
+    /// that nobody writes.
+    pub fn find(graph: &Graph, own: &[Value], slots: &BTreeSet<Value>, fixed: &[Value]) -> Divergence {
+        let mut found =
+            Divergence { slots: BTreeSet::new(), branches: BTreeSet::new(), blocks: BTreeSet::new() };
+        let mut values: BTreeSet<Value> = own.iter().copied().collect();
+        loop {
+            let before = (found.slots.len(), found.branches.len());
+            for (number, &block) in graph.blocks.iter().enumerate() {
+                for instruction in block.instructions() {
+                    found.look_at(number, instruction, &mut values, slots, fixed);
+                }
+                let differs = block.terminator().operands().first().is_some_and(|c| values.contains(c));
+                if graph.next[number].len() > 1 && differs && found.branches.insert(number) {
+                    found.blocks.extend(graph.decided_by(number));
+                }
+            }
+            if before == (found.slots.len(), found.branches.len()) {
+                return found;
+            }
+        }
+    }
+
+    /// Whether all threads come by the same end.
+    pub fn ends_alike(&self, graph: &Graph) -> bool {
+        self.blocks.iter().all(|&block| !is_return(graph.blocks[block]))
+    }
+
+    /// Whether all threads come by the branch at the end of `block` and go the same way.
+    pub fn goes_alike(&self, block: usize) -> bool {
+        !self.branches.contains(&block) && !self.blocks.contains(&block)
+    }
+
+    fn look_at(
+        &mut self,
+        block: usize,
+        instruction: Value,
+        values: &mut BTreeSet<Value>,
+        slots: &BTreeSet<Value>,
+        fixed: &[Value],
+    ) {
+        let differs = match instruction.opcode() {
+            Some(Opcode::LLVMStore) => {
+                let slot = instruction.operand(1);
+                if slots.contains(&slot)
+                    && (values.contains(&instruction.operand(0)) || self.blocks.contains(&block))
+                {
+                    self.slots.insert(slot);
+                }
+                return;
+            }
+            Some(Opcode::LLVMLoad) if slots.contains(&instruction.operand(0)) => {
+                self.slots.contains(&instruction.operand(0))
+            }
+            Some(Opcode::LLVMLoad) => {
+                !pure::reads_fixed(instruction, fixed) || values.contains(&instruction.operand(0))
+            }
+            Some(Opcode::LLVMCall) if pure::is_common_call(instruction) => false,
+            _ if pure::computes(instruction) => instruction.operands().iter().any(|o| values.contains(o)),
+            _ => true,
+        };
+        if differs {
+            values.insert(instruction);
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Guards: branches that the threads of a row take or not by comparisons of their index, such as `if (i < n)`.
+//!
+//! A guard gets a function that says, for a thread of a row, which way it goes and how many behind it go the same way; the
+//! loops over threads then run each such stretch with the way known, without the branch. Trap: what the function computes
+//! must be computable before any code of the region has run, from the thread's index and what all threads have in common.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use crate::body::{Body, Maker, PART, fixed_memory, helper};
+use crate::fission;
+use crate::flow::Graph;
+use crate::llvm::{Builder, LLVMIntPredicate as Predicate, Opcode, Type, TypeKind, Value};
+use crate::loops::Part;
+use crate::provenance::origin;
+use crate::pure;
+use crate::runtime::Runtime;
+
+/// Parameters of the thread function that a guard's function has too, in front of the kernel's own: block context, index,
+/// the end of the row, and where the values lie that all threads have in common.
+pub(crate) const PARAMS: &str = "ptr, i32, i32, i32, i32, ptr";
+
+/// What a guard's number becomes in the parameter `part` of the thread function.
+pub(crate) fn part_number(guard: Option<usize>, part: Part) -> usize {
+    match (guard, part) {
+        (Some(guard), Part::Inside) => 2 * guard + 1,
+        (Some(guard), Part::Outside) => 2 * guard + 2,
+        _ => 0,
+    }
+}
+
+pub(crate) fn symbol(kernel: &str, guard: usize) -> String {
+    format!("{kernel}.guard.{guard}")
+}
+
+/// A thread function that guards are looked for in.
+struct Guarded<'a> {
+    function: Value,
+    kernel: &'a str,
+    /// Parameter that points to what threads have in common, if there is one.
+    common: Option<u32>,
+    /// The kernel's own parameters begin here.
+    own: u32,
+    /// Memory that nobody writes.
+    fixed: Vec<Value>,
+}
+
+/// Finds a guard for each loop over the threads of `body`, and makes the guards' functions.
+pub(crate) fn find(maker: Maker, function: Value, body: &mut Body) {
+    let graph = Graph::new(function);
+    let mut starts = fission::first_blocks(&graph.blocks);
+    starts.insert(0, graph.blocks[0].terminator().successors()[0]);
+    let cut = body.cut.is_some();
+    let guarded = Guarded {
+        function,
+        kernel: &body.kernel,
+        common: cut.then_some(fission::COMMON),
+        own: if cut { fission::OWN } else { PART + 1 },
+        fixed: fixed_memory(maker, function, &body.params),
+    };
+    let Some(cut) = &mut body.cut else {
+        let branch = best_guard(&guarded, &graph, 0);
+        make_functions(maker, &guarded, branch.as_slice());
+        body.guard = branch.map(|_| 0);
+        return;
+    };
+    let mut branches: Vec<Branch> = Vec::new();
+    for region in cut.regions.iter_mut().filter(|region| !region.once) {
+        let start = graph.number[&starts[&region.number]];
+        let Some(branch) = best_guard(&guarded, &graph, start) else { continue };
+        let known = branches.iter().position(|known| known.condition == branch.condition);
+        region.guard = known.or(Some(branches.len()));
+        match known {
+            Some(known) => branches[known].always &= branch.always,
+            None => branches.push(branch),
+        }
+    }
+    make_functions(maker, &guarded, &branches);
+}
+
+/// A branch that is worth to be a guard.
+#[derive(Clone, Copy)]
+struct Branch {
+    condition: Value,
+    /// Every thread comes by, so that its condition is never poison.
+    always: bool,
+}
+
+/// Makes the functions of guards with these conditions, and lets the thread function know what they found.
+fn make_functions(maker: Maker, guarded: &Guarded, branches: &[Branch]) {
+    let guards: Vec<Guard> = branches
+        .iter()
+        .map(|branch| guarded.read(branch.condition, branch.always).expect("best_guard could read it"))
+        .collect();
+    for (number, guard) in guards.iter().enumerate() {
+        make_function(maker, guarded, guard, number);
+    }
+    for (number, (branch, guard)) in branches.iter().zip(&guards).enumerate() {
+        tell(maker, guarded, branch.condition, guard.inside, number);
+    }
+}
+
+/// The condition on which most of the region hangs.
+fn best_guard(guarded: &Guarded, graph: &Graph, region: usize) -> Option<Branch> {
+    let reached = graph.reached(region, None);
+    let mut best: Option<(usize, Branch)> = None;
+    for &block in &reached {
+        let end = graph.blocks[block].terminator();
+        let &[then, otherwise] = graph.next[block].as_slice() else { continue };
+        if end.opcode() != Some(Opcode::LLVMBr) || guarded.read(end.operand(0), false).is_none() {
+            continue;
+        }
+        let [one, other] = [then, otherwise].map(|to| graph.reached(to, Some(block)));
+        let decided = one.symmetric_difference(&other).map(|&at| accesses(graph, at)).sum();
+        if decided > 0 && best.is_none_or(|(most, _)| decided > most) {
+            let always = graph.always_comes_by(region, block);
+            best = Some((decided, Branch { condition: end.operand(0), always }));
+        }
+    }
+    best.map(|(_, branch)| branch)
+}
+
+/// How much a block does that is worth a loop without branches.
+fn accesses(graph: &Graph, block: usize) -> usize {
+    let counts = |i: &Value| match i.opcode() {
+        Some(Opcode::LLVMLoad | Opcode::LLVMStore | Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg) => {
+            true
+        }
+        Some(Opcode::LLVMCall) => i.callee().is_none_or(|callee| !Runtime::is_helper(&callee.name())),
+        _ => false,
+    };
+    graph.blocks[block].instructions().iter().filter(|i| counts(i)).count()
+}
+
+/// A condition taken apart: it holds, or fails, exactly where all the parts do.
+struct Guard {
+    parts: Vec<Comparison>,
+    /// The condition's value where all parts hold.
+    inside: bool,
+}
+
+/// A part of a condition.
+struct Comparison {
+    what: What,
+    /// It is the opposite that must hold.
+    negated: bool,
+    /// Never poison.
+    sure: bool,
+}
+
+enum What {
+    /// The same for all threads of a row.
+    Row(Value),
+    /// `left` rises by one from thread to thread, `right` is the same for all of a row.
+    Index { predicate: &'static str, left: Value, right: Value },
+}
+
+impl Guarded<'_> {
+    fn read(&self, condition: Value, sure: bool) -> Option<Guard> {
+        [true, false].into_iter().find_map(|inside| {
+            let mut parts = Vec::new();
+            let depends = self.take_apart(condition, !inside, sure, &mut parts)?;
+            depends.then_some(Guard { parts, inside })
+        })
+    }
+
+    /// Adds the parts of `condition`; says whether one depends on the index in the row. Nothing where they are alternatives.
+    fn take_apart(
+        &self,
+        condition: Value,
+        negated: bool,
+        sure: bool,
+        parts: &mut Vec<Comparison>,
+    ) -> Option<bool> {
+        if !self.is_computable(condition) {
+            return None;
+        }
+        if self.steps(condition) == Some(0) {
+            parts.push(Comparison { what: What::Row(condition), negated, sure });
+            return Some(false);
+        }
+        // Behind a `select` the second part may be poison where the first decides.
+        let both = |one: u32, other: u32, sure: bool, parts: &mut Vec<Comparison>| {
+            let first = self.take_apart(condition.operand(one), negated, sure, parts)?;
+            Some(first | self.take_apart(condition.operand(other), negated, sure, parts)?)
+        };
+        let is = |value: Value, number: u64| value.constant_integer() == Some(number);
+        match condition.opcode()? {
+            Opcode::LLVMAnd if !negated => both(0, 1, sure, parts),
+            Opcode::LLVMOr if negated => both(0, 1, sure, parts),
+            Opcode::LLVMSelect if !negated && is(condition.operand(2), 0) => both(0, 1, false, parts),
+            Opcode::LLVMSelect if negated && is(condition.operand(1), 1) => both(0, 2, false, parts),
+            Opcode::LLVMXor if is(condition.operand(1), 1) => {
+                self.take_apart(condition.operand(0), !negated, sure, parts)
+            }
+            Opcode::LLVMICmp => {
+                let (what, opposite) = self.comparison(condition)?;
+                parts.push(Comparison { what, negated: negated != opposite, sure });
+                Some(true)
+            }
+            _ => None,
+        }
+    }
+
+    /// A comparison of integers by one of five predicates, and whether the original is its opposite.
+    fn comparison(&self, comparison: Value) -> Option<(What, bool)> {
+        use Predicate::*;
+        let [one, other] = [comparison.operand(0), comparison.operand(1)];
+        let (mut predicate, mut left, mut right) = (comparison.predicate(), one, other);
+        if one.ty().kind() != TypeKind::LLVMIntegerTypeKind {
+            return None;
+        }
+        if self.steps(other) == Some(1) {
+            (left, right) = (other, one);
+            predicate = match predicate {
+                LLVMIntUGT => LLVMIntULT,
+                LLVMIntUGE => LLVMIntULE,
+                LLVMIntULT => LLVMIntUGT,
+                LLVMIntULE => LLVMIntUGE,
+                LLVMIntSGT => LLVMIntSLT,
+                LLVMIntSGE => LLVMIntSLE,
+                LLVMIntSLT => LLVMIntSGT,
+                LLVMIntSLE => LLVMIntSGE,
+                same => same,
+            };
+        }
+        let (predicate, opposite) = match predicate {
+            LLVMIntEQ => ("eq", false),
+            LLVMIntNE => ("eq", true),
+            LLVMIntULT => ("ult", false),
+            LLVMIntUGE => ("ult", true),
+            LLVMIntULE => ("ule", false),
+            LLVMIntUGT => ("ule", true),
+            LLVMIntSLT => ("slt", false),
+            LLVMIntSGE => ("slt", true),
+            LLVMIntSLE => ("sle", false),
+            LLVMIntSGT => ("sle", true),
+        };
+        let fits = WIDTHS.iter().any(|width| left.ty().to_text() == format!("i{width}"));
+        let found = fits && self.steps(left) == Some(1) && self.steps(right) == Some(0);
+        found.then_some((What::Index { predicate, left, right }, opposite))
+    }
+
+    /// By how much `value` rises from one thread of a row to the next; nothing where that is not seen.
+    fn steps(&self, value: Value) -> Option<i64> {
+        let params = self.function.params();
+        if !value.is_instruction() {
+            return Some(i64::from(value == params[1]));
+        }
+        if let Some(index) =
+            (value.opcode() == Some(Opcode::LLVMCall)).then(|| pure::index_call(value)).flatten()
+        {
+            return Some(i64::from(index == 0));
+        }
+        if value.opcode() == Some(Opcode::LLVMCall) && pure::is_common_call(value) {
+            return Some(0);
+        }
+        let steps: Vec<Option<i64>> = value.operands().into_iter().map(|o| self.steps(o)).collect();
+        if steps.iter().all(|&s| s == Some(0)) {
+            return Some(0);
+        }
+        match value.opcode()? {
+            Opcode::LLVMAdd => Some(steps[0]? + steps[1]?),
+            Opcode::LLVMSub => Some(steps[0]? - steps[1]?),
+            Opcode::LLVMOr if value.is_disjoint() => Some(steps[0]? + steps[1]?),
+            // The index itself is far from where it would wrap.
+            Opcode::LLVMZExt | Opcode::LLVMSExt if self.is_index(value.operand(0)) => Some(1),
+            Opcode::LLVMTrunc | Opcode::LLVMFreeze => steps[0],
+            _ => None,
+        }
+    }
+
+    fn is_index(&self, value: Value) -> bool {
+        let call = value.opcode() == Some(Opcode::LLVMCall);
+        value == self.function.params()[1] || (call && pure::index_call(value) == Some(0))
+    }
+
+    /// From what a guard's function has.
+    fn is_computable(&self, value: Value) -> bool {
+        let params = self.function.params();
+        let hidden: BTreeSet<Value> = params[4..self.own as usize]
+            .iter()
+            .copied()
+            .filter(|&param| self.common.is_none_or(|common| param != params[common as usize]))
+            .collect();
+        let leaf = |value: Value| self.is_known_load(value);
+        pure::is_computable(value, &[], &leaf) && !mentions(value, &hidden, &leaf)
+    }
+
+    /// A value that all threads had in common when the region began, or that nobody writes.
+    fn is_known_load(&self, value: Value) -> bool {
+        if value.opcode() != Some(Opcode::LLVMLoad) || value.is_volatile() {
+            return false;
+        }
+        let address = value.operand(0);
+        let common = self.common.map(|number| self.function.params()[number as usize]);
+        let known = origin(address).is_some_and(|from| Some(from) == common || self.fixed.contains(&from));
+        known && pure::is_at_fixed_place(address)
+    }
+}
+
+/// Whether `value` is computed from one of `params`.
+fn mentions(value: Value, params: &BTreeSet<Value>, leaf: &dyn Fn(Value) -> bool) -> bool {
+    if !value.is_instruction() {
+        return params.contains(&value);
+    }
+    // Calls get the thread's index and the block context, and answer from these alone.
+    !leaf(value) && value.operands().into_iter().any(|operand| mentions(operand, params, leaf))
+}
+
+/// `n << 1 | inside` for the thread of index x, and the n behind it that go the same way.
+fn make_function(maker: Maker, guarded: &Guarded, guard: &Guard, number: usize) {
+    let context = maker.context;
+    let (ptr, i32, i64) = (context.ptr_type(0), context.int_type(32), context.int_type(64));
+    let old = guarded.function.params();
+    let own = &old[guarded.own as usize..];
+    let mut types = vec![ptr, i32, i32, i32, i32, ptr];
+    types.extend(own.iter().map(|param| param.ty()));
+    let function = maker.module.add_function(&symbol(guarded.kernel, number), Type::function(i64, &types));
+    function.add_attribute("alwaysinline");
+    let builder = context.builder();
+    builder.at_end(context.append_block(function, "entry"));
+    let params = function.params();
+    let mut known: BTreeMap<Value, Value> =
+        old[..4].iter().copied().zip(params[..4].iter().copied()).collect();
+    known.extend(own.iter().copied().zip(params[6..].iter().copied()));
+    if let Some(common) = guarded.common {
+        known.insert(old[common as usize], params[5]);
+    }
+    // What is computed with LLVM's promises about it, and what without.
+    let mut known = [known.clone(), known];
+    let stretches: Vec<Value> = guard
+        .parts
+        .iter()
+        .map(|part| stretch(maker, &builder, part, &mut known[usize::from(part.sure)]))
+        .collect();
+    let both = helper(maker.module, "eager.stretch.both");
+    let all = stretches.into_iter().reduce(|one, other| builder.call(both, &[one, other]));
+    let all = all.expect("a guard has a part");
+    let rest = builder.call(helper(maker.module, "eager.stretch.rest"), &[all, params[1], params[4]]);
+    builder.return_value(rest);
+}
+
+fn stretch(maker: Maker, builder: &Builder, part: &Comparison, known: &mut BTreeMap<Value, Value>) -> Value {
+    let mut compute = |value: Value| match part.sure {
+        true => pure::compute_again(builder, value, known),
+        false => builder.freeze(pure::compute_anywhere(builder, value, known)),
+    };
+    let found = match part.what {
+        What::Row(condition) => {
+            let condition = compute(condition);
+            builder.call(helper(maker.module, "eager.stretch.row"), &[condition])
+        }
+        What::Index { predicate, left, right } => {
+            let name = format!("eager.stretch.{predicate}.{}", left.ty().to_text());
+            let [left, right] = [left, right].map(&mut compute);
+            builder.call(helper(maker.module, &name), &[left, right])
+        }
+    };
+    let opposite = maker.context.int_type(64).constant(u64::from(part.negated));
+    builder.binary(Opcode::LLVMXor, found, opposite)
+}
+
+/// Puts what is known of the guard in place of its condition.
+fn tell(maker: Maker, guarded: &Guarded, condition: Value, inside: bool, number: usize) {
+    let i32 = maker.context.int_type(32);
+    let [holds, fails] = if inside { [Part::Inside, Part::Outside] } else { [Part::Outside, Part::Inside] };
+    let [holds, fails] = [holds, fails].map(|part| i32.constant(part_number(Some(number), part) as u64));
+    let part = guarded.function.params()[PART as usize];
+    let builder = maker.context.builder();
+    builder.before(condition.next_instruction());
+    let known = builder.call(helper(maker.module, "eager.known"), &[condition, part, holds, fails]);
+    condition.replace_uses_with(known);
+    known.set_operand(0, condition);
+}
+
+const WIDTHS: [u32; 2] = [32, 64];
+
+/// The comparisons that guards' functions call, beside what `runtime.ll` has for them.
+pub(crate) fn text() -> String {
+    let mut text = String::new();
+    for width in WIDTHS {
+        for predicate in ["eq", "ult", "ule", "slt", "sle"] {
+            text.push_str(&comparison_text(predicate, width));
+        }
+    }
+    text
+}
+
+/// Threads from `%v` on, rising by one, of which all or none compare so with `%b`. Where the numbers wrap, a stretch ends.
+fn comparison_text(predicate: &str, width: u32) -> String {
+    let least = if predicate.starts_with('s') { 1u64 << (width - 1) } else { 0 };
+    let least = if width == 32 { u64::from(least as u32) } else { least };
+    let unsigned = predicate.replace('s', "u");
+    let inside = match predicate {
+        "eq" => "1".to_owned(),
+        "ult" | "slt" => "%distance".to_owned(),
+        _ => "%distance.next".to_owned(),
+    };
+    let outside = if predicate == "eq" { "%distance" } else { "%to.wrap" };
+    let mut text = format!(
+        "define i64 @eager.stretch.{predicate}.i{width}(i{width} %v.signed, i{width} %b.signed) {{\n  \
+         %v = xor i{width} %v.signed, {least}\n  %b = xor i{width} %b.signed, {least}\n  \
+         %holds = icmp {unsigned} i{width} %v, %b\n  %distance = sub i{width} %b, %v\n  \
+         %distance.next = add i{width} %distance, 1\n  %to.wrap = sub i{width} 0, %v\n  \
+         %length = select i1 %holds, i{width} {inside}, i{width} {outside}\n  \
+         %whole = icmp eq i{width} %length, 0\n"
+    );
+    let _ = match width {
+        32 => writeln!(text, "  %wide = zext i32 %length to i64"),
+        _ => writeln!(text, "  %wide = call i64 @llvm.umin.i64(i64 %length, i64 4294967296)"),
+    };
+    text.push_str(
+        "  %known = select i1 %whole, i64 4294967296, i64 %wide\n  %shifted = shl nuw nsw i64 %known, 1\n  \
+         %bit = zext i1 %holds to i64\n  %stretch = or disjoint i64 %shifted, %bit\n  ret i64 %stretch\n}\n",
+    );
+    text
+}
