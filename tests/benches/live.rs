@@ -14,7 +14,7 @@ use eager_tests::bench::Bench;
 use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, timed_run, turns};
 use eager_tests::{daemon::Daemon, eagercc_with, has_toolchain, rodinia_build, root, run_ok};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const ROUNDS: usize = 10;
