@@ -309,7 +309,7 @@ impl Executor {
     /// `entry` comes from a kernel table of this ABI version; `args` holds one pointer for each of its parameters, to a
     /// value of that parameter's type; device pointers among them are what the kernel may access.
     pub unsafe fn launch(&self, launch: &Launch) -> Result<LaunchCost, LaunchFailure> {
-        let job = Arc::new(Job::new(launch, self.workers));
+        let job = Job::new(launch, self.workers);
         let threads_per_block: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
         let alone =
             self.workers == 1 || job.blocks == 1 || job.blocks * threads_per_block < INLINE_THREADS_MAX;
@@ -319,10 +319,12 @@ impl Executor {
         } else if alone {
             self.work_here(&job);
         } else {
+            let job = Arc::new(job);
             let _turn = self.turn.lock();
             self.pool.post(&job, self.threads.len());
             self.work_here(&job);
             self.pool.wait();
+            return job.outcome();
         }
         job.outcome()
     }

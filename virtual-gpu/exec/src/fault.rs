@@ -11,7 +11,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{
-    AtomicI32, AtomicPtr, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, compiler_fence,
+    AtomicI32, AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst, compiler_fence,
 };
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ static SLOTS: [Slot; SLOT_COUNT] = [const { Slot::free() }; SLOT_COUNT];
 thread_local! {
     /// The slot of this thread's kernel.
     static OWN: Cell<Option<&'static Slot>> = const { Cell::new(None) };
+    /// This thread's number for the system, which is asked once; handlers ask it themselves.
+    static NUMBER: i32 = this_thread();
 }
 
 /// What a kernel did that no memory or processor lets it do.
@@ -106,7 +109,7 @@ pub(crate) unsafe fn run_block(
     };
     // SAFETY: the caller's promise; the slot is this thread's own until its `Running` is dropped.
     let left = unsafe { eager_vgpu_call_block(run, context, args, slot.stack.as_ptr()) };
-    slot.stack.store(0, SeqCst);
+    slot.stack.store(0, Relaxed);
     if left == 0 { Ok(()) } else { Err(Fault::seen(slot)) }
 }
 
@@ -159,11 +162,13 @@ impl Running {
     /// it is left.
     pub fn start(kernel: *const c_char, time_max: Option<Duration>) -> Self {
         use_alternate_stack();
-        let thread = this_thread();
-        let free = |slot: &&Slot| slot.thread.compare_exchange(0, thread, SeqCst, Relaxed).is_ok();
+        let thread = NUMBER.with(|number| *number);
+        let free = |slot: &&Slot| slot.thread.compare_exchange(0, thread, Acquire, Relaxed).is_ok();
         let slot = SLOTS.iter().find(free);
         if let Some(slot) = slot {
-            slot.kernel.store(kernel.cast_mut(), SeqCst);
+            // From here on only this thread and its handlers use the slot: the compiler's order is enough.
+            slot.kernel.store(kernel.cast_mut(), Relaxed);
+            compiler_fence(SeqCst);
         }
         OWN.set(slot);
         let timer = time_max.filter(|_| slot.is_some()).and_then(|time_max| Timer::start(thread, time_max));
@@ -176,9 +181,9 @@ impl Drop for Running {
         self.timer = None;
         OWN.set(None);
         if let Some(slot) = self.slot {
-            slot.stack.store(0, SeqCst);
-            slot.kernel.store(null_mut(), SeqCst);
-            slot.thread.store(0, SeqCst);
+            slot.stack.store(0, Relaxed);
+            slot.kernel.store(null_mut(), Relaxed);
+            slot.thread.store(0, Release);
         }
     }
 }

@@ -40,6 +40,8 @@ struct State {
     service: Service,
     watch: Watch,
     next_id: u64,
+    /// Callers that sleep until something changes: without any, waking them would be a system call for nothing.
+    asleep: usize,
     replies: BTreeMap<RequestId, Result<Reply, Refusal>>,
 }
 
@@ -62,7 +64,8 @@ impl Embedded {
         let hello = Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() };
         let greeting = ClientFrame { id: RequestId(0), request: hello };
         service.handle(RealNanos(0), process, greeting, &mut Vec::new());
-        let state = State { service, watch: Watch::default(), next_id: 1, replies: BTreeMap::new() };
+        let state =
+            State { service, watch: Watch::default(), next_id: 1, asleep: 0, replies: BTreeMap::new() };
         Ok(Embedded {
             started: Instant::now(),
             process,
@@ -70,6 +73,12 @@ impl Embedded {
             state: Mutex::new(state),
             changed: Condvar::new(),
         })
+    }
+
+    fn wake(&self, state: &State) {
+        if state.asleep > 0 {
+            self.changed.notify_all();
+        }
     }
 
     fn now(&self) -> RealNanos {
@@ -85,7 +94,7 @@ impl Backend for Embedded {
         let mut answers = Vec::new();
         state.service.handle(self.now(), self.process, ClientFrame { id, request }, &mut answers);
         state.deliver(answers);
-        self.changed.notify_all();
+        self.wake(&state);
         Ok(id)
     }
 
@@ -102,14 +111,16 @@ impl Backend for Embedded {
                     return Err(LinkError::Lost("the model forgot an operation".to_owned()));
                 }
             };
+            state.asleep += 1;
             state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            state.asleep -= 1;
             let mut answers = Vec::new();
             let State { service, watch, .. } = &mut *state;
             service.advance(self.now(), &mut answers);
             watch.look(service, &mut answers);
             if !answers.is_empty() {
                 state.deliver(answers);
-                self.changed.notify_all();
+                self.wake(&state);
             }
         }
     }
