@@ -13,7 +13,7 @@ mod verbs;
 use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, TaskFlags, act};
 use crate::verbs::look::{self, ExplainFlags, look};
 use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
-use crate::verbs::{Question, WhichDaemon, doctor, mps, profile, run, top, trace};
+use crate::verbs::{Question, WhichDaemon, calibrate, doctor, mps, profile, run, top, trace};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
 use std::io::Write;
@@ -40,6 +40,11 @@ enum Verb {
     /// Run a program alone on a virtual GPU, and say what each kernel took and touched.
     #[command(after_help = "Examples:\n  eager profile ./train\n  eager profile --out train.json ./train")]
     Profile(profile::ProfileFlags),
+    /// Time a GPU that nobody else uses, write a card file that describes it, and show how the model's times compare.
+    #[command(
+        after_help = "Examples:\n  eager calibrate --out lab-h200.toml\n  eager calibrate --virtual H200"
+    )]
+    Calibrate(calibrate::CalibrateFlags),
     /// List tasks: device, class, grant, and why each one waits.
     #[command(after_help = "Examples:\n  eager ps\n  eager ps --json")]
     Ps(Question),
@@ -109,6 +114,7 @@ fn main() -> ExitCode {
     let done = match Flags::parse().verb {
         Verb::Run(flags) => return run::run(flags),
         Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),
+        Verb::Calibrate(flags) => calibrate::calibrate(flags),
         Verb::Ps(question) => look(&question, &AdminRequest::Ps),
         Verb::Info(question) => look(&question, &AdminRequest::Info),
         Verb::Top(flags) => top::top(flags).map(|text| print(&text)),

@@ -1,12 +1,12 @@
-//! Cards as data: what one GPU can do, read from `cards/*.toml`, where each number says its source.
+//! Cards as data: what one GPU can do, read from `cards/*.toml` or a file of the user's, where each number says its source.
 //!
 //! Trap: names are exact. "RTX 6000" is sold in three generations; `RTX-6000` here is the Turing card with 24 GiB.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A number and where it comes from.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sourced<T> {
     pub value: T,
@@ -54,35 +54,44 @@ pub struct Link {
     pub duplex_factor: f64,
 }
 
-#[derive(Deserialize)]
+/// A card as it is written.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CardFile {
-    name: String,
-    compute_capability: String,
-    link: String,
-    memory_bytes: Sourced<u64>,
-    dram_bytes_per_s: Sourced<f64>,
-    sms: Sourced<u32>,
-    flops32_per_s: Sourced<f64>,
-    flops64_per_s: Sourced<f64>,
-    threads_per_sm: Sourced<u32>,
-    blocks_per_sm: Sourced<u32>,
-    shared_bytes_per_sm: Sourced<u32>,
-    registers_per_sm: Sourced<u32>,
+pub(crate) struct CardFile {
+    pub name: String,
+    pub compute_capability: String,
+    pub link: LinkOf,
+    pub memory_bytes: Sourced<u64>,
+    pub dram_bytes_per_s: Sourced<f64>,
+    pub sms: Sourced<u32>,
+    pub flops32_per_s: Sourced<f64>,
+    pub flops64_per_s: Sourced<f64>,
+    pub threads_per_sm: Sourced<u32>,
+    pub blocks_per_sm: Sourced<u32>,
+    pub shared_bytes_per_sm: Sourced<u32>,
+    pub registers_per_sm: Sourced<u32>,
 }
 
-#[derive(Deserialize)]
+/// A link of `links.toml`, or the card's own.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum LinkOf {
+    Named(String),
+    Own(Box<LinkFile>),
+}
+
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LinkFile {
-    copy_to_device_bytes_per_s: Sourced<f64>,
-    prefetch_bytes_per_s: Sourced<f64>,
-    copy_to_host_bytes_per_s: Sourced<f64>,
-    migrate_bytes_per_s: Sourced<f64>,
-    batch_ns: Sourced<f64>,
-    block_ns: Sourced<f64>,
-    page_ns: Sourced<f64>,
-    eviction_ns: Sourced<f64>,
-    duplex_factor: Sourced<f64>,
+pub(crate) struct LinkFile {
+    pub copy_to_device_bytes_per_s: Sourced<f64>,
+    pub prefetch_bytes_per_s: Sourced<f64>,
+    pub copy_to_host_bytes_per_s: Sourced<f64>,
+    pub migrate_bytes_per_s: Sourced<f64>,
+    pub batch_ns: Sourced<f64>,
+    pub block_ns: Sourced<f64>,
+    pub page_ns: Sourced<f64>,
+    pub eviction_ns: Sourced<f64>,
+    pub duplex_factor: Sourced<f64>,
 }
 
 const LINKS: &str = include_str!("../cards/links.toml");
@@ -104,21 +113,35 @@ pub enum CardsError {
     UnknownCard { name: String, known: String },
     #[error("`{text}` in the list of cards: write COUNTxNAME, count 1 to 64, such as 4xV100-16GB,1xH200")]
     Malformed { text: String },
+    #[error("card file {path}: {problem}")]
+    File { path: String, problem: String },
 }
 
-/// Every card this build knows, by name. The data is part of the program, so a fault in it is a fault of the build;
-/// the tests read all of it.
+/// Links by generation. The data is part of the program, so a fault in it is a fault of the build; the tests read all of it.
+pub(crate) fn links() -> BTreeMap<String, LinkFile> {
+    toml::from_str(LINKS).expect("embedded links.toml is well formed")
+}
+
+/// Every card this build knows, by name.
 fn all() -> BTreeMap<String, Card> {
-    let links: BTreeMap<String, LinkFile> =
-        toml::from_str(LINKS).expect("embedded links.toml is well formed");
-    CARDS
-        .iter()
-        .map(|text| {
-            let file: CardFile = toml::from_str(text).expect("embedded card is well formed");
-            let link = &links[&file.link];
-            (file.name.clone(), assemble(file, link))
-        })
-        .collect()
+    let links = links();
+    let read = |text: &&str| read_card(text, &links).expect("embedded card is well formed");
+    CARDS.iter().map(read).map(|card| (card.name.clone(), card)).collect()
+}
+
+/// What a card file says, or what is wrong with it.
+fn read_card(text: &str, links: &BTreeMap<String, LinkFile>) -> Result<Card, String> {
+    let file: CardFile = toml::from_str(text).map_err(|error| error.to_string().trim().replace('\n', " "))?;
+    let link = match &file.link {
+        LinkOf::Named(name) => links.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = links.keys().map(String::as_str).collect();
+            format!("no link `{name}`; known: {}", known.join(", "))
+        })?,
+        LinkOf::Own(link) => (**link).clone(),
+    };
+    let card = assemble(file, &link);
+    card.check()?;
+    Ok(card)
 }
 
 fn assemble(file: CardFile, link: &LinkFile) -> Card {
@@ -148,6 +171,43 @@ fn assemble(file: CardFile, link: &LinkFile) -> Card {
     }
 }
 
+impl Card {
+    /// Rates and counts that nothing could run on.
+    fn check(&self) -> Result<(), String> {
+        let link = &self.link;
+        let rates = [
+            ("dram_bytes_per_s", self.dram_bytes_per_s),
+            ("flops32_per_s", self.flops32_per_s),
+            ("flops64_per_s", self.flops64_per_s),
+            ("link.copy_to_device_bytes_per_s", link.copy_to_device_bytes_per_s),
+            ("link.prefetch_bytes_per_s", link.prefetch_bytes_per_s),
+            ("link.copy_to_host_bytes_per_s", link.copy_to_host_bytes_per_s),
+            ("link.migrate_bytes_per_s", link.migrate_bytes_per_s),
+            ("link.duplex_factor", link.duplex_factor),
+        ];
+        let times = [
+            ("link.batch_ns", link.batch_ns),
+            ("link.block_ns", link.block_ns),
+            ("link.page_ns", link.page_ns),
+            ("link.eviction_ns", link.eviction_ns),
+        ];
+        if let Some((name, value)) = rates.iter().find(|(_, value)| !(value.is_finite() && *value > 0.0)) {
+            return Err(format!("{name} is {value}: it must be above 0"));
+        }
+        if let Some((name, value)) = times.iter().find(|(_, value)| !(value.is_finite() && *value >= 0.0)) {
+            return Err(format!("{name} is {value}: it must be at least 0"));
+        }
+        let counts = [
+            ("memory_bytes", self.memory_bytes),
+            ("sms", self.sms.into()),
+            ("threads_per_sm", self.threads_per_sm.into()),
+            ("blocks_per_sm", self.blocks_per_sm.into()),
+        ];
+        let none = counts.iter().find(|(_, count)| *count == 0);
+        none.map_or(Ok(()), |(name, _)| Err(format!("{name} is 0: it must be above")))
+    }
+}
+
 /// The card with exactly this name.
 pub fn card(name: &str) -> Option<Card> {
     all().remove(name)
@@ -158,10 +218,11 @@ pub fn card_names() -> Vec<String> {
     all().into_keys().collect()
 }
 
-/// Reads a list such as `4xV100-16GB,1xH200`; a bare name counts once.
+/// Reads a list such as `4xV100-16GB,1xH200`; a bare name counts once. A name with a `/` in it, or at whose end `.toml` stands,
+/// is a card file.
 ///
 /// # Errors
-/// A name this build does not know, or a part that is neither `NAME` nor `COUNTxNAME`.
+/// A name this build does not know, a part that is neither `NAME` nor `COUNTxNAME`, or a file that is no card.
 pub fn parse_cards(spec: &str) -> Result<Vec<Card>, CardsError> {
     let known = all();
     let mut cards = Vec::new();
@@ -176,13 +237,23 @@ pub fn parse_cards(spec: &str) -> Result<Vec<Card>, CardsError> {
         if name.is_empty() || !(1..=64).contains(&count) {
             return Err(malformed());
         }
-        let card = known.get(name).ok_or_else(|| CardsError::UnknownCard {
-            name: name.to_owned(),
-            known: known.keys().cloned().collect::<Vec<_>>().join(", "),
-        })?;
-        cards.extend(std::iter::repeat_n(card.clone(), count));
+        let card = if name.contains('/') || name.ends_with(".toml") {
+            card_in(name)?
+        } else {
+            known.get(name).cloned().ok_or_else(|| CardsError::UnknownCard {
+                name: name.to_owned(),
+                known: known.keys().cloned().collect::<Vec<_>>().join(", "),
+            })?
+        };
+        cards.extend(std::iter::repeat_n(card, count));
     }
     Ok(cards)
+}
+
+fn card_in(path: &str) -> Result<Card, CardsError> {
+    let wrong = |problem: String| CardsError::File { path: path.to_owned(), problem };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    read_card(&text, &links()).map_err(wrong)
 }
 
 #[cfg(test)]
@@ -191,10 +262,9 @@ mod tests {
 
     #[test]
     fn every_embedded_card_reads_and_says_its_sources() {
-        let links: BTreeMap<String, LinkFile> = toml::from_str(LINKS).unwrap();
         for text in CARDS {
             let file: CardFile = toml::from_str(text).unwrap();
-            assert!(links.contains_key(&file.link), "{} names link {}", file.name, file.link);
+            assert!(matches!(file.link, LinkOf::Named(_)), "{} has a link of its own", file.name);
             assert!(!file.memory_bytes.source.is_empty() && !file.dram_bytes_per_s.source.is_empty());
         }
         assert_eq!(
@@ -208,6 +278,27 @@ mod tests {
         let cards = parse_cards("2xV100-16GB, H200").unwrap();
         let names: Vec<_> = cards.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["V100-16GB", "V100-16GB", "H200"]);
+    }
+
+    #[test]
+    fn a_file_of_the_users_is_a_card_if_something_can_run_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        let list = format!("2x{}", path.display());
+        let refused = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let message = parse_cards(&list).unwrap_err().to_string();
+            assert!(!message.contains('\n') && message.contains("mine.toml: "), "{message}");
+            message
+        };
+        assert!(refused("name = 1").contains("TOML parse error"));
+        assert!(refused(&CARDS[0].replace("pcie4", "pcie9")).contains("no link `pcie9`; known: pcie3"));
+        let none = CARDS[0].lines().map(|line| if line == "value = 108" { "value = 0" } else { line });
+        assert!(refused(&none.collect::<Vec<_>>().join("\n")).contains("sms is 0"));
+        std::fs::write(&path, CARDS[0]).unwrap();
+        assert_eq!(parse_cards(&list).unwrap(), parse_cards("2xA100-40GB").unwrap());
+        std::fs::remove_file(&path).unwrap();
+        assert!(parse_cards(&list).unwrap_err().to_string().contains("No such file"));
     }
 
     #[test]

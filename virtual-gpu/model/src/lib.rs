@@ -1,11 +1,14 @@
 //! Pure timing and memory model of GPUs under Unified Memory: no clock, no I/O; time comes in, completions come out.
 //!
+//! (Only [`parse_cards`] reads files, those that a list of cards names.)
+//!
 //! One model, two users: the simulator steps it in virtual time, the virtual GPU server in (scaled) real time. All sizes
 //! are bytes of the modelled (full-size) GPU. Sources of formulas and constants: the cards (`cards/*.toml`) and the
 //! comments at each formula.
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod calibration;
 mod card;
 pub mod checks;
 mod device;
@@ -21,6 +24,7 @@ mod share;
 mod transfer;
 
 pub use api::*;
+pub use calibration::{Comparison, Measured};
 pub use card::{Card, CardsError, Link, Sourced, card, card_names, parse_cards};
 pub use device::DeviceTotals;
 pub use model::{Advice, Model};

@@ -3,6 +3,7 @@
 //! Trap: a verb's flags are its documentation. Help, completions and man pages are made from them.
 
 pub mod act;
+pub mod calibrate;
 pub mod doctor;
 pub mod look;
 pub mod mps;

@@ -1,0 +1,198 @@
+//! `eager calibrate`: times a GPU, writes a card file that describes it, and shows how the model's times compare.
+//!
+//! Trap: on a real GPU nobody else may use it meanwhile; that cannot be checked from here. The program keeps its managed
+//! memory far below what is free.
+
+use super::run::{self, RunFlags};
+use crate::{print, say};
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use eager_gpu_model::{Comparison, Measured, Options, parse_cards};
+use eager_proto::ENV_DISABLE;
+use eagercc::toolchain::{Needs, Surroundings, Toolchain};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const SOURCE: &str = include_str!("../../../../virtual-gpu/model/calibrate/calibrate.cu");
+/// Variables of the stand-in runtime (`virtual-gpu`): modelled time, which does not depend on this machine's.
+const ENV_VGPU_CLOCK: &str = "EAGER_VGPU_CLOCK";
+const ENV_VGPU_TIME_SCALE: &str = "EAGER_VGPU_TIME_SCALE";
+
+#[derive(Debug, Args)]
+pub struct CalibrateFlags {
+    /// The card file to write; it must not be there yet [default: the device's name and `.toml`].
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The card's name [default: the device's].
+    #[arg(long)]
+    name: Option<String>,
+    /// Calibrate a virtual GPU, in place of the machine's own: to see what this does.
+    #[arg(long = "virtual", value_name = "CARDS", value_parser = cards)]
+    cards: Option<String>,
+    /// Size of the buffers that are copied, moved and read.
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(8..=4096))]
+    mib: u64,
+    /// Samples of each measure.
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    rounds: u64,
+    /// Multiply-adds of each thread where arithmetic is timed.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..=1_000_000))]
+    work: u64,
+    /// The program, where eagercc cannot make it (it is in the GPU bundle) [default: made on the spot].
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Print the measures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn cards(list: &str) -> Result<String, String> {
+    parse_cards(list).map(|_| list.to_owned()).map_err(|error| error.to_string())
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    reply: &'static str,
+    card: &'a Path,
+    measures: &'a [Comparison],
+}
+
+/// Writes the card and prints the comparison.
+pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
+    if let Some(out) = flags.out.as_deref().filter(|out| out.exists()) {
+        bail!("{} is there already: name another file, or move it away", out.display());
+    }
+    let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
+    let executable = std::env::current_exe().context("cannot find my own executable")?;
+    let variable = |name: &str| std::env::var_os(name);
+    let surroundings = Surroundings { variable: &variable, executable: &executable, cuda_path: None };
+    let program = match &flags.program {
+        Some(program) => std::path::absolute(program)?,
+        None => made(&executable, scratch.path())?,
+    };
+    let text = match &flags.cards {
+        Some(cards) => on_virtual(&program, &flags, cards, flags.rounds)?,
+        None => on_gpu(&program, &flags, &surroundings)?,
+    };
+    let measured = read(&text)?;
+    let name = flags.name.clone().unwrap_or_else(|| measured.card_name());
+    let out = flags.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
+    let file = measured.card_file(&name, &Options::default()).map_err(anyhow::Error::msg)?;
+    let mut new = std::fs::File::create_new(&out).with_context(|| format!("card file {}", out.display()))?;
+    std::io::Write::write_all(&mut new, file.as_bytes())
+        .with_context(|| format!("card file {}", out.display()))?;
+    let path = std::path::absolute(&out)?;
+    let path = path.to_str().filter(|path| !path.contains(',')).with_context(|| {
+        format!("{}: a card file whose path has a comma cannot stand in a list of cards", path.display())
+    })?;
+    // The model always gives the same time.
+    let modelled = read(&on_virtual(&program, &flags, path, 1)?)?;
+    let measures = measured.compare(&modelled);
+    if flags.json {
+        let report = Report { reply: "calibrate", card: &out, measures: &measures };
+        print(&(serde_json::to_string_pretty(&report)? + "\n"));
+    } else {
+        print(&table(&measures));
+        say(&format!("the card is in {0}: `eagerd --virtual 1x{0}`", shown(&out)));
+    }
+    Ok(())
+}
+
+/// So that it is taken for a file.
+fn shown(out: &Path) -> String {
+    let text = out.display().to_string();
+    if text.contains('/') || text.ends_with(".toml") { text } else { format!("./{text}") }
+}
+
+fn read(text: &str) -> anyhow::Result<Measured> {
+    Measured::read(text).map_err(|error| anyhow::anyhow!("what the calibration program printed: {error}"))
+}
+
+/// Compiles the program with the eagercc beside this executable.
+fn made(executable: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+    let (source, program) = (folder.join("calibrate.cu"), folder.join("calibrate"));
+    std::fs::write(&source, SOURCE).with_context(|| source.display().to_string())?;
+    let compiler = executable.with_file_name("eagercc");
+    let mut command = Command::new(&compiler);
+    command.args(["-O2", "--eager-no-instrument"]).arg(&source).arg("-o").arg(&program);
+    let output = command.output().with_context(|| format!("cannot run {}", compiler.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().next().unwrap_or("it said nothing").to_owned();
+    ensure!(output.status.success(), "eagercc cannot make the calibration program ({said}): give --program");
+    Ok(program)
+}
+
+fn words(flags: &CalibrateFlags, rounds: u64) -> Vec<OsString> {
+    [flags.mib, rounds, flags.work].iter().map(|number| number.to_string().into()).collect()
+}
+
+fn on_virtual(program: &Path, flags: &CalibrateFlags, cards: &str, rounds: u64) -> anyhow::Result<String> {
+    let mut words: Vec<OsString> = std::iter::once(program.into()).chain(words(flags, rounds)).collect();
+    // Another process has virtual GPUs of its own: there are no time slices to see.
+    words.push("alone".into());
+    let mut command = run::prepare(&RunFlags::alone(words, Some(cards.to_owned()), None))?;
+    command.env(ENV_VGPU_CLOCK, "virtual").env_remove(ENV_VGPU_TIME_SCALE);
+    printed(command)
+}
+
+fn on_gpu(program: &Path, flags: &CalibrateFlags, surroundings: &Surroundings<'_>) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command.args(words(flags, flags.rounds)).env(ENV_DISABLE, "1");
+    // NVIDIA's runtime, where the machine has none of its own.
+    if let Ok(toolchain) = Toolchain::find(surroundings, Needs { cuda: true, ..Needs::default() }) {
+        let path = std::env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+        let known = path.iter().flat_map(std::env::split_paths);
+        command.env("LD_LIBRARY_PATH", std::env::join_paths(known.chain([toolchain.cuda.join("lib")]))?);
+    }
+    printed(command)
+}
+
+fn printed(mut command: Command) -> anyhow::Result<String> {
+    let program = PathBuf::from(command.get_program());
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {}", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().last().unwrap_or("it said nothing");
+    ensure!(output.status.success(), "the calibration program failed ({}): {said}", output.status);
+    String::from_utf8(output.stdout).context("what the calibration program printed")
+}
+
+fn table(measures: &[Comparison]) -> String {
+    let mut text = format!(
+        "{:<26} {:>14} {:>12} {:>8} {:>12} {:>6}\n",
+        "measure", "amount", "measured ms", "spread", "modelled ms", "ratio"
+    );
+    for row in measures {
+        text += &format!(
+            "{:<26} {:>14} {:>12.4} {:>7.1}% {:>12.4} {:>6.2}\n",
+            row.measure,
+            row.amount,
+            row.measured_ms,
+            row.spread * 100.0,
+            row.modelled_ms,
+            row.modelled_ms / row.measured_ms
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measures_stand_beside_the_models() {
+        let row = Comparison {
+            measure: "prefetch".into(),
+            amount: 268_435_456,
+            measured_ms: 5.0,
+            spread: 0.012,
+            modelled_ms: 5.5,
+        };
+        let shown = table(&[row]);
+        let row: Vec<&str> = shown.lines().nth(1).expect("a row").split_whitespace().collect();
+        assert_eq!(row, ["prefetch", "268435456", "5.0000", "1.2%", "5.5000", "1.10"]);
+    }
+}

@@ -1,0 +1,73 @@
+//! `eager calibrate` on a virtual GPU, whose card is known: the card that comes out must be that one.
+
+use eager_gpu_model::{Card, parse_cards};
+use eager_tests::{has_toolchain, run, run_ok, text, tool};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// What is measured of a card; small, since a processor does the work.
+fn calibrate(cards: &str, out: &Path) -> Command {
+    let mut command = Command::new(tool("eager"));
+    command.args(["calibrate", "--virtual", cards, "--mib", "32", "--rounds", "5", "--work", "64", "--json"]);
+    command.arg("--out").arg(out);
+    command
+}
+
+fn card(list: &str) -> Card {
+    parse_cards(list).expect("cards").remove(0)
+}
+
+#[test]
+fn a_virtual_gpu_is_found_to_be_what_its_card_says() {
+    if !has_toolchain("calibration") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let out = folder.path().join("found.toml");
+    for name in ["V100-16GB", "H200"] {
+        let answer: Value = serde_json::from_str(&run_ok(&mut calibrate(name, &out))).expect("JSON");
+        let (found, known) = (card(&out.display().to_string()), card(name));
+        assert_eq!((found.sms, found.memory_bytes), (known.sms, known.memory_bytes));
+        assert_eq!(found.compute_capability, known.compute_capability);
+        let near = |what: &str, found: f64, known: f64, within: f64| {
+            assert!(
+                (found / known - 1.0).abs() < within,
+                "{name}: {what} is {found:e}, the card has {known:e}"
+            );
+        };
+        let (link, expected) = (&found.link, &known.link);
+        near("copy up", link.copy_to_device_bytes_per_s, expected.copy_to_device_bytes_per_s, 0.05);
+        near("copy down", link.copy_to_host_bytes_per_s, expected.copy_to_host_bytes_per_s, 0.05);
+        near("duplex", link.duplex_factor, expected.duplex_factor, 0.05);
+        near("prefetch", link.prefetch_bytes_per_s, expected.prefetch_bytes_per_s, 0.05);
+        near("migrate", link.migrate_bytes_per_s, expected.migrate_bytes_per_s, 0.1);
+        near("batch", link.batch_ns, expected.batch_ns, 0.1);
+        assert_eq!(link.eviction_ns, expected.eviction_ns, "of the nearest link");
+        // Of so little work a launch is a large part.
+        near("memory", found.dram_bytes_per_s, known.dram_bytes_per_s, 0.3);
+        let measures = answer["measures"].as_array().expect("measures");
+        assert!(measures.iter().any(|row| row["measure"] == "fault_in" && row["modelled_ms"].is_f64()));
+        std::fs::remove_file(&out).expect("remove");
+    }
+}
+
+#[test]
+fn what_cannot_be_calibrated_is_said_in_one_line_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().expect("folder");
+    let out = folder.path().join("mine.toml");
+    let refused = |command: &mut Command| {
+        let output = run(command);
+        assert!(!output.status.success(), "{output:?}");
+        text(&output)
+    };
+    assert!(refused(&mut calibrate("Z80", &out)).contains("no card `Z80`"));
+    let missing = refused(calibrate("H200", &out).arg("--program").arg(folder.path().join("none")));
+    assert!(missing.contains("cannot run") && missing.lines().count() == 1, "{missing}");
+    let other = refused(calibrate("H200", &out).args(["--program", "/bin/echo"]));
+    assert!(other.contains("what the calibration program printed: line 1"), "{other}");
+    assert!(!out.exists());
+    std::fs::write(&out, "precious").expect("write");
+    assert!(refused(&mut calibrate("H200", &out)).contains("is there already"));
+    assert_eq!(std::fs::read_to_string(&out).expect("read"), "precious");
+}
