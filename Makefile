@@ -5,6 +5,7 @@
 BUILT ?= target/release
 PREFIX ?= /usr/local
 INSTALLED := $(DESTDIR)$(PREFIX)
+UNITS ?= $(PREFIX)/lib/systemd/system
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -24,6 +25,10 @@ install: ## what `make build` built into PREFIX (default /usr/local): bin/, lib/
 	ln -sf ../libcudart12.so $(INSTALLED)/lib/eager/eager-virtual/libcudart.so.12
 	install -Dm644 compiler-pass/driver/include/eager/managed.h $(INSTALLED)/lib/eager/include/eager/managed.h
 	install -m644 compiler-pass/driver/cmake/EagerConfig.cmake $(INSTALLED)/lib/cmake/Eager
+	install -d $(DESTDIR)$(UNITS)
+	for unit in eagerd.service eagerd.socket; do \
+	  sed 's|/usr/\(bin\|share\)/|$(PREFIX)/\1/|' scheduler/daemon/$$unit >$(DESTDIR)$(UNITS)/$$unit || exit 1; done
+	install -m644 README.md SECURITY.md scheduler/daemon/eagerd.toml $(INSTALLED)/share/doc/eager
 	docs/third-party.sh >$(INSTALLED)/share/doc/eager/third-party.txt
 	$(BUILT)/eager man --out $(INSTALLED)/share/man/man1 >/dev/null
 	install -d $(addprefix $(INSTALLED)/share/,bash-completion/completions zsh/vendor-completions fish/vendor_completions.d)

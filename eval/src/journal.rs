@@ -176,6 +176,7 @@ mod tests {
             lazy: false,
             managed: false,
             whole: false,
+            barred: Default::default(),
             function: "main".into(),
             estimate: None,
             held_by: None,

@@ -119,6 +119,17 @@ fn a_machine_that_cannot_be_served_is_said_in_one_line() {
 }
 
 #[test]
+fn memory_is_reserved_on_a_gpu_that_the_program_knows_by_its_uuid() {
+    let machine = Machine::new(&machine());
+    let daemon = machine.daemon(&["--gpus", "1", "--policy", "case"]);
+    let mut command = Command::new(tool("eager"));
+    command.arg("run").arg("--run-dir").arg(daemon.run_dir()).args(["--mem", "1GiB", "--", "sh", "-c"]);
+    // The only one of the daemon, the second of NVML, the first of CUDA.
+    let printed = run_ok(command.arg("echo $CUDA_VISIBLE_DEVICES"));
+    assert_eq!(printed, "GPU-00000000-0000-0000-0000-000000000000\n");
+}
+
+#[test]
 fn what_others_use_of_a_gpu_is_seen_and_not_given_away() {
     let mut used = machine();
     let machine = Machine::new(&used);

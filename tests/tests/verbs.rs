@@ -1,7 +1,7 @@
 //! The command line against a real daemon with virtual GPUs: each verb, its JSON, its bad input.
 
 use eager_tests::daemon::Daemon;
-use eager_tests::{run, run_ok, text, tool};
+use eager_tests::{compiled, has_toolchain, run, run_ok, text, tool};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -175,10 +175,86 @@ fn memory_is_reserved_for_a_program_that_says_nothing_of_itself() {
 }
 
 #[test]
-fn memory_is_not_reserved_where_the_program_could_use_another_device() {
+fn memory_is_reserved_on_several_devices_in_the_order_of_their_numbers() {
+    let daemon = Daemon::start(&["--virtual", "4xV100-16GB", "--policy", "case"]);
+    run_ok(&mut eager(&daemon, &["drain", "1"]));
+    let script = "echo $CUDA_VISIBLE_DEVICES $EAGER_VGPU_VISIBLE; read line";
+    let mut program = run_script(&daemon, &["--mem", "6GiB", "-n", "3"], script);
+    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("start");
+    let mut said = String::new();
+    BufReader::new(program.stdout.take().expect("stdout")).read_line(&mut said).expect("a line");
+    assert_eq!(said, "0,2,3 0,2,3\n");
+    let tasks = json(&daemon, &["ps"])["tasks"].take();
+    let bound: Vec<_> = tasks.as_array().expect("tasks").iter().map(|task| task["device"].clone()).collect();
+    assert_eq!(bound, [0, 2, 3]);
+
+    // Another with as much on each waits for the one that is drained, and says so.
+    let waits = run_script(&daemon, &["--mem", "12GiB", "--gpus", "4"], "echo started")
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut waits = Holder(waits.expect("start"));
+    let task = waiting(&daemon).to_string();
+    let said = run_ok(&mut eager(&daemon, &["explain", &task]));
+    assert!(said.contains("GPU 0 lacks ") && said.contains("GPU 3 is not for it: "), "{said}");
+    drop(program.stdin.take());
+    program.wait().expect("its end");
+    run_ok(&mut eager(&daemon, &["undrain", "1"]));
+    assert!(waits.0.wait().expect("its end").success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut waits.0.stderr.take().expect("stderr"), &mut said).expect("stderr");
+    assert!(said.starts_with("eager: 12GiB, GPU 1 of 4: waits: "), "{said}");
+}
+
+#[test]
+fn devices_that_are_not_there_are_not_reserved() {
     let daemon = Daemon::start(&["--virtual", "2xV100-16GB"]);
-    let (code, said) = refused(&run(&mut run_script(&daemon, &["--mem", "1GiB"], "true")));
-    assert!(code == Some(1) && said.contains("several virtual GPUs"), "{said}");
+    for (flags, code, words) in [
+        (&["--mem", "1GiB", "-n", "3"][..], 1, "3 GPUs with 1GiB each: the daemon has 2 that large"),
+        (&["--mem", "20GiB", "-n", "2"], 1, "2 GPUs with 20GiB each: the daemon has 0 that large"),
+        (&["--mem", "1GiB", "-n", "0"], 2, "0 is not in 1..=16"),
+        (&["-n", "2"], 2, "--mem <SIZE>"),
+    ] {
+        let output = run(&mut run_script(&daemon, flags, "true"));
+        assert!(output.status.code() == Some(code) && text(&output).contains(words), "{}", text(&output));
+    }
+}
+
+const VISIBLE: &str = r#"
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void fill(int *p) { p[threadIdx.x] = threadIdx.x; }
+int main() {
+  int count = 0, *p, last = 0, again = 0;
+  char bus[16];
+  if (cudaGetDeviceCount(&count)) return 1;
+  for (int device = 0; device < count; ++device) {
+    if (cudaSetDevice(device) || cudaDeviceGetPCIBusId(bus, sizeof bus, device)) return 2;
+    if (cudaDeviceGetByPCIBusId(&again, bus) || again != device) return 3;
+    if (cudaMalloc(&p, 1 << 20)) return 4;
+    fill<<<1, 64>>>(p);
+    if (cudaMemcpy(&last, p + 63, sizeof last, cudaMemcpyDeviceToHost)) return 5;
+    printf("%d on %s\n", last, bus);
+  }
+  return cudaSetDevice(count) == cudaErrorInvalidDevice ? 0 : 6;
+}
+"#;
+
+#[test]
+fn a_program_with_reserved_devices_runs_on_these_and_sees_no_other() {
+    if !has_toolchain("reserved devices") {
+        return;
+    }
+    let daemon = Daemon::start(&["--virtual", "3xV100-16GB"]);
+    run_ok(&mut eager(&daemon, &["drain", "1"]));
+    let folder = tempfile::tempdir().expect("folder");
+    let program = compiled(folder.path(), "visible", VISIBLE);
+    let program = program.to_str().expect("a path");
+    let mut command = eager(&daemon, &["run", "--mem", "1GiB", "-n", "2"]);
+    assert_eq!(run_ok(command.args(["--", program])), "63 on 0000:01:00.0\n63 on 0000:03:00.0\n");
+    let mut plain = Command::new(tool("eager"));
+    let plain = plain.args(["run", "--plain", "--virtual", "2xV100-16GB", "--time-scale", "0", program]);
+    let printed = run_ok(plain.env("EAGER_VGPU_VISIBLE", "1"));
+    assert!(printed.contains("01:00.0") && printed.contains("02:00.0"), "not taken over: {printed}");
 }
 
 #[test]

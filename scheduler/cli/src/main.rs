@@ -34,6 +34,7 @@ enum Verb {
         after_help = "Examples:\n  eager run ./train --epochs 3\n  eager run --label night ./train\n  \
                             eager run --plain --virtual 1xH200 ./train\n  \
         eager run --mem 8GiB python3 train.py     # not compiled by eagercc\n  \
+        eager run --mem 8GiB -n 2 python3 train.py\n  \
         eager run --after 12 ./evaluate"
     )]
     Run(run::RunFlags),

@@ -3,7 +3,7 @@
 //! Trap: a screen is looked at until it shows what is wanted; nothing here counts on how fast it is drawn. Screens are
 //! golden files in `screens/`: `EAGER_BLESS=1` writes them, and then they are to be read.
 
-use eager_proto::admin::{AdminReply, DaemonRow, DeviceRow, TaskRow, to_line};
+use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow, DeviceRow, TaskRow, from_line, to_line};
 use eager_proto::snapshot::Snapshot;
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
@@ -133,10 +133,22 @@ impl Daemon {
 fn answer(mut stream: UnixStream, moment: &Snapshot) {
     let mut question = String::new();
     let _ = BufReader::new(&stream).read_line(&mut question);
-    assert!(question.contains("snapshot"), "{question}");
-    let reply = AdminReply::Snapshot(Box::new(moment.clone()));
+    let reply = match from_line(question.as_bytes()).expect("a question") {
+        AdminRequest::Snapshot { .. } => AdminReply::Snapshot(Box::new(moment.clone())),
+        AdminRequest::Explain { task } => explained(task),
+        other => panic!("{other:?}"),
+    };
     // One that has ended does not read its answer.
     let _ = stream.write_all(&to_line(&reply).expect("a line"));
+}
+
+fn explained(task: u64) -> AdminReply {
+    let sentences = [
+        format!("task {task} (srad_v1, uid 1000) has waited for 41.000 s for 12 GiB of device memory."),
+        "It has place 1 of 1 in the queue of eager-opt: in order of arrival, and nobody starts before the first.".into(),
+        "GPU 0 lacks 10 GiB: 2 GiB of 12 GiB are free, and it takes no further eager task (at most 1).".into(),
+    ];
+    AdminReply::Explained { sentences: sentences.into(), devices: Vec::new() }
 }
 
 /// `eager top` on a terminal of its own.
@@ -155,9 +167,11 @@ impl Terminal {
         let pty = openpty(Some(&size), None).expect("a terminal");
         let end = || Stdio::from(pty.slave.try_clone().expect("clone"));
         // Its own session, so that the terminal that runs the tests is not asked how large it is.
-        let mut command = Command::new("setsid");
+        // And it goes with the test, whatever ends that: other children may have inherited the terminal.
+        let mut command = Command::new("setpriv");
         command
-            .args(["--ctty", "--wait", env!("CARGO_BIN_EXE_eager"), "top", "--interval", "0.1", "--run-dir"])
+            .args(["--pdeathsig", "KILL", "setsid", "--ctty", "--wait", env!("CARGO_BIN_EXE_eager"), "top"])
+            .args(["--interval", "0.1", "--run-dir"])
             .arg(daemon.dir.path())
             .env("TERM", "xterm-256color")
             .env_remove("NO_COLOR")
@@ -167,7 +181,7 @@ impl Terminal {
         if no_color {
             command.env("NO_COLOR", "1");
         }
-        let child = command.spawn().expect("setsid (util-linux)");
+        let child = command.spawn().expect("setpriv and setsid (util-linux)");
         drop(pty.slave);
         let keyboard = File::from(pty.master);
         let mut screen = keyboard.try_clone().expect("clone");
@@ -258,7 +272,7 @@ fn a_screen_of_80_by_24_shows_devices_tasks_and_why() {
     top.press("jjj");
     top.shows("80x24-selected.txt", "task 4: waits");
     top.press("e");
-    top.shows("80x24-explain.txt", "uid 1000");
+    top.shows("80x24-explain.txt", "place 1 of 1");
     top.press("e/need\r");
     top.shows("80x24-filter.txt", "/ filter: need");
     top.press("q");

@@ -136,6 +136,7 @@ impl Cluster {
             lazy: false,
             managed: false,
             whole: false,
+            barred: Default::default(),
             function: String::new(),
             estimate: None,
             held_by: None,

@@ -170,6 +170,9 @@ pub struct TaskRequest {
     /// tasks have none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole: bool,
+    /// Where it may not run. Journals written before this could be said have none.
+    #[serde(default, skip_serializing_if = "Barred::is_empty")]
+    pub barred: Barred,
     pub function: String,
     /// How long it will take, where that is known from earlier runs. Journals written before there were estimates have
     /// none.
@@ -178,6 +181,20 @@ pub struct TaskRequest {
     /// The user who holds it back while it waits: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<u32>,
+}
+
+/// Devices that a task may not have, by bits of their numbers; a device without a bit is never barred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Barred(pub u64);
+
+impl Barred {
+    pub fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn has(self, DeviceId(device): DeviceId) -> bool {
+        self.0.checked_shr(device).is_some_and(|bits| bits & 1 == 1)
+    }
 }
 
 /// What a task is expected to take if nothing disturbs it. Only for deciding who goes first and what is worth waiting

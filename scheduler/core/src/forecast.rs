@@ -72,7 +72,7 @@ pub(crate) fn room_within(
 
 /// Where the first of the queue is expected to start, and when.
 pub(crate) fn reserve(view: View<'_>, head: &Task) -> Option<Reservation> {
-    let devices = view.state.devices.values().filter(|device| view.takes_tasks(device));
+    let devices = view.state.devices.values().filter(|device| view.admits(device, head));
     let rooms = devices.filter_map(|device| {
         let Room { at, spare } = room_at(view, device, head.client, head.requirement, Some)?;
         Some(Reservation { head: head.id, device: device.id, at, spare })

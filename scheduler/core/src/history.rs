@@ -334,6 +334,7 @@ mod tests {
             function: "main".into(),
             estimate: None,
             whole: false,
+            barred: Default::default(),
             held_by: None,
         }
     }

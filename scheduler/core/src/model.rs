@@ -341,12 +341,19 @@ impl<'a> View<'a> {
         is_looked_at && !device.lost && (self.ignores_drains || !device.drained)
     }
 
-    /// Bytes that a new task of this client could be granted on the device, after its context is paid for; None if not
-    /// even that can be, or nothing new starts there.
-    pub fn free_for(&self, device: &Device, client: ClientId) -> Option<Bytes> {
-        if !self.takes_tasks(device) {
-            return None;
-        }
+    /// May this task start on the device, if there is room?
+    pub fn admits(&self, device: &Device, task: &Task) -> bool {
+        self.takes_tasks(device) && !task.request.barred.has(device.id)
+    }
+
+    /// Bytes that a waiting task could be granted on the device, after its program's context is paid for; None if not even
+    /// that can be, or it may not start there.
+    pub fn free_for(&self, device: &Device, task: &Task) -> Option<Bytes> {
+        if self.admits(device, task) { self.free_beside_context(device, task.client) } else { None }
+    }
+
+    /// The same of a client's task that has its device already.
+    pub fn free_beside_context(&self, device: &Device, client: ClientId) -> Option<Bytes> {
         let context = self.state.context_cost(device.id, client, self.options.context_bytes);
         device.free().0.checked_sub(context.0).map(Bytes)
     }
@@ -365,8 +372,13 @@ impl<'a> View<'a> {
         self.state.devices.get(&device).map_or(0, |device| device.eager.len() as u32)
     }
 
-    /// What the largest device can hold for one task.
-    pub fn largest_task(&self) -> Option<Bytes> {
-        self.state.largest_task
+    /// What the largest device that the task may have can hold of one; None while there are no devices.
+    pub fn largest_for(&self, task: &Task) -> Option<Bytes> {
+        let barred = task.request.barred;
+        if barred.is_empty() || self.state.devices.is_empty() {
+            return self.state.largest_task;
+        }
+        let open = self.state.devices.values().filter(|device| !device.lost && !barred.has(device.id));
+        Some(open.map(|device| device.task_max).max().unwrap_or_default())
     }
 }

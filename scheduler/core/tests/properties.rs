@@ -396,6 +396,7 @@ impl Honest {
             lazy: false,
             managed: false,
             whole: false,
+            barred: Default::default(),
             function: String::new(),
             estimate,
             held_by: None,

@@ -10,6 +10,7 @@ use crate::waiting;
 use eager_core::PolicyName;
 use eager_core::units::{DeviceId, TaskId};
 use eager_proto::admin::{AdminReply, AdminRequest};
+use std::str::FromStr;
 
 /// What the answers need besides the core and its clients.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +79,7 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
         AdminRequest::Release { task } => dispatch.release(by, TaskId(task)),
         AdminRequest::SetPolicy { policy } => {
             by.must_own("set the policy")?;
-            dispatch.set_policy(&policy)
+            dispatch.set_policy(PolicyName::from_str(&policy).map_err(|unknown| unknown.to_string())?)
         }
         AdminRequest::Drain { device } => {
             by.must_own("drain devices")?;

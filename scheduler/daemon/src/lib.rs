@@ -19,6 +19,7 @@ mod http;
 mod identity;
 mod journal;
 mod learnt;
+mod listeners;
 mod log;
 mod metrics;
 mod mind;
@@ -52,7 +53,9 @@ use crate::admin::AdminServer;
 use crate::config::{Config, Settings};
 use crate::devices::Devices;
 use crate::dispatch::Dispatch;
+use crate::http::Doors;
 use crate::learnt::Learnt;
+use crate::listeners::{Listeners, OWN};
 use crate::mind::Mind;
 use crate::nvml::NvmlUsage;
 use crate::origins::Origins;
@@ -71,12 +74,9 @@ use eager_core::units::{Bytes, DeviceId, Nanos};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::stat::{Mode, umask};
 use nix::unistd::Uid;
-use std::fs::Permissions;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
@@ -114,9 +114,15 @@ fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<()> {
     let mut kept = service_manager::Kept::from_environment(|name| std::env::var_os(name));
     let manager = ServiceManager::from_environment(|name| std::env::var_os(name));
     let signals = block_signals().context("signals")?;
-    let mut run_dir = RunDir::claim(&settings.run_dir)?;
-    // It may be a restart, during which newcomers wait there.
-    run_dir.leaves_client_socket = manager.is_there();
+    let given = |path: &Path| kept.has(|_, socket| listeners::is_at(socket, path));
+    let mut run_dir = RunDir::claim(&settings.run_dir, given)?;
+    for path in [run_dir.client_socket(), run_dir.admin_socket(), run_dir.http_socket()] {
+        // A manager's client socket is kept by it over a restart, whoever made it.
+        let is_kept = manager.is_there() && path == run_dir.client_socket();
+        if is_kept || kept.has(|name, socket| name != OWN && listeners::is_at(socket, &path)) {
+            run_dir.leave(path);
+        }
+    }
     // Dropped before the run directory, whose sockets it uses.
     let mut shell = open(settings, source, &run_dir, signals, manager, &mut kept)?;
     shell.run()
@@ -161,10 +167,11 @@ fn open(
         .map(DeviceId)
         .zip(&devices.standings)
         .for_each(|(device, standing)| dispatch.stand(device, *standing));
-    let (listener, admin) = listen(run_dir, kept, &dispatch.manager)?;
+    let Listeners { clients, admin, http, tcp } = listeners::open(run_dir, kept, &dispatch.manager)?;
     kept.forget_rest(&dispatch.manager);
-    let doors = http::open(run_dir, &settings)?;
+    let doors = http::open(http, tcp, run_dir, &settings)?;
     doors.problem.iter().for_each(|problem| dispatch.say(problem.clone()));
+    let handed_down = handed_down(&clients, &admin, &doors, run_dir).context("listeners")?;
     let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));
     // The driver is spoken to through files there, some opened only when they are needed.
     let driver = devices.nvml.is_some().then_some(Path::new("/dev"));
@@ -172,8 +179,8 @@ fn open(
     let confinement = harden::confine(&writable);
     let limit = Nanos::from_secs(settings.watchdog);
     let heartbeat = dispatch.mind.heartbeat();
-    watchdog::start(heartbeat, dispatch.mind.started(), limit, settings.reverted.is_some())
-        .context("watchdog")?;
+    let reverted = settings.reverted.is_some();
+    watchdog::start(heartbeat, dispatch.mind.started(), limit, reverted, handed_down).context("watchdog")?;
     let observer = observe(&settings, &devices, run_dir).context("observer")?;
     if observer.is_some() {
         let now = dispatch.now();
@@ -192,7 +199,7 @@ fn open(
     let _ = writeln!(std::io::stdout(), "{ready}");
     let parts = Parts {
         dispatch,
-        listener,
+        listener: clients,
         admin: AdminServer::new(admin),
         signals,
         server: devices.server,
@@ -219,6 +226,22 @@ fn add(devices: &Devices, dispatch: &mut Dispatch) {
     if !devices.gpus.is_empty() {
         dispatch.state.devices(devices.kept());
     }
+}
+
+/// What the watchdog gives to the daemon that it starts: confined it can make no TCP socket, and nobody is turned away.
+fn handed_down(
+    clients: &OwnedFd,
+    admin: &UnixListener,
+    doors: &Doors,
+    run_dir: &RunDir,
+) -> std::io::Result<Vec<(String, OwnedFd)>> {
+    let name = |path: &Path| if run_dir.leaves(path) { "kept" } else { OWN }.to_owned();
+    let clients_name = service_manager::listener_name(&run_dir.client_socket()).unwrap_or_default();
+    let admin_name = name(&run_dir.admin_socket());
+    let mut listeners = vec![(clients_name, clients.try_clone()?), (admin_name, admin.try_clone()?.into())];
+    let http_name = name(&run_dir.http_socket());
+    listeners.extend(doors.try_clone()?.into_iter().map(|door| (http_name.clone(), door)));
+    Ok(listeners)
 }
 
 /// The core and the notes beside it.
@@ -269,51 +292,6 @@ fn observe(settings: &Settings, devices: &Devices, run_dir: &RunDir) -> std::io:
         0 => Ok(None),
         interval => Observer::start(usage, Duration::from_millis(interval)).map(Some),
     }
-}
-
-/// Both sockets. Root serves everybody, anybody else only themselves; who may ask for what is decided by who asks.
-fn listen(
-    run_dir: &RunDir,
-    kept: &mut service_manager::Kept,
-    manager: &ServiceManager,
-) -> anyhow::Result<(OwnedFd, UnixListener)> {
-    // The sockets are born closed to others, and opened as far as they shall be.
-    umask(Mode::from_bits_truncate(0o177));
-    if Uid::effective().is_root() && run_dir.vgpu_socket().exists() {
-        open_to_all(&run_dir.vgpu_socket())?;
-    }
-    let path = run_dir.client_socket();
-    let listener = match kept.take_listener(&path) {
-        Some(listener) => listener,
-        None => {
-            let listener = listen_for_clients(run_dir)?;
-            manager.keep_listener(&listener, &path);
-            listener
-        }
-    };
-    let path = run_dir.admin_socket();
-    let admin = UnixListener::bind(&path).with_context(|| format!("socket {}", path.display()))?;
-    admin.set_nonblocking(true).context("admin socket")?;
-    if Uid::effective().is_root() {
-        open_to_all(&path)?;
-    }
-    Ok((listener, admin))
-}
-
-fn listen_for_clients(run_dir: &RunDir) -> anyhow::Result<OwnedFd> {
-    let path = run_dir.fresh_client_socket();
-    let listener = eager_shm::bind_seqpacket(&path).with_context(|| format!("socket {}", path.display()))?;
-    if Uid::effective().is_root() {
-        open_to_all(&path)?;
-    }
-    // In one step, so that a program that comes back never finds none.
-    std::fs::rename(&path, run_dir.client_socket()).with_context(|| format!("socket {}", path.display()))?;
-    Ok(listener)
-}
-
-fn open_to_all(socket: &Path) -> anyhow::Result<()> {
-    std::fs::set_permissions(socket, Permissions::from_mode(0o666))
-        .with_context(|| format!("opening {} to all", socket.display()))
 }
 
 fn block_signals() -> nix::Result<SignalFd> {

@@ -200,6 +200,7 @@ pub mod tests {
                 lazy: false,
                 managed: false,
                 whole: false,
+                barred: Default::default(),
                 function: "main".into(),
                 estimate: None,
                 held_by: None,

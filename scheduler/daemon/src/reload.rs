@@ -1,10 +1,11 @@
-//! Settings read again while the daemon runs (SIGHUP): limits and users change at once, all else takes a restart.
+//! Settings read again while the daemon runs (SIGHUP): limits, users and the policy change at once, all else takes a restart.
 //!
 //! Trap: a file with an error changes nothing. All of it is read and checked before any of it holds.
 
 use crate::config::{Config, ConfigError, Settings, World};
 use crate::fault;
 use crate::shell::Shell;
+use eager_core::PolicyName;
 use eager_core::event::Event;
 use std::ffi::OsString;
 
@@ -29,7 +30,6 @@ fn takes_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
         |settings: &Settings| eager_core::Options { limits: Default::default(), ..settings.options.clone() };
     let differences = [
         ("devices", old.devices != new.devices),
-        ("policy", old.policy != new.policy),
         ("device-memory", old.device_memory != new.device_memory),
         ("run-dir", old.run_dir != new.run_dir),
         ("journal", old.journal != new.journal),
@@ -64,9 +64,23 @@ impl Shell {
         self.parts.clients_max = new.clients_max.min(crate::clients_for(self.parts.descriptors));
         dispatch.quotas.set(new.clients_per_user, new.users);
         fault::point("reloaded");
+        self.switch_policy(new.policy);
+        let dispatch = &mut self.parts.dispatch;
         if dispatch.mind.scheduler.options().limits != new.options.limits {
             dispatch.happen(Event::LimitsSet { limits: new.options.limits }, None);
         }
         dispatch.say("settings read again".into());
+    }
+
+    /// Only when the file says another than it did: one that was set by hand since stays until then.
+    fn switch_policy(&mut self, policy: PolicyName) {
+        if policy == self.parts.settings.policy {
+            return;
+        }
+        let dispatch = &mut self.parts.dispatch;
+        match dispatch.set_policy(policy) {
+            Ok(_) => self.parts.settings.policy = policy,
+            Err(error) => dispatch.say(format!("the policy of the settings is not set: {error}")),
+        }
     }
 }

@@ -29,13 +29,14 @@ pub enum RunDirError {
 pub struct RunDir {
     path: PathBuf,
     _lock: Flock<File>,
-    /// Programs that come while nobody is here shall wait for the next daemon, and not find nothing.
-    pub leaves_client_socket: bool,
+    /// Sockets that stay where they are: who made them goes on listening, or keeps them for the next daemon.
+    stay: Vec<PathBuf>,
 }
 
 impl RunDir {
-    /// Makes the directory if need be, locks it, and removes what a dead daemon left.
-    pub fn claim(path: &Path) -> Result<RunDir, RunDirError> {
+    /// Makes the directory if need be, locks it, and removes what a dead daemon left, but for sockets that are `given`:
+    /// somebody listens there, and hands that down.
+    pub fn claim(path: &Path, given: impl Fn(&Path) -> bool) -> Result<RunDir, RunDirError> {
         let unusable = |error| RunDirError::Unusable { path: path.into(), error };
         match DirBuilder::new().mode(0o755).create(path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
@@ -60,11 +61,20 @@ impl RunDir {
             RunDirError::Taken { path: path.into(), pid }
         })?;
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable)?;
-        let dir = RunDir { path: path.into(), _lock: lock, leaves_client_socket: false };
+        let dir = RunDir { path: path.into(), _lock: lock, stay: Vec::new() };
         // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
         let left = [dir.admin_socket(), dir.http_socket(), dir.vgpu_socket(), dir.fresh_client_socket()];
-        dir.remove(&left).map_err(unusable)?;
+        dir.remove(left.iter().filter(|socket| !given(socket))).map_err(unusable)?;
         Ok(dir)
+    }
+
+    /// Who comes there while nobody is here shall wait for the next daemon, and not find nothing.
+    pub fn leave(&mut self, socket: PathBuf) {
+        self.stay.push(socket);
+    }
+
+    pub fn leaves(&self, socket: &Path) -> bool {
+        self.stay.iter().any(|left| left == socket)
     }
 
     pub fn path(&self) -> &Path {
@@ -102,7 +112,7 @@ impl RunDir {
         self.path.join(VGPU_SOCKET_NAME)
     }
 
-    fn remove(&self, sockets: &[PathBuf]) -> std::io::Result<()> {
+    fn remove<'a>(&self, sockets: impl Iterator<Item = &'a PathBuf>) -> std::io::Result<()> {
         for socket in sockets {
             match std::fs::remove_file(socket) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -117,9 +127,7 @@ impl Drop for RunDir {
     fn drop(&mut self) {
         // Best effort: the next daemon cleans up as well. The lock file stays: without it two daemons could lock two
         // different files of one name.
-        let _ = self.remove(&[self.admin_socket(), self.http_socket(), self.vgpu_socket()]);
-        if !self.leaves_client_socket {
-            let _ = self.remove(&[self.client_socket()]);
-        }
+        let ours = [self.client_socket(), self.admin_socket(), self.http_socket(), self.vgpu_socket()];
+        let _ = self.remove(ours.iter().filter(|socket| !self.leaves(socket)));
     }
 }

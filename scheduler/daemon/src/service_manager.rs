@@ -1,5 +1,5 @@
-//! What a service manager (systemd) is told and keeps: that the daemon is ready, its clients' socket, and a handle on each
-//! client's process, so that a restart neither turns a newcomer away nor has to find anybody by a number.
+//! What a service manager (systemd) is told, keeps and hands down: that the daemon is ready, the sockets, and a handle on
+//! each client's process, so that a restart neither turns a newcomer away nor has to find anybody by a number.
 //!
 //! Protocol: sd_notify(3) and `FDSTORE`. Trap: the manager may be slow, full, or keep nothing, and nothing here waits for
 //! it. What it did not keep costs nobody a grant: the state file says the same, by number and starting time.
@@ -7,7 +7,6 @@
 use eager_core::units::ClientId;
 use eager_shm::packet;
 use nix::sys::socket::{getsockopt, sockopt};
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -86,7 +85,7 @@ fn connect(place: &OsStr) -> std::io::Result<UnixDatagram> {
 }
 
 /// Names a socket file's inode: a listener whose file is another's by now serves nobody.
-fn listener_name(path: &Path) -> Option<String> {
+pub fn listener_name(path: &Path) -> Option<String> {
     Some(format!("{LISTENER}{}", std::fs::metadata(path).ok()?.ino()))
 }
 
@@ -94,28 +93,44 @@ fn client_name(ClientId(id): ClientId) -> String {
     format!("{CLIENT}{id}")
 }
 
-/// What the manager kept of an earlier daemon.
+/// What the manager kept of an earlier daemon, or made for this one. Names need not differ.
 #[derive(Debug, Default)]
-pub struct Kept(BTreeMap<String, OwnedFd>);
+pub struct Kept(Vec<(String, OwnedFd)>);
 
 impl Kept {
     pub fn from_environment(get: impl Fn(&str) -> Option<OsString>) -> Kept {
-        Kept(eager_shm::inherited::take(get).into_iter().collect())
+        Kept(eager_shm::inherited::take(get))
     }
 
     /// The listener of the socket that is at `path` now.
     pub fn take_listener(&mut self, path: &Path) -> Option<OwnedFd> {
-        let listener = self.0.remove(&listener_name(path)?)?;
+        let listener = self.take_named(&listener_name(path)?)?;
         getsockopt(&listener, sockopt::AcceptConn).is_ok_and(|listens| listens).then_some(listener)
     }
 
     /// The process of a client.
     pub fn take_client(&mut self, client: ClientId) -> Option<OwnedFd> {
-        self.0.remove(&client_name(client))
+        self.take_named(&client_name(client))
+    }
+
+    fn take_named(&mut self, name: &str) -> Option<OwnedFd> {
+        let found = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(found).1)
+    }
+
+    /// All that are as wanted.
+    pub fn take_if(&mut self, wanted: impl Fn(&OwnedFd) -> bool) -> Vec<OwnedFd> {
+        let (taken, rest) = std::mem::take(&mut self.0).into_iter().partition(|(_, kept)| wanted(kept));
+        self.0 = rest;
+        Vec::into_iter(taken).map(|(_, kept)| kept).collect()
+    }
+
+    pub fn has(&self, wanted: impl Fn(&str, &OwnedFd) -> bool) -> bool {
+        self.0.iter().any(|(name, kept)| wanted(name, kept))
     }
 
     /// The rest is nobody's any more.
     pub fn forget_rest(&mut self, manager: &ServiceManager) {
-        std::mem::take(&mut self.0).keys().for_each(|name| manager.forget(name));
+        std::mem::take(&mut self.0).iter().for_each(|(name, _)| manager.forget(name));
     }
 }

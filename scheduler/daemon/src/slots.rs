@@ -5,7 +5,7 @@
 
 use crate::state_file::KeptSlot;
 use eager_core::action::{Class, Gate, Reason};
-use eager_core::event::{AccessClass, Event, KernelRequest, Restored, TaskRequest};
+use eager_core::event::{AccessClass, Barred, Event, KernelRequest, Restored, TaskRequest};
 use eager_core::policy::Traits;
 use eager_core::scheduler::{Stage, TaskView};
 use eager_core::units::{Bytes, ClientId, TaskId};
@@ -285,6 +285,7 @@ fn task_request(body: &RequestBody) -> Option<TaskRequest> {
         lazy: flags & request::BEGIN_LAZY != 0,
         managed: flags & request::BEGIN_MANAGED != 0,
         whole: flags & request::BEGIN_WHOLE != 0,
+        barred: Barred(flags >> request::BEGIN_BARRED_SHIFT),
         function: function.clone(),
         estimate: None,
         held_by: None,

@@ -312,6 +312,7 @@ mod tests {
             function: "main".into(),
             estimate: None,
             whole: false,
+            barred: Default::default(),
             held_by: None,
         };
         let task = Restored {

@@ -97,8 +97,7 @@ impl Dispatch {
     }
 
     /// Another policy decides from now on.
-    pub fn set_policy(&mut self, name: &str) -> Said {
-        let policy = PolicyName::from_str(name).map_err(|unknown| unknown.to_string())?;
+    pub fn set_policy(&mut self, policy: PolicyName) -> Said {
         if !policy.is_for_devices() {
             return Err(format!("{policy} is for simulation only: it grants more memory than devices have"));
         }

@@ -57,6 +57,7 @@ fn outlook_row(outlook: Outlook) -> OutlookRow {
             OutlookRow { missing_bytes: missing.0, reason: reason.to_string(), ..row("lacks") }
         }
         Offer::Drained => row("drained"),
+        Offer::Barred => row("barred"),
         Offer::Waits { reason } => OutlookRow { reason: reason.to_string(), ..row("waits") },
     }
 }

@@ -10,6 +10,7 @@ use eager_core::scheduler::Stage;
 use eager_core::units::Nanos;
 use eager_core::{PolicyName, Scheduler};
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -41,12 +42,13 @@ impl Heartbeat {
 }
 
 /// Starts the thread that restarts the daemon when a step takes longer than `limit`. `reverted`: it was restarted so
-/// already, and the process ends instead.
+/// already, and the process ends instead. `listeners` are handed down.
 pub fn start(
     heartbeat: Arc<Heartbeat>,
     started: Instant,
     limit: Nanos,
     reverted: bool,
+    listeners: Vec<(String, OwnedFd)>,
 ) -> std::io::Result<()> {
     let interval = Duration::from_nanos(limit.0 / 4).clamp(Duration::from_millis(20), Duration::from_secs(2));
     let look = move || {
@@ -54,23 +56,24 @@ pub fn start(
             std::thread::sleep(interval);
             let now = Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
             if heartbeat.is_stuck(now, limit) {
-                restart(limit, reverted);
+                restart(limit, reverted, &listeners);
             }
         }
     };
     std::thread::Builder::new().name("watchdog".into()).spawn(look).map(drop)
 }
 
-fn restart(limit: Nanos, reverted: bool) -> ! {
+fn restart(limit: Nanos, reverted: bool, listeners: &[(String, OwnedFd)]) -> ! {
     let why = format!("did not come to a decision within {limit}");
     // Nobody is left to be told that standard error is closed.
     let _ = writeln!(std::io::stderr(), "eagerd: the policy {why}: starting again");
     if !reverted {
         let mut again = Command::new("/proc/self/exe");
         again.args(std::env::args_os().skip(1)).args(["--reverted", &why]);
-        // What a service manager had handed down is closed by the exec, though its process is still the same.
-        again.env_remove(eager_shm::inherited::ENV_LISTEN_PID);
-        let error = again.exec();
+        let error = match eager_shm::inherited::hand_down(listeners) {
+            Ok(variables) => again.envs(variables).exec(),
+            Err(errno) => errno.into(),
+        };
         let _ = writeln!(std::io::stderr(), "eagerd: cannot start again: {error}");
     }
     std::process::exit(1)

@@ -56,7 +56,7 @@ pub enum What {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Event {
     pub name: String,
-    /// One of `wait`, `task`, `normal`, `eager`, `promoted`, `gate`, `kernels`, `device`.
+    /// One of `wait`, `task`, `normal`, `eager`, `promoted`, `gate`, `kernels`, `device`, `daemon`.
     pub category: &'static str,
     /// Name and value, for the viewer's details.
     pub notes: Vec<(&'static str, String)>,

@@ -34,6 +34,7 @@ fn begin(id: u64, gib: u64) -> Event {
         lazy: false,
         managed: false,
         whole: false,
+        barred: Default::default(),
         function: "main".into(),
         estimate: None,
         held_by: None,
@@ -177,11 +178,55 @@ fn what_is_not_the_schedulers_and_drained_devices_are_shown_once_there_is_some()
 0 [memory missing to eager tasks] = 0 GiB
 0 [tasks] = 0
 2 [memory of programs not scheduled] = 2 GiB
-3 [nothing new starts] ( drained
-5 [nothing new starts] )
+3 [nothing new starts: drained] ( drained
+5 [nothing new starts: drained] )
 6 [memory of programs not scheduled] = 0 GiB
 ";
     assert_eq!(told(&Timeline::of(&journal(PolicyName::Case, events).lines)), expected);
+}
+
+#[test]
+fn what_people_do_is_shown_where_it_matters() {
+    let (task, device) = (TaskId(2), DeviceId(0));
+    let events = vec![
+        self::device(),
+        client(1, "first"),
+        client(2, "second"),
+        begin(1, 10),
+        begin(2, 6),
+        Event::Held { task, by: 7 },
+        Event::Held { task, by: 7 },
+        Event::PolicySet { policy: PolicyName::Sa },
+        Event::Released { task },
+        Event::Held { task, by: 0 },
+        Event::TaskEnd { task: TaskId(1) },
+        Event::Cancelled { task, by: 0 },
+        Event::DeviceLost { device },
+        Event::DeviceFound { device },
+    ];
+    let told = told(&Timeline::of(&journal(PolicyName::Case, events).lines));
+    let (_, told) = told.split_once("3 [tasks] = 1\n").expect("the first task's start");
+    let expected = "\
+4 [task 2: second (main)] ( waits ~2
+5 [task 2: second (main)] ( held
+5 [task 2: second (main)] * waits: uid 7 holds it until it is released
+7 [daemon] * policy sa set
+7 [task 2: second (main)] * waits: uid 7 holds it until it is released
+8 [task 2: second (main)] )
+8 [task 2: second (main)] * waits: every device has its task already, and this policy runs one at a time
+9 [task 2: second (main)] ( held
+9 [task 2: second (main)] * waits: uid 0 holds it until it is released
+10 [task 1: first (main)] )
+10 [task 1: first (main)] )
+10 [memory granted] = 0 GiB
+10 [tasks] = 0
+11 [task 2: second (main)] * refused
+11 [task 2: second (main)] )
+11 [task 2: second (main)] )
+12 [nothing new starts: lost] ( lost
+13 [nothing new starts: lost] )
+";
+    assert_eq!(told, expected);
 }
 
 #[test]

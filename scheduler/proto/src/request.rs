@@ -85,7 +85,7 @@ pub enum RequestBody {
         blocks: u64,
         threads_per_block: u64,
         /// \[4\] bit 0: lazy (bound at its first launch, may extend); bit 1: memory is already managed;
-        /// bit 2: the whole requirement or nothing.
+        /// bit 2: the whole requirement or nothing; bits 16 to 63: devices 0 to 47 that it may not have.
         flags: u64,
         /// `text`: function that holds the task.
         function: String,
@@ -123,8 +123,12 @@ pub const BEGIN_LAZY: u64 = 1;
 pub const BEGIN_MANAGED: u64 = 2;
 /// The task cannot run over-subscribed: it waits for all of its requirement, and more that does not fit is refused.
 pub const BEGIN_WHOLE: u64 = 4;
+/// The bit of device 0 among those that the task may not have.
+pub const BEGIN_BARRED_SHIFT: u32 = 16;
+/// Devices that have such a bit; later ones cannot be barred.
+pub const BEGIN_BARRED_DEVICES: u32 = u64::BITS - BEGIN_BARRED_SHIFT;
 /// All of them.
-pub const BEGIN_FLAGS: u64 = BEGIN_LAZY | BEGIN_MANAGED | BEGIN_WHOLE;
+pub const BEGIN_FLAGS: u64 = BEGIN_LAZY | BEGIN_MANAGED | BEGIN_WHOLE | u64::MAX << BEGIN_BARRED_SHIFT;
 
 /// KernelHeld access classes.
 pub const ACCESS_UNKNOWN: u8 = 0;

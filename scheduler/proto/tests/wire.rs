@@ -175,8 +175,9 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn body() -> impl Strategy<Value = RequestBody> {
-    let begin = (any::<[u64; 4]>(), 0..=BEGIN_FLAGS, name()).prop_map(|(words, flags, function)| {
-        let [requirement, site, blocks, threads_per_block] = words;
+    let begin = (any::<[u64; 5]>(), name()).prop_map(|(words, function)| {
+        let [requirement, site, blocks, threads_per_block, flags] = words;
+        let flags = flags & BEGIN_FLAGS;
         RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function }
     });
     let held = (any::<[u64; 2]>(), 0u8..=3, name()).prop_map(|([footprint, static_size], access, kernel)| {

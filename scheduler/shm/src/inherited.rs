@@ -1,4 +1,4 @@
-//! Descriptors that a service manager hands to a process that it starts (sd_listen_fds(3)).
+//! Descriptors that a service manager hands to a process that it starts (sd_listen_fds(3)), and a process to what it becomes.
 //!
 //! Trap: the variables that name them stay in the environment, and with them every child and whatever the process
 //! becomes by `exec` would take numbers of its own for them. So they count only for the process that they name, and only
@@ -6,11 +6,12 @@
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::unistd::dup2_raw;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// Names the process that the descriptors are for.
-pub const ENV_LISTEN_PID: &str = "LISTEN_PID";
+const ENV_LISTEN_PID: &str = "LISTEN_PID";
 const ENV_LISTEN_FDS: &str = "LISTEN_FDS";
 const ENV_LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
 /// The first after the standard streams.
@@ -49,4 +50,29 @@ fn adopt(number: RawFd) -> nix::Result<OwnedFd> {
         return Err(errno);
     }
     Ok(owned)
+}
+
+/// Gives listening sockets to what this process becomes by `exec`, as a service manager would; the variables to set. The
+/// `exec`, or the process's end, must follow at once: the numbers are taken from whoever has them.
+///
+/// # Errors
+/// No descriptors are left.
+pub fn hand_down(listeners: &[(String, OwnedFd)]) -> nix::Result<[(&'static str, String); 3]> {
+    let count = RawFd::try_from(listeners.len()).map_err(|_| Errno::EMFILE)?;
+    // Out of the way first: one may have the number that another is to get.
+    let aside = |(_, listener): &(String, OwnedFd)| fcntl(listener, FcntlArg::F_DUPFD_CLOEXEC(FIRST + count));
+    let aside: Vec<RawFd> = listeners.iter().map(aside).collect::<nix::Result<_>>()?;
+    for (number, from) in (FIRST..).zip(aside) {
+        // SAFETY: `from` was made two lines before and is nobody else's. Whoever had `number` may not be done with it: what he
+        // finds there until the `exec` is a listening socket, which can be neither read nor written. It is left open for
+        // that `exec`, so it is never closed by its owner.
+        let given = unsafe { dup2_raw(BorrowedFd::borrow_raw(from), number) }?;
+        let _ = given.into_raw_fd();
+    }
+    let names: Vec<&str> = listeners.iter().map(|(name, _)| name.as_str()).collect();
+    Ok([
+        (ENV_LISTEN_PID, std::process::id().to_string()),
+        (ENV_LISTEN_FDS, count.to_string()),
+        (ENV_LISTEN_FDNAMES, names.join(":")),
+    ])
 }

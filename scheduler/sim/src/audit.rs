@@ -248,6 +248,7 @@ mod tests {
             lazy: false,
             managed: false,
             whole: false,
+            barred: Default::default(),
             function: String::new(),
             estimate: None,
             held_by: None,

@@ -124,6 +124,7 @@ impl<'a> World<'a> {
                     lazy: *lazy,
                     managed: false,
                     whole: self.habits.comes_by_name(),
+                    barred: Default::default(),
                     function: client.job.name.clone(),
                     estimate: client.estimates.get(client.tasks_begun).copied().flatten(),
                     held_by: None,

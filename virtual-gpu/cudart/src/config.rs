@@ -3,6 +3,7 @@
 //! Trap: the environment is a parameter here ([`Config::read`] takes a look-up function), so that tests need not change
 //! the real one.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use crate::status::say;
 
 /// Socket of a server; without it the program has devices of its own.
 pub const SOCKET_VARIABLE: &str = "EAGER_VGPU_SOCKET";
+/// Numbers of the server's devices that the program sees, such as `2,0`, in its own order; without it all of them.
+pub const VISIBLE_VARIABLE: &str = "EAGER_VGPU_VISIBLE";
 /// Devices of the program's own, such as `2xV100-16GB,1xH200`.
 pub const CARDS_VARIABLE: &str = "EAGER_VGPU";
 /// Real seconds waited per modelled second on the program's own devices; 0: never wait.
@@ -47,6 +50,8 @@ const CARDS_DEFAULT: &str = "1xV100-16GB";
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub devices: Devices,
+    /// Which of them the program sees, in its order; None: all.
+    pub visible: Option<Vec<u32>>,
     pub profile: Option<PathBuf>,
     /// Threads that run kernels; by default as many as the process may use processors.
     pub workers: Option<NonZeroUsize>,
@@ -96,6 +101,7 @@ impl Config {
                 clock: clock(&set)?,
             },
         };
+        let visible = set(VISIBLE_VARIABLE).map(|value| numbers(VISIBLE_VARIABLE, value)).transpose()?;
         let workers = number(&set, WORKERS_VARIABLE, 0, "a whole number of at least 1", |x: &usize| *x >= 1)?;
         let virtual_memory =
             number(&set, VIRTUAL_MEMORY_VARIABLE, 1, "a switch is 0 or 1", |x: &u8| *x <= 1)?;
@@ -118,6 +124,7 @@ impl Config {
         });
         Ok(Config {
             devices,
+            visible,
             profile,
             workers: NonZeroUsize::new(workers),
             seat: seat.transpose()?,
@@ -150,6 +157,13 @@ fn clock(set: &impl Fn(&'static str) -> Option<String>) -> Result<Clock, ConfigE
     }
 }
 
+fn numbers(variable: &'static str, value: String) -> Result<Vec<u32>, ConfigError> {
+    let numbers: Option<Vec<u32>> = value.split(',').map(|number| number.trim().parse().ok()).collect();
+    let expected = "a list of different device numbers such as 0,2";
+    let differ = |numbers: &Vec<u32>| numbers.iter().collect::<BTreeSet<_>>().len() == numbers.len();
+    numbers.filter(differ).ok_or(ConfigError { variable, value, expected })
+}
+
 fn number<T: std::str::FromStr>(
     set: &impl Fn(&'static str) -> Option<String>,
     variable: &'static str,
@@ -175,6 +189,7 @@ mod tests {
         let own = Devices::Own { cards, time_scale: 1.0, memory_scale: 1, clock: Clock::Real };
         let expected = Config {
             devices: own,
+            visible: None,
             profile: None,
             workers: None,
             seat: None,
@@ -207,6 +222,8 @@ mod tests {
             (CLOCK_VARIABLE, "wall"),
             (HOST_TIMES_VARIABLE, "5"),
             (SEAT_VARIABLE, "first"),
+            (VISIBLE_VARIABLE, "0,x"),
+            (VISIBLE_VARIABLE, "1,1"),
         ] {
             let error = read(&[(variable, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{variable}={value}: a ")), "{error}");

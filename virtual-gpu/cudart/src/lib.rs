@@ -22,4 +22,5 @@ mod status;
 mod stream;
 mod trace;
 mod transfer;
+mod visible;
 mod watch;

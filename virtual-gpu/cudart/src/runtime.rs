@@ -26,6 +26,7 @@ use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
 use crate::transfer::{DeviceOp, Extent, Place, Region};
+use crate::visible;
 use crate::watch::Watch;
 
 /// Size of the model's blocks of managed memory.
@@ -52,7 +53,7 @@ pub struct Memory {
 #[derive(Debug)]
 pub struct Runtime {
     backend: Arc<dyn Backend>,
-    /// As they were at the start; `free_bytes` is out of date.
+    /// Those that the program sees, by its numbers, as they were at the start; `free_bytes` is out of date.
     pub devices: Vec<DeviceInfo>,
     /// Devices on which the process has a context.
     contexts: Mutex<BTreeSet<u32>>,
@@ -112,6 +113,10 @@ impl Runtime {
             Reply::Devices(devices) if !devices.is_empty() => devices,
             other => return Err(unexpected(&other)),
         };
+        let devices = visible::visible(devices, config.visible.as_deref()).map_err(|missing| {
+            say(format_args!("{}: there is no virtual GPU {missing}", crate::config::VISIBLE_VARIABLE));
+            Code::cudaErrorNoDevice
+        })?;
         let block_shift = block_shift(devices[0].memory_scale);
         let touch_shift = if config.profile.is_some() { PAGE_BYTES.ilog2() } else { block_shift };
         let arena = Arena::reserve(arena_bytes(&devices), 1 << block_shift).map_err(|e| {
@@ -173,6 +178,7 @@ impl Runtime {
     /// The code for the program.
     pub fn call(&self, request: Request) -> Result<Reply, Code> {
         let change = trace::change_of(&request);
+        let request = visible::for_server(request, &self.devices);
         let reply = clock::call(&*self.backend, request).map_err(|error| {
             let mut failure = self.failure.lock();
             if let Some(code) = *failure {
@@ -334,7 +340,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::wait`].
     pub fn wait_for_all_devices(&self) -> Result<(), Code> {
-        self.devices.iter().try_for_each(|device| self.wait_for_device(device.index))
+        (0..).zip(&self.devices).try_for_each(|(device, _)| self.wait_for_device(device))
     }
 
     /// Gives a managed allocation to another device's model; returns its new name there. Nothing of it is resident

@@ -4,6 +4,7 @@
 
 pub mod act;
 pub mod calibrate;
+pub mod choice;
 pub mod doctor;
 pub mod look;
 pub mod mps;

@@ -1,13 +1,14 @@
-//! `eager run --mem` and `--after`: memory for a program that says nothing of itself, and a start behind another task.
+//! `eager run --mem`, `--gpus` and `--after`: memory for a program that says nothing of itself, and a start behind another task.
 //!
 //! Trap: the memory belongs to this process, which becomes the program. The connection stays open over `exec`, and the
 //! daemon takes the grant back when the process ends, by pidfd; a child that goes on alone has nothing.
 
+use super::choice::Choice;
 use crate::daemon::DaemonPlace;
 use crate::say;
 use anyhow::{Context, bail};
-use eager_proto::admin::{AdminReply, AdminRequest};
-use eager_proto::hello::Hello;
+use eager_proto::admin::{AdminReply, AdminRequest, DeviceRow};
+use eager_proto::hello::{Hello, Uuid};
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED};
 use eager_proto::request::{BEGIN_WHOLE, RequestBody, Slot};
 use eager_proto::size::Size;
@@ -23,14 +24,22 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Only so long that a daemon's end is noticed; the wait itself has no end, as under any queue.
 const WAIT_SLICE: Duration = Duration::from_secs(60);
 
-/// Memory on a device, and the connection that holds it.
+/// Memory on devices, and the connection that holds it.
 #[derive(Debug)]
 pub struct Reservation {
-    pub device: u32,
+    /// The daemon's numbers, ascending.
+    pub devices: Vec<u32>,
     connection: ClientConnection,
 }
 
 impl Reservation {
+    /// The devices as NVIDIA's runtime knows them: it counts in another order than the daemon.
+    pub fn cuda_names(&self) -> String {
+        let uuids = self.connection.devices();
+        let name = |device: &u32| uuids.get(*device as usize).map_or(device.to_string(), uuid_text);
+        self.devices.iter().map(name).collect::<Vec<_>>().join(",")
+    }
+
     /// Gives the connection to the program that this process becomes.
     pub fn hand_over(self) -> anyhow::Result<()> {
         self.connection.keep_over_exec().context("keeping the reservation over exec")?;
@@ -40,17 +49,52 @@ impl Reservation {
     }
 }
 
-/// Waits until the daemon has granted so much on one device; says why while it waits.
-pub fn reserve(socket: &Path, label: &str, memory: Size) -> anyhow::Result<Reservation> {
+/// `GPU-01000000-0000-0000-0000-000000000000`
+fn uuid_text(uuid: &Uuid) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [&uuid[..4], &uuid[4..6], &uuid[6..8], &uuid[8..10], &uuid[10..]];
+    format!("GPU-{}", parts.map(hex).join("-"))
+}
+
+/// Waits until the daemon has granted so much on each of so many devices; says why while it waits.
+pub fn reserve(
+    place: &DaemonPlace,
+    socket: &Path,
+    label: &str,
+    memory: Size,
+    count: usize,
+) -> anyhow::Result<Reservation> {
+    let choice = match count {
+        1 => Choice::ONE,
+        _ => Choice::among(&device_rows(place)?, memory, count)?,
+    };
     let connection = ClientConnection::connect(socket, &Hello::new(label), CONNECT_TIMEOUT)?;
-    let slot = Slot::new(0).context("a task slot")?;
+    let mut devices = Vec::with_capacity(count);
+    for index in 0..count {
+        let slot = Slot::new(index).context("a task slot")?;
+        let flags = BEGIN_WHOLE | choice.flags(&devices);
+        let what =
+            if count == 1 { memory.to_string() } else { format!("{memory}, GPU {} of {count}", index + 1) };
+        devices.push(reserve_one(&connection, slot, memory, flags, &what)?);
+    }
+    Ok(Reservation { devices, connection })
+}
+
+/// The number of the device on which it was granted.
+fn reserve_one(
+    connection: &ClientConnection,
+    slot: Slot,
+    memory: Size,
+    flags: u64,
+    what: &str,
+) -> anyhow::Result<u32> {
+    // Its memory is its own plain `cudaMalloc`: it cannot run over-subscribed.
     let body = RequestBody::TaskBegin {
         requirement: memory.0,
         site: 0,
         blocks: 0,
         threads_per_block: 0,
-        // Its memory is its own plain `cudaMalloc`: it cannot run over-subscribed.
-        flags: BEGIN_WHOLE,
+        flags,
         function: String::new(),
     };
     let asked = connection.send(body, slot)?;
@@ -62,19 +106,19 @@ pub fn reserve(socket: &Path, label: &str, memory: Size) -> anyhow::Result<Reser
             STATE_BOUND if answered => {
                 // Nobody sees its kernels, so nobody is told to wait for them; its memory goes on counting.
                 connection.send(RequestBody::AllLaunched, slot)?;
-                return Ok(Reservation { device: cell.device, connection });
+                return Ok(cell.device);
             }
             STATE_REFUSED if answered => {
-                bail!("{memory}: {}", connection.reason(slot).unwrap_or_default());
+                bail!("{what}: {}", connection.reason(slot).unwrap_or_default());
             }
             _ if cell.reason != said => {
                 said = cell.reason;
-                say(&format!("{memory}: {}", connection.reason(slot).unwrap_or_default()));
+                say(&format!("{what}: {}", connection.reason(slot).unwrap_or_default()));
             }
             _ => {}
         }
         if connection.wait_cell(slot, cell.sequence, Instant::now() + WAIT_SLICE) == Wait::DaemonGone {
-            bail!("the daemon ended while {memory} was waited for");
+            bail!("the daemon ended while {what} was waited for");
         }
     }
 }
@@ -108,12 +152,20 @@ pub fn runs(place: &DaemonPlace, task: u64) -> anyhow::Result<bool> {
     }
 }
 
-/// Programs find only the granted device where their runtime heeds `CUDA_VISIBLE_DEVICES`, which the stand-in one does not.
-pub fn check_devices(place: &DaemonPlace) -> anyhow::Result<()> {
+fn device_rows(place: &DaemonPlace) -> anyhow::Result<Vec<DeviceRow>> {
     match place.ask(&AdminRequest::Info)? {
-        AdminReply::Info { devices, .. } if devices.len() <= 1 => Ok(()),
-        _ => bail!(
-            "--mem is not possible with several virtual GPUs yet: their runtime does not heed CUDA_VISIBLE_DEVICES"
-        ),
+        AdminReply::Info { devices, .. } => Ok(devices),
+        other => bail!("the daemon answers {other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_written_as_nvidia_does() {
+        let uuid = [0xab, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+        assert_eq!(uuid_text(&uuid), "GPU-ab010203-0405-0607-0809-0a0b0c0d0e0f");
     }
 }

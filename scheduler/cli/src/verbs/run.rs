@@ -9,7 +9,7 @@ use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
 use eager_proto::size::Size;
-use eager_proto::{ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SOCKET, ENV_VGPU_SOCKET};
+use eager_proto::{ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
@@ -21,6 +21,8 @@ use std::time::Duration;
 const ENV_VGPU_CARDS: &str = "EAGER_VGPU";
 const ENV_VGPU_TIME_SCALE: &str = "EAGER_VGPU_TIME_SCALE";
 const ENV_VGPU_MEMORY_SCALE: &str = "EAGER_VGPU_MEMORY_SCALE";
+/// The same as NVIDIA's below; theirs speaks of the machine's GPUs.
+const ENV_VGPU_VISIBLE: &str = "EAGER_VGPU_VISIBLE";
 
 /// NVIDIA's: devices that a program finds.
 const ENV_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
@@ -46,6 +48,10 @@ pub struct RunFlags {
     /// program ends.
     #[arg(long, value_name = "SIZE", conflicts_with = "plain")]
     mem: Option<Size>,
+    /// That much on each of so many GPUs [default: 1].
+    #[arg(short = 'n', long, value_name = "N", requires = "mem",
+          value_parser = clap::value_parser!(u8).range(1..=TASK_SLOTS as i64))]
+    gpus: Option<u8>,
     /// Start when this task has ended, however it ends.
     #[arg(long, value_name = "TASK", conflicts_with = "plain")]
     after: Option<u64>,
@@ -114,11 +120,13 @@ fn wait_and_reserve(flags: &RunFlags, mut command: Command) -> anyhow::Result<Co
         reserve::wait_for_end(&place, task)?;
     }
     if let Some(memory) = flags.mem {
+        let count = usize::from(flags.gpus.unwrap_or(1));
+        let reservation = reserve::reserve(&place, &socket, &label(flags), memory, count)?;
+        let names = reservation.cuda_names();
         if vgpu.is_some() {
-            reserve::check_devices(&place)?;
+            command.env(ENV_VGPU_VISIBLE, &names);
         }
-        let reservation = reserve::reserve(&socket, &label(flags), memory)?;
-        command.env(ENV_VISIBLE_DEVICES, reservation.device.to_string());
+        command.env(ENV_VISIBLE_DEVICES, names);
         // Else the program, if it was compiled by eagercc after all, would ask for the same once more.
         command.env(ENV_DISABLE, "1");
         reservation.hand_over()?;
@@ -205,6 +213,7 @@ fn environment(
         ],
         Target::Plain => vec![(ENV_DISABLE, Some("1".into())), (ENV_SOCKET, None), (ENV_VGPU_SOCKET, None)],
     };
+    changes.push((ENV_VGPU_VISIBLE, None));
     let given = [
         (ENV_VGPU_CARDS, flags.cards.as_ref().map(OsString::from)),
         (ENV_VGPU_TIME_SCALE, flags.time_scale.map(|scale| scale.to_string().into())),

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
     let free_on = |id| {
         let device = view.state.devices.get(&id)?;
-        Some((device, view.free_for(device, task.client)?))
+        Some((device, view.free_for(device, task)?))
     };
     let has_room = |(device, free): (&Device, Bytes)| {
         free >= task.requirement && !forecast::delays_head(view, task, device, task.requirement)
@@ -58,8 +58,7 @@ pub(crate) fn no_room(view: View<'_>, task: &Task) -> Placement {
 /// which the task could fit if it were alone. For policies whose ledger does not count memory.
 pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> bool) -> Option<Placement> {
     let alone = view.options.context_bytes.saturating_add(task.requirement);
-    let has_room =
-        |device: &Device| view.free_for(device, task.client).is_some_and(|free| free >= task.requirement);
+    let has_room = |device: &Device| view.free_for(device, task).is_some_and(|free| free >= task.requirement);
     let fits = |id| {
         let device = view.state.devices.get(&id);
         device.is_some_and(|device| device.task_max >= alone && has_room(device))
@@ -138,10 +137,9 @@ pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
 /// Devices that can take the task's context, with what they could grant it.
 pub(super) fn with_free<'a>(
     view: View<'a>,
-    task: &Task,
+    task: &'a Task,
 ) -> impl Iterator<Item = (&'a Device, Bytes)> + use<'a> {
-    let client = task.client;
-    view.state.devices.values().filter_map(move |device| Some((device, view.free_for(device, client)?)))
+    view.state.devices.values().filter_map(move |device| Some((device, view.free_for(device, task)?)))
 }
 
 /// The device that could grant the task most.
@@ -158,7 +156,7 @@ fn is_open(view: View<'_>, device: DeviceId) -> bool {
 fn most_free_open<'a>(view: View<'a>, task: &Task) -> Option<(&'a Device, Bytes)> {
     let delays_head = |id| {
         let device = view.state.devices.get(&id)?;
-        let granted = view.free_for(device, task.client)?.min(task.requirement);
+        let granted = view.free_for(device, task)?.min(task.requirement);
         Some(forecast::delays_head(view, task, device, granted))
     };
     let takes = |id| is_open(view, id) && (view.reservation.is_none() || delays_head(id) == Some(false));
@@ -173,13 +171,13 @@ fn best_of<'a>(
     by_free: impl Iterator<Item = DeviceId>,
     takes: impl Fn(DeviceId) -> bool,
 ) -> Option<(&'a Device, Bytes)> {
-    let is_looked_at = |id| view.state.devices.get(&id).is_some_and(|device| view.takes_tasks(device));
+    let is_looked_at = |id| view.state.devices.get(&id).is_some_and(|device| view.admits(device, task));
     let takes = |id| is_looked_at(id) && takes(id);
     let own = view.state.clients.get(&task.client).map(|client| &client.contexts);
     let is_own = |id: &DeviceId| own.is_some_and(|own| own.contains(id));
     let best_foreign = by_free.into_iter().find(|id| !is_own(id) && takes(*id));
     let best_own = own.into_iter().flatten().copied().filter(|id| takes(*id));
     let candidates = best_own.chain(best_foreign).filter_map(|id| view.state.devices.get(&id));
-    let with_free = candidates.filter_map(|device| Some((device, view.free_for(device, task.client)?)));
+    let with_free = candidates.filter_map(|device| Some((device, view.free_for(device, task)?)));
     with_free.min_by_key(|(device, free)| (Reverse(*free), device.warps, device.id))
 }

@@ -16,7 +16,7 @@ impl Policy for Sa {
     fn place(&self, view: View<'_>, task: &Task) -> Placement {
         let empty = view.state.devices.values().filter(|device| device.tasks.is_empty());
         let mut fitting = empty
-            .filter_map(|device| Some((device.id, view.free_for(device, task.client)?)))
+            .filter_map(|device| Some((device.id, view.free_for(device, task)?)))
             .filter(|(_, free)| *free >= task.requirement);
         match fitting.next() {
             Some((device, free)) => {

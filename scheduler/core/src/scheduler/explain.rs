@@ -47,6 +47,8 @@ pub enum Offer {
     Lacks { missing: Bytes, free: Bytes, context: Bytes, reason: Reason },
     /// The device takes nothing new.
     Drained,
+    /// The task may not have it.
+    Barred,
     /// It would wait for another reason.
     Waits { reason: Reason },
 }
@@ -117,6 +119,9 @@ impl Scheduler {
     fn offer(&self, device: &Device, task: &Task) -> Offer {
         if device.drained {
             return Offer::Drained;
+        }
+        if task.request.barred.has(device.id) {
+            return Offer::Barred;
         }
         let view = View { only: Some(device.id), ..self.as_it_is_tried() };
         match self.place(view, task) {
@@ -199,6 +204,7 @@ impl Scheduler {
                 format!("{device} lacks {missing}: {free} of {wanted}{context} are free{more}.")
             }
             Offer::Drained => format!("{device} is drained: nothing new starts there."),
+            Offer::Barred => format!("{device} is not for it: its program asked for others."),
             Offer::Waits { reason } => {
                 let reason = reason.to_string();
                 format!("{device} alone would not start it: {}.", reason.trim_start_matches("waits: "))

@@ -32,7 +32,8 @@ impl Scheduler {
             let device = self.state.devices.get(&device).ok_or(Anomaly::NotRestored)?;
             // It runs there already.
             let view = View { ignores_drains: true, ..self.read() };
-            view.free_for(device, client).ok_or(Anomaly::NotRestored)?
+            let there = Some(device).filter(|device| view.takes_tasks(device));
+            there.and_then(|device| view.free_beside_context(device, client)).ok_or(Anomaly::NotRestored)?
         };
         let wanted = restored.grant.min(restored.requirement);
         let grant = wanted.min(free);

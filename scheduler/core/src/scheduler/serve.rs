@@ -278,7 +278,7 @@ impl Scheduler {
     fn too_large(&self, id: TaskId) -> Option<Reason> {
         let task = self.state.tasks.get(&id)?;
         let wanted = task.requirement;
-        let largest = self.read().largest_task()?.saturating_sub(self.options.context_bytes);
+        let largest = self.read().largest_for(task)?.saturating_sub(self.options.context_bytes);
         let may_be_larger = self.traits.starts_larger() && !task.request.whole;
         let limit = largest.percent(self.options.oversize_percent_under(may_be_larger));
         (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })

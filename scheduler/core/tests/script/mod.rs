@@ -9,7 +9,7 @@
 //! gpu 0 16GiB [stalls]        a device with this capacity, on which a fault stops everybody
 //! at 2.5                      seconds; for all that follows
 //! client 1 [uid=7]            a program connects
-//! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [whole] [runs=SECONDS [holds=SECONDS]]
+//! begin 7 of 1 4GiB [warps=N] [lazy] [managed] [whole] [not=0,2] [runs=SECONDS [holds=SECONDS]]
 //! extend 7 1GiB | shrink 7 1GiB | launched-all 7 | end 7 | busy 7 | idle 7 | promoted 7 | gone 1 | tick
 //! observed 0 foreign=2GiB 1=3GiB   in use on GPU 0: by others, by client 1
 //! limits {"overrun":"throttle"}
@@ -23,7 +23,9 @@
 //! show                        tables of tasks and devices
 //! ```
 
-use eager_core::event::{AccessClass, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
+use eager_core::event::{
+    AccessClass, Barred, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest,
+};
 use eager_core::scheduler::{Stage, Standing};
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Scheduler, invariants};
@@ -126,6 +128,7 @@ fn event(line: &str) -> Event {
                 lazy: words.contains(&"lazy"),
                 managed: words.contains(&"managed"),
                 whole: words.contains(&"whole"),
+                barred: barred(value("not=")),
                 function: "main".into(),
                 estimate: estimate(value("runs="), value("holds=")),
                 held_by: None,
@@ -180,6 +183,12 @@ fn access(word: Option<&str>) -> AccessClass {
 fn client_use(word: &str, line: &str) -> Option<ClientUse> {
     let (client, size) = word.split_once('=')?;
     Some(ClientUse { client: ClientId(client.parse().ok()?), bytes: bytes(size, line) })
+}
+
+/// Devices that the task may not have.
+fn barred(numbers: Option<&str>) -> Barred {
+    let bit = |number: &str| 1 << number.parse::<u32>().expect("a device");
+    Barred(numbers.map_or(0, |numbers| numbers.split(',').map(bit).sum()))
 }
 
 fn estimate(runs: Option<&str>, holds: Option<&str>) -> Option<Estimate> {

@@ -1,6 +1,7 @@
 //! Metrics, health and the page over HTTP: on a Unix socket of the owner's, and on a TCP address where one was given.
 //!
-//! Trap: no TCP socket can be made once the daemon is confined, so the doors are opened before; and what comes through
+//! Trap: no TCP socket can be made once the daemon is confined, so the doors are opened before, and handed down to a daemon
+//! that the watchdog starts; and what comes through
 //! them is served by a thread of its own, never by the loop that decides.
 
 mod answer;
@@ -11,11 +12,11 @@ mod source;
 use crate::config::Settings;
 use crate::run_dir::RunDir;
 use answer::Access;
-use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use server::{Door, Server};
 use source::AdminSource;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -73,21 +74,22 @@ pub struct Doors {
     pub problem: Option<String>,
 }
 
-/// Opens the owner's socket, and the address if one was given.
-pub fn open(run_dir: &RunDir, settings: &Settings) -> anyhow::Result<Doors> {
+/// The owner's socket, the TCP sockets that were handed down, and the address of the settings if none of them is there.
+pub fn open(
+    owners: UnixListener,
+    handed_down: Vec<TcpListener>,
+    run_dir: &RunDir,
+    settings: &Settings,
+) -> anyhow::Result<Doors> {
     let HttpSettings { http, web_page, http_hosts } = settings.http.clone();
-    let path = run_dir.http_socket();
-    let owners = UnixListener::bind(&path).with_context(|| format!("socket {}", path.display()))?;
-    owners.set_nonblocking(true).context("http socket")?;
     let access = Access { has_page: true, names: http_hosts.clone() };
     let mut doors = vec![(Door::Unix(owners), access)];
-    let (mut address, mut problem) = (None, None);
-    match http.map(|wanted| (wanted, tcp(wanted))) {
+    let (mut tcp_doors, mut problem) = (handed_down, None);
+    let addresses: Vec<SocketAddr> = tcp_doors.iter().filter_map(|door| door.local_addr().ok()).collect();
+    let is_there = |HttpAddress(wanted): &HttpAddress| addresses.iter().any(|there| serves(*wanted, *there));
+    match http.filter(|wanted| !is_there(wanted)).map(|wanted| (wanted, tcp(wanted))) {
         None => {}
-        Some((_, Ok(listener))) => {
-            address = listener.local_addr().ok();
-            doors.push((Door::Tcp(listener), Access { has_page: web_page, names: http_hosts }));
-        }
+        Some((_, Ok(listener))) => tcp_doors.push(listener),
         // Started again by its own watchdog it is confined already, and may make no such socket.
         Some((HttpAddress(wanted), Err(error))) if settings.reverted.is_some() => {
             problem =
@@ -97,7 +99,15 @@ pub fn open(run_dir: &RunDir, settings: &Settings) -> anyhow::Result<Doors> {
             anyhow::bail!("cannot serve at {wanted}: {error}; give another address with --http");
         }
     }
+    let address = tcp_doors.first().and_then(|door| door.local_addr().ok());
+    let access = Access { has_page: web_page, names: http_hosts };
+    doors.extend(tcp_doors.into_iter().map(|door| (Door::Tcp(door), access.clone())));
     Ok(Doors { doors, admin_socket: run_dir.admin_socket(), address, problem })
+}
+
+/// Is a socket at `there` what was asked for? Port 0 is any.
+fn serves(wanted: SocketAddr, there: SocketAddr) -> bool {
+    wanted == there || (wanted.port() == 0 && wanted.ip() == there.ip())
 }
 
 fn tcp(HttpAddress(address): HttpAddress) -> std::io::Result<TcpListener> {
@@ -110,6 +120,11 @@ impl Doors {
     /// For the line that says what is ready.
     pub fn summary(&self) -> String {
         self.address.map_or(String::new(), |address| format!(", http://{address}/metrics"))
+    }
+
+    /// The same sockets once more.
+    pub fn try_clone(&self) -> std::io::Result<Vec<OwnedFd>> {
+        self.doors.iter().map(|(door, _)| door.as_fd().try_clone_to_owned()).collect()
     }
 
     /// Starts the thread. It ends with the process.

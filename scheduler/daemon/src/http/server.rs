@@ -47,7 +47,7 @@ impl Door {
         })
     }
 
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Door::Unix(listener) => listener.as_fd(),
             Door::Tcp(listener) => listener.as_fd(),

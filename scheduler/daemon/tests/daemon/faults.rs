@@ -45,13 +45,13 @@ fn a_malformed_request_ends_only_its_client() {
         site: 0,
         blocks: 0,
         threads_per_block: 0,
-        flags: 1 << 40,
+        flags: 1 << 8,
         function: String::new(),
     };
     let misbehave = |client: &ClientConnection| {
         client.send(malformed.clone(), slot(0)).expect("room");
     };
-    cuts_off(misbehave, "unknown flag bits 0x10000000000");
+    cuts_off(misbehave, "unknown flag bits 0x100");
 }
 
 #[test]

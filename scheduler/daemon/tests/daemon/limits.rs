@@ -3,6 +3,7 @@
 //! Trap: only root can be another user; where the tests do not run as root, those with two users are skipped, loudly.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, wait_until};
+use eager_proto::admin::AdminRequest;
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, STATE_WAITING};
 use eager_proto::request::RequestBody;
 use eager_shm::client::ClientConnection;
@@ -131,6 +132,44 @@ fn settings_with_an_error_change_nothing_and_are_said_in_one_line() {
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines.len() == 1 && lines[0].contains("the settings stay as they are: "), "{said}");
     assert!(lines[0].contains("eagerd.toml:2:15: "), "{said}");
+}
+
+#[test]
+fn another_policy_of_the_file_decides_at_once_and_one_set_by_hand_stays_till_then() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("eagerd.toml");
+    std::fs::write(&file, "policy = \"case\"\n").expect("settings");
+    let mut command = command(dir.path());
+    command.arg("--config").arg(file);
+    let mut daemon = Daemon::spawn(dir, command, "1 file device, policy case");
+    let client = daemon.connect("client");
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 700)).state, STATE_BOUND);
+    let waits = begin(&client, slot(1), 700);
+    wait_until(&client, slot(1), |cell| cell.state == STATE_WAITING);
+    reload(&daemon, "policy = \"eager\"\n");
+    // The new one starts it over-subscribed.
+    assert_eq!(answer(&client, slot(1), waits).state, STATE_BOUND);
+    let policy = daemon.policy();
+    assert_eq!((policy.policy.as_str(), policy.configured.as_str()), ("eager", "eager"));
+    assert_eq!(daemon.device().granted_bytes, 1024 * MIB);
+
+    daemon.act(&AdminRequest::SetPolicy { policy: "sa".into() });
+    reload(&daemon, "policy = \"eager\"\nclients-max = 9\n");
+    daemon.until(|_| true);
+    assert_eq!(daemon.policy().policy, "sa");
+    for (wrong, words) in [("fastest", "unknown variant `fastest`"), ("infinite", "for simulation only")] {
+        reload(&daemon, &format!("policy = \"{wrong}\"\n"));
+        daemon.until(|_| true);
+        assert_eq!(daemon.policy().policy, "sa", "{words}");
+    }
+    reload(&daemon, "policy = \"case\"\n");
+    daemon.until(|_| true);
+    assert_eq!((daemon.policy().policy, daemon.policy().configured), ("case".into(), "case".into()));
+    let said = said(&mut daemon);
+    assert!(
+        said.contains("eagerd.toml:1:10: unknown variant `fastest`") && said.contains("for simulation only"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! Trap: one test executable, because one of its tests starts it again as a child process.
 
+mod activation;
 mod faults;
 mod hostile;
 mod http;

@@ -3,8 +3,7 @@
 //! Trap: what the manager keeps is what the messages said when the daemon was killed; the thread must have read them all
 //! before, so each test waits until it has.
 
-use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, command, slot};
-use command_fds::{CommandFdExt, FdMapping};
+use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, command, handing_down, slot};
 use eager_proto::hello::Hello;
 use eager_proto::reply::{STATE_BOUND, STATE_FREE};
 use eager_proto::request::RequestBody;
@@ -15,7 +14,6 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
 use tempfile::TempDir;
 
@@ -59,24 +57,12 @@ impl Manager {
 
     /// A daemon with all that is kept, as systemd would start it.
     fn spawn(&self, dir: TempDir, arguments: &[&str], what: &str) -> Daemon {
-        let plain = command(dir.path());
-        // Only the process itself knows its number before it becomes the daemon.
-        let mut command = Command::new("sh");
-        command.args(["-c", "export LISTEN_PID=$$; exec \"$@\"", "sh"]);
-        command.arg(plain.get_program()).args(plain.get_args()).args(arguments);
+        let mut plain = command(dir.path());
+        plain.args(arguments);
         let store = self.store.0.lock().expect("the store");
-        let names: Vec<&str> = store.kept.keys().map(String::as_str).collect();
-        let mapping = |(child_fd, kept): (i32, &OwnedFd)| FdMapping {
-            parent_fd: kept.try_clone().expect("a descriptor"),
-            child_fd,
-        };
-        let mappings = (3..).zip(store.kept.values()).map(mapping).collect();
-        command
-            .env("NOTIFY_SOCKET", &self.place)
-            .env("LISTEN_FDS", store.kept.len().to_string())
-            .env("LISTEN_FDNAMES", names.join(":"))
-            .fd_mappings(mappings)
-            .expect("numbers of their own");
+        let kept: Vec<(&str, &OwnedFd)> = store.kept.iter().map(|(name, fd)| (name.as_str(), fd)).collect();
+        let mut command = handing_down(&plain, &kept);
+        command.env("NOTIFY_SOCKET", &self.place);
         drop(store);
         Daemon::spawn(dir, command, what)
     }

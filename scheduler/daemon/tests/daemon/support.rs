@@ -3,6 +3,7 @@
 //! Trap: nothing here sleeps to let something happen: every wait is for an event, with a limit that only ends a test
 //! that has failed.
 
+use command_fds::{CommandFdExt, FdMapping};
 use eager_proto::admin::{
     AdminReply, AdminRequest, DaemonRow, DeviceRow, PolicyRow, QueueRow, TaskRow, from_line, to_line,
 };
@@ -12,6 +13,7 @@ use eager_proto::request::{RequestBody, Slot};
 use eager_shm::client::{ClientConnection, Wait};
 use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,26 @@ pub fn command(dir: &Path) -> Command {
     std::fs::write(&devices, DEVICES).expect("devices file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_eagerd"));
     command.arg("--devices-file").arg(devices).arg("--run-dir").arg(dir.join("run"));
+    command
+}
+
+/// The same, started as a service manager does with descriptors for it.
+pub fn handing_down(plain: &Command, descriptors: &[(&str, &OwnedFd)]) -> Command {
+    // Only the process itself knows its number before it becomes the daemon.
+    let mut command = Command::new("sh");
+    command.args(["-c", "export LISTEN_PID=$$; exec \"$@\"", "sh"]);
+    command.arg(plain.get_program()).args(plain.get_args());
+    let names: Vec<&str> = descriptors.iter().map(|(name, _)| *name).collect();
+    let mapping = |(child_fd, (_, kept)): (i32, &(&str, &OwnedFd))| FdMapping {
+        parent_fd: kept.try_clone().expect("a descriptor"),
+        child_fd,
+    };
+    let mappings = (3..).zip(descriptors).map(mapping).collect();
+    command
+        .env("LISTEN_FDS", descriptors.len().to_string())
+        .env("LISTEN_FDNAMES", names.join(":"))
+        .fd_mappings(mappings)
+        .expect("numbers of their own");
     command
 }
 

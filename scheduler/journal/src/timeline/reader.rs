@@ -15,6 +15,8 @@ pub(super) struct Reader {
     pub timeline: Timeline,
     now: Nanos,
     queue: Option<TrackId>,
+    /// What people told the daemon, once they did.
+    told: Option<TrackId>,
     devices: BTreeMap<DeviceId, Device>,
     clients: BTreeMap<ClientId, String>,
     tasks: BTreeMap<TaskId, Task>,
@@ -30,8 +32,8 @@ struct Device {
     shown: [Option<u64>; 3],
     /// Memory in use by programs that are not scheduled, once there was some.
     foreign: Option<TrackId>,
-    /// Where it shows that nothing new starts there, once that was so; and whether it is so now.
-    drained: Option<(TrackId, bool)>,
+    /// Why nothing new starts there: where it shows, once it was so, and whether it is so now.
+    closed: BTreeMap<&'static str, (TrackId, bool)>,
 }
 
 #[derive(Debug)]
@@ -41,6 +43,7 @@ struct Task {
     requirement: Bytes,
     /// Where its wait is shown, while it waits.
     waits: Option<TrackId>,
+    held_by: Option<u32>,
     bound: Option<Bound>,
 }
 
@@ -92,7 +95,15 @@ impl Reader {
                 .map(|(name, shows)| self.track(name.into(), Some(group), shows));
                 self.devices.insert(
                     *device,
-                    Device { group, granted, missing, tasks, shown: [None; 3], foreign: None, drained: None },
+                    Device {
+                        group,
+                        granted,
+                        missing,
+                        tasks,
+                        shown: [None; 3],
+                        foreign: None,
+                        closed: BTreeMap::new(),
+                    },
                 );
             }
             Happened::ClientConnected { client, label, .. } => {
@@ -100,6 +111,7 @@ impl Reader {
             }
             Happened::TaskBegin { task, client, request } => {
                 self.begun(*task, *client, &request.function, request.requirement);
+                self.hold_back(*task, request.held_by);
             }
             Happened::Restored { tasks } => {
                 for task in tasks {
@@ -121,17 +133,17 @@ impl Reader {
             Happened::TaskExtend { .. }
             | Happened::TaskEnd { .. }
             | Happened::ClientGone { .. }
-            | Happened::LimitsSet { .. }
-            | Happened::Held { .. }
-            | Happened::Released { .. }
             | Happened::Cancelled { .. }
-            | Happened::PolicySet { .. }
-            | Happened::DeviceLost { .. }
-            | Happened::DeviceFound { .. }
             | Happened::Tick => {}
+            Happened::LimitsSet { .. } => self.tell("other limits".into()),
+            Happened::PolicySet { policy } => self.tell(format!("policy {policy} set")),
+            Happened::Held { task, by } => self.hold_back(*task, Some(*by)),
+            Happened::Released { task } => self.hold_back(*task, None),
             Happened::Observed { device, foreign, .. } => self.foreign(*device, *foreign),
-            Happened::Drained { device } => self.drained(*device, true),
-            Happened::Undrained { device } => self.drained(*device, false),
+            Happened::Drained { device } => self.close(*device, "drained", true),
+            Happened::Undrained { device } => self.close(*device, "drained", false),
+            Happened::DeviceLost { device } => self.close(*device, "lost", true),
+            Happened::DeviceFound { device } => self.close(*device, "lost", false),
         }
     }
 
@@ -148,18 +160,19 @@ impl Reader {
         self.put(track, What::Value(bytes.0));
     }
 
-    fn drained(&mut self, id: DeviceId, now: bool) {
-        let Some(&Device { group, drained, .. }) = self.devices.get(&id) else { return };
-        if drained.is_some_and(|(_, is_so)| is_so) == now {
+    /// Nothing new starts on the device for this reason, or it does again.
+    fn close(&mut self, id: DeviceId, why: &'static str, now: bool) {
+        let Some(device) = self.devices.get(&id) else { return };
+        let (group, known) = (device.group, device.closed.get(why).copied());
+        if known.is_some_and(|(_, is_so)| is_so) == now {
             return;
         }
-        let name = || "nothing new starts".to_owned();
-        let track =
-            drained.map_or_else(|| self.track(name(), Some(group), Shows::Slices), |(track, _)| track);
+        let name = || format!("nothing new starts: {why}");
+        let track = known.map_or_else(|| self.track(name(), Some(group), Shows::Slices), |(track, _)| track);
         if let Some(device) = self.devices.get_mut(&id) {
-            device.drained = Some((track, now));
+            device.closed.insert(why, (track, now));
         }
-        let slice = Event { name: "drained".into(), category: "device", ..Event::default() };
+        let slice = Event { name: why.into(), category: "device", ..Event::default() };
         self.put(track, if now { What::Begin(slice) } else { What::End });
     }
 
@@ -169,7 +182,29 @@ impl Reader {
             "" => format!("{id}: {label}"),
             function => format!("{id}: {label} ({function})"),
         };
-        self.tasks.insert(id, Task { client, name, requirement, waits: None, bound: None });
+        self.tasks.insert(id, Task { client, name, requirement, waits: None, held_by: None, bound: None });
+    }
+
+    /// A slice in the task's wait from when a person holds it back to when it is released, or its wait ends.
+    fn hold_back(&mut self, id: TaskId, by: Option<u32>) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut task.held_by, by);
+        let Some(track) = task.waits.filter(|_| before.is_some() != by.is_some()) else { return };
+        self.put(track, by.map_or(What::End, held_slice));
+    }
+
+    fn end_wait(&mut self, id: TaskId) {
+        self.hold_back(id, None);
+        if let Some(track) = self.tasks.get_mut(&id).and_then(|task| task.waits.take()) {
+            self.put(track, What::End);
+        }
+    }
+
+    /// What people told the daemon. A policy that could not be set is in the journal too: what comes behind shows it.
+    fn tell(&mut self, name: String) {
+        let new_track = || new_track(&mut self.timeline, "daemon".into(), None, Shows::Slices);
+        let track = *self.told.get_or_insert_with(new_track);
+        self.put(track, What::Mark(Event { name, category: "daemon", ..Event::default() }));
     }
 
     fn decided(&mut self, action: &Action, event: &Happened) {
@@ -225,18 +260,18 @@ impl Reader {
         let track = self.track(name, Some(queue), Shows::Slices);
         let wait = Event { name: "waits".into(), category: "wait", notes, flow: Some(FlowId(id.0)) };
         self.put(track, What::Begin(wait));
-        if let Some(task) = self.tasks.get_mut(&id) {
-            task.waits = Some(track);
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        task.waits = Some(track);
+        if let Some(by) = task.held_by {
+            self.put(track, held_slice(by));
         }
     }
 
     fn bind(&mut self, id: TaskId, on: DeviceId, class: Class, grant: Bytes, reason: &Reason) {
-        let (Some(task), Some(device)) = (self.tasks.get_mut(&id), self.devices.get(&on)) else { return };
-        let (name, requirement, waited) = (task.name.clone(), task.requirement, task.waits.take());
+        let (Some(task), Some(device)) = (self.tasks.get(&id), self.devices.get(&on)) else { return };
+        let (name, requirement, waited) = (task.name.clone(), task.requirement, task.waits);
         let group = device.group;
-        if let Some(track) = waited {
-            self.put(track, What::End);
-        }
+        self.end_wait(id);
         let track = self.track(name.clone(), Some(group), Shows::Slices);
         let notes = vec![note("requirement", requirement), note("why", reason)];
         // An arrow needs two ends: the wait, or the promotion to come.
@@ -349,10 +384,8 @@ impl Reader {
 
     fn end(&mut self, id: TaskId) {
         self.kernels(id, false);
+        self.end_wait(id);
         let Some(task) = self.tasks.remove(&id) else { return };
-        if let Some(track) = task.waits {
-            self.put(track, What::End);
-        }
         if let Some(bound) = task.bound {
             // The kernel at the gate, the class, the task.
             for _ in 0..2 + usize::from(bound.held.is_some()) {
@@ -410,6 +443,11 @@ fn class_slice(class: Class, grant: Bytes) -> Event {
         Class::Promoted => "promoted",
     };
     Event { name: category.into(), category, notes: vec![note("granted", grant)], flow: None }
+}
+
+fn held_slice(by: u32) -> What {
+    let notes = vec![note("by uid", by)];
+    What::Begin(Event { name: "held".into(), category: "wait", notes, flow: None })
 }
 
 fn kernels_slice() -> Event {

@@ -6,6 +6,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::collections::BTreeMap;
 
+use eager_vgpu_link::DeviceInfo;
 use parking_lot::Mutex;
 
 use super::device::known_device;
@@ -97,11 +98,12 @@ pub extern "C" fn cudaChooseDevice(chosen: Out<c_int>, wanted: In<DeviceProp>) -
     guard("cudaChooseDevice", 0, || {
         let runtime = Runtime::get()?;
         let bytes = wanted.get()?.totalGlobalMem as u64;
-        let fits = runtime.devices.iter().filter(|device| device.capacity_bytes >= bytes);
-        let nearest = fits.min_by_key(|device| (device.capacity_bytes, device.index));
-        let largest = runtime.devices.iter().max_by_key(|device| device.capacity_bytes);
-        let best = nearest.or(largest).ok_or(Code::cudaErrorInvalidValue)?;
-        chosen.put(best.index.cast_signed())
+        let numbered = || (0..).zip(runtime.devices.iter().map(|device| device.capacity_bytes));
+        let nearest =
+            numbered().filter(|(_, capacity)| *capacity >= bytes).min_by_key(|(_, capacity)| *capacity);
+        let largest = numbered().max_by_key(|(_, capacity)| *capacity);
+        let (best, _) = nearest.or(largest).ok_or(Code::cudaErrorInvalidValue)?;
+        chosen.put(best)
     })
 }
 
@@ -121,15 +123,16 @@ pub extern "C" fn cudaSetValidDevices(devices: In<c_int>, count: c_int) -> Code 
 }
 
 /// `domain:bus:device.function`, as the bus number in the properties.
-fn pci_bus_id(device: u32) -> String {
-    format!("0000:{:02X}:00.0", device + 1)
+fn pci_bus_id(device: &DeviceInfo) -> String {
+    format!("0000:{:02X}:00.0", device.index + 1)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceGetPCIBusId(text: Out<c_char>, room: c_int, device: c_int) -> Code {
     guard("cudaDeviceGetPCIBusId", 0, || {
         text.check()?;
-        let id = pci_bus_id(known_device(Runtime::get()?, device)?);
+        let runtime = Runtime::get()?;
+        let id = pci_bus_id(runtime.device(known_device(runtime, device)?)?);
         let room = usize::try_from(room).unwrap_or(0);
         if room <= id.len() {
             return Err(Code::cudaErrorInvalidValue);
@@ -152,12 +155,12 @@ pub unsafe extern "C" fn cudaDeviceGetByPCIBusId(device: Out<c_int>, text: *cons
         // SAFETY: not null, and then the caller says so.
         let wanted = unsafe { CStr::from_ptr(text) }.to_string_lossy().to_uppercase();
         // The domain may be left out.
-        let is_it = |index: &u32| {
-            let id = pci_bus_id(*index);
+        let is_it = |device: &DeviceInfo| {
+            let id = pci_bus_id(device);
             id == wanted || id.strip_prefix("0000:") == Some(wanted.as_str())
         };
-        let found = runtime.devices.iter().map(|device| device.index).find(is_it);
-        device.put(found.ok_or(Code::cudaErrorInvalidDevice)?.cast_signed())
+        let found = runtime.devices.iter().position(is_it).ok_or(Code::cudaErrorInvalidDevice)?;
+        device.put(c_int::try_from(found).map_err(|_| Code::cudaErrorInvalidDevice)?)
     })
 }
 

@@ -6,6 +6,7 @@
 use super::bar::{self, Memory, Part};
 use super::columns;
 use super::rates::Rates;
+use super::seen::Seen;
 use super::text::{cut, pad, size, time, width, wrap};
 use super::view::View;
 use crate::tables;
@@ -75,15 +76,10 @@ pub struct Room {
 /// Lines that are no device and no task: the head, the heads of both tables, the legend, the reason, the keys, two gaps.
 const OTHER_LINES: usize = 8;
 
-/// The screen. `trouble`: why the snapshot is an old one.
-pub fn frame(
-    snapshot: &Snapshot,
-    rates: &Rates,
-    view: &View,
-    trouble: Option<&str>,
-    room: Room,
-) -> Vec<Line> {
-    let mut lines = head(snapshot, trouble, room.columns);
+/// The screen.
+pub fn frame(seen: &Seen, view: &View, room: Room) -> Vec<Line> {
+    let Seen { snapshot, rates, trouble, .. } = seen;
+    let mut lines = head(snapshot, trouble.as_deref(), room.columns);
     let devices = devices(snapshot, rates, room.columns);
     // Tasks need room too: at least half.
     let fitting = room.rows.map_or(usize::MAX, |rows| rows.saturating_sub(lines.len() + OTHER_LINES) / 2);
@@ -92,7 +88,7 @@ pub fn frame(
     lines.push(Line::default());
     let rows = view.rows(snapshot);
     let selected = view.selected_index(&rows);
-    let below = below(snapshot, view, selected.and_then(|at| rows.get(at).copied()), room);
+    let below = below(seen, view, selected.and_then(|at| rows.get(at).copied()), room);
     let left = room.rows.map(|all| all.saturating_sub(lines.len() + below.len()));
     lines.extend(tasks(snapshot, &rows, room.rows.and(selected), room.columns, left));
     if let Some(left) = room.rows.map(|all| all.saturating_sub(lines.len() + below.len())) {
@@ -210,25 +206,39 @@ fn tasks(
 }
 
 /// The selected task's reason, and the keys.
-fn below(snapshot: &Snapshot, view: &View, selected: Option<&TaskRow>, room: Room) -> Vec<Line> {
+fn below(seen: &Seen, view: &View, selected: Option<&TaskRow>, room: Room) -> Vec<Line> {
     let Some(rows) = room.rows else { return Vec::new() };
     let mut lines = vec![Line::default()];
     if let Some(row) = selected {
         let most = if view.explains { rows / 2 } else { 1 };
-        lines.extend(clipped(explain(row, view.explains, room.columns), most, "lines"));
+        let said = seen.explanation(row.task);
+        lines.extend(clipped(explain(row, view.explains, said, room.columns), most, "lines"));
     }
-    lines.push(keys(snapshot, view, room.columns));
+    lines.push(keys(&seen.snapshot, view, room.columns));
     lines
 }
 
-/// Why a task is where it is: in one line, or with all that is known.
-fn explain(row: &TaskRow, in_full: bool, columns: usize) -> Vec<Line> {
+/// Why a task is where it is: in one line, or in the daemon's sentences, or, until they come, with what the row says.
+fn explain(row: &TaskRow, in_full: bool, said: Option<&[String]>, columns: usize) -> Vec<Line> {
     let line = |tone: Tone, text: String| {
         wrap(&text, columns).into_iter().map(move |text| Line::of(tone, text)).collect::<Vec<_>>()
     };
     if !in_full {
         return vec![Line::of(Tone::Plain, cut(&format!("task {}: {}", row.task, row.reason), columns))];
     }
+    let name = match row.function.as_str() {
+        "" => row.label.clone(),
+        function => format!("{} ({function})", row.label),
+    };
+    let who = format!("task {}: {name}, pid {}, uid {}", row.task, row.pid, row.uid);
+    let mut lines = line(Tone::Header, pad(&who, columns, false));
+    let texts = said.map_or_else(|| of_row(row), <[String]>::to_vec);
+    lines.extend(texts.into_iter().flat_map(|text| line(Tone::Plain, text)));
+    lines
+}
+
+/// What a row says of its task.
+fn of_row(row: &TaskRow) -> Vec<String> {
     let place = match row.device {
         Some(device) => format!(
             "{} on GPU {device} for {} after a wait of {}; {} granted of {} wanted",
@@ -240,11 +250,6 @@ fn explain(row: &TaskRow, in_full: bool, columns: usize) -> Vec<Line> {
         ),
         None => format!("waits for {}; {} wanted", time(row.waited_ms), size(row.requirement_bytes)),
     };
-    let name = match row.function.as_str() {
-        "" => row.label.clone(),
-        function => format!("{} ({function})", row.label),
-    };
-    let who = format!("task {}: {name}, pid {}, uid {}", row.task, row.pid, row.uid);
     let used =
         row.used_bytes.map(|bytes| format!("its program holds {} that cannot be evicted", size(bytes)));
     let held = (!row.held_kernel.is_empty())
@@ -255,11 +260,8 @@ fn explain(row: &TaskRow, in_full: bool, columns: usize) -> Vec<Line> {
         ("go", None) => Some("its gate lets every kernel through".to_owned()),
         _ => Some("its gate is closed".to_owned()),
     };
-    let mut lines = line(Tone::Header, pad(&who, columns, false));
-    for text in [Some(place), Some(format!("why: {}", row.reason)), held, gate, used].into_iter().flatten() {
-        lines.extend(line(Tone::Plain, text));
-    }
-    lines
+    let why = format!("why: {}", row.reason);
+    [Some(place), Some(why), held, gate, used].into_iter().flatten().collect()
 }
 
 fn keys(snapshot: &Snapshot, view: &View, columns: usize) -> Line {

@@ -104,6 +104,13 @@ impl View {
         found.or((!rows.is_empty()).then_some(0))
     }
 
+    /// The task that is shown in full.
+    pub fn explained_task(&self, snapshot: &Snapshot) -> Option<u64> {
+        let rows = self.rows(snapshot);
+        let selected = self.selected_index(&rows).filter(|_| self.explains)?;
+        rows.get(selected).map(|row| row.task)
+    }
+
     /// What a key does.
     pub fn press(&mut self, key: Key, snapshot: &Snapshot) {
         if self.is_typing {

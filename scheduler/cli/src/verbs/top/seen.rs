@@ -1,0 +1,115 @@
+//! What the daemon said last, and the thread that asks it.
+//!
+//! Trap: a daemon that is stuck must not take the keyboard along: nothing here waits for it but the thread.
+
+use super::rates::Rates;
+use crate::daemon::DaemonPlace;
+use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_proto::snapshot::Snapshot;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
+use std::time::Duration;
+
+/// Tasks that are asked for; a screen shows fewer.
+const TASKS_MAX: u32 = 1000;
+
+/// Sentences of the daemon about a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    pub task: u64,
+    pub sentences: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub snapshot: Snapshot,
+    pub rates: Rates,
+    pub explained: Option<Explained>,
+    /// Why there is nothing newer.
+    pub trouble: Option<String>,
+}
+
+/// An answer of the daemon, or why there is none.
+type News = Result<(Snapshot, Option<Explained>), String>;
+
+impl Seen {
+    pub fn new(snapshot: Snapshot) -> Seen {
+        let mut seen = Seen::default();
+        seen.take_in(Ok((snapshot, None)));
+        seen
+    }
+
+    pub fn take_in(&mut self, news: News) {
+        match news {
+            Ok((snapshot, explained)) => {
+                self.rates.see(&snapshot);
+                (self.snapshot, self.explained, self.trouble) = (snapshot, explained, None);
+            }
+            Err(why) => self.trouble = Some(format!("old: {why}")),
+        }
+    }
+
+    /// What was said of this task.
+    pub fn explanation(&self, task: u64) -> Option<&[String]> {
+        let explained = self.explained.as_ref().filter(|explained| explained.task == task)?;
+        Some(&explained.sentences)
+    }
+}
+
+pub fn snapshot(place: &DaemonPlace) -> anyhow::Result<Snapshot> {
+    match place.ask(&AdminRequest::Snapshot { tasks_max: TASKS_MAX })? {
+        AdminReply::Snapshot(snapshot) => Ok(*snapshot),
+        other => anyhow::bail!("the daemon answers {other:?}"),
+    }
+}
+
+/// None: it is gone, or the daemon has nothing to say of it.
+fn explain(place: &DaemonPlace, task: u64) -> Option<Explained> {
+    match place.ask(&AdminRequest::Explain { task }) {
+        Ok(AdminReply::Explained { sentences, .. }) => Some(Explained { task, sentences }),
+        _ => None,
+    }
+}
+
+/// A thread that asks the daemon now and again.
+#[derive(Debug)]
+pub struct Asker {
+    wish: Sender<Option<u64>>,
+    wished: Option<u64>,
+    news: Receiver<News>,
+}
+
+impl Asker {
+    /// The thread ends when nobody listens any more.
+    pub fn start(place: DaemonPlace, interval: Duration) -> Asker {
+        let (tell, news) = sync_channel(1);
+        let (wish, wishes) = channel();
+        std::thread::spawn(move || {
+            let mut explains = None;
+            loop {
+                match wishes.recv_timeout(interval) {
+                    Ok(wish) => explains = wishes.try_iter().last().unwrap_or(wish),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                let said = snapshot(&place).map_err(|error| format!("{error:#}"));
+                let news = said.map(|said| (said, explains.and_then(|task| explain(&place, task))));
+                if tell.send(news).is_err() {
+                    break;
+                }
+            }
+        });
+        Asker { wish, wished: None, news }
+    }
+
+    /// Wants this task explained from now on, and at once.
+    pub fn explain(&mut self, task: Option<u64>) {
+        if std::mem::replace(&mut self.wished, task) != task {
+            // The thread ends only with this.
+            let _ = self.wish.send(task);
+        }
+    }
+
+    pub fn news(&self) -> impl Iterator<Item = News> + '_ {
+        self.news.try_iter()
+    }
+}
