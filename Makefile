@@ -27,7 +27,7 @@ install: ## what `make build` built into PREFIX (default /usr/local): bin/, lib/
 	install -m644 compiler-pass/driver/cmake/EagerConfig.cmake $(INSTALLED)/lib/cmake/Eager
 	install -d $(DESTDIR)$(UNITS)
 	for unit in eagerd.service eagerd.socket; do \
-	  sed 's|/usr/\(bin\|share\)/|$(PREFIX)/\1/|' scheduler/daemon/$$unit >$(DESTDIR)$(UNITS)/$$unit || exit 1; done
+	  sed 's,/usr/\(bin\|share\)/,$(PREFIX)/\1/,' scheduler/daemon/$$unit >$(DESTDIR)$(UNITS)/$$unit || exit 1; done
 	install -m644 README.md SECURITY.md scheduler/daemon/eagerd.toml $(INSTALLED)/share/doc/eager
 	docs/third-party.sh >$(INSTALLED)/share/doc/eager/third-party.txt
 	$(BUILT)/eager man --out $(INSTALLED)/share/man/man1 >/dev/null
