@@ -5,7 +5,9 @@
 //! to decide what to do next, or it could not notice that the two disagree.
 
 use eager_core::action::{Action, Class, Gate};
-use eager_core::event::{AccessClass, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
+use eager_core::event::{
+    AccessClass, Barred, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest,
+};
 use eager_core::journal::{JournalHeader, JournalLine, ReplayError, replay};
 use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::options::QueueOrder;
@@ -126,19 +128,22 @@ fn any_limits() -> impl Strategy<Value = Limits> {
 fn any_event() -> impl Strategy<Value = Event> {
     let task = || (0u64..12).prop_map(TaskId);
     let client = || (0u64..5).prop_map(ClientId);
-    let request = (any_bytes(), any::<u64>(), any::<u32>(), any::<[bool; 3]>(), any_estimate()).prop_map(
-        |(requirement, blocks, threads_per_block, [lazy, managed, whole], estimate)| TaskRequest {
-            requirement,
-            blocks,
-            threads_per_block,
-            lazy,
-            managed,
-            whole,
-            function: String::new(),
-            estimate,
-            held_by: None,
-        },
-    );
+    let barred = prop_oneof![3 => Just(0), 1 => 0u64..8].prop_map(Barred);
+    let request = (any_bytes(), any::<u64>(), any::<u32>(), any::<[bool; 3]>(), barred, any_estimate())
+        .prop_map(|(requirement, blocks, threads_per_block, [lazy, managed, whole], barred, estimate)| {
+            TaskRequest {
+                requirement,
+                blocks,
+                threads_per_block,
+                lazy,
+                managed,
+                whole,
+                barred,
+                function: String::new(),
+                estimate,
+                held_by: None,
+            }
+        });
     let kernel = (any_bytes(), any_access()).prop_map(|(footprint, access)| KernelRequest {
         name: "k".into(),
         footprint,
