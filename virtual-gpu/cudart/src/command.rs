@@ -14,7 +14,7 @@ use crate::kernel::Launch;
 use crate::memory::Allocation;
 use crate::runtime::Runtime;
 use crate::status::{Code, say};
-use crate::transfer::{Copy, Fill};
+use crate::transfer::{Copy, Fill, Region};
 
 /// One piece of work.
 #[derive(Debug)]
@@ -100,6 +100,17 @@ impl Command {
             | Command::Fill(_)
             | Command::Host(_) => true,
             Command::Release(_) | Command::Model(..) | Command::Callback(_) => false,
+        }
+    }
+
+    /// Whether it may use memory of `bytes` from `address` on. What a kernel uses is known only afterwards.
+    pub fn may_use(&self, address: u64, bytes: u64) -> bool {
+        let holds = |region: &Region| (address..address + bytes).contains(&region.address);
+        match self {
+            Command::Kernel(_) | Command::Model(..) => true,
+            Command::Copy(copy) => holds(&copy.to) || holds(&copy.from),
+            Command::Fill(fill) => holds(&fill.to),
+            Command::Nothing | Command::Release(_) | Command::Host(_) | Command::Callback(_) => false,
         }
     }
 

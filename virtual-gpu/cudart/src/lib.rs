@@ -15,6 +15,7 @@ mod driver;
 mod event;
 mod ffi;
 mod graph;
+mod host_faults;
 mod kernel;
 mod memory;
 mod runtime;

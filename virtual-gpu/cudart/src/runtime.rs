@@ -21,7 +21,7 @@ use crate::config::{Config, Devices};
 use crate::event::Event;
 use crate::graph::{self, Graphs};
 use crate::kernel::{Compute, Profile, forget_managed, managed_at, variable_at};
-use crate::memory::{Advice, Allocation, Arena, Array, Kind, Pools, Table, VirtualMemory};
+use crate::memory::{Advice, Allocation, Arena, Array, HostWatch, Kind, Pools, Table, VirtualMemory};
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
@@ -46,6 +46,8 @@ pub struct Memory {
     pub virtual_memory: VirtualMemory,
     /// What it said about managed memory.
     pub advice: Advice,
+    /// What the host does with managed memory by itself.
+    pub host_watch: HostWatch,
     /// Page-locked host memory of the runtime's own by address, kept alive here.
     pub pinned: BTreeMap<u64, Vec<u128>>,
 }
@@ -152,6 +154,7 @@ impl Runtime {
                 table: Table::default(),
                 virtual_memory: VirtualMemory::new(1 << block_shift),
                 advice: Advice::default(),
+                host_watch: HostWatch::new(1 << block_shift),
                 pinned: BTreeMap::new(),
             }),
             peers: Mutex::default(),
@@ -274,6 +277,7 @@ impl Runtime {
         command: impl Into<Arc<Command>>,
     ) -> Result<Arc<Completion>, Code> {
         let command: Arc<Command> = command.into();
+        self.tell_host_faults(|address, bytes| command.may_use(address, bytes))?;
         let work: Work = Box::new(move || {
             let failure = *self.failure.lock();
             if let Some(code) = failure {
@@ -323,6 +327,7 @@ impl Runtime {
         if let Some(code) = *self.failure.lock() {
             return Err(code);
         }
+        self.watch_host();
         self.trim_pools()
     }
 
@@ -387,6 +392,9 @@ impl Runtime {
             return Err(Code::cudaErrorMemoryAllocation);
         };
         let address = address.as_ptr() as u64;
+        if kind == AllocKind::Managed {
+            memory.host_watch.add(address, bytes);
+        }
         memory.table.insert(Allocation { address, bytes, device, kind: Kind::Modelled { alloc, kind } });
         Ok(address)
     }
@@ -433,6 +441,7 @@ impl Memory {
             Kind::Pinned { .. } => drop(self.pinned.remove(&allocation.address)),
             Kind::Modelled { .. } => {
                 self.advice.forget(allocation.address, allocation.bytes);
+                self.host_watch.remove(allocation.address);
                 self.arena.release(allocation.address, allocation.bytes);
             }
         }

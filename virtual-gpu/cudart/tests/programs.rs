@@ -84,6 +84,12 @@ fn managed_memory_takes_what_is_resident_and_may_exceed_the_device() {
 }
 
 #[test]
+fn what_the_host_uses_of_managed_memory_leaves_the_device() {
+    let Some(built) = built() else { return };
+    run(built, "host-faults", SMALL);
+}
+
+#[test]
 fn managed_memory_moves_to_the_device_it_is_used_on_and_is_freed_after_its_kernels() {
     let Some(built) = built() else { return };
     let two_slow = [("EAGER_VGPU", "2xV100-16GB"), ("EAGER_VGPU_TIME_SCALE", "200")];

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::abi::{BlockContext, BlockFn};
 use crate::leave::{eager_vgpu_call_block, leave_block};
-use crate::timer::{TIME_OUT_SIGNAL, Timer};
+use crate::timer::Timer;
 
 /// Threads beyond this many that run kernels at one time are not caught.
 const SLOT_COUNT: usize = 128;
@@ -46,6 +46,11 @@ impl Slot {
         }
     }
 }
+
+/// In place of a signal in [`Slot::seen`].
+const TIMED_OUT: u64 = u64::MAX;
+/// The signal that says so; 0 before the first.
+static TIME_OUT_SIGNAL: AtomicI32 = AtomicI32::new(0);
 
 static SLOTS: [Slot; SLOT_COUNT] = [const { Slot::free() }; SLOT_COUNT];
 
@@ -78,7 +83,7 @@ pub enum Fault {
 impl Fault {
     fn seen(slot: &Slot) -> Fault {
         let [signal, code, address] = [0, 1, 2].map(|index| slot.seen[index].load(SeqCst));
-        if signal == TIME_OUT_SIGNAL as u64 {
+        if signal == TIMED_OUT {
             Fault::TimeOut
         } else if signal == libc::SIGFPE as u64 {
             Fault::Division
@@ -171,7 +176,13 @@ impl Running {
             compiler_fence(SeqCst);
         }
         OWN.set(slot);
-        let timer = time_max.filter(|_| slot.is_some()).and_then(|time_max| Timer::start(thread, time_max));
+        let timer = time_max.filter(|_| slot.is_some()).and_then(|time_max| {
+            let timer = time_out_signal().and_then(|signal| Timer::start(thread, signal, time_max));
+            if timer.is_none() {
+                say_no_timer();
+            }
+            timer
+        });
         Running { slot, timer }
     }
 }
@@ -230,26 +241,59 @@ fn use_alternate_stack() {
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        SIGNALS.into_iter().for_each(|signal| install_for(signal, on_fault));
-        install_for(TIME_OUT_SIGNAL, on_time_out);
+        for signal in SIGNALS {
+            install_for(signal, on_fault);
+        }
     });
 }
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-fn install_for(signal: c_int, handler: Handler) {
-    // SAFETY: both structures are plain data, for which all zeros is valid; the handler has the type that SA_SIGINFO
+/// The signal whose handler is [`on_time_out`]: a free one is taken where the program has taken the last one for itself.
+/// First one that is ignored by default, then those that nobody is told of; `None` if the program has all.
+fn time_out_signal() -> Option<c_int> {
+    let current = TIME_OUT_SIGNAL.load(SeqCst);
+    if current != 0 && action_of(current) == on_time_out as Handler as usize {
+        return Some(current);
+    }
+    let free = std::iter::once(libc::SIGURG).chain((libc::SIGRTMIN()..=libc::SIGRTMAX()).rev());
+    let chosen = free.into_iter().find(|&signal| install_for(signal, on_time_out))?;
+    TIME_OUT_SIGNAL.store(chosen, SeqCst);
+    Some(chosen)
+}
+
+fn say_no_timer() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut line = Line::new();
+        line.add(b"eager virtual GPU: no signal or no timer is left for the time limit of kernels: they have none\n");
+        line.write();
+    });
+}
+
+fn action_of(signal: c_int) -> usize {
+    // SAFETY: plain data, for which all zeros is valid, and a call that only asks.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        let asked = libc::sigaction(signal, std::ptr::null(), &raw mut action);
+        if asked == 0 { action.sa_sigaction } else { libc::SIG_IGN }
+    }
+}
+
+/// Whether it is installed: over the default action only, or over itself.
+fn install_for(signal: c_int, handler: Handler) -> bool {
+    let old = action_of(signal);
+    if old != libc::SIG_DFL {
+        return old == handler as usize;
+    }
+    // SAFETY: the structure is plain data, for which all zeros is valid; the handler has the type that SA_SIGINFO
     // asks for. Another thread that installs one between the two calls would lose it; the first CUDA call, where this
     // runs, is where a program has its handlers in place.
     unsafe {
-        let mut old: libc::sigaction = core::mem::zeroed();
-        if libc::sigaction(signal, std::ptr::null(), &raw mut old) != 0 || old.sa_sigaction != libc::SIG_DFL {
-            return;
-        }
         let mut new: libc::sigaction = core::mem::zeroed();
         new.sa_sigaction = handler as usize;
         new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        libc::sigaction(signal, &raw const new, null_mut());
+        libc::sigaction(signal, &raw const new, null_mut()) == 0
     }
 }
 
@@ -262,7 +306,7 @@ extern "C" fn on_time_out(_signal: c_int, info: *mut libc::siginfo_t, context: *
     // In a function of ours, which must not be left; the timer fires again.
     let stack = slot.stack.swap(0, SeqCst);
     if stack != 0 {
-        slot.seen[0].store(TIME_OUT_SIGNAL as u64, SeqCst);
+        slot.seen[0].store(TIMED_OUT, SeqCst);
         // SAFETY: as in `on_fault`.
         unsafe { leave_block(context, stack) };
     }

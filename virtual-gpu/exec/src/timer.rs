@@ -7,8 +7,6 @@ use core::ffi::c_int;
 use std::ptr::null_mut;
 use std::time::Duration;
 
-/// Ignored by default, so one that comes too late does no harm.
-pub(crate) const TIME_OUT_SIGNAL: c_int = libc::SIGURG;
 /// From one signal to the next, until the kernel is left.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -18,12 +16,14 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// For the calling thread, of this number. `None`: the system gives no timer, and the kernel may take for ever.
-    pub fn start(thread: i32, time_max: Duration) -> Option<Timer> {
+    /// For the calling thread, of this number; `signal` has its handler. `None`: the system gives no timer, and the kernel
+    /// may take for ever.
+    pub fn start(thread: i32, signal: c_int, time_max: Duration) -> Option<Timer> {
+        let_in(signal);
         // SAFETY: plain data, for which zeros are valid; all that the system reads of it is set below.
         let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = TIME_OUT_SIGNAL;
+        event.sigev_signo = signal;
         event.sigev_notify_thread_id = thread;
         let mut id: libc::timer_t = null_mut();
         // SAFETY: both point to variables of this function.
@@ -42,6 +42,17 @@ impl Drop for Timer {
     fn drop(&mut self) {
         // SAFETY: made by `start`, and deleted only here.
         unsafe { libc::timer_delete(self.id) };
+    }
+}
+
+/// A program that blocks signals before it starts threads, to wait for them, blocks them in ours too.
+fn let_in(signal: c_int) {
+    // SAFETY: plain data that the calls fill in; only this thread's mask changes, and this thread is ours.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, null_mut());
     }
 }
 

@@ -118,6 +118,11 @@ pub enum Op {
         alloc: AllocId,
         range: Range,
     },
+    /// The same by the host's own loads and stores, whose time is not the model's: only the pages' way back takes some.
+    HostFault {
+        alloc: AllocId,
+        range: Range,
+    },
 }
 
 /// Something made, and the operation at whose end it may be used.

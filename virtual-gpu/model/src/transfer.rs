@@ -57,7 +57,10 @@ enum Kind {
     Fill,
     PrefetchDevice,
     PrefetchHost,
-    HostAccess,
+    HostAccess {
+        /// The bytes are copied, which takes the host time.
+        copies: bool,
+    },
     /// An allocation or a new context: its victims go, and the driver takes its time.
     MakeRoom,
 }
@@ -134,7 +137,8 @@ impl Transfer {
             Op::Fill { alloc, range } => (Kind::Fill, alloc, range),
             Op::Prefetch { alloc, range, to: Location::Device } => (Kind::PrefetchDevice, alloc, range),
             Op::Prefetch { alloc, range, to: Location::Host } => (Kind::PrefetchHost, alloc, range),
-            Op::HostAccess { alloc, range } => (Kind::HostAccess, alloc, range),
+            Op::HostAccess { alloc, range } => (Kind::HostAccess { copies: true }, alloc, range),
+            Op::HostFault { alloc, range } => (Kind::HostAccess { copies: false }, alloc, range),
         };
         check_range(memory, alloc, range)?;
         let end = range.offset + range.bytes;
@@ -219,7 +223,7 @@ impl Transfer {
                 self.push(scene.stats, Engine::ToHost, left.bytes as f64, cap);
             }
             Kind::PrefetchHost => scene.memory.write_on_host(self.alloc, blocks.0, blocks.1),
-            Kind::HostAccess => {
+            Kind::HostAccess { copies } => {
                 if here && self.managed(scene) {
                     let left = scene.memory.demote(self.alloc, blocks.0, blocks.1, true);
                     scene.stats.moved.returned_bytes += left.bytes;
@@ -227,7 +231,10 @@ impl Transfer {
                     let faults = f64::from(left.blocks) * HOST_FAULT_NS * cap;
                     self.push(scene.stats, Engine::ToHost, left.bytes as f64 + faults, cap);
                 }
-                self.host_write(scene, blocks, bytes);
+                scene.memory.write_on_host(self.alloc, blocks.0, blocks.1);
+                if copies {
+                    self.host_copy(scene, bytes);
+                }
             }
         }
     }

@@ -149,6 +149,23 @@ fn host_access_brings_resident_pages_back() {
 }
 
 #[test]
+fn the_hosts_own_stores_bring_pages_back_and_cost_no_copy() {
+    let [copied, stored] = [true, false].map(|copies| {
+        let mut bench = Bench::new(card_of(64 * MIB), quiet());
+        let context = bench.context();
+        let alloc = bench.managed(context, 16 * MIB);
+        bench.prefetch(context, alloc, 8 * MIB);
+        let range = Range { offset: 0, bytes: 16 * MIB };
+        let op = if copies { Op::HostAccess { alloc, range } } else { Op::HostFault { alloc, range } };
+        let (seconds, stats) = bench.run(context, op);
+        assert_eq!(bench.model.resident_bytes(alloc).unwrap(), 0);
+        (seconds, stats.moved.returned_bytes)
+    });
+    assert!(stored.0 > 0.0 && stored.0 < copied.0, "{stored:?} {copied:?}");
+    assert_eq!((stored.1, copied.1), (8 * MIB, 8 * MIB));
+}
+
+#[test]
 fn a_kernel_larger_than_all_memory_still_ends() {
     let mut bench = Bench::new(card_of(8 * MIB), quiet());
     let context = bench.context();

@@ -83,6 +83,7 @@ impl Scale {
             Op::Fill { alloc, range } => Op::Fill { alloc, range: self.range(range) },
             Op::Prefetch { alloc, range, to } => Op::Prefetch { alloc, range: self.range(range), to },
             Op::HostAccess { alloc, range } => Op::HostAccess { alloc, range: self.range(range) },
+            Op::HostFault { alloc, range } => Op::HostFault { alloc, range: self.range(range) },
         }
     }
 

@@ -549,6 +549,7 @@ fn named_allocs(op: &Op) -> Vec<AllocId> {
         | Op::CopyToHost { alloc, .. }
         | Op::Fill { alloc, .. }
         | Op::Prefetch { alloc, .. }
-        | Op::HostAccess { alloc, .. } => vec![*alloc],
+        | Op::HostAccess { alloc, .. }
+        | Op::HostFault { alloc, .. } => vec![*alloc],
     }
 }

@@ -119,6 +119,7 @@ pub extern "C" fn cudaGraphLaunch(exec: ExecHandle, stream: *mut c_void) -> Code
 
 /// Puts the graph's work into the stream, behind the graph's launch before this one.
 fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result<(), Code> {
+    runtime.tell_host_faults(|_, _| true)?;
     // One after the other, so that two threads' launches of one graph do not mix.
     let mut events = runtime.events.lock();
     let (actions, last) = {

@@ -66,8 +66,14 @@ impl Arena {
         assert!(address >= self.base && address + bytes <= self.base + self.bytes, "not of this arena");
         let whole_pages =
             usize::try_from(bytes.next_multiple_of(4096)).expect("was allocated in this address space");
+        let at = address as *mut libc::c_void;
         // SAFETY: the range was given out by `allocate`, which starts at page boundaries and leaves a hole behind, so
         // the rounding touches nobody else; its owner just gave its contents up. Failure only keeps the memory for longer.
-        unsafe { libc::madvise(address as *mut libc::c_void, whole_pages, libc::MADV_DONTNEED) };
+        unsafe {
+            // Of a file in memory the first drops what is in the file, and fails elsewhere, where the second is enough.
+            if libc::madvise(at, whole_pages, libc::MADV_REMOVE) != 0 {
+                libc::madvise(at, whole_pages, libc::MADV_DONTNEED);
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod advice;
 mod arena;
 mod array;
+mod host_watch;
 mod pages;
 mod pool;
 mod ranges;
@@ -15,6 +16,7 @@ mod virtual_memory;
 pub use advice::{Advice, Advised, Side};
 pub use arena::Arena;
 pub use array::{Array, ChannelDesc};
+pub use host_watch::HostWatch;
 pub use pages::Access;
 pub use pool::{Pool, PoolKey, Pools, Reuse, Reused};
 pub use table::{Allocation, Kind, Table};

@@ -226,6 +226,11 @@ impl Streams {
             .collect()
     }
 
+    /// All work has ended.
+    pub fn are_idle(&self) -> bool {
+        self.streams.values().filter_map(|stream| stream.last.as_ref()).all(|last| last.clock_ns().is_some())
+    }
+
     /// The host has waited until `clock_ns`: what it enqueues from now on starts later.
     pub fn host_reached(&mut self, clock_ns: u64) {
         self.host_clock_ns = self.host_clock_ns.max(clock_ns);

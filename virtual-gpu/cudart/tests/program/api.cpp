@@ -120,6 +120,43 @@ SCENARIO(managed, "managed") {
     EXPECT(free_bytes() == free_at_first);
 }
 
+// Run with a capacity of 16 MiB (memory scale 1024): residency is by pages.
+SCENARIO(host_faults, "host-faults") {
+    const size_t bytes = 4 << 20, part = 1 << 20;
+    const int count = bytes / sizeof(int);
+    const cudaMemLocation device = {cudaMemLocationTypeDevice, 0};
+    int *values = nullptr, *other = nullptr;
+    OK(cudaFree(nullptr));
+    const size_t free_at_first = free_bytes();
+    auto resident = [&] { return free_at_first - free_bytes(); };
+    OK(cudaMallocManaged((void **)&values, bytes, cudaMemAttachGlobal));
+    OK(cudaMallocManaged((void **)&other, bytes, cudaMemAttachGlobal));
+    for (int i = 0; i < count; i++) values[i] = i;
+    OK(scale(values, count, 2));
+    OK(cudaDeviceSynchronize());
+    EXPECT(resident() == bytes);
+    memset(values, 1, part);  // Its pages go back, the others stay.
+    EXPECT(resident() == bytes - part && resident() == bytes - part);
+    EXPECT(values[count - 1] == 2 * (count - 1) + 5);
+    EXPECT(resident() <= bytes - part - 4096 && resident() >= bytes - part - (64 << 10));
+    OK(scale(values, count, 1));
+    OK(cudaDeviceSynchronize());
+    EXPECT(resident() == bytes && values[0] == 0x01010101 + 5);
+    int pipe_ends[2];
+    EXPECT(pipe(pipe_ends) == 0 && write(pipe_ends[1], "12345678", 8) == 8);
+    OK(cudaMemPrefetchAsync(values, bytes, device, 0, nullptr));
+    OK(cudaDeviceSynchronize());
+    EXPECT(resident() == bytes && read(pipe_ends[0], values + count / 2, 8) == 8);  // By a system call too.
+    EXPECT(resident() < bytes && memcmp(values + count / 2, "12345678", 8) == 0);
+    OK(cudaMemPrefetchAsync(values, bytes, device, 0, nullptr));
+    OK(cudaMemcpy(other, values, part, cudaMemcpyDeviceToDevice));  // The runtime's own copies are no host faults.
+    OK(cudaDeviceSynchronize());
+    EXPECT(resident() == bytes + part && other[0] == values[0]);
+    OK(cudaFree(values));
+    OK(cudaFree(other));
+    EXPECT(free_bytes() == free_at_first);
+}
+
 // Run with two devices and a time scale that makes the kernel take long after its results are there.
 SCENARIO(managed_elsewhere, "managed-elsewhere") {
     const size_t bytes = 8 << 20;

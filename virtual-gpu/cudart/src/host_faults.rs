@@ -1,0 +1,44 @@
+//! The host's own loads and stores in managed memory, told to the model before a device works on that memory again.
+//!
+//! Trap: telling waits for the modelled end, so it comes before the locks that a call needs.
+
+use eager_gpu_model::Op;
+
+use crate::memory::Kind;
+use crate::runtime::{Memory, Runtime};
+use crate::status::Code;
+
+impl Runtime {
+    /// Before work that may use the managed memory that `is_used_now` says (address, bytes): what the host did there.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn tell_host_faults(&self, is_used_now: impl Fn(u64, u64) -> bool) -> Result<(), Code> {
+        let faults = {
+            let memory = &mut *self.memory.lock();
+            let Memory { host_watch, table, .. } = memory;
+            if host_watch.is_empty() {
+                return Ok(());
+            }
+            let told = |(address, range)| {
+                let found = table.starting_at(address)?;
+                let Kind::Modelled { alloc, .. } = found.kind else { return None };
+                Some((found.device, Op::HostFault { alloc, range }))
+            };
+            host_watch.take(is_used_now).into_iter().filter_map(told).collect()
+        };
+        self.run_ops(faults).map(drop)
+    }
+
+    /// After a wait: if no work of the process is left, what is done to managed memory from now on is the host's doing.
+    pub fn watch_host(&self) {
+        if self.memory.lock().host_watch.is_empty() {
+            return;
+        }
+        // Held until the memory is watched: nothing is enqueued in between.
+        let streams = self.streams.lock();
+        if streams.are_idle() {
+            self.memory.lock().host_watch.watch();
+        }
+    }
+}
