@@ -1,6 +1,6 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup build install deb docs demo paper live test test-long fuzz lint bench gpu-test clean
+.PHONY: help setup build install deb docs demo paper live test test-long fuzz lint bench gpu-bundle gpu-test clean
 # Where `make install` takes from and puts to; DESTDIR goes in front, for packages.
 BUILT ?= target/release
 PREFIX ?= /usr/local
@@ -8,7 +8,7 @@ INSTALLED := $(DESTDIR)$(PREFIX)
 UNITS ?= $(PREFIX)/lib/systemd/system
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: ## install LLVM 22 (apt), CUDA 13.0 and 12.9 (.toolchain/)
 	@./setup.sh
@@ -72,8 +72,13 @@ lint: setup ## formatting and lints
 	# The fuzz targets are no member of the workspace: their lock file falls behind unseen.
 	cargo metadata --locked --format-version 1 --manifest-path scheduler/fuzz/Cargo.toml >/dev/null
 
-gpu-test: build ## the conformance suite on a real GPU beside the virtual one; without a GPU it says so
-	tests/gpu-test.sh
+gpu-bundle: setup ## what runs on a machine with a GPU and no compilers: target/gpu-bundle.tar.xz
+	cargo build --locked --release --workspace
+	target/release/gpu-bundle target/gpu-bundle --pack
+
+gpu-test: ## Eager on this machine's GPU: results, cost, faults; without a GPU it says so
+	@if [ -e /dev/nvidiactl ]; then $(MAKE) gpu-bundle && target/gpu-bundle/run.sh --out target/gpu-test.json; \
+	else echo "SKIPPED: gpu-test: no GPU here (no /dev/nvidiactl). Nothing was checked."; fi
 
 bench: build ## micro-benchmarks: every sample kept in target/criterion/
 	cargo bench --locked --workspace

@@ -17,6 +17,7 @@ pub mod corpus;
 pub mod daemon;
 pub mod fuzz;
 pub mod generate;
+pub mod gpu;
 pub mod live;
 pub mod measure;
 pub mod mutate;
@@ -112,10 +113,16 @@ pub fn rodinia_binary_with(program: &eager_rodinia::Program, words: &[OsString])
 
 /// A program of `rodinia/`, compiled into a file.
 pub fn rodinia_build(program: &eager_rodinia::Program, words: &[OsString], out: &Path) {
+    run_ok(&mut rodinia_command(program, words, out));
+}
+
+/// What compiles a program of `rodinia/` into a file.
+pub fn rodinia_command(program: &eager_rodinia::Program, words: &[OsString], out: &Path) -> Command {
     let folder = root().join("rodinia").join(&program.name);
     let sources = program.sources.iter().map(|source| folder.join(source));
     let mut command = Command::new(tool("eagercc"));
-    run_ok(command.arg("-O2").args(words).args(&program.flags).args(sources).arg("-o").arg(out));
+    command.arg("-O2").args(words).args(&program.flags).args(sources).arg("-o").arg(out);
+    command
 }
 
 /// Arguments of a run that verifies itself, with its input made in `folder`.

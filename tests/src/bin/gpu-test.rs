@@ -1,0 +1,111 @@
+//! Checks Eager on a GPU, from a bundle's folder: one table at the end, and a record.
+//!
+//! Without a GPU it says `SKIPPED` and ends with 0. Trap: it is started by the bundle's `run.sh`, which puts the bundle's
+//! libraries first.
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use eager_proto::size::Size;
+use eager_tests::gpu::bundle::{Bundle, Devices};
+use eager_tests::gpu::choice::Sizes;
+use eager_tests::gpu::machine::Gpu;
+use eager_tests::gpu::record::{Record, SCHEMA, failed, table};
+use eager_tests::gpu::suite::{Choice, STEPS, beside, check, run};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Checks Eager on a GPU: results, cost, faults. Needs an NVIDIA GPU of compute capability 9.0 or newer, driver 580 or
+/// newer. Without one it says SKIPPED.
+#[derive(Debug, Parser)]
+#[command(name = "gpu-test", version)]
+struct Flags {
+    /// The bundle's folder
+    bundle: PathBuf,
+    /// Where the record goes
+    #[arg(long, value_name = "FILE", default_value = "gpu-test.json")]
+    out: PathBuf,
+    /// Only these: alone, conformance, pairs, overhead, calls, footprints, faults
+    #[arg(long, value_name = "STEP,…", value_delimiter = ',', value_parser = step)]
+    only: Vec<String>,
+    /// How large the programs are in pairs and for their overhead
+    #[arg(long, default_value = "medium")]
+    sizes: Sizes,
+    /// Of comparisons, each with one run of either
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// The GPU, as nvidia-smi counts
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    gpu: u32,
+    /// What the scheduler may give away at most; pairs get less, so that both do not fit
+    #[arg(long, value_name = "SIZE", default_value = "16GiB")]
+    device_memory: Size,
+    /// No further step begins after this time
+    #[arg(long, value_name = "S", default_value_t = 1800)]
+    seconds: u64,
+    /// The longest that one program may take
+    #[arg(long, value_name = "S", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
+    program_seconds: u64,
+}
+
+fn step(word: &str) -> Result<String, String> {
+    match STEPS.iter().any(|(name, _)| *name == word) {
+        true => Ok(word.to_owned()),
+        false => Err(format!("the steps are {}", STEPS.map(|(name, _)| name).join(", "))),
+    }
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let bundle = match Bundle::open(&flags.bundle) {
+        Ok(bundle) => bundle,
+        Err(error) => return refused(&error),
+    };
+    let gpu = match Gpu::open(flags.gpu).and_then(|gpu| check(&gpu).map(|()| gpu)) {
+        Ok(gpu) => gpu,
+        Err(why) => {
+            println!("SKIPPED: gpu-test: {why}. Nothing was checked.");
+            return ExitCode::SUCCESS;
+        }
+    };
+    match checked(&flags, &bundle, &gpu) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => refused(&error),
+    }
+}
+
+fn refused(error: &str) -> ExitCode {
+    eprintln!("gpu-test: {error}");
+    ExitCode::from(2)
+}
+
+/// How many checks failed.
+fn checked(flags: &Flags, bundle: &Bundle, gpu: &Gpu) -> Result<usize, String> {
+    let machine = gpu.machine()?;
+    if let Some(warning) = beside(&machine) {
+        eprintln!("gpu-test: {warning}");
+    }
+    // Before an hour of work, not after it.
+    let out =
+        std::fs::File::create(&flags.out).map_err(|error| format!("{}: {error}", flags.out.display()))?;
+    let scratch = tempfile::tempdir().map_err(|error| format!("temporary folder: {error}"))?;
+    let choice = Choice {
+        only: flags.only.clone(),
+        sizes: flags.sizes,
+        rounds: flags.rounds.into(),
+        capacity: flags.device_memory.0,
+        limit: Duration::from_secs(flags.program_seconds),
+        budget: Duration::from_secs(flags.seconds),
+    };
+    let rows = run(bundle, gpu, &choice, scratch.path());
+    let devices: Devices = bundle.contents.devices;
+    print!("{}", table(devices, &machine.line(), &rows));
+    let failed = failed(&rows);
+    let arguments = std::env::args().skip(1).collect();
+    let record = Record { schema: SCHEMA, devices, machine, bundle: &bundle.contents, arguments, rows };
+    serde_json::to_writer_pretty(out, &record)
+        .map_err(|error| format!("{}: {error}", flags.out.display()))?;
+    println!("every sample: {}", flags.out.display());
+    Ok(failed)
+}

@@ -1,0 +1,83 @@
+//! Which sizes are run, which programs meet, and how much memory the scheduler is told of. Pure.
+
+use crate::measure::timed_run;
+use clap::ValueEnum;
+use eager_rodinia::{Program, Run};
+
+/// How large the programs are where time matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sizes {
+    /// Instant: shows that the steps work
+    Smoke,
+    /// Some tens of MiB
+    Small,
+    /// The smallest published configuration of each program, 1 to 8 GiB (bfs stays small: its input is text)
+    Medium,
+}
+
+impl Sizes {
+    pub fn word(self) -> &'static str {
+        match self {
+            Sizes::Smoke => "smoke",
+            Sizes::Small => "small",
+            Sizes::Medium => "medium",
+        }
+    }
+}
+
+/// Reading a graph of 32 M nodes takes longer than all else together.
+const TEXT_INPUT: &str = "bfs";
+
+pub fn run_of(program: &Program, sizes: Sizes) -> &Run {
+    match sizes {
+        Sizes::Smoke => &program.smoke,
+        Sizes::Medium if program.name != TEXT_INPUT => {
+            program.configurations.first().map_or(&program.small, |configuration| &configuration.full)
+        }
+        Sizes::Small | Sizes::Medium => timed_run(program),
+    }
+}
+
+/// Each meets its neighbour once; of two there is one pair.
+pub fn pairs(count: usize) -> Vec<(usize, usize)> {
+    match count {
+        0 | 1 => Vec::new(),
+        2 => vec![(0, 1)],
+        _ => (0..count).map(|first| (first, (first + 1) % count)).collect(),
+    }
+}
+
+/// A capacity in which either fits and both together do not, up to the largest that may be told.
+pub fn pressed(first: u64, second: u64, most: u64) -> u64 {
+    let (large, small) = (first.max(second), first.min(second));
+    (large + small / 2).min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_meets_two_others() {
+        assert_eq!(pairs(3), [(0, 1), (1, 2), (2, 0)]);
+        assert_eq!(pairs(2), [(0, 1)]);
+        assert!(pairs(1).is_empty());
+    }
+
+    #[test]
+    fn either_fits_and_both_do_not() {
+        assert_eq!(pressed(10, 4, 100), 12);
+        assert_eq!(pressed(4, 10, 100), 12);
+        assert_eq!(pressed(60, 60, 80), 80);
+    }
+
+    #[test]
+    fn published_sizes_are_for_cards_and_small_ones_for_all() {
+        for program in eager_rodinia::programs() {
+            let [smoke, small, medium] =
+                [Sizes::Smoke, Sizes::Small, Sizes::Medium].map(|sizes| run_of(program, sizes).bytes);
+            assert!(smoke < small && small <= medium, "{}", program.name);
+            assert!(medium < 16 << 30, "{} fits the capacity that is told", program.name);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The machine and its GPU, as NVML and the kernel tell of them.
+//!
+//! Trap: the stand-in for NVML says what a file says; memory in use never changes there.
+
+use crate::measure::Stamp;
+use nvml_wrapper::{Device, Nvml};
+use serde::Serialize;
+use std::ffi::OsString;
+
+/// As for `eagerd`: another library in the place of NVIDIA's.
+pub const ENV_LIBRARY: &str = "EAGER_NVML";
+const LIBRARY: &str = "libnvidia-ml.so.1";
+const MIB: u64 = 1 << 20;
+
+/// What stands in the record. What cannot be found out is left out, or "unknown".
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    pub gpu: String,
+    pub driver: String,
+    /// Newest CUDA that the driver serves, as 1000 times the major version and 10 times the minor.
+    pub cuda: Option<i32>,
+    pub compute: String,
+    pub total_bytes: u64,
+    pub free_bytes: u64,
+    pub processes: usize,
+    pub kernel: String,
+    /// Its commit is "unknown" outside a checkout: the bundle's is what counts.
+    pub host: Stamp,
+}
+
+impl Machine {
+    /// One line.
+    pub fn line(&self) -> String {
+        format!(
+            "{}, compute {}, {} MiB, {} free; driver {}; {} on {} cores; kernel {}",
+            self.gpu,
+            self.compute,
+            self.total_bytes / MIB,
+            self.free_bytes / MIB,
+            self.driver,
+            self.host.cpu,
+            self.host.cores,
+            self.kernel
+        )
+    }
+}
+
+/// One GPU of the machine.
+#[derive(Debug)]
+pub struct Gpu {
+    nvml: &'static Nvml,
+    pub number: u32,
+    pub uuid: String,
+    pub compute: (i32, i32),
+}
+
+impl Gpu {
+    /// # Errors
+    /// One line: no driver, or no such GPU.
+    pub fn open(number: u32) -> Result<Gpu, String> {
+        let named = std::env::var_os(ENV_LIBRARY).filter(|path| !path.is_empty());
+        let path = named.unwrap_or_else(|| OsString::from(LIBRARY));
+        let nvml = Nvml::builder().lib_path(&path).init().map_err(|error| format!("no NVML: {error}"))?;
+        // For the rest of the process, as its threads ask.
+        let nvml: &'static Nvml = Box::leak(Box::new(nvml));
+        let said = |error| format!("GPU {number}: {error}");
+        let device = nvml.device_by_index(number).map_err(said)?;
+        let compute = device.cuda_compute_capability().map_err(said)?;
+        let uuid = device.uuid().map_err(said)?;
+        Ok(Gpu { nvml, number, uuid, compute: (compute.major, compute.minor) })
+    }
+
+    fn device(&self) -> Result<Device<'_>, String> {
+        self.nvml.device_by_index(self.number).map_err(|error| error.to_string())
+    }
+
+    /// Bytes in use by all, the driver's own left out.
+    pub fn used(&self) -> Result<u64, String> {
+        self.device()?.memory_info().map(|memory| memory.used).map_err(|error| error.to_string())
+    }
+
+    pub fn free(&self) -> Result<u64, String> {
+        self.device()?.memory_info().map(|memory| memory.free).map_err(|error| error.to_string())
+    }
+
+    /// Process ids of programs that compute on it.
+    pub fn processes(&self) -> Result<Vec<u32>, String> {
+        let found = self.device()?.running_compute_processes().map_err(|error| error.to_string())?;
+        Ok(found.into_iter().map(|process| process.pid).collect())
+    }
+
+    pub fn machine(&self) -> Result<Machine, String> {
+        let device = self.device()?;
+        let memory = device.memory_info().map_err(|error| error.to_string())?;
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+        Ok(Machine {
+            gpu: device.name().unwrap_or_else(|_| "unknown".to_owned()),
+            driver: self.nvml.sys_driver_version().unwrap_or_else(|_| "unknown".to_owned()),
+            cuda: self.nvml.sys_cuda_driver_version().ok(),
+            compute: format!("{}.{}", self.compute.0, self.compute.1),
+            total_bytes: memory.total,
+            free_bytes: memory.free,
+            processes: self.processes().map_or(0, |found| found.len()),
+            kernel: kernel.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
+            host: Stamp::now(),
+        })
+    }
+}

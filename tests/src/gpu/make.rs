@@ -1,0 +1,249 @@
+//! Fills a bundle's folder on a machine with the toolchain, and packs it.
+//!
+//! Trap: NVIDIA's licence lets its runtime be handed on unmodified only, so everything is stripped but that
+//! (`tests/gpu/NOTICE`).
+
+use super::bundle::{Build, Bundle, CONTENTS, Contents, Devices, PROBE, SUITES};
+use super::choice::run_of;
+use super::process::{run, said};
+use super::steps::{arguments, footprints};
+use crate::measure::Stamp;
+use crate::{bin_dir, rodinia_command, root};
+use eager_rodinia::Program;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What goes in. A test takes less than all.
+#[derive(Debug, Clone)]
+pub struct Order {
+    pub devices: Devices,
+    pub programs: Vec<String>,
+    pub suites: Vec<String>,
+}
+
+const ARCHITECTURE: &str = "sm_90";
+const TOOLS: [&str; 3] = ["gpu-test", "eager", "eagerd"];
+const LIMIT: Duration = Duration::from_secs(900);
+const SIZE_MAX: u64 = 60 << 20;
+/// In the folder itself.
+const PAGES: [&str; 3] = ["run.sh", "README.md", "NOTICE"];
+
+impl Order {
+    /// Everything, for a GPU.
+    pub fn whole() -> Order {
+        let programs = eager_rodinia::programs().iter().map(|program| program.name.clone()).collect();
+        Order { devices: Devices::Gpu, programs, suites: SUITES.map(String::from).into() }
+    }
+
+    /// Words for every compile. Of a GPU's, the code and its PTX, and nothing of C++ that the other machine may lack.
+    fn words(&self) -> Vec<String> {
+        let words: &[&str] = match self.devices {
+            Devices::Gpu => &["--cuda-include-ptx=all", "-static-libstdc++", "-static-libgcc"],
+            Devices::Virtual => &[],
+        };
+        let target = format!("--cuda-gpu-arch={ARCHITECTURE}");
+        words.iter().map(|word| (*word).to_owned()).chain([target]).collect()
+    }
+
+    /// What turns the pass off. Without CPU kernels too it is plain clang, which a virtual device cannot run.
+    fn plain(&self) -> &'static [&'static str] {
+        match self.devices {
+            Devices::Gpu => &["--eager-no-instrument", "--eager-no-cpu-kernels"],
+            Devices::Virtual => &["--eager-no-instrument"],
+        }
+    }
+}
+
+/// Makes the folder anew.
+///
+/// # Errors
+/// One line: what is missing, or what did not compile.
+pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
+    if folder.exists() && !folder.join(CONTENTS).exists() {
+        return Err(format!("{}: is there, and is no bundle: name another folder", folder.display()));
+    }
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).map_err(said(folder.display()))?;
+    }
+    for name in ["bin", "lib", "eager", "plain", "conformance", "expected"] {
+        std::fs::create_dir_all(folder.join(name)).map_err(said(folder.display()))?;
+    }
+    let contents = serde_json::to_string_pretty(&contents(order)?).map_err(|error| error.to_string())?;
+    std::fs::write(folder.join(CONTENTS), contents + "\n").map_err(said(CONTENTS))?;
+    let bundle = Bundle::open(folder)?;
+    tools(&bundle, order)?;
+    for program in bundle.programs() {
+        build(&bundle, order, &program.binary, |words, out| rodinia_command(program, words, out))?;
+    }
+    build(&bundle, order, PROBE, |words, out| eagercc(words, "gpu/probe.cu", out, &[]))?;
+    suites(&bundle, order)?;
+    let scratch = tempfile::tempdir().map_err(said("temporary folder"))?;
+    bundle.programs().into_iter().try_for_each(|program| count_pages(&bundle, program, scratch.path()))?;
+    Ok(bundle)
+}
+
+fn contents(order: &Order) -> Result<Contents, String> {
+    let compiler = done(Command::new("clang++-22").arg("--version"))?;
+    let pins = root().join("cuda-13.0.requirements.txt");
+    let pins = std::fs::read_to_string(&pins).map_err(said(pins.display()))?;
+    let runtime = pins.split_whitespace().find(|word| word.starts_with("nvidia-cuda-runtime"));
+    Ok(Contents {
+        devices: order.devices,
+        commit: Stamp::now().commit,
+        architectures: vec![ARCHITECTURE.to_owned()],
+        compiler: compiler.lines().next().unwrap_or("unknown").to_owned(),
+        cuda: runtime.unwrap_or("unknown").to_owned(),
+        programs: order.programs.clone(),
+        suites: order.suites.clone(),
+    })
+}
+
+/// A command's output.
+fn done(command: &mut Command) -> Result<String, String> {
+    let shown = format!("{command:?}");
+    run(command, LIMIT)
+        .and_then(super::process::Ended::succeeded)
+        .map(|ended| ended.out)
+        .map_err(|why| format!("{shown}: {why}"))
+}
+
+fn tools(bundle: &Bundle, order: &Order) -> Result<(), String> {
+    let built = |name: &str| bin_dir().join(name);
+    match order.devices {
+        Devices::Gpu => {
+            for name in TOOLS {
+                stripped(&built(name), &bundle.tool(name))?;
+            }
+            stripped(&built("libeager.so"), &bundle.libraries().join("libeager.so"))?;
+            let cuda = root().join(".toolchain/cuda-13.0/lib/libcudart.so.13");
+            copied(&cuda, &bundle.libraries().join("libcudart.so.13"))?;
+            // What Rust's programs need besides glibc.
+            let unwinder = done(Command::new("cc").arg("-print-file-name=libgcc_s.so.1"))?;
+            copied(Path::new(unwinder.trim()), &bundle.libraries().join("libgcc_s.so.1"))?;
+            for page in PAGES {
+                copied(&root().join("tests/gpu").join(page), &bundle.folder.join(page))?;
+            }
+            for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+                copied(&root().join(licence), &bundle.folder.join(licence))?;
+            }
+            Ok(())
+        }
+        Devices::Virtual => {
+            for name in TOOLS {
+                linked(&built(name), &bundle.tool(name))?;
+            }
+            let libraries = [
+                ("libeager.so", "libeager.so"),
+                ("libcudart.so", "libcudart.so.13"),
+                ("libeager_fake_nvml.so", "libnvidia-ml.so.1"),
+            ];
+            libraries
+                .into_iter()
+                .try_for_each(|(name, place)| linked(&built(name), &bundle.libraries().join(place)))
+        }
+    }
+}
+
+fn copied(from: &Path, to: &Path) -> Result<(), String> {
+    std::fs::copy(from, to).map(drop).map_err(said(from.display()))
+}
+
+fn stripped(from: &Path, to: &Path) -> Result<(), String> {
+    done(Command::new("strip").arg("--strip-all").arg("-o").arg(to).arg(from)).map(drop)
+}
+
+fn linked(from: &Path, to: &Path) -> Result<(), String> {
+    if !from.exists() {
+        return Err(format!("{} is not built: run `cargo build --workspace`", from.display()));
+    }
+    std::os::unix::fs::symlink(from, to).map_err(said(to.display()))
+}
+
+/// Both builds of a program.
+fn build(
+    bundle: &Bundle,
+    order: &Order,
+    binary: &str,
+    command: impl Fn(&[std::ffi::OsString], &Path) -> Command,
+) -> Result<(), String> {
+    let words: Vec<std::ffi::OsString> = order.words().into_iter().map(Into::into).collect();
+    let plain = [words.clone(), order.plain().iter().map(Into::into).collect()].concat();
+    for (which, words) in [(Build::Eager, &words), (Build::Plain, &plain)] {
+        eprintln!("{binary}, {which:?}");
+        let out = bundle.program(which, binary);
+        // A fault that the CPU cannot have without checks.
+        let mut command = command(words, &out);
+        if binary == PROBE && order.devices == Devices::Virtual {
+            command.arg("--eager-strict");
+        }
+        done(&mut command)?;
+        if order.devices == Devices::Gpu {
+            done(Command::new("strip").arg(&out))?;
+        }
+    }
+    Ok(())
+}
+
+/// A source below `tests/`.
+fn eagercc(words: &[std::ffi::OsString], source: &str, out: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(bin_dir().join("eagercc"));
+    command.arg("-O2").args(words).args(more).arg(root().join("tests").join(source)).arg("-o").arg(out);
+    command
+}
+
+/// The suite's programs, and what they print on the virtual GPU.
+fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
+    let words: Vec<std::ffi::OsString> = order.words().into_iter().map(Into::into).collect();
+    // As the suite's own test compiles it: bytes are to be equal.
+    let fixed = ["-O1", "-std=c++17", "-ffp-contract=off", "--eager-no-instrument"];
+    for suite in &order.suites {
+        eprintln!("conformance, {suite}");
+        let source = format!("conformance/{suite}.cu");
+        let place = bundle.suite(suite);
+        let on_cpu = match order.devices {
+            Devices::Virtual => place.clone(),
+            Devices::Gpu => bundle.folder.join("conformance").join(format!("{suite}-virtual")),
+        };
+        done(&mut eagercc(&words, &source, &on_cpu, &fixed))?;
+        let mut plain = Command::new(bin_dir().join("eager"));
+        let printed = done(plain.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&on_cpu))?;
+        std::fs::write(bundle.expected_suite(suite), printed).map_err(said(suite))?;
+        if order.devices == Devices::Gpu {
+            let more = [&fixed[..], &["--eager-no-cpu-kernels"]].concat();
+            done(&mut eagercc(&words, &source, &place, &more))?;
+            done(Command::new("strip").arg(&place))?;
+            std::fs::remove_file(&on_cpu).map_err(said(on_cpu.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the kernels of a program touch on the virtual GPU.
+fn count_pages(bundle: &Bundle, program: &Program, scratch: &Path) -> Result<(), String> {
+    eprintln!("pages of {}", program.name);
+    let words = arguments(run_of(program, footprints::SIZES), scratch)?;
+    let mut command = Command::new(bin_dir().join("eager"));
+    command.args(["profile", "--out"]).arg(bundle.expected_footprints(&program.name));
+    done(command.arg(bundle.program(Build::Eager, &program.binary)).args(words)).map(drop)
+}
+
+/// The folder as a file beside it; its size in bytes. Equal folders give equal files.
+///
+/// # Errors
+/// It does not fit where it is to be carried.
+pub fn pack(bundle: &Bundle) -> Result<(PathBuf, u64), String> {
+    let name = bundle.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let parent = bundle.folder.parent().unwrap_or(Path::new("/"));
+    let file = parent.join(format!("{name}.tar.xz"));
+    let time = done(Command::new("git").args(["log", "-1", "--format=@%ct"]).current_dir(root()))?;
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime", time.trim()]);
+    tar.args(["--use-compress-program", "xz -9 -T1", "-cf"]).arg(&file).arg("-C").arg(parent).arg(&name);
+    done(&mut tar)?;
+    let size = std::fs::metadata(&file).map_err(said(file.display()))?.len();
+    if size > SIZE_MAX {
+        return Err(format!("{}: {} MiB, at most {}", file.display(), size >> 20, SIZE_MAX >> 20));
+    }
+    Ok((file, size))
+}

@@ -1,0 +1,217 @@
+//! Programs with a time limit, of which nothing is left at the end.
+//!
+//! Every child carries a mark in its environment, which its own children inherit: whoever has it at the end was left behind.
+//! Trap: a program on a broken GPU may not end even by SIGKILL; waits for it have a limit too.
+
+use eager_shm::daemon::open_pidfd;
+use nix::poll::{PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::fmt::Display;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const MARK: &str = "EAGER_GPU_TEST";
+/// After SIGKILL.
+const KILL_LIMIT: Duration = Duration::from_secs(30);
+
+/// How a program ended by itself.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub out: String,
+    pub err: String,
+    pub elapsed: Duration,
+}
+
+impl Ended {
+    /// # Errors
+    /// How it ended, and the last line that it said.
+    pub fn succeeded(self) -> Result<Ended, String> {
+        if self.status.success() {
+            return Ok(self);
+        }
+        let how = match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+        };
+        let said = self.err.lines().chain(self.out.lines()).rfind(|line| !line.trim().is_empty());
+        Err(format!("{how}: {}", said.unwrap_or("it said nothing")))
+    }
+}
+
+/// A running program and its children.
+#[derive(Debug)]
+pub struct Running {
+    pub child: Child,
+    pub pidfd: OwnedFd,
+    started: Instant,
+}
+
+/// The line that a system error becomes.
+pub fn said(what: impl Display) -> impl FnOnce(std::io::Error) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+impl Running {
+    /// Starts it in a process group of its own, with the mark.
+    pub fn start(command: &mut Command) -> Result<Running, String> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let started = Instant::now();
+        let mut child = command
+            .process_group(0)
+            .env(MARK, std::process::id().to_string())
+            .spawn()
+            .map_err(said(&program))?;
+        match open_pidfd(child.id().cast_signed()) {
+            Ok(pidfd) => Ok(Running { child, pidfd, started }),
+            Err(error) => {
+                let _ = child.kill();
+                Err(format!("{program}: no pidfd: {error}"))
+            }
+        }
+    }
+
+    /// True when it has ended within this time.
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let wait = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let mut fds = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
+            match nix::poll::poll(&mut fds, wait) {
+                Ok(0) if left.is_zero() => return false,
+                Ok(count) if count > 0 => return true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Kills it and its children.
+    pub fn kill(&mut self) -> Result<(), String> {
+        let group = Pid::from_raw(self.child.id().cast_signed());
+        // Nobody may be left.
+        let _ = killpg(group, Signal::SIGKILL);
+        if !self.ends_within(KILL_LIMIT) {
+            return Err(format!("process {group} does not end after SIGKILL"));
+        }
+        self.child.wait().map(drop).map_err(said("wait"))
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.kill();
+        }
+    }
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// It does not start, or takes longer than the limit.
+pub fn run(command: &mut Command, limit: Duration) -> Result<Ended, String> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(command)?;
+    let out = reader(running.child.stdout.take());
+    let err = reader(running.child.stderr.take());
+    if !running.ends_within(limit) {
+        running.kill()?;
+        return Err(format!("not at its end after {} s, killed", limit.as_secs()));
+    }
+    let elapsed = running.elapsed();
+    let status = running.child.wait().map_err(said("wait"))?;
+    Ok(Ended { status, out: text(out), err: text(err), elapsed })
+}
+
+/// Reads a pipe to its end, so that nobody waits for a full one.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn text(reader: JoinHandle<Vec<u8>>) -> String {
+    reader.join().map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Process ids of what was started here and still runs.
+pub fn left_behind() -> Vec<i32> {
+    let mark = format!("{MARK}={}", std::process::id());
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let ids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_marked = |id: &i32| {
+        let environment = std::fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    ids.filter(is_marked).collect()
+}
+
+/// Ends what is left, at the end of everything.
+pub fn end_left_behind() -> Vec<i32> {
+    let left = left_behind();
+    for id in &left {
+        let _ = kill(Pid::from_raw(*id), Signal::SIGKILL);
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_program_says_how_it_ended() {
+        let ended =
+            run(&mut sh("echo one; echo two >&2"), LONG).expect("runs").succeeded().expect("ends well");
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("one\n", "two\n"));
+        let failed = run(&mut sh("echo why >&2; exit 7"), LONG).expect("runs").succeeded();
+        assert_eq!(failed.expect_err("code 7"), "exit code 7: why");
+        assert!(run(&mut Command::new("/nonexistent"), LONG).is_err());
+    }
+
+    #[test]
+    fn what_takes_too_long_is_killed_with_its_children() {
+        let refused = run(&mut sh("sleep 1000 & sleep 1000"), Duration::from_millis(50));
+        assert!(refused.expect_err("killed").contains("killed"));
+        let start = Instant::now();
+        while !left_behind().is_empty() {
+            assert!(start.elapsed() < LONG, "{:?} left", left_behind());
+        }
+    }
+
+    #[test]
+    fn a_child_of_a_child_has_the_mark() {
+        let mut running = Running::start(&mut sh("setsid sleep 1000 & wait")).expect("starts");
+        let start = Instant::now();
+        while left_behind().len() < 2 {
+            assert!(start.elapsed() < LONG, "{:?}", left_behind());
+        }
+        running.kill().expect("ends");
+        // It has left the group.
+        while !end_left_behind().is_empty() {
+            assert!(start.elapsed() < LONG, "{:?} left", left_behind());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! An `eagerd` for one step, and programs under it.
+//!
+//! Unlike the tests' own daemon it answers with errors in words: a step that fails must not end the others.
+
+use super::bundle::{Build, Bundle, Devices};
+use super::machine::{ENV_LIBRARY, Gpu};
+use super::process::{Ended, Running, run, said};
+use eager_core::action::{Action, Class};
+use eager_journal::Journal;
+use nix::sys::signal::Signal;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+const ASK_LIMIT: Duration = Duration::from_secs(20);
+/// What the daemon sees of the device, this often: kill and fault cases look at it.
+const OBSERVE_MS: &str = "20";
+
+/// A daemon that serves one GPU.
+#[derive(Debug)]
+pub struct Served<'a> {
+    bundle: &'a Bundle,
+    gpu: &'a Gpu,
+    running: Running,
+    folder: TempDir,
+}
+
+/// A program's environment: the bundle's libraries, the GPU under test, and nothing of an Eager around it.
+pub fn environment(command: &mut Command, bundle: &Bundle, gpu: &Gpu) {
+    for (name, _) in std::env::vars_os() {
+        let kept = [ENV_LIBRARY, "EAGER_FAKE_NVML"];
+        if name.to_string_lossy().starts_with("EAGER_") && !kept.iter().any(|kept| name == *kept) {
+            command.env_remove(name);
+        }
+    }
+    // The driver's own libraries may be where only the caller's path leads.
+    let further = std::env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+    let folders = further.iter().flat_map(std::env::split_paths);
+    let path = std::env::join_paths(std::iter::once(bundle.libraries()).chain(folders));
+    command.env("LD_LIBRARY_PATH", path.unwrap_or_else(|_| bundle.libraries().into()));
+    match bundle.contents.devices {
+        Devices::Gpu => command.env("CUDA_VISIBLE_DEVICES", &gpu.uuid),
+        Devices::Virtual => command.env("EAGER_VGPU", "H200").env("EAGER_VGPU_TIME_SCALE", "0"),
+    };
+}
+
+/// A program of the bundle by itself, without a daemon.
+pub fn alone(bundle: &Bundle, gpu: &Gpu, build: Build, binary: &str) -> Command {
+    let mut command = Command::new(bundle.program(build, binary));
+    environment(&mut command, bundle, gpu);
+    command.env("EAGER_DISABLE", "1");
+    command
+}
+
+impl<'a> Served<'a> {
+    /// # Errors
+    /// It does not come up; what it said is on standard error.
+    pub fn start(bundle: &'a Bundle, gpu: &'a Gpu, policy: &str, capacity: u64) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(said("run directory"))?;
+        let mut command = Command::new(bundle.tool("eagerd"));
+        environment(&mut command, bundle, gpu);
+        command.args(["--gpus", &gpu.number.to_string(), "--policy", policy]);
+        command.args(["--device-memory", &capacity.to_string(), "--observe-ms", OBSERVE_MS]);
+        command.arg("--run-dir").arg(folder.path().join("run"));
+        command.arg("--journal").arg(folder.path().join("journal"));
+        let mut running = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
+        let (send, receive) = mpsc::channel();
+        let out = running.child.stdout.take();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            if let Some(out) = out {
+                let _ = BufReader::new(out).read_line(&mut line);
+            }
+            let _ = send.send(line);
+        });
+        match receive.recv_timeout(START_LIMIT) {
+            Ok(line) if line.contains("ready") => Ok(Served { bundle, gpu, running, folder }),
+            Ok(line) => Err(format!("eagerd did not start: {:?}", line.trim())),
+            Err(_) => Err(format!("eagerd was not ready after {} s", START_LIMIT.as_secs())),
+        }
+    }
+
+    fn run_dir(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// `eager run PROGRAM` under it.
+    pub fn program(&self, binary: &str, label: &str) -> Command {
+        let mut command = Command::new(self.bundle.tool("eager"));
+        environment(&mut command, self.bundle, self.gpu);
+        command.args(["run", "--label", label, "--run-dir"]).arg(self.run_dir()).arg("--");
+        command.arg(self.bundle.program(Build::Eager, binary));
+        command
+    }
+
+    /// Bytes granted now.
+    pub fn granted(&self) -> Result<u64, String> {
+        let mut command = Command::new(self.bundle.tool("eager"));
+        environment(&mut command, self.bundle, self.gpu);
+        let command = command.args(["info", "--json", "--run-dir"]).arg(self.run_dir());
+        let info: serde_json::Value = serde_json::from_str(&run(command, ASK_LIMIT)?.succeeded()?.out)
+            .map_err(|error| format!("eager info: {error}"))?;
+        info["devices"][0]["granted_bytes"].as_u64().ok_or_else(|| format!("eager info: {info}"))
+    }
+
+    /// Ends it in order; how many tasks it started over-subscribed.
+    pub fn stop(mut self) -> Result<usize, String> {
+        eager_shm::process::signal(&self.running.pidfd, Signal::SIGTERM).map_err(said("eagerd"))?;
+        if !self.running.ends_within(STOP_LIMIT) {
+            self.running.kill()?;
+            return Err("eagerd did not end when it was told to".to_owned());
+        }
+        let status = self.running.child.wait().map_err(said("eagerd"))?;
+        if !status.success() {
+            return Err(format!("eagerd ended with {status}"));
+        }
+        eager_starts(&self.folder.path().join("journal"))
+    }
+}
+
+/// Tasks that were bound with less than they asked for.
+fn eager_starts(journal: &Path) -> Result<usize, String> {
+    let text = std::fs::read_to_string(journal).map_err(said("the journal"))?;
+    let journal = Journal::read(&text).map_err(|error| format!("the journal: {error}"))?;
+    let is_eager = |action: &&Action| matches!(action, Action::Bind { class: Class::Eager, .. });
+    Ok(journal.lines.iter().flat_map(|line| &line.actions).filter(is_eager).count())
+}
+
+/// Arguments after the program, and its end.
+pub fn run_with<S: AsRef<OsStr>>(
+    command: &mut Command,
+    words: &[S],
+    limit: Duration,
+) -> Result<Ended, String> {
+    run(command.args(words), limit)?.succeeded()
+}

@@ -1,0 +1,86 @@
+//! The conformance suite on this machine's CUDA, beside what the virtual GPU printed when the bundle was made.
+//!
+//! Traps: bytes may differ where both are right (the last bits of mathematical functions are the GPU's own); and a digest
+//! covers all bytes read back so far, so from the first difference on every test differs.
+
+use super::{Context, timed};
+use crate::gpu::process::{run, said};
+use crate::gpu::record::{Row, Status};
+use crate::gpu::served::environment;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+pub const STEP: &str = "conformance";
+
+pub fn rows(context: &Context<'_>) -> Vec<Row> {
+    let suites = context.bundle.contents.suites.iter();
+    suites.map(|suite| timed(|| check(context, suite))).collect()
+}
+
+fn check(context: &Context<'_>, suite: &str) -> Row {
+    let outcome = || {
+        let expected = std::fs::read_to_string(context.bundle.expected_suite(suite)).map_err(said(suite))?;
+        let mut command = Command::new(context.bundle.suite(suite));
+        environment(&mut command, context.bundle, context.gpu);
+        // It ends with 1 if a test failed; the lines say which.
+        Ok::<_, String>(judged(&run(&mut command, context.limit)?.out, &expected))
+    };
+    let row = Row::new(STEP, suite);
+    match outcome() {
+        Ok((status, said)) => row.with(status, said),
+        Err(said) => row.with(Status::Failed, said),
+    }
+}
+
+/// Name → passed, digest, from lines `ok NAME DIGEST` and `FAILED NAME DIGEST`.
+fn tests(printed: &str) -> BTreeMap<&str, (bool, &str)> {
+    let test = |line| {
+        let mut words = str::split_whitespace(line);
+        let passed = match words.next()? {
+            "ok" => true,
+            "FAILED" => false,
+            _ => return None,
+        };
+        Some((words.next()?, (passed, words.next()?)))
+    };
+    printed.lines().filter_map(test).collect()
+}
+
+fn judged(printed: &str, expected: &str) -> (Status, String) {
+    let (seen, expected) = (tests(printed), tests(expected));
+    let wrong = |name: &&&str| !seen.get(**name).is_some_and(|(passed, _)| *passed);
+    let bad: Vec<&str> = expected.keys().filter(wrong).copied().collect();
+    let equal =
+        expected.iter().filter(|(name, (_, digest))| seen.get(*name).is_some_and(|(_, d)| d == digest));
+    let passed = expected.len() - bad.len();
+    let said =
+        format!("{passed} of {} tests right, {} with the virtual GPU's bytes", expected.len(), equal.count());
+    match bad.is_empty() && !expected.is_empty() {
+        true => (Status::Ok, said),
+        false => (Status::Failed, format!("{said}; not right: {}", bad.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPECTED: &str = "ok     shapes/one 0a\nok     shapes/two 0b\n2 tests, 0 failed\n";
+
+    #[test]
+    fn bytes_may_differ_and_tests_may_not_fail() {
+        let (status, said) = judged("ok     shapes/one 0a\nok     shapes/two 0c\n", EXPECTED);
+        assert_eq!(
+            (status, said.as_str()),
+            (Status::Ok, "2 of 2 tests right, 1 with the virtual GPU's bytes")
+        );
+        let (status, said) = judged("ok     shapes/one 0a\nFAILED shapes/two 0b\n", EXPECTED);
+        assert!(status == Status::Failed && said.ends_with("not right: shapes/two"), "{said}");
+    }
+
+    #[test]
+    fn a_suite_that_stopped_half_way_failed() {
+        assert_eq!(judged("ok     shapes/one 0a\n", EXPECTED).0, Status::Failed);
+        assert_eq!(judged("", "").0, Status::Failed, "no tests prove nothing");
+    }
+}

@@ -1,0 +1,96 @@
+//! All checks in order, and what comes out of them.
+//!
+//! Trap: a step that panics is a failed row, not the end: machines with a GPU are lent for minutes.
+
+use super::bundle::Bundle;
+use super::choice::Sizes;
+use super::machine::{Gpu, Machine};
+use super::process::end_left_behind;
+use super::record::{Row, Status};
+use super::steps::{Context, conformance, cost, faults, footprints, programs};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+type Check = fn(&Context<'_>) -> Vec<Row>;
+
+/// In the order of their worth, should time run out.
+pub const STEPS: [(&str, Check); 7] = [
+    (programs::ALONE, programs::alone),
+    (conformance::STEP, conformance::rows),
+    (programs::PAIRS, programs::two_at_a_time),
+    (cost::OVERHEAD, cost::overhead),
+    (cost::CALLS, cost::calls),
+    (footprints::STEP, footprints::rows),
+    (faults::STEP, faults::rows),
+];
+
+/// Code of a newer GPU's does not run on an older one; PTX is translated upwards only.
+const COMPUTE_MIN: (i32, i32) = (9, 0);
+
+/// What a user chose.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    pub only: Vec<String>,
+    pub sizes: Sizes,
+    pub rounds: usize,
+    pub capacity: u64,
+    /// Of one program.
+    pub limit: Duration,
+    /// After which no further step begins.
+    pub budget: Duration,
+}
+
+/// Why nothing can run here.
+///
+/// # Errors
+/// One line.
+pub fn check(gpu: &Gpu) -> Result<(), String> {
+    let (major, minor) = gpu.compute;
+    if gpu.compute < COMPUTE_MIN {
+        let (least, least_minor) = COMPUTE_MIN;
+        return Err(format!("compute capability {major}.{minor} is below {least}.{least_minor}"));
+    }
+    Ok(())
+}
+
+/// Runs what was chosen.
+pub fn run(bundle: &Bundle, gpu: &Gpu, choice: &Choice, scratch: &Path) -> Vec<Row> {
+    let Choice { sizes, rounds, capacity, limit, .. } = *choice;
+    let context = Context { bundle, gpu, sizes, rounds, capacity, scratch, limit };
+    let start = Instant::now();
+    let mut rows = Vec::new();
+    for (name, check) in STEPS {
+        if !choice.only.is_empty() && !choice.only.iter().any(|only| only == name) {
+            rows.push(Row::new(name, "all").with(Status::Skipped, "not asked for"));
+            continue;
+        }
+        if start.elapsed() >= choice.budget {
+            rows.push(Row::new(name, "all").with(Status::Skipped, "no time left: --seconds"));
+            continue;
+        }
+        eprintln!("== {name}");
+        let outcome = catch_unwind(AssertUnwindSafe(|| check(&context)));
+        rows.extend(outcome.unwrap_or_else(|_| {
+            vec![Row::new(name, "all").with(Status::Failed, "the check itself failed: see above")]
+        }));
+    }
+    rows.push(nobody_left(gpu));
+    rows
+}
+
+fn nobody_left(gpu: &Gpu) -> Row {
+    let left = end_left_behind();
+    let row = Row::new("end", "processes");
+    let count = gpu.processes().map_or(0, |processes| processes.len());
+    match left.is_empty() {
+        true => row.with(Status::Ok, format!("none left behind; {count} others use the GPU")),
+        false => row.with(Status::Failed, format!("left behind, and killed: {left:?}")),
+    }
+}
+
+/// Numbers of a GPU that others use are theirs too.
+pub fn beside(machine: &Machine) -> Option<String> {
+    (machine.processes > 0)
+        .then(|| format!("{} other processes use the GPU: times are worth little", machine.processes))
+}
