@@ -55,7 +55,8 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     for step in ["alone", "conformance", "pairs", "overhead", "calls", "footprints", "faults", "end"] {
         assert!(rows.iter().any(|row| row["step"] == step), "no row of {step}: {said}");
     }
-    let eager = rows.iter().filter(|row| row["said"].as_str().is_some_and(|said| said.contains("1 eager start")));
+    let eager =
+        rows.iter().filter(|row| row["said"].as_str().is_some_and(|said| said.contains("1 eager start")));
     assert!(eager.count() > 0, "nothing was started over-subscribed: {said}");
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let of_gpu = lines.lines().filter(|line| line.starts_with("GPU "));

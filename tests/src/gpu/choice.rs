@@ -47,10 +47,13 @@ pub fn pairs(count: usize) -> Vec<(usize, usize)> {
     }
 }
 
+/// What the daemon sets aside for the contexts of two clients on a GPU (`context_bytes`).
+const CONTEXTS_BYTES: u64 = 2 * (512 << 20);
+
 /// A capacity in which either fits and both together do not, up to the largest that may be told.
 pub fn pressed(first: u64, second: u64, most: u64) -> u64 {
     let (large, small) = (first.max(second), first.min(second));
-    (large + small / 2).min(most)
+    (large + small / 2 + CONTEXTS_BYTES).min(most)
 }
 
 #[cfg(test)]
@@ -66,9 +69,9 @@ mod tests {
 
     #[test]
     fn either_fits_and_both_do_not() {
-        assert_eq!(pressed(10, 4, 100), 12);
-        assert_eq!(pressed(4, 10, 100), 12);
-        assert_eq!(pressed(60, 60, 80), 80);
+        assert_eq!(pressed(10, 4, u64::MAX), 12 + CONTEXTS_BYTES);
+        assert_eq!(pressed(4, 10, u64::MAX), 12 + CONTEXTS_BYTES);
+        assert_eq!(pressed(60 << 30, 60 << 30, 80 << 30), 80 << 30);
     }
 
     #[test]
