@@ -21,7 +21,7 @@ fn card(folder: &Path, bytes: u64) -> std::path::PathBuf {
 }
 
 fn small_bundle(folder: &Path) -> Bundle {
-    let programs = ["bfs", "nw"].map(String::from).into();
+    let programs = ["bfs", "dwt2d"].map(String::from).into();
     let order = Order { devices: Devices::Virtual, programs, suites: vec!["main".to_owned()] };
     make(&folder.join("bundle"), &order).expect("a bundle")
 }

@@ -13,7 +13,7 @@ use crate::gpu::served::{Served, run_with};
 use eager_rodinia::Program;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub const ALONE: &str = "alone";
@@ -91,21 +91,33 @@ fn reference(context: &Context<'_>, program: &'static Program) -> Result<Referen
 /// Length and hash of a result.
 type Fingerprint = (u64, u64);
 
-/// A result, whose file goes: published sizes write gigabytes.
+/// A result, whose files go: published sizes write gigabytes. Some programs write several, `PLACE.r` and so on.
 fn taken(place: &Path) -> Result<Fingerprint, String> {
     let shown = || place.display();
-    let mut file = std::fs::File::open(place).map_err(said(shown()))?;
-    let (mut hash, mut length, mut piece) = (DefaultHasher::new(), 0, vec![0; PIECE_BYTES]);
+    let (mut hash, mut length) = (DefaultHasher::new(), 0);
+    let folder = place.parent().unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).map_err(said(shown()))?.flatten().map(|entry| entry.path());
+    let is_of = |path: &PathBuf| path == place || path.with_extension("") == place;
+    let mut files: Vec<PathBuf> = entries.filter(is_of).collect();
+    files.sort();
+    for path in files {
+        length += hash_file(&path, &mut hash).map_err(said(path.display()))?;
+        std::fs::remove_file(&path).map_err(said(path.display()))?;
+    }
+    if length == 0 { Err(format!("nothing was written to {}", shown())) } else { Ok((length, hash.finish())) }
+}
+
+/// Its length.
+fn hash_file(path: &Path, hash: &mut DefaultHasher) -> std::io::Result<u64> {
+    let (mut file, mut length, mut piece) = (std::fs::File::open(path)?, 0, vec![0; PIECE_BYTES]);
     loop {
-        let count = file.read(&mut piece).map_err(said(shown()))?;
+        let count = file.read(&mut piece)?;
         if count == 0 {
-            break;
+            return Ok(length);
         }
         hash.write(&piece[..count]);
         length += count as u64;
     }
-    std::fs::remove_file(place).map_err(said(shown()))?;
-    if length == 0 { Err(format!("{} is empty", shown())) } else { Ok((length, hash.finish())) }
 }
 
 fn pair(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Row {
@@ -151,4 +163,26 @@ fn both(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Result<(us
     let [first, second] = ended;
     let elapsed = [first?, second?, makespan];
     Ok((daemon.stop()?, elapsed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_all_files_of_its_name_and_they_go() {
+        let folder = tempfile::tempdir().expect("folder");
+        let place = folder.path().join("1-dwt2d.result");
+        let written = |blue: &str| {
+            for (ending, text) in [("r", "one"), ("b", blue)] {
+                std::fs::write(place.with_file_name(format!("1-dwt2d.result.{ending}")), text)
+                    .expect("write");
+            }
+            taken(&place)
+        };
+        let first = written("two").expect("a result");
+        assert_eq!((first.0, written("two")), (6, Ok(first)));
+        assert_ne!(written("owt"), Ok(first));
+        assert!(taken(&place).is_err(), "nothing is left");
+    }
 }
