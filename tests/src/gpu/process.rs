@@ -172,8 +172,16 @@ pub fn end_left_behind() -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     const LONG: Duration = Duration::from_secs(60);
+
+    /// One test at a time: what another one runs has the same mark.
+    static ONE: Mutex<()> = Mutex::new(());
+
+    fn only_one() -> MutexGuard<'static, ()> {
+        ONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn sh(script: &str) -> Command {
         let mut command = Command::new("sh");
@@ -183,6 +191,7 @@ mod tests {
 
     #[test]
     fn a_program_says_how_it_ended() {
+        let _one = only_one();
         let ended =
             run(&mut sh("echo one; echo two >&2"), LONG).expect("runs").succeeded().expect("ends well");
         assert_eq!((ended.out.as_str(), ended.err.as_str()), ("one\n", "two\n"));
@@ -193,6 +202,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_killed_with_its_children() {
+        let _one = only_one();
         let refused = run(&mut sh("sleep 1000 & sleep 1000"), Duration::from_millis(50));
         assert!(refused.expect_err("killed").contains("killed"));
         let start = Instant::now();
@@ -203,6 +213,7 @@ mod tests {
 
     #[test]
     fn a_child_of_a_child_has_the_mark() {
+        let _one = only_one();
         let mut running = Running::start(&mut sh("setsid sleep 1000 & wait")).expect("starts");
         let start = Instant::now();
         while left_behind().len() < 2 {
