@@ -116,9 +116,9 @@ mod tests {
 
     #[test]
     fn flags_are_taken_and_have_defaults() {
-        let flags = read(&["--bench", "--runs", "7", "--programs", "nw,bfs", "--out", "there"]).unwrap();
+        let flags = read(&["--bench", "--runs", "7", "--programs", "bfs,nw", "--out", "there"]).unwrap();
         assert_eq!((flags.counts.as_slice(), flags.out.to_str()), ([5, 7].as_slice(), Some("there")));
-        assert_eq!(flags.programs().map(|program| program.name.as_str()).collect::<Vec<_>>(), ["bfs", "nw"]);
+        assert_eq!(flags.programs().map(|program| program.name.as_str()).collect::<Vec<_>>(), ["nw", "bfs"]);
         assert_eq!(read(&[]).unwrap().programs().count(), eager_rodinia::programs().len());
     }
 

@@ -32,7 +32,7 @@ pub struct Tally {
     pub mutants: u64,
     /// Not valid IR, so not given to the plugin.
     pub invalid: u64,
-    /// GPU code that the plugin refused with a message.
+    /// Code that the plugin refused with a message.
     pub refused: u64,
     /// Descriptions of crashes, hangs, invalid results; each with the file that was kept.
     pub failures: Vec<String>,
@@ -174,9 +174,14 @@ fn judge(seed: &Seed, text: &str, scratch: &Path) -> Verdict {
     match code {
         Some(TIMED_OUT) => Verdict::Failed(format!("no end within {HANG_SECONDS} s")),
         Some(1) if is_refusal && names_input(&errors) => Verdict::Invalid,
-        Some(1) if is_refusal && seed.is_device && errors.contains("eager:") => Verdict::Refused,
+        Some(1) if is_refusal && may_refuse(seed.is_device, &errors) => Verdict::Refused,
         _ => Verdict::Failed(format!("{}: {}", output.status, said())),
     }
+}
+
+/// GPU code may be refused; of host code only what has managed variables whose registration is not where it belongs.
+fn may_refuse(is_device: bool, errors: &str) -> bool {
+    errors.contains(if is_device { "eager:" } else { "eager: __managed__ variable " })
 }
 
 /// Did `opt` refuse the module before any pass ran?
