@@ -193,7 +193,7 @@ fn what_waits_outside_cuda_for_cuda_comes_to_its_end() {
 #[test]
 fn every_other_scenario_runs_on_a_virtual_clock_too() {
     let Some(built) = built() else { return };
-    for scenario in ["copies", "managed", "page-locked", "peers", "symbol-addresses"] {
+    for scenario in ["copies", "graph-branches", "managed", "page-locked", "peers", "symbol-addresses"] {
         let mut environment = OWN.to_vec();
         environment.extend([("EAGER_VGPU", "2xV100-16GB")].iter().filter(|_| scenario == "peers"));
         run(built, scenario, &environment);

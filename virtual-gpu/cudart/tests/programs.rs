@@ -197,6 +197,12 @@ fn graphs_are_made_node_by_node_launched_and_changed() {
 }
 
 #[test]
+fn branches_of_a_graph_overlap() {
+    let Some(built) = built() else { return };
+    run(built, "graph-branches", &[]);
+}
+
+#[test]
 fn captured_streams_become_graphs() {
     let Some(built) = built() else { return };
     run(built, "graph-by-capture", &[]);

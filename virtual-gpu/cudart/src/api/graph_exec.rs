@@ -4,6 +4,8 @@
 //! with.
 
 use core::ffi::c_void;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::copy3d::Memcpy3DParms;
 use super::graph::{GraphHandle, NodeHandle};
@@ -12,12 +14,12 @@ use super::graph_node::{
 };
 use super::{open, stream_key};
 use crate::command::Command;
-use crate::event::Recorded;
+use crate::event::{Event, Recorded};
 use crate::ffi::{In, Out};
-use crate::graph::{Action, ExecKey, GraphKey, NodeKey, UpdateFailure, Work};
+use crate::graph::{Action, ExecKey, GraphKey, NodeKey, Planned, UpdateFailure, Work};
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard, say};
-use crate::stream::StreamKey;
+use crate::stream::{Completion, StreamKey};
 use crate::transfer::{Copy, Direction};
 
 /// `cudaGraphExec_t`: a number of this library, 0 for none.
@@ -93,7 +95,9 @@ pub extern "C" fn cudaGraphExecGetFlags(exec: ExecHandle, flags: Out<u64>) -> Co
 pub extern "C" fn cudaGraphExecDestroy(exec: ExecHandle) -> Code {
     guard("cudaGraphExecDestroy", 0, || {
         let (runtime, _) = open()?;
-        runtime.graphs.lock().destroy_exec(ExecKey(exec))
+        runtime.graphs.lock().destroy_exec(ExecKey(exec))?;
+        runtime.streams.lock().end_graph(exec);
+        Ok(())
     })
 }
 
@@ -117,12 +121,13 @@ pub extern "C" fn cudaGraphLaunch(exec: ExecHandle, stream: *mut c_void) -> Code
     })
 }
 
-/// Puts the graph's work into the stream, behind the graph's launch before this one.
+/// Puts the graph's work into the stream and, branches beside it, into streams of the graph's own; all behind the
+/// graph's launch before this one.
 fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result<(), Code> {
     runtime.tell_host_faults(|_, _| true)?;
     // One after the other, so that two threads' launches of one graph do not mix.
     let mut events = runtime.events.lock();
-    let (actions, last) = {
+    let (plan, last) = {
         let mut graphs = runtime.graphs.lock();
         if let Some(seen) = graphs.capture_of(stream) {
             graphs.invalidate(seen.id);
@@ -130,27 +135,57 @@ fn launch(runtime: &'static Runtime, exec: ExecKey, stream: StreamKey) -> Result
             return Err(Code::cudaErrorNotSupported);
         }
         runtime.check_default_stream(&mut graphs, stream)?;
-        graphs.actions(exec)?
+        graphs.plan(exec)?
     };
-    let mut end = runtime.enqueue(stream, last.into_iter().collect(), Command::Nothing)?;
-    for action in actions {
-        end = match action {
-            Action::Run(command) => runtime.enqueue(stream, Vec::new(), command)?,
-            Action::Record(event) => {
-                let end = runtime.enqueue(stream, Vec::new(), Command::Nothing)?;
-                if let Some(event) = events.get_mut(&event) {
-                    event.recorded = Recorded::InStream(end.clone());
-                }
-                end
-            }
-            Action::Wait(event) => {
-                let recorded = events.get(&event).map_or(Ok(None), |event| event.completion())?;
-                runtime.enqueue(stream, recorded.into_iter().collect(), Command::Nothing)?
+    let device = runtime.streams.lock().describe(stream).map_err(invalid_stream)?.device;
+    let start = runtime.enqueue(stream, last.into_iter().collect(), Command::Nothing)?;
+    let mut ends: Vec<Arc<Completion>> = Vec::with_capacity(plan.len());
+    let mut branches: BTreeMap<u32, Arc<Completion>> = BTreeMap::new();
+    for Planned { action, lane, waits } in plan {
+        let mut waits: Vec<Arc<Completion>> = waits.into_iter().map(|before| ends[before].clone()).collect();
+        let stream = match lane {
+            0 => stream,
+            lane => {
+                waits.push(start.clone());
+                StreamKey::Branch { device, exec: exec.0, lane }
             }
         };
+        let end = run(runtime, &mut events, stream, waits, action)?;
+        if lane > 0 {
+            branches.insert(lane, end.clone());
+        }
+        ends.push(end);
     }
+    let end = match branches.is_empty() {
+        true => ends.pop().unwrap_or(start),
+        false => runtime.enqueue(stream, branches.into_values().collect(), Command::Nothing)?,
+    };
     runtime.graphs.lock().launched(exec, end);
     Ok(())
+}
+
+/// Puts one step of a launch into its stream.
+fn run(
+    runtime: &'static Runtime,
+    events: &mut BTreeMap<u64, Event>,
+    stream: StreamKey,
+    mut waits: Vec<Arc<Completion>>,
+    action: Action,
+) -> Result<Arc<Completion>, Code> {
+    match action {
+        Action::Run(command) => runtime.enqueue(stream, waits, command),
+        Action::Record(event) => {
+            let end = runtime.enqueue(stream, waits, Command::Nothing)?;
+            if let Some(event) = events.get_mut(&event) {
+                event.recorded = Recorded::InStream(end.clone());
+            }
+            Ok(end)
+        }
+        Action::Wait(event) => {
+            waits.extend(events.get(&event).map_or(Ok(None), |event| event.completion())?);
+            runtime.enqueue(stream, waits, Command::Nothing)
+        }
+    }
 }
 
 /// `cudaGraphExecUpdateResultInfo`.

@@ -1,11 +1,13 @@
 //! Executable graphs: a graph at one moment, in an order it can run in.
 //!
-//! Trap: branches of a graph run one after the other in the stream that it is launched into. Results are those of CUDA;
-//! the modelled time is that of a GPU that overlaps none of them.
+//! Branches run beside each other, in the lanes of [`super::lanes`]: lane 0 is the stream that the graph is launched
+//! into. Trap: a step that is switched off keeps its place, or what follows it would wait for nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{GraphKey, Graphs, INVALID, NodeKey, NodeKind, Work};
+use super::lanes::lanes;
+use super::{GraphKey, Graphs, INVALID, Node, NodeKey, NodeKind, Work};
 use crate::command::Command;
 use crate::status::Code;
 use crate::stream::Completion;
@@ -30,6 +32,16 @@ struct Step {
     after: Vec<usize>,
     enabled: bool,
     action: Action,
+    lane: u32,
+}
+
+/// One step of a launch.
+#[derive(Debug)]
+pub struct Planned {
+    pub action: Action,
+    pub lane: u32,
+    /// Positions of earlier steps in other lanes that it follows.
+    pub waits: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -51,7 +63,11 @@ impl Graphs {
     /// # Errors
     /// `cudaErrorInvalidValue` for no graph, or one with a circle.
     pub fn instantiate(&mut self, graph: GraphKey, flags: u64) -> Result<ExecKey, Code> {
-        let steps = self.steps(graph)?;
+        let mut steps = self.steps(graph)?;
+        let after: Vec<Vec<usize>> = steps.iter().map(|step| step.after.clone()).collect();
+        for (step, lane) in steps.iter_mut().zip(lanes(&after)) {
+            step.lane = lane;
+        }
         let key = ExecKey(self.handle());
         self.execs.insert(key, Exec { steps, flags, last: None });
         Ok(key)
@@ -60,27 +76,22 @@ impl Graphs {
     /// The graph's nodes in running order, with those of child graphs in their place.
     fn steps(&self, graph: GraphKey) -> Result<Vec<Step>, Code> {
         let mut steps: Vec<Step> = Vec::new();
-        // Last step of each node: what comes behind a child graph follows the child's end.
-        let mut ends: std::collections::BTreeMap<NodeKey, usize> = std::collections::BTreeMap::new();
+        // The step of each node: of a child graph, its end.
+        let mut ends: BTreeMap<NodeKey, usize> = BTreeMap::new();
         for node in self.sorted(graph)? {
-            let after: Vec<usize> =
-                self.nodes[&node].after.iter().filter_map(|before| ends.get(before)).copied().collect();
-            let work = &self.nodes[&node].work;
+            let Node { work, after, .. } = &self.nodes[&node];
+            let mut after: Vec<usize> = after.iter().filter_map(|before| ends.get(before)).copied().collect();
             let action = match work {
                 Work::Run(command) => Action::Run(Arc::clone(command)),
                 Work::Record(event) => Action::Record(*event),
                 Work::Wait(event) => Action::Wait(*event),
                 Work::Child(child) => {
-                    let offset = steps.len();
-                    steps.extend(self.steps(*child)?.into_iter().map(|mut step| {
-                        step.after.iter_mut().for_each(|position| *position += offset);
-                        step
-                    }));
+                    after = append(&mut steps, self.steps(*child)?, after);
                     Action::Run(Arc::new(Command::Nothing))
                 }
             };
             ends.insert(node, steps.len());
-            steps.push(Step { node, kind: work.kind(), after, enabled: true, action });
+            steps.push(Step { node, kind: work.kind(), after, enabled: true, action, lane: 0 });
         }
         Ok(steps)
     }
@@ -96,10 +107,16 @@ impl Graphs {
     }
 
     /// What a launch does, in order, and the end of the launch before it.
-    pub fn actions(&self, exec: ExecKey) -> Result<(Vec<Action>, Option<Arc<Completion>>), Code> {
+    pub fn plan(&self, exec: ExecKey) -> Result<(Vec<Planned>, Option<Arc<Completion>>), Code> {
         let exec = self.execs.get(&exec).ok_or(INVALID)?;
-        let enabled = exec.steps.iter().filter(|step| step.enabled);
-        Ok((enabled.map(|step| step.action.clone()).collect(), exec.last.clone()))
+        let planned = exec.steps.iter().map(|step| {
+            let nothing = || Action::Run(Arc::new(Command::Nothing));
+            let action = if step.enabled { step.action.clone() } else { nothing() };
+            let elsewhere = |before: &usize| exec.steps[*before].lane != step.lane;
+            let waits = step.after.iter().copied().filter(elsewhere).collect();
+            Planned { action, lane: step.lane, waits }
+        });
+        Ok((planned.collect(), exec.last.clone()))
     }
 
     pub fn launched(&mut self, exec: ExecKey, end: Arc<Completion>) {
@@ -158,10 +175,27 @@ impl Graphs {
     }
 }
 
+/// Puts a child graph behind the steps that its node follows; returns what its end follows: its leaves, or, where it
+/// is empty, the same steps.
+fn append(steps: &mut Vec<Step>, child: Vec<Step>, before: Vec<usize>) -> Vec<usize> {
+    let offset = steps.len();
+    let mut leaves: BTreeSet<usize> = (offset..offset + child.len()).collect();
+    for mut step in child {
+        step.after.iter_mut().for_each(|position| *position += offset);
+        leaves.retain(|leaf| !step.after.contains(leaf));
+        if step.after.is_empty() {
+            step.after.clone_from(&before);
+        }
+        steps.push(step);
+    }
+    if leaves.is_empty() { before } else { leaves.into_iter().collect() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::graph::tests::empty;
+    use crate::transfer::{Extent, Fill, Region};
 
     #[test]
     fn an_update_keeps_the_shape_and_the_kinds() {
@@ -182,20 +216,59 @@ mod tests {
         assert_eq!(graphs.update(exec, same), Err(INVALID));
     }
 
+    /// Of a plan: the event that each step records, its lane, what it waits for in others.
+    fn seen(graphs: &Graphs, exec: ExecKey) -> Vec<(Option<u64>, u32, Vec<usize>)> {
+        let (plan, _) = graphs.plan(exec).unwrap();
+        let row = |step: Planned| {
+            let event = if let Action::Record(event) = step.action { Some(event) } else { None };
+            (event, step.lane, step.waits)
+        };
+        plan.into_iter().map(row).collect()
+    }
+
     #[test]
     fn child_graphs_run_in_their_place() {
         let mut graphs = Graphs::default();
         let (child, graph) = (graphs.create(), graphs.create());
         let inner = graphs.add(child, &[], Work::Record(1)).unwrap();
         graphs.add(child, &[inner], Work::Record(2)).unwrap();
-        let middle = graphs.add(graph, &[], Work::Child(child)).unwrap();
-        graphs.add(graph, &[middle], Work::Record(3)).unwrap();
+        graphs.add(child, &[inner], Work::Record(3)).unwrap();
+        let first = graphs.add(graph, &[], Work::Record(0)).unwrap();
+        let middle = graphs.add(graph, &[first], Work::Child(child)).unwrap();
+        graphs.add(graph, &[middle], Work::Record(4)).unwrap();
         let exec = graphs.instantiate(graph, 0).unwrap();
-        let (actions, _) = graphs.actions(exec).unwrap();
-        let events: Vec<u64> = actions
-            .iter()
-            .filter_map(|action| if let Action::Record(event) = action { Some(*event) } else { None })
-            .collect();
-        assert_eq!(events, [1, 2, 3]);
+        let expected = [
+            (Some(0), 0, vec![]),
+            (Some(1), 0, vec![]),
+            (Some(2), 0, vec![]),
+            (Some(3), 1, vec![1]),
+            (None, 0, vec![3]),
+            (Some(4), 0, vec![]),
+        ];
+        assert_eq!(seen(&graphs, exec), expected);
+    }
+
+    #[test]
+    fn an_empty_child_graph_and_a_step_that_is_off_keep_the_order() {
+        let mut graphs = Graphs::default();
+        let (child, graph) = (graphs.create(), graphs.create());
+        let first = graphs.add(graph, &[], Work::Record(0)).unwrap();
+        let root = graphs.add(graph, &[], Work::Record(1)).unwrap();
+        let nothing = graphs.add(graph, &[first, root], Work::Child(child)).unwrap();
+        let region = Region::line(0);
+        let extent = Extent { width: 0, height: 0, depth: 0 };
+        let fill = Command::Fill(Fill { to: region, extent, value: 0, element_bytes: 1 });
+        let off = graphs.add(graph, &[nothing], Work::Run(Arc::new(fill))).unwrap();
+        graphs.add(graph, &[off], Work::Record(2)).unwrap();
+        let exec = graphs.instantiate(graph, 0).unwrap();
+        *graphs.enabled(exec, off).unwrap() = false;
+        let expected = [
+            (Some(0), 0, vec![]),
+            (Some(1), 1, vec![]),
+            (None, 0, vec![1]),
+            (None, 0, vec![]),
+            (Some(2), 0, vec![]),
+        ];
+        assert_eq!(seen(&graphs, exec), expected);
     }
 }

@@ -1,16 +1,18 @@
 //! Graphs: work as nodes and what each must follow, made node by node or by capturing streams.
 //!
 //! [`Graphs`] holds all of the process: graphs, their nodes, executable copies ([`exec`]), captures under way
-//! ([`capture`]). Trap: handles are numbers that are never used twice, so a stale one is refused, not followed.
+//! ([`capture`]), which branches run beside each other ([`lanes`]). Trap: handles are numbers that are never used twice,
+//! so a stale one is refused, not followed.
 
 mod capture;
 mod exec;
+mod lanes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use capture::{CaptureId, Mode};
-pub use exec::{Action, ExecKey, UpdateFailure};
+pub use exec::{Action, ExecKey, Planned, UpdateFailure};
 
 use crate::command::Command;
 use crate::status::Code;

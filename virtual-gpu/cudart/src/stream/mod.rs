@@ -29,26 +29,31 @@ pub enum StreamKey {
     PerThread { device: u32, thread: u64 },
     /// What `cudaStreamCreate…` gave out.
     Created(u64),
+    /// A branch of an executable graph, beside the stream that it is launched into.
+    Branch { device: u32, exec: u64, lane: u32 },
 }
 
 impl StreamKey {
-    /// A number for the stream that no other of the process has.
+    /// A number for the stream that no other of those that programs can name has.
     pub fn id(self) -> u64 {
         const DEFAULT_IDS: u64 = 1 << 62;
         const PER_THREAD_IDS: u64 = 1 << 63;
         match self {
             StreamKey::Created(handle) => handle,
+            StreamKey::Branch { exec, .. } => exec,
             StreamKey::Default { device } => DEFAULT_IDS | u64::from(device),
             StreamKey::PerThread { device, thread } => PER_THREAD_IDS | thread << 16 | u64::from(device),
         }
     }
 
-    /// What a default stream is by its name alone, before it has any work.
+    /// What a stream that nobody makes is by its name alone, before it has any work.
     fn implied(self) -> Option<Properties> {
         match self {
             StreamKey::Default { device } | StreamKey::PerThread { device, .. } => {
                 Some(Properties { device, priority: 0, blocking: true })
             }
+            // The default stream waits for it through the stream that the graph was launched into.
+            StreamKey::Branch { device, .. } => Some(Properties { device, priority: 0, blocking: false }),
             StreamKey::Created(_) => None,
         }
     }
@@ -135,11 +140,16 @@ impl Streams {
 
     /// Ends the default streams of a thread.
     pub fn end_thread(&mut self, ended: u64) {
-        for (key, stream) in &mut self.streams {
-            if matches!(key, StreamKey::PerThread { thread, .. } if *thread == ended) {
-                stream.end();
-            }
-        }
+        self.end_those(|key| matches!(key, StreamKey::PerThread { thread, .. } if thread == ended));
+    }
+
+    /// Ends the branches of an executable graph.
+    pub fn end_graph(&mut self, ended: u64) {
+        self.end_those(|key| matches!(key, StreamKey::Branch { exec, .. } if exec == ended));
+    }
+
+    fn end_those(&mut self, which: impl Fn(StreamKey) -> bool) {
+        self.streams.iter_mut().filter(|(key, _)| which(**key)).for_each(|(_, stream)| stream.end());
         self.forget_ended();
     }
 

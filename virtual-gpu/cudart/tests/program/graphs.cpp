@@ -13,6 +13,12 @@ static int first(const int *device) {
     return value;
 }
 
+static char first_byte(const char *device) {
+    char value = 0;
+    OK(cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost));
+    return value;
+}
+
 static void add_one(void *data) { ++*(std::atomic<int> *)data; }
 
 SCENARIO(graph_by_hand, "graph-by-hand") {
@@ -120,6 +126,48 @@ SCENARIO(graph_by_hand, "graph-by-hand") {
     EXPECT(out == 995);
     EXPECT(cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagDeviceLaunch) == cudaErrorNotSupported);
     EXPECT(cudaGraphAddKernelNode(&a, graph, nullptr, 0, nullptr) == cudaErrorInvalidValue);
+}
+
+// Milliseconds of a graph that copies to the device and from it, beside each other or one after the other.
+static float both_ways_ms(bool beside) {
+    const size_t large = 2 << 20;
+    char *device = nullptr, *host = nullptr;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t begins, in, out, ends;
+    cudaEvent_t first, last;
+    float ms = 0;
+    OK(cudaMalloc((void **)&device, 2 * large));
+    OK(cudaMallocHost((void **)&host, 2 * large));
+    OK(cudaMemset(device, 7, 2 * large));
+    std::memset(host, 3, 2 * large);
+    OK(cudaEventCreate(&first));
+    OK(cudaEventCreate(&last));
+    OK(cudaGraphCreate(&graph, 0));
+    OK(cudaGraphAddEventRecordNode(&begins, graph, nullptr, 0, first));
+    OK(cudaGraphAddMemcpyNode1D(&in, graph, &begins, 1, device, host, large, cudaMemcpyHostToDevice));
+    OK(cudaGraphAddMemcpyNode1D(&out, graph, beside ? &begins : &in, 1, host + large, device + large, large,
+                                cudaMemcpyDeviceToHost));
+    cudaGraphNode_t copies[] = {in, out};
+    OK(cudaGraphAddEventRecordNode(&ends, graph, copies, 2, last));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    OK(cudaGraphLaunch(exec, nullptr));
+    OK(cudaGraphLaunch(exec, nullptr));
+    OK(cudaGraphExecDestroy(exec));  // What runs still ends.
+    OK(cudaDeviceSynchronize());
+    EXPECT(host[large] == 7 && host[2 * large - 1] == 7);
+    EXPECT(first_byte(device) == 3 && first_byte(device + large - 1) == 3);
+    OK(cudaEventElapsedTime(&ms, first, last));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaFree(device));
+    OK(cudaFreeHost(host));
+    return ms;
+}
+
+// The two directions have engines of their own, so branches cost less than a chain.
+SCENARIO(graph_branches, "graph-branches") {
+    float chain = both_ways_ms(false), branches = both_ways_ms(true);
+    EXPECT(branches > 0.4 * chain && branches < 0.7 * chain);
 }
 
 SCENARIO(graph_by_capture, "graph-by-capture") {
