@@ -194,6 +194,27 @@ fn a_driver_that_does_not_answer_any_more_costs_nobody_a_grant() {
     wait_for(&daemon, |device| device["granted_bytes"] == json!(0));
 }
 
+/// A GPU that is gone keeps its number while a program knows it; what befalls the others is seen all the same.
+#[test]
+fn a_gpu_that_is_gone_does_not_hide_the_errors_of_others() {
+    let before = machine();
+    let machine = Machine::new(&before);
+    let daemon = machine.daemon(&["--policy", "case"]);
+    let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
+    wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(100 * GIB));
+    let mut fewer = json!({ "gpus": [before["gpus"][1]] });
+    let daemon = machine.restarted(daemon, &fewer, &["--policy", "case", "--observe-ms", "20"]);
+    fewer["xids"] = json!([{ "gpu": 0, "number": 79 }]);
+    machine.becomes(&fewer);
+    let until = Instant::now() + Duration::from_secs(60);
+    while devices(&daemon)[1]["drained_ms"].is_null() {
+        assert!(Instant::now() < until, "not seen in a minute: {:?}", devices(&daemon));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    holder.kill().expect("kill");
+    holder.wait().expect("wait");
+}
+
 /// Name, granted GiB, drained, lost.
 fn standing(daemon: &Daemon) -> Vec<(String, u64, bool, bool)> {
     let row = |device: &Value| {

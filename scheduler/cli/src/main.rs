@@ -92,11 +92,7 @@ enum Verb {
     #[command(after_help = "Examples:\n  eager doctor\n  eager doctor --json")]
     Doctor(doctor::DoctorFlags),
     /// Start, stop or show NVIDIA's Multi-Process Service (MPS), under which kernels of several programs run at once.
-    #[command(
-        subcommand_required = true,
-        arg_required_else_help = true,
-        after_help = "Examples:\n  eager mps status\n  eager mps start\n  eager mps stop --within 60"
-    )]
+    #[command(after_help = "Examples:\n  eager mps status\n  eager mps start\n  eager mps stop --within 60")]
     Mps(mps::MpsFlags),
     /// Print what a shell needs to complete this command.
     #[command(

@@ -8,6 +8,7 @@ use crate::quota::Users;
 use crate::selection::Selection;
 use clap::Parser;
 use eager_core::limits::{Limits, Measure, Overstay};
+use eager_core::policy::NotForDevices;
 use eager_core::units::{Bytes, Nanos};
 use eager_core::{Options, PolicyName};
 use eager_proto::size::Size;
@@ -218,8 +219,8 @@ pub enum ConfigError {
     OutOfRange { name: &'static str, value: f64, allowed: &'static str },
     #[error("clients-max must be at least 1")]
     NoClients,
-    #[error("policy {policy} is for simulation only: it grants more memory than devices have")]
-    NotForDevices { policy: PolicyName },
+    #[error("policy {0}")]
+    NotForDevices(#[from] NotForDevices),
 }
 
 /// What [`Config::resolve`] takes from the world.
@@ -335,9 +336,7 @@ impl Config {
             .run_dir
             .or_else(|| eager_proto::place::default_run_dir(world.xdg_runtime_dir, world.is_root))
             .ok_or(ConfigError::NoRunDir)?;
-        if let Some(policy) = self.policy.filter(|policy| !policy.is_for_devices()) {
-            return Err(ConfigError::NotForDevices { policy });
-        }
+        self.policy.map(PolicyName::for_devices).transpose()?;
         let clients_max = self.clients_max.unwrap_or(1024);
         if clients_max == 0 {
             return Err(ConfigError::NoClients);

@@ -30,23 +30,19 @@ pub struct Numbered {
 
 /// Numbers what was chosen: the devices of `before` keep their numbers, those that are new come after them.
 pub fn keep(before: &[KeptDevice], chosen: Chosen) -> Numbered {
-    let Chosen { gpus, passed_over, mut left_out } = chosen;
-    let mut fresh: BTreeMap<String, (usize, Gpu)> =
-        gpus.into_iter().enumerate().map(|(order, gpu)| (gpu.uuid.clone(), (order, gpu))).collect();
+    let Chosen { gpus: mut fresh, passed_over, mut left_out } = chosen;
     let mut numbered = Numbered::default();
     for KeptDevice { uuid, profile } in before.iter().take(DEVICES_MAX) {
         // One whose uuid is none (the file was written to) keeps its number all the same.
         let bytes = parse_uuid(uuid).unwrap_or_default();
         let absent = Gpu { uuid: uuid.clone(), bytes, profile: profile.clone() };
         let standing = if passed_over.contains(uuid) { Standing::PassedOver } else { Standing::Gone };
-        let (gpu, standing) =
-            fresh.remove(uuid).map_or((absent, standing), |(_, gpu)| (gpu, Standing::Served));
+        let there = fresh.iter().position(|gpu| gpu.uuid == *uuid).map(|at| fresh.remove(at));
+        let (gpu, standing) = there.map_or((absent, standing), |gpu| (gpu, Standing::Served));
         numbered.gpus.push(gpu);
         numbered.standings.push(standing);
     }
-    let mut fresh: Vec<(usize, Gpu)> = fresh.into_values().collect();
-    fresh.sort_by_key(|(order, _)| *order);
-    for (_, gpu) in fresh {
+    for gpu in fresh {
         if numbered.gpus.len() == DEVICES_MAX {
             left_out.push(format!("{} is not served: {DEVICES_MAX} devices are known already", gpu.uuid));
             continue;
@@ -74,19 +70,7 @@ pub fn renumber_drains(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eager_core::event::DeviceProfile;
-    use eager_core::units::Bytes;
-
-    fn profile() -> DeviceProfile {
-        DeviceProfile {
-            name: "A100".into(),
-            capacity: Bytes(1),
-            sms: 108,
-            warps_per_sm: 64,
-            blocks_per_sm: 32,
-            faults_stall: true,
-        }
-    }
+    use crate::selection::tests::profile;
 
     fn uuid(name: u8) -> String {
         format!("GPU-{name:02x}000000-0000-0000-0000-000000000000")

@@ -123,10 +123,11 @@ impl NvmlUsage {
     }
 }
 
-/// All or nothing: a failed registration gives the set up.
+/// All that are there or nothing: a failed registration gives the set up.
 fn registered(nvml: &'static Nvml, uuids: &[String], events: EventSet<'static>) -> Option<EventSet<'static>> {
     uuids.iter().try_fold(events, |events, uuid| {
-        let device = nvml.device_by_uuid(uuid.as_str()).ok()?;
+        // One that is gone keeps its number, and must not hide the errors of the others.
+        let Ok(device) = nvml.device_by_uuid(uuid.as_str()) else { return Some(events) };
         device.register_events(EventTypes::CRITICAL_XID_ERROR, events).ok()
     })
 }

@@ -91,6 +91,8 @@ impl Dispatch {
     /// Gives every task to a new scheduler under `case`: what is bound stays, what waits asks again in its old order.
     pub fn revert(&mut self, why: String) {
         let policy = self.mind.scheduler.policy();
+        let devices = self.mind.scheduler.state().devices.values();
+        let lost: Vec<DeviceId> = devices.filter(|device| device.lost).map(|device| device.id).collect();
         self.say(format!("the policy {policy} {why}: case decides from now on"));
         if let Err(error) = self.mind.replace(format!("{policy} {why}")) {
             self.say(format!("the journal cannot be begun anew ({error}): scheduling goes on without it"));
@@ -108,6 +110,7 @@ impl Dispatch {
         clients.into_iter().for_each(|event| self.happen(event, None));
         self.tell_drains();
         self.happen(Event::Restored { tasks: bound }, None);
+        lost.into_iter().for_each(|device| self.happen(Event::DeviceLost { device }, None));
         for (task, client, request) in waiting {
             self.happen(Event::TaskBegin { task, client, request }, None);
         }

@@ -129,19 +129,23 @@ impl From<Selection> for String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use eager_core::units::Bytes;
 
-    fn told(number: u32, profile: Result<(), &str>) -> Told {
-        let profile = profile.map_err(str::to_owned).map(|()| DeviceProfile {
+    pub fn profile() -> DeviceProfile {
+        DeviceProfile {
             name: "A100".into(),
             capacity: Bytes(1),
             sms: 108,
             warps_per_sm: 64,
             blocks_per_sm: 32,
             faults_stall: true,
-        });
+        }
+    }
+
+    fn told(number: u32, served: Result<(), &str>) -> Told {
+        let profile = served.map_err(str::to_owned).map(|()| profile());
         let uuid = Some(format!("GPU-{number:08x}-0000-0000-0000-0000000000ff"));
         Told { number, uuid, profile }
     }

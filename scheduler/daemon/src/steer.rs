@@ -98,9 +98,7 @@ impl Dispatch {
 
     /// Another policy decides from now on.
     pub fn set_policy(&mut self, policy: PolicyName) -> Said {
-        if !policy.is_for_devices() {
-            return Err(format!("{policy} is for simulation only: it grants more memory than devices have"));
-        }
+        let policy = policy.for_devices().map_err(|error| error.to_string())?;
         let before = self.mind.scheduler.policy();
         if policy == before {
             return Ok(format!("{policy} decides already"));

@@ -12,6 +12,7 @@ use eager_proto::ENV_DISABLE;
 use eagercc::toolchain::{Needs, Surroundings, Toolchain};
 use serde::Serialize;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -40,7 +41,8 @@ pub struct CalibrateFlags {
     /// Multiply-adds of each thread where arithmetic is timed.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(16..=1_000_000))]
     work: u64,
-    /// The program, where eagercc cannot make it (it is in the GPU bundle) [default: made on the spot].
+    /// The program, where eagercc cannot make it: compiled elsewhere from `virtual-gpu/model/calibrate/calibrate.cu` [default:
+    /// made on the spot].
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Print the measures as JSON.
@@ -66,23 +68,20 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
     }
     let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
     let executable = std::env::current_exe().context("cannot find my own executable")?;
-    let variable = |name: &str| std::env::var_os(name);
-    let surroundings = Surroundings { variable: &variable, executable: &executable, cuda_path: None };
     let program = match &flags.program {
         Some(program) => std::path::absolute(program)?,
         None => made(&executable, scratch.path())?,
     };
     let text = match &flags.cards {
         Some(cards) => on_virtual(&program, &flags, cards, flags.rounds)?,
-        None => on_gpu(&program, &flags, &surroundings)?,
+        None => on_gpu(&program, &flags, &executable)?,
     };
     let measured = read(&text)?;
     let name = flags.name.clone().unwrap_or_else(|| measured.card_name());
     let out = flags.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
     let file = measured.card_file(&name, &Options::default()).map_err(anyhow::Error::msg)?;
     let mut new = std::fs::File::create_new(&out).with_context(|| format!("card file {}", out.display()))?;
-    std::io::Write::write_all(&mut new, file.as_bytes())
-        .with_context(|| format!("card file {}", out.display()))?;
+    new.write_all(file.as_bytes()).with_context(|| format!("card file {}", out.display()))?;
     let path = std::path::absolute(&out)?;
     let path = path.to_str().filter(|path| !path.contains(',')).with_context(|| {
         format!("{}: a card file whose path has a comma cannot stand in a list of cards", path.display())
@@ -137,11 +136,13 @@ fn on_virtual(program: &Path, flags: &CalibrateFlags, cards: &str, rounds: u64) 
     printed(command)
 }
 
-fn on_gpu(program: &Path, flags: &CalibrateFlags, surroundings: &Surroundings<'_>) -> anyhow::Result<String> {
+fn on_gpu(program: &Path, flags: &CalibrateFlags, executable: &Path) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(words(flags, flags.rounds)).env(ENV_DISABLE, "1");
     // NVIDIA's runtime, where the machine has none of its own.
-    if let Ok(toolchain) = Toolchain::find(surroundings, Needs { cuda: true, ..Needs::default() }) {
+    let variable = |name: &str| std::env::var_os(name);
+    let surroundings = Surroundings { variable: &variable, executable, cuda_path: None };
+    if let Ok(toolchain) = Toolchain::find(&surroundings, Needs { cuda: true, ..Needs::default() }) {
         let path = std::env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
         let known = path.iter().flat_map(std::env::split_paths);
         command.env("LD_LIBRARY_PATH", std::env::join_paths(known.chain([toolchain.cuda.join("lib")]))?);

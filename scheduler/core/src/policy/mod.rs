@@ -23,7 +23,7 @@ mod schedgpu;
 mod slots;
 
 pub use habits::Habits;
-pub use name::{PolicyName, UnknownPolicy};
+pub use name::{NotForDevices, PolicyName, UnknownPolicy};
 pub(crate) use placement::{most_free, no_room};
 
 use crate::action::Class;

@@ -49,6 +49,13 @@ pub struct UnknownPolicy {
     pub name: String,
 }
 
+/// It may not decide for devices that are there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{policy} is for simulation only: it grants more memory than devices have")]
+pub struct NotForDevices {
+    pub policy: PolicyName,
+}
+
 impl PolicyName {
     /// Baselines first.
     pub const ALL: [PolicyName; 14] = [
@@ -91,9 +98,12 @@ impl PolicyName {
         Self::ALL.iter().map(|policy| policy.as_str()).collect()
     }
 
-    /// May it decide for devices that are there, or is it a bound for simulation?
-    pub fn is_for_devices(self) -> bool {
-        self != PolicyName::Infinite
+    /// Itself, if it may decide for devices that are there.
+    ///
+    /// # Errors
+    /// It is a bound for simulation.
+    pub fn for_devices(self) -> Result<PolicyName, NotForDevices> {
+        if self == PolicyName::Infinite { Err(NotForDevices { policy: self }) } else { Ok(self) }
     }
 
     /// What besides placement the policy does; shim and simulator need to know about priorities and gates.

@@ -30,6 +30,10 @@ impl Scheduler {
         for (task, bound) in tasks.iter().filter_map(|task| Some((*task, task.bound()?))) {
             next.take_over(task, bound, out)?;
         }
+        for device in self.state.devices.values().filter(|device| device.lost) {
+            // Who is there was told when it was lost.
+            next.lose(device.id, &mut Vec::new())?;
+        }
         for task in tasks.into_iter().filter(|task| task.bound().is_none()) {
             next.ask_again(task);
         }

@@ -61,12 +61,12 @@ impl FakeCuda {
         self.0.lock().full = true;
     }
 
-    /// What libraries hold on the device, past the shim.
     /// From now on each launch takes so much of the device.
     pub fn take_at_launch(&self, bytes: u64) {
         self.0.lock().taken_at_launch = bytes;
     }
 
+    /// What libraries hold on the device, past the shim.
     pub fn set_hidden(&self, bytes: u64) {
         self.0.lock().hidden = bytes;
     }
