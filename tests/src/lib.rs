@@ -21,6 +21,7 @@ pub mod gpu;
 pub mod live;
 pub mod measure;
 pub mod mutate;
+pub mod nvml;
 pub mod place;
 
 /// The folder of the built executables and libraries.

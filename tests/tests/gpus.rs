@@ -2,94 +2,11 @@
 //! stand-in runtime, whose devices have the same uuids in another order.
 
 use eager_tests::daemon::Daemon;
-use eager_tests::{bin_dir, compiled, has_toolchain, on_stand_in, run_ok, tool};
+use eager_tests::nvml::{GIB, Machine, devices, gpu, machine, wait_for};
+use eager_tests::{compiled, has_toolchain, on_stand_in, run_ok, tool};
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-const GIB: u64 = 1 << 30;
-
-/// A virtual device's uuid holds its number and nothing else.
-fn gpu(name: &str, number: u8, total: u64) -> Value {
-    json!({
-        "name": name, "uuid": format!("GPU-{number:02x}000000-0000-0000-0000-000000000000"),
-        "compute": [9, 0], "cores": 16896, "total": total, "reserved": GIB,
-    })
-}
-
-/// NVML counts an H200, which CUDA counts second, and a V100.
-fn machine() -> Value {
-    json!({ "gpus": [gpu("H200", 1, 141 * GIB), gpu("V100", 0, 17 * GIB)] })
-}
-
-struct Machine {
-    folder: tempfile::TempDir,
-}
-
-impl Machine {
-    fn new(machine: &Value) -> Machine {
-        let it = Machine { folder: tempfile::tempdir().expect("folder") };
-        it.becomes(machine);
-        it
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("machine.json")
-    }
-
-    /// As a whole: the library reads it at any time.
-    fn becomes(&self, machine: &Value) {
-        let fresh = self.folder.path().join("fresh.json");
-        std::fs::write(&fresh, machine.to_string()).expect("write");
-        std::fs::rename(fresh, self.file()).expect("rename");
-    }
-
-    fn daemon(&self, args: &[&str]) -> Daemon {
-        Daemon::start_with(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
-    }
-
-    /// The machine is another one when the next daemon starts.
-    fn restarted(&self, daemon: Daemon, machine: &Value, args: &[&str]) -> Daemon {
-        self.becomes(machine);
-        daemon.restarted(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
-    }
-
-    /// What a daemon says that does not start here.
-    fn refusal(&self, args: &[&str]) -> String {
-        let mut command = Command::new(tool("eagerd"));
-        command.arg("--run-dir").arg(self.folder.path().join("run")).args(args);
-        command.env("EAGER_NVML", library()).env("EAGER_FAKE_NVML", self.file());
-        let output = command.output().expect("run eagerd");
-        assert!(!output.status.success(), "{output:?}");
-        let said = String::from_utf8(output.stderr).expect("text");
-        assert_eq!(said.lines().count(), 1, "{said}");
-        said
-    }
-}
-
-fn library() -> PathBuf {
-    let library = bin_dir().join("libeager_fake_nvml.so");
-    assert!(library.is_file(), "{} is missing: `cargo build --workspace` makes it", library.display());
-    library
-}
-
-fn devices(daemon: &Daemon) -> Vec<Value> {
-    daemon.ask("info")["devices"].as_array().expect("devices").clone()
-}
-
-/// Waits until the daemon's first device shows what is asked for.
-fn wait_for(daemon: &Daemon, what: impl Fn(&Value) -> bool) -> Value {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let device = devices(daemon).swap_remove(0);
-        if what(&device) {
-            return device;
-        }
-        assert!(Instant::now() < until, "not seen in a minute: {device}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 #[test]
 fn a_daemon_serves_the_gpus_that_the_driver_tells_of() {
@@ -286,7 +203,7 @@ fn a_program_runs_on_the_gpu_that_the_daemon_chose_whatever_its_number_is() {
         return;
     }
     let machine = Machine::new(&machine());
-    let program = compiled(machine.folder.path(), "where", PROGRAM);
+    let program = compiled(machine.folder(), "where", PROGRAM);
     for (served, name) in [("0", "H200"), ("1", "V100-16GB")] {
         let daemon = machine.daemon(&["--gpus", served, "--policy", "case"]);
         let printed = run_ok(on_stand_in(&mut daemon.run(&program), "V100-16GB,H200"));

@@ -113,7 +113,7 @@ pub struct NvmlUsage {
 
 impl NvmlUsage {
     pub fn new(nvml: &'static Nvml, uuids: Vec<String>) -> NvmlUsage {
-        let events = nvml.create_event_set().ok().and_then(|events| registered(nvml, &uuids, events));
+        let events = registered(nvml, uuids.iter().map(String::as_str).collect());
         NvmlUsage { nvml, uuids, events }
     }
 
@@ -123,13 +123,21 @@ impl NvmlUsage {
     }
 }
 
-/// All that are there or nothing: a failed registration gives the set up.
-fn registered(nvml: &'static Nvml, uuids: &[String], events: EventSet<'static>) -> Option<EventSet<'static>> {
-    uuids.iter().try_fold(events, |events, uuid| {
-        // One that is gone keeps its number, and must not hide the errors of the others.
-        let Ok(device) = nvml.device_by_uuid(uuid.as_str()) else { return Some(events) };
-        device.register_events(EventTypes::CRITICAL_XID_ERROR, events).ok()
-    })
+/// Of all GPUs that tell of errors: a failed registration gives the set up, and is tried again without that GPU.
+fn registered(nvml: &'static Nvml, mut uuids: Vec<&str>) -> Option<EventSet<'static>> {
+    while !uuids.is_empty() {
+        let register = |events: EventSet<'static>, (at, uuid): (usize, &&str)| {
+            // One that is gone keeps its number, and must not hide the errors of the others.
+            let Ok(device) = nvml.device_by_uuid(*uuid) else { return Ok(events) };
+            device.register_events(EventTypes::CRITICAL_XID_ERROR, events).map_err(|_| at)
+        };
+        let events = nvml.create_event_set().ok()?;
+        match uuids.iter().enumerate().try_fold(events, register) {
+            Ok(events) => return Some(events),
+            Err(at) => drop(uuids.remove(at)),
+        }
+    }
+    None
 }
 
 impl Usage for NvmlUsage {
@@ -141,7 +149,7 @@ impl Usage for NvmlUsage {
             match used {
                 Ok(used) => seen.uses.extend(used),
                 Err(NvmlError::GpuLost | NvmlError::NotFound) => drop(seen.lost.insert(number)),
-                Err(error) => return Err(format!("{number}: {error}")),
+                Err(error) => drop(seen.silent.insert(number, error.to_string())),
             }
         }
         Ok(seen)

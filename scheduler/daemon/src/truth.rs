@@ -92,32 +92,38 @@ impl Dispatch {
     /// Takes in what was seen.
     pub fn observe(&mut self, look: Look) {
         look.faults.into_iter().for_each(|fault| self.befell(fault));
-        let Seen { uses, paged, lost } = match look.seen {
+        let Seen { uses, paged, lost, silent } = match look.seen {
             Ok(seen) => seen,
-            Err(problem) => {
-                self.truth.in_vain += 1;
-                if self.truth.in_vain < 2 {
-                    return;
-                }
-                let problem = format!("what is in use on the devices is not known: {problem}");
-                if self.truth.problem.as_ref() != Some(&problem) {
-                    self.say(problem.clone());
-                }
-                // What was seen last goes on counting: memory in use must not be given away for want of news.
-                self.truth.problem = Some(problem);
-                return;
-            }
+            Err(problem) => return self.not_told(&problem),
         };
         let clients = self.clients.iter().map(|(id, client)| (client.peer.pid, *id)).collect();
         let devices: Vec<DeviceId> = self.mind.scheduler.devices().map(|device| device.device).collect();
         let mut seen = sorted(&uses, &clients);
-        self.truth.devices = devices.iter().map(|&id| (id, seen.remove(&id).unwrap_or_default())).collect();
-        self.truth.paged = paged;
-        (self.truth.problem, self.truth.seen_at, self.truth.in_vain) = (None, Some(self.now()), 0);
-        for device in devices {
+        (self.truth.paged, self.truth.seen_at) = (paged, Some(self.now()));
+        for device in devices.into_iter().filter(|device| !silent.contains_key(device)) {
+            self.truth.devices.insert(device, seen.remove(&device).unwrap_or_default());
             self.look_for_loss(device, lost.contains(&device));
             self.compare(device);
         }
+        if silent.is_empty() {
+            (self.truth.problem, self.truth.in_vain) = (None, 0);
+        } else {
+            let why: Vec<String> = silent.iter().map(|(device, why)| format!("{device}: {why}")).collect();
+            self.not_told(&why.join("; "));
+        }
+    }
+
+    /// What was seen last goes on counting: memory in use must not be given away for want of news.
+    fn not_told(&mut self, why: &str) {
+        self.truth.in_vain += 1;
+        if self.truth.in_vain < 2 {
+            return;
+        }
+        let problem = format!("what is in use on the devices is not known: {why}");
+        if self.truth.problem.as_ref() != Some(&problem) {
+            self.say(problem.clone());
+        }
+        self.truth.problem = Some(problem);
     }
 
     pub fn look_for_loss(&mut self, device: DeviceId, is_lost: bool) {

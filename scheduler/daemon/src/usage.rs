@@ -30,6 +30,8 @@ pub struct Seen {
     pub paged: BTreeMap<DeviceId, Bytes>,
     /// Devices that the driver does not have any more.
     pub lost: BTreeSet<DeviceId>,
+    /// Devices of which the driver did not tell this time, and why.
+    pub silent: BTreeMap<DeviceId, String>,
 }
 
 /// Something that befell a device: an error of this number (NVIDIA, "XID Errors"; 0: of an unknown one).

@@ -38,15 +38,19 @@ fn handle(number: usize) -> nvmlDevice_t {
     ptr::without_provenance_mut::<c_void>(number + 1).cast()
 }
 
-/// Answers about a device: what `ask` does with it.
-fn about(device: nvmlDevice_t, ask: impl FnOnce(&Gpu) -> nvmlReturn_t) -> nvmlReturn_t {
+/// Answers a function's question about a device: what `ask` does with it.
+fn about(function: &str, device: nvmlDevice_t, ask: impl FnOnce(&Gpu) -> nvmlReturn_t) -> nvmlReturn_t {
     let Some(machine) = machine::machine() else { return DRIVER_NOT_LOADED };
     let number = device.addr().wrapping_sub(1);
     match machine.gpus.get(number) {
         None => INVALID_ARGUMENT,
         Some(gpu) => {
             std::thread::sleep(Duration::from_millis(gpu.hang_ms));
-            if gpu.lost { GPU_IS_LOST } else { ask(gpu) }
+            match gpu.fails.get(function) {
+                Some(&code) => code,
+                None if gpu.lost => GPU_IS_LOST,
+                None => ask(gpu),
+            }
         }
     }
 }
@@ -103,13 +107,19 @@ fn put_processes(gpu: &Gpu, count: *mut c_uint, infos: *mut nvmlProcessInfo_t) -
     SUCCESS
 }
 
-/// Declares functions with NVML's names.
+/// Declares functions with NVML's names, which the bodies know as `FUNCTION` (items of a macro are not hygienic).
 macro_rules! nvml {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) $body:block)*) => {
         $(
             // SAFETY: the name is NVML's, and nothing that loads this library has another function of that name.
             #[unsafe(no_mangle)]
-            pub extern "C" fn $name($($argument: $kind),*) -> nvmlReturn_t $body
+            pub extern "C" fn $name($($argument: $kind),*) -> nvmlReturn_t {
+                const FUNCTION: &str = stringify!($name);
+                if let Some(code) = machine::machine().and_then(|machine| machine.fails.get(FUNCTION).copied()) {
+                    return code;
+                }
+                $body
+            }
         )*
     };
 }
@@ -126,7 +136,7 @@ nvml! {
     }
     fn nvmlDeviceGetHandleByIndex_v2(number: c_uint, device: *mut nvmlDevice_t) {
         let found = handle(number as usize);
-        match about(found, |_| SUCCESS) {
+        match about(FUNCTION, found, |_| SUCCESS) {
             SUCCESS => put(device, found),
             error => error,
         }
@@ -134,20 +144,20 @@ nvml! {
     fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut nvmlDevice_t) {
         let Some(wanted) = text(uuid) else { return INVALID_ARGUMENT };
         let Some(Machine { gpus, .. }) = machine::machine() else { return DRIVER_NOT_LOADED };
-        match gpus.iter().position(|gpu| gpu.uuid == wanted) {
-            Some(number) if gpus[number].lost => GPU_IS_LOST,
-            Some(number) => put(device, handle(number)),
-            None => NOT_FOUND,
+        let Some(number) = gpus.iter().position(|gpu| gpu.uuid == wanted) else { return NOT_FOUND };
+        match about(FUNCTION, handle(number), |_| SUCCESS) {
+            SUCCESS => put(device, handle(number)),
+            error => error,
         }
     }
     fn nvmlDeviceGetUUID(device: nvmlDevice_t, text: *mut c_char, length: c_uint) {
-        about(device, |gpu| put_text(text, length, &gpu.uuid))
+        about(FUNCTION, device, |gpu| put_text(text, length, &gpu.uuid))
     }
     fn nvmlDeviceGetName(device: nvmlDevice_t, text: *mut c_char, length: c_uint) {
-        about(device, |gpu| put_text(text, length, &gpu.name))
+        about(FUNCTION, device, |gpu| put_text(text, length, &gpu.name))
     }
     fn nvmlDeviceGetMigMode(device: nvmlDevice_t, current: *mut c_uint, pending: *mut c_uint) {
-        about(device, |gpu| {
+        about(FUNCTION, device, |gpu| {
             if gpu.compute[0] < 8 {
                 return NOT_SUPPORTED;
             }
@@ -156,16 +166,16 @@ nvml! {
         })
     }
     fn nvmlDeviceGetCudaComputeCapability(device: nvmlDevice_t, major: *mut c_int, minor: *mut c_int) {
-        about(device, |gpu| {
+        about(FUNCTION, device, |gpu| {
             put(major, gpu.compute[0]);
             put(minor, gpu.compute[1])
         })
     }
     fn nvmlDeviceGetNumGpuCores(device: nvmlDevice_t, cores: *mut c_uint) {
-        about(device, |gpu| put(cores, gpu.cores))
+        about(FUNCTION, device, |gpu| put(cores, gpu.cores))
     }
     fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, memory: *mut nvmlMemory_v2_t) {
-        about(device, |gpu| {
+        about(FUNCTION, device, |gpu| {
             let &Gpu { total, reserved, used, .. } = gpu;
             let free = total.saturating_sub(reserved).saturating_sub(used);
             put(memory, nvmlMemory_v2_t { version: MEMORY_V2, total, reserved, free, used })
@@ -176,21 +186,21 @@ nvml! {
         count: *mut c_uint,
         infos: *mut nvmlProcessInfo_t
     ) {
-        about(device, |gpu| put_processes(gpu, count, infos))
+        about(FUNCTION, device, |gpu| put_processes(gpu, count, infos))
     }
     fn nvmlDeviceGetGraphicsRunningProcesses_v3(
         device: nvmlDevice_t,
         _count: *mut c_uint,
         _infos: *mut nvmlProcessInfo_t
     ) {
-        about(device, |_| NOT_SUPPORTED)
+        about(FUNCTION, device, |_| NOT_SUPPORTED)
     }
     fn nvmlEventSetCreate(set: *mut nvmlEventSet_t) {
         put(set, ptr::without_provenance_mut::<c_void>(1).cast())
     }
     fn nvmlEventSetFree(_set: nvmlEventSet_t) { SUCCESS }
     fn nvmlDeviceRegisterEvents(device: nvmlDevice_t, _events: c_ulonglong, _set: nvmlEventSet_t) {
-        about(device, |_| SUCCESS)
+        about(FUNCTION, device, |_| SUCCESS)
     }
     fn nvmlEventSetWait_v2(_set: nvmlEventSet_t, data: *mut nvmlEventData_t, timeout_ms: c_uint) {
         let until = Instant::now() + Duration::from_millis(u64::from(timeout_ms));

@@ -3,6 +3,7 @@
 //! Trap: tests change the file while a daemon looks; they replace it as a whole, so that no half of it is ever read.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Names the file.
@@ -15,6 +16,9 @@ pub struct Machine {
     #[serde(default)]
     pub init: u32,
     pub gpus: Vec<Gpu>,
+    /// `nvmlReturn_t` by functions that fail whatever they are asked.
+    #[serde(default)]
+    pub fails: BTreeMap<String, u32>,
     /// Errors so far, oldest first.
     #[serde(default)]
     pub xids: Vec<Xid>,
@@ -37,6 +41,9 @@ pub struct Gpu {
     /// Every question about it fails with `NVML_ERROR_GPU_IS_LOST`.
     #[serde(default)]
     pub lost: bool,
+    /// `nvmlReturn_t` by functions that fail when they are asked about it.
+    #[serde(default)]
+    pub fails: BTreeMap<String, u32>,
     /// Every question about it takes so long.
     #[serde(default)]
     pub hang_ms: u64,

@@ -1,0 +1,100 @@
+//! Machines whose GPUs NVML tells of as a file says (`fake-nvml`), and daemons on them.
+//!
+//! Trap: the library reads the file at each question, so that a test changes the machine under a running daemon.
+
+use crate::daemon::Daemon;
+use crate::{bin_dir, tool};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub const GIB: u64 = 1 << 30;
+
+/// A virtual device's uuid holds its number and nothing else.
+pub fn gpu(name: &str, number: u8, total: u64) -> Value {
+    json!({
+        "name": name, "uuid": format!("GPU-{number:02x}000000-0000-0000-0000-000000000000"),
+        "compute": [9, 0], "cores": 16896, "total": total, "reserved": GIB,
+    })
+}
+
+/// NVML counts an H200, which CUDA counts second, and a V100.
+pub fn machine() -> Value {
+    json!({ "gpus": [gpu("H200", 1, 141 * GIB), gpu("V100", 0, 17 * GIB)] })
+}
+
+/// A machine as its file describes it.
+#[derive(Debug)]
+pub struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    pub fn new(machine: &Value) -> Machine {
+        let it = Machine { folder: tempfile::tempdir().expect("folder") };
+        it.becomes(machine);
+        it
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("machine.json")
+    }
+
+    /// As a whole: the library reads it at any time.
+    pub fn becomes(&self, machine: &Value) {
+        let fresh = self.folder.path().join("fresh.json");
+        std::fs::write(&fresh, machine.to_string()).expect("write");
+        std::fs::rename(fresh, self.file()).expect("rename");
+    }
+
+    pub fn daemon(&self, args: &[&str]) -> Daemon {
+        Daemon::start_with(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
+    }
+
+    /// The machine is another one when the next daemon starts.
+    pub fn restarted(&self, daemon: Daemon, machine: &Value, args: &[&str]) -> Daemon {
+        self.becomes(machine);
+        daemon.restarted(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
+    }
+
+    /// What a daemon says that does not start here.
+    pub fn refusal(&self, args: &[&str]) -> String {
+        let mut command = Command::new(tool("eagerd"));
+        command.arg("--run-dir").arg(self.folder.path().join("run")).args(args);
+        command.env("EAGER_NVML", library()).env("EAGER_FAKE_NVML", self.file());
+        let output = command.output().expect("run eagerd");
+        assert!(!output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    }
+}
+
+fn library() -> PathBuf {
+    let library = bin_dir().join("libeager_fake_nvml.so");
+    assert!(library.is_file(), "{} is missing: `cargo build --workspace` makes it", library.display());
+    library
+}
+
+/// What `eager info` says of each device.
+pub fn devices(daemon: &Daemon) -> Vec<Value> {
+    daemon.ask("info")["devices"].as_array().expect("devices").clone()
+}
+
+/// Waits until the daemon's first device shows what is asked for.
+pub fn wait_for(daemon: &Daemon, what: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let device = devices(daemon).swap_remove(0);
+        if what(&device) {
+            return device;
+        }
+        assert!(Instant::now() < until, "not seen in a minute: {device}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
