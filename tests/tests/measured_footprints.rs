@@ -1,7 +1,7 @@
 //! Footprints as they are measured on a GPU, from what is free before and after a kernel, against those that the virtual GPU
 //! counts page by page.
 
-use eager_tests::{compiled, has_toolchain, on_stand_in, run, run_ok, text, tool};
+use eager_tests::{compiled, has_toolchain, on_stand_in, root, run, run_ok, text, tool};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -59,6 +59,28 @@ fn what_a_kernel_takes_of_the_device_is_what_it_touches() {
         assert_eq!(measured["footprint_bytes"], counted["detail"]["footprint_2m_bytes"], "{name}: {counted}");
         assert_eq!(measured["launches"], counted["launches"]);
     }
+}
+
+/// What a machine says whose driver is missing: the program's own error, and why there is no profile; nothing is written.
+#[test]
+fn without_a_driver_there_is_no_profile_and_the_reason_is_said() {
+    let cuda = root().join(".toolchain/cuda-13.0/lib");
+    if !has_toolchain("measured footprints") || Path::new("/dev/nvidiactl").exists() {
+        eprintln!("SKIPPED: measured footprints without a driver: a driver is here, or no toolchain");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = compiled(folder.path(), "touches", PROGRAM);
+    let out = folder.path().join("measured.json");
+    let mut profile = Command::new(tool("eager"));
+    profile.args(["profile", "--gpu", "--out"]).arg(&out).arg(&program).env("LD_LIBRARY_PATH", cuda);
+    let output = run(&mut profile);
+    let said = text(&output);
+    assert!(
+        !output.status.success() && said.contains("no profile: the program launched no kernel"),
+        "{said}"
+    );
+    assert!(!out.exists(), "{said}");
 }
 
 #[test]

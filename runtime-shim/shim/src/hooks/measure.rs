@@ -5,6 +5,7 @@
 //! device may hang over it; such an allocation fails. Kernels run one at a time, so nothing else may use the device
 //! meanwhile. What is recorded into a graph is not measured.
 
+use crate::addresses::MANAGED_GRANULARITY;
 use crate::buffers;
 use crate::measure::{Launched, Measurement};
 use crate::outcome::{Outcome, Why};
@@ -78,8 +79,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.runtime.device_synchronize()?;
         let after = self.runtime.free_bytes()?;
         if let Some(mut measurement) = self.measurement() {
-            measurement.note(launched, before.saturating_sub(after));
+            measurement.note(launched, before.saturating_sub(after).min(most(spans)));
         }
         Ok(())
     }
+}
+
+/// What the buffers can take of a device in all. More is not theirs: at its first launch a kernel may bring code, stacks or a
+/// heap with it.
+fn most(spans: &[Span]) -> u64 {
+    let whole = |span: &Span| span.bytes.div_ceil(MANAGED_GRANULARITY).saturating_mul(MANAGED_GRANULARITY);
+    spans.iter().map(whole).fold(0, u64::saturating_add)
 }

@@ -32,6 +32,16 @@ fn before_each_kernel_everything_is_on_the_host() {
 }
 
 #[test]
+fn what_a_first_launch_brings_along_is_no_footprint() {
+    let mut bench = bench();
+    let (a, _b) = (bench.malloc(1000), bench.malloc((2 << 20) + 1));
+    bench.cuda.take_at_launch(100 << 20);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    let file = serde_json::to_value(bench.shim.measurement().expect("measuring").file()).expect("JSON");
+    assert_eq!(file["kernels"]["_Z1kPfS_i"]["footprint_bytes"], 6 << 20, "all buffers in whole units");
+}
+
+#[test]
 fn what_is_measured_must_fit() {
     let mut bench = bench();
     let a = bench.malloc(1 << 39);

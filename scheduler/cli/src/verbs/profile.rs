@@ -20,6 +20,8 @@ use std::process::{Command, ExitCode};
 const ENV_VGPU_PROFILE: &str = "EAGER_VGPU_PROFILE";
 /// The shim measures footprints, without a daemon, and writes them to this file (`runtime-shim`).
 const ENV_MEASURE: &str = "EAGER_MEASURE";
+/// NVIDIA's: code comes to the device with the context, and not in the middle of a measured launch.
+const ENV_MODULE_LOADING: &str = "CUDA_MODULE_LOADING";
 /// Of a kernel's name in the table.
 const NAME_CHARS_MAX: usize = 80;
 /// As shells say it: 128 and the signal.
@@ -118,7 +120,7 @@ fn command(
     }
     let (program, arguments) = words.split_first().context("no program given")?;
     let mut command = Command::new(program);
-    command.args(arguments).env_remove(ENV_DISABLE);
+    command.args(arguments).env_remove(ENV_DISABLE).env(ENV_MODULE_LOADING, "EAGER");
     Ok(command)
 }
 
