@@ -2,9 +2,10 @@
 
 use eager_tests::gpu::bundle::{Bundle, Devices};
 use eager_tests::gpu::make::{Order, make};
-use eager_tests::{has_toolchain, run, text};
+use eager_tests::gpu::suite::STEPS;
+use eager_tests::{has_toolchain, run, run_ok, text, tool};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const GIB: u64 = 1 << 30;
@@ -52,9 +53,12 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     assert_eq!(record["devices"], "virtual");
     let rows = record["rows"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row["status"] == "ok"), "{said}");
-    for step in ["alone", "conformance", "pairs", "overhead", "calls", "footprints", "faults", "end"] {
+    for (step, _) in STEPS {
         assert!(rows.iter().any(|row| row["step"] == step), "no row of {step}: {said}");
     }
+    all_at_once(&rows.iter().filter(|row| row["step"] == "mix").collect::<Vec<_>>());
+    let found = rows.iter().find(|row| row["step"] == "calibrate" && row["what"] == "card").expect("a card");
+    assert!(found["file"].as_str().is_some_and(|text| text.contains("dram_bytes_per_s")), "{found}");
     // Programs this small need not meet, so nobody promises an eager start; how many there were is always said.
     let pairs = rows.iter().filter(|row| row["step"] == "pairs");
     let counted = |row: &Value| row["said"].as_str().is_some_and(|said| said.contains("eager start(s)"));
@@ -68,6 +72,104 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let refused = |row: &&Value| row["said"].as_str().is_some_and(|said| said.contains("managed memory"));
     assert!(record["rows"].as_array().expect("rows").iter().filter(refused).count() > 1, "{record}");
+}
+
+/// Two programs under two policies: each with every sample of both rounds.
+fn all_at_once(rows: &[&Value]) {
+    let samples = |row: &Value, name: &str| row["samples"][name].as_array().map_or(0, Vec::len);
+    let of_programs = rows.iter().filter(|row| samples(row, "shared_s") == 2 && samples(row, "wait_s") == 2);
+    let of_policies = rows.iter().filter(|row| samples(row, "makespan_s") == 2);
+    assert_eq!((of_programs.count(), of_policies.count(), rows.len()), (4, 2, 7), "{rows:?}");
+}
+
+/// What glibc brings.
+const OF_THE_MACHINE: [&str; 6] =
+    ["libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"];
+
+/// Files below a folder, without links.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("folder").map(|entry| entry.expect("entry").path());
+    entries
+        .flat_map(|path| match path.symlink_metadata().expect("metadata") {
+            of if of.is_dir() => files(&path),
+            of if of.is_file() => vec![path],
+            _ => vec![],
+        })
+        .collect()
+}
+
+/// A root folder with a shell and glibc, and nothing else.
+fn bare_root(folder: &Path) -> PathBuf {
+    let root = folder.join("root");
+    for name in ["bin", "proc", "tmp", "dev"] {
+        std::fs::create_dir_all(root.join(name)).expect("folder");
+    }
+    let (shell, dirname) = (PathBuf::from("/bin/sh"), PathBuf::from("/usr/bin/dirname"));
+    for program in [&shell, &dirname] {
+        std::fs::copy(program, root.join("bin").join(program.file_name().expect("a name"))).expect("copy");
+    }
+    let libraries = run_ok(Command::new("ldd").args([&shell, &dirname]));
+    let more = OF_THE_MACHINE.iter().map(|name| format!("/lib/x86_64-linux-gnu/{name}"));
+    let of_ldd = libraries.split_whitespace().filter(|word| word.starts_with("/lib")).map(str::to_owned);
+    for library in of_ldd.chain(more).filter(|library| !library.ends_with(':')) {
+        let place = root.join(library.trim_start_matches('/'));
+        std::fs::create_dir_all(place.parent().expect("folder")).expect("folder");
+        std::fs::copy(&library, place).expect("copy");
+    }
+    root
+}
+
+/// The bundle for GPUs in a root folder of its own, where NVML tells of a GPU and NVIDIA's runtime finds no driver.
+#[test]
+fn a_bundle_for_gpus_needs_nothing_else_and_says_row_by_row_what_fails() {
+    if !has_toolchain("the bundle for GPUs") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let root = bare_root(folder.path());
+    let order =
+        Order { devices: Devices::Gpu, programs: vec!["bfs".to_owned()], suites: vec!["main".to_owned()] };
+    let bundle = make(&root.join("gpu-bundle"), &order).expect("a bundle");
+    for file in files(&bundle.folder) {
+        let headers = run(Command::new("llvm-readelf-22").arg("-d").arg(&file));
+        let needed = String::from_utf8_lossy(&headers.stdout).into_owned();
+        let needed =
+            needed.lines().filter_map(|line| line.split_once("Shared library: [")?.1.split_once(']'));
+        for (library, _) in needed {
+            let is_there = OF_THE_MACHINE.contains(&library) || bundle.libraries().join(library).is_file();
+            assert!(is_there, "{} needs {library}", file.display());
+        }
+    }
+    let mount = format!("mount -t proc proc {0}/proc && mount --rbind /dev {0}/dev", root.display());
+    let inside = |words: &str| {
+        let script = format!("{mount} && exec chroot {} /bin/sh -c '{words}'", root.display());
+        let mut command = Command::new("unshare");
+        run(command.args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", &script]))
+    };
+    if !inside("exit 0").status.success() {
+        eprintln!("SKIPPED in part: no namespaces here to try the bundle in a root folder of its own");
+        return;
+    }
+    let skipped = inside("/gpu-bundle/run.sh");
+    assert!(skipped.status.success() && text(&skipped).starts_with("SKIPPED: "), "{}", text(&skipped));
+    let [machine, library] = [root.join("tmp/machine.json"), root.join("tmp/nvml.so")];
+    std::fs::copy(card(folder.path(), 141 * GIB), machine).expect("copy");
+    std::fs::copy(tool("libeager_fake_nvml.so"), library).expect("copy");
+    std::fs::copy(bundle.libraries().join("libgcc_s.so.1"), root.join("lib/x86_64-linux-gnu/libgcc_s.so.1"))
+        .expect("copy");
+    let variables = "EAGER_NVML=/tmp/nvml.so EAGER_FAKE_NVML=/tmp/machine.json";
+    let output =
+        inside(&format!("{variables} /gpu-bundle/run.sh --sizes smoke --rounds 1 --out /tmp/record.json"));
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    let record = std::fs::read(root.join("tmp/record.json")).expect("a record");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    for (step, _) in STEPS {
+        let rows = record["rows"].as_array().expect("rows").iter().filter(|row| row["step"] == step);
+        let (count, failed) = (rows.clone().count(), rows.filter(|row| row["status"] == "failed").count());
+        assert!(count > 0 && failed == count, "{step}: {failed} of {count} failed without a driver: {said}");
+    }
 }
 
 #[test]

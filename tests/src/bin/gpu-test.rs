@@ -25,7 +25,7 @@ struct Flags {
     /// Where the record goes
     #[arg(long, value_name = "FILE", default_value = "gpu-test.json")]
     out: PathBuf,
-    /// Only these: alone, conformance, pairs, overhead, calls, footprints, faults
+    /// Only these: alone, conformance, pairs, mix, overhead, calls, footprints, faults, calibrate
     #[arg(long, value_name = "STEP,…", value_delimiter = ',', value_parser = step)]
     only: Vec<String>,
     /// How large the programs are in pairs and for their overhead

@@ -93,6 +93,11 @@ impl Bundle {
         self.folder.join("conformance").join(name)
     }
 
+    /// The program of `eager calibrate`, for a GPU and for the virtual one that it is compared with.
+    pub fn calibration(&self) -> PathBuf {
+        self.folder.join("calibrate")
+    }
+
     /// What the virtual GPU printed for a suite when the bundle was made.
     pub fn expected_suite(&self, name: &str) -> PathBuf {
         self.folder.join("expected").join(format!("{name}.txt"))

@@ -47,13 +47,19 @@ pub fn pairs(count: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// What the daemon sets aside for the contexts of two clients on a GPU (`context_bytes`).
-const CONTEXTS_BYTES: u64 = 2 * (512 << 20);
+/// What the daemon sets aside for the context of a client on a GPU (`context_bytes`).
+const CONTEXT_BYTES: u64 = 512 << 20;
 
 /// A capacity in which either fits and both together do not, up to the largest that may be told.
 pub fn pressed(first: u64, second: u64, most: u64) -> u64 {
     let (large, small) = (first.max(second), first.min(second));
-    (large + small / 2 + CONTEXTS_BYTES).min(most)
+    (large + small / 2 + 2 * CONTEXT_BYTES).min(most)
+}
+
+/// A capacity in which the largest of all fits, and otherwise about half of them together.
+pub fn squeezed(bytes: &[u64], most: u64) -> u64 {
+    let (sum, largest) = (bytes.iter().sum::<u64>(), bytes.iter().copied().max().unwrap_or(0));
+    (largest.max(sum / 2) + bytes.len() as u64 * CONTEXT_BYTES).min(most)
 }
 
 #[cfg(test)]
@@ -69,9 +75,17 @@ mod tests {
 
     #[test]
     fn either_fits_and_both_do_not() {
-        assert_eq!(pressed(10, 4, u64::MAX), 12 + CONTEXTS_BYTES);
-        assert_eq!(pressed(4, 10, u64::MAX), 12 + CONTEXTS_BYTES);
+        assert_eq!(pressed(10, 4, u64::MAX), 12 + 2 * CONTEXT_BYTES);
+        assert_eq!(pressed(4, 10, u64::MAX), 12 + 2 * CONTEXT_BYTES);
         assert_eq!(pressed(60 << 30, 60 << 30, 80 << 30), 80 << 30);
+    }
+
+    #[test]
+    fn about_half_of_many_fit_and_each_of_them() {
+        assert_eq!(squeezed(&[10, 10, 10, 10], u64::MAX), 20 + 4 * CONTEXT_BYTES);
+        assert_eq!(squeezed(&[90, 2, 2], u64::MAX), 90 + 3 * CONTEXT_BYTES);
+        assert_eq!(squeezed(&[60 << 30; 2], 80 << 30), 60 << 30 | 1 << 30);
+        assert_eq!(squeezed(&[60 << 30; 4], 80 << 30), 80 << 30);
     }
 
     #[test]

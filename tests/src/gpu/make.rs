@@ -78,6 +78,7 @@ pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
     }
     build(&bundle, order, PROBE, |words, out| eagercc(words, "gpu/probe.cu", out, &[]))?;
     suites(&bundle, order)?;
+    calibration(&bundle, order)?;
     let scratch = tempfile::tempdir().map_err(said("temporary folder"))?;
     bundle.programs().into_iter().try_for_each(|program| count_pages(&bundle, program, scratch.path()))?;
     Ok(bundle)
@@ -118,6 +119,13 @@ fn tools(bundle: &Bundle, order: &Order) -> Result<(), String> {
             stripped(&built("libeager.so"), &bundle.libraries().join("libeager.so"))?;
             let cuda = root().join(".toolchain/cuda-13.0/lib/libcudart.so.13");
             copied(&cuda, &bundle.libraries().join("libcudart.so.13"))?;
+            // Where only `eager` looks, for the model's side of the calibration.
+            let stand_in = bundle.libraries().join("eager");
+            std::fs::create_dir(&stand_in).map_err(said(stand_in.display()))?;
+            stripped(&built("libcudart.so"), &stand_in.join("libcudart.so"))?;
+            let link = stand_in.join("eager-virtual/libcudart.so.13");
+            std::fs::create_dir(stand_in.join("eager-virtual")).map_err(said(link.display()))?;
+            std::os::unix::fs::symlink("../libcudart.so", &link).map_err(said(link.display()))?;
             // What Rust's programs need besides glibc.
             let unwinder = done(Command::new("cc").arg("-print-file-name=libgcc_s.so.1"))?;
             copied(Path::new(unwinder.trim()), &bundle.libraries().join("libgcc_s.so.1"))?;
@@ -195,28 +203,33 @@ fn eagercc(words: &[std::ffi::OsString], source: &str, out: &Path, more: &[&str]
 /// The suite's programs, and what they print on the virtual GPU.
 fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
     let words: Vec<std::ffi::OsString> = order.words().into_iter().map(Into::into).collect();
-    // As the suite's own test compiles it: bytes are to be equal.
+    // As the suite's own test compiles it: bytes are to be equal. With CPU kernels also for a GPU, since plain clang knows no
+    // managed variables, and one program then tells what both say.
     let fixed = ["-O1", "-std=c++17", "-ffp-contract=off", "--eager-no-instrument"];
     for suite in &order.suites {
         eprintln!("conformance, {suite}");
-        let source = format!("conformance/{suite}.cu");
         let place = bundle.suite(suite);
-        let on_cpu = match order.devices {
-            Devices::Virtual => place.clone(),
-            Devices::Gpu => bundle.folder.join("conformance").join(format!("{suite}-virtual")),
-        };
-        done(&mut eagercc(&words, &source, &on_cpu, &fixed))?;
+        done(&mut eagercc(&words, &format!("conformance/{suite}.cu"), &place, &fixed))?;
         let mut plain = Command::new(bin_dir().join("eager"));
-        let printed = done(plain.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&on_cpu))?;
+        let printed = done(plain.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&place))?;
         std::fs::write(bundle.expected_suite(suite), printed).map_err(said(suite))?;
         if order.devices == Devices::Gpu {
-            let more = [&fixed[..], &["--eager-no-cpu-kernels"]].concat();
-            done(&mut eagercc(&words, &source, &place, &more))?;
             done(Command::new("strip").arg(&place))?;
-            std::fs::remove_file(&on_cpu).map_err(said(on_cpu.display()))?;
         }
     }
     Ok(())
+}
+
+/// Of both kinds of code, since the card that it finds is compared with the model.
+fn calibration(bundle: &Bundle, order: &Order) -> Result<(), String> {
+    eprintln!("calibration");
+    let words: Vec<std::ffi::OsString> = order.words().into_iter().map(Into::into).collect();
+    let source = "../virtual-gpu/model/calibrate/calibrate.cu";
+    done(&mut eagercc(&words, source, &bundle.calibration(), &["--eager-no-instrument"]))?;
+    match order.devices {
+        Devices::Gpu => done(Command::new("strip").arg(bundle.calibration())).map(drop),
+        Devices::Virtual => Ok(()),
+    }
 }
 
 /// What the kernels of a program touch on the virtual GPU.

@@ -6,6 +6,7 @@
 
 pub mod bundle;
 pub mod choice;
+pub mod journal;
 pub mod machine;
 pub mod make;
 pub mod process;

@@ -47,12 +47,15 @@ pub struct Row {
     /// Every sample, by name; the name ends with the unit.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub samples: BTreeMap<String, Vec<f64>>,
+    /// A file that came out of it, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 impl Row {
     pub fn new(step: &'static str, what: impl Into<String>) -> Row {
         let (said, samples) = (String::new(), BTreeMap::new());
-        Row { step, what: what.into(), status: Status::Ok, said, elapsed_s: 0.0, samples }
+        Row { step, what: what.into(), status: Status::Ok, said, elapsed_s: 0.0, samples, file: None }
     }
 
     pub fn with(mut self, status: Status, said: impl Into<String>) -> Row {
@@ -67,6 +70,11 @@ impl Row {
             Ok(said) => row.with(Status::Ok, said),
             Err(said) => row.with(Status::Failed, said),
         }
+    }
+
+    pub fn file(mut self, text: String) -> Row {
+        self.file = Some(text);
+        self
     }
 
     pub fn samples(mut self, name: &str, values: Vec<f64>) -> Row {

@@ -5,12 +5,11 @@
 use super::bundle::{Build, Bundle, Devices};
 use super::machine::{ENV_LIBRARY, Gpu};
 use super::process::{Ended, Running, run, said};
-use eager_core::action::{Action, Class};
 use eager_journal::Journal;
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -109,8 +108,8 @@ impl<'a> Served<'a> {
         info["devices"][0]["granted_bytes"].as_u64().ok_or_else(|| format!("eager info: {info}"))
     }
 
-    /// Ends it in order; how many tasks it started over-subscribed.
-    pub fn stop(mut self) -> Result<usize, String> {
+    /// Ends it in order; what it decided.
+    pub fn stop(mut self) -> Result<Journal, String> {
         eager_shm::process::signal(&self.running.pidfd, Signal::SIGTERM).map_err(said("eagerd"))?;
         if !self.running.ends_within(STOP_LIMIT) {
             self.running.kill()?;
@@ -120,16 +119,10 @@ impl<'a> Served<'a> {
         if !status.success() {
             return Err(format!("eagerd ended with {status}"));
         }
-        eager_starts(&self.folder.path().join("journal"))
+        let text =
+            std::fs::read_to_string(self.folder.path().join("journal")).map_err(said("the journal"))?;
+        Journal::read(&text).map_err(|error| format!("the journal: {error}"))
     }
-}
-
-/// Tasks that were bound with less than they asked for.
-fn eager_starts(journal: &Path) -> Result<usize, String> {
-    let text = std::fs::read_to_string(journal).map_err(said("the journal"))?;
-    let journal = Journal::read(&text).map_err(|error| format!("the journal: {error}"))?;
-    let is_eager = |action: &&Action| matches!(action, Action::Bind { class: Class::Eager, .. });
-    Ok(journal.lines.iter().flat_map(|line| &line.actions).filter(is_eager).count())
 }
 
 /// Arguments after the program, and its end.

@@ -7,7 +7,7 @@ use super::choice::Sizes;
 use super::machine::{Gpu, Machine};
 use super::process::end_left_behind;
 use super::record::{Row, Status};
-use super::steps::{Context, conformance, cost, faults, footprints, programs};
+use super::steps::{Context, calibration, conformance, cost, faults, footprints, mix, programs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,14 +15,16 @@ use std::time::{Duration, Instant};
 type Check = fn(&Context<'_>) -> Vec<Row>;
 
 /// In the order of their worth, should time run out.
-pub const STEPS: [(&str, Check); 7] = [
+pub const STEPS: [(&str, Check); 9] = [
     (programs::ALONE, programs::alone),
     (conformance::STEP, conformance::rows),
     (programs::PAIRS, programs::two_at_a_time),
+    (mix::STEP, mix::rows),
     (cost::OVERHEAD, cost::overhead),
     (cost::CALLS, cost::calls),
     (footprints::STEP, footprints::rows),
     (faults::STEP, faults::rows),
+    (calibration::STEP, calibration::rows),
 ];
 
 /// Code of a newer GPU's does not run on an older one; PTX is translated upwards only.

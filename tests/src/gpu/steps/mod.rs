@@ -3,11 +3,14 @@
 //! Trap: all of them run programs of the bundle, in the environment that [`super::served::environment`] makes; a program
 //! started otherwise could find another CUDA.
 
+pub mod calibration;
 pub mod conformance;
 pub mod cost;
 pub mod faults;
 pub mod footprints;
+pub mod mix;
 pub mod programs;
+mod reference;
 
 use super::bundle::{Build, Bundle};
 use super::choice::{Sizes, run_of};

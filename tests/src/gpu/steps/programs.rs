@@ -4,23 +4,20 @@
 //! Trap: the capacity is logical. The card has room for both, so nothing is paged out: the eager path runs, over-subscription
 //! of the card itself is not measured (managed memory beyond what is free can hang it).
 
+use super::reference::{Reference, beside_others, references};
 use super::{Context, timed};
 use crate::gpu::choice::{Sizes, pairs, pressed, run_of};
-use crate::gpu::process::said;
+use crate::gpu::journal::eager_starts;
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::{Served, run_with};
 use eager_rodinia::Program;
-use std::hash::{DefaultHasher, Hasher};
-use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub const ALONE: &str = "alone";
 pub const PAIRS: &str = "pairs";
-/// Read at once.
-const PIECE_BYTES: usize = 1 << 20;
-const POLICIES: [&str; 2] = ["case", "eager-opt"];
+/// What is compared: a task that does not fit waits, or is started all the same.
+pub const POLICIES: [&str; 2] = ["case", "eager-opt"];
 
 pub fn alone(context: &Context<'_>) -> Vec<Row> {
     let programs = context.bundle.programs();
@@ -49,75 +46,14 @@ fn verified(context: &Context<'_>, program: &Program) -> Result<String, String> 
     }
 }
 
-/// A program with what plain CUDA makes of it.
-struct Reference {
-    program: &'static Program,
-    words: Vec<String>,
-    bytes: u64,
-    result: Fingerprint,
-    elapsed_s: f64,
-}
-
 pub fn two_at_a_time(context: &Context<'_>) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut references = Vec::new();
-    for program in context.bundle.programs() {
-        match reference(context, program) {
-            Ok(found) => references.push(found),
-            Err(why) => {
-                rows.push(Row::new(PAIRS, &program.name).with(Status::Failed, format!("plain CUDA: {why}")));
-            }
-        }
-    }
+    let (references, mut rows) = references(context, PAIRS);
     for policy in POLICIES {
         for (first, second) in pairs(references.len()) {
             rows.push(timed(|| pair(context, policy, [&references[first], &references[second]])));
         }
     }
     rows
-}
-
-fn reference(context: &Context<'_>, program: &'static Program) -> Result<Reference, String> {
-    let bytes = run_of(program, context.sizes).bytes;
-    rule::allows(context.gpu.free()?, &[bytes])?;
-    let words = context.arguments(program, context.sizes)?;
-    let place = context.result(&program.name);
-    let mut command = context.plain(&program.binary);
-    let ended = run_with(command.args(&words).arg("-o"), &[&place], context.limit)?;
-    let result = taken(&place)?;
-    Ok(Reference { program, words, bytes, result, elapsed_s: ended.elapsed.as_secs_f64() })
-}
-
-/// Length and hash of a result.
-type Fingerprint = (u64, u64);
-
-/// A result, whose files go: published sizes write gigabytes. Some programs write several, `PLACE.r` and so on.
-fn taken(place: &Path) -> Result<Fingerprint, String> {
-    let shown = || place.display();
-    let (mut hash, mut length) = (DefaultHasher::new(), 0);
-    let folder = place.parent().unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(folder).map_err(said(shown()))?.flatten().map(|entry| entry.path());
-    let is_of = |path: &PathBuf| path == place || path.with_extension("") == place;
-    let mut files: Vec<PathBuf> = entries.filter(is_of).collect();
-    files.sort();
-    for path in files {
-        length += hash_file(&path, &mut hash).map_err(said(path.display()))?;
-        std::fs::remove_file(&path).map_err(said(path.display()))?;
-    }
-    if length == 0 { Err(format!("nothing was written to {}", shown())) } else { Ok((length, hash.finish())) }
-}
-
-/// Its length.
-fn hash_file(path: &Path, hash: &mut DefaultHasher) -> std::io::Result<u64> {
-    let (mut file, mut length, mut piece) = (std::fs::File::open(path)?, 0, vec![0; PIECE_BYTES]);
-    loop {
-        let count = file.read(&mut piece)?;
-        if count == 0 {
-            return Ok(length);
-        }
-        hash.write(&piece[..count]);
-        length += count as u64;
-    }
 }
 
 fn pair(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Row {
@@ -145,16 +81,7 @@ fn both(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Result<(us
     let capacity = pressed(first.bytes, second.bytes, context.capacity);
     let daemon = Served::start(context.bundle, context.gpu, policy, capacity)?;
     let start = Instant::now();
-    let one = |which: usize, one: &Reference| {
-        let place = context.result(&format!("{which}-{}", one.program.name));
-        let mut command = daemon.program(&one.program.binary, &one.program.name);
-        let ended = run_with(command.args(&one.words).arg("-o"), &[&place], context.limit)
-            .map_err(|why| format!("{}: {why}", one.program.name))?;
-        match taken(&place)? == one.result {
-            true => Ok(ended.elapsed.as_secs_f64()),
-            false => Err(format!("{}: another result than plain CUDA's", one.program.name)),
-        }
-    };
+    let one = |which, one| beside_others(context, &daemon, which, one);
     let ended = std::thread::scope(|scope| {
         let other = scope.spawn(|| one(2, second));
         [one(1, first), other.join().unwrap_or_else(|_| Err("the check itself failed".to_owned()))]
@@ -162,27 +89,5 @@ fn both(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Result<(us
     let makespan = start.elapsed().as_secs_f64();
     let [first, second] = ended;
     let elapsed = [first?, second?, makespan];
-    Ok((daemon.stop()?, elapsed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_result_is_all_files_of_its_name_and_they_go() {
-        let folder = tempfile::tempdir().expect("folder");
-        let place = folder.path().join("1-dwt2d.result");
-        let written = |blue: &str| {
-            for (ending, text) in [("r", "one"), ("b", blue)] {
-                std::fs::write(place.with_file_name(format!("1-dwt2d.result.{ending}")), text)
-                    .expect("write");
-            }
-            taken(&place)
-        };
-        let first = written("two").expect("a result");
-        assert_eq!((first.0, written("two")), (6, Ok(first)));
-        assert_ne!(written("owt"), Ok(first));
-        assert!(taken(&place).is_err(), "nothing is left");
-    }
+    Ok((eager_starts(&daemon.stop()?), elapsed))
 }
