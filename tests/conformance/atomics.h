@@ -1,4 +1,5 @@
 // Atomic operations of every width and scope.
+#include <cuda_bf16.h>
 
 __global__ void integers(int *i, unsigned *u, unsigned long long *l) {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
@@ -54,6 +55,28 @@ TEST(atomics_of_reals) {
     reals<<<10, 96>>>(f.device, d.device);
     return all(f.fetch(), 4, [](size_t k) { return k == 3 ? 7.f : 160.f; }) &
            all(d.fetch(), 4, [](size_t k) { return k == 3 ? 0. : 80.; });
+}
+
+__global__ void vectors(float2 *two, float4 *four, __nv_bfloat162 *narrow) {
+#if __CUDA_ARCH__ >= 900
+    float t = threadIdx.x;
+    atomicAdd(two, make_float2(t, 0.5f));
+    atomicAdd(four, make_float4(1, t, 2, -t));
+#endif
+    atomicAdd(narrow, __floats2bfloat162_rn(1.f, 2.f));
+}
+
+TEST(atomics_of_vectors) {
+    Buffer<float2> two(1);
+    Buffer<float4> four(1);
+    Buffer<__nv_bfloat162> narrow(1);
+    vectors<<<1, 64>>>(two.device, four.device, narrow.device);
+    float2 a = two.fetch()[0];
+    float4 b = four.fetch()[0];
+    float2 c = __bfloat1622float2(narrow.fetch()[0]);
+    // Compiled for older devices the kernel leaves the wide ones alone.
+    bool wide = a.x == 2016 && a.y == 32 && b.x == 64 && b.y == 2016 && b.z == 128 && b.w == -2016;
+    return (wide || (a.x == 0 && b.y == 0)) && c.x == 64 && c.y == 128;
 }
 
 __global__ void swaps(unsigned long long *l, unsigned short *s, float *best) {

@@ -87,6 +87,40 @@ TEST(groups_partitioned_by_a_value) {
     });
 }
 
+// Tiles of several warps, which wait for each other in memory.
+template <int SIZE> __global__ void wide_tiles(const int *in, int *out) {
+    __shared__ cg::block_tile_memory<1024> scratch;
+    cg::thread_block block = cg::this_thread_block(scratch);
+    auto tile = cg::tiled_partition<SIZE>(block);
+    int t = block.thread_rank(), n = block.size(), v = in[t], r = tile.thread_rank();
+    out[0 * n + t] = cg::reduce(tile, v, cg::plus<int>());
+    out[1 * n + t] = cg::inclusive_scan(tile, v);
+    out[2 * n + t] = tile.shfl(v, SIZE - 3);
+    out[3 * n + t] = tile.any(v == 7) + 2 * tile.all(v < 49) + 10 * tile.meta_group_rank() + 100 * r;
+    __shared__ int words[512];
+    words[t] = v;
+    tile.sync();
+    out[4 * n + t] = words[t - r + (r + 33) % SIZE];
+}
+
+template <int SIZE> static bool wide_tiles_case() {
+    const int n = 512;
+    std::vector<int> v(n);
+    for (int i = 0; i < n; i++) v[i] = noise(i) % 50;
+    Buffer<int> in(v), out(5 * n);
+    wide_tiles<SIZE><<<1, n>>>(in.device, out.device);
+    return all(out.fetch(), 5 * n, [&](size_t i) {
+        int t = i % n, r = t % SIZE, sum = 0, before = 0, seven = 0, below = 1;
+        const int *w = &v[t - r];
+        for (int k = 0; k < SIZE; k++) sum += w[k], before += k <= r ? w[k] : 0, seven |= w[k] == 7, below &= w[k] < 49;
+        int expected[] = {sum, before, w[SIZE - 3], seven + 2 * below + 10 * (t / SIZE) + 100 * r, w[(r + 33) % SIZE]};
+        return expected[i / n];
+    });
+}
+
+TEST(groups_of_two_warps) { return wide_tiles_case<64>(); }
+TEST(groups_of_eight_warps) { return wide_tiles_case<256>(); }
+
 __global__ void whole_grid(int *a, int *b, int rounds) {
     cg::grid_group grid = cg::this_grid();
     int n = grid.size(), i = grid.thread_rank();

@@ -104,3 +104,29 @@ TEST(mathematics_of_two_arguments) {
     }
     return good;
 }
+
+// A number that an integer cannot hold becomes the nearest one that it can.
+__global__ void casts(const float *in, int *i, unsigned *u, long long *l) {
+    int t = threadIdx.x;
+    float x = in[t];
+    i[t] = int(x), u[t] = unsigned(x), l[t] = (long long)x;
+    i[8 + t] = int(double(x)), u[8 + t] = unsigned(double(x)), l[8 + t] = (long long)double(x);
+}
+
+TEST(mathematics_casts_hold_the_range) {
+    const int least = -2147483647 - 1;
+    const long long lowest = -9223372036854775807LL - 1;
+    std::vector<float> v = {3.9f, -3.9f, 3e9f, -3e9f, 1e20f, -1e20f, INFINITY, NAN};
+    std::vector<int> i = {3, -3, 2147483647, least, 2147483647, least, 2147483647, 0};
+    std::vector<unsigned> u = {3, 0, 3000000000u, 0, ~0u, 0, ~0u, 0};
+    std::vector<long long> l = {3, -3, 3000000000LL, -3000000000LL, ~lowest, lowest, ~lowest, lowest};
+    Buffer<float> in(v);
+    Buffer<int> bi(16);
+    Buffer<unsigned> bu(16);
+    Buffer<long long> bl(16);
+    casts<<<1, 8>>>(in.device, bi.device, bu.device, bl.device);
+    // A NaN of 64 bits becomes the highest bit.
+    return all(bi.fetch(), 16, [&](size_t k) { return k == 15 ? least : i[k % 8]; }) &
+           all(bu.fetch(), 16, [&](size_t k) { return k == 15 ? 1u << 31 : u[k % 8]; }) &
+           all(bl.fetch(), 16, [&](size_t k) { return l[k % 8]; });
+}

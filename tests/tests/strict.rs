@@ -93,3 +93,42 @@ fn a_kernel_without_an_end_ends_as_on_a_gpu_with_a_watchdog() {
         assert!(said.contains("it has not ended within the time that a kernel may take"), "{wrong}: {said}");
     }
 }
+
+#[test]
+fn strict_mode_follows_device_functions_into_other_files() {
+    if !has_toolchain("strict mode with -fgpu-rdc") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let kernel = "extern __device__ float twice(const float *in, int i);
+__global__ void scale(const float *in, float *out, int n) {
+    if (threadIdx.x < n) out[threadIdx.x] = twice(in, threadIdx.x);
+}
+int main(int argc, char **) {
+    float *in, *out;
+    cudaMalloc(&in, 400), cudaMalloc(&out, 800), cudaMemset(in, 0, 400);
+    scale<<<1, 128>>>(in, out, argc > 1 ? 101 : 100);
+    return cudaDeviceSynchronize() != cudaSuccess;
+}
+";
+    std::fs::write(at("kernel.cu"), kernel).expect("source");
+    std::fs::write(
+        at("function.cu"),
+        "__device__ float twice(const float *in, int i) { return in[i] * 2; }\n",
+    )
+    .expect("source");
+    let words = ["-O2", "--eager-no-instrument", "--eager-strict", "-fgpu-rdc"].map(Into::into);
+    eagercc_with(&words, &[&at("kernel.cu"), &at("function.cu")], &at("program"));
+    let ran = |argument: Option<&str>| {
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(tool("eager")).args(["run", "--plain", "--time-scale", "0", "--"]);
+        run(command.arg(at("program")).args(argument))
+    };
+    let (right, wrong) = (ran(None), ran(Some("beyond")));
+    assert!(right.status.success() && text(&right).is_empty(), "{}", text(&right));
+    assert!(!wrong.status.success(), "{}", text(&wrong));
+    for place in ["function.cu:1 (called at", "kernel.cu:3): thread (100, 0, 0)"] {
+        assert!(text(&wrong).contains(place), "{}", text(&wrong));
+    }
+}

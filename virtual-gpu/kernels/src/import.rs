@@ -4,8 +4,8 @@
 //! mark must go before any optimisation, or every read becomes the zero they start with. A variable that no kernel of
 //! the file uses must survive too, because the host may copy to it.
 
-use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value, constant_address_space_cast};
-use crate::{math, ptx};
+use crate::llvm::{Context, LLVMLinkage, Machine, Module, Opcode, Value, constant_address_space_cast};
+use crate::{casts, math, ptx};
 
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
@@ -19,6 +19,9 @@ pub(crate) const LOCAL: u32 = 5;
 /// that the passes do not look into.
 const INLINE_AND_SIMPLIFY: &str = "always-inline,globaldce,function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,\
     instcombine<no-verify-fixpoint>,gvn,simplifycfg,instcombine<no-verify-fixpoint>,sroa<modify-cfg>,adce,simplifycfg)";
+
+/// A recursion that does nothing after its last call, or only adds to its result, becomes a loop.
+const RECURSION_TO_LOOPS: &str = "function(sroa<modify-cfg>,simplifycfg,tailcallelim,simplifycfg)";
 
 /// Function attributes that stand in the way of inlining and optimising for another target.
 const DEVICE_ATTRIBUTES: &[&str] = &["noinline", "optnone", "optsize", "minsize", "convergent", "norecurse"];
@@ -73,11 +76,20 @@ pub(crate) fn import(
     let variables = take_variables(context, &module, machine, literals);
     replace_math(context, &module)?;
     ptx::replace_assembly(context, &module)?;
+    casts::saturate(context, &module)?;
     for function in module.functions() {
         prepare_function(context, function, kernels.contains(&function.name()));
     }
+    if module.functions().into_iter().any(calls_itself) {
+        module.run_passes(RECURSION_TO_LOOPS, machine)?;
+    }
     module.run_passes(INLINE_AND_SIMPLIFY, machine)?;
     Ok(Imported { module, kernels, variables, architecture })
+}
+
+fn calls_itself(function: Value) -> bool {
+    let calls = |i: &Value| i.opcode() == Some(Opcode::LLVMCall) && i.callee() == Some(function);
+    function.instructions().iter().any(calls)
 }
 
 /// `sm_90a` is 90.
@@ -178,7 +190,7 @@ fn prepare_function(context: &Context, function: Value, is_kernel: bool) {
         if instruction.has_metadata(invariant) {
             instruction.remove_metadata(invariant);
         }
-        if instruction.opcode() == Some(crate::llvm::Opcode::LLVMCall) {
+        if instruction.opcode() == Some(Opcode::LLVMCall) {
             instruction.remove_call_attribute("noinline");
         }
     }

@@ -225,7 +225,8 @@ fn flops(instruction: Value) -> (u64, u64) {
         _ => (ty, 1),
     };
     match scalar.kind() {
-        TypeKind::LLVMDoubleTypeKind => (0, operations * lanes),
+        // What stands in for a function of `double` where the C library's is not good enough.
+        TypeKind::LLVMDoubleTypeKind | TypeKind::LLVMX86_FP80TypeKind => (0, operations * lanes),
         TypeKind::LLVMFloatTypeKind | TypeKind::LLVMHalfTypeKind | TypeKind::LLVMBFloatTypeKind => {
             (operations * lanes, 0)
         }

@@ -1,9 +1,12 @@
 //! NVVM's own arithmetic intrinsics, which libdevice's functions and clang's headers are made of.
 //!
-//! Trap: "approximate" ones are computed accurately and denormals are kept, as everywhere here; a rounding other than
-//! to nearest has no row.
+//! Trap: "approximate" ones are computed accurately and denormals are kept, as everywhere here. Roundings
+//! other than to nearest are in `rounding`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+
+use crate::math::conversion_body;
 
 /// Intrinsics that are one LLVM or C library function: names behind `llvm.nvvm.`, the function, number of arguments.
 /// `f` is for `float`, `d` for `double`.
@@ -107,13 +110,16 @@ const BODIES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-const THREAD: &str = "ptr %ctx, i32 %tx, i32 %ty, i32 %tz";
+/// The parameters before a helper's own: the block and the thread.
+pub(crate) const THREAD: &str = "ptr %ctx, i32 %tx, i32 %ty, i32 %tz";
+const INTEGERS: [(&str, &str, bool); 4] =
+    [("i", "i32", true), ("ui", "i32", false), ("ll", "i64", true), ("ull", "i64", false)];
 const TYPES: [(&str, &str, &str, &str); 2] = [("float", "f", "f32", "f"), ("double", "d", "f64", "")];
 
 /// Definitions of all rows, in every spelling that LLVM has had.
 pub(crate) fn text() -> String {
     let mut text = String::new();
-    let mut declared = std::collections::BTreeSet::new();
+    let mut declared = BTreeSet::new();
     for (ty, letter, bits, c_suffix) in TYPES {
         for (name, function, count) in FUNCTIONS {
             let callee = if function.starts_with("llvm.") {
@@ -123,8 +129,9 @@ pub(crate) fn text() -> String {
             };
             let list = |item: &dyn Fn(usize) -> String| (0..*count).map(item).collect::<Vec<_>>().join(", ");
             let body = format!("%r = call {ty} @{callee}({})", list(&|i| format!("{ty} %a{i}")));
-            if declared.insert(callee.clone()) {
-                let _ = writeln!(text, "declare {ty} @{callee}({})", list(&|_| ty.to_owned()));
+            let declaration = format!("declare {ty} @{callee}({})\n", list(&|_| ty.to_owned()));
+            if declared.insert(declaration.clone()) {
+                text.push_str(&declaration);
             }
             spellings(&mut text, name, (ty, letter, bits), &list(&|i| format!("{ty} %a{i}")), &body);
         }
@@ -147,7 +154,44 @@ pub(crate) fn text() -> String {
     for (name, result, params, body) in BODIES {
         define(&mut text, name, result, params, body);
     }
+    conversions(&mut text, &mut declared);
     text
+}
+
+/// Between real numbers and integers, and between the sizes of real numbers.
+fn conversions(text: &mut String, declared: &mut BTreeSet<String>) {
+    for (letters, integer, signed) in INTEGERS {
+        for (letter, real, suffix, endings) in
+            [("f", "float", "f32", ["", ".ftz"]), ("d", "double", "f64", ["", ""])]
+        {
+            for mode in ["rn", "rz", "rm", "rp"] {
+                let Some((body, declarations)) = conversion_body(real, suffix, integer, signed, mode) else {
+                    continue;
+                };
+                text.extend(
+                    declarations.split_inclusive('\n').filter(|line| declared.insert((*line).to_owned())),
+                );
+                let both = if letter == "f" { &endings[..] } else { &endings[..1] };
+                for ending in both {
+                    define(
+                        text,
+                        &format!("{letter}2{letters}.{mode}{ending}"),
+                        integer,
+                        &format!("{real} %x"),
+                        &body,
+                    );
+                }
+            }
+            let operation = if signed { "sitofp" } else { "uitofp" };
+            let body = format!("%r = {operation} {integer} %x to {real}");
+            define(text, &format!("{letters}2{letter}.rn"), real, &format!("{integer} %x"), &body);
+        }
+    }
+    for ending in ["", ".ftz"] {
+        define(text, &format!("d2f.rn{ending}"), "float", "double %x", "%r = fptrunc double %x to float");
+        let body = "%h = fptrunc float %x to half\n%r = bitcast half %h to i16";
+        define(text, &format!("f2h.rn{ending}"), "i16", "float %x", body);
+    }
 }
 
 fn spellings(

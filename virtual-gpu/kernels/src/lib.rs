@@ -5,6 +5,7 @@
 //! back as [`ConvertError::Unsupported`], all of it at once.
 
 mod body;
+mod casts;
 mod check;
 mod coroutine;
 mod driver;
@@ -23,6 +24,7 @@ mod ptx;
 mod pure;
 mod recompute;
 mod regions;
+mod rounding;
 mod runtime;
 mod strict;
 mod suspend;

@@ -4,12 +4,20 @@
 //! such as `(int)__powf(2, 3)` being 8, which an approximation with a few units of error would make 7. What has no entry
 //! here keeps the body that libdevice gives it.
 
+use std::fmt::Write;
+
 /// C library functions of one argument that take and return `double` (with suffix `f`: `float`).
 const LIBM_UNARY: &[&str] = &[
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp10",
     "exp2", "expm1", "j0", "j1", "lgamma", "log", "log10", "log1p", "log2", "logb", "sin", "sinh", "tan",
     "tanh", "tgamma", "y0", "y1",
 ];
+/// Functions of `double` for which the C library's is not within CUDA's bounds: its one of `long double` is.
+const BY_LONG_DOUBLE: &[&str] = &["cbrt", "exp10", "log10", "tanh"];
+/// The same for large arguments only (2^27 and above), near the zeros there.
+const FAR_BY_LONG_DOUBLE: &[&str] = &["cos", "sin", "tan"];
+/// Of `double`, the C library's are thousands of units off near their zeros: libdevice's own bodies stay.
+const SINGLE_ONLY: &[&str] = &["j0", "j1", "y0", "y1"];
 const LIBM_BINARY: &[&str] = &["atan2", "fdim", "fmod", "hypot", "nextafter", "pow", "remainder"];
 
 /// Device functions that are LLVM intrinsics: name, intrinsic, number of arguments.
@@ -61,18 +69,13 @@ const INTEGER: &[(&str, &str, &str, usize, &str)] = &[
 
 /// Functions that need more than one operation, `{n}` for the function's name.
 const COMPOSED: &[(&str, &str)] = &[
-    // The C library's is up to 4 units off, CUDA's 1: one more step of Newton's method.
-    (
-        "cbrt",
-        "define double @{n}(double %x) {\n %y = call double @cbrt(double %x)\n %s = fmul double %y, %y\n %m = fneg double %x\n %e = call double @llvm.fma.f64(double %s, double %y, double %m)\n %d = fmul double %s, 3.0\n %c = fdiv double %e, %d\n %z = fsub double %y, %c\n %f = fcmp ord double %c, 0.0\n %r = select i1 %f, double %z, double %y\n ret double %r\n}\ndeclare double @cbrt(double) #0\ndeclare double @llvm.fma.f64(double, double, double)\n",
-    ),
     (
         "rsqrtf",
         "define float @{n}(float %x) {\n %s = call float @llvm.sqrt.f32(float %x)\n %r = fdiv float 1.0, %s\n ret float %r\n}\ndeclare float @llvm.sqrt.f32(float)\n",
     ),
     (
         "frsqrt_rn",
-        "define float @{n}(float %x) {\n %s = call float @llvm.sqrt.f32(float %x)\n %r = fdiv float 1.0, %s\n ret float %r\n}\ndeclare float @llvm.sqrt.f32(float)\n",
+        "define float @{n}(float %x) {\n %d = fpext float %x to double\n %s = call double @llvm.sqrt.f64(double %d)\n %q = fdiv double 1.0, %s\n %r = fptrunc double %q to float\n ret float %r\n}\ndeclare double @llvm.sqrt.f64(double)\n",
     ),
     (
         "rsqrt",
@@ -122,11 +125,11 @@ const COMPOSED: &[(&str, &str)] = &[
     ),
     (
         "sincos",
-        "define void @{n}(double %x, ptr %s, ptr %c) {\n %a = call double @sin(double %x)\n store double %a, ptr %s\n %b = call double @cos(double %x)\n store double %b, ptr %c\n ret void\n}\ndeclare double @sin(double) #0\ndeclare double @cos(double) #0\n",
+        "define void @{n}(double %x, ptr %s, ptr %c) {\n %a = call double @{n}.sin(double %x)\n store double %a, ptr %s\n %b = call double @{n}.cos(double %x)\n store double %b, ptr %c\n ret void\n}\n",
     ),
     (
         "powif",
-        "define float @{n}(float %x, i32 %n) {\n %y = sitofp i32 %n to float\n %r = call float @powf(float %x, float %y)\n ret float %r\n}\ndeclare float @powf(float, float) #0\n",
+        "define float @{n}(float %x, i32 %n) {\n %d = fpext float %x to double\n %y = sitofp i32 %n to double\n %p = call double @pow(double %d, double %y)\n %r = fptrunc double %p to float\n ret float %r\n}\ndeclare double @pow(double, double) #0\n",
     ),
     (
         "powi",
@@ -139,6 +142,20 @@ const COMPOSED: &[(&str, &str)] = &[
     (
         "ldexp",
         "define double @{n}(double %x, i32 %n) {\n %r = call double @ldexp(double %x, i32 %n)\n ret double %r\n}\ndeclare double @ldexp(double, i32) #0\n",
+    ),
+    // The C library's is 6 units off, CUDA's 5.
+    (
+        "tgammaf",
+        "define float @{n}(float %x) {\n %d = fpext float %x to double\n %g = call double @tgamma(double %d)\n %r = fptrunc double %g to float\n ret float %r\n}\ndeclare double @tgamma(double) #0\n",
+    ),
+    // The C library knows negative orders, CUDA does not; libdevice's own `jn` is NaN at 0.
+    (
+        "jn",
+        "define double @{n}(i32 %n, double %x) {\n %v = call double @jn(i32 %n, double %x)\n %o = icmp slt i32 %n, 0\n %r = select i1 %o, double 0x7FF8000000000000, double %v\n ret double %r\n}\ndeclare double @jn(i32, double) #0\n",
+    ),
+    (
+        "jnf",
+        "define float @{n}(i32 %n, float %x) {\n %v = call float @jnf(i32 %n, float %x)\n %o = icmp slt i32 %n, 0\n %r = select i1 %o, float 0x7FF8000000000000, float %v\n ret float %r\n}\ndeclare float @jnf(i32, float) #0\n",
     ),
     (
         "clz",
@@ -178,8 +195,15 @@ const BITCASTS: &[(&str, &str, &str)] = &[
 
 /// C library functions that translated kernels may call.
 pub(crate) fn is_c_library(name: &str) -> bool {
-    let double = name.strip_suffix('f').unwrap_or(name);
-    [name, double].iter().any(|n| LIBM_UNARY.contains(n) || LIBM_BINARY.contains(n) || *n == "ldexp")
+    let double = name.strip_suffix('f').or_else(|| long_double(name)).unwrap_or(name);
+    [name, double]
+        .iter()
+        .any(|n| LIBM_UNARY.contains(n) || LIBM_BINARY.contains(n) || ["jn", "ldexp"].contains(n))
+}
+
+/// The function of `double` that one of `long double` stands for.
+fn long_double(name: &str) -> Option<&str> {
+    name.strip_suffix('l').filter(|name| BY_LONG_DOUBLE.contains(name) || FAR_BY_LONG_DOUBLE.contains(name))
 }
 
 /// Floating-point operations that a GPU needs for a function of the C library, where they are many: those in libdevice's
@@ -206,7 +230,7 @@ const LIBM_FLOPS: &[(&[&str], u64, u64)] = &[
 /// Floating-point operations that a call of a C library function counts as; none for other functions.
 pub(crate) fn c_library_flops(name: &str) -> Option<u64> {
     let cost = |name: &str| LIBM_FLOPS.iter().find(|(names, ..)| names.contains(&name));
-    let double = cost(name).map(|(_, double, _)| *double);
+    let double = cost(long_double(name).unwrap_or(name)).map(|(_, double, _)| *double);
     let single = || cost(name.strip_suffix('f')?).map(|(.., single)| *single);
     double.or_else(single).or_else(|| is_c_library(name).then_some(1))
 }
@@ -216,6 +240,7 @@ pub(crate) fn definition(name: &str) -> Option<String> {
     let function = name.strip_prefix("__nv_")?;
     let function = function.strip_prefix("fast_").unwrap_or(function);
     let text = composed(name, function)
+        .or_else(|| by_long_double(name, function))
         .or_else(|| of_reals(name, function, "double", "f64", ""))
         .or_else(|| function.strip_suffix('f').and_then(|f| of_reals(name, f, "float", "f32", "f")))
         .or_else(|| of_integers(name, function))
@@ -236,8 +261,33 @@ fn forward(name: &str, ty: &str, arguments: usize, callee: &str, constants: &str
 }
 
 fn composed(name: &str, function: &str) -> Option<String> {
-    let text = COMPOSED.iter().find(|(f, _)| *f == function)?.1;
-    Some(text.replace("{n}", name))
+    let text = COMPOSED.iter().find(|(f, _)| *f == function)?.1.replace("{n}", name);
+    if function != "sincos" {
+        return Some(text);
+    }
+    let parts =
+        ["sin", "cos"].map(|part| by_long_double(&format!("{name}.{part}"), part).unwrap_or_default());
+    // Both halves declare the same intrinsic.
+    Some(text + &parts[0] + &parts[1].replace("declare double @llvm.fabs.f64(double)\n", ""))
+}
+
+/// `double` by way of `long double`, always or for large arguments.
+fn by_long_double(name: &str, function: &str) -> Option<String> {
+    let call = format!(
+        "%l = fpext double %x to x86_fp80\n %m = call x86_fp80 @{function}l(x86_fp80 %l)\n \
+         %w = fptrunc x86_fp80 %m to double\n ret double %w\n}}\ndeclare x86_fp80 @{function}l(x86_fp80) #0\n"
+    );
+    if BY_LONG_DOUBLE.contains(&function) {
+        return Some(format!("define double @{name}(double %x) {{\n {call}"));
+    }
+    FAR_BY_LONG_DOUBLE.contains(&function).then(|| {
+        format!(
+            "define double @{name}(double %x) {{\n %a = call double @llvm.fabs.f64(double %x)\n \
+             %far = fcmp oge double %a, 134217728.0\n br i1 %far, label %long, label %plain\nplain:\n \
+             %r = call double @{function}(double %x)\n ret double %r\nlong:\n {call}\
+             declare double @{function}(double) #0\ndeclare double @llvm.fabs.f64(double)\n"
+        )
+    })
 }
 
 fn of_reals(name: &str, function: &str, ty: &str, suffix: &str, c_suffix: &str) -> Option<String> {
@@ -245,6 +295,7 @@ fn of_reals(name: &str, function: &str, ty: &str, suffix: &str, c_suffix: &str) 
         return Some(forward(name, ty, *arguments, &format!("llvm.{intrinsic}.{suffix}"), ""));
     }
     let arguments = match function {
+        f if SINGLE_ONLY.contains(&f) && ty == "double" => return None,
         f if LIBM_UNARY.contains(&f) => 1,
         f if LIBM_BINARY.contains(&f) => 2,
         _ => return None,
@@ -305,7 +356,6 @@ fn integer_type(word: &str) -> Option<(&'static str, bool)> {
     }
 }
 
-/// CUDA's conversions saturate, and give 0 for a NaN, as LLVM's saturating ones do.
 fn real_to_integer(
     name: &str,
     real: &str,
@@ -314,19 +364,51 @@ fn real_to_integer(
     signed: bool,
     rounding: &str,
 ) -> Option<String> {
+    let (body, declarations) = conversion_body(real, suffix, integer, signed, rounding)?;
+    Some(format!("define {integer} @{name}({real} %x) {{\n{body} ret {integer} %r\n}}\n{declarations}"))
+}
+
+/// From `%x` to `%r`, and what that declares. Conversions saturate; a NaN becomes 0, or only the highest bit set where
+/// either type has 64 bits. (PTX ISA 9.0, "cvt".)
+pub(crate) fn conversion_body(
+    real: &str,
+    suffix: &str,
+    integer: &str,
+    signed: bool,
+    rounding: &str,
+) -> Option<(String, String)> {
     let round = match rounding {
-        "rn" => "rint",
-        "rz" => "trunc",
-        "rd" => "floor",
-        "ru" => "ceil",
+        "rn" => "roundeven",
+        "rz" => "",
+        "rd" | "rm" => "floor",
+        "ru" | "rp" => "ceil",
         _ => return None,
     };
     let convert = format!("llvm.fpto{}i.sat.{integer}.{suffix}", if signed { 's' } else { 'u' });
-    Some(format!(
-        "define {integer} @{name}({real} %x) {{\n %w = call {real} @llvm.{round}.{suffix}({real} %x)\n \
-         %r = call {integer} @{convert}({real} %w)\n ret {integer} %r\n}}\n\
-         declare {real} @llvm.{round}.{suffix}({real})\ndeclare {integer} @{convert}({real})\n"
-    ))
+    let not_a_number = match (real, integer) {
+        (_, "i64") => Some(i64::MIN),
+        ("double", _) => Some(i64::from(i32::MIN)),
+        // What LLVM's gives.
+        _ => None,
+    };
+    let mut declarations = format!("declare {integer} @{convert}({real})\n");
+    let mut body = String::new();
+    let whole = if round.is_empty() {
+        "%x"
+    } else {
+        let _ = writeln!(declarations, "declare {real} @llvm.{round}.{suffix}({real})");
+        let _ = writeln!(body, " %w = call {real} @llvm.{round}.{suffix}({real} %x)");
+        "%w"
+    };
+    let held = if not_a_number.is_some() { "%s" } else { "%r" };
+    let _ = writeln!(body, " {held} = call {integer} @{convert}({real} {whole})");
+    if let Some(value) = not_a_number {
+        let _ = writeln!(
+            body,
+            " %n = fcmp uno {real} %x, %x\n %r = select i1 %n, {integer} {value}, {integer} %s"
+        );
+    }
+    Some((body, declarations))
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::intrinsics::THREAD;
 use crate::llvm::Value;
-use crate::{guards, intrinsics, ptx, suspend};
+use crate::{guards, intrinsics, ptx, rounding, suspend};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
@@ -35,6 +36,7 @@ impl Runtime {
             &suspend::text(),
             &ptx::atomic_text(),
             &intrinsics::text(),
+            &rounding::text(),
             &guards::text(),
             RUNTIME,
         ]
@@ -77,7 +79,6 @@ fn defined_name(line: &str) -> Option<&str> {
 /// intrinsics for minimum and maximum do not say whether they mean signed numbers; LLVM makes signed ones of them for a
 /// GPU too.
 fn scoped_atomics() -> String {
-    const THREAD: &str = "ptr %ctx, i32 %tx, i32 %ty, i32 %tz";
     let mut text = String::new();
     for scope in ["cta", "sys"] {
         for (name, operation) in [

@@ -7,6 +7,7 @@
 
 use std::fmt::Write;
 
+use crate::intrinsics::THREAD;
 use crate::llvm::Value;
 
 /// Threads wait for the executor's scheduler at calls of this name.
@@ -111,7 +112,6 @@ pub(crate) fn is_marker(call: Value) -> bool {
     call.callee().is_some_and(|callee| callee.name() == MARKER)
 }
 
-const THREAD: &str = "ptr %ctx, i32 %tx, i32 %ty, i32 %tz";
 const RECORD: &str = "  %record = call ptr @eager.wait(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)\n";
 
 /// The two helpers of every row, and what they share.

@@ -4,9 +4,10 @@
 //! saturating ones do. (PTX ISA 9.0, "cvt".)
 
 use super::emit::{Emitted, Emitter, Unknown};
-use super::float::{narrow, pair, widen};
+use super::float::{narrow, narrow_directed, pair, widen};
 use super::instructions::{bits, integer, operand, resize};
 use super::parse::Instruction;
+use crate::rounding::MODES;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let [.., to, from] = *words else { return Err(Unknown) };
@@ -14,9 +15,14 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
         words[1..words.len() - 2].iter().copied().find(|word| word.starts_with('r') && word.len() <= 3);
     let saturates = words.contains(&"sat");
     let (to_operand, source) = (operand(instruction, 0)?, operand(instruction, 1)?);
-    if matches!(to, "f16x2" | "bf16x2") && from == "f32" && rounding.is_none_or(|r| r == "rn") {
+    let directed = rounding.filter(|mode| MODES.contains(mode));
+    if matches!(to, "f16x2" | "bf16x2")
+        && from == "f32"
+        && (directed.is_some() || matches!(rounding, None | Some("rn")))
+    {
         let (high, low) = (e.read(source, "float")?, e.read(operand(instruction, 2)?, "float")?);
-        let (high, low) = (narrow(e, to, "float", &high), narrow(e, to, "float", &low));
+        let high = rounded_half(e, to, "float", &high, directed);
+        let low = rounded_half(e, to, "float", &low, directed);
         let both = pair(e, &low, &high);
         return e.write(to_operand, "i32", &both);
     }
@@ -35,12 +41,16 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     if let Some((from_ty, signed)) = integer(from) {
         let value = e.read(source, from_ty)?;
         let operation = if signed { "sitofp" } else { "uitofp" };
-        if !matches!(rounding, None | Some("rn")) {
+        let ty = if to == "f32" { "float" } else { "double" };
+        if let (Some(mode), "f32" | "f64") = (directed, to) {
+            let real = integer_directed(e, &value, (from_ty, signed), ty, mode)?;
+            return finish(e, instruction, to, ty, real, None, false);
+        }
+        if !matches!(rounding, None | Some("rn")) && (directed.is_none() || bits(from_ty) > 32) {
             return Err(Unknown);
         }
-        let ty = if to == "f32" { "float" } else { "double" };
         let real = e.value(&format!("{operation} {from_ty} {value} to {ty}"));
-        return finish(e, instruction, to, ty, real, false);
+        return finish(e, instruction, to, ty, real, directed, false);
     }
     let (value, ty) = match from {
         "f16" | "bf16" => {
@@ -57,7 +67,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
         Some("rzi") => Some("trunc"),
         Some("rmi") => Some("floor"),
         Some("rpi") => Some("ceil"),
-        Some("rn") | None => None,
+        Some("rn" | "rz" | "rm" | "rp") | None => None,
         Some(_) => return Err(Unknown),
     };
     let value = match whole {
@@ -65,22 +75,50 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
         None => value,
     };
     if let Some((to_ty, signed)) = integer(to) {
-        let sign = if signed { 's' } else { 'u' };
-        let number = e.call(to_ty, &format!("llvm.fpto{sign}i.sat.{to_ty}.{suffix}"), &[(ty, value)]);
+        let number = to_integer(e, &value, ty, (to_ty, signed));
         let wide = if bits(to_ty) < 32 { "i32" } else { to_ty };
         let number = resize(e, &number, to_ty, wide, signed);
         return e.write(to_operand, wide, &number);
     }
-    finish(e, instruction, to, ty, value, saturates)
+    finish(e, instruction, to, ty, value, directed, saturates)
 }
 
-/// Writes a real number of LLVM type `ty` as a `to`.
+/// A real number as the nearest integer that a type can hold; a NaN becomes 0, or the highest bit where either has 64 bits.
+fn to_integer(e: &mut Emitter, value: &str, from: &str, (to, signed): (&'static str, bool)) -> String {
+    let (sign, suffix) = (if signed { 's' } else { 'u' }, if from == "double" { "f64" } else { "f32" });
+    let number = e.call(to, &format!("llvm.fpto{sign}i.sat.{to}.{suffix}"), &[(from, value.to_owned())]);
+    if from != "double" && to != "i64" {
+        return number;
+    }
+    let nan = e.value(&format!("fcmp uno {from} {value}, {value}"));
+    let highest = -(1i128 << (bits(to).min(64) - 1));
+    e.value(&format!("select i1 {nan}, {to} {highest}, {to} {number}"))
+}
+
+/// An integer as a `float` or `double`, rounded as `mode` says.
+fn integer_directed(
+    e: &mut Emitter,
+    value: &str,
+    (from, signed): (&str, bool),
+    ty: &str,
+    mode: &str,
+) -> Emitted<String> {
+    if bits(from) > 64 {
+        return Err(Unknown);
+    }
+    let wide = resize(e, value, from, "i64", signed);
+    let letters = if signed { "ll" } else { "ull" };
+    Ok(e.call(ty, &format!("llvm.nvvm.{letters}2{}.{mode}", &ty[..1]), &[("i64", wide)]))
+}
+
+/// Writes a real number of LLVM type `ty` as a `to`, to nearest or as `directed` says.
 fn finish(
     e: &mut Emitter,
     instruction: &Instruction,
     to: &str,
     ty: &str,
     value: String,
+    directed: Option<&str>,
     saturates: bool,
 ) -> Emitted {
     let suffix = if ty == "double" { "f64" } else { "f32" };
@@ -91,7 +129,11 @@ fn finish(
         value
     };
     let (register, value) = match (to, ty) {
-        ("f16" | "bf16", _) => ("i16", narrow(e, to, ty, &value)),
+        ("f16" | "bf16", _) => ("i16", rounded_half(e, to, ty, &value, directed)),
+        ("f32", "double") if directed.is_some() => {
+            let function = format!("llvm.nvvm.d2f.{}", directed.unwrap_or_default());
+            ("float", e.call("float", &function, &[("double", value)]))
+        }
         ("f32", "double") => ("float", e.value(&format!("fptrunc double {value} to float"))),
         ("f64", "float") => ("double", e.value(&format!("fpext float {value} to double"))),
         ("f32", _) => ("float", value),
@@ -99,6 +141,15 @@ fn finish(
         _ => return Err(Unknown),
     };
     e.write(operand(instruction, 0)?, register, &value)
+}
+
+fn rounded_half(e: &mut Emitter, to: &str, ty: &str, value: &str, directed: Option<&str>) -> String {
+    let Some(mode) = directed else { return narrow(e, to, ty, value) };
+    if ty == "double" {
+        return narrow_directed(e, to, mode, value);
+    }
+    let double = e.value(&format!("fpext float {value} to double"));
+    narrow_directed(e, to, mode, &double)
 }
 
 /// An integer held within the range of another type, by way of 128 bits.

@@ -7,6 +7,7 @@
 use super::emit::{Emitted, Emitter, Unknown};
 use super::instructions::operand;
 use super::parse::{Instruction, Operand};
+use crate::rounding::MODES;
 
 /// How a 16-bit format is spelled.
 fn is_bfloat(word: &str) -> bool {
@@ -61,7 +62,8 @@ fn round_to_odd(e: &mut Emitter, value: &str) -> String {
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let last = *words.last().ok_or(Unknown)?;
-    if words.iter().any(|word| matches!(*word, "rz" | "rm" | "rp" | "rna" | "rs")) {
+    let directed = words.iter().copied().find(|word| MODES.contains(word));
+    if words.iter().any(|word| matches!(*word, "rna" | "rs")) || directed.is_some() && last.contains("16") {
         return Err(Unknown);
     }
     let (register, lanes) = match last {
@@ -75,7 +77,10 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
         inputs.push(e.read(input, register)?);
     }
     if register == "float" || register == "double" {
-        let result = wide(e, words, register, &inputs)?;
+        let result = match directed {
+            Some(mode) => directed_operation(e, words, mode, register, inputs)?,
+            None => wide(e, words, register, &inputs)?,
+        };
         return e.write(operand(instruction, 0)?, register, &result);
     }
     let mut results = Vec::new();
@@ -88,6 +93,37 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     }
     let result = if lanes == 1 { results.remove(0) } else { pair(e, &results[0], &results[1]) };
     e.write(operand(instruction, 0)?, register, &result)
+}
+
+/// An operation that does not round to nearest.
+fn directed_operation(
+    e: &mut Emitter,
+    words: &[&str],
+    mode: &str,
+    ty: &'static str,
+    inputs: Vec<String>,
+) -> Emitted<String> {
+    let (name, count) = match words[0] {
+        name @ ("add" | "sub" | "mul" | "div") => (name, 2),
+        "fma" | "mad" => ("fma", 3),
+        name @ ("rcp" | "sqrt") => (name, 1),
+        _ => return Err(Unknown),
+    };
+    if inputs.len() != count {
+        return Err(Unknown);
+    }
+    let args: Vec<(&str, String)> = inputs.into_iter().map(|input| (ty, input)).collect();
+    let value = e.call(ty, &format!("llvm.nvvm.{name}.{mode}.{}", &ty[..1]), &args);
+    Ok(limited(e, words, ty, value))
+}
+
+/// A `double` in 16 bits of a format, with the rounding named.
+pub(super) fn narrow_directed(e: &mut Emitter, word: &str, mode: &str, value: &str) -> String {
+    let near = narrow(e, word, "double", value);
+    let back = widen(e, word, &near);
+    let back = e.value(&format!("fpext float {back} to double"));
+    let args = [("i16", near), ("double", back), ("double", value.to_owned())];
+    e.call("i16", &format!("llvm.nvvm.step_half.{mode}"), &args)
 }
 
 fn half_of(e: &mut Emitter, both: &str, lane: u32) -> String {

@@ -1,8 +1,7 @@
 //! The table of instructions: integers, bits, moves, comparisons, synchronisation. What is not here, in `float`,
 //! `convert` or `memory` is unknown.
 //!
-//! Trap: denormals are kept and nothing is approximate, whatever `.ftz` and `.approx` say; a rounding other than to
-//! nearest is unknown. (PTX ISA 9.0, "Instruction Set".)
+//! Trap: denormals are kept and nothing is approximate, whatever `.ftz` and `.approx` say. (PTX ISA 9.0, "Instruction Set".)
 
 use super::emit::{Emitted, Emitter, Unknown};
 use super::parse::{Instruction, Operand};
@@ -71,14 +70,17 @@ fn arithmetic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emi
     }
     let (ty, signed) = integer(last).ok_or(Unknown)?;
     match words[0] {
-        "mad" => return multiply_add(e, instruction, words, ty, signed),
+        "mad" | "madc" => return multiply_add(e, instruction, words, ty, signed),
         "mul" => {
             let value = multiply(e, instruction, words, ty, signed)?;
             let result = if words.contains(&"wide") { wider(ty)? } else { ty };
             return e.write(operand(instruction, 0)?, result, &value);
         }
         "add" | "addc" | "sub" | "subc" if words[0].ends_with('c') || words.contains(&"cc") => {
-            return with_carry(e, instruction, words, ty);
+            let a = e.read(operand(instruction, 1)?, ty)?;
+            let b = e.read(operand(instruction, 2)?, ty)?;
+            let value = with_carry(e, words, ty, &a, &b);
+            return e.write(operand(instruction, 0)?, ty, &value);
         }
         "add" | "sub" | "and" | "or" | "xor" | "div" | "rem" | "min" | "max" | "shl" | "shr" => {
             let a = e.read(operand(instruction, 1)?, ty)?;
@@ -173,23 +175,26 @@ fn multiply_add(
     ty: &str,
     signed: bool,
 ) -> Emitted {
-    if words.contains(&"cc") || words.contains(&"sat") {
+    if words.contains(&"sat") {
         return Err(Unknown);
     }
     let product = multiply(e, instruction, words, ty, signed)?;
     let ty = if words.contains(&"wide") { wider(ty)? } else { ty };
     let addend = e.read(operand(instruction, 3)?, ty)?;
-    let sum = e.value(&format!("add {ty} {product}, {addend}"));
+    let sum = if words[0] == "madc" || words.contains(&"cc") {
+        with_carry(e, words, ty, &product, &addend)
+    } else {
+        e.value(&format!("add {ty} {product}, {addend}"))
+    };
     e.write(operand(instruction, 0)?, ty, &sum)
 }
 
-/// `add.cc`, `addc`, `addc.cc` and the same for `sub`: one carry flag per statement.
-fn with_carry(e: &mut Emitter, instruction: &Instruction, words: &[&str], ty: &str) -> Emitted {
-    let (a, b) = (e.read(operand(instruction, 1)?, ty)?, e.read(operand(instruction, 2)?, ty)?);
+/// `add.cc`, `addc`, `addc.cc` and the same for `sub` and `mad`: one carry flag per statement.
+fn with_carry(e: &mut Emitter, words: &[&str], ty: &str, a: &str, b: &str) -> String {
     let carry = e.carry();
     let wide = format!("i{}", 2 * bits(ty));
     let (a, b) = (e.value(&format!("zext {ty} {a} to {wide}")), e.value(&format!("zext {ty} {b} to {wide}")));
-    let operation = if words[0].starts_with("add") { "add" } else { "sub" };
+    let operation = if words[0].starts_with("sub") { "sub" } else { "add" };
     let mut sum = e.value(&format!("{operation} {wide} {a}, {b}"));
     if words[0].ends_with('c') {
         let flag = e.value(&format!("load i1, ptr {carry}"));
@@ -201,8 +206,7 @@ fn with_carry(e: &mut Emitter, instruction: &Instruction, words: &[&str], ty: &s
         let out = e.value(&format!("trunc {wide} {high} to i1"));
         e.line(&format!("store i1 {out}, ptr {carry}"));
     }
-    let low = e.value(&format!("trunc {wide} {sum} to {ty}"));
-    e.write(operand(instruction, 0)?, ty, &low)
+    e.value(&format!("trunc {wide} {sum} to {ty}"))
 }
 
 fn bitwise(

@@ -114,48 +114,53 @@ fn store(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted 
 fn atomic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     const OPERATIONS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
     let operation = words.iter().copied().find(|word| OPERATIONS.contains(word)).ok_or(Unknown)?;
-    if words.iter().any(|word| matches!(*word, "v2" | "v4" | "v8")) {
-        return Err(Unknown);
-    }
     let word = *words.last().ok_or(Unknown)?;
     // `red` has no result.
     let first = usize::from(words[0] == "atom");
     let pointer = address(e, words, operand(instruction, first)?)?;
     let value = operand(instruction, first + 1)?;
     let ty = register_type(word).ok_or(Unknown)?;
-    let old = match (operation, word) {
-        ("cas", _) => {
-            let (expected, new) = (e.read(value, ty)?, e.read(operand(instruction, first + 2)?, ty)?);
-            let both =
-                e.value(&format!("cmpxchg ptr {pointer}, {ty} {expected}, {ty} {new} seq_cst seq_cst"));
-            e.value(&format!("extractvalue {{ {ty}, i1 }} {both}, 0"))
+    if operation == "cas" {
+        let (expected, new) = (e.read(value, ty)?, e.read(operand(instruction, first + 2)?, ty)?);
+        let both = e.value(&format!("cmpxchg ptr {pointer}, {ty} {expected}, {ty} {new} seq_cst seq_cst"));
+        let old = e.value(&format!("extractvalue {{ {ty}, i1 }} {both}, 0"));
+        return if first == 1 { e.write(operand(instruction, 0)?, ty, &old) } else { Ok(()) };
+    }
+    // Of a vector (`.v2`, `.v4`, `.v8`) each element is atomic, not all of them together.
+    let results = if first == 1 { registers(operand(instruction, 0)?)? } else { Vec::new() };
+    for (index, name) in registers(value)?.iter().enumerate() {
+        let place = e.value(&format!("getelementptr i8, ptr {pointer}, i64 {}", index as u64 * bytes(ty)));
+        let value = e.read_name(name, ty)?;
+        let old = atomic_change(e, operation, word, ty, &place, &value);
+        if first == 1 {
+            e.write_name(results.get(index).ok_or(Unknown)?, ty, &old)?;
         }
-        ("add", "f16" | "bf16") => {
-            let bits = e.read(value, "i16")?;
-            add_16_bits(e, word, &pointer, &bits)
-        }
-        ("add", "f16x2" | "bf16x2") => add_pair(e, word, &pointer, value)?,
-        _ => {
-            let signed = integer(word).is_some_and(|(_, signed)| signed);
-            let name = match (operation, word) {
-                ("add", "f32" | "f64") => "fadd",
-                ("exch", _) => "xchg",
-                ("inc", _) => "uinc_wrap",
-                ("dec", _) => "udec_wrap",
-                ("min" | "max", _) if !signed => {
-                    if operation == "min" {
-                        "umin"
-                    } else {
-                        "umax"
-                    }
-                }
-                (other, _) => other,
-            };
-            let value = e.read(value, ty)?;
-            e.value(&format!("atomicrmw {name} ptr {pointer}, {ty} {value} seq_cst"))
-        }
+    }
+    Ok(())
+}
+
+/// Changes the number at `pointer` by `value`; what was there before.
+fn atomic_change(
+    e: &mut Emitter,
+    operation: &str,
+    word: &str,
+    ty: &str,
+    pointer: &str,
+    value: &str,
+) -> String {
+    let signed = integer(word).is_some_and(|(_, signed)| signed);
+    let name = match (operation, word) {
+        ("add", "f16" | "bf16") => return add_16_bits(e, word, pointer, value),
+        ("add", "f16x2" | "bf16x2") => return add_pair(e, word, pointer, value),
+        ("add", "f32" | "f64") => "fadd",
+        ("exch", _) => "xchg",
+        ("inc", _) => "uinc_wrap",
+        ("dec", _) => "udec_wrap",
+        ("min", _) if !signed => "umin",
+        ("max", _) if !signed => "umax",
+        (other, _) => other,
     };
-    if first == 1 { e.write(operand(instruction, 0)?, ty, &old) } else { Ok(()) }
+    e.value(&format!("atomicrmw {name} ptr {pointer}, {ty} {value} seq_cst"))
 }
 
 /// Adds to a 16-bit number as `nvvm.atomic_add_f16` and its neighbour in `runtime.ll` do: swapping until nobody was
@@ -167,8 +172,7 @@ fn add_16_bits(e: &mut Emitter, word: &str, pointer: &str, bits: &str) -> String
 }
 
 /// CUDA promises atomicity of each half, not of both together.
-fn add_pair(e: &mut Emitter, word: &str, pointer: &str, value: &Operand) -> Emitted<String> {
-    let both = e.read(value, "i32")?;
+fn add_pair(e: &mut Emitter, word: &str, pointer: &str, both: &str) -> String {
     let scalar = word.trim_end_matches("x2");
     let mut olds = Vec::new();
     for lane in 0..2 {
@@ -177,7 +181,7 @@ fn add_pair(e: &mut Emitter, word: &str, pointer: &str, value: &Operand) -> Emit
         let place = e.value(&format!("getelementptr i8, ptr {pointer}, i64 {}", 2 * lane));
         olds.push(add_16_bits(e, scalar, &place, &bits));
     }
-    Ok(super::float::pair(e, &olds[0], &olds[1]))
+    super::float::pair(e, &olds[0], &olds[1])
 }
 
 /// `cp.async` copies at once, so that waiting for it is nothing.

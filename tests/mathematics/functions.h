@@ -1,0 +1,97 @@
+// The functions that CUDA has in single and in double precision, with what the CUDA Programming Guide promises for each
+// ("Mathematical Functions", CUDA 13): the most units in the last place.
+//
+// Trap: included by single.cu and double.cu, which say what `FUNCTION` (of x alone) and `GENERAL` (any expression; `f(name)`
+// is the function's name with or without its `f`) make of a row. The promise for float stands before that for double.
+
+// Exponents, roots, angles.
+FUNCTION(exp, q::exp(X), -110, 100, ulps(2), ulps(1))
+FUNCTION(exp2, q::exp2(X), -150, 130, ulps(2), ulps(1))
+FUNCTION(exp10, q::exp10(X), -46, 40, ulps(2), ulps(1))
+FUNCTION(expm1, q::expm1(X), -3, 90, ulps(1), ulps(1))
+FUNCTION(log, q::log(X), 0, 4, ulps(1), ulps(1))
+FUNCTION(log2, q::log2(X), 0, 4, ulps(1), ulps(1))
+FUNCTION(log10, q::log10(X), 0, 4, ulps(2), ulps(1))
+FUNCTION(log1p, q::log1p(X), -1, 2, ulps(1), ulps(1))
+FUNCTION(sqrt, q::sqrt(X), 0, 10, ulps(0), ulps(0))
+FUNCTION(rsqrt, q::rsqrt(X), 0, 10, ulps(2), ulps(1))
+FUNCTION(cbrt, q::cbrt(X), -10, 10, ulps(1), ulps(1))
+FUNCTION(rcbrt, q::rcbrt(X), -10, 10, ulps(1), ulps(1))
+FUNCTION(sin, q::sin(X), -10, 10, ulps(2), ulps(2))
+FUNCTION(cos, q::cos(X), -10, 10, ulps(2), ulps(2))
+FUNCTION(tan, q::tan(X), -10, 10, ulps(4), ulps(2))
+FUNCTION(sinpi, q::sinpi(X), -3, 3, ulps(1), ulps(2))
+FUNCTION(cospi, q::cospi(X), -3, 3, ulps(1), ulps(2))
+FUNCTION(asin, q::asin(X), -1, 1, ulps(2), ulps(2))
+FUNCTION(acos, q::acos(X), -1, 1, ulps(2), ulps(2))
+FUNCTION(atan, q::atan(X), -10, 10, ulps(2), ulps(2))
+FUNCTION(sinh, q::sinh(X), -5, 5, ulps(3), ulps(2))
+FUNCTION(cosh, q::cosh(X), -5, 5, ulps(2), ulps(1))
+FUNCTION(tanh, q::tanh(X), -5, 5, ulps(2), ulps(1))
+FUNCTION(asinh, q::asinh(X), -10, 10, ulps(3), ulps(3))
+FUNCTION(acosh, q::acosh(X), 1, 10, ulps(4), ulps(3))
+FUNCTION(atanh, q::atanh(X), -1, 1, ulps(3), ulps(2))
+
+// Errors, gamma, Bessel.
+FUNCTION(erf, q::erf(X), -4, 4, ulps(2), ulps(2))
+FUNCTION(erfc, q::erfc(X), -4, 27, ulps(4), ulps(5))
+FUNCTION(erfinv, q::erfinv(X), -1, 1, ulps(2), ulps(5))
+FUNCTION(erfcinv, q::erfcinv(X), 0, 2, ulps(4), ulps(6))
+FUNCTION(erfcx, q::erfcx(X), -9, 30, ulps(4), ulps(4))
+FUNCTION(normcdf, q::normcdf(X), -15, 6, ulps(5), ulps(5))
+FUNCTION(normcdfinv, q::normcdfinv(X), 0, 1, ulps(5), ulps(8))
+FUNCTION(tgamma, q::tgamma(X), -30, 40, ulps(5), ulps(10))
+FUNCTION(lgamma, q::lgamma(X), -2, 40, outside(x, -10.001, -2.264, 6), outside(x, -23.0001, -2.2637, 4))
+FUNCTION(j0, q::j0(X), -12, 12, near(x, 9, 2.2e-6), near(x, 7, 5e-12))
+FUNCTION(j1, q::j1(X), -12, 12, near(x, 9, 2.2e-6), near(x, 7, 5e-12))
+FUNCTION(y0, q::y0(X), 0, 12, near(x, 9, 2.2e-6), near(x, 7, 5e-12))
+FUNCTION(y1, q::y1(X), 0, 12, near(x, 9, 2.2e-6), near(x, 7, 5e-12))
+FUNCTION(cyl_bessel_i0, q::bessel_i(0, X), -20, 20, ulps(6), ulps(6))
+FUNCTION(cyl_bessel_i1, q::bessel_i(1, X), -20, 20, ulps(6), ulps(6))
+
+// Whole numbers, signs, parts.
+FUNCTION(ceil, q::ceil(X), -10, 10, ulps(0), ulps(0))
+FUNCTION(floor, q::floor(X), -10, 10, ulps(0), ulps(0))
+FUNCTION(trunc, q::trunc(X), -10, 10, ulps(0), ulps(0))
+FUNCTION(rint, q::rint(X), -10, 10, ulps(0), ulps(0))
+FUNCTION(nearbyint, q::rint(X), -10, 10, ulps(0), ulps(0))
+FUNCTION(round, q::round(X), -10, 10, ulps(0), ulps(0))
+FUNCTION(fabs, q::fabs(X), -10, 10, ulps(0), ulps(0))
+FUNCTION(logb, q::logb(X), -10, 10, ulps(0), ulps(0))
+GENERAL(ilogb, Real(f(ilogb)(x)), ilogb(double(x)), -10, 10, ulps(0), ulps(0))
+GENERAL(lrint, Real(f(lrint)(x)), whole(std::rint(x)), -1e6, 1e6, ulps(0), ulps(0))
+GENERAL(llrint, Real(f(llrint)(x)), whole(std::rint(x)), -1e9, 1e9, ulps(0), ulps(0))
+GENERAL(lround, Real(f(lround)(x)), whole(std::round(x)), -1e6, 1e6, ulps(0), ulps(0))
+GENERAL(llround, Real(f(llround)(x)), whole(std::round(x)), -1e9, 1e9, ulps(0), ulps(0))
+GENERAL(frexp, ([&] { int e; Real m = f(frexp)(x, &e); return m + e; }()), parts(x), -10, 10, ulps(0), ulps(0))
+GENERAL(modf, ([&] { Real i, r = f(modf)(x, &i); return 3 * i + r; }()), part_sum(x), -10, 10, ulps(0), ulps(0))
+GENERAL(sincos, ([&] { Real s, c; f(sincos)(x, &s, &c); return y > 0 ? s : c; }()), y > 0 ? q::sin(X) : q::cos(X), -10, 10,
+        ulps(2), ulps(2))
+GENERAL(sincospi, ([&] { Real s, c; f(sincospi)(x, &s, &c); return y > 0 ? s : c; }()),
+        y > 0 ? q::sinpi(X) : q::cospi(X), -3, 3, ulps(1), ulps(2))
+
+// Of several arguments.
+GENERAL(pow, f(pow)(x, y), q::pow(X, Y), -20, 20, ulps(4), ulps(2))
+GENERAL(atan2, f(atan2)(x, y), q::atan2(X, Y), -10, 10, ulps(3), ulps(2))
+GENERAL(hypot, f(hypot)(x, y), q::hypot(X, Y), -10, 10, ulps(3), ulps(2))
+GENERAL(rhypot, f(rhypot)(x, y), 1 / q::hypot(X, Y), -10, 10, ulps(2), ulps(1))
+GENERAL(norm3d, f(norm3d)(x, y, z), q::norm(X, Y, Z, 0), -10, 10, ulps(3), ulps(2))
+GENERAL(rnorm3d, f(rnorm3d)(x, y, z), 1 / q::norm(X, Y, Z, 0), -10, 10, ulps(2), ulps(1))
+GENERAL(norm4d, f(norm4d)(x, y, z, t), q::norm(X, Y, Z, S), -10, 10, ulps(3), ulps(2))
+GENERAL(rnorm4d, f(rnorm4d)(x, y, z, t), 1 / q::norm(X, Y, Z, S), -10, 10, ulps(2), ulps(1))
+GENERAL(fmod, f(fmod)(x, y), q::fmod(X, Y), -10, 10, ulps(0), ulps(0))
+GENERAL(remainder, f(remainder)(x, y), q::remainder(X, Y), -10, 10, ulps(0), ulps(0))
+GENERAL(remquo, ([&] { int n; Real r = f(remquo)(x, y, &n); return r + (n & 7) * 0; }()), q::remainder(X, Y), -10, 10,
+        ulps(0), ulps(0))
+GENERAL(fdim, f(fdim)(x, y), std::fdim(x, y), -10, 10, ulps(0), ulps(0))
+GENERAL(fmax, f(fmax)(x, y), std::fmax(x, y), -10, 10, ulps(0), ulps(0))
+GENERAL(fmin, f(fmin)(x, y), std::fmin(x, y), -10, 10, ulps(0), ulps(0))
+GENERAL(fma, f(fma)(x, y, z), std::fma(x, y, z), -10, 10, ulps(0), ulps(0))
+GENERAL(copysign, f(copysign)(x, y), std::copysign(x, y), -10, 10, ulps(0), ulps(0))
+GENERAL(nextafter, f(nextafter)(x, y), std::nextafter(x, y), -10, 10, ulps(0), ulps(0))
+GENERAL(ldexp, f(ldexp)(x, part(y, 300)), std::ldexp(x, part(y, 300)), -300, 300, ulps(0), ulps(0))
+GENERAL(scalbn, f(scalbn)(x, part(y, 300)), std::ldexp(x, part(y, 300)), -300, 300, ulps(0), ulps(0))
+GENERAL(jn, f(jn)(order(y, 30), x), jnf128(order(y, 30), X), -100, 100, within(2.2e-6), within(5e-12))
+GENERAL(yn, f(yn)(order(y, 8), x), ynf128(order(y, 8), X), 0, 40,
+        std::fabs(x) < order(y, 8) ? ulps(ceil(2 + 2.5 * order(y, 8))) : within(2.2e-6),
+        std::fabs(x) > 1.5 * order(y, 8) ? within(5e-12) : nothing())
