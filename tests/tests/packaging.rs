@@ -37,6 +37,11 @@ fn an_installation_has_all_that_its_units_and_shells_ask_for() {
     let service = std::fs::read_to_string(&units[0]).expect("the service");
     let starts = format!("ExecStart={}/bin/eagerd --config /etc/eager/eagerd.toml", prefix.display());
     assert!(service.contains(&starts) && !service.contains("/usr/"), "{service}");
+    // Without these the daemon was killed as it confined itself, under Debian 12's systemd.
+    for call in ["seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"] {
+        let allowed = service.lines().find(|line| line.starts_with("SystemCallFilter=")).unwrap_or_default();
+        assert!(allowed.split_whitespace().any(|word| word == call), "{call} is not in `{allowed}`");
+    }
     // It knows the settings that the package brings.
     let shown = Command::new(prefix.join("bin/eagerd"))
         .args(["--run-dir", "/nowhere", "--show-config", "--config"])
