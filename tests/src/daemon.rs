@@ -100,3 +100,31 @@ impl Drop for Daemon {
         let _ = self.child.wait();
     }
 }
+
+/// A program that holds so many MiB until it is dropped, or waits for them.
+#[derive(Debug)]
+pub struct Holder(pub Child);
+
+impl Holder {
+    pub fn start(daemon: &Daemon, mib: u64) -> Holder {
+        let mut command = Command::new(tool("hostile-client"));
+        command.arg("--socket").arg(daemon.run_dir().join("client.sock")).arg("--hold").arg(mib.to_string());
+        Holder(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a program"))
+    }
+
+    /// Until it has its memory.
+    pub fn ready(mut self) -> Holder {
+        let stdout = self.0.stdout.take().expect("stdout");
+        let ready = BufReader::new(stdout).lines().any(|line| line.is_ok_and(|line| line == "ready"));
+        assert!(ready, "it has no memory");
+        self
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

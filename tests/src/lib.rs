@@ -23,6 +23,7 @@ pub mod measure;
 pub mod mutate;
 pub mod nvml;
 pub mod place;
+pub mod verbs;
 
 /// The folder of the built executables and libraries.
 pub fn bin_dir() -> PathBuf {

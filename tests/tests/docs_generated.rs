@@ -1,7 +1,7 @@
 //! What of the book is written from the programs: the reference and the pictures. `EAGER_BLESS=1` writes it again.
 
 use eager_tests::book::text_of;
-use eager_tests::{root, run, run_ok, tool};
+use eager_tests::{root, run, run_ok, tool, verbs};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -30,29 +30,15 @@ fn reference_of_commands_is_what_the_programs_print() {
     );
     for program in ["eager", "eagerd", "eagercc", "eager-vgpud"] {
         let _ = write!(page, "\n## {program}\n");
-        describe(&mut page, program, &[]);
+        for verb in verbs::of(program) {
+            if !verb.words.is_empty() {
+                let _ = write!(page, "\n### {program} {}\n", verb.name());
+            }
+            let help: Vec<&str> = verb.help.trim_end().lines().map(str::trim_end).collect();
+            let _ = write!(page, "\n```text\n{}\n```\n", help.join("\n"));
+        }
     }
     must_hold("docs/reference/commands.md", &page);
-}
-
-/// The help of a program or of one of its verbs, and of the verbs below it.
-fn describe(page: &mut String, program: &str, verbs: &[&str]) {
-    let help = run_ok(Command::new(tool(program)).args(verbs).arg("--help").env("COLUMNS", "100"));
-    if !verbs.is_empty() {
-        let _ = write!(page, "\n### {program} {}\n", verbs.join(" "));
-    }
-    let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
-    let _ = write!(page, "\n```text\n{}\n```\n", help.join("\n"));
-    let listed = help.iter().skip_while(|line| **line != "Commands:").skip(1);
-    for verb in listed.take_while(|line| !line.is_empty()).filter_map(|line| verb(line)) {
-        describe(page, program, &[verbs, &[verb]].concat());
-    }
-}
-
-/// The verb that a line of a list names; other lines go on with what was said about one.
-fn verb(line: &str) -> Option<&str> {
-    let verb = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '))?.split_whitespace().next()?;
-    (verb != "help").then_some(verb)
 }
 
 /// A field of a structure, from its source.

@@ -1,37 +1,11 @@
 //! The command line against a real daemon with virtual GPUs: each verb, its JSON, its bad input.
 
-use eager_tests::daemon::Daemon;
+use eager_tests::daemon::{Daemon, Holder};
+use eager_tests::verbs::{self, Verb};
 use eager_tests::{compiled, has_toolchain, run, run_ok, text, tool};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
-
-/// A program that holds so many MiB until it is dropped, or waits for them.
-struct Holder(Child);
-
-impl Holder {
-    fn start(daemon: &Daemon, mib: u64) -> Holder {
-        let mut command = Command::new(tool("hostile-client"));
-        command.arg("--socket").arg(daemon.run_dir().join("client.sock")).arg("--hold").arg(mib.to_string());
-        Holder(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a program"))
-    }
-
-    /// Until it has its memory.
-    fn ready(mut self) -> Holder {
-        let stdout = self.0.stdout.take().expect("stdout");
-        let ready = BufReader::new(stdout).lines().any(|line| line.is_ok_and(|line| line == "ready"));
-        assert!(ready, "it has no memory");
-        self
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Output, Stdio};
 
 fn eager(daemon: &Daemon, words: &[&str]) -> Command {
     let mut command = Command::new(tool("eager"));
@@ -299,24 +273,20 @@ fn the_doctor_finds_what_is_there_and_what_is_not() {
 
 #[test]
 fn completions_and_man_pages_know_every_verb() {
-    let help = run_ok(Command::new(tool("eager")).arg("--help"));
-    let listed =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let is_verb = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
-    let verbs: Vec<&str> = listed.filter(is_verb).filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(verbs.contains(&"explain") && verbs.len() > 12, "{verbs:?}");
+    let verbs: Vec<Verb> = verbs::of("eager").into_iter().filter(|verb| !verb.words.is_empty()).collect();
+    assert!(verbs.len() > 12, "{verbs:?}");
     let folder = tempfile::tempdir().expect("folder");
     run_ok(Command::new(tool("eager")).args(["man", "--out"]).arg(folder.path()));
+    for verb in &verbs {
+        let page = folder.path().join(format!("eager-{}.1", verb.words.join("-")));
+        assert!(page.exists(), "{} is missing", page.display());
+        let examples = verb.words.len() > 1 || verb.help.contains("Examples:");
+        assert!(examples, "{} --help has no examples", verb.name());
+    }
     for shell in ["bash", "zsh", "fish"] {
         let script = run_ok(Command::new(tool("eager")).args(["completions", shell]));
-        for verb in verbs.iter().filter(|verb| **verb != "help") {
-            assert!(script.contains(verb), "{shell} does not know {verb}");
-            let page = folder.path().join(format!("eager-{verb}.1"));
-            assert!(page.exists(), "{} is missing", page.display());
+        for word in verbs.iter().flat_map(|verb| &verb.words) {
+            assert!(script.contains(word.as_str()), "{shell} does not know {word}");
         }
-    }
-    for verb in verbs.iter().filter(|verb| !["help", "version"].contains(verb)) {
-        let help = run_ok(Command::new(tool("eager")).args([verb, "--help"]));
-        assert!(help.contains("Examples:"), "{verb} --help has no examples");
     }
 }

@@ -1,0 +1,210 @@
+//! `--json` of every verb that has it, field by field against docs/reference/json.md: what is printed is described, and what is
+//! described is printed.
+//!
+//! Trap: which verbs there are is read from their help, so a new one fails here until the page has it.
+
+use eager_tests::book::text_of;
+use eager_tests::daemon::{Daemon, Holder};
+use eager_tests::verbs::{self, Verb};
+use eager_tests::{has_toolchain, run, tool};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Kinds of value by field, as the page has them for one verb.
+type Fields = BTreeMap<String, BTreeSet<String>>;
+
+/// The tables of the page, by verb. A field of another verb's object stands there once: `as `info` has it`.
+fn described() -> BTreeMap<String, Fields> {
+    let text = text_of(Path::new("docs/reference/json.md"));
+    let mut page: BTreeMap<String, Fields> = BTreeMap::new();
+    let mut shared = Vec::new();
+    for section in text.split("\n## ").skip(1) {
+        let (title, body) = section.split_once('\n').expect("a title");
+        let verbs: Vec<String> = title.split(", ").map(|verb| verb.trim_matches('`').to_owned()).collect();
+        for row in body.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [field, kinds, meaning] = cells[..] else { panic!("{row}") };
+            let field = field.trim_matches('`').to_owned();
+            let kinds: BTreeSet<String> = kinds.split(" or ").map(str::to_owned).collect();
+            for verb in &verbs {
+                let fields = page.entry(verb.clone()).or_default();
+                assert!(
+                    fields.insert(field.clone(), kinds.clone()).is_none(),
+                    "{verb}: {field} stands twice"
+                );
+                if let Some(other) = meaning.strip_prefix("as `").and_then(|rest| rest.split('`').next()) {
+                    shared.push((verb.clone(), field.clone(), other.to_owned()));
+                }
+            }
+        }
+    }
+    for (verb, field, other) in shared {
+        let below: Fields =
+            page[&other].clone().into_iter().filter(|(name, _)| is_below(name, &field)).collect();
+        assert!(!below.is_empty(), "{verb}: `{other}` has no {field}");
+        page.get_mut(&verb).expect("its own section").extend(below);
+    }
+    page
+}
+
+fn is_below(name: &str, field: &str) -> bool {
+    name.strip_prefix(field).is_some_and(|rest| rest.starts_with('.') || rest.starts_with("[]"))
+}
+
+fn kinds_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+        Value::Array(_) => "list",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Every field of an answer, with the kinds of value that it had.
+fn printed(answer: &Value, at: &str, known: &Fields, found: &mut Fields) {
+    match answer {
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                let whole = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                let any = format!("{at}.*");
+                let field = if known.contains_key(&any) { any } else { whole };
+                found.entry(field.clone()).or_default().insert(kinds_of(value).to_owned());
+                printed(value, &field, known, found);
+            }
+        }
+        Value::Array(entries) => {
+            for entry in entries {
+                printed(entry, &format!("{at}[]"), known, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A daemon with something of everything to see: a task that runs, two that wait, and one that was refused.
+struct Stage {
+    daemon: Daemon,
+    runs: Holder,
+    _waiting: [Holder; 2],
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
+        let runs = Holder::start(&daemon, 12_000).ready();
+        assert!(!daemon.reserve("99GiB", &["true"]).wait().expect("its end").success());
+        let _waiting = [Holder::start(&daemon, 9_000), Holder::start(&daemon, 9_000)];
+        let stage = Stage { runs, _waiting, daemon, folder: tempfile::tempdir().expect("folder") };
+        stage.waiting(2);
+        stage
+    }
+
+    /// Asks until so many tasks wait; gives the numbers of all. A pause between two questions only saves processor time.
+    fn waiting(&self, count: usize) -> Vec<u64> {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        loop {
+            let queue = self.daemon.ask("queue");
+            let tasks = queue["tasks"].as_array().expect("tasks");
+            if tasks.len() == count {
+                return tasks.iter().filter_map(|row| row["task"].as_u64()).collect();
+            }
+            assert!(std::time::Instant::now() < deadline, "{count} tasks do not wait: {queue}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// What a verb prints. A check that fails is also an answer.
+    fn answer(&self, verb: &str, words: &[&str]) -> Value {
+        let mut command = Command::new(tool("eager"));
+        command.args(verb.split(' ')).args(words).arg("--json");
+        if !["mps status", "calibrate"].contains(&verb) {
+            command.arg("--run-dir").arg(self.daemon.run_dir());
+        }
+        let path = std::env::join_paths([self.folder.path(), Path::new("/usr/bin"), Path::new("/bin")]);
+        command.env("PATH", path.expect("a path")).env("CUDA_MPS_PIPE_DIRECTORY", self.folder.path());
+        let output = run(&mut command);
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{verb} {words:?}: {error}: {output:?}"))
+    }
+
+    /// Lets it look as if MPS ran, by a control program that says what NVIDIA's does.
+    fn start_mps(&self) {
+        let control = self.folder.path().join("nvidia-cuda-mps-control");
+        std::fs::write(
+            &control,
+            "#!/bin/sh\nread word rest\n[ $word = get_server_list ] && echo 4242 || echo 7\n",
+        )
+        .expect("write");
+        std::fs::set_permissions(&control, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+        let pid = self.runs.0.id().to_string();
+        std::fs::write(self.folder.path().join("nvidia-cuda-mps-control.pid"), pid).expect("write");
+    }
+
+    /// Answers of a verb in which each of its fields is to be seen.
+    fn answers(&self, verb: &str) -> Vec<Value> {
+        let task = self.waiting(2)[0].to_string();
+        match verb {
+            "ps" | "queue" | "info" | "top" | "policy" | "doctor" => vec![self.answer(verb, &[])],
+            "explain" => vec![self.answer(verb, &[&task]), self.answer(verb, &["gpu", "0"])],
+            "policy set" => vec![self.answer(verb, &["case"])],
+            "drain" | "undrain" => vec![self.answer(verb, &["0"])],
+            "hold" => vec![self.answer(verb, &[&task])],
+            "release" => {
+                self.answer("hold", &[&task]);
+                vec![self.answer(verb, &[&task])]
+            }
+            "cancel" => vec![self.answer(verb, &[&task])],
+            "mps status" => {
+                let without = self.answer(verb, &[]);
+                self.start_mps();
+                vec![without, self.answer(verb, &[])]
+            }
+            "calibrate" => {
+                let out = self.folder.path().join("card.toml");
+                let small =
+                    ["--virtual", "V100-16GB", "--mib", "8", "--rounds", "1", "--work", "16", "--out"];
+                vec![self.answer(verb, &[&small[..], &[out.to_str().expect("a path")]].concat())]
+            }
+            other => panic!("`eager {other}` has --json: say here how all its fields are to be seen"),
+        }
+    }
+}
+
+fn has_json(verb: &Verb) -> bool {
+    !verb.needs_verb && verb.help.lines().any(|line| line.trim_start().starts_with("--json"))
+}
+
+#[test]
+fn what_is_printed_is_described_and_what_is_described_is_printed() {
+    let verbs: Vec<String> =
+        verbs::of("eager").iter().filter(|verb| has_json(verb)).map(Verb::name).collect();
+    let page = described();
+    assert_eq!(
+        verbs.iter().collect::<BTreeSet<_>>(),
+        page.keys().collect(),
+        "verbs with --json, and those of the page"
+    );
+    let can_compile = has_toolchain("eager calibrate --json");
+    let mut wrong = Vec::new();
+    for verb in verbs.iter().filter(|verb| can_compile || *verb != "calibrate") {
+        let (known, mut found) = (&page[verb], Fields::new());
+        let stage = Stage::new();
+        stage.answers(verb).iter().for_each(|answer| printed(answer, "", known, &mut found));
+        for (field, kinds) in &found {
+            let allowed = known.get(field);
+            if !allowed.is_some_and(|allowed| kinds.is_subset(allowed)) {
+                wrong.push(format!("{verb}: `{field}` is {kinds:?}, described as {allowed:?}"));
+            }
+        }
+        let unseen = known.keys().filter(|field| !found.contains_key(*field));
+        wrong.extend(unseen.map(|field| format!("{verb}: `{field}` is described and not printed")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
