@@ -29,7 +29,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "DIR", default_value = "target/demo")]
     pub out: PathBuf,
     /// Virtual devices, as for `eagerd --virtual`
-    #[arg(long, default_value = "4xV100-16GB")]
+    #[arg(long, default_value = "4xV100-16GB", value_parser = eager_gpu_model::card_list)]
     pub cards: String,
     /// Policies for real processes
     #[arg(long, value_delimiter = ',', default_value = "case,eager-opt")]
@@ -60,7 +60,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "DIR", default_value = "target/sim")]
     pub out: PathBuf,
     /// Devices, as for `eagerd --virtual`
-    #[arg(long, default_value = "4xV100-16GB")]
+    #[arg(long, default_value = "4xV100-16GB", value_parser = eager_gpu_model::card_list)]
     pub cards: String,
     /// Policies; all if none is named
     #[arg(long, value_delimiter = ',')]

@@ -49,7 +49,7 @@ impl Programs {
             .output()
             .context("cannot start eagercc")?;
         if !output.status.success() {
-            bail!("eagercc failed on {}:\n{}", program.name, String::from_utf8_lossy(&output.stderr).trim());
+            bail!("eagercc failed on {}: {}", program.name, String::from_utf8_lossy(&output.stderr).trim());
         }
         Ok(())
     }

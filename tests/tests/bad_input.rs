@@ -43,14 +43,6 @@ int main() {
 "#;
 
 #[test]
-fn unknown_flags_are_named() {
-    for name in ["eagerd", "eager", "eager-vgpud", "eager-eval"] {
-        let output = run(Command::new(tool(name)).arg("--no-such-flag"));
-        assert_line(&output, 2, &["--no-such-flag"]);
-    }
-}
-
-#[test]
 fn a_source_that_does_not_compile_fails_as_clang_does() {
     if !has_toolchain("source that does not compile") {
         return;
@@ -103,15 +95,6 @@ fn a_task_larger_than_every_device_is_refused_with_the_reason() {
         let output = run(&mut daemon.run(&program));
         assert_line(&output, 7, &["refused", "out of memory"]);
         assert_line(&output, 7, &["64.0 GiB", "larger than"]);
-    }
-}
-
-#[test]
-fn no_daemon_is_said_in_one_line() {
-    let folder = tempfile::tempdir().expect("folder");
-    for verb in ["ps", "info"] {
-        let output = run(Command::new(tool("eager")).arg(verb).arg("--run-dir").arg(folder.path()));
-        assert_line(&output, 1, &["no daemon", &folder.path().display().to_string()]);
     }
 }
 

@@ -11,6 +11,7 @@ use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::policy::NotForDevices;
 use eager_core::units::{Bytes, Nanos};
 use eager_core::{Options, PolicyName};
+use eager_gpu_model::{card_list, parse_time_scale};
 use eager_proto::size::Size;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -25,11 +26,11 @@ const WATCHDOG_SECONDS_MAX: u64 = 30;
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Serve virtual GPUs, such as `4xV100-16GB` or `2xV100-16GB,1xH200`.
-    #[arg(long = "virtual", value_name = "CARDS", value_parser = cards)]
+    #[arg(long = "virtual", value_name = "CARDS", value_parser = card_list)]
     #[serde(rename = "virtual", deserialize_with = "cards_in_file")]
     pub virtual_devices: Option<String>,
     /// Real seconds per modelled second of the virtual GPUs; 0: nobody waits [default: 1].
-    #[arg(long, value_name = "X", value_parser = time_scale)]
+    #[arg(long, value_name = "X", value_parser = parse_time_scale)]
     pub time_scale: Option<f64>,
     /// Modelled bytes per program byte of the virtual GPUs: 1024 lets a small program stand for a large one [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -39,7 +40,7 @@ pub struct Config {
     #[arg(long, value_enum)]
     pub clock: Option<Clock>,
     /// On a virtual clock: modelled seconds per second of processor time of a program's own threads [default: 1].
-    #[arg(long, value_name = "X", value_parser = time_scale)]
+    #[arg(long, value_name = "X", value_parser = parse_time_scale)]
     pub host_factor: Option<f64>,
     /// Processes share the virtual GPUs' SMs at the same time, as under NVIDIA's MPS, and do not take turns.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
@@ -402,20 +403,9 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
 }
 
-fn cards(text: &str) -> Result<String, String> {
-    eager_gpu_model::parse_cards(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
-}
-
 fn cards_in_file<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    cards(&text).map(Some).map_err(serde::de::Error::custom)
-}
-
-fn time_scale(text: &str) -> Result<f64, String> {
-    text.parse::<f64>()
-        .ok()
-        .filter(|scale| scale.is_finite() && *scale >= 0.0)
-        .ok_or_else(|| format!("`{text}` is not a number of at least 0"))
+    card_list(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         from: u64,
         /// How many seeds.
-        #[arg(long, default_value_t = 1000)]
+        #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
         runs: u64,
     },
 }

@@ -218,6 +218,23 @@ pub fn card_names() -> Vec<String> {
     all().into_keys().collect()
 }
 
+/// A list of cards as it was written, if it is one; for command lines.
+///
+/// # Errors
+/// As [`parse_cards`].
+pub fn card_list(spec: &str) -> Result<String, CardsError> {
+    parse_cards(spec).map(|_| spec.to_owned())
+}
+
+/// Seconds waited per modelled second, as people write it.
+///
+/// # Errors
+/// It is no number of at least 0.
+pub fn parse_time_scale(text: &str) -> Result<f64, String> {
+    let valid = text.parse().ok().filter(|scale: &f64| scale.is_finite() && *scale >= 0.0);
+    valid.ok_or_else(|| format!("`{text}` is not a number of at least 0"))
+}
+
 /// Reads a list such as `4xV100-16GB,1xH200`; a bare name counts once. A name with a `/` in it, or at whose end `.toml` stands,
 /// is a card file.
 ///

@@ -15,7 +15,7 @@ use nix::fcntl::{Flock, FlockArg};
 pub enum EndpointError {
     #[error("another eager-vgpud already serves {path}; stop it or choose another --socket", path = path.display())]
     Taken { path: PathBuf },
-    #[error("cannot serve {path}: {source}", path = path.display())]
+    #[error("cannot serve {path}", path = path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 

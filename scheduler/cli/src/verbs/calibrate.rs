@@ -7,7 +7,7 @@ use super::run::{self, RunFlags};
 use crate::{print, say};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
-use eager_gpu_model::{Comparison, Measured, Options, parse_cards};
+use eager_gpu_model::{Comparison, Measured, Options, card_list};
 use eager_proto::ENV_DISABLE;
 use eagercc::toolchain::{Needs, Surroundings, Toolchain};
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub struct CalibrateFlags {
     #[arg(long)]
     name: Option<String>,
     /// Calibrate a virtual GPU, in place of the machine's own: to see what this does.
-    #[arg(long = "virtual", value_name = "CARDS", value_parser = cards)]
+    #[arg(long = "virtual", value_name = "CARDS", value_parser = card_list)]
     cards: Option<String>,
     /// Size of the buffers that are copied, moved and read.
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(8..=4096))]
@@ -48,10 +48,6 @@ pub struct CalibrateFlags {
     /// Print the measures as JSON.
     #[arg(long)]
     json: bool,
-}
-
-fn cards(list: &str) -> Result<String, String> {
-    parse_cards(list).map(|_| list.to_owned()).map_err(|error| error.to_string())
 }
 
 #[derive(Serialize)]

@@ -37,10 +37,10 @@ pub struct ProfileFlags {
     #[arg(long, conflicts_with_all = ["cards", "memory_scale"])]
     gpu: bool,
     /// The virtual GPUs [default: 1xV100-16GB].
-    #[arg(long = "virtual", value_name = "CARDS")]
+    #[arg(long = "virtual", value_name = "CARDS", value_parser = eager_gpu_model::card_list)]
     cards: Option<String>,
     /// Modelled bytes per program byte of the virtual GPUs [default: 1].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     memory_scale: Option<u64>,
     /// The program and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]

@@ -8,6 +8,7 @@ use crate::verbs::reserve;
 use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
+use eager_gpu_model::{card_list, parse_time_scale};
 use eager_proto::size::Size;
 use eager_proto::{ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS};
 use std::ffi::{OsStr, OsString};
@@ -62,13 +63,13 @@ pub struct RunFlags {
     #[arg(long)]
     plain: bool,
     /// The program's own virtual GPUs [default: 1xV100-16GB].
-    #[arg(long = "virtual", value_name = "CARDS", requires = "plain")]
+    #[arg(long = "virtual", value_name = "CARDS", requires = "plain", value_parser = card_list)]
     cards: Option<String>,
     /// Real seconds per modelled second of the program's own virtual GPUs; 0: nobody waits [default: 1].
-    #[arg(long, value_name = "X", requires = "plain")]
+    #[arg(long, value_name = "X", requires = "plain", allow_negative_numbers = true, value_parser = parse_time_scale)]
     time_scale: Option<f64>,
     /// Modelled bytes per program byte of the program's own virtual GPUs [default: 1].
-    #[arg(long, value_name = "N", requires = "plain")]
+    #[arg(long, value_name = "N", requires = "plain", value_parser = clap::value_parser!(u64).range(1..))]
     memory_scale: Option<u64>,
     /// The program and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
