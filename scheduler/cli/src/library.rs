@@ -12,12 +12,21 @@ use std::path::{Path, PathBuf};
 const LIBRARY_13: (&str, &str) = ("libcudart.so", "libcudart.so.13");
 /// The same for CUDA 12; left out where it was not built.
 const LIBRARY_12: (&str, &str) = ("libcudart12.so", "libcudart.so.12");
+const SHIM: &str = "libeager.so";
 /// Folder, beside the libraries, that holds nothing but the links: only this one goes into the loader's path.
 const FOLDER: &str = "eager-virtual";
 
 /// The folder with the stand-in runtime, if it is there. `executables` is where `eager` itself lies.
 pub fn stand_in(executables: &Path) -> Option<PathBuf> {
     companion_folders(executables).into_iter().find(|folder| folder.join(LIBRARY_13.0).is_file())
+}
+
+/// The library that compiled programs are linked with, if it is there.
+pub fn shim(executables: &Path) -> Option<PathBuf> {
+    companion_folders(executables)
+        .into_iter()
+        .map(|folder| folder.join(SHIM))
+        .find(|library| library.is_file())
 }
 
 /// The folder for `LD_LIBRARY_PATH`; makes it if it is not there, which an installation never needs. `executables` is

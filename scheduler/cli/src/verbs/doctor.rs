@@ -73,6 +73,7 @@ struct Report<'a> {
 pub fn doctor(flags: &DoctorFlags) -> anyhow::Result<ExitCode> {
     let executable = std::env::current_exe().unwrap_or_default();
     let mut checks = compiler(&executable);
+    checks.push(shim(&executable));
     checks.push(stand_in(&executable));
     checks.extend(driver());
     checks.push(descriptors());
@@ -115,12 +116,29 @@ fn compiler(executable: &Path) -> Vec<Check> {
         Err(error) => Check::warn(name, error.to_string(), "needed only to compile programs"),
     };
     let plain = Needs::default();
+    let llvm = part("LLVM", plain, &|toolchain| toolchain.clang);
+    if llvm.state != State::Ok {
+        // Of every other part the same would be said.
+        return vec![llvm];
+    }
     vec![
-        part("LLVM", plain, &|toolchain| toolchain.clang),
+        llvm,
         part("CUDA headers", Needs { cuda: true, ..plain }, &|toolchain| toolchain.cuda),
         part("compiler pass", Needs { plugin: true, ..plain }, &|toolchain| toolchain.plugin),
-        part("libeager.so", Needs { shim: true, ..plain }, &|toolchain| toolchain.shim_folder),
     ]
+}
+
+/// What programs that `eagercc` compiled are linked with; they find it without a compiler too.
+fn shim(executable: &Path) -> Check {
+    let folder = executable.parent().unwrap_or(Path::new("/"));
+    match library::shim(folder) {
+        Some(found) => Check::ok("libeager.so", found.display().to_string()),
+        None => Check::fail(
+            "libeager.so",
+            format!("not beside {}", folder.display()),
+            "`make build` makes it, `make install` installs it; compiled programs do not start without it",
+        ),
+    }
 }
 
 fn stand_in(executable: &Path) -> Check {
@@ -300,6 +318,7 @@ fail  run directory  none: name one
         let mut checks = daemon(&nowhere);
         checks.extend(compiler(Path::new("/no/such/eager")));
         checks.extend([
+            shim(Path::new("/no/such/eager")),
             stand_in(Path::new("/no/such/eager")),
             descriptors(),
             shared_memory(),
