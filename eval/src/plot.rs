@@ -88,7 +88,7 @@ pub const SERIES: [(RGBColor, &str); 7] = [
 /// One row per label, in it one whisker per series that has one, over a line at 1.
 pub fn forest(axis: &str, rows: &[(String, Vec<Option<Whisker>>)]) -> Result<String> {
     let series = rows.iter().map(|(_, row)| row.len()).max().unwrap_or(0).max(1);
-    let height = 60 + (rows.len() * (8 + 9 * series)) as u32;
+    let height = 104 + (rows.len() * (8 + 9 * series)) as u32;
     let all = || rows.iter().flat_map(|(_, row)| row.iter().flatten());
     let low = all().map(|w| w.low).fold(0.9, f64::min) * 0.95;
     let high = all().map(|w| w.high).fold(1.1, f64::max) * 1.05;
@@ -98,6 +98,8 @@ pub fn forest(axis: &str, rows: &[(String, Vec<Option<Whisker>>)]) -> Result<Str
         area.fill(&WHITE).map_err(drawing)?;
         let mut chart = ChartBuilder::on(&area)
             .margin(8)
+            // A figure is taller than a screen: its axis stands at both ends.
+            .top_x_label_area_size(44)
             .x_label_area_size(44)
             .y_label_area_size(230)
             .build_cartesian_2d(low..high, 0.0..rows.len().max(1) as f64)

@@ -3,6 +3,8 @@
 //! Trap: a screen is looked at until it shows what is wanted; nothing here counts on how fast it is drawn. Screens are
 //! golden files in `screens/`: `EAGER_BLESS=1` writes them, and then they are to be read.
 
+mod picture;
+
 use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow, DeviceRow, TaskRow, from_line, to_line};
 use eager_proto::snapshot::Snapshot;
 use nix::pty::{Winsize, openpty};
@@ -275,6 +277,26 @@ fn a_screen_of_80_by_24_shows_devices_tasks_and_why() {
     top.shows("80x24-explain.txt", "place 1 of 1");
     top.press("e/need\r");
     top.shows("80x24-filter.txt", "/ filter: need");
+    top.press("q");
+    assert_eq!(top.ends(), Some(0));
+}
+
+#[test]
+fn the_books_picture_is_what_a_terminal_shows() {
+    let mut top = Terminal::open(110, 22, false);
+    top.until(|screen| screen.contains(PAGES));
+    top.press("jjje");
+    top.shows("110x22-explain.txt", "place 1 of 1");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/top.svg");
+    let drawn = picture::svg(top.parser.screen());
+    if std::env::var_os("EAGER_BLESS").is_some() {
+        std::fs::write(&path, &drawn).expect("write");
+    }
+    assert!(
+        std::fs::read_to_string(&path).unwrap_or_default() == drawn,
+        "{}: bless it again",
+        path.display()
+    );
     top.press("q");
     assert_eq!(top.ends(), Some(0));
 }

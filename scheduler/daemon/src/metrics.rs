@@ -239,6 +239,18 @@ mod tests {
         text.split(|c| !letter(c)).filter(|word| word.starts_with("eager_")).map(str::to_owned).collect()
     }
 
+    /// Labels that a query chooses and sums by.
+    fn labels(query: &str) -> BTreeSet<&str> {
+        let inside = |open: &'static str, close: char| {
+            query.split(open).skip(1).filter_map(move |rest| rest.split(close).next())
+        };
+        let chosen = inside("{", '}')
+            .flat_map(|list| list.split(','))
+            .filter_map(|word| word.split(['=', '!']).next());
+        let kept = inside("by (", ')').flat_map(|list| list.split(','));
+        chosen.chain(kept).map(str::trim).collect()
+    }
+
     #[test]
     fn the_dashboard_asks_for_metrics_that_there_are() {
         let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("grafana/eager.json");
@@ -261,6 +273,15 @@ mod tests {
         for query in queries {
             let used = names(query);
             assert!(!used.is_empty() && used.is_subset(&known), "{query} asks for {used:?}");
+            let of_used =
+                METRICS.iter().filter(|metric| used.iter().any(|name| name.starts_with(&metric.full_name())));
+            let has: BTreeSet<&str> =
+                of_used.flat_map(|metric| metric.labels).copied().chain(["instance", "le"]).collect();
+            assert!(
+                labels(query).is_subset(&has),
+                "{query} has labels {:?}, the metric {has:?}",
+                labels(query)
+            );
         }
         let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
         assert_eq!(ids.len(), panels.len(), "each panel has a number of its own");
