@@ -1,6 +1,6 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup build install deb docs demo paper live test test-long fuzz lint bench gpu-bundle gpu-test clean
+.PHONY: help setup tools build install deb docs demo paper live test test-long fuzz lint bench gpu-bundle gpu-test clean
 # Where `make install` takes from and puts to; DESTDIR goes in front, for packages.
 BUILT ?= target/release
 PREFIX ?= /usr/local
@@ -12,6 +12,10 @@ help: ## list the targets
 
 setup: ## install LLVM 22 (apt), CUDA 13.0 and 12.9 (.toolchain/)
 	@./setup.sh
+
+# What the quick start uses: half of the time of everything.
+tools: setup ## build what compiles and runs programs, optimised: eager, eagerd, eagercc, their libraries
+	cargo build --locked --release -p eager -p eagerd -p eagercc -p eager-vgpud -p eager-pass -p eager-shim -p eager-cudart
 
 build: setup ## build everything, optimised
 	cargo build --locked --release --workspace --exclude eager-tests
