@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use eager_core::PolicyName;
 use eager_rodinia::HostTimes;
 use eager_sim::{SimOptions, SimResult};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -88,6 +88,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let mut far = Vec::new();
     for policy in policies {
         let simulated = simulate(&args.cards, policy, &choices)?;
+        keep_journal(&simulated, &out.join("simulated").join(format!("{policy}.jsonl")))?;
         let setting = Setting::scaled("compare", policy, &args.cards, &out);
         let setting = Setting { clock: Clock::Virtual, mps: true, ..setting };
         let real = virtual_run::run(&tools, &setting, &workload, &jobs, &stamp)?;
@@ -114,9 +115,17 @@ fn simulate(cards: &str, policy: PolicyName, choices: &[Choice]) -> Result<SimRe
     let job = |choice: &Choice| choice.program.scaled_descriptor(choice.configuration, &times);
     let jobs = choices.iter().map(job).collect::<Result<Vec<_>, _>>()?;
     // Programs tell the daemon nothing of how long they will take.
-    let options =
-        SimOptions { estimates: None, ..SimOptions::new(eager_gpu_model::parse_cards(cards)?, policy) };
+    let cards = eager_gpu_model::parse_cards(cards)?;
+    let options = SimOptions { estimates: None, journal: true, ..SimOptions::new(cards, policy) };
     Ok(eager_sim::run(&jobs, &options)?)
+}
+
+/// What the simulated daemon decided, to be held against the journal of the real one.
+fn keep_journal(simulated: &SimResult, path: &Path) -> Result<()> {
+    let Some(journal) = &simulated.journal else { return Ok(()) };
+    let folder = path.parent().context("a folder for journals")?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::write(path, journal.write()?).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Both sides' ends, of the jobs that ended well on both; a job that was lost on one side only is an error.

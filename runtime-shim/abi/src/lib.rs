@@ -71,6 +71,8 @@ pub const RUNTIME_CALLS: &[&str] = &[
     "cudaGetDriverEntryPointByVersion",
     "cudaGetLastError",
     "cudaGraphLaunch",
+    "cudaHostRegister",
+    "cudaHostUnregister",
     "cudaLaunchCooperativeKernel",
     "cudaLaunchKernel",
     "cudaLaunchKernelExC",

@@ -92,6 +92,24 @@ pub fn device_uuid(device: DeviceIndex) -> Option<Uuid> {
     (code == 0).then_some(uuid)
 }
 
+type ContextStateFn = unsafe extern "C" fn(i32, *mut c_uint, *mut i32) -> Status;
+
+/// Whether a device's primary context is there; asking makes none. `None`: the driver does not tell.
+pub fn has_context(device: DeviceIndex) -> Option<bool> {
+    let (mut flags, mut is_active) = (0, 0);
+    let found = entry_point(c"cuDevicePrimaryCtxGetState")?;
+    // SAFETY: the driver function of that name has this signature (CUDA driver API reference §6.7); it writes two numbers
+    // to locals that live through the call.
+    let code = unsafe {
+        std::mem::transmute::<*mut c_void, ContextStateFn>(found)(
+            device.0,
+            &raw mut flags,
+            &raw mut is_active,
+        )
+    };
+    (code == 0).then_some(is_active != 0)
+}
+
 /// Address of a driver function; not null.
 fn entry_point(name: &CStr) -> Option<*mut c_void> {
     let (mut found, mut status) = (ptr::null_mut(), c_uint::MAX);

@@ -86,7 +86,7 @@ pub extern "C" fn eager_task_begin(
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_buffer_dead(buffer: *mut c_void) {
     let _ = guarded(|shim, thread| {
-        shim.buffer_dead(thread, buffer.expose_provenance() as u64);
+        virtual_clock::in_mark(|| shim.buffer_dead(thread, buffer.expose_provenance() as u64));
         Outcome::Handled(())
     });
 }
@@ -101,7 +101,7 @@ pub extern "C" fn eager_managed_variable(bytes: u64) {
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_all_launched(site: u64) {
     let _ = guarded(|shim, thread| {
-        shim.all_launched(thread, site);
+        virtual_clock::in_mark(|| shim.all_launched(thread, site));
         Outcome::Handled(())
     });
 }

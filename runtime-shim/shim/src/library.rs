@@ -261,6 +261,8 @@ pub struct MemoryHints {
     pub launch_handle: Option<LaunchHandleFn>,
     pub malloc_host: Option<MallocHostFn>,
     pub free_host: Option<FreeHostFn>,
+    pub host_register: Option<HostRegisterFn>,
+    pub host_unregister: Option<FreeHostFn>,
     pub pointer_attributes: Option<PointerAttributesFn>,
     pub device_attribute: Option<DeviceAttributeFn>,
     /// `cudaMemDiscardAndPrefetchBatchAsync`, since CUDA 13.
@@ -281,6 +283,7 @@ pub type DiscardFn = unsafe extern "C" fn(
 
 pub type MallocHostFn = unsafe extern "C" fn(*mut *mut c_void, usize) -> Status;
 pub type FreeHostFn = unsafe extern "C" fn(*mut c_void) -> Status;
+pub type HostRegisterFn = unsafe extern "C" fn(*mut c_void, usize, c_uint) -> Status;
 pub type PointerAttributesFn = unsafe extern "C" fn(*mut PointerAttributes, *const c_void) -> Status;
 pub type AdviseFn = unsafe extern "C" fn(*const c_void, usize, cudaMemoryAdvise, cudaMemLocation) -> Status;
 pub type PrefetchFn =
@@ -303,6 +306,8 @@ impl MemoryHints {
                 launch_handle: function("__cudaLaunchKernel"),
                 malloc_host: function("cudaMallocHost"),
                 free_host: function("cudaFreeHost"),
+                host_register: function("cudaHostRegister"),
+                host_unregister: function("cudaHostUnregister"),
                 pointer_attributes: function("cudaPointerGetAttributes"),
                 device_attribute: function("cudaDeviceGetAttribute"),
                 discard: function("cudaMemDiscardAndPrefetchBatchAsync"),

@@ -134,6 +134,13 @@ impl Runtime for RealRuntime {
         driver::device_uuid(device)
     }
 
+    fn has_context(&self) -> bool {
+        let devices = self.device_count().map(|count| 0..count);
+        devices.map_or(true, |mut devices| {
+            devices.any(|device| driver::has_context(DeviceIndex(device)).unwrap_or(true))
+        })
+    }
+
     fn set_device(&self, device: DeviceIndex) -> CudaResult<()> {
         call!(self.cudaSetDevice(device.0))
     }
@@ -268,6 +275,44 @@ impl Runtime for RealRuntime {
         let Some(free) = self.table.memory.free_host else { return };
         // SAFETY: a function with this argument (see `MemoryHints`), given what `malloc_host` returned and no copy uses.
         let _ = self.quietly(|| CudaError::check(unsafe { free(address(base)) }));
+    }
+
+    fn map_host(&self, bytes: u64) -> CudaResult<u64> {
+        // SAFETY: a fresh anonymous private mapping, at an address of the kernel's choice.
+        let mapped = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if mapped == libc::MAP_FAILED {
+            return Err(CudaError::MEMORY_ALLOCATION);
+        }
+        Ok(mapped.expose_provenance() as u64)
+    }
+
+    fn unmap_host(&self, memory: Span) {
+        // SAFETY: a mapping of `map_host` with its size, which the program has just given back.
+        unsafe { libc::munmap(address(memory.start), memory.bytes as usize) };
+    }
+
+    fn lock_host(&self, memory: Span) -> CudaResult<()> {
+        const PORTABLE_AND_MAPPED: c_uint = 3;
+        let register = self.table.memory.host_register.ok_or(CudaError::INITIALIZATION)?;
+        // SAFETY: a function with these arguments (see `MemoryHints`), given a whole mapping of `map_host`.
+        CudaError::check(unsafe {
+            register(address(memory.start), memory.bytes as usize, PORTABLE_AND_MAPPED)
+        })
+    }
+
+    fn unlock_host(&self, start: u64) -> CudaResult<()> {
+        let unregister = self.table.memory.host_unregister.ok_or(CudaError::INITIALIZATION)?;
+        // SAFETY: a function with this argument (see `MemoryHints`), given what `lock_host` registered.
+        CudaError::check(unsafe { unregister(address(start)) })
     }
 
     fn is_pageable(&self, pointer: u64) -> bool {

@@ -292,6 +292,8 @@ pub trait Runtime {
     fn device_uuid(&self, _device: DeviceIndex) -> Option<Uuid> {
         None
     }
+    /// Whether the program, or a library of its own, has made a context on any device; true where the driver does not tell.
+    fn has_context(&self) -> bool;
     fn set_device(&self, device: DeviceIndex) -> CudaResult<()>;
     fn device_synchronize(&self) -> CudaResult<()>;
     fn device_reset(&self) -> CudaResult<()>;
@@ -322,6 +324,14 @@ pub trait Runtime {
 
     /// Page-locked host memory; `None`: the host has none to give. `cudaGetLastError` does not tell of it.
     fn malloc_host(&self, bytes: u64) -> Option<u64>;
+    /// Pageable, zeroed host memory, in pages of its own; its first address.
+    fn map_host(&self, bytes: u64) -> CudaResult<u64>;
+    /// Gives back what [`Runtime::map_host`] made. Nothing may use it any more.
+    fn unmap_host(&self, memory: Span);
+    /// `cudaHostRegister`, for every device.
+    fn lock_host(&self, memory: Span) -> CudaResult<()>;
+    /// `cudaHostUnregister`.
+    fn unlock_host(&self, start: u64) -> CudaResult<()>;
     /// Gives it back; nothing uses it any more.
     fn free_host(&self, address: u64);
     /// Is this host memory that the device cannot reach by itself? False also if the runtime does not say.

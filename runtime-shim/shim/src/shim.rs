@@ -6,6 +6,7 @@
 
 use crate::buffers;
 use crate::config::{Config, OnLoss};
+use crate::hooks::host_memory::HostMemory;
 use crate::measure::Measurement;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
@@ -81,6 +82,8 @@ pub struct Shim<R, S> {
     pub(crate) flushing: Mutex<()>,
     /// What is found out about kernels; `None`: nothing is to be.
     pub(crate) measuring: Option<Mutex<Measurement>>,
+    /// Held while it is page-locked or given back.
+    pub(crate) host_memory: Mutex<HostMemory>,
     /// Held while a copy goes through it.
     pub(crate) ring: Mutex<Ring>,
     /// Signalled when a lazy task that was being asked for is bound, refused or given up.
@@ -120,6 +123,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             watched: AtomicBool::new(false),
             mapping: Mutex::default(),
             flushing: Mutex::default(),
+            host_memory: Mutex::default(),
             ring: Mutex::default(),
             settled: Condvar::new(),
         }
@@ -230,6 +234,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if thread.real_device != Some(device) {
             self.runtime.set_device(device)?;
             thread.real_device = Some(device);
+            self.lock_host_memory()?;
         }
         Ok(())
     }

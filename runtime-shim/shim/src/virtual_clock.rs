@@ -9,6 +9,8 @@ struct Calls {
     turn: unsafe extern "C" fn(),
     await_daemon: unsafe extern "C" fn(u32, u32),
     awake: unsafe extern "C" fn(),
+    mark: unsafe extern "C" fn(u32),
+    pieces: unsafe extern "C" fn(u32),
 }
 
 fn calls() -> Option<&'static Calls> {
@@ -22,6 +24,8 @@ fn calls() -> Option<&'static Calls> {
                 turn: *process.get("eager_vgpu_turn").ok()?,
                 await_daemon: *process.get("eager_vgpu_await_daemon").ok()?,
                 awake: *process.get("eager_vgpu_awake").ok()?,
+                mark: *process.get("eager_vgpu_mark").ok()?,
+                pieces: *process.get("eager_vgpu_pieces").ok()?,
             })
         }
     });
@@ -45,4 +49,24 @@ pub fn asleep<T>(slot: u32, seen: u32, sleep: impl FnOnce() -> T) -> T {
     // SAFETY: as for `turn`.
     unsafe { (calls.awake)() };
     woken
+}
+
+/// A mark of the compiler's, right behind the program's call before: what is told here comes before its next host work.
+pub fn in_mark<T>(tell: impl FnOnce() -> T) -> T {
+    between(|calls| calls.mark, tell)
+}
+
+/// One copy of the program's, made by several.
+pub fn in_pieces<T>(copy: impl FnOnce() -> T) -> T {
+    between(|calls| calls.pieces, copy)
+}
+
+fn between<T>(tell: impl Fn(&Calls) -> unsafe extern "C" fn(u32), act: impl FnOnce() -> T) -> T {
+    let Some(calls) = calls() else { return act() };
+    // SAFETY: as for `turn`, with a plain number.
+    unsafe { tell(calls)(1) };
+    let done = act();
+    // SAFETY: as above.
+    unsafe { tell(calls)(0) };
+    done
 }

@@ -212,6 +212,10 @@ impl Runtime {
         Ok(())
     }
 
+    pub fn has_context(&self, device: u32) -> bool {
+        self.contexts.lock().contains(&device)
+    }
+
     /// Ends the context on the device with all its memory, after all its work; streams and events stay valid.
     ///
     /// # Errors

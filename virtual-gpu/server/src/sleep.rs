@@ -1,6 +1,8 @@
 //! Notices that whoever holds the virtual clock sleeps, from what the system counts of its threads.
 //!
-//! Trap: a thread that could run but gets no processor does not sleep: the time it waits in the run queue is taken off.
+//! Traps: a thread that could run but gets no processor does not sleep: the time it waits in the run queue is taken off,
+//! and as the system adds that up only when the wait is over, a thread that stands in the queue is seen by its state. Nor
+//! does one sleep that waits for a disk.
 
 use std::time::{Duration, Instant};
 
@@ -46,10 +48,11 @@ impl Watch {
         if passed < LOOK {
             return;
         }
-        // A process that is gone, or of which nothing can be seen, sleeps.
-        let busy_ns = busy_ns(holder).unwrap_or(0);
+        // A process that is gone, or of which nothing can be seen, sleeps: it has no threads.
+        let busy_ns = busy_ns(holder);
+        let is_asleep = !threads(holder).iter().any(|thread| is_underway(holder.pid, *thread));
         self.last = Some(Look { holder, at, busy_ns: Some(busy_ns) });
-        let Some(before_ns) = last.busy_ns else { return };
+        let Some(before_ns) = last.busy_ns.filter(|_| is_asleep) else { return };
         let passed_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
         let slept_ns = passed_ns.saturating_sub(busy_ns.saturating_sub(before_ns));
         if slept_ns as f64 >= ASLEEP_MIN * passed_ns as f64 {
@@ -58,19 +61,72 @@ impl Watch {
     }
 }
 
-/// Time of the holder's thread, or of all threads of its process, on a processor and waiting for one.
-fn busy_ns(holder: Holder) -> Option<u64> {
-    let tasks = format!("/proc/{}/task", holder.pid);
-    let of = |thread: &str| {
-        let text = std::fs::read_to_string(format!("{tasks}/{thread}/schedstat")).ok()?;
+/// Time of the holder's threads on a processor and, as far as it is over, waiting for one.
+fn busy_ns(holder: Holder) -> u64 {
+    let of = |thread: u32| {
+        let text = std::fs::read_to_string(format!("/proc/{}/task/{thread}/schedstat", holder.pid)).ok()?;
         let mut numbers = text.split_whitespace().map(str::parse::<u64>);
         Some(numbers.next()?.ok()? + numbers.next()?.ok()?)
     };
+    threads(holder).into_iter().filter_map(of).sum()
+}
+
+/// The holder's thread, or all threads of its process.
+fn threads(holder: Holder) -> Vec<u32> {
     match holder.thread {
-        Some(thread) => of(&thread.to_string()),
+        Some(thread) => vec![thread],
         None => {
-            let threads = std::fs::read_dir(&tasks).ok()?.filter_map(Result::ok);
-            Some(threads.filter_map(|thread| of(thread.file_name().to_str()?)).sum())
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", holder.pid)).into_iter().flatten();
+            tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
         }
+    }
+}
+
+/// Whether a thread runs, stands in a run queue or waits for a disk.
+fn is_underway(pid: u32, thread: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok();
+    // The name in parentheses before it may have any characters.
+    let state = state.and_then(|text| text.rsplit_once(") ")?.1.chars().next());
+    matches!(state, Some('R' | 'D'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_thread_that_could_run_is_under_way_and_one_that_waits_is_not() {
+        let pid = std::process::id();
+        let id = || nix::unistd::gettid().as_raw().unsigned_abs();
+        let (tell, told) = channel();
+        let (release, held) = channel::<()>();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let teller = tell.clone();
+            scope.spawn(|| {
+                let held = held;
+                tell.send(("waits", id())).unwrap();
+                held.recv().ok()
+            });
+            let over = &over;
+            scope.spawn(move || {
+                teller.send(("spins", id())).unwrap();
+                while !over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            for (what, thread) in told.iter().take(2) {
+                let expected = what == "spins";
+                // A thread that has told is asleep soon, and one that spins soon leaves the lock of the channel.
+                while is_underway(pid, thread) != expected {
+                    std::thread::yield_now();
+                }
+            }
+            over.store(true, Relaxed);
+            drop(release);
+        });
+        assert!(!is_underway(pid, u32::MAX), "there is no such thread");
     }
 }

@@ -1,13 +1,13 @@
 ; RUN: once
-; Page-locked host memory is the source of a copy: it is host memory, so it counts nothing, stays the runtime's own, and
-; may be made before the task begins and go after it has ended.
+; Page-locked host memory is the source of a copy: it is host memory, so it counts nothing, and may be made before the
+; task begins and go after it has ended.
 ; REMARK: static task in f: 1 allocation, [argument 1] bytes
 ; CHECK-LABEL: define void @f(
-; CHECK: call i32 @cudaMallocHost(ptr %h, i64 4096)
+; CHECK: call i32 @eager_cudaMallocHost(ptr %h, i64 4096)
 ; CHECK-NEXT: call void @eager_task_begin(i64 {{-?[0-9]+}}, i64 %n, i64 %n,
 ; CHECK: call i32 @eager_cudaMemcpy(ptr %to, ptr %from,
 ; CHECK: call void @eager_task_end
-; CHECK-NEXT: call i32 @cudaFreeHost(ptr %from)
+; CHECK-NEXT: call i32 @eager_cudaFreeHost(ptr %from)
 declare i32 @cudaMallocHost(ptr, i64)
 declare i32 @cudaFreeHost(ptr)
 declare i32 @cudaMemcpy(ptr, ptr, i64, i32)

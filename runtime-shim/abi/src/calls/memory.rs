@@ -24,7 +24,7 @@ pub(super) const CALLS: &[Call] = &[
     rewritten("cudaFreeAsync", "freed and reported; managed memory after its stream")
         .frees(0)
         .ptsz("cudaFreeAsync_ptsz"),
-    noted("cudaFreeHost", "host memory: not counted"),
+    rewritten("cudaFreeHost", "also of what is not page-locked yet"),
     rewritten("cudaFreeMipmappedArray", "freed and reported").frees(0),
     forwarded("cudaGetChannelDesc").harmless(),
     forwarded("cudaGetMipmappedArrayLevel"),
@@ -41,9 +41,9 @@ pub(super) const CALLS: &[Call] = &[
     forwarded("cudaGraphicsSubResourceGetMappedArray"),
     forwarded("cudaGraphicsUnmapResources"),
     forwarded("cudaGraphicsUnregisterResource"),
-    noted("cudaHostAlloc", "host memory: not counted").allocates_host(0),
-    noted("cudaHostGetDevicePointer", "the address, not the memory, is the device's"),
-    forwarded("cudaHostGetFlags"),
+    rewritten("cudaHostAlloc", "as cudaMallocHost; write-combined memory needs a context at once").allocates_host(0),
+    observed("cudaHostGetDevicePointer", "page-locks what waits for it"),
+    observed("cudaHostGetFlags", "page-locks what waits for it"),
     noted("cudaHostRegister", "host memory: not counted"),
     noted("cudaHostUnregister", "host memory: not counted"),
     forwarded("cudaImportExternalMemory"),
@@ -69,7 +69,11 @@ pub(super) const CALLS: &[Call] = &[
     rewritten("cudaMallocFromPoolAsync", "as cudaMallocAsync; from the pool while plain")
         .allocates(0, Bytes(1))
         .ptsz("cudaMallocFromPoolAsync_ptsz"),
-    noted("cudaMallocHost", "host memory: not counted").allocates_host(0),
+    rewritten(
+        "cudaMallocHost",
+        "host memory: not counted. Before the program has a context: pageable, and page-locked with its first device",
+    )
+    .allocates_host(0),
     observed("cudaMallocManaged", "counted; hints and copies are the program's").allocates(0, Bytes(1)),
     rewritten("cudaMallocMipmappedArray", "as cudaMallocArray").allocates(0, Unknown),
     rewritten("cudaMallocPitch", "as cudaMalloc; managed rows are 512 bytes apart")

@@ -111,6 +111,19 @@ hooks! { declared;
         stored(out, || shim.malloc_async(thread, bytes as u64, stream_id(stream), from).map(pointer))
     };
     fn cudaFree(address: *mut c_void) = |shim, thread| shim.free(thread, number(address));
+    fn cudaMallocHost(out: *mut *mut c_void, bytes: usize) = |shim, thread| {
+        stored(out, || shim.malloc_host(thread, bytes as u64, 0).map(pointer))
+    };
+    fn cudaHostAlloc(out: *mut *mut c_void, bytes: usize, flags: c_uint) = |shim, thread| {
+        stored(out, || shim.malloc_host(thread, bytes as u64, flags).map(pointer))
+    };
+    fn cudaFreeHost(address: *mut c_void) = |shim, _thread| shim.free_host(number(address));
+    fn cudaHostGetDevicePointer(_device: *mut *mut c_void, host: *mut c_void, _flags: c_uint) = |shim, _thread| {
+        shim.about_host_memory(number(host))
+    };
+    fn cudaHostGetFlags(_flags: *mut c_uint, host: *mut c_void) = |shim, _thread| {
+        shim.about_host_memory(number(host))
+    };
     fn cudaFreeAsync(address: *mut c_void, stream: cudaStream_t) [ptsz stream] = |shim, thread| {
         shim.free_async(thread, number(address), stream_id(stream))
     };

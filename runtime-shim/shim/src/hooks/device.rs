@@ -100,9 +100,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             (state.marks(), self.devices(state.bound().map(|task| task.terms.device)))
         };
         if devices.is_empty() {
-            let state = self.state.lock();
-            let nothing_yet = state.tasks().any(|task| task.phase.is_deferred());
+            let is_deferred = self.state.lock().tasks().any(|task| task.phase.is_deferred());
             // There is nothing to wait for, and asking would make a context on a device that nobody chose.
+            let nothing_yet = is_deferred || !self.runtime.has_context();
             return if nothing_yet { Outcome::Handled(()) } else { Outcome::PassThrough(Why::NotOurs) };
         }
         let result = self.on_each(thread, &devices, |runtime| runtime.device_synchronize());
@@ -142,6 +142,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.on_each(thread, &devices, |runtime| runtime.device_reset())
         };
         if result.is_ok() {
+            self.host_memory_unlocked();
             let mut state = self.state.lock();
             state.forget();
             self.note_watched(&state);

@@ -8,7 +8,7 @@
 
 use crate::account::{Announced, FrameId};
 use crate::ledger::{Backing, Origin};
-use crate::outcome::{Outcome, Why};
+use crate::outcome::Outcome;
 use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
@@ -336,6 +336,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         {
             return self.stopped(stop);
         }
-        Outcome::PassThrough(Why::AsItIs)
+        self.about_host_memory(address)
     }
 }

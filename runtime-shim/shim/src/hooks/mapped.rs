@@ -204,6 +204,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// The daemon is gone: whatever waited for it gets memory now, so that the program can go on as plain CUDA.
     pub(crate) fn settle_unscheduled(&self) {
+        // A failure is CUDA's at the call that needs it locked.
+        let _ = self.lock_host_memory();
         if !self.is_watched() {
             return;
         }

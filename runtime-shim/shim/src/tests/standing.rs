@@ -166,3 +166,14 @@ fn a_device_that_the_program_does_not_see_is_said() {
     let said = bench.said.lock().clone();
     assert!(said.len() == 1 && said[0].contains("CUDA_VISIBLE_DEVICES"), "{said:?}");
 }
+
+#[test]
+fn a_wait_for_the_device_before_anything_makes_no_context() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.shim.device_synchronize(&mut bench.thread), Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), [""; 0]);
+    // What a library of the program does by itself is waited for.
+    bench.cuda.make_context();
+    let passes = Outcome::PassThrough(Why::NotOurs);
+    assert_eq!(bench.shim.device_synchronize(&mut bench.thread), passes);
+}

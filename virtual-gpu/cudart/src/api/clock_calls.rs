@@ -25,6 +25,18 @@ pub extern "C" fn eager_vgpu_awake() {
     contained(clock::awake);
 }
 
+/// The thread enters (1) or leaves (0) a mark that the compiler put behind a call: it comes before the program's host work.
+#[unsafe(no_mangle)]
+pub extern "C" fn eager_vgpu_mark(is_in: u32) {
+    clock::set_in_mark(is_in != 0);
+}
+
+/// The thread begins (1) or ends (0) making one copy of the program's by several.
+#[unsafe(no_mangle)]
+pub extern "C" fn eager_vgpu_pieces(begin: u32) {
+    contained(if begin != 0 { clock::pieces_begin } else { clock::pieces_end });
+}
+
 fn contained(call: impl FnOnce()) {
     // A panic must not cross the C boundary; its message is on standard error.
     let _ = catch_unwind(AssertUnwindSafe(|| {

@@ -31,6 +31,11 @@ thread_local! {
     /// Calls of the program that the thread is in.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static VAIN: Cell<u32> = const { Cell::new(0) };
+    /// Stated host work that comes before the program's next call.
+    static STATED_NS: Cell<u64> = const { Cell::new(0) };
+    static IN_MARK: Cell<bool> = const { Cell::new(false) };
+    /// In a copy of the program's that the shim makes in pieces; whether one of them went to the host.
+    static PIECES: Cell<Option<bool>> = const { Cell::new(None) };
     /// When the host work under way began, and the thread's processor time and wait for a processor then.
     static BEGAN: Cell<Option<(Instant, u64, u64)>> = const { Cell::new(None) };
     static ENDS: Ends = const { Ends(Cell::new(None)) };
@@ -91,6 +96,39 @@ pub fn call_begins() -> bool {
 pub fn call_ends() -> bool {
     DEPTH.set(DEPTH.get() - 1);
     DEPTH.get() == 0
+}
+
+/// From here to the program's next call it does this much host work.
+pub fn host_work_stated(ns: u64) {
+    STATED_NS.set(STATED_NS.get() + ns);
+}
+
+/// The stated host work that was done before the call under way. A mark stands where the compiler put it: right behind
+/// the call before, so what the program does then comes after it.
+pub fn stated_ns() -> u64 {
+    if IN_MARK.get() { 0 } else { STATED_NS.take() }
+}
+
+pub fn set_in_mark(is_in: bool) {
+    IN_MARK.set(is_in);
+}
+
+pub fn pieces_begin() {
+    PIECES.set(Some(false));
+}
+
+/// True if a piece went to the host.
+pub fn pieces_end() -> bool {
+    PIECES.take().unwrap_or(false)
+}
+
+/// A copy to the host. False if it is a piece of one.
+pub fn is_whole_download() -> bool {
+    let is_piece = PIECES.get().is_some();
+    if is_piece {
+        PIECES.set(Some(true));
+    }
+    !is_piece
 }
 
 pub fn forget_vain() {

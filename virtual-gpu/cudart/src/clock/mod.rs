@@ -10,7 +10,7 @@
 mod agent;
 mod host;
 
-pub use agent::{AgentId, here_ns, set_here_ns, stream_begins};
+pub use agent::{AgentId, here_ns, set_here_ns, set_in_mark, stream_begins};
 pub use host::HostTimes;
 
 use std::collections::BTreeMap;
@@ -246,13 +246,27 @@ pub fn asked(ready: bool) {
 /// The calling thread has copied from a device to the host: what the program does next may have a stated time.
 pub fn downloaded() {
     let Some((clock, _)) = clock().filter(|_| agent::kind() == Kind::Host) else { return };
+    if !agent::is_whole_download() {
+        return;
+    }
     let downloads = {
         let mut agents = clock.agents.lock();
         agents.downloads += 1;
         agents.downloads
     };
-    let takes_ns = clock.host_times.as_ref().map_or(0, |times| times.after(downloads));
-    set_here_ns(here_ns() + takes_ns);
+    agent::host_work_stated(clock.host_times.as_ref().map_or(0, |times| times.after(downloads)));
+}
+
+/// The copies until [`pieces_end`] are pieces of one that the program makes here.
+pub fn pieces_begin() {
+    let _call = HostCall::begin();
+    agent::pieces_begin();
+}
+
+pub fn pieces_end() {
+    if agent::pieces_end() {
+        downloaded();
+    }
 }
 
 /// One call of the program: until it began, its thread did host work.
@@ -264,7 +278,8 @@ impl HostCall {
         if agent::call_begins()
             && let Some((clock, _)) = clock()
         {
-            set_here_ns(here_ns() + agent::host_ns(clock.host_factor, clock.host_times.is_some()));
+            let measured_ns = agent::host_ns(clock.host_factor, clock.host_times.is_some());
+            set_here_ns(here_ns() + agent::stated_ns() + measured_ns);
         }
         HostCall(())
     }

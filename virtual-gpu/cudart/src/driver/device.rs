@@ -14,3 +14,14 @@ pub extern "C" fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: i32) -> Code {
         uuid.put(uuid_of(Runtime::get()?.device(number)?))
     })
 }
+
+/// Whether the process has a context on the device; none is made.
+pub extern "C" fn cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, is_active: Out<i32>) -> Code {
+    guard("cuDevicePrimaryCtxGetState", 0, || {
+        let runtime = Runtime::get()?;
+        let number = u32::try_from(device).map_err(|_| Code::cudaErrorInvalidDevice)?;
+        runtime.device(number)?;
+        flags.put(0)?;
+        is_active.put(i32::from(runtime.has_context(number)))
+    })
+}

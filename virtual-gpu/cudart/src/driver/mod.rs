@@ -1,5 +1,5 @@
 //! The calls of the CUDA *driver* that the stand-in has, found through `cudaGetDriverEntryPoint`: virtual memory
-//! management, which the runtime interface lacks, and a device's uuid.
+//! management, which the runtime interface lacks, a device's uuid, and whether it has a context.
 //!
 //! Names, signatures and meanings are those of the CUDA driver API reference. They are not exported: `libcuda.so.1`
 //! stays the driver's. Trap: driver calls leave the runtime's last error alone.
@@ -17,6 +17,7 @@ use crate::trace;
 pub fn entry_point(symbol: &str) -> Option<*mut c_void> {
     Some(match symbol {
         "cuDeviceGetUuid" => device::cuDeviceGetUuid as *mut c_void,
+        "cuDevicePrimaryCtxGetState" => device::cuDevicePrimaryCtxGetState as *mut c_void,
         "cuMemAddressFree" => virtual_memory::cuMemAddressFree as *mut c_void,
         "cuMemAddressReserve" => virtual_memory::cuMemAddressReserve as *mut c_void,
         "cuMemCreate" => virtual_memory::cuMemCreate as *mut c_void,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 struct CudaState {
     log: Vec<String>,
     device: i32,
+    has_context: bool,
     live: BTreeMap<u64, u64>,
     next_address: u64,
     next_stream: usize,
@@ -54,6 +55,11 @@ impl FakeCuda {
 
     pub fn fail_malloc(&self, fail: bool) {
         self.0.lock().fail_malloc = fail;
+    }
+
+    /// A library of the program has called CUDA by itself.
+    pub fn make_context(&self) {
+        self.0.lock().has_context = true;
     }
 
     /// No room for plain memory on any device.
@@ -128,10 +134,15 @@ impl Runtime for Arc<FakeCuda> {
         Some(uuid(device.0))
     }
 
+    fn has_context(&self) -> bool {
+        self.0.lock().has_context
+    }
+
     fn set_device(&self, device: DeviceIndex) -> CudaResult<()> {
         if device == DeviceIndex::NONE {
             return Err(CudaError::INVALID_DEVICE);
         }
+        self.make_context();
         self.0.lock().device = device.0;
         self.note(format!("device {}", device.0));
         Ok(())
@@ -245,6 +256,30 @@ impl Runtime for Arc<FakeCuda> {
 
     fn free_host(&self, _address: u64) {
         self.note("free pinned".into());
+    }
+
+    fn map_host(&self, bytes: u64) -> CudaResult<u64> {
+        let mut state = self.0.lock();
+        state.next_address += 0x1_0000_0000;
+        state.log.push(format!("map {bytes} of the host"));
+        Ok(PINNED + state.next_address)
+    }
+
+    fn unmap_host(&self, memory: Span) {
+        self.note(format!("unmap {} of the host", memory.bytes));
+    }
+
+    fn lock_host(&self, memory: Span) -> CudaResult<()> {
+        if self.0.lock().no_pinned {
+            return Err(CudaError::MEMORY_ALLOCATION);
+        }
+        self.note(format!("page-lock {}", memory.bytes));
+        Ok(())
+    }
+
+    fn unlock_host(&self, _start: u64) -> CudaResult<()> {
+        self.note("unlock".to_owned());
+        Ok(())
     }
 
     fn is_pageable(&self, address: u64) -> bool {

@@ -1,0 +1,87 @@
+//! Page-locked host memory that a program gets before it has a device.
+//!
+//! `cudaMallocHost` needs a context, and without a task nobody has chosen the device for one: it would be made on the
+//! first, take hundreds of MiB there that no task has asked for, and a second one would follow on the task's device. So
+//! until the program has a context it gets pageable memory, which is page-locked when its first device is entered.
+//! Trap: whatever tells how memory is locked, or needs it to be, locks what waits first.
+
+use crate::outcome::{Outcome, Why};
+use crate::runtime::{CudaResult, Runtime, Span};
+use crate::scheduler::Scheduler;
+use crate::shim::Shim;
+use crate::state::Thread;
+use std::collections::BTreeMap;
+
+/// `cudaHostAllocPortable` and `cudaHostAllocMapped`, which every page-locked memory is under unified addressing.
+const PORTABLE_OR_MAPPED: u32 = 3;
+
+/// What the shim has got in place of CUDA, by first address.
+#[derive(Debug, Default)]
+pub struct HostMemory(BTreeMap<u64, Block>);
+
+#[derive(Debug)]
+struct Block {
+    bytes: u64,
+    is_locked: bool,
+}
+
+impl<R: Runtime, S: Scheduler> Shim<R, S> {
+    /// `cudaMallocHost`, and `cudaHostAlloc` with its flags.
+    pub fn malloc_host(&self, thread: &mut Thread, bytes: u64, flags: u32) -> Outcome<u64> {
+        if let Some(bypass) = self.bypass_harmless() {
+            return bypass;
+        }
+        let is_plain = flags & !PORTABLE_OR_MAPPED == 0 && bytes > 0;
+        let device = self.state.lock().own_device(thread);
+        if let Some(device) = device {
+            return self
+                .enter(thread, device)
+                .map_or_else(Outcome::Fail, |()| Outcome::PassThrough(Why::AsItIs));
+        }
+        if !is_plain || self.runtime.has_context() {
+            return Outcome::PassThrough(Why::NotOurs);
+        }
+        let made = self.runtime.map_host(bytes);
+        if let Ok(start) = made {
+            self.host_memory.lock().0.insert(start, Block { bytes, is_locked: false });
+        }
+        made.into()
+    }
+
+    /// `cudaFreeHost`.
+    pub fn free_host(&self, address: u64) -> Outcome<()> {
+        let Some(Block { bytes, is_locked }) = self.host_memory.lock().0.remove(&address) else {
+            return Outcome::PassThrough(Why::NotOurs);
+        };
+        let unlocked = if is_locked { self.runtime.unlock_host(address) } else { Ok(()) };
+        if unlocked.is_ok() {
+            self.runtime.unmap_host(Span { start: address, bytes });
+        }
+        unlocked.into()
+    }
+
+    /// A call that looks at how host memory is locked: `cudaHostGetDevicePointer`, `cudaPointerGetAttributes`, …
+    pub fn about_host_memory(&self, address: u64) -> Outcome<()> {
+        let is_ours = {
+            let blocks = &self.host_memory.lock().0;
+            blocks.range(..=address).next_back().is_some_and(|(start, block)| address < start + block.bytes)
+        };
+        let locked = if is_ours { self.lock_host_memory() } else { Ok(()) };
+        locked.map_or_else(Outcome::Fail, |()| Outcome::PassThrough(Why::AsItIs))
+    }
+
+    /// Page-locks what waits for it; there is a context now, or one is made.
+    pub(crate) fn lock_host_memory(&self) -> CudaResult<()> {
+        let blocks = &mut self.host_memory.lock().0;
+        for (&start, block) in blocks.iter_mut().filter(|(_, block)| !block.is_locked) {
+            self.runtime.lock_host(Span { start, bytes: block.bytes })?;
+            block.is_locked = true;
+        }
+        Ok(())
+    }
+
+    /// A reset has ended the contexts, and with them every lock.
+    pub(crate) fn host_memory_unlocked(&self) {
+        self.host_memory.lock().0.values_mut().for_each(|block| block.is_locked = false);
+    }
+}
