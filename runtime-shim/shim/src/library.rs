@@ -9,6 +9,7 @@
 //! - return codes are plain numbers, not cudarc's enum: a code that this build does not know would be undefined
 //!   behaviour as an enum.
 
+use crate::exports::Hook;
 use crate::process::PROGRAM;
 use crate::voice::to_stderr;
 use cudarc::runtime::sys::{
@@ -139,17 +140,22 @@ macro_rules! runtime_table {
             }
         }
 
+        /// Each of them with the sizes of its arguments.
+        pub const CALLS: &[Hook] = &[
+            $(Hook { name: stringify!($name), argument_bytes: &[$(size_of::<$kind>()),*] },)*
+        ];
+
         #[cfg(test)]
         mod declared {
             use super::*;
             use cudarc::runtime::sys;
 
-            /// Argument sizes here and as cudarc declares them; does not compile if it has another number of arguments.
-            pub fn functions() -> Vec<(&'static str, Vec<usize>, &'static [usize])> {
+            /// As cudarc declares them; does not compile if it has another number of arguments.
+            pub fn functions() -> Vec<Hook> {
                 use crate::exports::signatures::{placeholder, sizes};
                 vec![$({
                     let function = sys::$name as unsafe fn($(placeholder!($argument)),*) -> _;
-                    (stringify!($name), vec![$(size_of::<$kind>()),*], sizes(function))
+                    Hook { name: stringify!($name), argument_bytes: sizes(function) }
                 },)*]
             }
         }
@@ -350,16 +356,14 @@ pub fn table() -> &'static Table {
 mod tests {
     #[test]
     fn the_table_has_the_arguments_that_cuda_declares() {
-        for (name, ours, cudas) in super::declared::functions() {
-            assert_eq!(ours, cudas, "{name}");
-        }
+        assert_eq!(super::CALLS, super::declared::functions());
     }
 
     /// Or a program's table would lack them.
     #[test]
     fn objects_carry_every_function_that_the_shim_calls() {
-        for (name, ..) in super::declared::functions() {
-            assert!(eager_abi::RUNTIME_CALLS.contains(&name), "{name}");
+        for call in super::CALLS {
+            assert!(eager_abi::RUNTIME_CALLS.contains(&call.name), "{}", call.name);
         }
     }
 }

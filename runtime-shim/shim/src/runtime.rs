@@ -20,8 +20,12 @@ impl CudaError {
     pub const MEMORY_ALLOCATION: CudaError = CudaError::known(2);
     /// `cudaErrorInitializationError`: what a missing runtime or symbol gives.
     pub const INITIALIZATION: CudaError = CudaError::known(3);
+    /// `cudaErrorInsufficientDriver`: none is there, or it is older than the runtime.
+    pub const INSUFFICIENT_DRIVER: CudaError = CudaError::known(35);
     /// `cudaErrorDevicesUnavailable`: no daemon, and the policy is `closed`.
     pub const DEVICES_UNAVAILABLE: CudaError = CudaError::known(46);
+    /// `cudaErrorNoDevice`.
+    pub const NO_DEVICE: CudaError = CudaError::known(100);
     /// `cudaErrorInvalidDevice`.
     pub const INVALID_DEVICE: CudaError = CudaError::known(101);
 

@@ -10,7 +10,7 @@ mod copies;
 mod devices;
 mod graphs;
 mod launches;
-mod layouts;
+pub mod layouts;
 mod libraries;
 mod memory;
 mod streams;

@@ -15,16 +15,30 @@ use std::sync::atomic::Ordering;
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaSetDevice`: remembered and told back, not obeyed.
     pub fn set_device(&self, thread: &mut Thread, device: i32) -> Outcome<()> {
+        self.set_valid_devices(thread, &[device])
+    }
+
+    /// `cudaSetValidDevices`: the first of the list is what the program set; an empty one sets nothing.
+    pub fn set_valid_devices(&self, thread: &mut Thread, devices: &[i32]) -> Outcome<()> {
         if let Some(bypass) = self.device_is_the_programs() {
             return bypass;
         }
-        match self.runtime.device_count() {
-            Ok(count) if (0..count).contains(&device) => {
-                thread.program_device = device;
-                Outcome::Handled(())
-            }
-            Ok(_) => Outcome::Fail(CudaError::INVALID_DEVICE),
-            Err(error) => Outcome::Fail(error),
+        let known = devices.iter().try_for_each(|&device| self.known(device));
+        if let (Ok(()), Some(&first)) = (known, devices.first()) {
+            thread.program_device = first;
+        }
+        known.into()
+    }
+
+    /// `cudaInitDevice`: a context on a device that nobody chose would only take memory there.
+    pub fn init_device(&self, device: i32) -> Outcome<()> {
+        self.device_is_the_programs().unwrap_or_else(|| self.known(device).into())
+    }
+
+    fn known(&self, device: i32) -> CudaResult<()> {
+        match (0..self.runtime.device_count()?).contains(&device) {
+            true => Ok(()),
+            false => Err(CudaError::INVALID_DEVICE),
         }
     }
 

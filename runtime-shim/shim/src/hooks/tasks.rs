@@ -463,12 +463,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
 /// Why a device that the daemon chose is not used.
 fn unusable(device: DeviceIndex, error: CudaError) -> String {
+    let code = error.code();
+    if matches!(error, CudaError::INSUFFICIENT_DRIVER | CudaError::NO_DEVICE) {
+        return format!(
+            "CUDA finds no device (error {code}): is NVIDIA's driver loaded here, and new enough for the program's CUDA runtime?"
+        );
+    }
     if device == DeviceIndex::NONE {
         return "the daemon chose a GPU that this program does not see: unset CUDA_VISIBLE_DEVICES, which device it runs on \
                 is the daemon's choice"
             .into();
     }
-    let code = error.code();
     format!(
         "cudaSetDevice({}) failed with error {code}: does the daemon see other devices than this program?",
         device.0

@@ -78,6 +78,19 @@ fn the_programs_choice_of_device_is_remembered_and_the_daemons_is_used() {
 }
 
 #[test]
+fn lists_of_devices_are_remembered_and_no_context_is_made_on_a_device_that_nobody_chose() {
+    let mut bench = Bench::new();
+    let Bench { shim, thread, .. } = &mut bench;
+    assert_eq!(shim.set_valid_devices(thread, &[3, 1]), Outcome::Handled(()));
+    assert_eq!(shim.set_valid_devices(thread, &[]), Outcome::Handled(()));
+    let wrong = Outcome::Fail(CudaError::INVALID_DEVICE);
+    assert_eq!(shim.set_valid_devices(thread, &[0, 4]), wrong);
+    assert_eq!(shim.get_device(thread), Outcome::Handled(3), "a wrong list changes nothing");
+    assert_eq!((shim.init_device(2), shim.init_device(-1)), (Outcome::Handled(()), wrong));
+    assert!(bench.cuda.log().is_empty());
+}
+
+#[test]
 fn events_and_constants_bind_the_lazy_task_first() {
     let mut bench = Bench::new();
     bench.daemon.bind_on(2);

@@ -1,0 +1,218 @@
+//! What the shim takes CUDA's calls, structures and numbers for, against the headers of both CUDA trees, as a C++ compiler
+//! reads them.
+//!
+//! Traps: cudarc, which the shim is compiled with, knows one version only; and a tree that is not installed cannot be
+//! compared, which is said and is no failure.
+
+use cudarc::runtime::sys;
+use eager::exports::layouts::{ChannelBits, Copy3D, Copy3DPeer, LaunchConfig, PitchedPointer};
+use eager::exports::{self, Hook};
+use eager::library::{self, PointerAttributes};
+use eager::runtime::{CopyKind, CudaError, StreamFlags, StreamId};
+use eager_abi::calls::{Major, call};
+use std::collections::BTreeMap;
+use std::ffi::c_uint;
+use std::fmt::Write;
+use std::mem::offset_of;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TREES: [(&str, Major); 2] = [("cuda-12.9", Major::Twelve), ("cuda-13.0", Major::Thirteen)];
+
+/// Prints the sizes of a function's arguments, and numbers.
+const PRELUDE: &str = r#"
+#include <cuda_runtime_api.h>
+#include <cstddef>
+#include <cstdio>
+template <class> struct of;
+template <class R, class... A> struct of<R (*)(A...)> {
+  static void print(const char *name) {
+    const size_t sizes[] = {sizeof(R), sizeof(A)...};
+    printf("%s:", name);
+    for (size_t i = 1; i <= sizeof...(A); ++i) printf(" %zu", sizes[i]);
+    puts("");
+  }
+};
+int main() {
+"#;
+
+/// A function type's argument sizes.
+trait Arguments {
+    fn sizes() -> Vec<usize>;
+}
+
+macro_rules! arguments {
+    ($(($($argument:ident),*))*) => {
+        $(impl<$($argument),*> Arguments for unsafe extern "C" fn($($argument),*) -> library::Status {
+            fn sizes() -> Vec<usize> {
+                vec![$(size_of::<$argument>()),*]
+            }
+        })*
+    };
+}
+arguments! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F, G, H) }
+
+/// The symbol in the version's library, and the argument sizes that the shim gives it.
+fn hints(major: Major) -> Vec<(&'static str, Vec<usize>)> {
+    let mut calls = vec![
+        ("cudaMallocHost", library::MallocHostFn::sizes()),
+        ("cudaFreeHost", library::FreeHostFn::sizes()),
+        ("cudaPointerGetAttributes", library::PointerAttributesFn::sizes()),
+        ("cudaDeviceGetAttribute", library::DeviceAttributeFn::sizes()),
+    ];
+    let (advise, prefetch) = (library::AdviseFn::sizes(), library::PrefetchFn::sizes());
+    match major {
+        Major::Twelve => calls.extend([("cudaMemAdvise_v2", advise), ("cudaMemPrefetchAsync_v2", prefetch)]),
+        Major::Thirteen => calls.extend([
+            ("cudaMemAdvise", advise),
+            ("cudaMemPrefetchAsync", prefetch),
+            ("cudaMemDiscardAndPrefetchBatchAsync", library::DiscardFn::sizes()),
+        ]),
+    }
+    calls
+}
+
+/// Calls of the version by name, with their argument sizes.
+fn calls(major: Major) -> BTreeMap<&'static str, Vec<usize>> {
+    let is_there = |hook: &&Hook| {
+        call(hook.name).is_some_and(|call| !call.internal && call.only.is_none_or(|only| only == major))
+    };
+    let hooks = exports::all().chain(library::CALLS).filter(is_there);
+    hooks.map(|hook| (hook.name, hook.argument_bytes.to_vec())).chain(hints(major)).collect()
+}
+
+/// C expressions, and what the shim takes them for.
+fn numbers() -> Vec<(&'static str, u64)> {
+    let size = |of: usize| of as u64;
+    let code = |error: CudaError| u64::from(error.code());
+    let kind = |kind: CopyKind| u64::from(kind.0);
+    vec![
+        ("sizeof(cudaMemcpy3DParms)", size(size_of::<Copy3D>())),
+        ("offsetof(cudaMemcpy3DParms, srcPtr)", size(offset_of!(Copy3D, src))),
+        ("offsetof(cudaMemcpy3DParms, dstArray)", size(offset_of!(Copy3D, dst_array))),
+        ("offsetof(cudaMemcpy3DParms, dstPtr)", size(offset_of!(Copy3D, dst))),
+        ("offsetof(cudaMemcpy3DParms, extent)", size(offset_of!(Copy3D, extent))),
+        ("offsetof(cudaMemcpy3DParms, kind)", size(offset_of!(Copy3D, kind))),
+        ("sizeof(cudaMemcpy3DPeerParms)", size(size_of::<Copy3DPeer>())),
+        ("offsetof(cudaMemcpy3DPeerParms, srcDevice)", size(offset_of!(Copy3DPeer, src_device))),
+        ("offsetof(cudaMemcpy3DPeerParms, dstDevice)", size(offset_of!(Copy3DPeer, dst_device))),
+        ("offsetof(cudaMemcpy3DPeerParms, extent)", size(offset_of!(Copy3DPeer, extent))),
+        ("sizeof(cudaPitchedPtr)", size(size_of::<PitchedPointer>())),
+        ("offsetof(cudaPitchedPtr, pitch)", size(offset_of!(PitchedPointer, pitch))),
+        ("offsetof(cudaPitchedPtr, ysize)", size(offset_of!(PitchedPointer, height))),
+        ("sizeof(cudaChannelFormatDesc)", size(size_of::<ChannelBits>())),
+        ("offsetof(cudaChannelFormatDesc, f)", size(offset_of!(ChannelBits, kind))),
+        ("offsetof(cudaLaunchConfig_t, blockDim)", size(offset_of!(LaunchConfig, block))),
+        ("offsetof(cudaLaunchConfig_t, dynamicSmemBytes)", size(offset_of!(LaunchConfig, shared_bytes))),
+        ("offsetof(cudaLaunchConfig_t, stream)", size(offset_of!(LaunchConfig, stream))),
+        ("sizeof(cudaLaunchConfig_t)", size(size_of::<sys::cudaLaunchConfig_t>())),
+        ("sizeof(cudaMemLocation)", size(size_of::<sys::cudaMemLocation>())),
+        ("offsetof(cudaMemLocation, id)", size(offset_of!(sys::cudaMemLocation, id))),
+        (
+            "offsetof(cudaMemAllocNodeParams, bytesize)",
+            size(offset_of!(sys::cudaMemAllocNodeParams, bytesize)),
+        ),
+        ("offsetof(cudaMemAllocNodeParams, dptr)", size(offset_of!(sys::cudaMemAllocNodeParams, dptr))),
+        ("offsetof(cudaPointerAttributes, type)", size(offset_of!(PointerAttributes, kind))),
+        // CUDA 12's is shorter: whoever asks has room for either.
+        ("sizeof(cudaPointerAttributes) <= 88", 1),
+        ("cudaMemoryTypeUnregistered", u64::from(PointerAttributes::UNREGISTERED)),
+        ("cudaMemLocationTypeDevice", sys::cudaMemLocationType::cudaMemLocationTypeDevice as u64),
+        ("cudaMemLocationTypeHost", sys::cudaMemLocationType::cudaMemLocationTypeHost as u64),
+        (
+            "cudaMemAdviseSetPreferredLocation",
+            sys::cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation as u64,
+        ),
+        ("cudaErrorInvalidValue", code(CudaError::INVALID_VALUE)),
+        ("cudaErrorMemoryAllocation", code(CudaError::MEMORY_ALLOCATION)),
+        ("cudaErrorInitializationError", code(CudaError::INITIALIZATION)),
+        ("cudaErrorInsufficientDriver", code(CudaError::INSUFFICIENT_DRIVER)),
+        ("cudaErrorNoDevice", code(CudaError::NO_DEVICE)),
+        ("cudaErrorDevicesUnavailable", code(CudaError::DEVICES_UNAVAILABLE)),
+        ("cudaErrorInvalidDevice", code(CudaError::INVALID_DEVICE)),
+        ("cudaErrorNotReady", code(CudaError::NOT_READY)),
+        ("cudaMemcpyHostToHost", kind(CopyKind::HOST_TO_HOST)),
+        ("cudaMemcpyHostToDevice", kind(CopyKind::HOST_TO_DEVICE)),
+        ("cudaMemcpyDeviceToHost", kind(CopyKind::DEVICE_TO_HOST)),
+        ("cudaMemcpyDeviceToDevice", kind(CopyKind::DEVICE_TO_DEVICE)),
+        ("cudaMemcpyDefault", kind(CopyKind::DEFAULT)),
+        ("cudaStreamNonBlocking", u64::from(StreamFlags::NON_BLOCKING.0)),
+        ("(size_t)cudaStreamPerThread", size(StreamId::PER_THREAD.0)),
+        ("cudaStreamCaptureStatusNone", u64::from(c_uint::MIN)),
+        // Numbers that are private to the shim's modules of the same names.
+        ("cudaEventDisableTiming", 2),
+        ("cudaMemAttachGlobal", 1),
+        ("cudaDevAttrConcurrentManagedAccess", 89),
+    ]
+}
+
+fn tree(name: &str) -> Option<PathBuf> {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.toolchain").join(name);
+    let is_there = tree.join("include/cuda_runtime_api.h").exists();
+    if !is_there {
+        eprintln!("SKIPPED: the shim is not compared with {name}: {} is missing", tree.display());
+    }
+    is_there.then_some(tree)
+}
+
+/// Compiles and runs the program of these statements; its lines.
+fn printed(tree: &Path, statements: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("folder");
+    let [source, program] = ["ask.cpp", "ask"].map(|name| folder.path().join(name));
+    std::fs::write(&source, format!("{PRELUDE}{statements}}}\n")).expect("write");
+    let mut compile = Command::new("c++");
+    compile.args(["-std=c++14", "-Wno-invalid-offsetof", "-I"]).arg(tree.join("include")).arg(&source);
+    let compiled = compile.arg("-o").arg(&program).output().expect("c++");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let output = Command::new(&program).output().expect("run");
+    String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
+}
+
+/// A call that one hook takes in either version's form, word by word, has no larger arguments in this one, and no more.
+fn serves(name: &str, ours: &str, theirs: &str) -> bool {
+    let words = |line: &str| -> Vec<u64> {
+        line.split_whitespace().skip(1).map(|word| word.parse().expect("a size")).collect()
+    };
+    let (ours, theirs) = (words(ours), words(theirs));
+    let fits = theirs.len() <= ours.len() && theirs.iter().zip(&ours).all(|(theirs, ours)| theirs <= ours);
+    ours == theirs || fits && call(name).is_some_and(|call| call.differs)
+}
+
+#[test]
+fn every_call_has_the_arguments_that_both_headers_declare() {
+    for (name, major) in TREES {
+        let Some(tree) = tree(name) else { continue };
+        let calls = calls(major);
+        assert!(calls.len() > 90, "{name}: only {} calls", calls.len());
+        let statements = calls.keys().fold(String::new(), |mut text, call| {
+            let _ = writeln!(text, "of<decltype(&{call})>::print(\"{call}\");");
+            text
+        });
+        let line = |(call, sizes): (&&str, &Vec<usize>)| {
+            sizes.iter().fold(format!("{call}:"), |line, size| format!("{line} {size}"))
+        };
+        let ours: Vec<String> = calls.iter().map(line).collect();
+        let theirs = printed(&tree, &statements);
+        assert_eq!(ours.len(), theirs.len(), "{name}");
+        let pairs = calls.keys().zip(ours.iter().zip(&theirs));
+        let differ: Vec<_> = pairs.filter(|(call, (ours, theirs))| !serves(call, ours, theirs)).collect();
+        assert!(differ.is_empty(), "{name} (call, shim, header): {differ:#?}");
+    }
+}
+
+#[test]
+fn structures_and_numbers_are_those_of_both_headers() {
+    for (name, _) in TREES {
+        let Some(tree) = tree(name) else { continue };
+        let statements = numbers().iter().fold(String::new(), |mut text, (expression, _)| {
+            let _ = writeln!(text, "printf(\"%llu\\n\", (unsigned long long)({expression}));");
+            text
+        });
+        let theirs = printed(&tree, &statements);
+        let ours = numbers();
+        assert_eq!(ours.len(), theirs.len(), "{name}");
+        for ((expression, ours), theirs) in ours.iter().zip(&theirs) {
+            assert_eq!(&ours.to_string(), theirs, "{name}: {expression}");
+        }
+    }
+}
