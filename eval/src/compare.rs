@@ -36,7 +36,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "DIR", default_value = "target/compare")]
     pub out: PathBuf,
     /// Virtual devices, as for `eagerd --virtual`
-    #[arg(long, default_value = "4xV100-16GB")]
+    #[arg(long, default_value = "4xV100-16GB", value_parser = eager_gpu_model::card_list)]
     pub cards: String,
     /// Policies; all if none is named
     #[arg(long, value_delimiter = ',')]

@@ -17,6 +17,7 @@ pub mod learnt;
 pub mod ledger;
 pub mod library;
 pub mod measure;
+pub mod nvtx;
 mod outcome;
 pub mod process;
 pub mod profile;

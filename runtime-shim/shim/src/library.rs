@@ -11,7 +11,7 @@
 
 use crate::exports::Hook;
 use crate::process::PROGRAM;
-use crate::voice::to_stderr;
+use crate::voice::{of_loader, to_stderr};
 use cudarc::runtime::sys::{
     cudaEvent_t, cudaGraphExec_t, cudaLaunchConfig_t, cudaMemLocation, cudaMemPool_t, cudaMemoryAdvise,
     cudaStream_t, dim3,
@@ -79,8 +79,9 @@ fn library() -> Option<&'static Library> {
             LIBRARY_MISSING.store(true, Ordering::Relaxed);
             let [name, _] = LIBRARIES;
             to_stderr(&format!(
-                "cannot open {name} ({error}): every CUDA call fails with an initialization error; install the \
-                 CUDA 13 runtime or put its folder into LD_LIBRARY_PATH"
+                "cannot open {name} ({}): every CUDA call fails with an initialization error; install the \
+                 CUDA 13 runtime or put its folder into LD_LIBRARY_PATH",
+                of_loader(error)
             ));
         })
         .ok()

@@ -10,6 +10,7 @@
 use crate::beliefs::{Beliefs, Sites};
 use crate::config::{Config, OnLoss};
 use crate::learnt;
+use crate::nvtx;
 use crate::outcome::{Outcome, Why};
 use crate::profile::Profile;
 use crate::program::Program;
@@ -194,6 +195,9 @@ fn start() -> Option<LiveShim> {
     }
     if let Some(path) = std::env::var_os(trace::ENV_TRACE) {
         trace::start(path.as_ref());
+    }
+    if let Some(path) = std::env::var_os(nvtx::ENV_INJECTION).filter(|path| !path.is_empty()) {
+        nvtx::start(&path);
     }
     let profile = config.profile.as_deref().map_or_else(Profile::default, |path| {
         Profile::load(path).unwrap_or_else(|error| {

@@ -2,6 +2,7 @@
 //!
 //! Trap: the daemon may be dead, stopped or slow at every call. Nothing here waits for longer than it was told to.
 
+use crate::nvtx;
 use crate::trace;
 use crate::virtual_clock;
 use eager_proto::hello::{self, Uuid, WELCOME_RESOURCES};
@@ -116,13 +117,14 @@ impl Scheduler for ClientConnection {
 
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
         virtual_clock::turn();
-        let told = trace::is_on().then(|| body.clone());
+        let told = (trace::is_on() || nvtx::is_on()).then(|| body.clone());
         let sent = ClientConnection::send(self, body, slot).map_err(|error| match error {
             SendError::RingFull => Unsent::Full,
             SendError::DaemonGone | SendError::Forked => Unsent::Gone,
         });
         if let (Ok(_), Some(body)) = (&sent, told) {
             trace::record(slot, &body);
+            nvtx::record(slot, &body);
         }
         sent
     }

@@ -42,6 +42,11 @@ pub fn to_stderr(line: &str) {
     let _ = std::io::stderr().write_all(format!("eager: {line}\n").as_bytes());
 }
 
+/// What the loader says: its errors name only the call that failed, and have the rest as their source.
+pub fn of_loader(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 /// Bytes for people: exact when small, else with one digit after the point.
 pub fn size_text(bytes: u64) -> String {
     let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];

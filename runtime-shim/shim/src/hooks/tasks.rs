@@ -3,6 +3,7 @@
 use crate::account::{Announced, FrameId, Requirement};
 use crate::buffers;
 use crate::ledger::Origin;
+use crate::nvtx;
 use crate::runtime::{CudaError, DeviceIndex, Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop, answered};
@@ -273,6 +274,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Writes down a binding and moves the thread to its device.
     pub(crate) fn bound(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
         self.ever_bound.store(true, Ordering::Relaxed);
+        nvtx::bound(key.slot, &terms);
         if let Some(task) = self.state.lock().task_mut(key) {
             task.terms = terms;
             task.phase = Phase::Bound;
