@@ -61,13 +61,13 @@ fn a_construct_the_virtual_gpu_cannot_run_is_named_at_compile_time() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let code = "__global__ void k(int *p) {\n  float x = p[0];\n  asm volatile(\"add.rz.f32 %0, %0, %0;\" : \"+f\"(x));\n  p[0] = x;\n}\n\
+    let code = "__global__ void k(int *p) {\n  int x = p[0];\n  asm volatile(\"vabsdiff4.u32.u32.u32 %0, %0, %0, %0;\" : \"+r\"(x));\n  p[0] = x;\n}\n\
                 int main() { k<<<1, 1>>>(nullptr); return 0; }\n";
     let source = write(folder.path(), "inline_asm.cu", code);
     let out = folder.path().join("inline_asm");
     let output = run(Command::new(tool("eagercc")).arg("-g").arg(&source).arg("-o").arg(&out));
     assert!(!output.status.success());
-    assert_line(&output, 1, &["inline_asm.cu:3", "add.rz.f32"]);
+    assert_line(&output, 1, &["inline_asm.cu:3", "vabsdiff4.u32.u32.u32"]);
     assert_eq!(files(folder.path()), ["inline_asm.cu"], "files left behind");
 }
 
