@@ -16,6 +16,10 @@ use eager_core::PolicyName;
 use eager_rodinia::HostTimes;
 use eager_sim::{SimOptions, SimResult};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// On a virtual clock a busy machine makes nothing later but the person who waits.
+const JOB_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -90,7 +94,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         let simulated = simulate(&args.cards, policy, &choices)?;
         keep_journal(&simulated, &out.join("simulated").join(format!("{policy}.jsonl")))?;
         let setting = Setting::scaled("compare", policy, &args.cards, &out);
-        let setting = Setting { clock: Clock::Virtual, mps: true, ..setting };
+        let setting = Setting { clock: Clock::Virtual, mps: true, job_timeout: JOB_TIMEOUT, ..setting };
         let real = virtual_run::run(&tools, &setting, &workload, &jobs, &stamp)?;
         record::append(&records, &real)?;
         let pairs = pairs(&simulated, &real, policy)?;

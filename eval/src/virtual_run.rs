@@ -48,6 +48,8 @@ pub struct Setting {
     pub job_timeout: Duration,
 }
 
+/// The shim's default at full size.
+const FILL_PIECE_BYTES: u64 = 32 << 20;
 /// Longer than any scaled job takes on two cores shared by all of them.
 const JOB_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -271,6 +273,7 @@ impl Running {
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // A scaled program copies little; at full size it would have its ring almost from the start.
         command.env("EAGER_RING_AFTER_BYTES", "0");
+        command.env("EAGER_FILL_PIECE_BYTES", (FILL_PIECE_BYTES / setting.memory_scale).to_string());
         if let Some(times) = &job.host_times {
             command.env("EAGER_VGPU_HOST_TIMES", times);
         }

@@ -112,3 +112,51 @@ fn a_program_has_no_context_before_its_first_task() {
     assert!(ends[0] > SECOND + 3 * SECOND / 10, "with one context: {ends:?}");
     assert_eq!(ends[0], ends[1], "on the first device and on the second");
 }
+
+/// Copies so many MiB in, uses them, and copies a little out.
+const FILLER: &str = r#"
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+__global__ void sum(const int *in, int n, int *out) { int s = 0; for (int i = threadIdx.x; i < n; i += 64) s += in[i]; out[threadIdx.x] = s; }
+int main(int argc, char **argv) {
+  const int n = atoi(argv[1]) << 18;
+  std::vector<int> in(n, 1);
+  int *p = nullptr, *q = nullptr, out[64], total = 0;
+  if (cudaMalloc(&p, n * sizeof(int)) != cudaSuccess || cudaMalloc(&q, sizeof out) != cudaSuccess) return 1;
+  if (cudaMemcpy(p, in.data(), n * sizeof(int), cudaMemcpyHostToDevice) != cudaSuccess) return 1;
+  sum<<<1, 64>>>(p, n, q);
+  if (cudaMemcpy(out, q, sizeof out, cudaMemcpyDeviceToHost) != cudaSuccess) return 1;
+  for (int value : out) total += value;
+  if (cudaFree(p) != cudaSuccess || cudaFree(q) != cudaSuccess) return 1;
+  printf("total %d\n", total);
+  return 0;
+}
+"#;
+
+/// Under `quanta` memory is managed, and the CPU fills it: that takes what the host's copies take in the model (8 GB/s), and a
+/// task is idle from its last copy on, not from the end of the host work behind it.
+#[test]
+fn the_cpus_filling_of_managed_memory_takes_time_and_a_task_is_idle_before_its_host_work() {
+    if !has_toolchain("the_cpus_filling_of_managed_memory_takes_time_and_a_task_is_idle_before_its_host_work")
+    {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = compiled(folder.path(), "filler", FILLER);
+    let held = [32, 64].map(|mib| {
+        let daemon = daemon("quanta");
+        let mut command = daemon.run(&program);
+        command.arg(mib.to_string()).env("EAGER_VGPU_HOST_TIMES", "0:1,1:10");
+        assert_eq!(run_ok(&mut command), format!("total {}\n", mib << 18));
+        let events = events(&daemon);
+        let [held] = when(&events, "kernel-held")[..] else { panic!("{events:?}") };
+        let [end] = when(&events, "task-end")[..] else { panic!("{events:?}") };
+        let idle = when(&events, "idle").into_iter().filter(|&at| at > held).min();
+        assert!(idle.is_some_and(|idle| idle < 2 * SECOND) && end > 11 * SECOND, "{events:?}");
+        held
+    });
+    // 32 MiB at 8 GB/s, and what prefetches cost beside it.
+    let more_ns = held[1] - held[0];
+    assert!((4_194_304..4_300_000).contains(&more_ns), "{more_ns} ns: {held:?}");
+}

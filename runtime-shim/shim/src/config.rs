@@ -44,6 +44,12 @@ pub const ENV_RING_AFTER_BYTES: &str = "EAGER_RING_AFTER_BYTES";
 /// 16 MiB is taken to cost. That was not measured on hardware.
 const RING_AFTER_BYTES: u64 = 64 << 20;
 
+/// Managed memory that the CPU fills before a prefetch begins to move it in; 0: all of a copy.
+pub const ENV_FILL_PIECE_BYTES: &str = "EAGER_FILL_PIECE_BYTES";
+/// Its default: large against the cost of a prefetch (microseconds per 2 MiB block, UM model §2.5), small against what is
+/// copied, so that filling and moving overlap.
+const FILL_PIECE_BYTES: u64 = 32 << 20;
+
 /// Folder in which runs of a program keep when its buffers were last used; unset: nothing is learnt.
 pub const ENV_LEARN: &str = "EAGER_LEARN";
 /// File for the footprints of the program's kernels, measured on the GPU that it runs on, without a daemon; unset: none are
@@ -65,6 +71,8 @@ pub struct Config {
     /// Host memory that copies to the device may take while their task waits for memory.
     pub staging_bytes: u64,
     pub ring: Wanted,
+    /// What the CPU fills of managed memory at a time; 0: all of a copy.
+    pub fill_piece_bytes: u64,
     /// Folder of what runs have learnt.
     pub learn: Option<PathBuf>,
     /// Where the footprints go that this run is to measure.
@@ -108,6 +116,7 @@ impl Config {
             bytes: bytes(ENV_RING_BYTES, RING_BYTES),
             after: bytes(ENV_RING_AFTER_BYTES, RING_AFTER_BYTES),
         };
+        let fill_piece_bytes = bytes(ENV_FILL_PIECE_BYTES, FILL_PIECE_BYTES);
         let default_socket = || {
             let run = set("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
             run.join("eager").join(CLIENT_SOCKET_NAME)
@@ -123,6 +132,7 @@ impl Config {
             profile: set(ENV_PROFILE).map(PathBuf::from),
             staging_bytes,
             ring,
+            fill_piece_bytes,
             learn: set(ENV_LEARN).map(PathBuf::from),
             measure: set(ENV_MEASURE).map(PathBuf::from),
             chance: set(ENV_TEST_BELIEFS)
@@ -185,12 +195,14 @@ mod tests {
             (ENV_STAGING_BYTES, "4096"),
             (ENV_RING_BYTES, "8192"),
             (ENV_RING_AFTER_BYTES, "0"),
+            (ENV_FILL_PIECE_BYTES, "32768"),
         ]);
         assert_eq!(config.on_loss, OnLoss::Wait(Duration::from_secs(3)));
         assert_eq!(config.unheard_max(), Duration::from_secs(3));
         assert_eq!((config.label.as_str(), config.disabled), ("job", true));
         assert_eq!((config.socket, config.profile), ("/s".into(), Some("p.json".into())));
         assert_eq!((config.staging_bytes, config.ring), (4096, Wanted { bytes: 8192, after: 0 }));
+        assert_eq!(config.fill_piece_bytes, 32_768);
         assert_eq!(config.trusted, Some(65_534));
         assert!(complaints.is_empty());
     }

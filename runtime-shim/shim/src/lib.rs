@@ -86,9 +86,11 @@ pub extern "C" fn eager_task_begin(
 /// See [`eager_abi::BUFFER_DEAD`].
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_buffer_dead(buffer: *mut c_void) {
-    let _ = guarded(|shim, thread| {
-        virtual_clock::in_mark(|| shim.buffer_dead(thread, buffer.expose_provenance() as u64));
-        Outcome::Handled(())
+    let _ = virtual_clock::in_mark(|| {
+        guarded(|shim, thread| {
+            shim.buffer_dead(thread, buffer.expose_provenance() as u64);
+            Outcome::Handled(())
+        })
     });
 }
 
@@ -101,9 +103,11 @@ pub extern "C" fn eager_managed_variable(bytes: u64) {
 /// See [`eager_abi::ALL_LAUNCHED`].
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_all_launched(site: u64) {
-    let _ = guarded(|shim, thread| {
-        virtual_clock::in_mark(|| shim.all_launched(thread, site));
-        Outcome::Handled(())
+    let _ = virtual_clock::in_mark(|| {
+        guarded(|shim, thread| {
+            shim.all_launched(thread, site);
+            Outcome::Handled(())
+        })
     });
 }
 

@@ -61,7 +61,7 @@ pub fn guarded<T>(hook: impl FnOnce(&LiveShim, &mut Thread) -> Outcome<T>) -> Ou
     let Some(_inside) = Inside::enter() else { return Outcome::PassThrough(Why::Reentrant) };
     let run = AssertUnwindSafe(|| {
         let Some(shim) = shim() else { return Outcome::PassThrough(Why::Disabled) };
-        with_thread(|thread| hook(shim, thread))
+        virtual_clock::in_call(|| with_thread(|thread| hook(shim, thread)))
     });
     contained(run, to_stderr)
 }

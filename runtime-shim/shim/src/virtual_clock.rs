@@ -2,6 +2,7 @@
 //!
 //! Trap: only the stand-in has these functions. NVIDIA's runtime does not, and then nothing happens here.
 
+use crate::runtime::Span;
 use libloading::os::unix::Library;
 use std::sync::OnceLock;
 
@@ -10,7 +11,8 @@ struct Calls {
     await_daemon: unsafe extern "C" fn(u32, u32),
     awake: unsafe extern "C" fn(),
     mark: unsafe extern "C" fn(u32),
-    pieces: unsafe extern "C" fn(u32),
+    call: unsafe extern "C" fn(u32),
+    host_copied: unsafe extern "C" fn(u64, u64),
 }
 
 fn calls() -> Option<&'static Calls> {
@@ -25,7 +27,8 @@ fn calls() -> Option<&'static Calls> {
                 await_daemon: *process.get("eager_vgpu_await_daemon").ok()?,
                 awake: *process.get("eager_vgpu_awake").ok()?,
                 mark: *process.get("eager_vgpu_mark").ok()?,
-                pieces: *process.get("eager_vgpu_pieces").ok()?,
+                call: *process.get("eager_vgpu_call").ok()?,
+                host_copied: *process.get("eager_vgpu_host_copied").ok()?,
             })
         }
     });
@@ -53,20 +56,38 @@ pub fn asleep<T>(slot: u32, seen: u32, sleep: impl FnOnce() -> T) -> T {
 
 /// A mark of the compiler's, right behind the program's call before: what is told here comes before its next host work.
 pub fn in_mark<T>(tell: impl FnOnce() -> T) -> T {
-    between(|calls| calls.mark, tell)
+    let _mark = calls().map(|calls| Between::begin(calls.mark));
+    tell()
 }
 
-/// One copy of the program's, made by several.
-pub fn in_pieces<T>(copy: impl FnOnce() -> T) -> T {
-    between(|calls| calls.pieces, copy)
+/// A call of the program's: what the hook calls is no call of the program's, and comes before its next host work.
+pub fn in_call<T>(hook: impl FnOnce() -> T) -> T {
+    let _call = calls().map(|calls| Between::begin(calls.call));
+    hook()
 }
 
-fn between<T>(tell: impl Fn(&Calls) -> unsafe extern "C" fn(u32), act: impl FnOnce() -> T) -> T {
-    let Some(calls) = calls() else { return act() };
-    // SAFETY: as for `turn`, with a plain number.
-    unsafe { tell(calls)(1) };
-    let done = act();
-    // SAFETY: as above.
-    unsafe { tell(calls)(0) };
-    done
+/// The CPU has copied into or out of managed memory, or filled it, because the program asked for it.
+pub fn copied(managed: Span) {
+    if let Some(calls) = calls() {
+        // SAFETY: as for `turn`, with plain numbers; the stand-in looks up itself what lies there.
+        unsafe { (calls.host_copied)(managed.start, managed.bytes) };
+    }
+}
+
+/// Told a 1 at its begin and a 0 at its end, also if a panic ends it.
+struct Between(unsafe extern "C" fn(u32));
+
+impl Between {
+    fn begin(tell: unsafe extern "C" fn(u32)) -> Between {
+        // SAFETY: as for `turn`, with a plain number.
+        unsafe { tell(1) };
+        Between(tell)
+    }
+}
+
+impl Drop for Between {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { (self.0)(0) };
+    }
 }

@@ -25,7 +25,7 @@ use crate::memory::{Advice, Allocation, Arena, Array, HostWatch, Kind, Pools, Ta
 use crate::status::{Code, code_of, say};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
-use crate::transfer::{DeviceOp, Extent, Place, Region};
+use crate::transfer::{DeviceOp, Direction, Extent, Place, Region, copy_ops};
 use crate::visible;
 use crate::watch::Watch;
 
@@ -254,6 +254,15 @@ impl Runtime {
     /// The code for the program.
     pub fn run_ops(&self, ops: Vec<DeviceOp>) -> Result<u64, Code> {
         ops.into_iter().try_fold(0, |sum_ns, (device, op)| Ok(sum_ns + self.run_op(device, op)?))
+    }
+
+    /// The host has copied into or out of managed memory; comes back at the modelled end.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn copied_by_host(&self, address: u64, bytes: u64) -> Result<(), Code> {
+        let place = self.place(Region::line(address), Extent::line(bytes))?;
+        self.run_ops(copy_ops(place, Place::PAGEABLE, Direction::HostToHost)?).map(drop)
     }
 
     /// What lies at a block of addresses.

@@ -18,6 +18,7 @@ use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{Mark, State, Thread};
 use crate::task::{Phase, TaskKey};
+use crate::virtual_clock;
 
 /// How a copy is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +32,6 @@ enum Route {
     /// Not now: it is recorded into a graph.
     Captured,
 }
-
-/// A copy by the CPU moves in behind it in pieces of this size, so that copying and moving overlap: large against the
-/// cost of a prefetch (microseconds per 2 MiB block, UM model §2.5), small against what is copied.
-const PIECE_BYTES: u64 = 32 << 20;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaMemcpy`, `cudaMemcpy2D` and their `Async` forms.
@@ -73,6 +70,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             Route::ReadOnHost => {
                 self.copy_rows_on_host(copy);
+                copy.src_span().into_iter().for_each(virtual_clock::copied);
                 Outcome::Handled(())
             }
             Route::Captured => Outcome::PassThrough(Why::Captured),
@@ -128,12 +126,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.copy_rows_on_host(copy);
             return self.filled(thread, owner, span, bound);
         }
+        let piece_bytes = Some(self.config.fill_piece_bytes).filter(|&bytes| bytes > 0).unwrap_or(copy.bytes);
         let mut done = 0;
         while done < copy.bytes {
-            let bytes = PIECE_BYTES.min(copy.bytes - done);
-            let start = copy.dst + done;
-            self.runtime.copy_on_host(start, copy.src + done, bytes);
-            let _ = self.filled(thread, owner, Span { start, bytes }, bound);
+            let bytes = piece_bytes.min(copy.bytes - done);
+            let piece = Span { start: copy.dst + done, bytes };
+            self.runtime.copy_on_host(piece.start, copy.src + done, bytes);
+            let _ = self.filled(thread, owner, piece, bound);
             done += bytes;
         }
         Outcome::Handled(())
@@ -178,6 +177,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     fn filled(&self, thread: &mut Thread, owner: TaskKey, span: Span, bound: bool) -> Outcome<()> {
+        virtual_clock::copied(span);
         self.state.lock().ledger.filled(span);
         if bound {
             let device = self.state.lock().task(owner).map(|task| task.terms.device);

@@ -79,6 +79,7 @@ impl Bench {
             profile: None,
             staging_bytes: 1 << 20,
             ring: crate::ring::Wanted { bytes: 1 << 20, after: 0 },
+            fill_piece_bytes: 32 << 20,
             learn: None,
             measure: None,
             chance: None,

@@ -31,10 +31,21 @@ pub extern "C" fn eager_vgpu_mark(is_in: u32) {
     clock::set_in_mark(is_in != 0);
 }
 
-/// The thread begins (1) or ends (0) making one copy of the program's by several.
+/// The shim begins (1) or has ended (0) its part of a call of the program's: what it calls meanwhile is no call of the program's.
 #[unsafe(no_mangle)]
-pub extern "C" fn eager_vgpu_pieces(begin: u32) {
-    contained(if begin != 0 { clock::pieces_begin } else { clock::pieces_end });
+pub extern "C" fn eager_vgpu_call(begins: u32) {
+    if begins != 0 { clock::call_begins() } else { clock::call_ends() }
+}
+
+/// In such a call the CPU has copied into or out of these bytes of managed memory: that takes the time of a copy by the host.
+#[unsafe(no_mangle)]
+pub extern "C" fn eager_vgpu_host_copied(address: u64, bytes: u64) {
+    contained(|| {
+        if let Some(runtime) = Runtime::started().filter(|_| clock::is_virtual()) {
+            // A failure stays with the service, which the program's next call asks.
+            let _ = runtime.copied_by_host(address, bytes);
+        }
+    });
 }
 
 fn contained(call: impl FnOnce()) {

@@ -34,8 +34,8 @@ thread_local! {
     /// Stated host work that comes before the program's next call.
     static STATED_NS: Cell<u64> = const { Cell::new(0) };
     static IN_MARK: Cell<bool> = const { Cell::new(false) };
-    /// In a copy of the program's that the shim makes in pieces; whether one of them went to the host.
-    static PIECES: Cell<Option<bool>> = const { Cell::new(None) };
+    /// A copy to the host was made in the call under way.
+    static HAS_DOWNLOADED: Cell<bool> = const { Cell::new(false) };
     /// When the host work under way began, and the thread's processor time and wait for a processor then.
     static BEGAN: Cell<Option<(Instant, u64, u64)>> = const { Cell::new(None) };
     static ENDS: Ends = const { Ends(Cell::new(None)) };
@@ -88,8 +88,12 @@ pub fn stream_begins(id: AgentId) {
 
 /// True for the outermost call.
 pub fn call_begins() -> bool {
-    DEPTH.set(DEPTH.get() + 1);
-    DEPTH.get() == 1
+    let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
+    if depth == 0 {
+        HAS_DOWNLOADED.set(false);
+    }
+    depth == 0
 }
 
 /// True for the outermost call.
@@ -113,22 +117,9 @@ pub fn set_in_mark(is_in: bool) {
     IN_MARK.set(is_in);
 }
 
-pub fn pieces_begin() {
-    PIECES.set(Some(false));
-}
-
-/// True if a piece went to the host.
-pub fn pieces_end() -> bool {
-    PIECES.take().unwrap_or(false)
-}
-
-/// A copy to the host. False if it is a piece of one.
-pub fn is_whole_download() -> bool {
-    let is_piece = PIECES.get().is_some();
-    if is_piece {
-        PIECES.set(Some(true));
-    }
-    !is_piece
+/// A copy to the host. False if the program's call has made one before: the shim makes one copy by several.
+pub fn is_first_download() -> bool {
+    !HAS_DOWNLOADED.replace(true)
 }
 
 pub fn forget_vain() {

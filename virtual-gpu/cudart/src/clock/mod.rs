@@ -160,6 +160,11 @@ pub fn join(
     Ok(())
 }
 
+/// Does the process take part in a virtual clock?
+pub fn is_virtual() -> bool {
+    CLOCK.get().is_some()
+}
+
 /// The clock, and the calling thread's agent; a thread that has none becomes one.
 fn clock() -> Option<(&'static Clock, AgentId)> {
     let clock = CLOCK.get()?;
@@ -246,7 +251,7 @@ pub fn asked(ready: bool) {
 /// The calling thread has copied from a device to the host: what the program does next may have a stated time.
 pub fn downloaded() {
     let Some((clock, _)) = clock().filter(|_| agent::kind() == Kind::Host) else { return };
-    if !agent::is_whole_download() {
+    if !agent::is_first_download() {
         return;
     }
     let downloads = {
@@ -257,19 +262,7 @@ pub fn downloaded() {
     agent::host_work_stated(clock.host_times.as_ref().map_or(0, |times| times.after(downloads)));
 }
 
-/// The copies until [`pieces_end`] are pieces of one that the program makes here.
-pub fn pieces_begin() {
-    let _call = HostCall::begin();
-    agent::pieces_begin();
-}
-
-pub fn pieces_end() {
-    if agent::pieces_end() {
-        downloaded();
-    }
-}
-
-/// One call of the program: until it began, its thread did host work.
+/// One call of the program: until it began, its thread did host work. Calls inside it are the runtime's or the shim's own.
 #[derive(Debug)]
 pub struct HostCall(());
 
@@ -283,6 +276,15 @@ impl HostCall {
         }
         HostCall(())
     }
+}
+
+/// The program's call goes on until [`call_ends`].
+pub fn call_begins() {
+    std::mem::forget(HostCall::begin());
+}
+
+pub fn call_ends() {
+    drop(HostCall(()));
 }
 
 impl Drop for HostCall {
