@@ -22,7 +22,7 @@ pub struct MachineArgs {
     #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub host_memory_gib: Option<u64>,
     /// What may be granted on each device, the last one for all further; default: all of it
-    #[arg(long, value_name = "MIB", value_delimiter = ',')]
+    #[arg(long, value_name = "MIB", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     pub device_memory_mib: Option<Vec<u64>>,
     /// Processes share a device by time slices instead of MPS
     #[arg(long)]

@@ -106,7 +106,7 @@ fn a_second_daemon_on_the_same_folder_gives_up() {
         .arg("1xV100-16GB")
         .arg("--run-dir")
         .arg(daemon.run_dir()));
-    assert_line(&output, 1, &["eagerd:", "already"]);
+    assert_line(&output, 78, &["eagerd:", "already"]);
     assert_eq!(
         daemon.ask("info")["devices"].as_array().map(Vec::len),
         Some(1),
@@ -125,7 +125,7 @@ fn a_malformed_configuration_is_pointed_at() {
         .arg("1xV100-16GB")
         .arg("--run-dir")
         .arg(folder.path()));
-    assert_line(&output, 1, &["eagerd.toml:2", "no_such_key"]);
+    assert_line(&output, 78, &["eagerd.toml:2", "no_such_key"]);
     assert_eq!(files(folder.path()), ["eagerd.toml"], "files left behind");
 }
 

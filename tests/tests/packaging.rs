@@ -42,6 +42,8 @@ fn an_installation_has_all_that_its_units_and_shells_ask_for() {
         let allowed = service.lines().find(|line| line.starts_with("SystemCallFilter=")).unwrap_or_default();
         assert!(allowed.split_whitespace().any(|word| word == call), "{call} is not in `{allowed}`");
     }
+    // What a person has to mend is tried once.
+    assert!(service.lines().any(|line| line == "RestartPreventExitStatus=2 78"), "{service}");
     // It knows the settings that the package brings.
     let shown = Command::new(prefix.join("bin/eagerd"))
         .args(["--run-dir", "/nowhere", "--show-config", "--config"])

@@ -19,10 +19,12 @@ use std::path::{Path, PathBuf};
 
 /// Nobody may be kept waiting by a broken policy for longer (the limit of Linux's sched_ext).
 const WATCHDOG_SECONDS_MAX: u64 = 30;
+/// 31 years: what is longer is no limit, and would not fit into nanoseconds.
+const TASK_SECONDS_MAX: u64 = 1_000_000_000;
 
 /// GPU sharing for CUDA programs that do not all fit: decides which task starts where, when, and with how much memory.
 #[derive(Debug, Clone, Default, PartialEq, Parser, Deserialize)]
-#[command(name = "eagerd", version)]
+#[command(name = "eagerd", version, after_help = crate::exit::HELP)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Serve virtual GPUs, such as `4xV100-16GB` or `2xV100-16GB,1xH200`.
@@ -30,7 +32,7 @@ pub struct Config {
     #[serde(rename = "virtual", deserialize_with = "cards_in_file")]
     pub virtual_devices: Option<String>,
     /// Real seconds per modelled second of the virtual GPUs; 0: nobody waits [default: 1].
-    #[arg(long, value_name = "X", value_parser = parse_time_scale)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_time_scale)]
     pub time_scale: Option<f64>,
     /// Modelled bytes per program byte of the virtual GPUs: 1024 lets a small program stand for a large one [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -40,7 +42,7 @@ pub struct Config {
     #[arg(long, value_enum)]
     pub clock: Option<Clock>,
     /// On a virtual clock: modelled seconds per second of processor time of a program's own threads [default: 1].
-    #[arg(long, value_name = "X", value_parser = parse_time_scale)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_time_scale)]
     pub host_factor: Option<f64>,
     /// Processes share the virtual GPUs' SMs at the same time, as under NVIDIA's MPS, and do not take turns.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]
@@ -74,7 +76,7 @@ pub struct Config {
     pub clients_per_user: Option<usize>,
     /// Replace the policy by `case` when it takes longer for a decision, or leaves a task that fits waiting for longer;
     /// at most 30 [default: 30].
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=30))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=WATCHDOG_SECONDS_MAX))]
     pub watchdog: Option<u64>,
     /// Look every so many milliseconds what is really in use on the devices; 0: never. Never on a virtual clock
     /// [default: 500].
@@ -95,7 +97,7 @@ pub struct Config {
     #[arg(long, value_name = "N")]
     pub waiting_per_user: Option<u32>,
     /// Longest time that a task may have its device [default: no limit].
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=TASK_SECONDS_MAX))]
     pub task_seconds_max: Option<u64>,
     /// What becomes of a program whose task has its device for longer: observe (it is said and counted), end (SIGTERM, and
     /// SIGKILL 10 s later) [default: observe].
@@ -217,9 +219,7 @@ pub enum ConfigError {
     #[error("no run directory: XDG_RUNTIME_DIR is not set; give --run-dir DIR")]
     NoRunDir,
     #[error("{name} is {value}, and must be {allowed}")]
-    OutOfRange { name: &'static str, value: f64, allowed: &'static str },
-    #[error("clients-max must be at least 1")]
-    NoClients,
+    OutOfRange { name: &'static str, value: String, allowed: &'static str },
     #[error("policy {0}")]
     NotForDevices(#[from] NotForDevices),
 }
@@ -285,22 +285,31 @@ impl Config {
     }
 
     /// What a flag's parser refuses, a file may still say.
-    fn check_scales(&self) -> Result<(), ConfigError> {
+    fn check_numbers(&self) -> Result<(), ConfigError> {
         for (name, value) in [("time-scale", self.time_scale), ("host-factor", self.host_factor)] {
             if let Some(value) = value.filter(|value| !(value.is_finite() && *value >= 0.0)) {
-                return Err(ConfigError::OutOfRange { name, value, allowed: "a number of at least 0" });
+                let (value, allowed) = (value.to_string(), "a number of at least 0");
+                return Err(ConfigError::OutOfRange { name, value, allowed });
             }
         }
-        match self.memory_scale {
-            Some(0) => {
-                Err(ConfigError::OutOfRange { name: "memory-scale", value: 0.0, allowed: "at least 1" })
+        let count = |value: Option<usize>| value.map(|count| count as u64);
+        let whole = [
+            ("memory-scale", self.memory_scale, 1..=u64::MAX, "at least 1"),
+            ("device-memory", self.device_memory.map(|size| size.0), 1..=u64::MAX, "a size above 0"),
+            ("clients-max", count(self.clients_max), 1..=u64::MAX, "at least 1"),
+            ("clients-per-user", count(self.clients_per_user), 1..=u64::MAX, "at least 1"),
+            ("watchdog", self.watchdog, 1..=WATCHDOG_SECONDS_MAX, "1 to 30 seconds"),
+            ("task-seconds-max", self.task_seconds_max, 1..=TASK_SECONDS_MAX, "1 to 1000000000 seconds"),
+        ];
+        for (name, value, range, allowed) in whole {
+            if let Some(value) = value.filter(|value| !range.contains(value)) {
+                return Err(ConfigError::OutOfRange { name, value: value.to_string(), allowed });
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     fn device_source(&self) -> Result<DeviceSource, ConfigError> {
-        self.check_scales()?;
         let (cards, file, gpus) =
             (self.virtual_devices.clone(), self.devices_file.clone(), self.gpus.clone());
         if usize::from(cards.is_some()) + usize::from(file.is_some()) + usize::from(gpus.is_some()) > 1 {
@@ -332,6 +341,7 @@ impl Config {
     }
 
     pub fn resolve(self, world: World<'_>) -> Result<Settings, ConfigError> {
+        self.check_numbers()?;
         let devices = self.device_source()?;
         let run_dir = self
             .run_dir
@@ -339,9 +349,6 @@ impl Config {
             .ok_or(ConfigError::NoRunDir)?;
         self.policy.map(PolicyName::for_devices).transpose()?;
         let clients_max = self.clients_max.unwrap_or(1024);
-        if clients_max == 0 {
-            return Err(ConfigError::NoClients);
-        }
         let options = self.options.unwrap_or_default();
         let limits = Limits {
             overrun: self.overrun.unwrap_or(options.limits.overrun),
@@ -358,11 +365,8 @@ impl Config {
             run_dir,
             journal: self.journal,
             clients_max,
-            clients_per_user: self
-                .clients_per_user
-                .unwrap_or(clients_max - clients_max / 4)
-                .clamp(1, clients_max),
-            watchdog: self.watchdog.unwrap_or(WATCHDOG_SECONDS_MAX).clamp(1, WATCHDOG_SECONDS_MAX),
+            clients_per_user: self.clients_per_user.unwrap_or(clients_max - clients_max / 4).min(clients_max),
+            watchdog: self.watchdog.unwrap_or(WATCHDOG_SECONDS_MAX),
             observe_ms: self.observe_ms.unwrap_or(500),
             uses_file: self.uses_file,
             users: Users {
@@ -479,6 +483,13 @@ mod tests {
             ("time-scale = -1.0", "time-scale is -1, "),
             ("host-factor = inf", "host-factor is inf, "),
             ("memory-scale = 0", "memory-scale is 0, and must be at least 1"),
+            ("device-memory = \"0\"", "device-memory is 0, and must be a size above 0"),
+            ("clients-max = 0", "clients-max is 0, and must be at least 1"),
+            ("clients-per-user = 0", "clients-per-user is 0, and must be at least 1"),
+            ("watchdog = 31", "watchdog is 31, and must be 1 to 30 seconds"),
+            ("task-seconds-max = 0", "task-seconds-max is 0, "),
+            // It once ended a daemon that read it: so many seconds are more nanoseconds than there are.
+            ("task-seconds-max = 9223372036854775807", "task-seconds-max is 9223372036854775807, "),
         ] {
             let settings = file(&format!("virtual = \"H200\"\n{text}")).expect("a file").resolve(WORLD);
             let error = settings.expect_err(text).to_string();

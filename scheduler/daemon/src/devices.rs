@@ -3,6 +3,7 @@
 //! Trap: sizes are program bytes everywhere here; the server alone knows about its memory scale.
 
 use crate::config::{Clock, DeviceSource, Settings};
+use crate::exit::Unservable;
 use crate::numbering::{self, Numbered, Standing};
 use crate::nvml;
 use crate::selection::{Chosen, Gpu, Selection};
@@ -121,7 +122,7 @@ impl Devices {
         let faults_stall = mps::control_pid(&mps::folder()).is_none();
         let chosen: Chosen = selection
             .choose(nvml::gpus(nvml, faults_stall)?)
-            .map_err(|error| anyhow::anyhow!("gpus: {error}"))?;
+            .map_err(|error| Unservable(format!("gpus: {error}")))?;
         let why = chosen.left_out.join("; ");
         anyhow::ensure!(
             !chosen.gpus.is_empty(),
@@ -172,11 +173,11 @@ fn profile(info: &DeviceInfo) -> DeviceProfile {
 }
 
 fn read_file(path: &Path) -> anyhow::Result<Vec<DeviceProfile>> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let devices: Vec<DeviceInFile> = serde_json::from_str(&text).map_err(|error| {
-        anyhow::anyhow!("{}:{}:{}: {error}", path.display(), error.line(), error.column())
-    })?;
-    anyhow::ensure!(!devices.is_empty(), "{}: no devices in it", path.display());
+    let place = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| Unservable(place.to_string()))?;
+    let devices: Vec<DeviceInFile> = serde_json::from_str(&text)
+        .map_err(|error| Unservable(format!("{place}:{}:{}: {error}", error.line(), error.column())))?;
+    anyhow::ensure!(!devices.is_empty(), Unservable(format!("{place}: no devices in it")));
     Ok(devices
         .into_iter()
         .map(|device| DeviceProfile {

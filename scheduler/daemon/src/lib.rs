@@ -11,6 +11,7 @@ mod config;
 mod devices;
 mod dispatch;
 mod drains;
+mod exit;
 mod fault;
 #[doc(hidden)]
 pub mod fuzz;
@@ -53,6 +54,7 @@ use crate::admin::AdminServer;
 use crate::config::{Config, Settings};
 use crate::devices::Devices;
 use crate::dispatch::Dispatch;
+use crate::exit::Unservable;
 use crate::http::Doors;
 use crate::learnt::Learnt;
 use crate::listeners::{Listeners, OWN};
@@ -98,7 +100,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Nobody is left to be told that standard error is closed.
             let _ = writeln!(std::io::stderr(), "eagerd: {error:#}");
-            ExitCode::FAILURE
+            exit::code(&error)
         }
     }
 }
@@ -261,7 +263,7 @@ fn think(
     let (learnt, unusable) = Learnt::open(run_dir.history_file());
     let mut mind = Mind::new(policy, options, learnt, journal, Instant::now()).with_context(|| {
         let path = settings.journal.as_deref().unwrap_or(Path::new("-"));
-        format!("journal {}", path.display())
+        Unservable(format!("journal {}", path.display()))
     })?;
     if settings.reverted.is_none() {
         fault::spoil(&mut mind.scheduler);

@@ -4,6 +4,7 @@
 //! Trap: one that was handed down is known by its address, never by its name or its place in the list: units name and order
 //! them as they like.
 
+use crate::exit::Unservable;
 use crate::run_dir::RunDir;
 use crate::service_manager::{Kept, ServiceManager};
 use anyhow::{Context, bail};
@@ -87,10 +88,8 @@ fn at(kept: &mut Kept, path: &Path, wanted: SockType) -> anyhow::Result<Option<O
     let Some(socket) = kept.take_if(|socket| is_at(socket, path)).pop() else { return Ok(None) };
     if getsockopt(&socket, sockopt::SockType).context("a socket of the service manager")? != wanted {
         let directive = if wanted == SockType::SeqPacket { "ListenSequentialPacket" } else { "ListenStream" };
-        bail!(
-            "{}: the service manager made a socket of another kind; its unit needs {directive}=",
-            path.display()
-        );
+        let said = "the service manager made a socket of another kind; its unit needs";
+        bail!(Unservable(format!("{}: {said} {directive}=", path.display())));
     }
     unblock(&socket).with_context(|| format!("socket {}", path.display()))?;
     Ok(Some(socket))

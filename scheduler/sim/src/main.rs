@@ -59,7 +59,7 @@ struct RunArguments {
     #[arg(long)]
     workers: Option<u32>,
     /// Memory that may be granted on each device, in MiB, the last one for all further; default: all of it.
-    #[arg(long, value_name = "MIB", value_delimiter = ',')]
+    #[arg(long, value_name = "MIB", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..1 << 40))]
     device_memory_mib: Vec<u64>,
     /// Print every event and decision with its reason.
     #[arg(long)]

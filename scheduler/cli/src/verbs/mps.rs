@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const CONTROL: &str = "nvidia-cuda-mps-control";
 /// For an answer of the control program, which may hang behind a GPU that does.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A day: who waits for longer wants no end of it.
+const WITHIN_SECONDS_MAX: u64 = 86_400;
 const GLANCE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Args)]
@@ -31,7 +33,7 @@ enum Action {
     /// End it, if no program uses it.
     Stop {
         /// Let its programs go on for so long, then end it under them.
-        #[arg(long, value_name = "SECONDS")]
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=WITHIN_SECONDS_MAX))]
         within: Option<u64>,
     },
     /// Show its servers and the programs that use them.

@@ -47,10 +47,10 @@ pub struct RunFlags {
     label: Option<String>,
     /// Device memory for a program that was not compiled by eagercc, such as `8GiB`: waits for it, and holds it until the
     /// program ends.
-    #[arg(long, value_name = "SIZE", conflicts_with = "plain")]
+    #[arg(long, value_name = "SIZE", conflicts_with = "plain", allow_negative_numbers = true, value_parser = some_memory)]
     mem: Option<Size>,
     /// That much on each of so many GPUs [default: 1].
-    #[arg(short = 'n', long, value_name = "N", requires = "mem",
+    #[arg(short = 'n', long, value_name = "N", requires = "mem", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u8).range(1..=TASK_SLOTS as i64))]
     gpus: Option<u8>,
     /// Start when this task has ended, however it ends.
@@ -74,6 +74,16 @@ pub struct RunFlags {
     /// The program and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// Nothing is no reservation: the program would start unseen, and its memory would count for nobody.
+fn some_memory(text: &str) -> Result<Size, String> {
+    match text.parse::<Size>() {
+        Ok(Size(0)) => {
+            Err(format!("`{text}` is no memory: write the most that the program uses, such as `8GiB`"))
+        }
+        size => size.map_err(|error| error.to_string()),
+    }
 }
 
 impl RunFlags {

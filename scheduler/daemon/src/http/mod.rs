@@ -10,6 +10,7 @@ mod server;
 mod source;
 
 use crate::config::Settings;
+use crate::exit::Unservable;
 use crate::run_dir::RunDir;
 use answer::Access;
 use serde::{Deserialize, Serialize};
@@ -96,7 +97,8 @@ pub fn open(
                 Some(format!("metrics are not served at {wanted} any more ({error}): restart the daemon"));
         }
         Some((HttpAddress(wanted), Err(error))) => {
-            anyhow::bail!("cannot serve at {wanted}: {error}; give another address with --http");
+            let said = format!("cannot serve at {wanted}: {error}; give another address with --http");
+            return Err(Unservable(said).into());
         }
     }
     let address = tcp_doors.first().and_then(|door| door.local_addr().ok());

@@ -111,7 +111,7 @@ fn a_socket_of_the_wrong_kind_is_said_with_the_line_that_mends_it() {
     let wrong: OwnedFd = UnixListener::bind(run_dir.join("client.sock")).expect("socket").into();
     let output = handing_down(&command(dir.path()), &[("eagerd.socket", &wrong)]).output().expect("run");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.lines().count() == 1, "{said}");
+    assert!(output.status.code() == Some(78) && said.lines().count() == 1, "{said}");
     assert!(said.contains("client.sock: ") && said.contains("ListenSequentialPacket="), "{said}");
     assert!(run_dir.join("client.sock").exists(), "it is not ours");
 }

@@ -94,7 +94,7 @@ fn a_packet_that_is_no_hello_and_one_that_never_comes_disturb_nobody() {
 fn a_second_daemon_gives_up_and_the_first_goes_on() {
     let daemon = Daemon::start(&[]);
     let second = command(daemon.dir.path()).output().expect("run");
-    assert_eq!(second.status.code(), Some(1));
+    assert_eq!(second.status.code(), Some(78));
     let said = String::from_utf8_lossy(&second.stderr);
     let pid = format!("(pid {})", daemon.child.id());
     assert!(said.lines().count() == 1 && said.contains("already") && said.contains(&pid), "{said}");
@@ -151,7 +151,7 @@ fn a_bad_configuration_is_one_line_with_the_place_and_leaves_nothing() {
     let config = dir.path().join("eagerd.toml");
     std::fs::write(&config, "policy = \"case\"\nno_such_key = 1\n").expect("config");
     let output = command(dir.path()).arg("--config").arg(&config).output().expect("run");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(78));
     let said = String::from_utf8_lossy(&output.stderr);
     let start = format!("eagerd: {}:2:1: unknown field `no_such_key`", config.display());
     assert!(said.starts_with(&start) && said.lines().count() == 1, "{said}");
@@ -162,7 +162,7 @@ fn a_bad_configuration_is_one_line_with_the_place_and_leaves_nothing() {
 fn a_journal_that_fails_at_the_start_stops_the_start() {
     let dir = tempfile::tempdir().expect("folder");
     let output = command(dir.path()).args(["--journal", "/dev/full"]).output().expect("run");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(78));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.starts_with("eagerd: journal /dev/full: ") && said.lines().count() == 1, "{said}");
 }

@@ -40,7 +40,7 @@ pub struct TopFlags {
     #[arg(long, conflicts_with = "json")]
     once: bool,
     /// Seconds between two looks, from 0.1 to 3600.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", allow_negative_numbers = true, value_parser = interval)]
     interval: Duration,
     /// What tasks are ordered by; on the screen: key s.
     #[arg(long, value_enum, default_value_t)]
