@@ -198,10 +198,20 @@ mod tests {
     fn a_fresh_daemon_has_all_counters_at_zero() {
         let counts = crate::tally::Tally::default().counts().clone();
         let text = exposition(Snapshot { counts, ..Snapshot::default() }).expect("text");
-        for line in
-            ["eager_tasks_started_total{class=\"eager\"} 0", "eager_client_deaths_total{how=\"holding\"} 0"]
-        {
+        for line in [
+            "eager_tasks_started_total{class=\"eager\"} 0",
+            "eager_tasks_refused_total{reason=\"too-large\"} 0",
+            "eager_tasks_refused_total{reason=\"user-waits\"} 0",
+            "eager_task_wait_seconds_count{class=\"normal\"} 0",
+            "eager_client_deaths_total{how=\"holding\"} 0",
+        ] {
             assert!(text.contains(line), "{text}");
+        }
+        // A series that only comes with its first count has none before it to grow from.
+        for metric in
+            METRICS.iter().filter(|metric| metric.kind == Kind::Counter && !metric.labels.contains(&"gpu"))
+        {
+            assert!(text.contains(&format!("\n{}", metric.full_name())), "{} is missing", metric.full_name());
         }
     }
 

@@ -15,6 +15,19 @@ const WAIT_BOUNDS: [f64; 11] = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300
 /// Seconds: a step takes a microsecond, and must never take a millisecond.
 const DECISION_BOUNDS: [f64; 9] = [1e-6, 2e-6, 5e-6, 1e-5, 2.5e-5, 1e-4, 1e-3, 1e-2, 1.0];
 
+/// Every reason why the core refuses, as [`name`] has it.
+const REFUSALS: [&str; 9] = [
+    "cancelled",
+    "device-lost",
+    "extend-not-whole",
+    "extend-too-large",
+    "extends-beyond-user",
+    "no-way-out",
+    "too-large",
+    "user-may-not",
+    "user-waits",
+];
+
 /// The sums since the daemon started.
 #[derive(Debug)]
 pub struct Tally {
@@ -25,10 +38,12 @@ impl Default for Tally {
     fn default() -> Tally {
         let classes = [Class::Normal, Class::Eager].map(|class| class.to_string());
         let waits = |class: &String| (class.clone(), Distribution::new(&WAIT_BOUNDS));
+        let zeros = |names: &[&str]| names.iter().map(|&name| (name.to_owned(), 0)).collect();
         let counts = Counts {
             // A series that is there from the start shows its first increase.
+            refused: zeros(&REFUSALS),
             started: classes.iter().map(|class| (class.clone(), 0)).collect(),
-            clients_gone: ["idle", "holding", "cut-off"].map(|how| (how.to_owned(), 0)).into(),
+            clients_gone: zeros(&["idle", "holding", "cut-off"]),
             wait_seconds: classes.iter().map(waits).collect(),
             decision_seconds: Distribution::new(&DECISION_BOUNDS),
             ..Counts::default()
@@ -101,6 +116,7 @@ fn name(reason: &Reason) -> String {
 }
 
 fn add(counts: &mut BTreeMap<String, u64>, key: &str) {
+    debug_assert!(counts.contains_key(key), "`{key}` is not there at 0 from the start");
     match counts.get_mut(key) {
         Some(count) => *count += 1,
         None => {
@@ -135,7 +151,8 @@ mod tests {
         let of = |class: &str| (counts.started[class], counts.wait_seconds[class].count());
         assert_eq!((of("normal"), of("eager")), ((1, 1), (1, 1)));
         assert_eq!((counts.promoted, counts.ended, counts.held_kernels), (1, 1, 1));
-        assert_eq!(counts.refused, BTreeMap::from([("too-large".to_owned(), 1)]));
+        let refused: Vec<_> = counts.refused.iter().filter(|(_, count)| **count > 0).collect();
+        assert_eq!(refused, [(&"too-large".to_owned(), &1)]);
         assert_eq!(counts.decision_seconds.count(), lived.steps);
     }
 
