@@ -8,6 +8,7 @@ mod waiting;
 pub use waiting::{policy, queue};
 
 use crate::verbs::profile::Kernel;
+use eager_journal::names;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 
 /// Which side of a column is straight.
@@ -39,7 +40,7 @@ pub fn tasks(rows: &[TaskRow]) -> String {
             row.task.to_string(),
             row.pid.to_string(),
             row.label.clone(),
-            row.function.clone(),
+            names::readable(&row.function),
             class(row),
             row.device.map_or("-".into(), |device| device.to_string()),
             gib(row.requirement_bytes),
@@ -256,7 +257,7 @@ mod tests {
             pid: 4242,
             uid: 1000,
             label: "sradv1".into(),
-            function: "main".into(),
+            function: "_Z4mainiPPc".into(),
             state: "running".into(),
             class: "eager".into(),
             device: Some(2),

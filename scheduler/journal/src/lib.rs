@@ -4,6 +4,7 @@
 //! a journal of another version is shown as it was.
 #![forbid(unsafe_code)]
 
+pub mod names;
 pub mod perfetto;
 pub mod text;
 pub mod timeline;

@@ -44,7 +44,8 @@ fn begin(id: u64, gib: u64) -> Event {
 
 fn held(id: u64) -> Event {
     let (footprint, static_size) = (Bytes(GIB), Bytes(2 * GIB));
-    let kernel = KernelRequest { name: "sum".into(), footprint, static_size, access: AccessClass::Cyclic };
+    let kernel =
+        KernelRequest { name: "_Z3sumPf".into(), footprint, static_size, access: AccessClass::Cyclic };
     Event::KernelHeld { task: TaskId(id), kernel }
 }
 

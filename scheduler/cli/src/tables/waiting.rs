@@ -3,6 +3,7 @@
 //! Trap: who stands beside the queue has no place, and comes last.
 
 use super::{Align, Left, Right, gib, table};
+use eager_journal::names;
 use eager_proto::admin::{PolicyRow, QueueRow};
 
 /// `eager queue`.
@@ -26,7 +27,7 @@ pub fn queue(rows: &[QueueRow]) -> String {
             row.task.to_string(),
             row.pid.to_string(),
             row.label.clone(),
-            row.function.clone(),
+            names::readable(&row.function),
             if row.class.is_empty() { "?".into() } else { row.class.clone() },
             gib(row.requirement_bytes),
             seconds(row.waited_ms),

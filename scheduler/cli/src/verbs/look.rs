@@ -6,6 +6,7 @@ use super::Question;
 use crate::daemon::DaemonPlace;
 use crate::{print, tables};
 use clap::Args;
+use eager_journal::names;
 use eager_proto::admin::{AdminReply, AdminRequest};
 use std::str::FromStr;
 
@@ -41,7 +42,8 @@ impl FromStr for Subject {
 /// Asks, and prints the answer.
 pub fn look(question: &Question, request: &AdminRequest) -> anyhow::Result<()> {
     let reply = DaemonPlace::find(question.which.run_dir.clone())?.ask(request)?;
-    print(&if question.json { json(&reply)? } else { shown(&reply)? });
+    // For scripts a mangled name is a key: profiles and journals have it too.
+    print(&if question.json { json(&reply)? } else { names::in_text(&shown(&reply)?) });
     Ok(())
 }
 

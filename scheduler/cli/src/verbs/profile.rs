@@ -7,6 +7,7 @@ use super::run::{self, RunFlags};
 use crate::{say, tables};
 use anyhow::{Context, bail};
 use clap::Args;
+use eager_journal::names;
 use eager_proto::ENV_DISABLE;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -22,8 +23,6 @@ const ENV_VGPU_PROFILE: &str = "EAGER_VGPU_PROFILE";
 const ENV_MEASURE: &str = "EAGER_MEASURE";
 /// NVIDIA's: code comes to the device with the context, and not in the middle of a measured launch.
 const ENV_MODULE_LOADING: &str = "CUDA_MODULE_LOADING";
-/// Of a kernel's name in the table.
-const NAME_CHARS_MAX: usize = 80;
 /// As shells say it: 128 and the signal.
 const EXIT_SIGNAL: i32 = 128;
 
@@ -128,12 +127,12 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
     std::fs::metadata(path).and_then(|of| of.modified()).ok()
 }
 
-/// The longest first.
+/// The longest first, by readable names; the file has the mangled ones.
 fn table(file: ProfileFile) -> String {
     if file.kernels.is_empty() {
         return "eager: the program launched no kernel\n".to_owned();
     }
-    let readable = |(name, kernel): (String, Kernel)| (readable(&name), kernel);
+    let readable = |(name, kernel): (String, Kernel)| (names::readable(&name), kernel);
     let mut kernels: Vec<(String, Kernel)> = file.kernels.into_iter().map(readable).collect();
     let time = |kernel: &Kernel| kernel.detail.as_ref().map_or(0, |detail| detail.device_ns);
     kernels.sort_by_key(|(_, kernel)| std::cmp::Reverse((time(kernel), kernel.static_bytes)));
@@ -141,18 +140,6 @@ fn table(file: ProfileFile) -> String {
         return tables::footprints(&kernels);
     }
     tables::kernels(&kernels)
-}
-
-/// `k<int>` of `_Z1kIiEvPT_`, cut where it gets too long for a line; what is no C++ name stays. The file has whole names.
-fn readable(name: &str) -> String {
-    let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
-    let symbol = cpp_demangle::Symbol::new(name).ok();
-    let whole = symbol.and_then(|symbol| symbol.demangle_with_options(&options).ok());
-    let whole = whole.unwrap_or_else(|| name.to_owned());
-    match whole.char_indices().nth(NAME_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &whole[..at]),
-        None => whole,
-    }
 }
 
 #[cfg(test)]

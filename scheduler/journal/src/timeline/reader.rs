@@ -3,6 +3,7 @@
 //! Trap: an extension counts only once it is answered; the answer stands in the same line.
 
 use super::{Entry, Event, FlowId, Shows, Timeline, Track, TrackId, What};
+use crate::names;
 use eager_core::action::{Action, Class, Gate};
 use eager_core::event::{Event as Happened, KernelRequest};
 use eager_core::journal::JournalLine;
@@ -59,7 +60,7 @@ struct Bound {
 }
 
 fn note(name: &'static str, value: impl ToString) -> (&'static str, String) {
-    (name, value.to_string())
+    (name, names::in_text(&value.to_string()))
 }
 
 impl Reader {
@@ -180,7 +181,7 @@ impl Reader {
         let label = self.clients.get(&client).map_or("", String::as_str);
         let name = match function {
             "" => format!("{id}: {label}"),
-            function => format!("{id}: {label} ({function})"),
+            function => format!("{id}: {label} ({})", names::readable(function)),
         };
         self.tasks.insert(id, Task { client, name, requirement, waits: None, held_by: None, bound: None });
     }
@@ -315,7 +316,7 @@ impl Reader {
             self.put(track, What::End);
         }
         let notes = vec![note("footprint", kernel.footprint), note("static size", kernel.static_size)];
-        let name = format!("{} stands at the gate", kernel.name);
+        let name = format!("{} stands at the gate", names::readable(&kernel.name));
         self.put(track, What::Begin(Event { name, category: "gate", notes, flow: None }));
     }
 

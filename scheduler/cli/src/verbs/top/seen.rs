@@ -4,7 +4,8 @@
 
 use super::rates::Rates;
 use crate::daemon::DaemonPlace;
-use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_journal::names;
+use eager_proto::admin::{AdminReply, AdminRequest, TaskRow};
 use eager_proto::snapshot::Snapshot;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::time::Duration;
@@ -40,7 +41,10 @@ impl Seen {
 
     pub fn take_in(&mut self, news: News) {
         match news {
-            Ok((snapshot, explained)) => {
+            Ok((mut snapshot, mut explained)) => {
+                snapshot.tasks.iter_mut().for_each(make_readable);
+                let sentences = explained.iter_mut().flat_map(|explained| &mut explained.sentences);
+                sentences.for_each(|sentence| *sentence = names::in_text(sentence));
                 self.rates.see(&snapshot);
                 (self.snapshot, self.explained, self.trouble) = (snapshot, explained, None);
             }
@@ -52,6 +56,13 @@ impl Seen {
     pub fn explanation(&self, task: u64) -> Option<&[String]> {
         let explained = self.explained.as_ref().filter(|explained| explained.task == task)?;
         Some(&explained.sentences)
+    }
+}
+
+/// With C++ names as people write them.
+fn make_readable(row: &mut TaskRow) {
+    for text in [&mut row.function, &mut row.held_kernel, &mut row.reason] {
+        *text = names::in_text(text);
     }
 }
 
