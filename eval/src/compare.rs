@@ -16,10 +16,6 @@ use eager_core::PolicyName;
 use eager_rodinia::HostTimes;
 use eager_sim::{SimOptions, SimResult};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// On a virtual clock a busy machine makes nothing later but the person who waits.
-const JOB_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -83,18 +79,14 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     if records.exists() {
         std::fs::remove_file(&records).with_context(|| format!("cannot replace {}", records.display()))?;
     }
-    let mut jobs = demo::prepare(&tools, &args.sources, &args.cards, &choices, &out)?;
-    for (job, choice) in jobs.iter_mut().zip(&choices) {
-        job.host_times = Some(host_times(choice)?);
-    }
+    let jobs = demo::prepare(&tools, &args.sources, &args.cards, &choices, &out)?;
     let policies = if args.policies.is_empty() { PolicyName::ALL.to_vec() } else { args.policies.clone() };
     let stamp = stamp::stamp();
     let mut far = Vec::new();
     for policy in policies {
         let simulated = simulate(&args.cards, policy, &choices)?;
         keep_journal(&simulated, &out.join("simulated").join(format!("{policy}.jsonl")))?;
-        let setting = Setting::scaled("compare", policy, &args.cards, &out);
-        let setting = Setting { clock: Clock::Virtual, mps: true, job_timeout: JOB_TIMEOUT, ..setting };
+        let setting = Setting::scaled("compare", policy, &args.cards, &out, Clock::Virtual);
         let real = virtual_run::run(&tools, &setting, &workload, &jobs, &stamp)?;
         record::append(&records, &real)?;
         let pairs = pairs(&simulated, &real, policy)?;
@@ -106,12 +98,6 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         return Ok(());
     }
     bail!("{} jobs are more than {} % apart:\n{}", far.len(), args.tolerance, far.join("\n"))
-}
-
-/// The host phases of a job, for the runtime.
-fn host_times(choice: &Choice) -> Result<String> {
-    let phases = choice.program.host_phases(choice.configuration, &HostTimes::default())?;
-    Ok(phases.iter().map(|(copies, s)| format!("{copies}:{s}")).collect::<Vec<_>>().join(","))
 }
 
 fn simulate(cards: &str, policy: PolicyName, choices: &[Choice]) -> Result<SimResult> {
@@ -171,18 +157,6 @@ fn print(policy: PolicyName, pairs: &[Pair], simulated: &SimResult, real: &Recor
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn host_phases_stand_behind_their_copies() {
-        let choice = |id: &str| {
-            let (program, configuration) = eager_rodinia::configuration(id).expect("known");
-            Choice { program, configuration }
-        };
-        assert_eq!(host_times(&choice("backprop-8M")).expect("times"), "0:5");
-        assert_eq!(host_times(&choice("needle-16384")).expect("times"), "0:1.8,1:0.05");
-        let srad = host_times(&choice("srad_v1-20000")).expect("times");
-        assert!(srad.starts_with("0:") && srad.split(',').count() > 3, "{srad}");
-    }
 
     #[test]
     fn a_later_end_is_a_positive_difference() {

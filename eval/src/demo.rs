@@ -7,14 +7,14 @@ use crate::live;
 use crate::machine::MachineArgs;
 use crate::programs::Programs;
 use crate::progress::Stage;
-use crate::record::{self, Backend, Outcome, Record, Stamp, WorkloadStamp};
+use crate::record::{self, Backend, Clock, Outcome, Record, Stamp, WorkloadStamp};
 use crate::tools::Tools;
 use crate::typical::{self, Typical};
 use crate::virtual_run::{JobSpec, Setting};
 use crate::workload::{Choice, WorkloadArgs};
 use crate::{parallel, profile, report, sim_run, stamp, summary, table, virtual_run};
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use eager_core::PolicyName;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,11 +32,25 @@ pub struct DemoArgs {
     #[arg(long, default_value = "4xV100-16GB", value_parser = eager_gpu_model::card_list)]
     pub cards: String,
     /// Policies for real processes
-    #[arg(long, value_delimiter = ',', default_value = "case,eager-opt")]
+    #[arg(long, value_delimiter = ',', default_value = "case,eager-opt,eager-live")]
     pub policies: Vec<PolicyName>,
+    /// What time is for real processes: modelled, or this machine's
+    #[arg(long, value_enum, default_value_t = Clock::Virtual)]
+    pub clock: Clock,
+    /// Whose host work takes time on a virtual clock: that of the full-size programs, as stated, or what the scaled ones are
+    /// measured to take
+    #[arg(long, value_enum, default_value_t = HostWork::Stated)]
+    pub host_work: HostWork,
     /// Folder of the programs' sources
     #[arg(long, value_name = "DIR", default_value = "rodinia")]
     pub sources: PathBuf,
+}
+
+/// See [`DemoArgs::host_work`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HostWork {
+    Stated,
+    Measured,
 }
 
 /// Options of a simulation alone.
@@ -82,12 +96,15 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
     let stamp = stamp::stamp();
     println!("Eager: {}, seed {}, on virtual GPUs {}", workload.name, workload.seed, args.cards);
 
-    let jobs = prepare(&tools, &args.sources, &args.cards, &choices, &results.folder)?;
+    let mut jobs = prepare(&tools, &args.sources, &args.cards, &choices, &results.folder)?;
+    if args.host_work == HostWork::Measured {
+        jobs.iter_mut().for_each(|job| job.host_times = None);
+    }
     for policy in &args.policies {
-        let setting = Setting::scaled("demo", *policy, &args.cards, &results.folder);
+        let setting = Setting::scaled("demo", *policy, &args.cards, &results.folder, args.clock);
         results.add(virtual_run::run(&tools, &setting, &workload, &jobs, &stamp)?)?;
     }
-    print_real(&results.records);
+    print_real(&results.records, &summary::summarize(&results.records));
     if parts == Parts::All {
         let policies = &PolicyName::ALL;
         let machine = MachineArgs::default();
@@ -188,7 +205,7 @@ pub fn prepare(
             program: programs.binary(choice.program),
             args: programs.scaled_arguments(choice.configuration)?,
             profile: profiles.get(&choice.id()).cloned(),
-            host_times: None,
+            host_times: Some(choice.host_times()?),
         })
     };
     choices.iter().map(spec).collect()
@@ -223,12 +240,9 @@ fn how_typical(cards: &str, stamp: &Stamp) -> Result<Vec<Typical>> {
     Ok(all)
 }
 
-fn print_real(records: &[Record]) {
+fn print_real(records: &[Record], summary: &summary::Summary) {
     for record in records {
-        println!(
-            "\nReal processes under {}, memory at 1/{}; kernels run on the CPU: correctness, not speed",
-            record.policy, record.memory_scale
-        );
+        println!("\nReal processes under {}: {}", record.policy, report::of_time(record));
         let rows: Vec<Vec<String>> = record
             .jobs
             .iter()
@@ -241,13 +255,16 @@ fn print_real(records: &[Record]) {
                     table::size(job.requirement_bytes),
                     table::size(job.grant_bytes),
                     table::seconds(job.wait_s),
+                    table::seconds(job.ended_s),
                     job.outcome_text(),
                 ]
             })
             .collect();
-        let header = ["job", "size", "GPU", "class", "requirement", "grant", "wait", "output"];
+        let header = ["job", "size", "GPU", "class", "requirement", "grant", "wait", "ended", "output"];
         print!("{}", table::render(&header, &rows));
     }
+    println!("\nReal processes, policy by policy");
+    print!("{}", table::render(&report::REAL_HEADER, &report::real_rows(summary)));
 }
 
 fn print_sim(records: &[Record], summary: &summary::Summary) {

@@ -4,6 +4,7 @@
 //! Every record names its back end, and whoever prints one must too.
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +23,7 @@ pub enum Backend {
 }
 
 /// What time is in a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
     /// This machine's: results come when they are computed.

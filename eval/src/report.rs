@@ -1,10 +1,9 @@
 //! `report.html`: one self-contained page (no network, no script) with the tables and figures of an experiment.
 //!
-//! Trap: the page says on top of each part what its numbers are: modelled time, or real processes whose kernels ran on
-//! a CPU. A reader must not be able to take one for the other.
+//! Trap: the page says on top of each part what its numbers are: modelled time, or that of a CPU that computed kernels. A reader must not be able to take one for the other.
 
-use crate::record::{Backend, JobRecord, Outcome, Record};
-use crate::summary::Summary;
+use crate::record::{Backend, Clock, JobRecord, Outcome, Record};
+use crate::summary::{RealSummary, Summary};
 use crate::{gantt, html, plot, table, typical};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
@@ -42,24 +41,67 @@ fn stamp(records: &[Record]) -> String {
     )
 }
 
+/// What the times of a run of real processes are.
+pub fn of_time(record: &Record) -> String {
+    let scale = record.memory_scale;
+    match record.clock {
+        Clock::Virtual => format!(
+            "memory at 1/{scale}, kernels computed on the CPU, seconds on a virtual clock (modelled, not measured)"
+        ),
+        Clock::Real => {
+            format!(
+                "memory at 1/{scale}, kernels computed on the CPU in its own time: correctness, not speed"
+            )
+        }
+    }
+}
+
 fn real_part(records: &[&Record], summary: &Summary) -> String {
-    let scale = records[0].memory_scale;
     let mut part = format!(
-        "<h2>Real processes on virtual GPUs</h2><p class=\"note\">Every job is a real process compiled by eagercc, with \
-         its memory at 1/{scale} of full size, and its output verified. Kernels ran on the CPU: this part shows that \
-         everything works and what was decided, not how fast a GPU would be.</p>"
+        "<h2>Real processes on virtual GPUs</h2><p class=\"note\">Every job is a real process compiled by eagercc, run under \
+         eagerd, and its output was verified; {}. {}</p>",
+        of_time(records[0]),
+        match records[0].clock {
+            Clock::Virtual =>
+                "The model counts what its kernels did and moved; its host work takes the times stated for full size.",
+            Clock::Real =>
+                "This part shows that everything works and what was decided, not how fast a GPU would be.",
+        }
     );
-    let header = ["policy", "jobs", "verified", "eager", "promoted", "out of memory", "wall clock"];
-    let rows = summary.real.iter().map(|(policy, real)| {
-        let makespan = table::seconds(real.makespan_s);
-        let counts = [real.jobs, real.jobs_verified, real.eager_launches, real.promotions, real.oom_errors];
-        [policy.clone()].into_iter().chain(counts.map(|c| c.to_string())).chain([makespan]).collect()
-    });
-    part += &html::table(&header, &rows.collect::<Vec<Vec<String>>>());
+    part += &html::table(&REAL_HEADER, &real_rows(summary));
     for record in records {
         let _ = write!(part, "<h3>{}: each job</h3>{}", html::escape(&record.policy), jobs_table(record));
     }
     part
+}
+
+/// Columns of the table of real processes, here and in the terminal.
+pub const REAL_HEADER: [&str; 9] = [
+    "policy",
+    "jobs",
+    "verified",
+    "eager",
+    "promoted",
+    "out of memory",
+    "mean wait",
+    "makespan",
+    "throughput vs case",
+];
+
+/// Rows for [`REAL_HEADER`].
+pub fn real_rows(summary: &Summary) -> Vec<Vec<String>> {
+    let row = |(policy, real): (&String, &RealSummary)| {
+        let counts = [real.jobs, real.jobs_verified, real.eager_launches, real.promotions, real.oom_errors];
+        let times = [real.wait_mean_s, real.makespan_s].map(table::seconds);
+        let ratio = table::ratio(real.throughput_vs_case);
+        [policy.clone()]
+            .into_iter()
+            .chain(counts.map(|c| c.to_string()))
+            .chain(times)
+            .chain([ratio])
+            .collect()
+    };
+    summary.real.iter().map(row).collect()
 }
 
 fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
@@ -145,12 +187,12 @@ pub fn sim_rows(policies: &[&str], summary: &Summary) -> Vec<Vec<String>> {
 fn jobs_table(record: &Record) -> String {
     let mut html = String::from(
         "<table><tr><th>job</th><th>size</th><th>GPU</th><th>class</th><th>requirement</th><th>grant</th>\
-         <th>wait</th><th>output</th><th class=\"text\">why</th></tr>",
+         <th>wait</th><th>ended</th><th>output</th><th class=\"text\">why</th></tr>",
     );
     for job in &record.jobs {
         let _ = write!(
             html,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}<td class=\"text\">{}\
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>{}<td class=\"text\">{}\
              </td></tr>",
             html::escape(&job.configuration),
             job.size_class,
@@ -159,6 +201,7 @@ fn jobs_table(record: &Record) -> String {
             table::size(job.requirement_bytes),
             table::size(job.grant_bytes),
             table::seconds(job.wait_s),
+            table::seconds(job.ended_s),
             outcome_cell(job),
             html::escape(&job.reason),
         );

@@ -1,6 +1,6 @@
 //! `summary.json`: the few numbers of an experiment that another program wants, and the comparison behind them.
 
-use crate::record::{Backend, Outcome, Record};
+use crate::record::{Backend, Clock, Outcome, Record};
 use crate::typical::Typical;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,12 @@ pub struct RealSummary {
     pub eager_launches: usize,
     pub promotions: usize,
     pub oom_errors: usize,
+    #[serde(default)]
+    pub wait_mean_s: f64,
     pub makespan_s: f64,
+    /// As in [`SimSummary`]; on a virtual clock only, since this machine's time says nothing about a GPU.
+    #[serde(default)]
+    pub throughput_vs_case: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -61,9 +66,10 @@ pub fn summarize(records: &[Record]) -> Summary {
     let of = |backend| records.iter().filter(move |r| r.backend == backend);
     let baseline = |policy: &str| of(Backend::Sim).find(|r| r.policy == policy);
     let (case, fifo) = (baseline("case"), baseline("case-fifo"));
+    let real_case = of(Backend::Virtual).find(|r| r.policy == "case");
     let mut summary = Summary::default();
     for record in of(Backend::Virtual) {
-        summary.real.insert(record.policy.clone(), real(record));
+        summary.real.insert(record.policy.clone(), real(record, real_case));
     }
     for record in of(Backend::Sim) {
         summary.sim.insert(record.policy.clone(), sim(record, case, fifo));
@@ -82,14 +88,17 @@ pub fn typical_of(path: &Path) -> Result<Vec<Typical>> {
     Ok(summary.typical)
 }
 
-fn real(record: &Record) -> RealSummary {
+fn real(record: &Record, case: Option<&Record>) -> RealSummary {
+    let is_modelled = record.clock == Clock::Virtual;
     RealSummary {
         jobs: record.jobs.len(),
         jobs_verified: record.jobs.iter().filter(|j| j.verified && j.outcome == Outcome::Ok).count(),
         eager_launches: record.jobs.iter().filter(|j| j.was_eager()).count(),
         promotions: record.jobs.iter().filter(|j| j.was_promoted()).count(),
         oom_errors: record.jobs.iter().filter(|j| matches!(j.outcome, Outcome::OutOfMemory(_))).count(),
+        wait_mean_s: record.waits_s().0,
         makespan_s: record.makespan_s,
+        throughput_vs_case: case.filter(|_| is_modelled).map(|baseline| record.throughput_over(baseline)),
     }
 }
 

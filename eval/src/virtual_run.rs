@@ -52,10 +52,13 @@ pub struct Setting {
 const FILL_PIECE_BYTES: u64 = 32 << 20;
 /// Longer than any scaled job takes on two cores shared by all of them.
 const JOB_TIMEOUT: Duration = Duration::from_secs(300);
+/// On a virtual clock a busy machine makes nothing late but the person who waits.
+const JOB_TIMEOUT_VIRTUAL: Duration = Duration::from_secs(3600);
 
 impl Setting {
-    /// Of our programs, which are scaled; kernels take no time beyond their computing.
-    pub fn scaled(experiment: &str, policy: PolicyName, cards: &str, out: &Path) -> Setting {
+    /// Of our programs, which are scaled. On a real clock kernels take no time beyond their computing; on a virtual one
+    /// processes share a device as the simulator's do.
+    pub fn scaled(experiment: &str, policy: PolicyName, cards: &str, out: &Path, clock: Clock) -> Setting {
         Setting {
             experiment: experiment.to_string(),
             policy: policy.to_string(),
@@ -63,10 +66,10 @@ impl Setting {
             memory_scale: eager_rodinia::MEMORY_SCALE,
             time_scale: 0.0,
             repetition: 0,
-            clock: Clock::Real,
-            mps: false,
+            clock,
+            mps: clock == Clock::Virtual,
             folder: out.join("virtual").join(format!("{policy}-0")),
-            job_timeout: JOB_TIMEOUT,
+            job_timeout: if clock == Clock::Virtual { JOB_TIMEOUT_VIRTUAL } else { JOB_TIMEOUT },
         }
     }
 }

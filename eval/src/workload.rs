@@ -4,7 +4,7 @@ use crate::record::WorkloadStamp;
 use anyhow::{Result, bail};
 use clap::Args;
 use eager_rodinia::workload::{LargeToSmall, Mix, draw};
-use eager_rodinia::{Configuration, Program};
+use eager_rodinia::{Configuration, HostTimes, Program};
 
 /// Command-line choice of a job list.
 #[derive(Debug, Clone, Args)]
@@ -42,6 +42,12 @@ impl Choice {
             eager_rodinia::Class::Small => "S".to_string(),
         }
     }
+
+    /// Its host phases at full size, as `EAGER_VGPU_HOST_TIMES` takes them: seconds by the copies to the host before.
+    pub fn host_times(&self) -> Result<String> {
+        let phases = self.program.host_phases(self.configuration, &HostTimes::default())?;
+        Ok(phases.iter().map(|(copies, s)| format!("{copies}:{s}")).collect::<Vec<_>>().join(","))
+    }
 }
 
 impl WorkloadArgs {
@@ -76,5 +82,22 @@ pub fn parse_ratio(text: &str) -> Result<LargeToSmall, String> {
     match parts {
         Some((large, small)) if large + small > 0u32 => Ok(LargeToSmall { large, small }),
         _ => Err("expected LARGE:SMALL, such as 3:1".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_phases_stand_behind_their_copies() {
+        let choice = |id: &str| {
+            let (program, configuration) = eager_rodinia::configuration(id).expect("known");
+            Choice { program, configuration }
+        };
+        assert_eq!(choice("backprop-8M").host_times().expect("times"), "0:5");
+        assert_eq!(choice("needle-16384").host_times().expect("times"), "0:1.8,1:0.05");
+        let srad = choice("srad_v1-20000").host_times().expect("times");
+        assert!(srad.starts_with("0:") && srad.split(',').count() > 3, "{srad}");
     }
 }
