@@ -295,8 +295,8 @@ impl Dispatch {
     pub fn happen(&mut self, event: Event, asked: Option<(ClientId, &Request)>) {
         let mut events = VecDeque::from([event]);
         let mut asked = asked;
-        while let Some(event) = events.pop_front() {
-            let actions = match self.decide(&event) {
+        while let Some(mut event) = events.pop_front() {
+            let actions = match self.decide(&mut event) {
                 Ok(actions) => actions,
                 Err(Panicked) if self.mind.reverted.is_none() => {
                     self.revert("panicked".into());
@@ -333,7 +333,7 @@ impl Dispatch {
     }
 
     /// One step of the core, and its line in the journal.
-    fn decide(&mut self, event: &Event) -> Result<Vec<Action>, Panicked> {
+    fn decide(&mut self, event: &mut Event) -> Result<Vec<Action>, Panicked> {
         let (actions, journal) = self.mind.step(event);
         if let Err(error) = journal {
             self.say(format!("the journal cannot be written ({error}): scheduling goes on without it"));

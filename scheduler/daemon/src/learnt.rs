@@ -42,13 +42,12 @@ impl Learnt {
         (Learnt { history, path, written, not_before: Nanos(0), is_failing: false }, damage)
     }
 
-    /// The event with what is expected of a task that begins, where runs of it are known. Under every policy: those that
+    /// Tells the event what is expected of a task that begins, where runs of it are known. Under every policy: those that
     /// do not order by it tell people when a start is expected, and another one may decide later.
-    pub fn with_estimate(&self, mut event: Event) -> Event {
-        if let Event::TaskBegin { client, request, .. } = &mut event {
+    pub fn estimate(&self, event: &mut Event) {
+        if let Event::TaskBegin { client, request, .. } = event {
             request.estimate = self.history.estimate(*client, request);
         }
-        event
     }
 
     /// Takes in one step of the core.

@@ -100,14 +100,15 @@ impl Mind {
         Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// One step of the core, and its line in the journal. The second is what became of the journal.
-    pub fn step(&mut self, event: &Event) -> (Result<Vec<Action>, Panicked>, std::io::Result<()>) {
+    /// One step of the core, and its line in the journal. The event is told what earlier runs took. The second is what became of
+    /// the journal.
+    pub fn step(&mut self, event: &mut Event) -> (Result<Vec<Action>, Panicked>, std::io::Result<()>) {
         if let Event::DeviceAdded { device, profile } = event {
             self.devices.push((*device, profile.clone()));
         }
         let now = self.decides_at();
         let begun = self.now();
-        let event = self.learnt.with_estimate(event.clone());
+        self.learnt.estimate(event);
         let (scheduler, decided) = (&mut self.scheduler, event.clone());
         let mut actions = Vec::new();
         self.heartbeat.begin(begun);
@@ -122,13 +123,13 @@ impl Mind {
         if self.reverted.is_none() && self.scheduler.anomalies().contains_key(&Anomaly::DroppedProposal) {
             self.complaint = Some("proposed what the ledger does not allow".into());
         }
-        self.learnt.note(now, &event, &actions);
-        self.tally.note(&self.scheduler, &event, &actions, took);
-        self.recent.note(now, &self.scheduler, &event, &actions);
+        self.learnt.note(now, event, &actions);
+        self.tally.note(&self.scheduler, event, &actions, took);
+        self.recent.note(now, &self.scheduler, event, &actions);
         if !self.journal.is_on() {
             return (Ok(actions), Ok(()));
         }
-        let line = JournalLine { now, event, actions };
+        let line = JournalLine { now, event: event.clone(), actions };
         let written = self.journal.record(&line);
         (Ok(line.actions), written)
     }
@@ -144,7 +145,7 @@ impl Mind {
         let journal = path.map(|path| Journal::create(&path, &self.scheduler)).transpose();
         for (device, profile) in std::mem::take(&mut self.devices) {
             // A scheduler without tasks has nothing to break on.
-            let _ = self.step(&Event::DeviceAdded { device, profile });
+            let _ = self.step(&mut Event::DeviceAdded { device, profile });
         }
         self.journal = journal?.unwrap_or_else(Journal::none);
         Ok(())
