@@ -61,6 +61,24 @@ const paging = {
   },
 };
 
+/** `solver::relax` for `_ZN6solver5relaxIfEEvPT_l`: C++ names without arguments; `eager` shows those of templates too. */
+function readable(text) {
+  return text.replace(/\b_Z[\w$]+/g, (mangled) => {
+    const names = [];
+    let rest = mangled.replace(/^_ZN?/, "");
+    for (let length; (length = /^L?(\d+)/.exec(rest)); rest = rest.slice(names.at(-1).length)) {
+      rest = rest.slice(length[0].length);
+      names.push(rest.slice(0, Number(length[1])));
+    }
+    return names.join("::") || mangled;
+  });
+}
+
+/** A task or its life by the names that the program gave. */
+function named(task) {
+  return task.function ? `${task.label} (${readable(task.function)})` : task.label;
+}
+
 function showDaemon(snapshot) {
   const it = snapshot.daemon;
   byId("daemon").textContent =
@@ -143,14 +161,14 @@ function showTasks(snapshot) {
     const held = task.held_kernel ? `kernel ${task.held_kernel} stands at its gate for ${time(task.held_ms)}: ` : "";
     return element("tr", {},
       cell(task.task, true),
-      cell(task.function ? `${task.label} (${task.function})` : task.label),
+      cell(named(task)),
       element("td", {}, state(task)),
       cell(runs ? task.device : "–", true),
       cell(size(task.requirement_bytes), true),
       cell(runs ? size(task.grant_bytes) : "–", true),
       cell(time(task.waited_ms), true),
       cell(runs ? time(task.running_ms) : "–", true),
-      cell(held + task.reason));
+      cell(readable(held + task.reason)));
   });
   const none = element("tr", {}, element("td", { colSpan: 9, className: "none", textContent: "No tasks now." }));
   byId("tasks").replaceChildren(...(rows.length ? rows : [none]));
@@ -169,7 +187,7 @@ function showTimeline(snapshot) {
     return box.replaceChildren(element("p", { className: "none", textContent: "Nothing ran in the last five minutes." }));
   }
   const shown = lives.slice(0, LANES_MAX);
-  const width = Math.max(704, box.clientWidth - 2);
+  const width = Math.max(400, box.clientWidth - 2);
   const left = 190;
   const place = (ms) => left + (Math.max(ms, from) - from) / Math.max(1, now - from) * (width - left - 14);
   const height = 26 + shown.length * LANE + 6;
@@ -194,7 +212,7 @@ function grid(picture, from, now, place, height) {
 }
 
 function drawLife(picture, life, top, { now, from, place, left }) {
-  const name = life.function ? `${life.label} (${life.function})` : life.label;
+  const name = named(life);
   const short = name.length > 22 ? name.slice(0, 21) + "…" : name;
   picture.append(drawn("text", { x: 8, y: top + 14 }, `${life.task} ${short}`));
   const end = life.ended_ms ?? now;

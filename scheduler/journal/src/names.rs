@@ -37,7 +37,11 @@ fn beginning(name: &str) -> Option<String> {
     let name = name.strip_prefix("_Z")?;
     let mut rest = name.strip_prefix('N').unwrap_or(name);
     let mut parts = Vec::new();
-    while let Some((digits, after)) = rest.find(|c: char| !c.is_ascii_digit()).map(|end| rest.split_at(end)) {
+    loop {
+        // `L`: known in its own file only.
+        let length = rest.strip_prefix('L').unwrap_or(rest);
+        let Some(end) = length.find(|c: char| !c.is_ascii_digit()) else { break };
+        let (digits, after) = length.split_at(end);
         let Some(part) = digits.parse().ok().and_then(|length| after.get(..length)) else { break };
         parts.push(if part == "_GLOBAL__N_1" { "(anonymous namespace)" } else { part });
         rest = &after[part.len()..];
@@ -84,6 +88,7 @@ mod tests {
             ("_Z1kIiEvPT_", "k<int>"),
             ("_Z9add_arrayPfS_i", "add_array"),
             ("_ZN5solve4stepILi4EEEvPd", "solve::step<4>"),
+            ("_ZL6runAllli", "runAll"),
             ("_ZN12_GLOBAL__N_11kEPf", "(anonymous namespace)::k"),
             ("needle_cuda_shared_1", "needle_cuda_shared_1"),
             ("_Zodd", "_Zodd"),
@@ -99,6 +104,7 @@ mod tests {
         let whole = "_ZN6thrust8cuda_cub4core13_kernel_agentINS0_14__parallel_for16ParallelForAgentINS0_11__transform";
         assert_eq!(readable(&whole[..72]), "thrust::cuda_cub::core::_kernel_agent…");
         assert_eq!(readable("_ZN12_GLOBAL__N_15scaleINS_"), "(anonymous namespace)::scale…");
+        assert_eq!(readable("_ZL6runAllPN4gridI"), "runAll…");
         assert_eq!(readable("_Z99short"), "_Z99short");
         assert_eq!(readable("_Z99999999999999999999999k"), "_Z99999999999999999999999k");
     }
