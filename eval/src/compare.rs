@@ -71,6 +71,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     if sides != [Side::Sim, Side::Virtual] {
         bail!("compared are `sim` and `virtual`");
     }
+    let policies = policies(&args.policies)?;
     let tools = Tools::find()?;
     let (workload, choices) = args.workload.choose()?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
@@ -80,7 +81,6 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         std::fs::remove_file(&records).with_context(|| format!("cannot replace {}", records.display()))?;
     }
     let jobs = demo::prepare(&tools, &args.sources, &args.cards, &choices, &out)?;
-    let policies = if args.policies.is_empty() { PolicyName::ALL.to_vec() } else { args.policies.clone() };
     let stamp = stamp::stamp();
     let mut far = Vec::new();
     for policy in policies {
@@ -89,15 +89,16 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         let setting = Setting::scaled("compare", policy, &args.cards, &out, Clock::Virtual);
         let real = virtual_run::run(&tools, &setting, &workload, &jobs, &stamp)?;
         record::append(&records, &real)?;
-        let pairs = pairs(&simulated, &real, policy)?;
+        let (pairs, lost) = pairs(&simulated, &real);
         print(policy, &pairs, &simulated, &real);
+        far.extend(lost.into_iter().map(|job| format!("under {policy}, {job}")));
         let apart = pairs.iter().filter(|pair| pair.percent().abs() > args.tolerance);
         far.extend(apart.map(|pair| format!("{} under {policy}: {:+.1} %", pair.name, pair.percent())));
     }
     if far.is_empty() {
         return Ok(());
     }
-    bail!("{} jobs are more than {} % apart:\n{}", far.len(), args.tolerance, far.join("\n"))
+    bail!("{} jobs are lost or more than {} % apart:\n{}", far.len(), args.tolerance, far.join("\n"))
 }
 
 fn simulate(cards: &str, policy: PolicyName, choices: &[Choice]) -> Result<SimResult> {
@@ -118,10 +119,19 @@ fn keep_journal(simulated: &SimResult, path: &Path) -> Result<()> {
     std::fs::write(path, journal.write()?).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Both sides' ends, of the jobs that ended well on both; a job that was lost on one side only is an error.
-fn pairs(simulated: &SimResult, real: &Record, policy: PolicyName) -> Result<Vec<Pair>> {
+/// Those named, or all that can decide for devices.
+fn policies(named: &[PolicyName]) -> Result<Vec<PolicyName>> {
+    for policy in named {
+        policy.for_devices().context("real processes cannot be compared")?;
+    }
+    let all = || PolicyName::ALL.into_iter().filter(|policy| policy.for_devices().is_ok()).collect();
+    Ok(if named.is_empty() { all() } else { named.to_vec() })
+}
+
+/// Both sides' ends, of the jobs that ended well on both; and one line for each that was lost on one side only.
+fn pairs(simulated: &SimResult, real: &Record) -> (Vec<Pair>, Vec<String>) {
     debug_assert_eq!(real.backend, Backend::Virtual);
-    let mut pairs = Vec::new();
+    let (mut pairs, mut lost) = (Vec::new(), Vec::new());
     for (sim, real) in simulated.jobs.iter().zip(&real.jobs) {
         let name = format!("{:02}-{}", real.index, real.configuration);
         match (sim.outcome == eager_sim::Outcome::Done, real.outcome == Outcome::Ok) {
@@ -129,10 +139,10 @@ fn pairs(simulated: &SimResult, real: &Record, policy: PolicyName) -> Result<Vec
                 pairs.push(Pair { name, simulated_s: sim.end.0 as f64 / 1e9, virtual_s: real.ended_s });
             }
             (false, false) => {}
-            _ => bail!("{name} under {policy}: simulated {:?}, real {}", sim.outcome, real.outcome_text()),
+            _ => lost.push(format!("{name}: simulated {:?}, real {}", sim.outcome, real.outcome_text())),
         }
     }
-    Ok(pairs)
+    (pairs, lost)
 }
 
 fn print(policy: PolicyName, pairs: &[Pair], simulated: &SimResult, real: &Record) {
