@@ -45,8 +45,13 @@ pub struct CompareArgs {
     #[arg(long, value_name = "DIR", default_value = "rodinia")]
     pub sources: PathBuf,
     /// A job that ends further apart than this fails the comparison
-    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, allow_negative_numbers = true, value_parser = percent)]
     pub tolerance: f64,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let valid = text.parse().ok().filter(|percent: &f64| percent.is_finite() && *percent >= 0.0);
+    valid.ok_or_else(|| format!("`{text}` is not a number of at least 0"))
 }
 
 /// One job on both sides.

@@ -184,7 +184,8 @@ pub fn prepare(
     stage.end();
 
     let distinct: BTreeMap<String, Choice> = choices.iter().map(|choice| (choice.id(), *choice)).collect();
-    let card = card_name(cards)?;
+    // Footprints are measured on the first.
+    let card = eager_gpu_model::first_card(cards)?;
     let stage = Stage::begin("measuring footprints alone", distinct.len());
     let measured = Mutex::new(BTreeMap::new());
     parallel::for_each(distinct.into_iter().collect(), |(id, choice)| {
@@ -299,10 +300,4 @@ fn verdict(records: &[Record]) -> Result<()> {
         return Ok(());
     }
     bail!("{} jobs lost or wrong:\n{}", bad.len(), bad.join("\n"))
-}
-
-/// `V100-16GB` of `4xV100-16GB,…`: footprints are measured on the first card.
-fn card_name(cards: &str) -> Result<&str> {
-    let first = cards.split(',').next().unwrap_or(cards);
-    first.split_once('x').map(|(_, name)| name).context("cards are written COUNTxNAME, such as 4xV100-16GB")
 }

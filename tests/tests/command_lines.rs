@@ -129,7 +129,20 @@ const WRONG: &[Wrong] = &[
     ("eager-eval demo", &["--cards", "4xZ80"], 2, "no card `Z80`; known: "),
     ("eager-eval virtual", &["--jobs", "0"], 2, "0 is not in 1..=1024"),
     ("eager-eval virtual", &["--policies", "fastest"], 2, "unknown policy `fastest`: known are case, "),
+    ("eager-eval virtual", &["--clock", "wall"], 2, "invalid value 'wall'"),
     ("eager-eval compare", &["sim", "real"], 2, "invalid value 'real'"),
+    (
+        "eager-eval compare",
+        &["sim", "virtual", "--tolerance", "NaN"],
+        2,
+        "`NaN` is not a number of at least 0",
+    ),
+    (
+        "eager-eval compare",
+        &["sim", "virtual", "--policies", "infinite"],
+        1,
+        "real processes cannot be compared",
+    ),
     (
         "eager-eval sim",
         &["--experiment", "none"],

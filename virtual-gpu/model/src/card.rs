@@ -226,6 +226,29 @@ pub fn card_list(spec: &str) -> Result<String, CardsError> {
     parse_cards(spec).map(|_| spec.to_owned())
 }
 
+/// The first card's name in such a list.
+///
+/// # Errors
+/// It is neither `NAME` nor `COUNTxNAME`.
+pub fn first_card(spec: &str) -> Result<&str, CardsError> {
+    let first = spec.split(',').next().unwrap_or(spec);
+    count_and_name(first.trim()).map(|(_, name)| name)
+}
+
+fn count_and_name(text: &str) -> Result<(usize, &str), CardsError> {
+    let malformed = || CardsError::Malformed { text: text.to_owned() };
+    let (count, name) = match text.split_once('x') {
+        Some((count, name)) if count.bytes().all(|b| b.is_ascii_digit()) => {
+            (count.parse::<usize>().map_err(|_| malformed())?, name)
+        }
+        _ => (1, text),
+    };
+    if name.is_empty() || !(1..=64).contains(&count) {
+        return Err(malformed());
+    }
+    Ok((count, name))
+}
+
 /// Seconds waited per modelled second, as people write it.
 ///
 /// # Errors
@@ -244,16 +267,7 @@ pub fn parse_cards(spec: &str) -> Result<Vec<Card>, CardsError> {
     let known = all();
     let mut cards = Vec::new();
     for text in spec.split(',').map(str::trim) {
-        let malformed = || CardsError::Malformed { text: text.to_owned() };
-        let (count, name) = match text.split_once('x') {
-            Some((count, name)) if count.bytes().all(|b| b.is_ascii_digit()) => {
-                (count.parse::<usize>().map_err(|_| malformed())?, name)
-            }
-            _ => (1, text),
-        };
-        if name.is_empty() || !(1..=64).contains(&count) {
-            return Err(malformed());
-        }
+        let (count, name) = count_and_name(text)?;
         let card = if name.contains('/') || name.ends_with(".toml") {
             card_in(name)?
         } else {
@@ -295,6 +309,11 @@ mod tests {
         let cards = parse_cards("2xV100-16GB, H200").unwrap();
         let names: Vec<_> = cards.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["V100-16GB", "V100-16GB", "H200"]);
+        for (list, first) in
+            [("2xV100-16GB,H200", "V100-16GB"), ("H200", "H200"), (" 1x./mix.toml", "./mix.toml")]
+        {
+            assert_eq!(first_card(list), Ok(first));
+        }
     }
 
     #[test]

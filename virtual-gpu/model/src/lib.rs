@@ -25,7 +25,9 @@ mod transfer;
 
 pub use api::*;
 pub use calibration::{Comparison, Measured};
-pub use card::{Card, CardsError, Link, Sourced, card, card_list, card_names, parse_cards, parse_time_scale};
+pub use card::{
+    Card, CardsError, Link, Sourced, card, card_list, card_names, first_card, parse_cards, parse_time_scale,
+};
 pub use device::DeviceTotals;
 pub use model::{Advice, Model};
 pub use options::{Eviction, Options, Placement};
