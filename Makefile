@@ -27,7 +27,8 @@ install: ## what `make build` built into PREFIX (default /usr/local): bin/, lib/
 	install -m644 $(addprefix $(BUILT)/,libeager.so libeager_pass.so libcudart.so libcudart12.so) $(INSTALLED)/lib/eager
 	ln -sf ../libcudart.so $(INSTALLED)/lib/eager/eager-virtual/libcudart.so.13
 	ln -sf ../libcudart12.so $(INSTALLED)/lib/eager/eager-virtual/libcudart.so.12
-	install -Dm644 compiler-pass/driver/include/eager/managed.h $(INSTALLED)/lib/eager/include/eager/managed.h
+	install -d $(INSTALLED)/lib/eager/include/eager
+	install -m644 compiler-pass/driver/include/eager/* $(INSTALLED)/lib/eager/include/eager
 	install -m644 compiler-pass/driver/cmake/EagerConfig.cmake $(INSTALLED)/lib/cmake/Eager
 	install -d $(DESTDIR)$(UNITS)
 	for unit in eagerd.service eagerd.socket; do \

@@ -97,14 +97,14 @@ template <int SIZE> __global__ void wide_tiles(const int *in, int *out) {
     out[1 * n + t] = cg::inclusive_scan(tile, v);
     out[2 * n + t] = tile.shfl(v, SIZE - 3);
     out[3 * n + t] = tile.any(v == 7) + 2 * tile.all(v < 49) + 10 * tile.meta_group_rank() + 100 * r;
-    __shared__ int words[512];
+    __shared__ int words[SIZE > 512 ? SIZE : 512];
     words[t] = v;
     tile.sync();
     out[4 * n + t] = words[t - r + (r + 33) % SIZE];
 }
 
 template <int SIZE> static bool wide_tiles_case() {
-    const int n = 512;
+    const int n = SIZE > 512 ? SIZE : 512;
     std::vector<int> v(n);
     for (int i = 0; i < n; i++) v[i] = noise(i) % 50;
     Buffer<int> in(v), out(5 * n);
@@ -119,7 +119,10 @@ template <int SIZE> static bool wide_tiles_case() {
 }
 
 TEST(groups_of_two_warps) { return wide_tiles_case<64>(); }
+TEST(groups_of_four_warps) { return wide_tiles_case<128>(); }
 TEST(groups_of_eight_warps) { return wide_tiles_case<256>(); }
+TEST(groups_of_sixteen_warps) { return wide_tiles_case<512>(); }
+TEST(groups_of_a_whole_block) { return wide_tiles_case<1024>(); }
 
 __global__ void whole_grid(int *a, int *b, int rounds) {
     cg::grid_group grid = cg::this_grid();

@@ -2,6 +2,7 @@
 #include "suite.h"
 
 #include "atomics.h"
+#include "atomics_table.h"
 #include "barriers.h"
 #include "groups.h"
 #include "halves.h"

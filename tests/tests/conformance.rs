@@ -10,18 +10,22 @@ use std::process::Command;
 
 const SECONDS_MAX: &str = "300";
 
-/// Compiles a program of the suite in one mode and runs it alone; what it printed. In mode `strict` (the default one, with
-/// checks) the virtual GPU may have nothing to say.
-fn outcome(source: &str, mode: &str, folder: &Path) -> Result<String, String> {
+/// Each way to run a kernel; `strict` is the default one with checks.
+const MODES: [&str; 5] = ["auto", "loops", "fission", "coroutines", "strict"];
+
+/// Compiles a program of the suite in one mode and runs it alone; what it printed. In mode `strict` the virtual GPU may have
+/// nothing to say. Device code of several files is linked.
+fn outcome(sources: &[&str], mode: &str, folder: &Path) -> Result<String, String> {
+    let source = sources[0];
     let program = folder.join(format!("{source}-{mode}"));
-    let path = root().join("tests/conformance").join(source);
+    let paths = sources.iter().map(|source| root().join("tests/conformance").join(source));
     let mut compile = Command::new(tool("eagercc"));
     compile.args(["-O1", "-std=c++17", "-ffp-contract=off", "--eager-no-instrument"]);
     compile.arg(match mode {
         "strict" => "--eager-strict".to_owned(),
         _ => format!("--eager-kernel-mode={mode}"),
     });
-    compile.arg(path).arg("-o").arg(&program);
+    compile.args((sources.len() > 1).then_some("-fgpu-rdc")).args(paths).arg("-o").arg(&program);
     let compiled = run(&mut compile);
     if !compiled.status.success() {
         return Err(format!("{source} in mode {mode}: {}", text(&compiled)));
@@ -47,12 +51,29 @@ fn the_suite_passes_in_every_mode_bit_for_bit() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let printed = ["auto", "loops", "coroutines", "strict"]
-        .map(|mode| outcome("main.cu", mode, folder.path()).unwrap_or_else(|failure| panic!("{failure}")));
-    assert!(printed[0].lines().count() > 30, "{}", printed[0]);
-    assert_eq!(printed[0], printed[1], "loops and coroutines where loops do not serve");
-    assert_eq!(printed[0], printed[2], "coroutines for all kernels");
-    assert_eq!(printed[0], printed[3], "with checks before every access");
+    let printed = in_every_mode(&["main.cu"], folder.path());
+    assert!(printed.lines().count() > 30, "{printed}");
+}
+
+#[test]
+fn a_program_of_several_files_passes_in_every_mode_bit_for_bit() {
+    if !has_toolchain("a_program_of_several_files_passes_in_every_mode_bit_for_bit") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let printed = in_every_mode(&["several.cu", "several_other.cu"], folder.path());
+    assert!(printed.ends_with("3 tests, 0 failed\n"), "{printed}");
+}
+
+/// What a program printed, which is the same in every mode.
+fn in_every_mode(sources: &[&str], folder: &Path) -> String {
+    let printed =
+        MODES.map(|mode| outcome(sources, mode, folder).unwrap_or_else(|failure| panic!("{failure}")));
+    for (mode, other) in MODES.iter().zip(&printed) {
+        assert_eq!(printed[0], *other, "mode {mode}, and {}", MODES[0]);
+    }
+    let [first, ..] = printed;
+    first
 }
 
 #[test]
@@ -62,6 +83,6 @@ fn thrust_and_cub_give_right_results() {
     }
     let folder = tempfile::tempdir().expect("folder");
     let printed =
-        outcome("libraries.cu", "auto", folder.path()).unwrap_or_else(|failure| panic!("{failure}"));
+        outcome(&["libraries.cu"], "auto", folder.path()).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(printed.ends_with("6 tests, 0 failed\n"), "{printed}");
 }

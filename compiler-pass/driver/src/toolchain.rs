@@ -17,6 +17,8 @@ const SHIM: &str = "libeager.so";
 const CUDA_TREE: &str = ".toolchain/cuda-13.0";
 /// What stands in front of every CUDA source, as the source's own line would name it.
 pub const HEADER: &str = "eager/managed.h";
+/// A source beside it, linked into programs whose device code is linked.
+pub const MANAGED_LINK: &str = "eager/managed_link.c";
 
 /// Everything that a plan needs to name.
 #[derive(Clone, Debug, PartialEq, Eq)]

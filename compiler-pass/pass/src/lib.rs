@@ -138,6 +138,7 @@ pub extern "C" fn eager_links_program() -> bool {
 /// A message for the user, one line per problem; the compile must fail.
 fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if device::is_device(module) {
+        let mended = device::mend::mend(module);
         if let Some(path) = &options.device_code {
             rdc::keep(module, path).map_err(|error| error.to_string())?;
         }
@@ -147,7 +148,7 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
         if let Some(path) = &options.cpu_kernels {
             device::cpu_kernels::hand_over(module, path, options).map_err(|error| error.to_string())?;
         }
-        return Ok(managed::mark(module));
+        return Ok(managed::mark(module) || mended);
     }
     let mut changed = managed::point_host(module).map_err(|error| error.to_string())?;
     if let Some(path) = &options.device_code {

@@ -75,9 +75,8 @@ fn defined_name(line: &str) -> Option<&str> {
     after.split_once('(').map(|(name, _)| name)
 }
 
-/// `atomicAdd_block`, `atomicCAS_system` and their like: the wider scope of an ordinary atomic serves them all. The
-/// intrinsics for minimum and maximum do not say whether they mean signed numbers; LLVM makes signed ones of them for a
-/// GPU too.
+/// `atomicAdd_block`, `atomicCAS_system` and their like: the wider scope of an ordinary atomic serves them all. Minimum and
+/// maximum are those of signed numbers; the compiler pass makes PTX of the others (`device/mend.rs`).
 fn scoped_atomics() -> String {
     let mut text = String::new();
     for scope in ["cta", "sys"] {

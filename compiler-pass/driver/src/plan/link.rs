@@ -8,11 +8,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{
-    CPU_KERNELS_VARIABLE, CommandLine, Plan, REPORT_VARIABLE, Step, WHOLE_PROGRAM_VARIABLE,
-    cpu_kernel_variables, joined,
+    CPU_KERNELS_VARIABLE, CommandLine, INSTRUMENT_VARIABLE, Plan, REPORT_VARIABLE, Step,
+    WHOLE_PROGRAM_VARIABLE, cpu_kernel_variables, joined,
 };
 use crate::invocation::{CudaRuntime, Job, LinkItem};
-use crate::toolchain::{ARCHIVER, MODULE_LINKER, OPTIMISER, Toolchain};
+use crate::toolchain::{ARCHIVER, MANAGED_LINK, MODULE_LINKER, OPTIMISER, Toolchain};
 
 /// Links the objects of the sources with the user's words, the shim and the CUDA runtime.
 pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path, objects: &[PathBuf]) {
@@ -27,6 +27,11 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
         if !job.settings.no_cpu_kernels {
             let kernels = add_cpu_kernels(plan, job, toolchain, scratch, objects);
             command.args.push(kernels.into());
+        }
+        // Once in a program: the link that ends with one.
+        if job.uses_plugin() && !job.links("-r") {
+            let registration = add_managed_variables(plan, job, toolchain, scratch);
+            command.args.extend([registration.into(), "-Wl,--wrap=__cudaRegisterVar".into()]);
         }
         let tree = joined("--cuda-path=", &toolchain.cuda);
         command.args.extend(["--offload-link".into(), tree.clone(), "-Xoffload-linker".into(), tree]);
@@ -82,6 +87,23 @@ fn add_cpu_kernels(
         ["-O2", "-fPIC", "-Wno-override-module", "-x", "ir"].map(OsString::from).into();
     args.extend([kernels.into(), "-c".into(), "-o".into(), object.clone().into()]);
     plan.run(CommandLine { program: toolchain.clang.clone(), args, ..CommandLine::default() });
+    object
+}
+
+/// What registers managed variables where the linker makes the registration. Returns the object.
+fn add_managed_variables(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path) -> PathBuf {
+    let object = scratch.join("managed.o");
+    let mut args: Vec<OsString> = ["-O2", "-fPIC"].map(OsString::from).into();
+    args.push(joined("-fpass-plugin=", &toolchain.plugin));
+    args.extend(["-x".into(), "c".into(), toolchain.headers.join(MANAGED_LINK).into()]);
+    args.extend(["-c".into(), "-o".into(), object.clone().into()]);
+    let plain = job.settings.no_instrument.then(|| (INSTRUMENT_VARIABLE, "0".into()));
+    plan.run(CommandLine {
+        program: toolchain.clang.clone(),
+        args,
+        variables: plain.into_iter().collect(),
+        ..CommandLine::default()
+    });
     object
 }
 

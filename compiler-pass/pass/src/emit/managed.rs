@@ -1,27 +1,36 @@
-//! `__managed__` variables, which clang knows for HIP only: `eagercc` makes the word an annotation, and this module what
+//! `__managed__` variables, which clang knows for HIP only: `eagercc` makes the word a section, and this module what
 //! nvcc makes of it.
 //!
 //! Host code reaches such a variable through a pointer that the runtime fills in, GPU code gets the mark that makes PTX of
-//! it `.attribute(.managed)`, and CPU kernels read the pointer in a device variable of their own. Trap: the address is not
-//! known before the program runs, so a constant cannot hold it.
+//! it `.attribute(.managed)`, and CPU kernels read the pointer in a device variable of their own. Under `-fgpu-rdc` the
+//! linker registers variables (`driver/include/eager/managed_link.c`), and other files may declare them. Trap: the address
+//! is not known before the program runs, so a constant cannot hold it.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
-use llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode};
+use llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMVisibility};
 
 use super::constants::{Constants, c_name};
 use super::tasks::Builder;
 use crate::ir::{Module, Value};
+use crate::read::kernels::OFFLOAD_ENTRY;
 
-/// What the driver's header (`driver/include/eager/managed.h`) makes of the word `__managed__`.
-pub const ANNOTATION: &str = "eager.managed";
+/// What the driver's header (`driver/include/eager/managed.h`) makes of the word `__managed__`: the one mark that clang puts
+/// on a declaration too.
+const SECTION: &str = ".eager.managed";
 /// With this behind its name: the variable that holds the address. The stand-in runtime knows it (`cudart`).
 pub const POINTER_SUFFIX: &str = ".managed";
 
-const ANNOTATIONS: &str = "llvm.global.annotations";
-/// clang's: what `__cudaRegisterFatBinary` returned.
+/// Where the program lists its pointers for the linker's registration (`-fgpu-rdc`).
+const LIST_SECTION: &CStr = c"eager_managed";
+/// Gives the variables of such a program their addresses.
+const LINKED_INIT: &str = "eager_managed_init";
+/// clang's lists of what the device half keeps because of the host half.
+const KEEP_LISTS: [&str; 2] = ["__clang_gpu_used_external", "llvm.compiler.used"];
+/// clang's, in a file that registers its own: what `__cudaRegisterFatBinary` returned.
 const HANDLE: &str = "__cuda_gpubin_handle";
 const REGISTER_VARIABLE: &str = "__cudaRegisterVar";
 const REGISTER_MANAGED: &str = "__cudaRegisterManagedVar";
@@ -33,12 +42,15 @@ const ADDRESS: &str = "eager.managed_address";
 
 unsafe extern "C" {
     fn eager_expand_constants(global: LLVMValueRef);
+    fn eager_append_used(module: LLVMModuleRef, global: LLVMValueRef);
 }
 
 /// Why the host code of a managed variable cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagedError {
-    #[error("__managed__ variable {name}: not with -fgpu-rdc: use cudaMallocManaged")]
+    #[error(
+        "__managed__ variable {name}: this file only declares it, and to use another file's takes -fgpu-rdc"
+    )]
     Unregistered { name: String },
     #[error(
         "__managed__ variable {name}: its address is not known before the program runs, and {user} starts with it: set that in a function"
@@ -68,15 +80,16 @@ pub fn mark(module: Module<'_>) -> bool {
     !found.is_empty()
 }
 
-/// Device code for the CPU: every use goes through a pointer `NAME.managed`; the variable itself keeps only the bytes that
-/// the managed memory starts with.
+/// Device code for the CPU, of the whole program under `-fgpu-rdc`: every use goes through a pointer `NAME.managed`; the
+/// variable itself keeps only the bytes that the managed memory starts with.
 pub fn point_device(module: Module<'_>) {
-    let found = variables(module);
-    forget_annotations(module, &found);
-    for variable in found {
-        // SAFETY: the variable is a live global; its type is a pointer.
-        let pointer = unsafe { LLVMTypeOf(variable.raw()) };
-        let slot = pointer_variable(module, variable, pointer);
+    for variable in variables(module).into_iter().filter(|variable| !variable.is_declaration()) {
+        // SAFETY: the variable is a live global; its type is a pointer, and code of the CPU has sections of its own.
+        let pointer = unsafe {
+            LLVMSetSection(variable.raw(), c"".as_ptr());
+            LLVMTypeOf(variable.raw())
+        };
+        let slot = pointer_variable(module, variable, pointer, LLVMLinkage::LLVMInternalLinkage);
         replace_uses(module, variable, |builder| {
             // SAFETY: the slot holds a value of this type.
             unsafe { LLVMBuildLoad2(builder.raw, pointer, slot, c"".as_ptr()) }
@@ -88,29 +101,37 @@ pub fn point_device(module: Module<'_>) {
 /// variables.
 ///
 /// # Errors
-/// Names a variable that is not registered in this module, or that a constant holds the address of.
+/// Names a variable that is not registered in this module, nor will be by the linker, or that a constant holds the address
+/// of.
 pub fn point_host(module: Module<'_>) -> Result<bool, ManagedError> {
     let found = variables(module);
-    let Some(handle) = module.global(HANDLE) else {
-        let named = |variable: &Value<'_>| ManagedError::Unregistered { name: variable.name() };
-        return found.first().map_or(Ok(false), |variable| Err(named(variable)));
-    };
-    forget_annotations(module, &found);
+    let handle = module.global(HANDLE);
     let constants = Constants::new(module);
     for &variable in &found {
-        let slot = pointer_variable(module, variable, constants.pointer());
-        register(constants, variable, slot)?;
+        let slot = match handle {
+            Some(_) => {
+                let internal = LLVMLinkage::LLVMInternalLinkage;
+                let slot = pointer_variable(module, variable, constants.pointer(), internal);
+                register(constants, variable, slot)?;
+                slot
+            }
+            None => linked_pointer(constants, variable),
+        };
         let address = address_function(constants, handle);
         let ty = address_type(constants);
         replace_uses(module, variable, |builder| {
             // SAFETY: the function takes the address of a pointer variable, which the slot is.
             unsafe { LLVMBuildCall2(builder.raw, ty, address, [slot].as_mut_ptr(), 1, c"".as_ptr()) }
         });
-        if let Some(user) = variable.users().first() {
-            return Err(ManagedError::Constant { name: variable.name(), user: holder(*user) });
+        if let Some(user) = holders(variable).into_iter().find(|holder| !is_table_of_clang(holder)) {
+            return Err(ManagedError::Constant { name: variable.name(), user });
         }
-        // SAFETY: nothing refers to it any more (asked above), and it is not used after this.
-        unsafe { LLVMDeleteGlobal(variable.raw()) };
+        // SAFETY: only clang's tables refer to it any more (asked above); the slot is of the same type, and the variable is
+        // not used after this.
+        unsafe {
+            LLVMReplaceAllUsesWith(variable.raw(), slot);
+            LLVMDeleteGlobal(variable.raw());
+        }
     }
     Ok(!found.is_empty())
 }
@@ -128,55 +149,51 @@ pub fn count(module: Module<'_>) {
     }
 }
 
-/// The annotated variables, in the order of the file.
+/// The variables in order of the file, those that it only declares too.
 fn variables(module: Module<'_>) -> Vec<Value<'_>> {
-    let list = module.global(ANNOTATIONS).and_then(Value::initializer);
-    let entries = list.map(Value::operands).unwrap_or_default();
-    entries.into_iter().filter_map(annotated).collect()
-}
-
-/// The variable of an annotation of ours. In device code a cast of the address space lies between.
-fn annotated(entry: Value<'_>) -> Option<Value<'_>> {
-    let text = entry.operand(1)?.c_string()?;
-    let mut of = entry.operand(0)?;
-    if of.expression_opcode() == Some(LLVMOpcode::LLVMAddrSpaceCast) {
-        of = of.operand(0)?;
-    }
-    (text == ANNOTATION && of.is_variable()).then_some(of)
-}
-
-/// Drops the annotations of these variables, which would keep what has no use any more. Others stay.
-fn forget_annotations(module: Module<'_>, managed: &[Value<'_>]) {
-    let Some(list) = module.global(ANNOTATIONS).filter(|_| !managed.is_empty()) else { return };
-    let entries = list.initializer().map(Value::operands).unwrap_or_default();
-    let mut kept: Vec<LLVMValueRef> =
-        entries.into_iter().filter(|entry| annotated(*entry).is_none()).map(Value::raw).collect();
-    // SAFETY: the list is a live global that nothing refers to; it is not used after its deletion. The new one is made as
-    // clang made the old one, from entries of the same type.
-    unsafe {
-        let name = c_name(ANNOTATIONS);
-        LLVMSetValueName2(list.raw(), c"".as_ptr(), 0);
-        if let Some(&first) = kept.first() {
-            let array = LLVMConstArray2(LLVMTypeOf(first), kept.as_mut_ptr(), kept.len() as u64);
-            let fresh = LLVMAddGlobal(module.raw(), LLVMTypeOf(array), name.as_ptr());
-            LLVMSetInitializer(fresh, array);
-            LLVMSetLinkage(fresh, LLVMLinkage::LLVMAppendingLinkage);
-            LLVMSetSection(fresh, c"llvm.metadata".as_ptr());
-        }
-        LLVMDeleteGlobal(list.raw());
-    }
+    let is_managed = |global: &Value<'_>| global.section().is_some_and(|section| section == SECTION);
+    module.globals().into_iter().filter(is_managed).collect()
 }
 
 /// A variable `NAME.managed` for an address, in the address space of the variable; null until the runtime fills it in.
-fn pointer_variable(module: Module<'_>, variable: Value<'_>, pointer: LLVMTypeRef) -> LLVMValueRef {
+fn pointer_variable(
+    module: Module<'_>,
+    variable: Value<'_>,
+    pointer: LLVMTypeRef,
+    linkage: LLVMLinkage,
+) -> LLVMValueRef {
     let name = c_name(&format!("{}{POINTER_SUFFIX}", variable.name()));
     // SAFETY: the variable is a live global of the module; the new one is of a pointer type, for which null is a value.
     unsafe {
         let space = LLVMGetPointerAddressSpace(LLVMTypeOf(variable.raw()));
         let slot = LLVMAddGlobalInAddressSpace(module.raw(), pointer, name.as_ptr(), space);
         LLVMSetInitializer(slot, LLVMConstNull(pointer));
-        LLVMSetLinkage(slot, LLVMLinkage::LLVMInternalLinkage);
+        LLVMSetLinkage(slot, linkage);
         LLVMSetExternallyInitialized(slot, 1);
+        slot
+    }
+}
+
+/// The same under `-fgpu-rdc`, for the other files too: listed for the registration by the file that has the variable,
+/// declared by others.
+fn linked_pointer(constants: Constants<'_>, variable: Value<'_>) -> LLVMValueRef {
+    let module = constants.module();
+    // SAFETY: the variable is a live global; the slot and its entry are variables just made, of this module, and an entry is
+    // kept because nothing but the section's name leads to it. Only what other files may see can be hidden from other
+    // libraries.
+    unsafe {
+        let slot = pointer_variable(module, variable, constants.pointer(), LLVMGetLinkage(variable.raw()));
+        if variable.is_declaration() {
+            LLVMSetInitializer(slot, std::ptr::null_mut());
+            LLVMSetExternallyInitialized(slot, 0);
+        } else {
+            let entry = constants.global("eager.managed_entry", slot);
+            LLVMSetSection(entry, LIST_SECTION.as_ptr());
+            eager_append_used(module.raw(), entry);
+        }
+        if !variable.is_internal() {
+            LLVMSetVisibility(slot, LLVMVisibility::LLVMHiddenVisibility);
+        }
         slot
     }
 }
@@ -216,8 +233,9 @@ fn address_type(constants: Constants<'_>) -> LLVMTypeRef {
     unsafe { LLVMFunctionType(constants.pointer(), [constants.pointer()].as_mut_ptr(), 1, 0) }
 }
 
-/// `ptr address(ptr slot)`: what the slot holds; where that is null, after `__cudaInitModule`, as in nvcc's code.
-fn address_function(constants: Constants<'_>, handle: Value<'_>) -> LLVMValueRef {
+/// `ptr address(ptr slot)`: what the slot holds; where that is null, after `__cudaInitModule`, as in nvcc's code. Without a
+/// handle the linker's registration has it.
+fn address_function(constants: Constants<'_>, handle: Option<Value<'_>>) -> LLVMValueRef {
     let module = constants.module();
     if let Some(known) = module.function(ADDRESS) {
         return known.raw();
@@ -238,19 +256,37 @@ fn address_function(constants: Constants<'_>, handle: Value<'_>) -> LLVMValueRef
             LLVMBuildICmp(builder, LLVMIntPredicate::LLVMIntEQ, known, constants.null(), c"".as_ptr());
         LLVMBuildCondBr(builder, missing, first, done);
         LLVMPositionBuilderAtEnd(builder, first);
-        let init_type = LLVMFunctionType(constants.int(8), [pointer].as_mut_ptr(), 1, 0);
-        let init = module
-            .function(INIT_MODULE)
-            .map(Value::raw)
-            .unwrap_or_else(|| LLVMAddFunction(module.raw(), c_name(INIT_MODULE).as_ptr(), init_type));
-        let handle = LLVMBuildLoad2(builder, pointer, handle.raw(), c"".as_ptr());
-        LLVMBuildCall2(builder, init_type, init, [handle].as_mut_ptr(), 1, c"".as_ptr());
+        let (ty, init, mut arguments) = match handle {
+            Some(handle) => {
+                let (ty, init) = init_module(constants);
+                (ty, init, vec![LLVMBuildLoad2(builder, pointer, handle.raw(), c"".as_ptr())])
+            }
+            None => {
+                let (ty, init) = constants.declare(LINKED_INIT, &mut []);
+                LLVMSetVisibility(init, LLVMVisibility::LLVMHiddenVisibility);
+                (ty, init, Vec::new())
+            }
+        };
+        let count = arguments.len() as u32;
+        LLVMBuildCall2(builder, ty, init, arguments.as_mut_ptr(), count, c"".as_ptr());
         LLVMBuildBr(builder, done);
         LLVMPositionBuilderAtEnd(builder, done);
         let address = LLVMBuildLoad2(builder, pointer, slot, c"".as_ptr());
         LLVMBuildRet(builder, address);
         LLVMDisposeBuilder(builder);
         function
+    }
+}
+
+/// `char __cudaInitModule(void **)`.
+fn init_module(constants: Constants<'_>) -> (LLVMTypeRef, LLVMValueRef) {
+    let module = constants.module();
+    // SAFETY: the types are of the module's context, and no function of this name is there when it is added.
+    unsafe {
+        let ty = LLVMFunctionType(constants.int(8), [constants.pointer()].as_mut_ptr(), 1, 0);
+        let known = module.function(INIT_MODULE).map(Value::raw);
+        let init = known.unwrap_or_else(|| LLVMAddFunction(module.raw(), c_name(INIT_MODULE).as_ptr(), ty));
+        (ty, init)
     }
 }
 
@@ -285,12 +321,21 @@ fn replace_uses<'m>(module: Module<'m>, variable: Value<'m>, make: impl Fn(&Buil
     }
 }
 
-/// The variable that a constant is part of.
-fn holder(constant: Value<'_>) -> String {
-    let mut of = constant;
-    while !of.is_variable() {
-        let Some(user) = of.users().first().copied() else { return "a constant".to_owned() };
-        of = user;
+/// The names of the variables that constants made of this one are part of.
+fn holders(variable: Value<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = variable.users();
+    while let Some(user) = open.pop() {
+        if user.is_global() {
+            found.push(user.name());
+        } else if user.opcode().is_none() {
+            open.extend(user.users());
+        }
     }
-    of.name()
+    found
+}
+
+/// Whether this is a variable that takes the pointer's address in place of the variable's: of no meaning to the program.
+fn is_table_of_clang(name: &String) -> bool {
+    name.starts_with(OFFLOAD_ENTRY) || KEEP_LISTS.contains(&name.as_str())
 }

@@ -204,7 +204,7 @@ pub(super) fn first_insertion_point(block: Block<'_>) -> Option<Value<'_>> {
 }
 
 /// An LLVM builder that stands before one instruction and takes over its source location.
-pub(super) struct Builder<'m> {
+pub(crate) struct Builder<'m> {
     pub raw: LLVMBuilderRef,
     before: Value<'m>,
 }

@@ -17,7 +17,7 @@ use super::repeats;
 use crate::ir::{Module, Value};
 
 /// clang's names of the tables of what goes to the GPU: reserved, version, kind, flags, address, name, size, ….
-const OFFLOAD_ENTRY: &str = ".offloading.entry.";
+pub const OFFLOAD_ENTRY: &str = ".offloading.entry.";
 
 /// What clang puts before a kernel's name for its host stub.
 const STUB: &str = "__device_stub__";

@@ -1,17 +1,12 @@
 ; RUN: twice
-; A variable that the driver's header has annotated: the host goes through a pointer, which the runtime is told of, and the
-; shim of its size. Other annotations stay.
+; A variable in the section that the driver's header puts it into: the host goes through a pointer, which the runtime is told
+; of, and the shim of its size.
 ; CHECK-NOT: @counter =
-; CHECK: @llvm.global.annotations = appending global [1 x { ptr, ptr, ptr, i32, ptr }] [{{.*}} { ptr @other,
 ; CHECK: @counter.managed = internal externally_initialized global ptr null
-@counter = internal global [4 x i32] undef, align 4
+@counter = internal global [4 x i32] undef, section ".eager.managed", align 4
 @other = internal global i32 0, align 4
 @name = private unnamed_addr constant [8 x i8] c"counter\00"
-@managed = private unnamed_addr constant [14 x i8] c"eager.managed\00", section "llvm.metadata"
-@mark = private unnamed_addr constant [5 x i8] c"mark\00", section "llvm.metadata"
-@file = private unnamed_addr constant [5 x i8] c"a.cu\00", section "llvm.metadata"
 @__cuda_gpubin_handle = internal global ptr null
-@llvm.global.annotations = appending global [2 x { ptr, ptr, ptr, i32, ptr }] [{ ptr, ptr, ptr, i32, ptr } { ptr @counter, ptr @managed, ptr @file, i32 1, ptr null }, { ptr, ptr, ptr, i32, ptr } { ptr @other, ptr @mark, ptr @file, i32 2, ptr null }], section "llvm.metadata"
 
 ; CHECK-LABEL: define void @registers(
 ; CHECK: call void @eager_managed_variable(i64 16)

@@ -1,0 +1,98 @@
+//! What clang gets wrong in device code, put right before anything is made of it, for GPUs as for the CPU.
+//!
+//! Seen with LLVM 19 to 22. Trap: the pass runs at the start of the pipeline, while the functions of clang's headers still
+//! stand in the module under their names; later nothing says that numbers are unsigned.
+
+use llvm_sys::LLVMInlineAsmDialect;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use crate::emit::tasks::Builder;
+use crate::ir::{Module, Value};
+
+/// Before the hash of the file, behind the name of a `static` variable that host code uses, under `-fgpu-rdc`.
+const EXTERNALISED: &str = "__static__";
+/// clang's intrinsics for minimum and maximum with a scope; behind it scope and type.
+const SCOPED: [(&str, &str); 2] =
+    [("llvm.nvvm.atomic.min.gen.i.", "min"), ("llvm.nvvm.atomic.max.gen.i.", "max")];
+/// How the mangled names of functions end that take the address of an unsigned number, and one.
+const UNSIGNED: [&str; 3] = ["Pjj", "Pmm", "Pyy"];
+
+/// Puts everything right; returns whether there was anything.
+pub fn mend(module: Module<'_>) -> bool {
+    let joined = join_static_variables(module);
+    compare_unsigned(module) || joined
+}
+
+/// Kernels that come before the first host code that uses a `static` variable refer to it by the name that it would have
+/// without host code.
+fn join_static_variables(module: Module<'_>) -> bool {
+    let mut joined = false;
+    for defined in module.globals().into_iter().filter(|global| !global.is_declaration()) {
+        let name = defined.name();
+        let Some((plain, _)) = name.rsplit_once(EXTERNALISED) else { continue };
+        let Some(declared) = module.global(plain).filter(|global| global.is_declaration()) else { continue };
+        if declared.ty() == defined.ty() {
+            // SAFETY: both are live globals of this module and of one type; nobody uses the declaration after this.
+            unsafe {
+                LLVMReplaceAllUsesWith(declared.raw(), defined.raw());
+                LLVMDeleteGlobal(declared.raw());
+            }
+            joined = true;
+        }
+    }
+    joined
+}
+
+/// `atomicMin_block(unsigned *, …)` and its like become intrinsics that compare signed numbers. PTX says which.
+fn compare_unsigned(module: Module<'_>) -> bool {
+    let mut found = false;
+    for intrinsic in module.functions() {
+        let name = intrinsic.name();
+        let rest =
+            SCOPED.iter().find_map(|(prefix, operation)| Some((name.strip_prefix(prefix)?, operation)));
+        let Some((rest, operation)) = rest else { continue };
+        let Some((scope, ty)) = rest.split_once('.') else { continue };
+        let (word, register) = if ty.starts_with("i64") { ("u64", 'l') } else { ("u32", 'r') };
+        let text = format!("atom.{scope}.{operation}.{word} $0, [$1], $2;");
+        let constraints = format!("={register},l,{register},~{{memory}}");
+        for call in intrinsic.users().into_iter().filter(|user| is_for_unsigned(*user)) {
+            replace_by_assembly(module, call, &text, &constraints);
+            found = true;
+        }
+    }
+    found
+}
+
+fn is_for_unsigned(call: Value<'_>) -> bool {
+    let function = call.block().and_then(|block| block.function()).map(Value::name);
+    function.is_some_and(|name| name.contains("tomicM") && UNSIGNED.iter().any(|end| name.ends_with(end)))
+}
+
+/// Replaces a call by inline assembly that takes the same arguments.
+fn replace_by_assembly(module: Module<'_>, call: Value<'_>, text: &str, constraints: &str) {
+    let mut arguments: Vec<LLVMValueRef> = call.call_args().into_iter().map(Value::raw).collect();
+    let count = arguments.len() as u32;
+    let builder = Builder::before(module, call);
+    // SAFETY: the call is a live instruction; types and arguments are its own, the texts are copied with their lengths, and
+    // nobody uses the call after its end.
+    unsafe {
+        let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|&argument| LLVMTypeOf(argument)).collect();
+        let ty = LLVMFunctionType(call.ty(), types.as_mut_ptr(), count, 0);
+        let assembly = LLVMGetInlineAsm(
+            ty,
+            text.as_ptr().cast(),
+            text.len(),
+            constraints.as_ptr().cast(),
+            constraints.len(),
+            1,
+            0,
+            LLVMInlineAsmDialect::LLVMInlineAsmDialectATT,
+            0,
+        );
+        let old = LLVMBuildCall2(builder.raw, ty, assembly, arguments.as_mut_ptr(), count, c"".as_ptr());
+        LLVMReplaceAllUsesWith(call.raw(), old);
+        drop(builder);
+        LLVMInstructionEraseFromParent(call.raw());
+    }
+}
