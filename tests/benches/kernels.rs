@@ -1,8 +1,8 @@
 //! How fast CPU kernels are, against plain C++ loops and POCL, what a launch costs, and what making them takes.
 //!
-//! - speed: four pieces of work, two with barriers, in CUDA on one worker and on two, as plain loops, and in OpenCL under POCL
-//!   with one thread in its modes `loops` and `loopvec`;
-//! - launch: a kernel that does nothing, at time scale 0;
+//! - speed: four pieces of work, two with barriers, in CUDA on one worker, with touch marks and on two, as plain loops, and in
+//!   OpenCL under POCL with one thread in its modes `loops` and `loopvec`; casts to integers and functions without POCL;
+//! - launch: a kernel that does nothing, at time scale 0, in a program with few and with many allocations;
 //! - compile: the CPU kernels of `rodinia/` over the time that clang needs for the device side alone.
 //!
 //! `cargo bench -p eager-tests --bench kernels [-- --rounds N --out FILE]`. Variants take turns, and who starts changes from
@@ -24,7 +24,16 @@ const COMPILE_ROUNDS: usize = 2;
 /// Ends a program of the bench that finds nothing to run on.
 const NOTHING_THERE: i32 = 77;
 const LAUNCHES: f64 = 10_000.0;
-const WORK: [(&str, bool); 4] = [("map", false), ("stencil", false), ("reduce", true), ("smooth", true)];
+const WORK: [(&str, bool); 8] = [
+    ("map", false),
+    ("stencil", false),
+    ("reduce", true),
+    ("smooth", true),
+    ("to_int", false),
+    ("to_unsigned", false),
+    ("to_long", false),
+    ("functions", false),
+];
 
 /// Samples of one variant, by work.
 type Times = BTreeMap<String, Vec<Sample>>;
@@ -76,16 +85,17 @@ fn variants(folder: &Path) -> Vec<(&'static str, Command)> {
         &[&source("cuda.cu")],
         &cuda,
     );
-    let on_workers = |workers: &str| {
+    let on_workers = |workers: &str, marks: Option<&str>| {
         let mut command = Command::new(tool("eager"));
-        command.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&cuda);
+        command.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&cuda).args(marks);
         command.env("EAGER_VGPU_WORKERS", workers);
         command
     };
     let mut variants = vec![
         ("loop", Command::new(&plain)),
-        ("one worker", on_workers("1")),
-        ("two workers", on_workers("2")),
+        ("one worker", on_workers("1", None)),
+        ("with marks", on_workers("1", Some("managed"))),
+        ("two workers", on_workers("2", None)),
     ];
     let made = clang("opencl.cpp", &opencl, &["-l:libOpenCL.so.1"]);
     if !made.status.success() || run(&mut under_pocl(&opencl, "loopvec")).status.code() == Some(NOTHING_THERE)
@@ -179,29 +189,41 @@ fn print(record: &Record) {
     for (work, barriers) in WORK {
         print!("{:14}", format!("{work}{}", if barriers { " (barriers)" } else { "" }));
         for variant in &variants {
-            let cpu_ms: Vec<f64> = record.speed[variant][work].iter().map(|s| s.cpu_s * 1e3).collect();
+            let Some(samples) = record.speed[variant].get(work) else {
+                print!(" {:>18}", "-");
+                continue;
+            };
+            let cpu_ms: Vec<f64> = samples.iter().map(|s| s.cpu_s * 1e3).collect();
             print!(" {:11.2} ±{:4.1}%", median(&cpu_ms), 100.0 * spread(&cpu_ms));
         }
         println!("  {}", ratios(record, work));
     }
-    let launch: Vec<f64> =
-        record.speed["one worker"]["launch-10000"].iter().map(|s| s.wall_s / LAUNCHES * 1e6).collect();
-    let cpu: Vec<f64> =
-        record.speed["one worker"]["launch-10000"].iter().map(|s| s.cpu_s / LAUNCHES * 1e6).collect();
-    println!(
-        "launch: {:.2} µs elapsed ±{:.0}%, {:.2} µs of processor time (under 2 µs is asked)",
-        median(&launch),
-        100.0 * spread(&launch),
-        median(&cpu)
-    );
+    print_launches(record);
     print_compiles(record);
+}
+
+fn print_launches(record: &Record) {
+    for (name, samples) in &record.speed["one worker"] {
+        let Some(allocations) = name.strip_prefix("launch-") else { continue };
+        let us = |part: fn(&Sample) -> f64| -> Vec<f64> {
+            samples.iter().map(|sample| part(sample) / LAUNCHES * 1e6).collect()
+        };
+        let elapsed = us(|sample| sample.wall_s);
+        println!(
+            "launch among {allocations} allocations: {:.2} µs elapsed ±{:.0}%, {:.2} µs of processor time (under 2 µs is \
+             asked)",
+            median(&elapsed),
+            100.0 * spread(&elapsed),
+            median(&us(|sample| sample.cpu_s))
+        );
+    }
 }
 
 /// Over one worker: the plain loop (at least 0.7 is asked without barriers), POCL's better mode (2 with), and how much
 /// faster two workers are (1.6).
 fn ratios(record: &Record, work: &str) -> String {
     let one = &record.speed["one worker"][work];
-    let over = |variant: &str| record.speed.get(variant).map(|t| both_ratios(one, &t[work]));
+    let over = |variant: &str| Some(both_ratios(one, record.speed.get(variant)?.get(work)?));
     let plain = over("loop").map_or(f64::NAN, |[cpu, _]| median(&cpu));
     let pocl = ["POCL loops", "POCL loopvec"].iter().filter_map(|v| over(v)).map(|[cpu, _]| median(&cpu));
     let pocl = pocl.min_by(f64::total_cmp).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));

@@ -1,6 +1,5 @@
 // The CUDA math API against `long double`, within the bounds of the CUDA C++ programming guide ("Mathematical
 // Functions"), in units of the last place; half a unit more for the reference's own rounding.
-#include <limits>
 
 static long double rsqrtl(long double x) { return 1 / sqrtl(x); }
 
@@ -105,28 +104,43 @@ TEST(mathematics_of_two_arguments) {
     return good;
 }
 
-// A number that an integer cannot hold becomes the nearest one that it can.
-__global__ void casts(const float *in, int *i, unsigned *u, long long *l) {
-    int t = threadIdx.x;
-    float x = in[t];
-    i[t] = int(x), u[t] = unsigned(x), l[t] = (long long)x;
-    i[8 + t] = int(double(x)), u[8 + t] = unsigned(double(x)), l[8 + t] = (long long)double(x);
+// A number that an integer cannot hold becomes the nearest one that it can; of none, 0, or the highest bit where either type
+// has 64 bits.
+template <class R> __global__ void casts(const R *in, int *i, unsigned *u, long long *l, unsigned long long *ul, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t < n) i[t] = int(in[t]), u[t] = unsigned(in[t]), l[t] = in[t], ul[t] = in[t];
 }
 
-TEST(mathematics_casts_hold_the_range) {
-    const int least = -2147483647 - 1;
-    const long long lowest = -9223372036854775807LL - 1;
-    std::vector<float> v = {3.9f, -3.9f, 3e9f, -3e9f, 1e20f, -1e20f, INFINITY, NAN};
-    std::vector<int> i = {3, -3, 2147483647, least, 2147483647, least, 2147483647, 0};
-    std::vector<unsigned> u = {3, 0, 3000000000u, 0, ~0u, 0, ~0u, 0};
-    std::vector<long long> l = {3, -3, 3000000000LL, -3000000000LL, ~lowest, lowest, ~lowest, lowest};
-    Buffer<float> in(v);
-    Buffer<int> bi(16);
-    Buffer<unsigned> bu(16);
-    Buffer<long long> bl(16);
-    casts<<<1, 8>>>(in.device, bi.device, bu.device, bl.device);
-    // A NaN of 64 bits becomes the highest bit.
-    return all(bi.fetch(), 16, [&](size_t k) { return k == 15 ? least : i[k % 8]; }) &
-           all(bu.fetch(), 16, [&](size_t k) { return k == 15 ? 1u << 31 : u[k % 8]; }) &
-           all(bl.fetch(), 16, [&](size_t k) { return l[k % 8]; });
+template <class I, class R> I held(R x) {
+    const bool is_signed = I(-1) < I(0);
+    const I highest_bit = I(1ull << (8 * sizeof(I) - 1)), last = is_signed ? I(~highest_bit) : I(-1);
+    const R beyond = std::ldexp(R(1), 8 * sizeof(I) - is_signed);
+    if (x != x) return sizeof(I) + sizeof(R) == 8 ? I(0) : highest_bit;
+    if (x >= beyond) return last;
+    if (is_signed) return x <= -beyond ? highest_bit : I(x);
+    return x <= 0 ? I(0) : I(x);
 }
+
+// Both neighbours of every power of two, of either sign, with and without a fraction.
+template <class R> static bool casts_case() {
+    std::vector<R> v = {0, -R(0), std::numeric_limits<R>::infinity(), -std::numeric_limits<R>::infinity(), NAN};
+    for (int power = -3; power <= 66; power++) {
+        R two = std::ldexp(R(1), power), up = 3 * two, down = 0;
+        for (R x : {two, std::nextafter(two, up), std::nextafter(two, down), two + R(0.5), two - R(0.5), two + 1, two - 1})
+            v.push_back(x), v.push_back(-x);
+    }
+    const int n = v.size();
+    Buffer<R> in(v);
+    Buffer<int> bi(n);
+    Buffer<unsigned> bu(n);
+    Buffer<long long> bl(n);
+    Buffer<unsigned long long> bul(n);
+    casts<<<n / 64 + 1, 64>>>(in.device, bi.device, bu.device, bl.device, bul.device, n);
+    return all(bi.fetch(), n, [&](size_t k) { return held<int>(v[k]); }) &
+           all(bu.fetch(), n, [&](size_t k) { return held<unsigned>(v[k]); }) &
+           all(bl.fetch(), n, [&](size_t k) { return held<long long>(v[k]); }) &
+           all(bul.fetch(), n, [&](size_t k) { return held<unsigned long long>(v[k]); });
+}
+
+TEST(mathematics_casts_of_float_hold_the_range) { return casts_case<float>(); }
+TEST(mathematics_casts_of_double_hold_the_range) { return casts_case<double>(); }

@@ -8,7 +8,7 @@
 #include <ctime>
 #include <vector>
 
-constexpr int COUNT = 1 << 22;    // numbers of `map`, `reduce` and `smooth`
+constexpr int COUNT = 1 << 22;    // numbers of all but `stencil`
 constexpr int SIDE = 2048;        // of the square of `stencil`
 constexpr int BLOCK = 256;        // threads of a block
 constexpr int SUMS = COUNT / BLOCK;
@@ -46,6 +46,22 @@ inline void expect(const char *name, const std::vector<float> &got, double sum) 
         fprintf(stderr, "%s: the sum is %.6f, not %.6f\n", name, found, sum);
         exit(1);
     }
+}
+
+// Casts and functions of one number, the same in CUDA and as a plain loop; no cast leaves the integer's range.
+#ifdef __CUDACC__
+#define HERE __host__ __device__
+#else
+#define HERE
+#endif
+HERE inline float to_int(float x) { return float(int(x * 1000)); }
+HERE inline float to_unsigned(float x) { return float(unsigned((x + 2) * 1000)); }
+HERE inline float to_long(float x) { return float((long long)(x * 1e10) >> 20); }
+HERE inline float functions(float x) { return expf(x) + sinf(x); }
+template <class Work> double sum_of(Work work) {
+    double sum = 0;
+    for (float x : numbers(COUNT)) sum += work(x);
+    return sum;
 }
 
 // Sums of the right results, computed in double precision.

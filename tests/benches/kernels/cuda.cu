@@ -1,5 +1,6 @@
 // The work of the bench in CUDA, and launches of a kernel that does nothing.
 #include "common.h"
+#include <string>
 
 __global__ void nothing() {}
 
@@ -8,6 +9,15 @@ __global__ void map(const float *in, float *out) {
     float x = in[i];
     out[i] = ((((x * .5f + .25f) * x - .125f) * x + .0625f) * x - .03125f) * x + 1;
 }
+
+#define EACH(work) __global__ void work##_kernel(const float *in, float *out) { \
+    int i = blockIdx.x * blockDim.x + threadIdx.x;                              \
+    out[i] = work(in[i]);                                                       \
+}
+EACH(to_int)
+EACH(to_unsigned)
+EACH(to_long)
+EACH(functions)
 
 __global__ void stencil(const float *in, float *out) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
@@ -55,8 +65,10 @@ static std::vector<float> fetched(const float *device, int count) {
     return host;
 }
 
-int main() {
-    float *in, *out;
+// With a word behind its name the program has managed memory too: kernels then mark what they touch.
+int main(int argc, char **) {
+    float *in, *out, *managed;
+    if (argc > 1) must(cudaMallocManaged(&managed, 1));
     must(cudaMalloc(&in, COUNT * sizeof(float)));
     must(cudaMalloc(&out, COUNT * sizeof(float)));
     must(cudaMemcpy(in, numbers(COUNT).data(), COUNT * sizeof(float), cudaMemcpyHostToDevice));
@@ -70,8 +82,20 @@ int main() {
     expect("reduce", fetched(out, SUMS), sum_of_reduce());
     timed("smooth", [&] { smooth<<<COUNT / BLOCK, BLOCK>>>(in, out), done(); });
     expect("smooth", fetched(out, COUNT), sum_of_smooth());
-    timed("launch-10000", [&] {
-        for (int i = 0; i < 10000; i++) nothing<<<1, 32>>>();
-        done();
-    });
+#define RUN(work)                                                                    \
+    timed(#work, [&] { work##_kernel<<<COUNT / BLOCK, BLOCK>>>(in, out), done(); }); \
+    expect(#work, fetched(out, COUNT), sum_of(work));
+    RUN(to_int)
+    RUN(to_unsigned)
+    RUN(to_long)
+    RUN(functions)
+    int live = 2;
+    for (int allocations : {2, 10, 1000, 10000}) {
+        float *more;
+        for (; live < allocations; live++) must(cudaMalloc(&more, 4096));
+        timed(("launch-" + std::to_string(allocations)).c_str(), [&] {
+            for (int i = 0; i < 10000; i++) nothing<<<1, 32>>>();
+            done();
+        });
+    }
 }

@@ -43,4 +43,15 @@ int main(int, char **) {
         }
     });
     expect("smooth", out, sum_of_smooth());
+#define RUN(work)                                                \
+    timed(#work, [&] {                                           \
+        const float *__restrict from = in.data();                \
+        float *__restrict to = out.data();                       \
+        for (int i = 0; i < COUNT; i++) to[i] = work(from[i]);   \
+    });                                                          \
+    expect(#work, out, sum_of(work));
+    RUN(to_int)
+    RUN(to_unsigned)
+    RUN(to_long)
+    RUN(functions)
 }

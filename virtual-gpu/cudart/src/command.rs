@@ -11,7 +11,6 @@ use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::Op;
 
 use crate::kernel::Launch;
-use crate::memory::Allocation;
 use crate::runtime::Runtime;
 use crate::status::{Code, say};
 use crate::transfer::{Copy, Fill, Region};
@@ -139,13 +138,10 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
     let name = launch.kernel.name;
     let op = {
         let mut compute = runtime.compute.lock();
-        let allocations: Vec<Allocation> = {
-            let memory = runtime.memory.lock();
-            memory.table.iter().filter(|allocation| !allocation.is_pinned()).copied().collect()
-        };
+        let modelled = runtime.memory.lock().table.modelled();
         let books = runtime.watch.as_ref().and_then(|watch| watch.before(&launch.kernel, &runtime.memory));
         let mut profile = runtime.profile.as_ref().map(|profile| profile.lock());
-        let ran = compute.run(launch, &allocations, profile.as_deref_mut(), books);
+        let ran = compute.run(launch, &modelled, profile.as_deref_mut(), books);
         if let Some(watch) = &runtime.watch {
             watch.after(name);
         }

@@ -4,8 +4,9 @@
 //! become calls of functions that hold it in range, before the optimiser may draw conclusions. Integers of 8 and 16 bits
 //! stay as they are: clang's own code for a GPU leaves open what they give.
 
+use std::fmt::Write;
+
 use crate::llvm::{Context, Module, Opcode, TypeKind, Value};
-use crate::math::conversion_body;
 
 /// # Errors
 /// LLVM does not take the functions: a defect of their text.
@@ -49,4 +50,86 @@ fn out_of_range_matters(instruction: Value) -> Option<(&'static str, &'static st
     };
     let integer = instruction.ty().to_text();
     matches!(integer.as_str(), "i32" | "i64").then_some((real, suffix, integer, signed))
+}
+
+/// From `%x` to `%r`, and what that declares. Conversions saturate; a NaN becomes 0, or only the highest bit set where
+/// either type has 64 bits. (PTX ISA 9.0, "cvt".)
+///
+/// LLVM's own saturating conversion is not vectorised by its back end for this CPU; what stands here instead is.
+pub(crate) fn conversion_body(
+    real: &str,
+    suffix: &str,
+    integer: &str,
+    signed: bool,
+    rounding: &str,
+) -> Option<(String, String)> {
+    let round = match rounding {
+        "rn" => "roundeven",
+        "rz" => "",
+        "rd" | "rm" => "floor",
+        "ru" | "rp" => "ceil",
+        _ => return None,
+    };
+    let (mut body, mut declarations) = (String::new(), String::new());
+    let mut whole = "%x";
+    if !round.is_empty() {
+        let _ = writeln!(declarations, "declare {real} @llvm.{round}.{suffix}({real})");
+        let _ = writeln!(body, " %w = call {real} @llvm.{round}.{suffix}({real} %x)");
+        whole = "%w";
+    }
+    let bits = if integer == "i64" { 64 } else { 32 };
+    let ends = Ends::of(real, bits, signed);
+    let [low, largest, beyond] = [ends.low, ends.largest, ends.beyond].map(constant);
+    let sign = if signed { 's' } else { 'u' };
+    let of_nan = if real == "float" && bits == 32 { 0 } else { i64::MIN >> (64 - bits) };
+    // It is not above the least number of the range either, and so becomes that: most of the time what is wanted.
+    let becomes_low = (of_nan != 0) == signed;
+    let _ = writeln!(
+        body,
+        " %above = fcmp ogt {real} {whole}, {low}\n \
+         %raised = select i1 %above, {real} {whole}, {real} {low}\n \
+         %below = fcmp olt {real} %raised, {largest}\n \
+         %held = select i1 %below, {real} %raised, {real} {largest}\n \
+         %inside = fpto{sign}i {real} %held to {integer}\n \
+         %over = fcmp oge {real} {whole}, {beyond}\n \
+         %rest = select i1 %over, {integer} {}, {integer} 0\n \
+         %{} = or {integer} %inside, %rest",
+        ends.rest,
+        if becomes_low { "r" } else { "number" },
+    );
+    if !becomes_low {
+        let _ = writeln!(
+            body,
+            " %nan = fcmp uno {real} %x, %x\n %r = select i1 %nan, {integer} {of_nan}, {integer} %number"
+        );
+    }
+    Some((body, declarations))
+}
+
+/// The range of an integer type as numbers of a real one. Trap: its last number is none of those where the real type has
+/// fewer digits.
+struct Ends {
+    low: f64,
+    /// The greatest number of the real type that is in the range, but for a fraction.
+    largest: f64,
+    /// The least that is beyond it.
+    beyond: f64,
+    /// The last number of the range less `largest`: the low digits, all ones.
+    rest: u64,
+}
+
+impl Ends {
+    fn of(real: &str, bits: u32, signed: bool) -> Ends {
+        let magnitude = bits - u32::from(signed);
+        let digits = if real == "float" { f32::MANTISSA_DIGITS } else { f64::MANTISSA_DIGITS };
+        let rest = (1_u64 << magnitude.saturating_sub(digits)) - 1;
+        let last = u64::MAX >> (64 - magnitude);
+        let beyond = 2_f64.powi(magnitude.cast_signed());
+        Ends { low: if signed { -beyond } else { 0.0 }, largest: (last - rest) as f64, beyond, rest }
+    }
+}
+
+/// LLVM writes numbers of both types as the bits of a double.
+fn constant(number: f64) -> String {
+    format!("0x{:016X}", number.to_bits())
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::math::conversion_body;
+use crate::casts::conversion_body;
 
 /// Intrinsics that are one LLVM or C library function: names behind `llvm.nvvm.`, the function, number of arguments.
 /// `f` is for `float`, `d` for `double`.

@@ -4,7 +4,7 @@
 //! such as `(int)__powf(2, 3)` being 8, which an approximation with a few units of error would make 7. What has no entry
 //! here keeps the body that libdevice gives it.
 
-use std::fmt::Write;
+use crate::casts::conversion_body;
 
 /// C library functions of one argument that take and return `double` (with suffix `f`: `float`).
 const LIBM_UNARY: &[&str] = &[
@@ -366,49 +366,6 @@ fn real_to_integer(
 ) -> Option<String> {
     let (body, declarations) = conversion_body(real, suffix, integer, signed, rounding)?;
     Some(format!("define {integer} @{name}({real} %x) {{\n{body} ret {integer} %r\n}}\n{declarations}"))
-}
-
-/// From `%x` to `%r`, and what that declares. Conversions saturate; a NaN becomes 0, or only the highest bit set where
-/// either type has 64 bits. (PTX ISA 9.0, "cvt".)
-pub(crate) fn conversion_body(
-    real: &str,
-    suffix: &str,
-    integer: &str,
-    signed: bool,
-    rounding: &str,
-) -> Option<(String, String)> {
-    let round = match rounding {
-        "rn" => "roundeven",
-        "rz" => "",
-        "rd" | "rm" => "floor",
-        "ru" | "rp" => "ceil",
-        _ => return None,
-    };
-    let convert = format!("llvm.fpto{}i.sat.{integer}.{suffix}", if signed { 's' } else { 'u' });
-    let not_a_number = match (real, integer) {
-        (_, "i64") => Some(i64::MIN),
-        ("double", _) => Some(i64::from(i32::MIN)),
-        // What LLVM's gives.
-        _ => None,
-    };
-    let mut declarations = format!("declare {integer} @{convert}({real})\n");
-    let mut body = String::new();
-    let whole = if round.is_empty() {
-        "%x"
-    } else {
-        let _ = writeln!(declarations, "declare {real} @llvm.{round}.{suffix}({real})");
-        let _ = writeln!(body, " %w = call {real} @llvm.{round}.{suffix}({real} %x)");
-        "%w"
-    };
-    let held = if not_a_number.is_some() { "%s" } else { "%r" };
-    let _ = writeln!(body, " {held} = call {integer} @{convert}({real} {whole})");
-    if let Some(value) = not_a_number {
-        let _ = writeln!(
-            body,
-            " %n = fcmp uno {real} %x, %x\n %r = select i1 %n, {integer} {value}, {integer} %s"
-        );
-    }
-    Some((body, declarations))
 }
 
 #[cfg(test)]

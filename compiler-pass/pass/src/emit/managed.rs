@@ -336,6 +336,6 @@ fn holders(variable: Value<'_>) -> Vec<String> {
 }
 
 /// Whether this is a variable that takes the pointer's address in place of the variable's: of no meaning to the program.
-fn is_table_of_clang(name: &String) -> bool {
-    name.starts_with(OFFLOAD_ENTRY) || KEEP_LISTS.contains(&name.as_str())
+fn is_table_of_clang(name: &str) -> bool {
+    name.starts_with(OFFLOAD_ENTRY) || KEEP_LISTS.contains(&name)
 }

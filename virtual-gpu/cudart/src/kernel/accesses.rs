@@ -43,11 +43,17 @@ impl Touched {
 
 /// Sorts touched blocks (ascending) into allocations (ascending by address); blocks outside all are dropped.
 pub fn by_allocation(blocks: Blocks, touched: &[TouchedBlock], allocations: &[Allocation]) -> Vec<Touched> {
-    let mut rest = touched;
+    let first_of = |allocation: &Allocation| (allocation.address - blocks.base) / blocks.block_bytes;
+    let end_of =
+        |allocation: &Allocation| first_of(allocation) + allocation.bytes.div_ceil(blocks.block_bytes);
+    let (mut rest, mut allocations) = (touched, allocations);
     let mut sorted = Vec::new();
-    for &allocation in allocations {
-        let first = (allocation.address - blocks.base) / blocks.block_bytes;
-        let end = first + allocation.bytes.div_ceil(blocks.block_bytes);
+    // Few blocks among many allocations: those in between are leapt over.
+    while let Some(block) = rest.first() {
+        let untouched = allocations.partition_point(|allocation| end_of(allocation) <= block.index);
+        let Some((&allocation, others)) = allocations[untouched..].split_first() else { break };
+        let (first, end) = (first_of(&allocation), end_of(&allocation));
+        allocations = others;
         rest = &rest[rest.partition_point(|block| block.index < first)..];
         let (inside, after) = rest.split_at(rest.partition_point(|block| block.index < end));
         rest = after;

@@ -18,7 +18,7 @@ use super::args::CapturedArgs;
 use super::check::Shape;
 use super::profile::{LaunchSample, Profile};
 use super::registry::CpuKernel;
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Modelled};
 use crate::trace;
 
 /// A launch, ready to run later.
@@ -64,21 +64,20 @@ impl Compute {
         Ok(Compute { executor, arena_base, block_shift, touch_shift, touch: None, time_max })
     }
 
-    /// Runs the kernel's CPU code over `allocations`, all modelled ones of the process ascending by address, and says
-    /// what to submit to the model. `strict` are the books that a kernel with checks is held to.
+    /// Runs the kernel's CPU code over all modelled allocations of the process, and says what to submit to the model. `strict` are the books that a kernel with checks is held to.
     ///
     /// # Errors
     /// The kernel trapped, faulted, or did what strict mode forbids.
     pub fn run(
         &mut self,
         launch: &Launch,
-        allocations: &[Allocation],
+        modelled: &Modelled,
         profile: Option<&mut Profile>,
         strict: Option<&Mutex<Strict>>,
     ) -> Result<Op, LaunchFailure> {
+        let allocations = &modelled.allocations;
         // Touched blocks matter to the model for managed memory only, and kernels that record none are faster.
-        let wanted =
-            profile.is_some() || trace::is_written() || allocations.iter().any(Allocation::is_managed);
+        let wanted = profile.is_some() || trace::is_written() || modelled.some_are_managed;
         let records = wanted && launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
         if records {
             self.prepare_touch_map(allocations);

@@ -19,5 +19,5 @@ pub use array::{Array, ChannelDesc};
 pub use host_watch::HostWatch;
 pub use pages::Access;
 pub use pool::{Pool, PoolKey, Pools, Reuse, Reused};
-pub use table::{Allocation, Kind, Table};
+pub use table::{Allocation, Kind, Modelled, Table};
 pub use virtual_memory::VirtualMemory;

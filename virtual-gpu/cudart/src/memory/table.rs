@@ -3,6 +3,7 @@
 //! Trap: a pointer into the middle of an allocation is as good as its start for every call but a free.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use eager_gpu_model::{AllocId, AllocKind, Range};
 
@@ -40,14 +41,24 @@ impl Allocation {
     }
 }
 
+/// What a kernel may touch: the allocations that the model knows, ascending by address.
+#[derive(Debug)]
+pub struct Modelled {
+    pub allocations: Box<[Allocation]>,
+    pub some_are_managed: bool,
+}
+
 /// All live allocations.
 #[derive(Debug, Default)]
 pub struct Table {
     by_address: BTreeMap<u64, Allocation>,
+    /// For every launch until the next change: programs launch far more often than they allocate.
+    modelled: Option<Arc<Modelled>>,
 }
 
 impl Table {
     pub fn insert(&mut self, allocation: Allocation) {
+        self.modelled = None;
         let previous = self.by_address.insert(allocation.address, allocation);
         assert!(previous.is_none(), "two allocations at one address");
     }
@@ -70,7 +81,19 @@ impl Table {
     }
 
     pub fn remove(&mut self, address: u64) -> Option<Allocation> {
+        self.modelled = None;
         self.by_address.remove(&address)
+    }
+
+    /// The modelled allocations as they are now; what was given before stays as it was.
+    pub fn modelled(&mut self) -> Arc<Modelled> {
+        let all = &self.by_address;
+        let made = self.modelled.get_or_insert_with(|| {
+            let allocations: Box<[_]> = all.values().filter(|found| !found.is_pinned()).copied().collect();
+            let some_are_managed = allocations.iter().any(Allocation::is_managed);
+            Arc::new(Modelled { allocations, some_are_managed })
+        });
+        Arc::clone(made)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Allocation> {
@@ -97,5 +120,23 @@ mod tests {
         assert!(table.overlaps(0xff0, 17) && table.overlaps(0x100f, 1) && table.overlaps(0, u64::MAX));
         assert!(!table.overlaps(0xff0, 16) && !table.overlaps(0x1010, 16));
         assert!(table.remove(0x1000).is_some() && table.find(0x1008).is_none());
+    }
+
+    #[test]
+    fn launches_share_the_modelled_allocations_until_one_comes_or_goes() {
+        let allocation = |address, kind| Allocation { address, bytes: 16, device: 0, kind };
+        let modelled = |kind| Kind::Modelled { alloc: AllocId(1), kind };
+        let mut table = Table::default();
+        table.insert(allocation(0x3000, modelled(AllocKind::Device)));
+        table.insert(allocation(0x2000, Kind::Pinned { flags: 0, registered: false }));
+        let before = table.modelled();
+        assert!(Arc::ptr_eq(&before, &table.modelled()) && !before.some_are_managed);
+        table.insert(allocation(0x1000, modelled(AllocKind::Managed)));
+        let after = table.modelled();
+        let addresses = |of: &Modelled| of.allocations.iter().map(|found| found.address).collect::<Vec<_>>();
+        assert_eq!((addresses(&before), addresses(&after)), (vec![0x3000], vec![0x1000, 0x3000]));
+        assert!(after.some_are_managed);
+        table.remove(0x1000);
+        assert_eq!(addresses(&table.modelled()), [0x3000]);
     }
 }
