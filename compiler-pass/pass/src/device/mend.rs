@@ -1,6 +1,6 @@
 //! What clang gets wrong in device code, put right before anything is made of it, for GPUs as for the CPU.
 //!
-//! Seen with LLVM 19 to 22. Trap: the pass runs at the start of the pipeline, while the functions of clang's headers still
+//! Seen with LLVM 22. Trap: the pass runs at the start of the pipeline, while the functions of clang's headers still
 //! stand in the module under their names; later nothing says that numbers are unsigned.
 
 use llvm_sys::LLVMInlineAsmDialect;
