@@ -83,7 +83,7 @@ gpu-bundle: setup ## what runs on a machine with a GPU and no compilers: target/
 	target/release/gpu-bundle target/gpu-bundle --pack
 
 gpu-test: ## Eager on this machine's GPU: results, cost, faults; without a GPU it says so
-	@if [ -e /dev/nvidiactl ]; then $(MAKE) gpu-bundle && target/gpu-bundle/run.sh --out target/gpu-test.json; \
+	@if [ -e /dev/nvidiactl ]; then $(MAKE) gpu-bundle && target/gpu-bundle/run.sh --out target/gpu-test-$$(date +%Y%m%dT%H%M%S).json; \
 	else echo "SKIPPED: gpu-test: no GPU here (no /dev/nvidiactl). Nothing was checked."; fi
 
 bench: build ## micro-benchmarks: every sample kept in target/criterion/

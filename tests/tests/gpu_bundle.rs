@@ -34,8 +34,8 @@ fn checked(bundle: &Bundle, card: &Path, words: &[&str]) -> (Output, Value) {
     command.arg(&bundle.folder).arg("--out").arg(&record).args(words);
     command.env("EAGER_NVML", bundle.libraries().join("libnvidia-ml.so.1")).env("EAGER_FAKE_NVML", card);
     let output = run(&mut command);
-    let record = std::fs::read(&record).unwrap_or_default();
-    (output, serde_json::from_slice(&record).unwrap_or_default())
+    let text = std::fs::read(&record).unwrap_or_default();
+    (output, serde_json::from_slice(&text).unwrap_or_default())
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     let said = text(&output);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("No number below is a GPU's"), "{said}");
-    assert_eq!(record["devices"], "virtual");
+    assert_eq!((&record["devices"], &record["whole"]), (&json!("virtual"), &json!(true)));
     let rows = record["rows"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row["status"] == "ok"), "{said}");
     for (step, _) in STEPS {
@@ -68,6 +68,13 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     assert_eq!(of_gpu.count(), 0, "{lines}");
 
     // More than is free would be managed: said, and not asked for.
+    let record = bundle.folder.join("record.json");
+    let whole = std::fs::read(&record).expect("a record");
+    let (output, _) = checked(&bundle, &card(folder.path(), 3 * GIB), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("record.json is there already"), "{}", text(&output));
+    assert_eq!(std::fs::read(&record).expect("a record"), whole, "a record is not written over");
+    std::fs::remove_file(&record).expect("remove");
     let (output, record) = checked(&bundle, &card(folder.path(), 3 * GIB), &["--only", "alone,pairs"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let refused = |row: &&Value| row["said"].as_str().is_some_and(|said| said.contains("managed memory"));
@@ -169,6 +176,12 @@ fn a_bundle_for_gpus_needs_nothing_else_and_says_row_by_row_what_fails() {
         let rows = record["rows"].as_array().expect("rows").iter().filter(|row| row["step"] == step);
         let (count, failed) = (rows.clone().count(), rows.filter(|row| row["status"] == "failed").count());
         assert!(count > 0 && failed == count, "{step}: {failed} of {count} failed without a driver: {said}");
+    }
+    for case in ["G1", "G2", "G3"] {
+        let is_of = |row: &&Value| row["what"].as_str().is_some_and(|what| what.starts_with(case));
+        let row = record["rows"].as_array().expect("rows").iter().find(is_of).expect("a row");
+        let why = row["said"].as_str().expect("text");
+        assert!(why.contains("driver"), "{case} does not say what its program said: {why}");
     }
 }
 

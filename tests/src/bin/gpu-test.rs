@@ -8,8 +8,9 @@ use clap::Parser;
 use eager_proto::size::Size;
 use eager_tests::gpu::bundle::{Bundle, Devices};
 use eager_tests::gpu::choice::Sizes;
+use eager_tests::gpu::kept::Kept;
 use eager_tests::gpu::machine::Gpu;
-use eager_tests::gpu::record::{Record, SCHEMA, failed, table};
+use eager_tests::gpu::record::{Record, Row, SCHEMA, failed, table};
 use eager_tests::gpu::suite::{Choice, STEPS, beside, check, run};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ use std::time::Duration;
 struct Flags {
     /// The bundle's folder
     bundle: PathBuf,
-    /// Where the record goes
+    /// Where the record goes; what is there already is not written over
     #[arg(long, value_name = "FILE", default_value = "gpu-test.json")]
     out: PathBuf,
     /// Only these: alone, conformance, pairs, mix, overhead, calls, footprints, faults, calibrate
@@ -86,9 +87,7 @@ fn checked(flags: &Flags, bundle: &Bundle, gpu: &Gpu) -> Result<usize, String> {
     if let Some(warning) = beside(&machine) {
         eprintln!("gpu-test: {warning}");
     }
-    // Before an hour of work, not after it.
-    let out =
-        std::fs::File::create(&flags.out).map_err(|error| format!("{}: {error}", flags.out.display()))?;
+    let kept = Kept::at(&flags.out)?;
     let scratch = tempfile::tempdir().map_err(|error| format!("temporary folder: {error}"))?;
     let choice = Choice {
         only: flags.only.clone(),
@@ -98,14 +97,20 @@ fn checked(flags: &Flags, bundle: &Bundle, gpu: &Gpu) -> Result<usize, String> {
         limit: Duration::from_secs(flags.program_seconds),
         budget: Duration::from_secs(flags.seconds),
     };
-    let rows = run(bundle, gpu, &choice, scratch.path());
     let devices: Devices = bundle.contents.devices;
+    let keep = |rows: &[Row], whole| {
+        let arguments = std::env::args().skip(1).collect();
+        let bundle = &bundle.contents;
+        kept.write(&Record { schema: SCHEMA, devices, machine: &machine, bundle, arguments, whole, rows })
+    };
+    let so_far = |rows: &[Row]| {
+        if let Err(why) = keep(rows, false) {
+            eprintln!("gpu-test: the record so far is not kept: {why}");
+        }
+    };
+    let rows = run(bundle, gpu, &choice, scratch.path(), so_far);
     print!("{}", table(devices, &machine.line(), &rows));
-    let failed = failed(&rows);
-    let arguments = std::env::args().skip(1).collect();
-    let record = Record { schema: SCHEMA, devices, machine, bundle: &bundle.contents, arguments, rows };
-    serde_json::to_writer_pretty(out, &record)
-        .map_err(|error| format!("{}: {error}", flags.out.display()))?;
+    keep(&rows, true)?;
     println!("every sample: {}", flags.out.display());
-    Ok(failed)
+    Ok(failed(&rows))
 }

@@ -7,6 +7,7 @@
 pub mod bundle;
 pub mod choice;
 pub mod journal;
+pub mod kept;
 pub mod machine;
 pub mod make;
 pub mod process;

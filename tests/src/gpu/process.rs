@@ -134,7 +134,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ended, String> {
 }
 
 /// Reads a pipe to its end, so that nobody waits for a full one.
-fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+pub fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
@@ -144,7 +144,8 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     })
 }
 
-fn text(reader: JoinHandle<Vec<u8>>) -> String {
+/// What was read, once the pipe is at its end.
+pub fn text(reader: JoinHandle<Vec<u8>>) -> String {
     reader.join().map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 

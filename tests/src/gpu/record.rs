@@ -88,11 +88,13 @@ pub struct Record<'a> {
     pub schema: u32,
     /// `virtual`: no number in it is a GPU's.
     pub devices: Devices,
-    pub machine: Machine,
+    pub machine: &'a Machine,
     pub bundle: &'a Contents,
     /// As they were given.
     pub arguments: Vec<String>,
-    pub rows: Vec<Row>,
+    /// `false`: the run was ended before its last step.
+    pub whole: bool,
+    pub rows: &'a [Row],
 }
 
 /// What is counted at its end.

@@ -56,8 +56,8 @@ pub fn check(gpu: &Gpu) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs what was chosen.
-pub fn run(bundle: &Bundle, gpu: &Gpu, choice: &Choice, scratch: &Path) -> Vec<Row> {
+/// Runs what was chosen. After each step `keep` is given the rows so far.
+pub fn run(bundle: &Bundle, gpu: &Gpu, choice: &Choice, scratch: &Path, keep: impl Fn(&[Row])) -> Vec<Row> {
     let Choice { sizes, rounds, capacity, limit, .. } = *choice;
     let context = Context { bundle, gpu, sizes, rounds, capacity, scratch, limit };
     let start = Instant::now();
@@ -76,6 +76,7 @@ pub fn run(bundle: &Bundle, gpu: &Gpu, choice: &Choice, scratch: &Path) -> Vec<R
         rows.extend(outcome.unwrap_or_else(|_| {
             vec![Row::new(name, "all").with(Status::Failed, "the check itself failed: see above")]
         }));
+        keep(&rows);
     }
     rows.push(nobody_left(gpu));
     rows

@@ -7,7 +7,7 @@
 use super::{Context, timed};
 use crate::gpu::bundle::{Devices, PROBE};
 use crate::gpu::choice::{Sizes, run_of};
-use crate::gpu::process::{Running, run, said};
+use crate::gpu::process::{Ended, Running, reader, run, said, text};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::{Served, run_with};
@@ -15,6 +15,7 @@ use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub const STEP: &str = "faults";
@@ -27,6 +28,8 @@ const TOLERANCE_BYTES: u64 = 64 * MIB;
 const BACK_LIMIT: Duration = Duration::from_secs(60);
 /// So that the kernel is on the device for sure.
 const KERNEL_STARTS: Duration = Duration::from_millis(500);
+/// Of a probe that has said something else than it should.
+const END_LIMIT: Duration = Duration::from_secs(1);
 const MILLI: f64 = 1e3;
 
 pub fn rows(context: &Context<'_>) -> Vec<Row> {
@@ -46,26 +49,48 @@ struct Talker {
     running: Running,
     lines: mpsc::Receiver<(String, Instant)>,
     stdin: Option<ChildStdin>,
+    err: Option<JoinHandle<Vec<u8>>>,
 }
 
 impl Talker {
     fn start(daemon: &Served<'_>, words: &[&str]) -> Result<Talker, String> {
         let mut command = daemon.program(PROBE, words[0]);
-        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = Running::start(&mut command)?;
         let (send, lines) = mpsc::channel();
         let out = running.child.stdout.take();
         std::thread::spawn(move || out.map(|out| tell(out, &send)));
         let stdin = running.child.stdin.take();
-        Ok(Talker { running, lines, stdin })
+        let err = Some(reader(running.child.stderr.take()));
+        Ok(Talker { running, lines, stdin, err })
     }
 
-    fn says(&self, expected: &str, limit: Duration) -> Result<(), String> {
+    fn says(&mut self, expected: &str, limit: Duration) -> Result<(), String> {
         match self.lines.recv_timeout(limit) {
             Ok((line, _)) if line == expected => Ok(()),
-            Ok((line, _)) => Err(format!("the probe said {line:?} in place of {expected:?}")),
-            Err(_) => Err(format!("the probe did not say {expected:?} within {} s", limit.as_secs())),
+            Ok((line, _)) if line.is_empty() => {
+                Err(format!("the probe did not say {expected:?}: {}", self.end()))
+            }
+            Ok((line, _)) => Err(format!("the probe said {line:?} in place of {expected:?}: {}", self.end())),
+            Err(_) => {
+                let seconds = limit.as_secs();
+                Err(format!("the probe did not say {expected:?} within {seconds} s: {}", self.end()))
+            }
         }
+    }
+
+    /// How it ended and what it said last; it is killed if it has not.
+    fn end(&mut self) -> String {
+        if !self.running.ends_within(END_LIMIT)
+            && let Err(why) = self.running.kill()
+        {
+            return why;
+        }
+        let Ok(status) = self.running.child.wait() else { return "its end cannot be found out".to_owned() };
+        let elapsed = self.running.elapsed();
+        let ended =
+            Ended { status, out: String::new(), err: self.err.take().map(text).unwrap_or_default(), elapsed };
+        ended.succeeded().map_or_else(|why| why, |ended| format!("exit code 0: {}", ended.err.trim()))
     }
 
     fn go_on(&mut self) -> Result<(), String> {
@@ -261,6 +286,10 @@ fn states(context: &Context<'_>) -> Result<Vec<(&'static str, u64, u64)>, String
     }
     if !probe.running.ends_within(context.limit) {
         return Err("the probe did not end".to_owned());
+    }
+    let ended = probe.running.child.wait().map_err(said("the probe"))?;
+    if !ended.success() {
+        return Err(format!("the probe, at its end: {}", probe.end()));
     }
     drop(probe);
     daemon.stop()?;
