@@ -53,7 +53,14 @@ impl Machine {
     }
 
     pub fn daemon(&self, args: &[&str]) -> Daemon {
-        Daemon::start_with(args, &[("EAGER_NVML", &library()), ("EAGER_FAKE_NVML", &self.file())])
+        self.daemon_with(args, &[])
+    }
+
+    /// The same with further variables in its environment.
+    pub fn daemon_with(&self, args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
+        let (library, file) = (library(), self.file());
+        let own = [("EAGER_NVML", library.as_path()), ("EAGER_FAKE_NVML", file.as_path())];
+        Daemon::start_with(args, &[&own, variables].concat())
     }
 
     /// The machine is another one when the next daemon starts.

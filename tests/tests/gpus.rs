@@ -61,6 +61,69 @@ fn what_others_use_of_a_gpu_is_seen_and_not_given_away() {
     wait_for(&daemon, |device| device["foreign_bytes"] == json!(7 * GIB));
 }
 
+/// Where MPS runs, one program's page faults stall no other; and each program has the priority that its starter gave it.
+#[test]
+fn mps_is_found_at_the_start_and_its_variables_reach_programs() {
+    let machine = Machine::new(&machine());
+    let pipes = tempfile::tempdir().expect("folder");
+    for (pid, stall) in [("none", true), (&*std::process::id().to_string(), false)] {
+        std::fs::write(pipes.path().join("nvidia-cuda-mps-control.pid"), pid).expect("write");
+        let variables = [("CUDA_MPS_PIPE_DIRECTORY", pipes.path())];
+        let daemon = machine.daemon_with(&["--gpus", "0", "--policy", "case"], &variables);
+        let journal = std::fs::read_to_string(daemon.journal()).expect("a journal");
+        assert_eq!(journal.contains("\"faults_stall\":true"), stall, "{pid}: {journal}");
+        let mut command = Command::new(tool("eager"));
+        command.arg("run").arg("--run-dir").arg(daemon.run_dir()).args(["--mem", "1GiB", "--", "sh", "-c"]);
+        command.arg("echo $CUDA_MPS_CLIENT_PRIORITY, $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+        command.env("CUDA_MPS_CLIENT_PRIORITY", "1").env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50");
+        assert_eq!(run_ok(&mut command), "1, 50\n");
+    }
+}
+
+/// Of a client that NVML does not name, as in another container, the ledger knows.
+#[test]
+fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
+    let mut used = machine();
+    let machine = Machine::new(&used);
+    let daemon = machine.daemon(&["--observe-ms", "20", "--policy", "case"]);
+    let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
+    wait_for(&daemon, |device| device["granted_bytes"] == json!(100 * GIB));
+    let context = devices(&daemon)[0]["context_bytes"].as_u64().expect("bytes");
+    // Nobody is named; then one whose memory may not be told.
+    for processes in [json!([]), json!([{ "pid": 1, "bytes": null }])] {
+        used["gpus"][0]["processes"] = processes;
+        for (gib, foreign) in [(107, 7 * GIB - context), (100, 0)] {
+            used["gpus"][0]["used"] = json!(gib * GIB);
+            machine.becomes(&used);
+            wait_for(&daemon, |device| device["foreign_bytes"] == json!(foreign));
+        }
+    }
+    // With the client's end nobody is left whose memory it can be, until the driver has taken it back.
+    holder.kill().expect("kill");
+    holder.wait().expect("wait");
+    wait_for(&daemon, |device| device["unaccounted_bytes"] == json!(100 * GIB));
+    used["gpus"][0]["used"] = json!(0);
+    machine.becomes(&used);
+    wait_for(&daemon, |device| device["unaccounted_bytes"] == json!(0));
+}
+
+/// `device-memory` keeps the rest for others: what they use of it takes nothing from programs.
+#[test]
+fn others_may_use_what_is_kept_for_them() {
+    let mut used = machine();
+    let machine = Machine::new(&used);
+    let daemon = machine.daemon(&["--gpus", "0", "--device-memory", "16GiB", "--observe-ms", "20"]);
+    for (gib, in_the_way) in [(100, 0), (126, 2)] {
+        used["gpus"][0]["processes"] = json!([{ "pid": 1, "bytes": gib * GIB }]);
+        machine.becomes(&used);
+        let device = wait_for(&daemon, |device| {
+            device["foreign_bytes"] == json!(gib * GIB)
+                && device["unaccounted_bytes"] == json!(in_the_way * GIB)
+        });
+        assert_eq!(device["free_bytes"], json!((16 - in_the_way) * GIB), "{device}");
+    }
+}
+
 #[test]
 fn a_gpu_that_needs_a_reset_takes_nothing_new() {
     let mut failing = machine();

@@ -30,6 +30,8 @@ const CONTEXT_BYTES: Bytes = Bytes(512 << 20);
 /// What the daemon schedules on.
 pub struct Devices {
     pub profiles: Vec<DeviceProfile>,
+    /// What each has beyond the capacity that is given away.
+    pub spare: Vec<Bytes>,
     /// `cuda`, `virtual` or `file`, as people see it.
     pub kind: &'static str,
     /// What one program's context takes of a device's memory.
@@ -90,10 +92,10 @@ impl Devices {
             DeviceSource::File { path } => Devices { profiles: read_file(path)?, ..Devices::none("file") },
             DeviceSource::Gpus { gpus } => Devices::of_machine(gpus, old)?,
         };
-        if let Some(Size(limit)) = settings.device_memory {
-            for profile in &mut devices.profiles {
-                profile.capacity = profile.capacity.min(Bytes(limit));
-            }
+        let limit = settings.device_memory.map_or(Bytes(u64::MAX), |Size(limit)| Bytes(limit));
+        for profile in &mut devices.profiles {
+            devices.spare.push(profile.capacity.saturating_sub(limit));
+            profile.capacity = profile.capacity.min(limit);
         }
         Ok(devices)
     }
@@ -101,6 +103,7 @@ impl Devices {
     fn none(kind: &'static str) -> Devices {
         Devices {
             profiles: Vec::new(),
+            spare: Vec::new(),
             kind,
             context_bytes: Bytes::ZERO,
             server: None,

@@ -186,7 +186,7 @@ fn open(
     let observer = observe(&settings, &devices, run_dir).context("observer")?;
     if observer.is_some() {
         let now = dispatch.now();
-        dispatch.truth.begin(now);
+        dispatch.truth.begin(now, devices.spare.clone());
     }
     let again = if taken_over > 0 { format!(", {taken_over} programs taken over") } else { String::new() };
     let ready = format!(

@@ -23,6 +23,8 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 /// Several processes can page the same GPU's memory since Pascal (UM model §1).
 const COMPUTE_MAJOR_MIN: i32 = 6;
 const WARP_THREADS: u32 = 32;
+/// What may be in use by no program at all: less than a program's context takes.
+const DRIVERS_BYTES: Bytes = Bytes(256 << 20);
 
 /// The library, for the rest of the process: its events borrow it for as long as somebody looks.
 pub fn load() -> Result<&'static Nvml, NvmlError> {
@@ -147,7 +149,10 @@ impl Usage for NvmlUsage {
         for (number, uuid) in (0..).map(DeviceId).zip(&self.uuids) {
             let used = self.nvml.device_by_uuid(uuid.as_str()).and_then(|device| used_on(number, &device));
             match used {
-                Ok(used) => seen.uses.extend(used),
+                Ok((uses, unnamed)) => {
+                    seen.uses.extend(uses);
+                    seen.unnamed.extend(unnamed.map(|bytes| (number, bytes)));
+                }
                 Err(NvmlError::GpuLost | NvmlError::NotFound) => drop(seen.lost.insert(number)),
                 Err(error) => drop(seen.silent.insert(number, error.to_string())),
             }
@@ -180,10 +185,10 @@ impl Usage for NvmlUsage {
     }
 }
 
-/// Memory of a device by process. What NVML does not attribute, because the processes cannot be seen from here, is
-/// nobody's.
-fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<Vec<ProcessUse>, NvmlError> {
-    let in_all = handle.memory_info()?.used;
+/// Memory of a device by process; and what is in use there by none that NVML names, which it does not where it may not tell,
+/// or where processes are of another container.
+fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<(Vec<ProcessUse>, Option<Bytes>), NvmlError> {
+    let in_all = Bytes(handle.memory_info()?.used);
     let mut uses = Vec::new();
     let mut is_hidden = false;
     let compute = handle.running_compute_processes()?;
@@ -198,11 +203,8 @@ fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<Vec<ProcessUse>, Nvm
             UsedGpuMemory::Unavailable => is_hidden = true,
         }
     }
-    let known: u64 = uses.iter().map(|used| used.bytes.0).sum();
-    if is_hidden {
-        uses.push(ProcessUse { device, pid: 0, bytes: Bytes(in_all.saturating_sub(known)) });
-    }
-    Ok(uses)
+    let unnamed = in_all.saturating_sub(uses.iter().map(|used| used.bytes).sum());
+    Ok((uses, (is_hidden || unnamed > DRIVERS_BYTES).then_some(unnamed)))
 }
 
 /// Errors after which a GPU does no more work until it is reset (NVIDIA, "XID Errors": those whose immediate action is a

@@ -85,6 +85,7 @@ pub fn device_rows(dispatch: &Dispatch, kind: &str) -> Vec<DeviceRow> {
 }
 
 fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> DeviceRow {
+    let used = dispatch.truth.on(device.device);
     DeviceRow {
         device: device.device.0,
         name: device.profile.name.clone(),
@@ -94,8 +95,8 @@ fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> Devic
         context_bytes: device.contexts.0,
         free_bytes: device.free.0,
         oversubscribed_bytes: device.oversubscribed.0,
-        used_bytes: dispatch.truth.on(device.device).map(|used| used.in_all().0),
-        foreign_bytes: device.foreign.0,
+        used_bytes: used.map(|used| used.in_all().0),
+        foreign_bytes: used.map_or(0, |used| used.foreign.0),
         unaccounted_bytes: device.unaccounted.0,
         paged_bytes: dispatch.truth.paged(device.device).map(|bytes| bytes.0),
         normal_tasks: device.normal_tasks,

@@ -37,6 +37,8 @@ impl DeviceUse {
 /// What was seen last.
 #[derive(Debug, Default)]
 pub struct Truth {
+    /// What each device has beyond the capacity that is given away: others may use it.
+    spare: Vec<Bytes>,
     devices: BTreeMap<DeviceId, DeviceUse>,
     paged: BTreeMap<DeviceId, Bytes>,
     seen_at: Option<Nanos>,
@@ -50,9 +52,14 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// From now on somebody looks.
-    pub fn begin(&mut self, now: Nanos) {
-        self.seen_at = Some(now);
+    /// From now on somebody looks. `spare`: what each device has beyond the capacity that is given away.
+    pub fn begin(&mut self, now: Nanos, spare: Vec<Bytes>) {
+        (self.seen_at, self.spare) = (Some(now), spare);
+    }
+
+    /// What others use of a device, as far as it is not kept for them.
+    fn in_the_way(&self, device: DeviceId, foreign: Bytes) -> Bytes {
+        foreign.saturating_sub(self.spare.get(device.0 as usize).copied().unwrap_or_default())
     }
 
     pub fn on(&self, device: DeviceId) -> Option<&DeviceUse> {
@@ -88,11 +95,18 @@ fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<De
     devices
 }
 
+/// What is in use by nobody that the driver names may be that of clients: of each as much as it `may_use` and is not seen to
+/// use. The rest is foreign.
+fn of_strangers(unnamed: Bytes, seen: &DeviceUse, may_use: &BTreeMap<ClientId, Bytes>) -> Bytes {
+    let unseen = |(client, most): (&ClientId, &Bytes)| most.saturating_sub(seen.of(*client));
+    unnamed.saturating_sub(may_use.iter().map(unseen).sum())
+}
+
 impl Dispatch {
     /// Takes in what was seen.
     pub fn observe(&mut self, look: Look) {
         look.faults.into_iter().for_each(|fault| self.befell(fault));
-        let Seen { uses, paged, lost, silent } = match look.seen {
+        let Seen { uses, unnamed, paged, lost, silent } = match look.seen {
             Ok(seen) => seen,
             Err(problem) => return self.not_told(&problem),
         };
@@ -101,7 +115,13 @@ impl Dispatch {
         let mut seen = sorted(&uses, &clients);
         (self.truth.paged, self.truth.seen_at) = (paged, Some(self.now()));
         for device in devices.into_iter().filter(|device| !silent.contains_key(device)) {
-            self.truth.devices.insert(device, seen.remove(&device).unwrap_or_default());
+            let mut used = seen.remove(&device).unwrap_or_default();
+            if let Some(&unnamed) = unnamed.get(&device) {
+                let may_use = |&client: &ClientId| (client, self.mind.scheduler.may_use(client, device));
+                let strangers = of_strangers(unnamed, &used, &self.clients.keys().map(may_use).collect());
+                used.foreign = used.foreign.saturating_add(strangers);
+            }
+            self.truth.devices.insert(device, used);
             self.look_for_loss(device, lost.contains(&device));
             self.compare(device);
         }
@@ -156,11 +176,12 @@ impl Dispatch {
         let used = self.truth.devices.get(&device).cloned().unwrap_or_default();
         let clients: Vec<ClientUse> =
             used.clients.iter().map(|(&client, &bytes)| ClientUse { client, bytes }).collect();
-        if !self.mind.scheduler.is_news(device, used.foreign, &clients) {
+        let foreign = self.truth.in_the_way(device, used.foreign);
+        if !self.mind.scheduler.is_news(device, foreign, &clients) {
             return;
         }
         let before = self.foreign(device);
-        self.happen(Event::Observed { device, foreign: used.foreign, clients }, None);
+        self.happen(Event::Observed { device, foreign, clients }, None);
         let after = self.foreign(device);
         match (before, after) {
             (Bytes::ZERO, Bytes::ZERO) => {}
@@ -233,5 +254,23 @@ mod tests {
         let on = |device| &devices[&DeviceId(device)];
         assert_eq!((on(0).clients[&ClientId(1)], on(0).foreign), (Bytes(6), Bytes(6)));
         assert_eq!((on(1).clients[&ClientId(2)], on(1).foreign), (Bytes(3), Bytes::ZERO));
+    }
+
+    #[test]
+    fn what_nobody_is_named_for_is_first_that_of_clients_that_are_not_seen() {
+        let seen = DeviceUse { clients: BTreeMap::from([(ClientId(1), Bytes(6))]), foreign: Bytes(2) };
+        let may_use = BTreeMap::from([(ClientId(1), Bytes(10)), (ClientId(2), Bytes(5))]);
+        assert_eq!(of_strangers(Bytes(9), &seen, &may_use), Bytes::ZERO);
+        assert_eq!(of_strangers(Bytes(12), &seen, &may_use), Bytes(3));
+        assert_eq!(of_strangers(Bytes(12), &seen, &BTreeMap::new()), Bytes(12));
+    }
+
+    #[test]
+    fn what_is_kept_for_others_they_may_use() {
+        let mut truth = Truth::default();
+        truth.begin(Nanos(0), vec![Bytes(100)]);
+        assert_eq!(truth.in_the_way(DeviceId(0), Bytes(100)), Bytes::ZERO);
+        assert_eq!(truth.in_the_way(DeviceId(0), Bytes(130)), Bytes(30));
+        assert_eq!(truth.in_the_way(DeviceId(1), Bytes(30)), Bytes(30));
     }
 }

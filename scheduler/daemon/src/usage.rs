@@ -26,6 +26,8 @@ pub struct ProcessUse {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     pub uses: Vec<ProcessUse>,
+    /// In use on each device by nobody that the driver names; only of those where programs may be behind it.
+    pub unnamed: BTreeMap<DeviceId, Bytes>,
     /// Managed memory that each device moved because it did not fit, ever; only of those that tell.
     pub paged: BTreeMap<DeviceId, Bytes>,
     /// Devices that the driver does not have any more.

@@ -8,7 +8,7 @@ use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;
 use crate::event::ClientUse;
 use crate::limits::Measure;
-use crate::model::{Overrun, Seen, State};
+use crate::model::{Bound, Overrun, Seen, State, Task};
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId};
 use std::collections::BTreeMap;
@@ -77,12 +77,22 @@ impl Scheduler {
 
     /// What the ledger has for a client on a device: its grants and its context.
     fn declared(&self, id: ClientId, device: DeviceId) -> Bytes {
+        self.on_device(id, device, |_, bound| bound.grant)
+    }
+
+    /// The most that a client says it uses on a device: all that its tasks there require, granted or not, and its context.
+    pub fn may_use(&self, id: ClientId, device: DeviceId) -> Bytes {
+        self.on_device(id, device, |task, _| task.requirement)
+    }
+
+    fn on_device(&self, id: ClientId, device: DeviceId, of: impl Fn(&Task, &Bound) -> Bytes) -> Bytes {
         let Some(client) = self.state.clients.get(&id) else { return Bytes::ZERO };
         let context =
             if client.contexts.contains(&device) { self.options.context_bytes } else { Bytes::ZERO };
-        let bound = client.tasks.iter().filter_map(|task| self.state.tasks.get(task)?.bound());
-        let granted: Bytes = bound.filter(|bound| bound.device == device).map(|bound| bound.grant).sum();
-        granted.saturating_add(context)
+        let tasks = client.tasks.iter().filter_map(|task| self.state.tasks.get(task));
+        let here =
+            tasks.filter_map(|task| Some((task, task.bound().filter(|bound| bound.device == device)?)));
+        here.map(|(task, bound)| of(task, bound)).sum::<Bytes>().saturating_add(context)
     }
 
     fn asked(&self, id: ClientId) -> Bytes {
