@@ -14,6 +14,7 @@ pub mod bench;
 pub mod book;
 pub mod contents;
 pub mod corpus;
+pub mod cudas;
 pub mod daemon;
 pub mod fuzz;
 pub mod generate;

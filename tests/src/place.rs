@@ -76,20 +76,15 @@ impl Place {
 
     /// The same under another program.
     pub fn program_under(&self, wrapper: &[&str], how: &str, on_loss: &str) -> Running {
-        let mut child = under(wrapper, &self.dir.path().join("program"))
+        let mut command = under(wrapper, &self.dir.path().join("program"));
+        command
             .arg(how)
             .current_dir(self.dir.path())
             .env("LD_LIBRARY_PATH", self.dir.path())
             .env("EAGER_SOCKET", self.dir.path().join("run/client.sock"))
             .env("EAGER_ON_DAEMON_LOSS", on_loss)
-            .env_remove("EAGER_DISABLE")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start");
-        let out = BufReader::new(child.stdout.take().expect("stdout"));
-        Running { child, out }
+            .env_remove("EAGER_DISABLE");
+        Running::start(&mut command)
     }
 
     pub fn info(&self) -> serde_json::Value {
@@ -145,7 +140,7 @@ fn start_daemon(dir: &Path, wrapper: &[&str]) -> Child {
     child
 }
 
-/// A program under the daemon.
+/// A program under the daemon, whose lines are read one by one.
 #[derive(Debug)]
 pub struct Running {
     pub child: Child,
@@ -153,6 +148,13 @@ pub struct Running {
 }
 
 impl Running {
+    pub fn start(command: &mut Command) -> Running {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("start");
+        let out = BufReader::new(child.stdout.take().expect("stdout"));
+        Running { child, out }
+    }
+
     pub fn says(&mut self, expected: &str) {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("its output");

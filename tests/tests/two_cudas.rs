@@ -4,68 +4,14 @@
 //!
 //! Trap: a tree that is not installed is said and is no failure.
 
+use eager_tests::cudas::{PER_THREAD, TREES, programs};
 use eager_tests::daemon::Daemon;
 use eager_tests::nvml::{GIB, Machine, machine};
-use eager_tests::{eagercc_with, has_toolchain, root, run, run_ok, text};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use eager_tests::place::Running;
+use eager_tests::{run, run_ok, text};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-
-const TREES: [&str; 2] = ["cuda-12.9", "cuda-13.0"];
-
-const PRELUDE: &str = r#"
-#include <cstdio>
-#include <cstdlib>
-#include <cuda_runtime.h>
-#define OK(call)                                                             \
-  do {                                                                       \
-    cudaError_t error = (call);                                              \
-    if (error) { printf("%s: %s\n", #call, cudaGetErrorName(error)); exit(3); } \
-  } while (0)
-const int N = 1 << 16;
-const size_t BYTES = N * sizeof(int);
-__global__ void fill(int *p, int value) { p[blockIdx.x * blockDim.x + threadIdx.x] = value; }
-__global__ void more(int *p) { p[blockIdx.x * blockDim.x + threadIdx.x] += 1; }
-inline int device_of(const void *p) {
-  cudaPointerAttributes of;
-  OK(cudaPointerGetAttributes(&of, p));
-  return of.device;
-}
-inline int told() { int device = -1; OK(cudaGetDevice(&device)); return device; }
-inline int last_of(const int *p) {
-  int last = 0;
-  OK(cudaMemcpy(&last, p + N - 1, sizeof last, cudaMemcpyDeviceToHost));
-  return last;
-}
-"#;
-
-/// A tree that is here.
-fn tree(name: &str) -> Option<PathBuf> {
-    let tree = root().join(".toolchain").join(name);
-    let is_there = has_toolchain(name) && tree.join("include/cuda_runtime.h").exists();
-    if !is_there {
-        eprintln!("SKIPPED: {name}: needs {}: run ./setup.sh", tree.display());
-    }
-    is_there.then_some(tree)
-}
-
-/// A program for each CUDA, made of this text with these further words for the compiler; each with its tree.
-fn programs(folder: &Path, source: &str, words: &[&str]) -> Vec<(PathBuf, PathBuf)> {
-    let compiled = |tree: PathBuf| {
-        let name = tree.file_name().expect("a name").to_string_lossy().into_owned();
-        let [file, program] = ["cu", "out"].map(|ending| folder.join(format!("{name}.{ending}")));
-        std::fs::write(&file, format!("{PRELUDE}{source}")).expect("write");
-        let path = OsString::from(format!("--cuda-path={}", tree.display()));
-        let words: Vec<OsString> = [path, "-O2".into(), "--cuda-gpu-arch=sm_80".into()]
-            .into_iter()
-            .chain(words.iter().map(OsString::from))
-            .collect();
-        eagercc_with(&words, &[&file], &program);
-        (program, tree)
-    };
-    TREES.into_iter().filter_map(tree).map(compiled).collect()
-}
 
 fn two_devices(policy: &str) -> Daemon {
     Daemon::start(&["--virtual", "2xV100-16GB", "--time-scale", "0", "--policy", policy])
@@ -228,10 +174,6 @@ fn both_forms_of_prefetch_and_advice_reach_the_daemons_device_and_the_host() {
     }
 }
 
-/// As `eagercc --nvcc --default-stream=per-thread` has it.
-const PER_THREAD: [&str; 3] =
-    ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1", "-Xclang", "-fgpu-default-stream=per-thread"];
-
 const THREADS: &str = r#"
 #include <thread>
 #include <vector>
@@ -306,6 +248,113 @@ fn a_captured_graph_runs_on_the_daemons_device_as_often_as_it_is_launched() {
         assert_eq!(run_ok(&mut daemon.run(&program)), "3 6 9 12, on 1\n", "{}", program.display());
     }
     ended(holder);
+}
+
+const THREADS_DEVICES: &str = r#"
+#include <thread>
+typedef int (*State)(int, unsigned *, int *);
+/* Has the program a context there? */
+static int active(int device) {
+  void *found = nullptr;
+  cudaDriverEntryPointQueryResult result;
+#if CUDART_VERSION >= 13000
+  OK(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &found, 12000, cudaEnableDefault, &result));
+#else
+  OK(cudaGetDriverEntryPoint("cuDevicePrimaryCtxGetState", &found, cudaEnableDefault, &result));
+#endif
+  unsigned flags;
+  int active = -1;
+  if (!found || ((State)found)(device, &flags, &active)) exit(4);
+  return active;
+}
+static int of[2], results[2];
+static void work(int number) {
+  int *p;
+  OK(cudaSetDevice(number));
+  OK(cudaMalloc(&p, size_t(3) << 30));
+  fill<<<N / 256, 256>>>(p, 5 + number);
+  results[number] = last_of(p);
+  of[number] = device_of(p);
+  if (told() != number) exit(5);
+  OK(cudaDeviceSynchronize());
+  OK(cudaFree(p));
+}
+int main() {
+  printf("contexts %d %d\n", active(0), active(1));
+  std::thread one(work, 0), other(work, 1);
+  one.join();
+  other.join();
+  printf("contexts %d %d, memory on %d %d: %d %d\n", active(0), active(1), of[0], of[1], results[0], results[1]);
+}
+"#;
+
+#[test]
+fn threads_that_set_different_devices_are_where_the_daemon_puts_them_and_nowhere_else() {
+    let folder = tempfile::tempdir().expect("folder");
+    let programs = programs(folder.path(), THREADS_DEVICES, &[]);
+    for (program, _) in &programs {
+        let daemon = two_devices("case");
+        let holder = fills_first(&daemon);
+        let expected = "contexts 0 0\ncontexts 0 1, memory on 1 1: 5 6\n";
+        assert_eq!(run_ok(&mut daemon.run(program)), expected, "{}", program.display());
+        ended(holder);
+    }
+}
+
+/// What a CUDA with memory nodes does, which the stand-in has not.
+const MEMORY_NODES: &str = r#"
+#include <cstdlib>
+#include <cuda_runtime_api.h>
+extern "C" cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *, size_t,
+                                                cudaMemAllocNodeParams *asked) {
+  return asked->bytesize > 1 << 30 ? cudaErrorMemoryAllocation : cudaMalloc(&asked->dptr, asked->bytesize);
+}
+"#;
+
+const ADDS_NODES: &str = r#"
+static void hear() { char line[8]; if (!fgets(line, sizeof line, stdin)) exit(9); }
+static void add(cudaGraph_t graph, size_t bytes) {
+  cudaMemAllocNodeParams asked = {};
+  cudaGraphNode_t node;
+  asked.poolProps.allocType = cudaMemAllocationTypePinned;
+  asked.poolProps.location.type = cudaMemLocationTypeDevice;
+  asked.bytesize = bytes;
+  puts(cudaGetErrorName(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &asked)));
+  fflush(stdout);
+  hear();
+}
+int main() {
+  int *p;
+  cudaGraph_t graph;
+  OK(cudaMalloc(&p, 1 << 20));
+  fill<<<N / 256, 256>>>(p, 1);
+  OK(cudaGraphCreate(&graph, 0));
+  add(graph, 64 << 20);
+  add(graph, size_t(2) << 30);
+  OK(cudaFree(p));
+}
+"#;
+
+#[test]
+fn a_graphs_memory_counts_from_the_node_that_allocates_it_and_a_refused_one_does_not() {
+    const MIB: u64 = 1 << 20;
+    let folder = tempfile::tempdir().expect("folder");
+    let [source, nodes] = ["nodes.cpp", "nodes.so"].map(|name| folder.path().join(name));
+    std::fs::write(&source, MEMORY_NODES).expect("write");
+    for (program, tree) in programs(folder.path(), ADDS_NODES, &[]) {
+        let mut library = Command::new("clang++-22");
+        library.args(["-shared", "-fPIC", "-I"]).arg(tree.join("include")).arg(&source).arg("-o").arg(&nodes);
+        run_ok(&mut library);
+        let daemon = two_devices("case");
+        let before = granted(&daemon)[0];
+        let mut running = Running::start(daemon.run(&program).env("LD_PRELOAD", &nodes));
+        for said in ["cudaSuccess", "cudaErrorMemoryAllocation"] {
+            running.says(said);
+            assert_eq!(granted(&daemon)[0] - before, 65 * MIB, "{said}");
+            running.go_on();
+        }
+        assert!(running.end().success(), "{}", running.said());
+    }
 }
 
 const FAILS: &str = r#"

@@ -36,6 +36,8 @@ struct LedgerLine {
 #[derive(Serialize)]
 struct KernelLine<'k> {
     kernel: &'k str,
+    /// Of its stream, unless its launch asked for another one.
+    priority: i32,
     arguments: Vec<Option<TouchedArgument>>,
 }
 
@@ -98,9 +100,9 @@ pub fn is_written() -> bool {
 }
 
 /// Adds the line of a kernel that has run.
-pub fn kernel(name: &str, arguments: Vec<Option<TouchedArgument>>) {
+pub fn kernel(name: &str, priority: i32, arguments: Vec<Option<TouchedArgument>>) {
     let Some(file) = FILE.get_or_init(open) else { return };
-    write(file, &KernelLine { kernel: name, arguments });
+    write(file, &KernelLine { kernel: name, priority, arguments });
 }
 
 fn write(file: &Mutex<File>, line: &impl Serialize) {

@@ -123,7 +123,7 @@ impl Compute {
                 blocks_written: written.count() as u64,
             })
         });
-        trace::kernel(launch.kernel.name, arguments.collect());
+        trace::kernel(launch.kernel.name, launch.priority, arguments.collect());
     }
 
     fn prepare_touch_map(&mut self, allocations: &[Allocation]) {
