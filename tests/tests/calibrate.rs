@@ -1,8 +1,9 @@
 //! `eager calibrate` on a virtual GPU, whose card is known: the card that comes out must be that one.
 
 use eager_gpu_model::{Card, parse_cards};
-use eager_tests::{has_toolchain, run, run_ok, text, tool};
+use eager_tests::{eagercc_with, has_toolchain, root, run, run_ok, text, tool};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -70,4 +71,34 @@ fn what_cannot_be_calibrated_is_said_in_one_line_and_nothing_is_lost() {
     std::fs::write(&out, "precious").expect("write");
     assert!(refused(&mut calibrate("H200", &out)).contains("is there already"));
     assert_eq!(std::fs::read_to_string(&out).expect("read"), "precious");
+}
+
+/// A program that does as the one of `eager calibrate`, and fails in the middle or when it is run again, on the model.
+#[test]
+fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
+    if !has_toolchain("calibration") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let [real, program, out] = ["real", "program", "card.toml"].map(|name| folder.path().join(name));
+    let source = root().join("virtual-gpu/model/calibrate/calibrate.cu");
+    eagercc_with(&["-O2".into(), "--eager-no-instrument".into()], &[&source], &real);
+    let fails = |script: &str| {
+        let text = format!("#!/bin/sh\ncd {}\n{script}\n", folder.path().display());
+        std::fs::write(&program, text).expect("write");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+        let output = run(calibrate("H200", &out).arg("--program").arg(&program));
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    };
+    let said = fails("./real \"$@\" | head -5; echo 'calibrate: copy: device lost' >&2; exit 3");
+    assert!(said.contains("failed (exit status: 3): calibrate: copy: device lost"), "{said}");
+    assert!(fails("./real \"$@\" | head -5; kill -9 $$").contains("(signal: 9 (SIGKILL)): it said nothing"));
+    assert!(fails("./real \"$@\" | head -5").contains("what the calibration program printed: "));
+    assert!(!out.exists(), "no card of half of the measures");
+    let said = fails("[ -e again ] && { echo no >&2; exit 4; }; touch again; exec ./real \"$@\"");
+    assert!(said.contains("card.toml, and what the model makes of it is not known"), "{said}");
+    assert_eq!(card(&out.display().to_string()).sms, card("H200").sms);
 }

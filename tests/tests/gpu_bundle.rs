@@ -27,6 +27,33 @@ fn small_bundle(folder: &Path) -> Bundle {
     make(&folder.join("bundle"), &order).expect("a bundle")
 }
 
+/// All that a GPU would run, on stand-ins.
+#[test]
+#[ignore = "takes minutes: make test-long"]
+fn long_every_program_of_every_step_is_right_on_stand_ins() {
+    if !has_toolchain("the checks for a GPU") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let order = Order { devices: Devices::Virtual, ..Order::whole() };
+    let bundle = make(&folder.path().join("bundle"), &order).expect("a bundle");
+    let words = ["--sizes", "small", "--rounds", "1"];
+    let (output, record) = checked(&bundle, &card(folder.path(), 141 * GIB), &words);
+    println!("{}", text(&output));
+    assert!(output.status.success());
+    let rows = record["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["status"] == "ok"));
+    for program in bundle.programs() {
+        for step in ["alone", "mix", "overhead", "footprints"] {
+            let is_of = |row: &&Value| {
+                row["step"] == step
+                    && row["what"].as_str().is_some_and(|what| what.starts_with(&program.name))
+            };
+            assert!(rows.iter().any(|row| is_of(&row)), "no row of {} in {step}", program.name);
+        }
+    }
+}
+
 /// As `run.sh` starts it, on this card.
 fn checked(bundle: &Bundle, card: &Path, words: &[&str]) -> (Output, Value) {
     let record = bundle.folder.join("record.json");
@@ -66,6 +93,10 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let of_gpu = lines.lines().filter(|line| line.starts_with("GPU "));
     assert_eq!(of_gpu.count(), 0, "{lines}");
+
+    let (output, _) = checked(&bundle, &card(folder.path(), 141 * GIB), &["--gpu", "1"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("there is no GPU 1: this machine has 1"), "{}", text(&output));
 
     // More than is free would be managed: said, and not asked for.
     let record = bundle.folder.join("record.json");

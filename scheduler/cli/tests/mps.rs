@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// Keeps what it was told in `told`; `clients` has what it says of its server's programs.
 const CONTROL: &str = r#"#!/bin/sh
@@ -17,7 +18,10 @@ while read -r word rest; do
     echo "$word${rest:+ $rest}" >>"$here/told"
     case $word in
     get_server_list) echo 4242 ;;
-    get_client_list) cat "$here/clients" 2>/dev/null ;;
+    get_client_list)
+        [ -e "$here/mute" ] && { echo "Failed to send command to MPS control daemon" >&2; exit 1; }
+        cat "$here/clients"
+        ;;
     quit)
         kill "$(cat "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid")"
         rm "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
@@ -34,6 +38,7 @@ impl Mps {
     fn new() -> Mps {
         let mps = Mps { folder: tempfile::tempdir().expect("folder") };
         mps.write("nvidia-cuda-mps-control", CONTROL);
+        mps.write("clients", "");
         let script = mps.path("nvidia-cuda-mps-control");
         std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).expect("permissions");
         mps
@@ -113,6 +118,36 @@ fn it_is_not_ended_under_programs_unless_that_is_said() {
     mps.says(&["stop", "--within", "5"]);
     let told = std::fs::read_to_string(mps.path("told")).expect("what it was told");
     assert!(told.ends_with("quit -t 5\n"), "{told}");
+}
+
+#[test]
+fn one_that_died_does_not_run_and_is_started_again() {
+    let mps = Mps::new();
+    mps.says(&["start"]);
+    let pid = mps.path("nvidia-cuda-mps-control.pid");
+    let died = Command::new("sh").arg("-c").arg(format!("kill -9 $(cat {})", pid.display())).status();
+    assert!(died.expect("a shell").success() && pid.exists(), "its file stays");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !mps.says(&["status"]).starts_with("MPS does not run") {
+        assert!(Instant::now() < until, "it is thought to run");
+    }
+    assert!(mps.says(&["stop"]).starts_with("MPS does not run"));
+    assert!(mps.says(&["start"]).starts_with("MPS runs: process "));
+    mps.says(&["stop"]);
+}
+
+/// It ends between two questions: what is known of it is not told as if it were all.
+#[test]
+fn one_that_ends_while_it_is_asked_is_said_in_one_line() {
+    let mps = Mps::new();
+    mps.says(&["start"]);
+    mps.write("mute", "");
+    for words in [&["status"][..], &["status", "--json"], &["stop"]] {
+        let refusal = mps.refuses(words);
+        assert!(refusal.contains("(get_client_list 4242) failed: Failed to send command"), "{refusal}");
+    }
+    std::fs::remove_file(mps.path("mute")).expect("remove");
+    mps.says(&["stop"]);
 }
 
 #[test]

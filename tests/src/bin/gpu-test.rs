@@ -9,7 +9,7 @@ use eager_proto::size::Size;
 use eager_tests::gpu::bundle::{Bundle, Devices};
 use eager_tests::gpu::choice::Sizes;
 use eager_tests::gpu::kept::Kept;
-use eager_tests::gpu::machine::Gpu;
+use eager_tests::gpu::machine::{Absent, Gpu};
 use eager_tests::gpu::record::{Record, Row, SCHEMA, failed, table};
 use eager_tests::gpu::suite::{Choice, STEPS, beside, check, run};
 use std::path::PathBuf;
@@ -19,9 +19,10 @@ use std::time::Duration;
 /// Checks Eager on a GPU: results, cost, faults. Needs an NVIDIA GPU of compute capability 9.0 or newer, driver 580 or
 /// newer. Without one it says SKIPPED.
 #[derive(Debug, Parser)]
-#[command(name = "gpu-test", version)]
+#[command(name = "gpu-test", version, override_usage = "run.sh [OPTIONS]")]
 struct Flags {
-    /// The bundle's folder
+    /// The bundle's folder, as `run.sh` gives it
+    #[arg(hide = true)]
     bundle: PathBuf,
     /// Where the record goes; what is there already is not written over
     #[arg(long, value_name = "FILE", default_value = "gpu-test.json")]
@@ -29,7 +30,7 @@ struct Flags {
     /// Only these: alone, conformance, pairs, mix, overhead, calls, footprints, faults, calibrate
     #[arg(long, value_name = "STEP,…", value_delimiter = ',', value_parser = step)]
     only: Vec<String>,
-    /// How large the programs are in pairs and for their overhead
+    /// How large the programs are in pairs, in the mix and for their overhead
     #[arg(long, default_value = "medium")]
     sizes: Sizes,
     /// Of comparisons, each with one run of either
@@ -62,9 +63,11 @@ fn main() -> ExitCode {
         Ok(bundle) => bundle,
         Err(error) => return refused(&error),
     };
-    let gpu = match Gpu::open(flags.gpu).and_then(|gpu| check(&gpu).map(|()| gpu)) {
+    let usable = |gpu: Gpu| check(&gpu).map(|()| gpu).map_err(Absent::Gpu);
+    let gpu = match Gpu::open(flags.gpu).and_then(usable) {
         Ok(gpu) => gpu,
-        Err(why) => {
+        Err(Absent::Chosen(why)) => return refused(&why),
+        Err(Absent::Gpu(why)) => {
             println!("SKIPPED: gpu-test: {why}. Nothing was checked.");
             return ExitCode::SUCCESS;
         }

@@ -54,16 +54,35 @@ pub struct Gpu {
     pub compute: (i32, i32),
 }
 
+/// Why there is nothing to check, in one line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// This machine has no GPU that can be used.
+    Gpu(String),
+    /// It has, and another was named.
+    Chosen(String),
+}
+
 impl Gpu {
     /// # Errors
-    /// One line: no driver, or no such GPU.
-    pub fn open(number: u32) -> Result<Gpu, String> {
+    /// No driver, no such GPU, or one that does not tell what it is.
+    pub fn open(number: u32) -> Result<Gpu, Absent> {
         let named = std::env::var_os(ENV_LIBRARY).filter(|path| !path.is_empty());
         let path = named.unwrap_or_else(|| OsString::from(LIBRARY));
-        let nvml = Nvml::builder().lib_path(&path).init().map_err(|error| format!("no NVML: {error}"))?;
+        let nvml = Nvml::builder().lib_path(&path).init();
+        let nvml = nvml.map_err(|error| Absent::Gpu(format!("no NVML: {error}")))?;
         // For the rest of the process, as its threads ask.
         let nvml: &'static Nvml = Box::leak(Box::new(nvml));
-        let said = |error| format!("GPU {number}: {error}");
+        let said = |error| Absent::Gpu(format!("GPU {number}: {error}"));
+        let count = nvml.device_count().map_err(said)?;
+        if count == 0 {
+            return Err(Absent::Gpu("NVML tells of no GPU".to_owned()));
+        }
+        if number >= count {
+            return Err(Absent::Chosen(format!(
+                "there is no GPU {number}: this machine has {count}, from 0 on"
+            )));
+        }
         let device = nvml.device_by_index(number).map_err(said)?;
         let compute = device.cuda_compute_capability().map_err(said)?;
         let uuid = device.uuid().map_err(said)?;

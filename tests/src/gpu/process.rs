@@ -30,7 +30,7 @@ pub struct Ended {
 
 impl Ended {
     /// # Errors
-    /// How it ended, and the last line that it said.
+    /// How it ended, and the last two lines that it said: Eager's may follow the program's own.
     pub fn succeeded(self) -> Result<Ended, String> {
         if self.status.success() {
             return Ok(self);
@@ -39,8 +39,20 @@ impl Ended {
             (Some(code), _) => format!("exit code {code}"),
             (None, signal) => format!("signal {}", signal.unwrap_or_default()),
         };
-        let said = self.err.lines().chain(self.out.lines()).rfind(|line| !line.trim().is_empty());
-        Err(format!("{how}: {}", said.unwrap_or("it said nothing")))
+        Err(format!("{how}: {}", last_words(&[&self.err, &self.out])))
+    }
+}
+
+/// The last two lines of the first of these that has any.
+pub fn last_words(printed: &[&str]) -> String {
+    let lines =
+        |text: &&str| text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    let lines: Vec<String> =
+        printed.iter().map(lines).find(|lines: &Vec<_>| !lines.is_empty()).unwrap_or_default();
+    match lines.as_slice() {
+        [] => "it said nothing".to_owned(),
+        [.., before, last] => format!("{before} / {last}"),
+        [only] => only.clone(),
     }
 }
 
@@ -198,6 +210,11 @@ mod tests {
         assert_eq!((ended.out.as_str(), ended.err.as_str()), ("one\n", "two\n"));
         let failed = run(&mut sh("echo why >&2; exit 7"), LONG).expect("runs").succeeded();
         assert_eq!(failed.expect_err("code 7"), "exit code 7: why");
+        let failed =
+            run(&mut sh("echo a >&2; echo b >&2; echo c >&2; exit 7"), LONG).expect("runs").succeeded();
+        assert_eq!(failed.expect_err("code 7"), "exit code 7: b / c");
+        let silent = run(&mut sh("echo out; exit 7"), LONG).expect("runs").succeeded();
+        assert_eq!(silent.expect_err("code 7"), "exit code 7: out");
         assert!(run(&mut Command::new("/nonexistent"), LONG).is_err());
     }
 

@@ -78,6 +78,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.runtime.launch(launch)?;
         self.runtime.device_synchronize()?;
         let after = self.runtime.free_bytes()?;
+        if after > before {
+            self.voice.once("measure-alone", || {
+                "memory of the device was freed while a kernel ran: another program uses it, and footprints are wrong"
+                    .to_owned()
+            });
+        }
         if let Some(mut measurement) = self.measurement() {
             measurement.note(launched, before.saturating_sub(after).min(most(spans)));
         }

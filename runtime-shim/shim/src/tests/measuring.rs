@@ -42,6 +42,20 @@ fn what_a_first_launch_brings_along_is_no_footprint() {
 }
 
 #[test]
+fn a_device_that_is_not_ones_own_is_said_once() {
+    let mut bench = bench();
+    let a = bench.malloc(1000);
+    bench.cuda.set_hidden(1000);
+    for taken in [0, -300, -500] {
+        bench.cuda.take_at_launch(taken);
+        assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    }
+    let said = bench.said.lock();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("another program uses it"), "{said:?}");
+}
+
+#[test]
 fn what_is_measured_must_fit() {
     let mut bench = bench();
     let a = bench.malloc(1 << 39);

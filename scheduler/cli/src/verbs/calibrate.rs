@@ -83,7 +83,10 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
         format!("{}: a card file whose path has a comma cannot stand in a list of cards", path.display())
     })?;
     // The model always gives the same time.
-    let modelled = read(&on_virtual(&program, &flags, path, 1)?)?;
+    let modelled = on_virtual(&program, &flags, path, 1).and_then(|text| read(&text));
+    let modelled = modelled.with_context(|| {
+        format!("the card is in {}, and what the model makes of it is not known", out.display())
+    })?;
     let measures = measured.compare(&modelled);
     if flags.json {
         let report = Report { reply: "calibrate", card: &out, measures: &measures };

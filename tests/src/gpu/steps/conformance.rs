@@ -4,13 +4,15 @@
 //! covers all bytes read back so far, so from the first difference on every test differs.
 
 use super::{Context, timed};
-use crate::gpu::process::{run, said};
+use crate::gpu::process::{last_words, run, said};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::served::environment;
 use std::collections::BTreeMap;
 use std::process::Command;
 
 pub const STEP: &str = "conformance";
+/// Of tests that are not right.
+const NAMED_MAX: usize = 8;
 
 pub fn rows(context: &Context<'_>) -> Vec<Row> {
     let suites = context.bundle.contents.suites.iter();
@@ -23,7 +25,11 @@ fn check(context: &Context<'_>, suite: &str) -> Row {
         let mut command = Command::new(context.bundle.suite(suite));
         environment(&mut command, context.bundle, context.gpu);
         // It ends with 1 if a test failed; the lines say which.
-        Ok::<_, String>(judged(&run(&mut command, context.limit)?.out, &expected))
+        let ended = run(&mut command, context.limit)?;
+        if tests(&ended.out).is_empty() {
+            return Err(format!("no test ran: {}", last_words(&[&ended.err, &ended.out])));
+        }
+        Ok::<_, String>(judged(&ended.out, &expected))
     };
     let row = Row::new(STEP, suite);
     match outcome() {
@@ -57,7 +63,16 @@ fn judged(printed: &str, expected: &str) -> (Status, String) {
         format!("{passed} of {} tests right, {} with the virtual GPU's bytes", expected.len(), equal.count());
     match bad.is_empty() && !expected.is_empty() {
         true => (Status::Ok, said),
-        false => (Status::Failed, format!("{said}; not right: {}", bad.join(", "))),
+        false => (Status::Failed, format!("{said}; not right: {}", named(&bad))),
+    }
+}
+
+/// The first of many names.
+fn named(names: &[&str]) -> String {
+    let (first, others) = names.split_at(names.len().min(NAMED_MAX));
+    match others.len() {
+        0 => first.join(", "),
+        count => format!("{} and {count} more", first.join(", ")),
     }
 }
 
@@ -76,6 +91,13 @@ mod tests {
         );
         let (status, said) = judged("ok     shapes/one 0a\nFAILED shapes/two 0b\n", EXPECTED);
         assert!(status == Status::Failed && said.ends_with("not right: shapes/two"), "{said}");
+    }
+
+    #[test]
+    fn of_many_the_first_are_named() {
+        let names = ["a"; NAMED_MAX + 3];
+        assert!(named(&names).ends_with("a, a and 3 more"), "{}", named(&names));
+        assert_eq!(named(&names[..2]), "a, a");
     }
 
     #[test]

@@ -25,8 +25,8 @@ struct CudaState {
     full: bool,
     joined_capture: Option<StreamId>,
     hidden: u64,
-    /// What is taken of the device by each launch.
-    taken_at_launch: u64,
+    /// What is taken of the device by each launch; below 0 it is given back, by others.
+    taken_at_launch: i64,
     granularity: Option<u64>,
     no_pinned: bool,
     fail_copies: bool,
@@ -68,7 +68,7 @@ impl FakeCuda {
     }
 
     /// From now on each launch takes so much of the device.
-    pub fn take_at_launch(&self, bytes: u64) {
+    pub fn take_at_launch(&self, bytes: i64) {
         self.0.lock().taken_at_launch = bytes;
     }
 
@@ -313,7 +313,7 @@ impl Runtime for Arc<FakeCuda> {
     fn launch(&self, launch: &Launch) -> CudaResult<()> {
         let mut state = self.0.lock();
         state.busy.insert(launch.stream);
-        state.hidden += state.taken_at_launch;
+        state.hidden = state.hidden.saturating_add_signed(state.taken_at_launch);
         drop(state);
         let what = match launch.how {
             How::Plain => "launch".to_owned(),
