@@ -75,7 +75,9 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
     let measured = read(&text)?;
     let name = flags.name.clone().unwrap_or_else(|| measured.card_name());
     let out = flags.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
-    let file = measured.card_file(&name, &Options::default()).map_err(anyhow::Error::msg)?;
+    let file = measured.card_file(&name, &Options::default());
+    let file =
+        file.map_err(|why| anyhow::anyhow!("what the calibration program printed makes no card: {why}"))?;
     let mut new = std::fs::File::create_new(&out).with_context(|| format!("card file {}", out.display()))?;
     new.write_all(file.as_bytes()).with_context(|| format!("card file {}", out.display()))?;
     let path = std::path::absolute(&out)?;
