@@ -5,15 +5,28 @@ use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok, tool};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Time and body of each event of the journal.
+/// Time and body of each event of the journal, the end of the program that ran included: a daemon notices it a little later than
+/// who started the program.
 fn events(daemon: &Daemon) -> Vec<(u64, Value)> {
-    let journal = std::fs::read_to_string(daemon.journal()).expect("the journal");
-    let lines =
-        journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of the journal"));
-    lines.filter_map(|line| Some((line["now"].as_u64()?, line["event"].clone()))).collect()
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let journal = std::fs::read_to_string(daemon.journal()).expect("the journal");
+        // Its last line may be under way.
+        let whole = &journal[..journal.rfind('\n').map_or(0, |end| end + 1)];
+        let lines =
+            whole.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of the journal"));
+        let events: Vec<_> =
+            lines.filter_map(|line| Some((line["now"].as_u64()?, line["event"].clone()))).collect();
+        if !when(&events, "client-gone").is_empty() {
+            return events;
+        }
+        assert!(Instant::now() < until, "no program's end in a minute: {events:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn when(events: &[(u64, Value)], name: &str) -> Vec<u64> {
