@@ -70,6 +70,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("cudaFree", "memory"),
     ("cudaPointer", "memory"),
     ("cudaMemGetInfo", "memory"),
+    ("cudaIpc", "between processes (refused)"),
     ("cudaMemcpy", "copies"),
     ("cudaMemset", "fills"),
     ("cudaGetSymbol", "copies"),

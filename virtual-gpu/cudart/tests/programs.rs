@@ -66,6 +66,19 @@ fn host_memory_is_page_locked_by_allocation_or_registration() {
 }
 
 #[test]
+fn handles_for_other_processes_are_refused_with_a_line() {
+    let Some(built) = built() else { return };
+    let (_, stderr) = run(built, "between-processes", &[]);
+    let refused = ["GetMemHandle", "OpenMemHandle", "GetEventHandle", "OpenEventHandle"];
+    let line = |call| {
+        format!(
+            "eager virtual GPU: cudaIpc{call}: virtual GPUs share no memory and no events between processes\n"
+        )
+    };
+    assert_eq!(stderr, refused.map(line).concat());
+}
+
+#[test]
 fn devices_are_peers_of_each_other() {
     let Some(built) = built() else { return };
     run(built, "peers", &[("EAGER_VGPU", "2xV100-16GB")]);

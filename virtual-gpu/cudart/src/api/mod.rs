@@ -23,6 +23,7 @@ mod graph;
 mod graph_exec;
 mod graph_node;
 mod host;
+mod ipc;
 mod launch;
 #[cfg(cuda_12)]
 mod major12;

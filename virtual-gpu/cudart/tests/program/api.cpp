@@ -305,6 +305,24 @@ SCENARIO(questions, "questions") {
 }
 
 // Takes 10 MiB of a shared device of 16 MiB, says so, and holds it until its standard input ends.
+// Nothing is shared between processes, and a program may go another way.
+SCENARIO(between_processes, "between-processes") {
+    void *p = nullptr, *other = nullptr;
+    cudaEvent_t event = nullptr, theirs = nullptr;
+    cudaIpcMemHandle_t memory;
+    cudaIpcEventHandle_t handle;
+    OK(cudaMalloc(&p, 4096));
+    OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    EXPECT(cudaIpcGetMemHandle(&memory, p) == cudaErrorNotSupported);
+    EXPECT(cudaIpcOpenMemHandle(&other, memory, cudaIpcMemLazyEnablePeerAccess) == cudaErrorNotSupported);
+    EXPECT(cudaIpcCloseMemHandle(p) == cudaErrorInvalidValue);
+    EXPECT(cudaIpcGetEventHandle(&handle, event) == cudaErrorNotSupported);
+    EXPECT(cudaIpcOpenEventHandle(&theirs, handle) == cudaErrorNotSupported);
+    EXPECT(cudaGetLastError() == cudaErrorNotSupported && other == nullptr && theirs == nullptr);
+    OK(cudaEventDestroy(event));
+    OK(cudaFree(p));
+}
+
 SCENARIO(hold, "hold") {
     void *held = nullptr;
     OK(cudaMalloc(&held, 10 << 20));

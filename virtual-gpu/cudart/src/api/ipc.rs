@@ -1,0 +1,43 @@
+//! Memory and events shared between processes: not on virtual GPUs, and a program is told so.
+//!
+//! Trap: a program that asks and finds no such function would end at its first call; with the code it can go another way.
+
+use core::ffi::{c_char, c_void};
+
+use crate::ffi::Out;
+use crate::status::{Code, guard, say};
+
+/// `cudaIpcMemHandle_t` and `cudaIpcEventHandle_t`, which C passes by value.
+#[repr(C)]
+pub struct Handle([c_char; 64]);
+
+fn refused(call: &str) -> Result<(), Code> {
+    say(format_args!("{call}: virtual GPUs share no memory and no events between processes"));
+    Err(Code::cudaErrorNotSupported)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaIpcGetMemHandle(_handle: Out<Handle>, _memory: *mut c_void) -> Code {
+    guard("cudaIpcGetMemHandle", 0, || refused("cudaIpcGetMemHandle"))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaIpcOpenMemHandle(_memory: Out<*mut c_void>, _handle: Handle, _flags: u32) -> Code {
+    guard("cudaIpcOpenMemHandle", 0, || refused("cudaIpcOpenMemHandle"))
+}
+
+/// No memory was ever opened.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaIpcCloseMemHandle(_memory: *mut c_void) -> Code {
+    guard("cudaIpcCloseMemHandle", 0, || Err(Code::cudaErrorInvalidValue))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaIpcGetEventHandle(_handle: Out<Handle>, _event: *mut c_void) -> Code {
+    guard("cudaIpcGetEventHandle", 0, || refused("cudaIpcGetEventHandle"))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaIpcOpenEventHandle(_event: Out<*mut c_void>, _handle: Handle) -> Code {
+    guard("cudaIpcOpenEventHandle", 0, || refused("cudaIpcOpenEventHandle"))
+}
