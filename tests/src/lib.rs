@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 pub mod accounting;
 pub mod bench;
@@ -59,6 +61,19 @@ pub fn has_toolchain(test: &str) -> bool {
 /// A number from the environment.
 pub fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Looks until what is looked for is there; after a minute fails with what is there in its place. The minute is no measurement,
+/// and the pause only saves processor time.
+pub fn until<T, S: Display>(mut look: impl FnMut() -> Result<T, S>) -> T {
+    let start = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(seen) => assert!(start.elapsed() < Duration::from_secs(60), "not seen in a minute: {seen}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Runs a command to its end.

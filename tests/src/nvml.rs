@@ -3,11 +3,10 @@
 //! Trap: the library reads the file at each question, so that a test changes the machine under a running daemon.
 
 use crate::daemon::Daemon;
-use crate::{bin_dir, tool};
+use crate::{bin_dir, tool, until};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 pub const GIB: u64 = 1 << 30;
 
@@ -95,13 +94,8 @@ pub fn devices(daemon: &Daemon) -> Vec<Value> {
 
 /// Waits until the daemon's first device shows what is asked for.
 pub fn wait_for(daemon: &Daemon, what: impl Fn(&Value) -> bool) -> Value {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
+    until(|| {
         let device = devices(daemon).swap_remove(0);
-        if what(&device) {
-            return device;
-        }
-        assert!(Instant::now() < until, "not seen in a minute: {device}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        if what(&device) { Ok(device) } else { Err(device) }
+    })
 }

@@ -2,7 +2,7 @@
 //!
 //! Trap: the runtime's device memory is the heap, so what is granted says nothing of what is in use.
 
-use crate::{bin_dir, run_ok, tool};
+use crate::{bin_dir, run_ok, tool, until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -97,13 +97,13 @@ impl Place {
         self.info()["devices"][0]["granted_bytes"].as_u64().expect("granted_bytes")
     }
 
-    /// Waits until so much is granted; the pause only saves processor time.
+    /// Waits until so much is granted.
     pub fn until_granted(&self, bytes: u64, when: &str) -> Duration {
         let start = Instant::now();
-        while self.granted() != bytes {
-            assert!(start.elapsed() < Duration::from_secs(60), "{when}: {} granted", self.granted());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until(|| match self.granted() {
+            granted if granted == bytes => Ok(()),
+            granted => Err(format!("{when}: {granted} granted")),
+        });
         start.elapsed()
     }
 }

@@ -6,9 +6,9 @@
 use eager_tests::cudas::{PER_THREAD, programs};
 use eager_tests::daemon::Daemon;
 use eager_tests::place::Running;
+use eager_tests::until;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Sizes are in GiB of the virtual GPU, which are MiB of the program.
 const COMMON: &str = r#"
@@ -119,15 +119,11 @@ fn made(folder: &Path, name: &str, source: &str, words: &[&str]) -> Vec<PathBuf>
 
 /// Waits until a task of the daemon is as asked for.
 fn until_task(daemon: &Daemon, what: impl Fn(&Value) -> bool) -> Value {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
+    until(|| {
         let tasks = daemon.ask("ps");
-        if let Some(task) = tasks["tasks"].as_array().expect("tasks").iter().find(|task| what(task)) {
-            return task.clone();
-        }
-        assert!(Instant::now() < until, "not seen in a minute: {tasks}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        let found = tasks["tasks"].as_array().expect("tasks").iter().find(|task| what(task)).cloned();
+        found.ok_or(tasks)
+    })
 }
 
 fn is_eager(task: &Value) -> bool {
@@ -150,8 +146,7 @@ fn at_a_closed_gate_each_threads_kernels_and_graphs_wait_and_recording_goes_on()
                 .collect();
             said.sort_unstable();
             assert_eq!(said, ["gate", "gate", "gate", "gate", "recorded"], "{name}");
-            let task = until_task(&daemon, is_eager);
-            eprintln!("{task}");
+            until_task(&daemon, is_eager);
             held.go_on();
             held.says("0 launched");
             holder.go_on();

@@ -1,6 +1,6 @@
 //! A job killed in the middle gives its memory back at once, and the others complete.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, text};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
@@ -37,10 +37,7 @@ fn start(daemon: &Daemon, program: &std::path::Path) -> Child {
 /// Waits until the daemon's table satisfies `holds`; fails loudly after the deadline, which is no measurement.
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| if holds() { Ok(()) } else { Err(format!("{what} did not happen")) });
     start.elapsed()
 }
 

@@ -1,10 +1,9 @@
 //! Memory that the device is done with is another program's, long before it is freed.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, text};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 /// Computes on 10 GiB, copies a few bytes out, and frees them only when its standard input ends.
 const WRITER: &str = r#"
@@ -72,11 +71,7 @@ fn next_line(child: &mut Child) -> String {
 
 /// Fails loudly after the deadline, which is no measurement.
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| if holds() { Ok(()) } else { Err(format!("{what} did not happen")) });
 }
 
 fn ends_well(child: Child, said: &str) {

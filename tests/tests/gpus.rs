@@ -3,10 +3,9 @@
 
 use eager_tests::daemon::Daemon;
 use eager_tests::nvml::{GIB, Machine, devices, gpu, machine, wait_for};
-use eager_tests::{compiled, has_toolchain, on_stand_in, run_ok, tool};
+use eager_tests::{compiled, has_toolchain, on_stand_in, run_ok, tool, until};
 use serde_json::{Value, json};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 #[test]
 fn a_daemon_serves_the_gpus_that_the_driver_tells_of() {
@@ -158,14 +157,10 @@ fn a_driver_that_does_not_answer_any_more_costs_nobody_a_grant() {
     let daemon = machine.daemon(&["--policy", "case", "--observe-ms", "20"]);
     hanging["gpus"][1]["hang_ms"] = json!(3_600_000);
     machine.becomes(&hanging);
-    let until = Instant::now() + Duration::from_secs(60);
-    let problem = loop {
+    let problem = until(|| {
         let problem = daemon.ask("info")["daemon"]["usage_problem"].as_str().expect("text").to_owned();
-        if !problem.is_empty() || Instant::now() > until {
-            break problem;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+        if problem.is_empty() { Err("no problem with the devices") } else { Ok(problem) }
+    });
     assert!(problem.starts_with("the devices have not said for "), "{problem:?}");
     let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
     wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(100 * GIB));
@@ -186,11 +181,10 @@ fn a_gpu_that_is_gone_does_not_hide_the_errors_of_others() {
     let daemon = machine.restarted(daemon, &fewer, &["--policy", "case", "--observe-ms", "20"]);
     fewer["xids"] = json!([{ "gpu": 0, "number": 79 }]);
     machine.becomes(&fewer);
-    let until = Instant::now() + Duration::from_secs(60);
-    while devices(&daemon)[1]["drained_ms"].is_null() {
-        assert!(Instant::now() < until, "not seen in a minute: {:?}", devices(&daemon));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until(|| {
+        let devices = devices(&daemon);
+        if devices[1]["drained_ms"].is_null() { Err(format!("{devices:?}")) } else { Ok(()) }
+    });
     holder.kill().expect("kill");
     holder.wait().expect("wait");
 }

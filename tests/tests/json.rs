@@ -6,7 +6,7 @@
 use eager_tests::book::text_of;
 use eager_tests::daemon::{Daemon, Holder};
 use eager_tests::verbs::{self, Verb};
-use eager_tests::{has_toolchain, run, tool};
+use eager_tests::{has_toolchain, run, tool, until};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
@@ -106,18 +106,17 @@ impl Stage {
         stage
     }
 
-    /// Asks until so many tasks wait; gives the numbers of all. A pause between two questions only saves processor time.
+    /// Asks until so many tasks wait; gives the numbers of all.
     fn waiting(&self, count: usize) -> Vec<u64> {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-        loop {
+        until(|| {
             let queue = self.daemon.ask("queue");
             let tasks = queue["tasks"].as_array().expect("tasks");
             if tasks.len() == count {
-                return tasks.iter().filter_map(|row| row["task"].as_u64()).collect();
+                Ok(tasks.iter().filter_map(|row| row["task"].as_u64()).collect())
+            } else {
+                Err(format!("{count} tasks do not wait: {queue}"))
             }
-            assert!(std::time::Instant::now() < deadline, "{count} tasks do not wait: {queue}");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        })
     }
 
     /// What a verb prints. A check that fails is also an answer.

@@ -1,10 +1,9 @@
 //! What runs of a program learn of its buffers' last uses: the third gives memory back that no compiler shows to be dead.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, text};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 /// A lazy task: its buffers lie in an array of a size that only the run knows. Computes on them, copies the sum of one out, and
 /// waits for its input's end; with an argument it uses the buffers once more then.
@@ -76,11 +75,10 @@ fn the_third_run_gives_back_what_two_runs_did_not_use_again() {
         assert!(!said.contains("believed dead"), "{said}");
     }
     let child = start(&daemon, &program, &learnt, &["3"]);
-    let begun = Instant::now();
-    while granted() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} bytes are kept", granted());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| match granted() {
+        0 => Ok(()),
+        kept => Err(format!("{kept} bytes are kept")),
+    });
     let said = end(child, "sum 496\n");
     assert!(said.contains("buffers moved to the host, believed dead: 3, brought back: 0"), "{said}");
 

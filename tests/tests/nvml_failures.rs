@@ -6,8 +6,8 @@
 
 use eager_tests::daemon::Daemon;
 use eager_tests::nvml::{GIB, Machine, devices, machine, wait_for};
+use eager_tests::until;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
 
 const NOT_SUPPORTED: u32 = 3;
 const NO_PERMISSION: u32 = 4;
@@ -87,16 +87,11 @@ fn a_gpu_divided_by_mig_is_left_out_beside_another_and_refused_by_name() {
 
 /// Waits until the daemon's problem with the devices is one that is asked for; none is the empty text.
 fn wait_for_problem(daemon: &Daemon, what: impl Fn(&str) -> bool, when: &str) {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
+    until(|| {
         let info = daemon.ask("info");
-        let problem = info["daemon"]["usage_problem"].as_str().unwrap_or_default().to_owned();
-        if what(&problem) {
-            return;
-        }
-        assert!(Instant::now() < until, "{when}: {problem:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        let problem = info["daemon"]["usage_problem"].as_str().unwrap_or_default();
+        if what(problem) { Ok(()) } else { Err(format!("{when}: {problem:?}")) }
+    });
 }
 
 /// The second GPU's foreign use, in GiB.
@@ -117,11 +112,11 @@ fn a_gpu_that_stops_telling_hides_nothing_of_the_other_and_may_come_back() {
             let mut now = failing(function, code);
             others_on_second(&mut now, gib);
             machine.becomes(&now);
-            let until = Instant::now() + Duration::from_secs(60);
-            while second(&daemon)["foreign_bytes"] != json!(gib * GIB) {
-                assert!(Instant::now() < until, "{when}: {}", second(&daemon));
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            until(|| {
+                let second = second(&daemon);
+                let is_told = second["foreign_bytes"] == json!(gib * GIB);
+                if is_told { Ok(()) } else { Err(format!("{when}: {second}")) }
+            });
             assert_eq!(second(&daemon)["lost"], json!(false), "{when}");
             if code == GPU_IS_LOST {
                 wait_for(&daemon, |device| device["lost"] == json!(true));
@@ -175,10 +170,9 @@ fn a_gpu_that_tells_of_no_errors_does_not_hide_the_errors_of_the_other() {
         let daemon = machine.daemon(&["--observe-ms", "10"]);
         now["xids"] = json!([{ "gpu": 1, "number": 79 }]);
         machine.becomes(&now);
-        let until = Instant::now() + Duration::from_secs(60);
-        while devices(&daemon)[1]["drained_ms"].is_null() {
-            assert!(Instant::now() < until, "{code}: {:?}", devices(&daemon));
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until(|| {
+            let devices = devices(&daemon);
+            if devices[1]["drained_ms"].is_null() { Err(format!("{code}: {devices:?}")) } else { Ok(()) }
+        });
     }
 }

@@ -8,10 +8,9 @@ use eager_tests::cudas::{PER_THREAD, TREES, programs};
 use eager_tests::daemon::Daemon;
 use eager_tests::nvml::{GIB, Machine, machine};
 use eager_tests::place::Running;
-use eager_tests::{run, run_ok, text};
+use eager_tests::{run, run_ok, text, until};
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
 
 fn two_devices(policy: &str) -> Daemon {
     Daemon::start(&["--virtual", "2xV100-16GB", "--time-scale", "0", "--policy", policy])
@@ -25,11 +24,10 @@ fn granted(daemon: &Daemon) -> Vec<u64> {
 
 /// Waits until so much is granted on the first device.
 fn until_granted(daemon: &Daemon, least: u64) {
-    let until = Instant::now() + Duration::from_secs(60);
-    while granted(daemon)[0] < least {
-        assert!(Instant::now() < until, "not granted in a minute: {:?}", granted(daemon));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| match granted(daemon)[0] {
+        granted if granted >= least => Ok(()),
+        granted => Err(format!("{granted} granted")),
+    });
 }
 
 /// Fills the first device, so that whoever comes gets the second.

@@ -2,7 +2,7 @@
 
 use eager_tests::daemon::{Daemon, Holder};
 use eager_tests::verbs::{self, Verb};
-use eager_tests::{compiled, has_toolchain, run, run_ok, text, tool};
+use eager_tests::{compiled, has_toolchain, run, run_ok, text, tool, until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -18,16 +18,9 @@ fn json(daemon: &Daemon, words: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?} printed {out:?}: {error}"))
 }
 
-/// Asks until a task waits; gives its number. A pause between two questions only saves processor time.
+/// Asks until a task waits; gives its number.
 fn waiting(daemon: &Daemon) -> u64 {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    loop {
-        if let Some(task) = json(daemon, &["queue"])["tasks"][0]["task"].as_u64() {
-            return task;
-        }
-        assert!(std::time::Instant::now() < deadline, "nobody waits");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until(|| json(daemon, &["queue"])["tasks"][0]["task"].as_u64().ok_or("nobody waits"))
 }
 
 /// Exit code and the one line on standard error.

@@ -1,19 +1,17 @@
 //! What a daemon learns from programs on a virtual clock, and when: modelled times are the same on every machine, so they are
 //! compared to the nanosecond where nothing is measured.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok, tool};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok, tool, until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Time and body of each event of the journal, the end of the program that ran included: a daemon notices it a little later than
 /// who started the program.
 fn events(daemon: &Daemon) -> Vec<(u64, Value)> {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
+    until(|| {
         let journal = std::fs::read_to_string(daemon.journal()).expect("the journal");
         // Its last line may be under way.
         let whole = &journal[..journal.rfind('\n').map_or(0, |end| end + 1)];
@@ -21,12 +19,9 @@ fn events(daemon: &Daemon) -> Vec<(u64, Value)> {
             whole.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of the journal"));
         let events: Vec<_> =
             lines.filter_map(|line| Some((line["now"].as_u64()?, line["event"].clone()))).collect();
-        if !when(&events, "client-gone").is_empty() {
-            return events;
-        }
-        assert!(Instant::now() < until, "no program's end in a minute: {events:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        let has_ended = !when(&events, "client-gone").is_empty();
+        if has_ended { Ok(events) } else { Err(format!("the program's end, in {events:?}")) }
+    })
 }
 
 fn when(events: &[(u64, Value)], name: &str) -> Vec<u64> {
