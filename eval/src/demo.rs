@@ -7,14 +7,14 @@ use crate::live;
 use crate::machine::MachineArgs;
 use crate::programs::Programs;
 use crate::progress::Stage;
-use crate::record::{self, Backend, Clock, Outcome, Record, Stamp, WorkloadStamp};
+use crate::record::{self, Backend, Clock, HostWork, Outcome, Record, Stamp, WorkloadStamp};
 use crate::tools::Tools;
 use crate::typical::{self, Typical};
 use crate::virtual_run::{JobSpec, Setting};
 use crate::workload::{Choice, WorkloadArgs};
 use crate::{parallel, profile, report, sim_run, stamp, summary, table, virtual_run};
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use eager_core::PolicyName;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,13 +44,6 @@ pub struct DemoArgs {
     /// Folder of the programs' sources
     #[arg(long, value_name = "DIR", default_value = "rodinia")]
     pub sources: PathBuf,
-}
-
-/// See [`DemoArgs::host_work`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum HostWork {
-    Stated,
-    Measured,
 }
 
 /// Options of a simulation alone.

@@ -32,6 +32,17 @@ pub enum Clock {
     Virtual,
 }
 
+/// Whose host work takes time on a virtual clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostWork {
+    /// That of the full-size programs, as stated.
+    #[default]
+    Stated,
+    /// That of the scaled programs, as measured.
+    Measured,
+}
+
 /// One workload, one policy, one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -45,6 +56,8 @@ pub struct Record {
     /// Modelled bytes per program byte (1 in the simulator).
     pub memory_scale: u64,
     pub clock: Clock,
+    #[serde(default)]
+    pub host_work: HostWork,
     /// Processes shared a device's SMs at once.
     pub mps: bool,
     pub repetition: u32,
@@ -298,6 +311,7 @@ pub(crate) mod tests {
             cards: "1xV100-16GB".into(),
             memory_scale: 1,
             clock: Clock::Virtual,
+            host_work: HostWork::Stated,
             mps: true,
             repetition: 0,
             stamp: crate::stamp::stamp(),
@@ -322,6 +336,17 @@ pub(crate) mod tests {
             append(&path, one).expect("append");
         }
         assert_eq!(read(&path).expect("read"), records);
+    }
+
+    #[test]
+    fn a_record_that_does_not_say_whose_host_work_it_was_is_read() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("records.jsonl");
+        let new = Record { host_work: HostWork::Measured, ..record("case", 1.0, &[]) };
+        append(&path, &new).expect("append");
+        let text = std::fs::read_to_string(&path).expect("text");
+        std::fs::write(&path, text.replace("\"host_work\":\"measured\",", "")).expect("write");
+        assert_eq!(read(&path).expect("read"), [Record { host_work: HostWork::Stated, ..new }]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `report.html`: one self-contained page (no network, no script) with the tables and figures of an experiment.
 //!
-//! Trap: the page says on top of each part what its numbers are: modelled time, or that of a CPU that computed kernels. A reader must not be able to take one for the other.
+//! Trap: the page says on top of each part what its numbers are: modelled time, or that of a CPU that computed kernels. A
+//! reader must not be able to take one for the other.
 
-use crate::record::{Backend, Clock, JobRecord, Outcome, Record};
+use crate::record::{Backend, Clock, HostWork, JobRecord, Outcome, Record};
 use crate::summary::{RealSummary, Summary};
 use crate::{gantt, html, plot, table, typical};
 use anyhow::{Context, Result};
@@ -56,17 +57,28 @@ pub fn of_time(record: &Record) -> String {
     }
 }
 
+/// What its kernels and its host work count as.
+fn of_work(record: &Record) -> &'static str {
+    match (record.clock, record.host_work) {
+        (Clock::Virtual, HostWork::Stated) => {
+            "The model counts what its kernels did and moved; its host work takes the times stated for full size."
+        }
+        (Clock::Virtual, HostWork::Measured) => {
+            "The model counts what its kernels did and moved; its host work takes what that of the scaled program was \
+             measured to take."
+        }
+        (Clock::Real, _) => {
+            "This part shows that everything works and what was decided, not how fast a GPU would be."
+        }
+    }
+}
+
 fn real_part(records: &[&Record], summary: &Summary) -> String {
     let mut part = format!(
         "<h2>Real processes on virtual GPUs</h2><p class=\"note\">Every job is a real process compiled by eagercc, run under \
          eagerd, and its output was verified; {}. {}</p>",
         of_time(records[0]),
-        match records[0].clock {
-            Clock::Virtual =>
-                "The model counts what its kernels did and moved; its host work takes the times stated for full size.",
-            Clock::Real =>
-                "This part shows that everything works and what was decided, not how fast a GPU would be.",
-        }
+        of_work(records[0]),
     );
     part += &html::table(&REAL_HEADER, &real_rows(summary));
     for record in records {
@@ -212,4 +224,23 @@ fn jobs_table(record: &Record) -> String {
 fn outcome_cell(job: &JobRecord) -> String {
     let class = if job.outcome == Outcome::Ok { "" } else { "bad" };
     format!("<td class=\"{class}\">{}</td>", html::escape(&job.outcome_text()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::record;
+
+    #[test]
+    fn a_report_says_whose_host_work_took_time() {
+        let page = |host_work| {
+            let record = Record { backend: Backend::Virtual, host_work, ..record("case", 1.0, &[]) };
+            let summary = crate::summary::summarize(std::slice::from_ref(&record));
+            real_part(&[&record], &summary)
+        };
+        let (stated, measured) = (page(HostWork::Stated), page(HostWork::Measured));
+        assert!(stated.contains("its host work takes the times stated for full size"), "{stated}");
+        assert!(measured.contains("its host work takes what that of the scaled program was"), "{measured}");
+        assert!(!measured.contains("stated"), "{measured}");
+    }
 }

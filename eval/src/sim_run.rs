@@ -4,7 +4,7 @@
 
 use crate::experiment::Variant;
 use crate::record::{
-    Backend, Clock, DeviceRecord, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
+    Backend, Clock, DeviceRecord, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
 };
 use crate::workload::Choice;
 use anyhow::{Context, Result};
@@ -223,6 +223,7 @@ impl Host {
             cards: self.cards.clone(),
             memory_scale: 1,
             clock: Clock::Virtual,
+            host_work: HostWork::Stated,
             mps: self.variant.mps.unwrap_or(SimOptions::new(Vec::new(), PolicyName::Case).model.mps),
             repetition: 0,
             stamp: stamp.clone(),

@@ -4,7 +4,9 @@
 
 use crate::journal::{self, Decisions, Origin};
 use crate::progress::Stage;
-use crate::record::{Backend, Clock, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp};
+use crate::record::{
+    Backend, Clock, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
+};
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
@@ -133,6 +135,7 @@ pub fn run(
         cards: setting.cards.clone(),
         memory_scale: setting.memory_scale,
         clock: setting.clock,
+        host_work: host_work(jobs),
         mps: setting.mps,
         repetition: setting.repetition,
         stamp: stamp.clone(),
@@ -140,6 +143,10 @@ pub fn run(
         jobs: records.collect::<Result<_>>()?,
         devices: Vec::new(),
     })
+}
+
+fn host_work(jobs: &[JobSpec]) -> HostWork {
+    if jobs.iter().all(|job| job.host_times.is_some()) { HostWork::Stated } else { HostWork::Measured }
 }
 
 /// Name of the virtual GPU server's socket in a daemon's run directory.
