@@ -13,6 +13,7 @@ use crate::{demo, record, stamp, table};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use eager_core::PolicyName;
+use eager_gpu_model::{card_list, parse_nonnegative};
 use eager_rodinia::HostTimes;
 use eager_sim::{SimOptions, SimResult};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "DIR", default_value = "target/compare")]
     pub out: PathBuf,
     /// Virtual devices, as for `eagerd --virtual`
-    #[arg(long, default_value = "4xV100-16GB", value_parser = eager_gpu_model::card_list)]
+    #[arg(long, default_value = "4xV100-16GB", value_parser = card_list)]
     pub cards: String,
     /// Policies; all if none is named
     #[arg(long, value_delimiter = ',')]
@@ -45,13 +46,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "DIR", default_value = "rodinia")]
     pub sources: PathBuf,
     /// A job that ends further apart than this fails the comparison
-    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, allow_negative_numbers = true, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, allow_negative_numbers = true, value_parser = parse_nonnegative)]
     pub tolerance: f64,
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let valid = text.parse().ok().filter(|percent: &f64| percent.is_finite() && *percent >= 0.0);
-    valid.ok_or_else(|| format!("`{text}` is not a number of at least 0"))
 }
 
 /// One job on both sides.

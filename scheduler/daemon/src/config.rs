@@ -11,7 +11,7 @@ use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::policy::NotForDevices;
 use eager_core::units::{Bytes, Nanos};
 use eager_core::{Options, PolicyName};
-use eager_gpu_model::{card_list, parse_time_scale};
+use eager_gpu_model::{card_list, parse_nonnegative};
 use eager_proto::size::Size;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -32,7 +32,7 @@ pub struct Config {
     #[serde(rename = "virtual", deserialize_with = "cards_in_file")]
     pub virtual_devices: Option<String>,
     /// Real seconds per modelled second of the virtual GPUs; 0: nobody waits [default: 1].
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_time_scale)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_nonnegative)]
     pub time_scale: Option<f64>,
     /// Modelled bytes per program byte of the virtual GPUs: 1024 lets a small program stand for a large one [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -42,7 +42,7 @@ pub struct Config {
     #[arg(long, value_enum)]
     pub clock: Option<Clock>,
     /// On a virtual clock: modelled seconds per second of processor time of a program's own threads [default: 1].
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_time_scale)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = parse_nonnegative)]
     pub host_factor: Option<f64>,
     /// Processes share the virtual GPUs' SMs at the same time, as under NVIDIA's MPS, and do not take turns.
     #[arg(long, num_args = 0..=1, default_missing_value = "true")]

@@ -249,12 +249,12 @@ fn count_and_name(text: &str) -> Result<(usize, &str), CardsError> {
     Ok((count, name))
 }
 
-/// Seconds waited per modelled second, as people write it.
+/// A scale, a factor or a percentage, as people write it.
 ///
 /// # Errors
 /// It is no number of at least 0.
-pub fn parse_time_scale(text: &str) -> Result<f64, String> {
-    let valid = text.parse().ok().filter(|scale: &f64| scale.is_finite() && *scale >= 0.0);
+pub fn parse_nonnegative(text: &str) -> Result<f64, String> {
+    let valid = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     valid.ok_or_else(|| format!("`{text}` is not a number of at least 0"))
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use eager_gpu_model::{Card, Nanos, Options, parse_cards, parse_time_scale};
+use eager_gpu_model::{Card, Nanos, Options, parse_cards, parse_nonnegative};
 use eager_vgpud::{Clock, Endpoint, Scale, Service, serve};
 
 /// Serve virtual GPUs, shared by processes. Everything they report is modelled, nothing is measured on a GPU.
@@ -22,7 +22,7 @@ struct Arguments {
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Real seconds waited per modelled second; 0: never wait.
-    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = parse_time_scale)]
+    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = parse_nonnegative)]
     time_scale: f64,
     /// Modelled bytes per program byte: 1024 lets a program of 1/1024 size stand for the full one.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -38,7 +38,7 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = ClockName::Real)]
     clock: ClockName,
     /// On a virtual clock: modelled seconds per second of processor time of a program's own threads.
-    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = parse_time_scale)]
+    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = parse_nonnegative)]
     host_factor: f64,
     /// Modelled milliseconds that a process's context on a device takes to make.
     #[arg(long, value_name = "MS", default_value_t = 300)]

@@ -8,7 +8,7 @@ use crate::verbs::reserve;
 use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
-use eager_gpu_model::{card_list, parse_time_scale};
+use eager_gpu_model::{card_list, parse_nonnegative};
 use eager_proto::size::Size;
 use eager_proto::{ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS};
 use std::ffi::{OsStr, OsString};
@@ -66,7 +66,7 @@ pub struct RunFlags {
     #[arg(long = "virtual", value_name = "CARDS", requires = "plain", value_parser = card_list)]
     cards: Option<String>,
     /// Real seconds per modelled second of the program's own virtual GPUs; 0: nobody waits [default: 1].
-    #[arg(long, value_name = "X", requires = "plain", allow_negative_numbers = true, value_parser = parse_time_scale)]
+    #[arg(long, value_name = "X", requires = "plain", allow_negative_numbers = true, value_parser = parse_nonnegative)]
     time_scale: Option<f64>,
     /// Modelled bytes per program byte of the program's own virtual GPUs [default: 1].
     #[arg(long, value_name = "N", requires = "plain", value_parser = clap::value_parser!(u64).range(1..))]
