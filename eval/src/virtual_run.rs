@@ -10,6 +10,7 @@ use crate::record::{
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
+use eager_sim::FILL_PIECE_BYTES;
 use eager_vgpu_link::{Backend as _, Reply, Request, Socket};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -50,8 +51,6 @@ pub struct Setting {
     pub job_timeout: Duration,
 }
 
-/// The shim's default at full size.
-const FILL_PIECE_BYTES: u64 = 32 << 20;
 /// Longer than any scaled job takes on two cores shared by all of them.
 const JOB_TIMEOUT: Duration = Duration::from_secs(300);
 /// On a virtual clock a busy machine makes nothing late but the person who waits.

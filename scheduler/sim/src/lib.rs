@@ -24,5 +24,6 @@ mod tell;
 pub use cores::CoreOrder;
 pub use engine::{SimError, run};
 pub use expected::Estimates;
+pub use memory::FILL_PIECE_BYTES;
 pub use options::{Kill, SimOptions, Submission};
 pub use result::{DeviceResult, JobResult, Outcome, SimResult, Span, TaskTimes};

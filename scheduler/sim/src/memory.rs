@@ -16,8 +16,9 @@ use eager_core::units::{Bytes, TaskId};
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
 use std::collections::BTreeSet;
 
-/// A copy by the CPU moves in behind it in pieces of this size; the shim's number.
-const FILL_BYTES: u64 = 32 << 20;
+/// What a copy by the CPU fills of managed memory before a prefetch begins to move it in: the shim's default at full size, in
+/// bytes.
+pub const FILL_PIECE_BYTES: u64 = 32 << 20;
 
 /// Whether a step may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -325,7 +326,7 @@ impl<'a> World<'a> {
             client.blocked = Blocked::Kernels;
             return Ok(false);
         }
-        let edge = |number: u32| (u64::from(number) * FILL_BYTES).min(bytes);
+        let edge = |number: u32| (u64::from(number) * FILL_PIECE_BYTES).min(bytes);
         if let Some(filled) = client.launched.checked_sub(1) {
             self.fetch_piece(index, name, edge(filled), edge(filled + 1))?;
         }
