@@ -126,7 +126,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.copy_rows_on_host(copy);
             return self.filled(thread, owner, span, bound);
         }
-        let piece_bytes = Some(self.config.fill_piece_bytes).filter(|&bytes| bytes > 0).unwrap_or(copy.bytes);
+        let piece_bytes = match self.config.fill_piece_bytes {
+            0 => copy.bytes,
+            bytes => bytes,
+        };
         let mut done = 0;
         while done < copy.bytes {
             let bytes = piece_bytes.min(copy.bytes - done);
