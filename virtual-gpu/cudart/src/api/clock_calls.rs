@@ -10,19 +10,19 @@ use crate::runtime::Runtime;
 /// Comes back when everything has happened that comes before what the program is about to tell the daemon.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_turn() {
-    contained(clock::turn);
+    with_runtime(clock::turn);
 }
 
 /// The thread is about to sleep until the daemon changes its answer in `slot` from the one with sequence `seen`.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_await_daemon(slot: u32, seen: u32) {
-    contained(|| clock::await_daemon(slot, seen));
+    with_runtime(|| clock::await_daemon(slot, seen));
 }
 
 /// It sleeps no more, whatever woke it.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_awake() {
-    contained(clock::awake);
+    with_runtime(clock::awake);
 }
 
 /// The thread enters (1) or leaves (0) a mark that the compiler put behind a call: it comes before the program's host work.
@@ -34,7 +34,7 @@ pub extern "C" fn eager_vgpu_mark(is_in: u32) {
 /// The shim begins (1) or has ended (0) its part of a call of the program's: what it calls meanwhile is no call of the program's.
 #[unsafe(no_mangle)]
 pub extern "C" fn eager_vgpu_call(begins: u32) {
-    if begins != 0 { clock::call_begins() } else { clock::call_ends() }
+    contained(if begins != 0 { clock::call_begins } else { clock::call_ends });
 }
 
 /// In such a call the CPU has copied into or out of these bytes of managed memory: that takes the time of a copy by the host.
@@ -48,13 +48,18 @@ pub extern "C" fn eager_vgpu_host_copied(address: u64, bytes: u64) {
     });
 }
 
-fn contained(call: impl FnOnce()) {
-    // A panic must not cross the C boundary; its message is on standard error.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
+/// Starts the runtime first: without one there is no clock.
+fn with_runtime(call: impl FnOnce()) {
+    contained(|| {
         if Runtime::started().is_none() {
-            // Without a runtime there is no clock; the program's own calls will say why.
+            // The program's own calls will say why it cannot start.
             let _ = Runtime::get();
         }
         call();
-    }));
+    });
+}
+
+fn contained(call: impl FnOnce()) {
+    // A panic must not cross the C boundary; its message is on standard error.
+    let _ = catch_unwind(AssertUnwindSafe(call));
 }
