@@ -40,7 +40,7 @@ pub struct CompareArgs {
     #[arg(long, default_value = "4xV100-16GB", value_parser = card_list)]
     pub cards: String,
     /// Policies; all if none is named
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = virtual_run::policy)]
     pub policies: Vec<PolicyName>,
     /// Folder of the programs' sources
     #[arg(long, value_name = "DIR", default_value = "rodinia")]
@@ -72,7 +72,6 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     if sides != [Side::Sim, Side::Virtual] {
         bail!("compared are `sim` and `virtual`");
     }
-    let policies = policies(&args.policies)?;
     let tools = Tools::find()?;
     let (workload, choices) = args.workload.choose()?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
@@ -84,7 +83,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let jobs = demo::prepare(&tools, &args.sources, &args.cards, &choices, &out)?;
     let stamp = stamp::stamp();
     let mut far = Vec::new();
-    for policy in policies {
+    for policy in policies(&args.policies) {
         let simulated = simulate(&args.cards, policy, &choices)?;
         keep_journal(&simulated, &out.join("simulated").join(format!("{policy}.jsonl")))?;
         let setting = Setting::scaled("compare", policy, &args.cards, &out, Clock::Virtual);
@@ -121,12 +120,9 @@ fn keep_journal(simulated: &SimResult, path: &Path) -> Result<()> {
 }
 
 /// Those named, or all that can decide for devices.
-fn policies(named: &[PolicyName]) -> Result<Vec<PolicyName>> {
-    for policy in named {
-        policy.for_devices().context("real processes cannot be compared")?;
-    }
+fn policies(named: &[PolicyName]) -> Vec<PolicyName> {
     let all = || PolicyName::ALL.into_iter().filter(|policy| policy.for_devices().is_ok()).collect();
-    Ok(if named.is_empty() { all() } else { named.to_vec() })
+    if named.is_empty() { all() } else { named.to_vec() }
 }
 
 /// Both sides' ends, of the jobs that ended well on both; and one line for each that was lost on one side only.

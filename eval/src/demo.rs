@@ -32,7 +32,7 @@ pub struct DemoArgs {
     #[arg(long, default_value = "4xV100-16GB", value_parser = eager_gpu_model::card_list)]
     pub cards: String,
     /// Policies for real processes
-    #[arg(long, value_delimiter = ',', default_value = "case,eager-opt,eager-live")]
+    #[arg(long, value_delimiter = ',', default_value = "case,eager-opt,eager-live", value_parser = virtual_run::policy)]
     pub policies: Vec<PolicyName>,
     /// What time is for real processes: modelled, or this machine's
     #[arg(long, value_enum, default_value_t = Clock::Virtual)]

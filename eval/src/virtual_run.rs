@@ -10,6 +10,7 @@ use crate::record::{
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
+use eager_core::policy::UnknownPolicy;
 use eager_sim::FILL_PIECE_BYTES;
 use eager_vgpu_link::{Backend as _, Reply, Request, Socket};
 use nix::sys::signal::{Signal, kill};
@@ -73,6 +74,12 @@ impl Setting {
             job_timeout: if clock == Clock::Virtual { JOB_TIMEOUT_VIRTUAL } else { JOB_TIMEOUT },
         }
     }
+}
+
+/// A policy that may decide for real processes, as people write it.
+pub fn policy(name: &str) -> Result<PolicyName, String> {
+    let policy = name.parse().map_err(|error: UnknownPolicy| error.to_string())?;
+    PolicyName::for_devices(policy).map_err(|error| error.to_string())
 }
 
 /// Runs all jobs at once and waits for them; a person sees each end.

@@ -127,6 +127,12 @@ const WRONG: &[Wrong] = &[
     ("eagercc", &["DIR/none.cu"], 1, "eagercc: no such file: DIR/none.cu"),
     ("eager-eval demo", &["--workload", "W99"], 1, "eager-eval: unknown workload `W99`: known are W1 to W8"),
     ("eager-eval demo", &["--cards", "4xZ80"], 2, "no card `Z80`; known: "),
+    (
+        "eager-eval demo",
+        &["--policies", "case,infinite", "--out", "DIR/none"],
+        2,
+        "'--policies <POLICIES>': infinite is for simulation only: it grants more memory than devices have",
+    ),
     ("eager-eval virtual", &["--jobs", "0"], 2, "0 is not in 1..=1024"),
     ("eager-eval virtual", &["--policies", "fastest"], 2, "unknown policy `fastest`: known are case, "),
     ("eager-eval virtual", &["--clock", "wall"], 2, "invalid value 'wall'"),
@@ -140,8 +146,8 @@ const WRONG: &[Wrong] = &[
     (
         "eager-eval compare",
         &["sim", "virtual", "--policies", "infinite"],
-        1,
-        "real processes cannot be compared",
+        2,
+        "'--policies <POLICIES>': infinite is for simulation only",
     ),
     (
         "eager-eval sim",
