@@ -57,8 +57,8 @@ int main() {
 }
 "#;
 
-/// Dead memory goes back right behind the last copy, before the host work that follows, and a copy in pieces is one copy: the work
-/// stated behind a second one never comes.
+/// Dead memory goes back right behind the last copy, before the host work that follows, and a copy in pieces is one copy:
+/// the work stated behind a second one never comes.
 #[test]
 fn memory_that_dies_goes_back_before_the_host_work_behind_it() {
     if !has_toolchain("memory_that_dies_goes_back_before_the_host_work_behind_it") {

@@ -1,6 +1,7 @@
 //! Command lines in, command lines out: each `cmdline/NAME.args` against `cmdline/NAME.golden`.
 //!
-//! No compiler is needed: the toolchain is made up, and `@file` is a file of that folder. `EAGER_BLESS=1` rewrites the golden files.
+//! No compiler is needed: the toolchain is made up, and `@file` is a file of that folder. `EAGER_BLESS=1` rewrites the
+//! golden files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

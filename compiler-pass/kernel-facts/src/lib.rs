@@ -3,7 +3,8 @@
 //!
 //! [`access`] works on device code that the compiler pass translates into its small form; [`resources`] reads what ptxas
 //! put into the program. [`HandOver`] is how the first gets from the device side of a compile to the host side. Trap:
-//! `reads`, `writes`, `keeps_pointers`, `keeps_contents` and [`Access::Unused`] are promises; the other classes are estimates that only scheduling may use.
+//! `reads`, `writes`, `keeps_pointers`, `keeps_contents` and [`Access::Unused`] are promises; the other classes are
+//! estimates that only scheduling may use.
 #![forbid(unsafe_code)]
 
 pub mod access;

@@ -1,8 +1,9 @@
 //! The Eager compiler pass: an LLVM plugin that clang runs at the start of its pipeline on every module.
 //!
 //! Host modules: read IR into facts ([`read`]), decide (crate `eager-tasks`, no LLVM), write IR ([`emit`]). Device
-//! modules: CPU kernels for the virtual GPU, and what kernels do with their arguments ([`device`]). Trap: this code runs inside clang, so a panic must not cross
-//! into it: every entry point catches, and a failure becomes a clang error, which fails the compile.
+//! modules: CPU kernels for the virtual GPU, and what kernels do with their arguments ([`device`]). Trap: this code runs
+//! inside clang, so a panic must not cross into it: every entry point catches, and a failure becomes a clang error, which
+//! fails the compile.
 
 mod carried;
 mod device;

@@ -3,8 +3,8 @@
 //! Each call that may concern the device gets a frame of its own, so that what a helper does for one caller is not mixed
 //! with what it does for another. Functions that move host pointers only are one frame for all their calls, outside the
 //! graph. Trap: the graph must stay finite and small. A recursive call leads back into the frame of its function, and so
-//! does every call beyond the limit that the planner sets; returns then lead to all callers of that frame. Such a graph has paths that the
-//! program does not have, which costs precision and no correctness.
+//! does every call beyond the limit that the planner sets; returns then lead to all callers of that frame. Such a graph has
+//! paths that the program does not have, which costs precision and no correctness.
 
 use std::collections::{BTreeMap, BTreeSet};
 

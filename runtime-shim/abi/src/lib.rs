@@ -21,11 +21,11 @@ pub const MODULE_REGISTER: &str = "eager_module_register";
 /// `void eager_task_begin(uint64_t site, uint64_t bytes, uint64_t live_bytes, uint64_t blocks, uint32_t
 /// threads_per_block)`: a *static* task starts here and will hold at most `bytes` at once, and at most `live_bytes` of them
 /// between the first use of each buffer by the device (or a copy) and its death: `eager_buffer_dead`, or the free where
-/// none is declared. `live_bytes` is at most `bytes`, and equal where nothing is shown of the buffers. `blocks` and `threads_per_block`: the geometry of its first launch
-/// whose geometry is known here, 0 if none is. Returns when the scheduler has answered (or there is none). Dominates
-/// every device use of the task. Inside another static task of the same thread it *nests*: nothing is asked for if the
-/// outer task's row lists the site as covered, else the outer task is extended by `bytes` until the inner end. The two
-/// are one task then, on one device.
+/// none is declared. `live_bytes` is at most `bytes`, and equal where nothing is shown of the buffers. `blocks` and
+/// `threads_per_block`: the geometry of its first launch whose geometry is known here, 0 if none is. Returns when the
+/// scheduler has answered (or there is none). Dominates every device use of the task. Inside another static task of the
+/// same thread it *nests*: nothing is asked for if the outer task's row lists the site as covered, else the outer task is
+/// extended by `bytes` until the inner end. The two are one task then, on one device.
 pub const TASK_BEGIN: &str = "eager_task_begin";
 /// `void eager_all_launched(uint64_t site)`: after the last launch of the task on every path.
 pub const ALL_LAUNCHED: &str = "eager_all_launched";

@@ -357,7 +357,8 @@ impl Runtime for RealRuntime {
 
     fn copy_on_host(&self, dst: u64, src: u64, bytes: u64) {
         // SAFETY: one side is managed memory of that size (the ledger was asked) or a place of the pinned ring, the other
-        // the program's host buffer, which the program vouched for in its `cudaMemcpy`. `ptr::copy`, since both may lie in one allocation.
+        // the program's host buffer, which the program vouched for in its `cudaMemcpy`. `ptr::copy`, since both may lie in
+        // one allocation.
         unsafe { ptr::copy(address(src).cast::<u8>(), address(dst).cast::<u8>(), bytes as usize) }
     }
 

@@ -319,7 +319,8 @@ pub trait Runtime {
     /// Puts memory of the device behind reserved addresses (`cuMemCreate`, `cuMemMap`; else managed memory moves there);
     /// `Ok(None)` as for [`Runtime::malloc`].
     fn back(&self, reserved: Span, device: DeviceIndex) -> CudaResult<Option<()>>;
-    /// Takes the memory away with what is in it (`cuMemUnmap`, else `cudaMemDiscardAndPrefetchBatchAsync`). Waits for nothing: no kernel may use it any more.
+    /// Takes the memory away with what is in it (`cuMemUnmap`, else `cudaMemDiscardAndPrefetchBatchAsync`). Waits for
+    /// nothing: no kernel may use it any more.
     fn unback(&self, reserved: Span) -> CudaResult<()>;
     fn free_async(&self, address: u64, stream: StreamId) -> CudaResult<()>;
     /// `cudaMemAdvise(SetPreferredLocation)`.

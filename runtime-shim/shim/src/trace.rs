@@ -1,5 +1,6 @@
-//! The optional trace: one JSON line per accounting request that went to the daemon, and per buffer that dies, into the file that `EAGER_TRACE`
-//! names. The stand-in runtime's trace may share the file: the lines then stand in the order in which things happened.
+//! The optional trace: one JSON line per accounting request that went to the daemon, and per buffer that dies, into the
+//! file that `EAGER_TRACE` names. The stand-in runtime's trace may share the file: the lines then stand in the order in
+//! which things happened.
 //!
 //! Trap: only requests that change what a task may hold are here; hints (busy, idle, held kernels) are not. A trace that
 //! cannot be written is said once and given up.

@@ -1,9 +1,10 @@
 //! What a decision costs: events per second, the slow end of single steps, and growth with the number of jobs.
 //!
-//! `cargo bench -p eager-core`, with ` -- POLICY …` for some policies only. Each round replays the same seeded life of a cluster through a fresh core for every policy,
-//! in turns, so that a change of the machine's speed meets all of them. Every step of the latency part and every round of
-//! the others is kept in a file whose name is printed. Trap: the events are made by a program that obeys (it frees what
-//! it was granted), so the books stay full; a random stream of events would mostly be turned down and look fast.
+//! `cargo bench -p eager-core`, with ` -- POLICY …` for some policies only. Each round replays the same seeded life of a
+//! cluster through a fresh core for every policy, in turns, so that a change of the machine's speed meets all of them.
+//! Every step of the latency part and every round of the others is kept in a file whose name is printed. Trap: the events
+//! are made by a program that obeys (it frees what it was granted), so the books stay full; a random stream of events would
+//! mostly be turned down and look fast.
 
 use eager_core::action::{Action, Gate};
 use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};

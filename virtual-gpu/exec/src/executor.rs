@@ -100,8 +100,8 @@ struct Job {
     cost: [AtomicU64; 3],
 }
 
-// SAFETY: the pointers of a job (name, arguments, touch map, books of strict mode) are only read, and `Executor::launch` returns, ending its borrow of
-// them, after every worker has finished with the job.
+// SAFETY: the pointers of a job (name, arguments, touch map, books of strict mode) are only read, and `Executor::launch`
+// returns, ending its borrow of them, after every worker has finished with the job.
 unsafe impl Send for Job {}
 // SAFETY: as for `Send`; everything that changes is atomic.
 unsafe impl Sync for Job {}

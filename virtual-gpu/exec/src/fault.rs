@@ -2,9 +2,9 @@
 //!
 //! So it is for one that takes longer than it may ([`crate::timer`]). The handler sends the thread back to where the block
 //! was called ([`crate::leave`]). Where it cannot, because the fault happened inside one of our own functions that the
-//! kernel called, it names the kernel in one line and lets the default action happen. Trap: it is never installed over a handler of the program's, and a program that installs one later
-//! replaces it. Everything in it must be async-signal-safe (signal-safety(7)), so what it reads are atomics and what it
-//! writes goes through `write`.
+//! kernel called, it names the kernel in one line and lets the default action happen. Trap: it is never installed over a
+//! handler of the program's, and a program that installs one later replaces it. Everything in it must be async-signal-safe
+//! (signal-safety(7)), so what it reads are atomics and what it writes goes through `write`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::cell::{Cell, RefCell};

@@ -83,8 +83,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// All that measures on, strict mode off. `x86-64-v2` has no fused multiply-add: results do not depend on what the optimiser fuses,
-    /// and the code runs on every x86-64 server of the last fifteen years.
+    /// All that measures on, strict mode off. `x86-64-v2` has no fused multiply-add: results do not depend on what the
+    /// optimiser fuses, and the code runs on every x86-64 server of the last fifteen years.
     fn default() -> Self {
         Options {
             cpu: "x86-64-v2".to_owned(),

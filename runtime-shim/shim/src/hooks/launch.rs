@@ -153,7 +153,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(key)
     }
 
-    /// The task of the thread's innermost site, unless that is refused and has no memory yet; else the task that owns an argument; else the lazy task.
+    /// The task of the thread's innermost site, unless that is refused and has no memory yet; else the task that owns an
+    /// argument; else the lazy task.
     pub(crate) fn task_of(&self, thread: &Thread, launch: &Launch) -> TaskKey {
         let mut state = self.state.lock();
         if let Some(open) = state.innermost(thread).filter(|open| !state.is_unbound(open.key)) {

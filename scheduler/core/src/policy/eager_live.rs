@@ -1,7 +1,8 @@
 //! Memory is held only while the device needs it (eager launch specification §9): programs ask late, for what is live,
-//! and give dead memory back; then CASE's placement goes far, the longest first. Once no new tasks come and few wait, the first of the
-//! queue has a reservation, and eager launch is left for when nobody who waits fits anywhere and the missing memory is
-//! expected within seconds. Kernels of tasks that are expected to hold memory for a short time go before the others'.
+//! and give dead memory back; then CASE's placement goes far, the longest first. Once no new tasks come and few wait, the
+//! first of the queue has a reservation, and eager launch is left for when nobody who waits fits anywhere and the missing
+//! memory is expected within seconds. Kernels of tasks that are expected to hold memory for a short time go before the
+//! others'.
 //!
 //! Trap: what makes this fast is what programs do ([`super::Habits`]), not the order; without it the policy is CASE with
 //! another queue. Reservation and eager launch keep memory for one task that others could use at once: at the end of a

@@ -1,7 +1,8 @@
 //! The exported functions: arguments in from C, decisions elsewhere, a code out.
 //!
 //! Names, signatures and meanings are those of the CUDA 13.0 runtime API reference, and of 12.9's where the crate is built
-//! as `libcudart.so.12`; what differs here is said at the function. Trap: C may pass any number for an enumeration, so none of CUDA's enumerations is a parameter type here.
+//! as `libcudart.so.12`; what differs here is said at the function. Trap: C may pass any number for an enumeration, so none
+//! of CUDA's enumerations is a parameter type here.
 
 #![cfg_attr(
     cuda_12,

@@ -64,7 +64,8 @@ impl Compute {
         Ok(Compute { executor, arena_base, block_shift, touch_shift, touch: None, time_max })
     }
 
-    /// Runs the kernel's CPU code over all modelled allocations of the process, and says what to submit to the model. `strict` are the books that a kernel with checks is held to.
+    /// Runs the kernel's CPU code over all modelled allocations of the process, and says what to submit to the model.
+    /// `strict` are the books that a kernel with checks is held to.
     ///
     /// # Errors
     /// The kernel trapped, faulted, or did what strict mode forbids.

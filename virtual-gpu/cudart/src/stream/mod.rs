@@ -2,7 +2,8 @@
 //!
 //! Work on a device's default stream waits for all earlier work on its blocking streams, and work on a blocking stream
 //! waits for all earlier work on the default stream; streams made with `cudaStreamNonBlocking` stand apart (CUDA C++
-//! programming guide, "Default Stream"). A per-thread default stream is a blocking one. Trap: enqueueing happens under one lock, so that "earlier" has one meaning.
+//! programming guide, "Default Stream"). A per-thread default stream is a blocking one. Trap: enqueueing happens under one
+//! lock, so that "earlier" has one meaning.
 
 mod completion;
 mod thread;
