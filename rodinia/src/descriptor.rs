@@ -5,7 +5,8 @@
 
 use crate::expression::ExpressionError;
 use crate::host::{HostPhases, HostTimes};
-use crate::program::{Class, Configuration, MEMORY_SCALE, Program, Run};
+use crate::manifest::Class;
+use crate::program::{Configuration, MEMORY_SCALE, Program, Run};
 use eager_sim::job::{Job, JobOp, SizeLabel};
 
 impl Program {

@@ -18,10 +18,9 @@ pub mod workload;
 pub use expression::ExpressionError;
 pub use host::HostTimes;
 pub use input::{Input, InputError};
-pub use manifest::ManifestError;
-pub use program::{
-    Class, Configuration, ConfigurationId, INPUT_PLACEHOLDER, KernelSizes, MEMORY_SCALE, Program, Run,
-};
+pub use manifest::{Class, ManifestError};
+pub use program::{Configuration, ConfigurationId, INPUT_PLACEHOLDER, MEMORY_SCALE, Program, Run};
+pub use trace::KernelSizes;
 
 use std::sync::LazyLock;
 

@@ -4,7 +4,7 @@
 //! for every run of the manifest, so that a wrong name cannot hide until somebody simulates that program.
 
 use serde::de::Visitor;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -73,11 +73,20 @@ pub(crate) struct RawRun {
     pub input: Option<crate::input::Input>,
 }
 
+/// Large: above 4 GiB of device memory; Small: from 1 to 4 GiB (eager launch specification §8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Class {
+    #[serde(rename = "S")]
+    Small,
+    #[serde(rename = "L")]
+    Large,
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FullRun {
     pub id: String,
-    pub class: crate::program::Class,
+    pub class: Class,
     pub args: Vec<String>,
     pub bytes: u64,
     pub input: Option<crate::input::Input>,

@@ -6,8 +6,8 @@
 use crate::expression::{self, ExpressionError, Variables};
 use crate::host::{HostPhases, HostTimes};
 use crate::input::Input;
-use crate::manifest::{FullRun, Manifest, ManifestError, RawRun, Variable, error_at};
-use crate::trace::{self, Trace};
+use crate::manifest::{Class, FullRun, Manifest, ManifestError, RawRun, Variable, error_at};
+use crate::trace::{self, KernelSizes, Trace};
 use eager_sim::job::JobOp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,15 +18,6 @@ pub const MEMORY_SCALE: u64 = 256;
 
 /// Placeholder in a run's arguments for the path of its input.
 pub const INPUT_PLACEHOLDER: &str = "{input}";
-
-/// Large: above 4 GiB of device memory; Small: from 1 to 4 GiB (eager launch specification §8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Class {
-    #[serde(rename = "S")]
-    Small,
-    #[serde(rename = "L")]
-    Large,
-}
 
 /// Name of one of the 17 configurations, such as `srad_v1-20000`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,19 +57,6 @@ pub struct Configuration {
     /// The same run with about 1/[`MEMORY_SCALE`] of the memory, for devices scaled by as much.
     pub scaled: Run,
     pub(crate) host: BTreeMap<String, f64>,
-}
-
-/// Sizes of one kernel in a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct KernelSizes {
-    /// Name in the source.
-    pub name: String,
-    /// Launches in the whole run.
-    pub launches: u64,
-    /// Sum of the sizes of the buffers in its arguments, in bytes.
-    pub static_bytes: u64,
-    /// What its launch with the largest footprint touches, in bytes, each buffer rounded up to 2 MiB.
-    pub footprint_bytes: u64,
 }
 
 /// One of the seven programs.

@@ -7,9 +7,9 @@
 use crate::expression::{self, ExpressionError, Variables};
 use crate::host::HostPhases;
 use crate::manifest::{self, AccessClass, Item, Manifest, Step};
-use crate::program::KernelSizes;
 use eager_core::event::AccessClass as CoreAccessClass;
 use eager_sim::job::{BufferAccess, JobOp, KernelOp, Part};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What a run does.
@@ -19,6 +19,19 @@ pub(crate) struct Trace {
     pub kernels: Vec<KernelSizes>,
     /// Most memory allocated at one time, in bytes.
     pub bytes_max: u64,
+}
+
+/// Sizes of one kernel in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KernelSizes {
+    /// Name in the source.
+    pub name: String,
+    /// Launches in the whole run.
+    pub launches: u64,
+    /// Sum of the sizes of the buffers in its arguments, in bytes.
+    pub static_bytes: u64,
+    /// What its launch with the largest footprint touches, in bytes, each buffer rounded up to 2 MiB.
+    pub footprint_bytes: u64,
 }
 
 /// # Errors

@@ -3,7 +3,8 @@
 //! Trap: the published mixes fix how often each configuration occurs, not in which order; an order is ours, and results
 //! depend on it, so every list is made from a seed that is recorded with the result.
 
-use crate::program::{Class, ConfigurationId};
+use crate::manifest::Class;
+use crate::program::ConfigurationId;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
