@@ -4,58 +4,22 @@
 //! the stream starts in order, one at a time.
 
 use crate::account::Account;
-use crate::expected::OfTasks;
-use crate::job::{Job, JobOp, KernelOp};
+use crate::job::{Job, KernelOp};
 use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
+use crate::steps::{Step, unroll};
 use eager_core::action::{Class, Gate};
-use eager_core::event::{AccessClass, TaskRequest};
+use eager_core::event::{AccessClass, Estimate, TaskRequest};
 use eager_core::policy::Habits;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-/// A program step after loops and gaps are written out.
-#[derive(Debug, Clone, Copy)]
-pub enum Step<'a> {
-    Host(f64),
-    /// Wait until the stream is empty.
-    Synchronize,
-    Launch {
-        kernel: &'a KernelOp,
-        launches: u32,
-    },
-    Other(&'a JobOp),
-}
-
 /// Launches that wait in CUDA's queue at most (recalled: about a thousand), and the pieces in which a row of equal
 /// launches goes there, so that a gate that closes under way is seen.
 const QUEUE_LAUNCHES: u32 = 1024;
 const PIECE_LAUNCHES: u32 = 256;
-
-/// Writes a job's loops out.
-pub fn unroll<'a>(ops: &'a [JobOp], steps: &mut Vec<Step<'a>>) {
-    for op in ops {
-        match op {
-            JobOp::Repeat { times, ops } => {
-                for _ in 0..*times {
-                    unroll(ops, steps);
-                }
-            }
-            JobOp::Host { seconds } => steps.push(Step::Host(*seconds)),
-            JobOp::Kernel(kernel) if kernel.host_gap_s > 0.0 => {
-                for _ in 0..kernel.launches {
-                    steps.push(Step::Launch { kernel, launches: 1 });
-                    steps.push(Step::Synchronize);
-                    steps.push(Step::Host(kernel.host_gap_s));
-                }
-            }
-            JobOp::Kernel(kernel) => steps.push(Step::Launch { kernel, launches: kernel.launches }),
-            other => steps.push(Step::Other(other)),
-        }
-    }
-}
 
 /// Splits a row of launches where a gate may close between them. A diagonal is one walk and stays whole.
 pub fn piece(launches: u32) -> u32 {
@@ -201,7 +165,7 @@ pub struct Client<'a> {
     /// The buffer that what was staged for it is being filled into.
     pub filling: Option<(&'a str, u64)>,
     /// Expected of its tasks, in order, and how many of them have begun.
-    pub estimates: OfTasks,
+    pub estimates: Vec<Option<Estimate>>,
     pub tasks_begun: usize,
     pub stream: VecDeque<Queued<'a>>,
     pub in_flight: Option<InFlight>,

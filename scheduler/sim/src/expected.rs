@@ -12,20 +12,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 
-/// How good estimates are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimates {
-    /// Each number is the true one times or divided by a factor of up to this, log-uniform; 1: exact.
-    pub spread: f64,
-    pub seed: u64,
-}
-
-impl Estimates {
-    pub const EXACT: Estimates = Estimates { spread: 1.0, seed: 0 };
-}
-
 /// Of one job's tasks, in order.
-pub(crate) type OfTasks = Vec<Option<Estimate>>;
+type OfTasks = Vec<Option<Estimate>>;
 
 /// By job; nothing where the policy does not ask or the job does not run alone.
 pub(crate) fn of_jobs(jobs: &[Job], options: &SimOptions) -> Result<Vec<OfTasks>, SimError> {

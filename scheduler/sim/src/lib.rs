@@ -18,12 +18,12 @@ mod options;
 pub mod replay;
 mod result;
 mod shim;
+mod steps;
 pub mod swarm;
 mod tell;
 
 pub use cores::CoreOrder;
 pub use engine::{SimError, run};
-pub use expected::Estimates;
 pub use memory::FILL_PIECE_BYTES;
-pub use options::{Kill, SimOptions, Submission};
+pub use options::{Estimates, Kill, SimOptions, Submission};
 pub use result::{DeviceResult, JobResult, Outcome, SimResult, Span, TaskTimes};

@@ -4,8 +4,8 @@
 //! Trap: this reads the written-out steps of one run, so it knows how often loops go round. A compiler proves less; the
 //! difference is what proofs cost.
 
-use crate::client::Step;
 use crate::job::JobOp;
+use crate::steps::Step;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of one program.
@@ -101,7 +101,7 @@ fn live_bytes(steps: &[Step<'_>], dead_after: &BTreeMap<usize, Vec<&str>>) -> BT
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::unroll;
+    use crate::steps::unroll;
 
     fn alloc(buffer: &str, bytes: u64) -> JobOp {
         JobOp::Alloc { buffer: buffer.into(), bytes }

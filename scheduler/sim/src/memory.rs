@@ -5,11 +5,12 @@
 //! buffer's memory before the last one's is free; it waits for its stream then.
 
 use crate::account::Account;
-use crate::client::{Address, Blocked, Buffer, Open, Queued, Step, Wish};
+use crate::client::{Address, Blocked, Buffer, Open, Queued, Wish};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;
 use crate::result::{Outcome, TaskTimes};
+use crate::steps::Step;
 use eager_core::action::{Class, Gate};
 use eager_core::event::{Event, TaskRequest};
 use eager_core::units::{Bytes, TaskId};

@@ -4,7 +4,6 @@
 //! want of what contexts took.
 
 use crate::cores::CoreOrder;
-use crate::expected::Estimates;
 use eager_core::PolicyName;
 use eager_core::units::Nanos;
 use eager_gpu_model::Card;
@@ -26,6 +25,18 @@ pub struct Kill {
     pub at: Nanos,
     /// Index of the job.
     pub job: usize,
+}
+
+/// How good estimates are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimates {
+    /// Each number is the true one times or divided by a factor of up to this, log-uniform; 1: exact.
+    pub spread: f64,
+    pub seed: u64,
+}
+
+impl Estimates {
+    pub const EXACT: Estimates = Estimates { spread: 1.0, seed: 0 };
 }
 
 /// Settings of one run.

@@ -3,11 +3,12 @@
 //! Trap: this imitates the shim and must follow it: gate before launch, shrink at free, prefetch within the grant,
 //! busy and idle only while watched.
 
-use crate::client::{Blocked, InFlight, Open, Queued, Step, piece};
+use crate::client::{Blocked, InFlight, Open, Queued, piece};
 use crate::engine::{SimError, World, model_time};
 use crate::job::{JobOp, KernelOp};
 use crate::memory::Readiness;
 use crate::result::{Outcome, Span};
+use crate::steps::Step;
 use eager_core::action::Gate;
 use eager_core::event::{Event, KernelRequest, TaskRequest};
 use eager_core::units::{Bytes, Nanos};
