@@ -5,8 +5,8 @@
 //! deadline (`Scheduler::expect_promotions`); for a head's reservation an end that has passed stays in the past.
 
 use crate::action::Class;
-use crate::model::{Bound, Device, Task, View};
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use crate::model::{Bound, Device, Reservation, Task, View};
+use crate::units::{Bytes, ClientId, Nanos};
 
 /// A prediction for one device.
 #[derive(Debug, Clone, Copy)]
@@ -14,16 +14,6 @@ struct Room {
     at: Nanos,
     /// What is free there then, above what was asked for.
     spare: Bytes,
-}
-
-/// What the first of the queue is expected to get, and when (EASY backfilling's shadow time and extra nodes).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reservation {
-    pub head: TaskId,
-    pub device: DeviceId,
-    pub at: Nanos,
-    /// Free on the device besides what the head wants.
-    pub spare: Bytes,
 }
 
 /// When the device will have so much for a task of this client, after the client's context and what eager tasks there

@@ -5,7 +5,6 @@
 
 use crate::action::{Class, Gate};
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
-use crate::forecast::Reservation;
 use crate::index::{DeviceIndex, Keys};
 use crate::options::Options;
 use crate::protected::{Protected, Share};
@@ -316,6 +315,16 @@ fn recount(task: &mut Task, owner: &Client, devices: &mut BTreeMap<DeviceId, Dev
         device.protected.replace(id, bound.share, share);
         bound.share = share;
     }
+}
+
+/// What the first of the queue is expected to get, and when (EASY backfilling's shadow time and extra nodes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reservation {
+    pub head: TaskId,
+    pub device: DeviceId,
+    pub at: Nanos,
+    /// Free on the device besides what the head wants.
+    pub spare: Bytes,
 }
 
 /// What a policy and the gate may look at; they cannot change it.

@@ -3,8 +3,8 @@
 //! Trap: every rule ends in the device index, so that equal devices are not chosen by luck.
 
 use super::Placement;
-use crate::forecast::{self, Reservation};
-use crate::model::{Device, Task, View};
+use crate::forecast;
+use crate::model::{Device, Reservation, Task, View};
 use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId};
 use std::cmp::Reverse;
