@@ -3,10 +3,10 @@
 //! Trap: the destination type is named before the source type, and conversions to integers saturate, as LLVM's
 //! saturating ones do. (PTX ISA 9.0, "cvt".)
 
-use super::emit::{Emitted, Emitter, Unknown};
+use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{narrow, narrow_directed, pair, widen};
-use super::instructions::{bits, integer, operand, resize};
 use super::parse::Instruction;
+use super::types::{bits, integer, resize};
 use crate::rounding::MODES;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {

@@ -1,22 +1,23 @@
-//! The frame of a translated statement: its operands, registers and guards.
+//! The writer of a translated statement: LLVM IR under construction, its values and slots.
 //!
-//! Trap: outputs come first in the constraint string and in the numbering (`$0`), but they are the function's results;
-//! an input tied to an output (`"0"`) starts with that output's slot.
+//! Trap: a name belongs to the innermost scope that declares it; operands and the carry flag are in the outermost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::instructions;
-use super::parse::{Instruction, Operand, Statement, literal, parse};
-use crate::llvm::{Type, TypeKind};
+use super::parse::{Instruction, Operand, literal};
 
 /// Instructions for which there is no row.
 pub(super) struct Unknown;
 
 pub(super) type Emitted<T = ()> = Result<T, Unknown>;
 
+/// An operand that must be there.
+pub(super) fn operand(instruction: &Instruction, index: usize) -> Emitted<&Operand> {
+    instruction.operands.get(index).ok_or(Unknown)
+}
+
 /// LLVM IR under construction.
-#[derive(Default)]
 pub(super) struct Emitter {
     body: String,
     slots: usize,
@@ -26,79 +27,24 @@ pub(super) struct Emitter {
     scopes: Vec<BTreeMap<String, String>>,
 }
 
-/// The function `name` of type `ty` that does what `assembly` says; nothing if some of it is not known.
-pub(super) fn function(name: &str, assembly: &str, constraints: &str, ty: Type) -> Option<String> {
-    let statements = parse(assembly).ok()?;
-    let mut emitter = Emitter { scopes: vec![BTreeMap::new()], ..Emitter::default() };
-    let (outputs, inputs) = operands(constraints)?;
-    let params = ty.param_types();
-    if params.len() != inputs.len() {
-        return None;
-    }
-    let output_slots: Vec<String> = (0..outputs).map(|index| emitter.declare(&format!("${index}"))).collect();
-    for (index, tied) in inputs.iter().enumerate() {
-        let number = outputs + index;
-        let slot = match tied {
-            Some(output) => {
-                let slot = output_slots.get(*output)?.clone();
-                emitter.scopes[0].insert(format!("${number}"), slot.clone());
-                slot
-            }
-            None => emitter.declare(&format!("${number}")),
-        };
-        emitter.line(&format!("store {} %a{index}, ptr {slot}", params[index].to_text()));
-    }
-    for statement in statements {
-        emitter.statement(statement).ok()?;
-    }
-    let result = ty.return_type();
-    let end = emitter.results(result, &output_slots);
-    let list: Vec<String> =
-        params.iter().enumerate().map(|(index, ty)| format!("{} %a{index}", ty.to_text())).collect();
-    let slots: String = (0..emitter.slots).fold(String::new(), |text, slot| {
-        text + &format!("  %s{slot} = alloca i128\n  store i128 0, ptr %s{slot}\n")
-    });
-    let mut text = format!(
-        "define internal {} @{name}({}) alwaysinline {{\n{slots}{}{end}}}\n",
-        result.to_text(),
-        list.join(", "),
-        emitter.body
-    );
-    for declaration in emitter.declarations.values() {
-        let _ = writeln!(text, "{declaration}");
-    }
-    // Linked in by name, so it may not be internal until then.
-    Some(text.replace("define internal", "define"))
-}
-
-/// Number of outputs, and for each input the output it is tied to.
-fn operands(constraints: &str) -> Option<(usize, Vec<Option<usize>>)> {
-    let mut outputs = 0;
-    let mut inputs = Vec::new();
-    for constraint in constraints.split(',').filter(|c| !c.is_empty() && !c.starts_with('~')) {
-        if let Some(output) = constraint.strip_prefix('=') {
-            if output.contains('*') {
-                return None;
-            }
-            outputs += 1;
-        } else if constraint.contains('*') {
-            return None;
-        } else {
-            inputs.push(constraint.parse().ok());
+impl Emitter {
+    pub fn new() -> Emitter {
+        Emitter {
+            body: String::new(),
+            slots: 0,
+            values: 0,
+            declarations: BTreeMap::new(),
+            scopes: vec![BTreeMap::new()],
         }
     }
-    Some((outputs, inputs))
-}
 
-impl Emitter {
     pub fn line(&mut self, text: &str) {
         let _ = writeln!(self.body, "  {text}");
     }
 
     /// Writes `%v = {operation}` and returns `%v`.
     pub fn value(&mut self, operation: &str) -> String {
-        self.values += 1;
-        let name = format!("%v{}", self.values);
+        let name = format!("%v{}", self.unique());
         self.line(&format!("{name} = {operation}"));
         name
     }
@@ -122,7 +68,47 @@ impl Emitter {
         &self.body
     }
 
-    fn declare(&mut self, name: &str) -> String {
+    /// The whole function, and declarations of those that it calls.
+    pub fn function(&self, head: &str, end: &str) -> String {
+        let slots: String = (0..self.slots).fold(String::new(), |text, slot| {
+            text + &format!("  %s{slot} = alloca i128\n  store i128 0, ptr %s{slot}\n")
+        });
+        let mut text = format!("{head} {{\n{slots}{}{end}}}\n", self.body);
+        for declaration in self.declarations.values() {
+            let _ = writeln!(text, "{declaration}");
+        }
+        text
+    }
+
+    pub fn label(&mut self, name: &str) {
+        let _ = writeln!(self.body, "{name}:");
+    }
+
+    /// A number that no value has.
+    pub fn unique(&mut self) -> usize {
+        self.values += 1;
+        self.values
+    }
+
+    pub fn open_scope(&mut self) {
+        self.scopes.push(BTreeMap::new());
+    }
+
+    pub fn close_scope(&mut self) -> Emitted {
+        if self.scopes.len() < 2 {
+            return Err(Unknown);
+        }
+        self.scopes.pop();
+        Ok(())
+    }
+
+    /// Another name of a slot.
+    pub fn alias(&mut self, name: &str, slot: &str) {
+        self.scopes[0].insert(name.to_owned(), slot.to_owned());
+    }
+
+    /// A new slot of this name.
+    pub fn declare(&mut self, name: &str) -> String {
         let slot = format!("%s{}", self.slots);
         self.slots += 1;
         self.scopes.last_mut().expect("the outermost stays").insert(name.to_owned(), slot.clone());
@@ -140,7 +126,7 @@ impl Emitter {
             None => {
                 let slot = format!("%s{}", self.slots);
                 self.slots += 1;
-                self.scopes[0].insert("the carry flag".to_owned(), slot.clone());
+                self.alias("the carry flag", &slot);
                 slot
             }
         }
@@ -222,59 +208,5 @@ impl Emitter {
             ("i32", "i64") => self.value(&format!("zext i32 {value} to i64")),
             _ => value,
         })
-    }
-
-    fn statement(&mut self, statement: Statement) -> Emitted {
-        match statement {
-            Statement::Open => self.scopes.push(BTreeMap::new()),
-            Statement::Close if self.scopes.len() > 1 => {
-                self.scopes.pop();
-            }
-            Statement::Close => return Err(Unknown),
-            Statement::Registers(names) => names.iter().for_each(|name| {
-                self.declare(name);
-            }),
-            Statement::Instruction(instruction) => return self.instruction(&instruction),
-        }
-        Ok(())
-    }
-
-    fn instruction(&mut self, instruction: &Instruction) -> Emitted {
-        let Some((guard, wanted)) = &instruction.guard else {
-            return instructions::emit(self, instruction);
-        };
-        let held = self.read_name(guard, "i1")?;
-        self.values += 1;
-        let (run, skip) = (format!("run{}", self.values), format!("skip{}", self.values));
-        let (first, second) = if *wanted { (&run, &skip) } else { (&skip, &run) };
-        self.line(&format!("br i1 {held}, label %{first}, label %{second}"));
-        let _ = writeln!(self.body, "{run}:");
-        instructions::emit(self, instruction)?;
-        self.line(&format!("br label %{skip}"));
-        let _ = writeln!(self.body, "{skip}:");
-        Ok(())
-    }
-
-    /// The end of the function: what the outputs' slots hold.
-    fn results(&mut self, result: Type, outputs: &[String]) -> String {
-        if result.kind() == TypeKind::LLVMVoidTypeKind {
-            return "  ret void\n".to_owned();
-        }
-        let ty = result.to_text();
-        if let [slot] = outputs {
-            return format!("  %result = load {ty}, ptr {slot}\n  ret {ty} %result\n");
-        }
-        let mut text = String::new();
-        let mut before = "poison".to_owned();
-        for (index, (slot, part)) in outputs.iter().zip(result.struct_types()).enumerate() {
-            let part = part.to_text();
-            let _ = write!(
-                text,
-                "  %part{index} = load {part}, ptr {slot}\n  \
-                 %with{index} = insertvalue {ty} {before}, {part} %part{index}, {index}\n"
-            );
-            before = format!("%with{index}");
-        }
-        text + &format!("  ret {ty} {before}\n")
     }
 }

@@ -4,8 +4,7 @@
 //! result as rounding once (2·11+2 <= 24 bits); a fused multiply-add goes through `double`. `bfloat` is never an LLVM
 //! type here, because the C library of older systems lacks the conversions that LLVM would call.
 
-use super::emit::{Emitted, Emitter, Unknown};
-use super::instructions::operand;
+use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use crate::rounding::MODES;
 

@@ -3,45 +3,10 @@
 //!
 //! Trap: denormals are kept and nothing is approximate, whatever `.ftz` and `.approx` say. (PTX ISA 9.0, "Instruction Set".)
 
-use super::emit::{Emitted, Emitter, Unknown};
+use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
+use super::types::{bits, integer, register_type, resize};
 use super::{convert, float, memory, threads};
-
-/// Integer type of a PTX type word, and whether it is signed.
-pub(super) fn integer(word: &str) -> Option<(&'static str, bool)> {
-    Some(match word {
-        "s8" => ("i8", true),
-        "u8" | "b8" => ("i8", false),
-        "s16" => ("i16", true),
-        "u16" | "b16" => ("i16", false),
-        "s32" => ("i32", true),
-        "u32" | "b32" => ("i32", false),
-        "s64" => ("i64", true),
-        "u64" | "b64" => ("i64", false),
-        "b128" => ("i128", false),
-        "pred" => ("i1", false),
-        _ => return None,
-    })
-}
-
-/// LLVM type that a value of a PTX type has in a register.
-pub(super) fn register_type(word: &str) -> Option<&'static str> {
-    match word {
-        "f32" => Some("float"),
-        "f64" => Some("double"),
-        "f16" | "bf16" => Some("i16"),
-        "f16x2" | "bf16x2" => Some("i32"),
-        _ => integer(word).map(|(ty, _)| ty),
-    }
-}
-
-pub(super) fn bits(ty: &str) -> u32 {
-    ty.trim_start_matches('i').parse().unwrap_or(if ty == "double" { 64 } else { 32 })
-}
-
-pub(super) fn operand(instruction: &Instruction, index: usize) -> Emitted<&Operand> {
-    instruction.operands.get(index).ok_or(Unknown)
-}
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
     let words: Vec<&str> = instruction.words.iter().map(String::as_str).collect();
@@ -125,17 +90,6 @@ fn binary(e: &mut Emitter, name: &str, ty: &str, signed: bool, a: &str, b: &str)
         }
         _ => e.value(&format!("{name} {ty} {a}, {b}")),
     })
-}
-
-/// `value` of integer type `from` as a `to`.
-pub(super) fn resize(e: &mut Emitter, value: &str, from: &str, to: &str, signed: bool) -> String {
-    match bits(from).cmp(&bits(to)) {
-        std::cmp::Ordering::Equal => value.to_owned(),
-        std::cmp::Ordering::Greater => e.value(&format!("trunc {from} {value} to {to}")),
-        std::cmp::Ordering::Less => {
-            e.value(&format!("{} {from} {value} to {to}", if signed { "sext" } else { "zext" }))
-        }
-    }
 }
 
 fn wider(ty: &str) -> Emitted<&'static str> {

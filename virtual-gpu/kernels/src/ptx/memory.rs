@@ -4,10 +4,10 @@
 //! from the block's own shared memory. Every access of more than one thread's order is sequentially consistent enough
 //! here as `monotonic` with fences, whatever its scope.
 
-use super::emit::{Emitted, Emitter, Unknown};
+use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{narrow, widen};
-use super::instructions::{integer, operand, register_type};
 use super::parse::{Instruction, Operand};
+use super::types::{integer, register_type};
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     match words[0] {
@@ -226,7 +226,7 @@ fn copy(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
 pub(crate) fn atomic_text() -> String {
     let mut text = String::new();
     for word in ["f16", "bf16"] {
-        let mut e = Emitter::default();
+        let mut e = Emitter::new();
         let old = widen(&mut e, word, "%old");
         let sum = e.value(&format!("fadd float {old}, %value"));
         let new = narrow(&mut e, word, "float", &sum);

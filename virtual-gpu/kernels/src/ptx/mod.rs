@@ -7,10 +7,12 @@
 mod convert;
 mod emit;
 mod float;
+mod frame;
 mod instructions;
 mod memory;
 mod parse;
 mod threads;
+mod types;
 
 pub(crate) use memory::atomic_text;
 
@@ -35,7 +37,7 @@ pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(),
                 Some((_, _, name)) => name.clone(),
                 None => {
                     let name = format!("eager_ptx_{}", made.len());
-                    let Some(text) = emit::function(&name, &assembly, &constraints, ty) else { continue };
+                    let Some(text) = frame::function(&name, &assembly, &constraints, ty) else { continue };
                     let library = context.parse_text(&text).map_err(|e| format!("`{assembly}`: {e}"))?;
                     library.set_layout_of(module);
                     module.link(library).map_err(|()| format!("`{assembly}`: {}", context.messages()))?;

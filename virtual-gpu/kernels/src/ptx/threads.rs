@@ -2,9 +2,9 @@
 //!
 //! Trap: only calls are made here; that a thread suspends in them is decided when the kernel's body is made.
 
-use super::emit::{Emitted, Emitter, Unknown};
-use super::instructions::{operand, register_type};
+use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
+use super::types::register_type;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let read = |e: &mut Emitter, index, ty| e.read(operand(instruction, index)?, ty);

@@ -1,0 +1,115 @@
+//! The frame of a translated statement: its operands, registers and guards.
+//!
+//! Trap: outputs come first in the constraint string and in the numbering (`$0`), but they are the function's results;
+//! an input tied to an output (`"0"`) starts with that output's slot.
+
+use std::fmt::Write;
+
+use super::emit::{Emitted, Emitter};
+use super::instructions;
+use super::parse::{Instruction, Statement, parse};
+use crate::llvm::{Type, TypeKind};
+
+/// The function `name` of type `ty` that does what `assembly` says; nothing if some of it is not known.
+pub(super) fn function(name: &str, assembly: &str, constraints: &str, ty: Type) -> Option<String> {
+    let statements = parse(assembly).ok()?;
+    let mut e = Emitter::new();
+    let (outputs, inputs) = operands(constraints)?;
+    let params = ty.param_types();
+    if params.len() != inputs.len() {
+        return None;
+    }
+    let output_slots: Vec<String> = (0..outputs).map(|index| e.declare(&format!("${index}"))).collect();
+    for (index, tied) in inputs.iter().enumerate() {
+        let number = outputs + index;
+        let slot = match tied {
+            Some(output) => {
+                let slot = output_slots.get(*output)?.clone();
+                e.alias(&format!("${number}"), &slot);
+                slot
+            }
+            None => e.declare(&format!("${number}")),
+        };
+        e.line(&format!("store {} %a{index}, ptr {slot}", params[index].to_text()));
+    }
+    for statement in statements {
+        run(&mut e, statement).ok()?;
+    }
+    let result = ty.return_type();
+    let end = results(result, &output_slots);
+    let list: Vec<String> =
+        params.iter().enumerate().map(|(index, ty)| format!("{} %a{index}", ty.to_text())).collect();
+    // Linked in by name, so it may not be internal until then.
+    let head = format!("define {} @{name}({}) alwaysinline", result.to_text(), list.join(", "));
+    Some(e.function(&head, &end))
+}
+
+/// Number of outputs, and for each input the output it is tied to.
+fn operands(constraints: &str) -> Option<(usize, Vec<Option<usize>>)> {
+    let mut outputs = 0;
+    let mut inputs = Vec::new();
+    for constraint in constraints.split(',').filter(|c| !c.is_empty() && !c.starts_with('~')) {
+        if let Some(output) = constraint.strip_prefix('=') {
+            if output.contains('*') {
+                return None;
+            }
+            outputs += 1;
+        } else if constraint.contains('*') {
+            return None;
+        } else {
+            inputs.push(constraint.parse().ok());
+        }
+    }
+    Some((outputs, inputs))
+}
+
+fn run(e: &mut Emitter, statement: Statement) -> Emitted {
+    match statement {
+        Statement::Open => e.open_scope(),
+        Statement::Close => return e.close_scope(),
+        Statement::Registers(names) => names.iter().for_each(|name| {
+            e.declare(name);
+        }),
+        Statement::Instruction(instruction) => return guarded(e, &instruction),
+    }
+    Ok(())
+}
+
+fn guarded(e: &mut Emitter, instruction: &Instruction) -> Emitted {
+    let Some((guard, wanted)) = &instruction.guard else {
+        return instructions::emit(e, instruction);
+    };
+    let held = e.read_name(guard, "i1")?;
+    let number = e.unique();
+    let (run, skip) = (format!("run{number}"), format!("skip{number}"));
+    let (first, second) = if *wanted { (&run, &skip) } else { (&skip, &run) };
+    e.line(&format!("br i1 {held}, label %{first}, label %{second}"));
+    e.label(&run);
+    instructions::emit(e, instruction)?;
+    e.line(&format!("br label %{skip}"));
+    e.label(&skip);
+    Ok(())
+}
+
+/// The end of the function: what the outputs' slots hold.
+fn results(result: Type, outputs: &[String]) -> String {
+    if result.kind() == TypeKind::LLVMVoidTypeKind {
+        return "  ret void\n".to_owned();
+    }
+    let ty = result.to_text();
+    if let [slot] = outputs {
+        return format!("  %result = load {ty}, ptr {slot}\n  ret {ty} %result\n");
+    }
+    let mut text = String::new();
+    let mut before = "poison".to_owned();
+    for (index, (slot, part)) in outputs.iter().zip(result.struct_types()).enumerate() {
+        let part = part.to_text();
+        let _ = write!(
+            text,
+            "  %part{index} = load {part}, ptr {slot}\n  \
+             %with{index} = insertvalue {ty} {before}, {part} %part{index}, {index}\n"
+        );
+        before = format!("%with{index}");
+    }
+    text + &format!("  ret {ty} {before}\n")
+}
