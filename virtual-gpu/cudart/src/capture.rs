@@ -6,8 +6,9 @@ use core::cell::Cell;
 
 use crate::graph::{Graphs, Mode};
 use crate::runtime::Runtime;
-use crate::status::{Code, say};
+use crate::status::Code;
 use crate::stream::{StreamKey, thread_number};
+use crate::voice::say;
 
 thread_local! {
     static HEEDS: Cell<Mode> = const { Cell::new(Mode::Global) };

@@ -12,8 +12,9 @@ use eager_gpu_model::Op;
 
 use crate::kernel::Launch;
 use crate::runtime::Runtime;
-use crate::status::{Code, say};
+use crate::status::Code;
 use crate::transfer::{Copy, Fill, Region};
+use crate::voice::say;
 
 /// One piece of work.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use eager_vgpud::Clock;
 
 use crate::clock::HostTimes;
-use crate::status::say;
+use crate::voice::say;
 
 /// Socket of a server; without it the program has devices of its own.
 pub const SOCKET_VARIABLE: &str = "EAGER_VGPU_SOCKET";

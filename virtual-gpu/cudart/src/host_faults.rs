@@ -4,8 +4,8 @@
 
 use eager_gpu_model::Op;
 
-use crate::memory::Kind;
-use crate::runtime::{Memory, Runtime};
+use crate::memory::{Kind, Memory};
+use crate::runtime::Runtime;
 use crate::status::Code;
 
 impl Runtime {

@@ -24,4 +24,5 @@ mod stream;
 mod trace;
 mod transfer;
 mod visible;
+mod voice;
 mod watch;

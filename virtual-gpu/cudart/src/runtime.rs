@@ -21,12 +21,13 @@ use crate::config::{Config, Devices};
 use crate::event::Event;
 use crate::graph::{self, Graphs};
 use crate::kernel::{Compute, Profile, forget_managed, managed_at, variable_at};
-use crate::memory::{Advice, Allocation, Arena, Array, HostWatch, Kind, Pools, Table, VirtualMemory};
-use crate::status::{Code, code_of, say};
+use crate::memory::{Advice, Allocation, Arena, Array, HostWatch, Kind, Memory, Pools, Table, VirtualMemory};
+use crate::status::{Code, code_of};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
 use crate::trace;
 use crate::transfer::{DeviceOp, Direction, Extent, Place, Region, copy_ops};
 use crate::visible;
+use crate::voice::say;
 use crate::watch::Watch;
 
 /// Size of the model's blocks of managed memory.
@@ -36,21 +37,6 @@ const PAGE_BYTES: u64 = 4 << 10;
 const ARENA_OVERSUBSCRIPTION: u64 = 8;
 const ARENA_BYTES_MIN: u64 = 16 << 30;
 const ARENA_BYTES_MAX: u64 = 4 << 40;
-
-/// Addresses and what lies there.
-#[derive(Debug)]
-pub struct Memory {
-    pub arena: Arena,
-    pub table: Table,
-    /// What of it the program mapped itself.
-    pub virtual_memory: VirtualMemory,
-    /// What it said about managed memory.
-    pub advice: Advice,
-    /// What the host does with managed memory by itself.
-    pub host_watch: HostWatch,
-    /// Page-locked host memory of the runtime's own by address, kept alive here.
-    pub pinned: BTreeMap<u64, Vec<u128>>,
-}
 
 #[derive(Debug)]
 pub struct Runtime {
@@ -442,21 +428,6 @@ impl Runtime {
         let (Some(profile), Some(path)) = (&self.profile, &self.profile_path) else { return };
         if let Err(e) = write_json(path, &profile.lock()) {
             say(format_args!("no profile written to {}: {e}", path.display()));
-        }
-    }
-}
-
-impl Memory {
-    /// Gives an allocation's addresses back; the model was told already.
-    pub fn forget(&mut self, allocation: &Allocation) {
-        self.table.remove(allocation.address);
-        match allocation.kind {
-            Kind::Pinned { .. } => drop(self.pinned.remove(&allocation.address)),
-            Kind::Modelled { .. } => {
-                self.advice.forget(allocation.address, allocation.bytes);
-                self.host_watch.remove(allocation.address);
-                self.arena.release(allocation.address, allocation.bytes);
-            }
         }
     }
 }

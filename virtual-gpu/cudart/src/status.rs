@@ -10,6 +10,7 @@ use eager_vgpu_link::{LinkError, Refusal};
 
 use crate::clock::HostCall;
 use crate::trace;
+use crate::voice::say;
 
 /// A CUDA error code other than `cudaSuccess`; in `Result`s only.
 pub type Code = cudaError;
@@ -44,11 +45,6 @@ pub fn take_last() -> Code {
 /// The thread's last error, which stays.
 pub fn peek_last() -> Code {
     LAST.get()
-}
-
-/// One line on standard error, marked as ours and as virtual.
-pub fn say(line: std::fmt::Arguments<'_>) {
-    eprintln!("eager virtual GPU: {line}");
 }
 
 /// The code a program gets for a failed request. What is not an ordinary refusal is said on standard error, because

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::config::TRACE_VARIABLE;
 use crate::device::current_device;
-use crate::status::say;
+use crate::voice::say;
 
 #[derive(Serialize)]
 struct Line {

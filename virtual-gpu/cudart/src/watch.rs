@@ -9,10 +9,9 @@ use eager_gpu_model::AllocKind;
 use parking_lot::Mutex;
 
 use crate::kernel::{CpuKernel, some_kernel_checks, variables};
-use crate::memory::{Allocation, Kind};
-use crate::runtime::Memory;
-use crate::status::say;
+use crate::memory::{Allocation, Kind, Memory};
 use crate::transfer::{Extent, Region};
+use crate::voice::say;
 
 /// The process's strict mode.
 #[derive(Debug)]

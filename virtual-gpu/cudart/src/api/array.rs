@@ -12,9 +12,10 @@ use super::{open, open_uncaptured, stream_key};
 use crate::ffi::{In, Out};
 use crate::memory::{Array, ChannelDesc};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
 use crate::stream::default_stream;
 use crate::transfer::{Copy, Direction, Extent, Region};
+use crate::voice::say;
 
 /// `cudaArray_t`: a number of this library, 0 for none.
 pub type ArrayHandle = u64;

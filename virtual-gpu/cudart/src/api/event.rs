@@ -11,8 +11,9 @@ use crate::event::{Event, Recorded, elapsed_ms};
 use crate::ffi::Out;
 use crate::graph::Work;
 use crate::runtime::{Runtime, Submitted, invalid_stream};
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
 use crate::stream::Completion;
+use crate::voice::say;
 
 /// Waiting never spins here, so this asks for nothing.
 const BLOCKING_SYNC: u32 = 1;

@@ -9,7 +9,8 @@ use super::open;
 use crate::ffi::{In, Out};
 use crate::graph::{Edge, GraphKey, NodeKey, Work};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
+use crate::voice::say;
 
 /// `cudaGraph_t` and `cudaGraphNode_t`: numbers of this library, 0 for none.
 pub type GraphHandle = u64;

@@ -18,9 +18,10 @@ use crate::event::{Event, Recorded};
 use crate::ffi::{In, Out};
 use crate::graph::{Action, ExecKey, GraphKey, NodeKey, Planned, UpdateFailure, Work};
 use crate::runtime::{Runtime, invalid_stream};
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
 use crate::stream::{Completion, StreamKey};
 use crate::transfer::{Copy, Direction};
+use crate::voice::say;
 
 /// `cudaGraphExec_t`: a number of this library, 0 for none.
 type ExecHandle = u64;

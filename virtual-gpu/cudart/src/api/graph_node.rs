@@ -17,8 +17,9 @@ use crate::command::{Command, HostFunction};
 use crate::ffi::{In, KernelArgs, Out};
 use crate::graph::{GraphKey, NodeKey, Work};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
 use crate::transfer::{Copy, Direction, Extent, Fill, Region};
+use crate::voice::say;
 
 pub fn run(command: Command) -> Work {
     Work::Run(Arc::new(command))

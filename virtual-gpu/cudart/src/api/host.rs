@@ -9,7 +9,8 @@ use super::{open, open_uncaptured};
 use crate::ffi::Out;
 use crate::memory::{Allocation, Kind};
 use crate::runtime::Runtime;
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
+use crate::voice::say;
 
 /// Portable, mapped, write-combined.
 const ALLOC_FLAGS: u32 = 7;

@@ -5,7 +5,8 @@
 use core::ffi::{c_char, c_void};
 
 use crate::ffi::Out;
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
+use crate::voice::say;
 
 /// `cudaIpcMemHandle_t` and `cudaIpcEventHandle_t`, which C passes by value.
 #[repr(C)]

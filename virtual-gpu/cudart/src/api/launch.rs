@@ -12,8 +12,9 @@ use crate::command::Command;
 use crate::ffi::{In, KernelArgs, Out};
 use crate::kernel::{CapturedArgs, Launch, SHARED_BYTES_PER_BLOCK, Shape, kernel, shared_opt_in_bytes};
 use crate::runtime::{Runtime, invalid_stream};
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
 use crate::stream::StreamKey;
+use crate::voice::say;
 
 use super::device::{PRIORITY_GREATEST, PRIORITY_LEAST};
 

@@ -15,8 +15,9 @@ use crate::command::Command;
 use crate::ffi::{In, Out};
 use crate::memory::{Pool, PoolKey, Pools, Reuse, Reused};
 use crate::runtime::{Runtime, invalid_stream};
-use crate::status::{Code, guard, say};
+use crate::status::{Code, guard};
 use crate::stream::StreamKey;
+use crate::voice::say;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMallocAsync(pointer: Out<*mut c_void>, bytes: usize, stream: *mut c_void) -> Code {

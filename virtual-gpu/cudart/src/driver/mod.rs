@@ -10,8 +10,9 @@ mod virtual_memory;
 use core::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::status::{Code, say};
+use crate::status::Code;
 use crate::trace;
+use crate::voice::say;
 
 /// Address of a driver call.
 pub fn entry_point(symbol: &str) -> Option<*mut c_void> {

@@ -10,8 +10,8 @@ use eager_vgpu_link::{Reply, Request};
 
 use super::guard;
 use crate::ffi::{In, Out};
-use crate::memory::Access;
-use crate::runtime::{Memory, Runtime, unexpected};
+use crate::memory::{Access, Memory};
+use crate::runtime::{Runtime, unexpected};
 use crate::status::Code;
 
 const LOCATION_DEVICE: u32 = 1;

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use eager_gpu_model::AllocKind;
 use parking_lot::Mutex;
 
-use super::registry::{Symbol, Variable, named_variable};
+use super::registry::{Symbol, Variable, named_variable, shadowed_variable};
 use crate::runtime::Runtime;
-use crate::status::{Code, say};
+use crate::status::Code;
+use crate::voice::say;
 
 /// `eager_pass::emit::managed::POINTER_SUFFIX`.
 const POINTER_SUFFIX: &str = ".managed";
@@ -91,6 +92,14 @@ pub fn managed_at(address: u64) -> Option<Variable> {
     let variables = VARIABLES.lock();
     let found = variables.iter().find(|variable| variable.address == Some(address))?;
     Some(Variable { address, bytes: found.bytes })
+}
+
+/// Where the device variable behind a symbol lies. A managed one's symbol is its address.
+///
+/// # Errors
+/// `cudaErrorInvalidSymbol`.
+pub fn variable(symbol: *const c_void) -> Result<Variable, Code> {
+    managed_at(symbol as u64).map_or_else(|| shadowed_variable(symbol), Ok)
 }
 
 /// The memory at this address is gone with its context; a variable there starts anew when a device is used again.

@@ -13,10 +13,10 @@ mod run;
 
 pub use args::CapturedArgs;
 pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
-pub use managed::{add_managed, forget_managed, make as make_managed_variables, managed_at};
+pub use managed::{add_managed, forget_managed, make as make_managed_variables, managed_at, variable};
 pub use profile::Profile;
 pub use registry::{
     CpuKernel, add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes,
-    some_kernel_checks, variable, variable_at, variables,
+    some_kernel_checks, variable_at, variables,
 };
 pub use run::{Compute, Launch};

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use eager_exec::abi::{CHECKS, KERNEL_ABI_VERSION, KernelEntry, KernelTable, ParamDesc, VariableEntry};
 use parking_lot::Mutex;
 
-use super::managed::managed_at;
-use crate::status::{Code, say};
+use crate::status::Code;
+use crate::voice::say;
 
 /// CPU code of one kernel and its name.
 #[derive(Debug, Clone, Copy)]
@@ -205,16 +205,13 @@ pub(super) fn named_variable(symbol: &Symbol) -> Option<Variable> {
     find(&REGISTRY.lock().variables, std::slice::from_ref(symbol)).copied()
 }
 
-/// Where the device variable behind a symbol lies. A managed one's symbol is its address.
+/// Where the device variable lies that the host has this shadow of.
 ///
 /// # Errors
 /// `cudaErrorInvalidSymbol`.
-pub fn variable(symbol: *const c_void) -> Result<Variable, Code> {
-    if let Some(managed) = managed_at(symbol as u64) {
-        return Ok(managed);
-    }
+pub(super) fn shadowed_variable(shadow: *const c_void) -> Result<Variable, Code> {
     let registry = REGISTRY.lock();
-    let symbols = registry.shadows.get(&(symbol as usize)).ok_or(Code::cudaErrorInvalidSymbol)?;
+    let symbols = registry.shadows.get(&(shadow as usize)).ok_or(Code::cudaErrorInvalidSymbol)?;
     find(&registry.variables, symbols).copied().ok_or_else(|| {
         let name = &symbols[0].name;
         say(format_args!(

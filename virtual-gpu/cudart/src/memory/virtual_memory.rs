@@ -10,7 +10,8 @@ use eager_gpu_model::{AllocId, AllocKind};
 
 use super::pages::{self, Access};
 use super::{Allocation, Arena, Kind, Table};
-use crate::status::{Code, say};
+use crate::status::Code;
+use crate::voice::say;
 
 /// Everything that the driver calls `cuMem*` have made.
 #[derive(Debug)]
