@@ -60,6 +60,22 @@ fn what_others_use_of_a_gpu_is_seen_and_not_given_away() {
     wait_for(&daemon, |device| device["foreign_bytes"] == json!(7 * GIB));
 }
 
+#[test]
+fn how_much_a_gpu_is_used_is_shown_as_long_as_it_tells() {
+    let mut busy = machine();
+    busy["gpus"][0]["utilization"] = json!(87);
+    let machine = Machine::new(&busy);
+    let daemon = machine.daemon(&["--observe-ms", "20"]);
+    wait_for(&daemon, |device| device["utilization_percent"] == json!(87));
+    assert!(devices(&daemon)[1]["utilization_percent"].is_null(), "that one never tells");
+    busy["gpus"][0]["utilization"] = json!(0);
+    machine.becomes(&busy);
+    wait_for(&daemon, |device| device["utilization_percent"] == json!(0));
+    busy["gpus"][0]["fails"] = json!({ "nvmlDeviceGetUtilizationRates": 3 });
+    machine.becomes(&busy);
+    wait_for(&daemon, |device| device["utilization_percent"].is_null());
+}
+
 /// Where MPS runs, one program's page faults stall no other; and each program has the priority that its starter gave it.
 #[test]
 fn mps_is_found_at_the_start_and_its_variables_reach_programs() {

@@ -28,8 +28,9 @@ const NEEDED: [&str; 6] = [
 const LOOKED: [&str; 3] =
     ["nvmlDeviceGetHandleByUUID", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3"];
 /// Errors without which the daemon does its work.
-const SPARED: [&str; 6] = [
+const SPARED: [&str; 7] = [
     "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetUtilizationRates",
     "nvmlDeviceGetGraphicsRunningProcesses_v3",
     "nvmlDeviceRegisterEvents",
     "nvmlEventSetCreate",

@@ -65,7 +65,7 @@ fn class(row: &TaskRow) -> String {
 
 /// `eager info`.
 pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
-    const HEADER: [(&str, Align); 10] = [
+    const HEADER: [(&str, Align); 11] = [
         ("GPU", Right),
         ("NAME", Left),
         ("KIND", Left),
@@ -74,6 +74,7 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
         ("GRANTED GiB", Right),
         ("OVER GiB", Right),
         ("USED GiB", Right),
+        ("UTIL %", Right),
         ("NORMAL", Right),
         ("EAGER", Right),
     ];
@@ -92,6 +93,7 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
             gib(row.granted_bytes),
             gib(row.oversubscribed_bytes),
             row.used_bytes.map_or("-".into(), gib),
+            row.utilization_percent.map_or("-".into(), |percent| percent.to_string()),
             row.normal_tasks.to_string(),
             row.eager_tasks.to_string(),
         ]
@@ -333,6 +335,7 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
             free_bytes: 1 << 30,
             oversubscribed_bytes: 1 << 20,
             used_bytes: Some(15 << 30),
+            utilization_percent: Some(87),
             foreign_bytes: 2 << 30,
             unaccounted_bytes: 3 << 30,
             normal_tasks: 1,
@@ -349,8 +352,8 @@ the state file cannot be written: a restart would lose what is granted
 the devices have not said for 12.000 s what is in use
 GPU 0: drained for 1 h 2 min: nothing new starts there, 2 tasks run
 GPU 0: in use and not given away: 2.000 GiB by programs that are not scheduled, 1.000 GiB beyond what was declared
-GPU  NAME       KIND     STATE    MEMORY GiB  GRANTED GiB  OVER GiB  USED GiB  NORMAL  EAGER
-  0  V100-16GB  virtual  drained      16.000       12.000     0.001    15.000       1      1
+GPU  NAME       KIND     STATE    MEMORY GiB  GRANTED GiB  OVER GiB  USED GiB  UTIL %  NORMAL  EAGER
+  0  V100-16GB  virtual  drained      16.000       12.000     0.001    15.000      87       1      1
 ";
         assert_eq!(devices(&daemon, &[device]), expected);
     }

@@ -32,6 +32,7 @@ fn device(device: u32, granted: u64, over: u64, tasks: (u32, u32)) -> DeviceRow 
         oversubscribed_bytes: over * GIB,
         used_bytes: Some(granted * GIB / 2),
         paged_bytes: Some(0),
+        utilization_percent: Some(37),
         normal_tasks: tasks.0,
         eager_tasks: tasks.1,
         ..DeviceRow::default()
@@ -97,7 +98,9 @@ fn moment(second: bool) -> Snapshot {
     ];
     let mut busy = device(1, 16, 5, (1, 1));
     busy.paged_bytes = Some(if second { 3 * GIB } else { 0 });
+    busy.utilization_percent = Some(100);
     let mut foreign = device(2, 0, 0, (0, 0));
+    foreign.utilization_percent = None;
     (foreign.foreign_bytes, foreign.unaccounted_bytes, foreign.used_bytes) =
         (2 * GIB, 2 * GIB, Some(2 * GIB));
     let daemon = DaemonRow {

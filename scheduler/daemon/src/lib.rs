@@ -287,7 +287,7 @@ fn observe(settings: &Settings, devices: &Devices, run_dir: &RunDir) -> std::io:
             let uuids = devices.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
             Box::new(NvmlUsage::new(nvml, uuids))
         }
-        (None, None) if asks_server => Box::new(VirtualUsage { socket: run_dir.vgpu_socket(), link: None }),
+        (None, None) if asks_server => Box::new(VirtualUsage::new(run_dir.vgpu_socket())),
         (None, None) => return Ok(None),
     };
     match settings.observe_ms {

@@ -143,11 +143,18 @@ mod tests {
             foreign_bytes: 1 << 30,
             unaccounted_bytes: 1 << 30,
             paged_bytes: Some(5 << 20),
+            utilization_percent: Some(87),
             normal_tasks: 2,
             eager_tasks: 1,
             ..DeviceRow::default()
         };
-        let silent = DeviceRow { device: 1, used_bytes: None, paged_bytes: None, ..device.clone() };
+        let silent = DeviceRow {
+            device: 1,
+            used_bytes: None,
+            paged_bytes: None,
+            utilization_percent: None,
+            ..device.clone()
+        };
         let mut waits = Distribution::new(&[0.1, 1.0]);
         [0.05, 0.5, 7.0].into_iter().for_each(|value| waits.observe(value));
         let count = |names: &[(&str, u64)]| -> BTreeMap<String, u64> {

@@ -147,11 +147,16 @@ impl Usage for NvmlUsage {
         // How much was paged, NVML does not tell.
         let mut seen = Seen::default();
         for (number, uuid) in (0..).map(DeviceId).zip(&self.uuids) {
-            let used = self.nvml.device_by_uuid(uuid.as_str()).and_then(|device| used_on(number, &device));
-            match used {
-                Ok((uses, unnamed)) => {
+            let told = self.nvml.device_by_uuid(uuid.as_str()).and_then(|device| {
+                let used = used_on(number, &device)?;
+                // Some GPUs do not tell; nothing is decided by it.
+                Ok((used, device.utilization_rates().ok()))
+            });
+            match told {
+                Ok(((uses, unnamed), rates)) => {
                     seen.uses.extend(uses);
                     seen.unnamed.extend(unnamed.map(|bytes| (number, bytes)));
+                    seen.utilization.extend(rates.map(|rates| (number, rates.gpu.min(100))));
                 }
                 Err(NvmlError::GpuLost | NvmlError::NotFound) => drop(seen.lost.insert(number)),
                 Err(error) => drop(seen.silent.insert(number, error.to_string())),

@@ -99,6 +99,7 @@ fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> Devic
         foreign_bytes: used.map_or(0, |used| used.foreign.0),
         unaccounted_bytes: device.unaccounted.0,
         paged_bytes: dispatch.truth.paged(device.device).map(|bytes| bytes.0),
+        utilization_percent: dispatch.truth.utilization(device.device),
         normal_tasks: device.normal_tasks,
         eager_tasks: device.eager_tasks,
         lost: device.lost,

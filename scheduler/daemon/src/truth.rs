@@ -41,6 +41,7 @@ pub struct Truth {
     spare: Vec<Bytes>,
     devices: BTreeMap<DeviceId, DeviceUse>,
     paged: BTreeMap<DeviceId, Bytes>,
+    utilization: BTreeMap<DeviceId, u32>,
     seen_at: Option<Nanos>,
     problem: Option<String>,
     /// Looks in vain one after the other: a single one is no news, its device may be ending with the daemon.
@@ -69,6 +70,11 @@ impl Truth {
     /// Managed memory that the device moved because it did not fit; none where it does not tell.
     pub fn paged(&self, device: DeviceId) -> Option<Bytes> {
         self.paged.get(&device).copied()
+    }
+
+    /// Share of the time with a kernel on the device, in percent; none where it does not tell.
+    pub fn utilization(&self, device: DeviceId) -> Option<u32> {
+        self.utilization.get(&device).copied()
     }
 
     /// What is wrong with it, for people.
@@ -106,14 +112,15 @@ impl Dispatch {
     /// Takes in what was seen.
     pub fn observe(&mut self, look: Look) {
         look.faults.into_iter().for_each(|fault| self.befell(fault));
-        let Seen { uses, unnamed, paged, lost, silent } = match look.seen {
+        let Seen { uses, unnamed, paged, utilization, lost, silent } = match look.seen {
             Ok(seen) => seen,
             Err(problem) => return self.not_told(&problem),
         };
         let clients = self.clients.iter().map(|(id, client)| (client.peer.pid, *id)).collect();
         let devices: Vec<DeviceId> = self.mind.scheduler.devices().map(|device| device.device).collect();
         let mut seen = sorted(&uses, &clients);
-        (self.truth.paged, self.truth.seen_at) = (paged, Some(self.now()));
+        (self.truth.paged, self.truth.utilization, self.truth.seen_at) =
+            (paged, utilization, Some(self.now()));
         for device in devices.into_iter().filter(|device| !silent.contains_key(device)) {
             let mut used = seen.remove(&device).unwrap_or_default();
             if let Some(&unnamed) = unnamed.get(&device) {

@@ -5,7 +5,7 @@
 
 use eager_core::units::{Bytes, DeviceId};
 use eager_proto::size::Size;
-use eager_vgpu_link::{Backend, Reply, Request, Socket};
+use eager_vgpu_link::{Activity, Backend, Reply, Request, Socket};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +30,9 @@ pub struct Seen {
     pub unnamed: BTreeMap<DeviceId, Bytes>,
     /// Managed memory that each device moved because it did not fit, ever; only of those that tell.
     pub paged: BTreeMap<DeviceId, Bytes>,
+    /// Share of the time, in percent, in which at least one kernel ran on each device, stalled ones included: of the driver's
+    /// last sample period, or since the last look. Only of those that tell.
+    pub utilization: BTreeMap<DeviceId, u32>,
     /// Devices that the driver does not have any more.
     pub lost: BTreeSet<DeviceId>,
     /// Devices of which the driver did not tell this time, and why.
@@ -58,8 +61,26 @@ pub trait Usage: Send {
 /// The virtual GPUs' server, connected at the first look and again after it was lost.
 #[derive(Debug)]
 pub struct VirtualUsage {
-    pub socket: PathBuf,
-    pub link: Option<Socket>,
+    socket: PathBuf,
+    link: Option<Socket>,
+    /// What the devices had done at the last look.
+    before: Option<Activity>,
+}
+
+impl VirtualUsage {
+    pub fn new(socket: PathBuf) -> VirtualUsage {
+        VirtualUsage { socket, link: None, before: None }
+    }
+}
+
+/// Each device's share of the time between two looks; none where no time has passed, as with another server.
+fn utilization(before: Option<&Activity>, now: &Activity) -> BTreeMap<DeviceId, u32> {
+    let Some(before) = before else { return BTreeMap::new() };
+    let passed = now.now.0.saturating_sub(before.now.0) as f64;
+    let ran =
+        before.devices.iter().zip(&now.devices).map(|(b, n)| n.kernels.0.saturating_sub(b.kernels.0) as f64);
+    let share = |ran: f64| (passed > 0.0).then(|| (100.0 * ran / passed).round().min(100.0) as u32);
+    (0..).map(DeviceId).zip(ran).filter_map(|(device, ran)| Some((device, share(ran)?))).collect()
 }
 
 impl Usage for VirtualUsage {
@@ -70,15 +91,18 @@ impl Usage for VirtualUsage {
         };
         let reply = link.call(Request::Uses).map_err(|error| error.to_string())?;
         let Reply::Uses(uses) = reply else { return Err(format!("{reply:?} for uses")) };
-        let reply = link.call(Request::Paged).map_err(|error| error.to_string())?;
-        let Reply::Paged(paged) = reply else { return Err(format!("{reply:?} for what was paged")) };
+        let reply = link.call(Request::Activity).map_err(|error| error.to_string())?;
+        let Reply::Activity(now) = reply else { return Err(format!("{reply:?} for what was done")) };
         self.link = Some(link);
         let usage = |used: &eager_vgpu_link::ProcessUse| {
             let pid = i32::try_from(used.pid).unwrap_or(0);
             ProcessUse { device: DeviceId(used.device), pid, bytes: Bytes(used.bytes) }
         };
-        let paged = (0..).map(DeviceId).zip(paged.into_iter().map(Bytes)).collect();
-        Ok(Seen { uses: uses.iter().map(usage).collect(), paged, ..Seen::default() })
+        let paged =
+            (0..).map(DeviceId).zip(now.devices.iter().map(|device| Bytes(device.paged_bytes))).collect();
+        let utilization = utilization(self.before.as_ref(), &now);
+        self.before = Some(now);
+        Ok(Seen { uses: uses.iter().map(usage).collect(), paged, utilization, ..Seen::default() })
     }
 }
 
@@ -165,5 +189,27 @@ impl Observer {
 impl AsFd for Observer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.news.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_vgpu_link::DeviceActivity;
+
+    fn activity(now: u64, kernels: [u64; 2]) -> Activity {
+        let device = |kernels| DeviceActivity { paged_bytes: 0, kernels: eager_gpu_model::Nanos(kernels) };
+        Activity { now: eager_gpu_model::Nanos(now), devices: kernels.map(device).into() }
+    }
+
+    #[test]
+    fn a_device_is_in_use_while_a_kernel_is_there() {
+        let before = activity(1000, [500, 0]);
+        let shares = |now| utilization(Some(&before), &now).into_values().collect::<Vec<u32>>();
+        assert_eq!(shares(activity(3000, [1500, 0])), [50, 0]);
+        assert_eq!(shares(activity(1003, [501, 3])), [33, 100]);
+        assert!(utilization(None, &before).is_empty(), "one look says nothing of a share");
+        assert!(shares(activity(1000, [500, 0])).is_empty(), "no time has passed");
+        assert!(shares(activity(10, [10, 0])).is_empty(), "another server");
     }
 }

@@ -137,6 +137,7 @@ function showDevices(snapshot) {
       ["over-subscribed", device.oversubscribed_bytes > 0 ? size(device.oversubscribed_bytes) : null],
       ["in use", device.used_bytes == null ? null : size(device.used_bytes)],
       ["not ours", device.unaccounted_bytes > 0 ? size(device.unaccounted_bytes) : null],
+      ["utilization", device.utilization_percent == null ? null : device.utilization_percent + " %"],
       ["paging", rate === null ? null : size(Math.round(rate)) + "/s"],
       ["tasks", `${device.normal_tasks} normal, ${device.eager_tasks} eager`],
     ].filter(([, value]) => value !== null);

@@ -62,6 +62,7 @@ fn device() -> DeviceRow {
         foreign_bytes: 0,
         unaccounted_bytes: 0,
         paged_bytes: Some(1 << 30),
+        utilization_percent: Some(87),
         normal_tasks: 1,
         eager_tasks: 1,
         drained_ms: Some(125_000),

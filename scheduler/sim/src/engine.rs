@@ -411,7 +411,7 @@ impl<'a> World<'a> {
         SimError::Stuck { at: self.now, jobs: self.jobs.len() - self.ended, first }
     }
 
-    fn finish(self) -> Result<SimResult, SimError> {
+    fn finish(mut self) -> Result<SimResult, SimError> {
         if self.options.audit {
             self.auditor.close().map_err(|offence| SimError::Audit {
                 at: self.now,
@@ -423,7 +423,8 @@ impl<'a> World<'a> {
         for (index, granted) in self.granted.into_iter().enumerate() {
             let name = self.model.card(index).name.clone();
             let capacity_bytes = self.options.capacity_bytes(index);
-            devices.push(DeviceResult { name, capacity_bytes, totals: self.model.totals(index)?, granted });
+            let totals = self.model.totals(model_time(self.now), index)?;
+            devices.push(DeviceResult { name, capacity_bytes, totals, granted });
         }
         let header = JournalHeader::of(&self.scheduler);
         let jobs: Vec<_> = self.clients.into_iter().map(|client| client.result).collect();

@@ -8,6 +8,7 @@ mod machine;
 use machine::{Gpu, Machine};
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlEventData_t, nvmlEventSet_t, nvmlMemory_v2_t, nvmlProcessInfo_t, nvmlReturn_t,
+    nvmlUtilization_t,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr;
@@ -194,6 +195,12 @@ nvml! {
         _infos: *mut nvmlProcessInfo_t
     ) {
         about(FUNCTION, device, |_| NOT_SUPPORTED)
+    }
+    fn nvmlDeviceGetUtilizationRates(device: nvmlDevice_t, rates: *mut nvmlUtilization_t) {
+        about(FUNCTION, device, |gpu| match gpu.utilization {
+            None => NOT_SUPPORTED,
+            Some(percent) => put(rates, nvmlUtilization_t { gpu: percent, memory: 0 }),
+        })
     }
     fn nvmlEventSetCreate(set: *mut nvmlEventSet_t) {
         put(set, ptr::without_provenance_mut::<c_void>(1).cast())

@@ -36,6 +36,9 @@ pub struct Gpu {
     pub reserved: u64,
     #[serde(default)]
     pub used: u64,
+    /// Percent; `None`: it does not tell.
+    #[serde(default)]
+    pub utilization: Option<u32>,
     #[serde(default)]
     pub mig: bool,
     /// Every question about it fails with `NVML_ERROR_GPU_IS_LOST`.

@@ -19,8 +19,8 @@ pub use daemon::DaemonLink;
 pub use error::LinkError;
 pub use frame::{FRAME_BYTES_MAX, FrameBuffer, encode_frame};
 pub use message::{
-    ClientFrame, DeviceInfo, PROTOCOL_VERSION, ProcessUse, Refusal, Reply, Request, RequestId, RunReport,
-    ServerFrame,
+    Activity, ClientFrame, DeviceActivity, DeviceInfo, PROTOCOL_VERSION, ProcessUse, Refusal, Reply, Request,
+    RequestId, RunReport, ServerFrame,
 };
 pub use query::query_devices;
 pub use socket::Socket;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Joined, Settle, Settled, Stamp};
 
 /// Raised with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// Pairs a reply with its request; chosen by the client, unique among its open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -110,8 +110,8 @@ pub enum Request {
     Settled(Settled),
     /// Who uses how much of which device. Only for the server's own user and root.
     Uses,
-    /// How much each device paged. Only for the same.
-    Paged,
+    /// What each device has done so far. Only for the same.
+    Activity,
 }
 
 /// What the server answers when it does what was asked.
@@ -142,8 +142,23 @@ pub enum Reply {
     Settle(Settle),
     /// To `Uses`.
     Uses(Vec<ProcessUse>),
-    /// To `Paged`, by device: managed memory moved because it did not fit, both directions, ever. Program bytes.
-    Paged(Vec<u64>),
+    Activity(Activity),
+}
+
+/// What the devices have done since the server started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// The modelled time since then.
+    pub now: Nanos,
+    pub devices: Vec<DeviceActivity>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceActivity {
+    /// Managed memory moved because it did not fit, both directions. Program bytes.
+    pub paged_bytes: u64,
+    /// Modelled time with at least one kernel on the device.
+    pub kernels: Nanos,
 }
 
 /// What one process holds of one device and what is never evicted for others: context and device allocations. Program

@@ -23,6 +23,8 @@ pub struct DeviceTotals {
     pub evicted_blocks: u64,
     /// Time with at least one kernel computing.
     pub kernel_busy: Nanos,
+    /// Time with at least one kernel on the device, also where all of them wait for pages: what NVML calls utilization.
+    pub kernel_present: Nanos,
     /// Time with a fault batch in service.
     pub paging_busy: Nanos,
     /// Time with a copy or prefetch on the link.
@@ -278,11 +280,11 @@ impl Device {
         if passed == 0 {
             return;
         }
-        let (mut kernels, mut copies) = (false, false);
+        let (mut kernels, mut present, mut copies) = (false, false, false);
         for running in self.running.values_mut() {
             running.remaining -= running.rate * passed as f64;
             match &running.body {
-                Body::Kernel(_) => kernels |= running.rate > 0.0,
+                Body::Kernel(_) => (kernels, present) = (kernels | (running.rate > 0.0), true),
                 Body::Transfer { segment, .. } => {
                     copies |= matches!(segment.engine, Engine::ToDevice | Engine::ToHost);
                 }
@@ -290,6 +292,7 @@ impl Device {
         }
         let count = |total: &mut Nanos, on: bool| total.0 += if on { passed } else { 0 };
         count(&mut self.totals.kernel_busy, kernels);
+        count(&mut self.totals.kernel_present, present);
         count(&mut self.totals.copy_busy, copies);
         count(&mut self.totals.paging_busy, self.service.is_some());
         count(&mut self.totals.busy, !self.running.is_empty());

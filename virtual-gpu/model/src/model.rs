@@ -209,9 +209,12 @@ impl Model {
         self.devices.get(device).is_some_and(Device::busy)
     }
 
+    /// What the device has done until now, operations under way included.
+    ///
     /// # Errors
     /// No such device.
-    pub fn totals(&self, device: usize) -> Result<DeviceTotals, ModelError> {
+    pub fn totals(&mut self, now: Nanos, device: usize) -> Result<DeviceTotals, ModelError> {
+        self.run_to(now);
         let unknown = || ModelError::Unknown(format!("device {device}"));
         Ok(self.devices.get(device).ok_or_else(unknown)?.totals())
     }

@@ -58,7 +58,7 @@ fn what_is_wanted_is_told_apart_from_what_over_subscription_costs() {
     bench.run(context, Op::HostAccess { alloc: second, range });
     let (_, anew) = bench.prefetch(context, second, 8 * MIB);
     assert_eq!((anew.moved.prefetched_bytes, anew.moved.refetched_bytes), (8 * MIB, 0));
-    let totals = bench.model.totals(0).unwrap().moved;
+    let totals = bench.model.totals(bench.now, 0).unwrap().moved;
     assert_eq!((wanted.moved.paged_bytes(), totals.paged_bytes()), (0, 40 * MIB));
 }
 
@@ -83,7 +83,7 @@ fn device_memory_evicts_managed_memory_of_another_process_but_never_the_reverse(
     bench.prefetch(one, managed, 16 * MIB);
     let device = bench.alloc(other, 12 * MIB, AllocKind::Device);
     assert_eq!(bench.model.resident_bytes(managed).unwrap(), 4 * MIB);
-    assert_eq!(bench.model.totals(0).unwrap().moved.evicted_bytes, 12 * MIB);
+    assert_eq!(bench.model.totals(bench.now, 0).unwrap().moved.evicted_bytes, 12 * MIB);
     bench.prefetch(one, managed, 16 * MIB);
     assert!(bench.model.resident_bytes(managed).unwrap() <= 4 * MIB);
     assert_eq!(bench.model.resident_bytes(device).unwrap(), 12 * MIB);
@@ -286,6 +286,6 @@ fn managed_memory_keeps_its_host_memory_until_it_is_freed() {
     assert_eq!(host(&bench), 12, "half of it was evicted");
     bench.model.free(bench.now, written).unwrap();
     assert_eq!(host(&bench), 4);
-    assert_eq!(bench.model.totals(0).unwrap().host_bytes_max, 12 * MIB);
+    assert_eq!(bench.model.totals(bench.now, 0).unwrap().host_bytes_max, 12 * MIB);
     bench.model.check();
 }

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use eager_gpu_model::{
-    AllocId, AllocKind, Card, Completion, ContextId, Model, ModelError, Nanos, Op, OpId, Options,
+    AllocId, AllocKind, Card, Completion, ContextId, DeviceTotals, Model, ModelError, Nanos, Op, OpId,
+    Options,
 };
 use eager_vgpu_link::{
-    ClientFrame, DeviceInfo, Joined, PROTOCOL_VERSION, ProcessUse, Refusal, Reply, Request, RequestId,
-    RunReport, ServerFrame,
+    Activity, ClientFrame, DeviceActivity, DeviceInfo, Joined, PROTOCOL_VERSION, ProcessUse, Refusal, Reply,
+    Request, RequestId, RunReport, ServerFrame,
 };
 
 use crate::timekeeper::{Due, Next, Timekeeper, What};
@@ -330,7 +331,7 @@ impl Service {
                 Ok(Reply::MemoryInfo(self.scale.memory_info(info)))
             }
             Request::Uses => self.uses(process).map(Reply::Uses),
-            Request::Paged => self.paged(process).map(Reply::Paged),
+            Request::Activity => self.activity(process).map(Reply::Activity),
             Request::Reserve { .. } | Request::Seated { .. } | Request::GiveUp { .. } => {
                 self.seat(process, request)
             }
@@ -485,12 +486,16 @@ impl Service {
         }
     }
 
-    fn paged(&mut self, asker: ProcessId) -> Result<Vec<u64>, Refusal> {
+    fn activity(&mut self, asker: ProcessId) -> Result<Activity, Refusal> {
         self.may_look(asker)?;
-        let paged = |device| self.model.totals(device).map(|totals| totals.moved.paged_bytes());
-        let bytes = (0..self.cards.len()).map(paged).collect::<Result<Vec<u64>, _>>();
-        let bytes = bytes.map_err(|e| self.refusal(e))?;
-        Ok(bytes.into_iter().map(|bytes| self.scale.to_program_bytes(bytes)).collect())
+        let totals = |device| self.model.totals(self.now, device);
+        let totals = (0..self.cards.len()).map(totals).collect::<Result<Vec<_>, _>>();
+        let of = |totals: DeviceTotals| DeviceActivity {
+            paged_bytes: self.scale.to_program_bytes(totals.moved.paged_bytes()),
+            kernels: totals.kernel_present,
+        };
+        let devices = totals.map_err(|e| self.refusal(e))?.into_iter().map(of).collect();
+        Ok(Activity { now: self.now, devices })
     }
 
     fn uses(&mut self, asker: ProcessId) -> Result<Vec<ProcessUse>, Refusal> {

@@ -1,7 +1,9 @@
 //! The service with time as a parameter: who is answered when, who gets what back.
 
-use eager_gpu_model::{AllocId, AllocKind, Location, Nanos, Op, Options, Range, parse_cards};
-use eager_vgpu_link::{ClientFrame, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport};
+use eager_gpu_model::{AllocId, AllocKind, Kernel, Location, Nanos, Op, Options, Range, parse_cards};
+use eager_vgpu_link::{
+    ClientFrame, DeviceActivity, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport,
+};
 use eager_vgpud::{Answer, Clock, ProcessId, RealNanos, Scale, Service};
 
 const DEVICE: u32 = 0;
@@ -53,15 +55,20 @@ impl Bench {
         }
     }
 
-    /// What the device paged.
-    fn paged(&mut self, at: RealNanos, process: ProcessId) -> u64 {
-        match &self.ask(at, process, Request::Paged)[..] {
+    /// What the device has done, and since when.
+    fn activity(&mut self, at: RealNanos, process: ProcessId) -> (DeviceActivity, Nanos) {
+        match &self.ask(at, process, Request::Activity)[..] {
             [Answer { frame, .. }] => match &frame.reply {
-                Ok(Reply::Paged(devices)) => devices[DEVICE as usize],
+                Ok(Reply::Activity(told)) => (told.devices[DEVICE as usize], told.now),
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),
         }
+    }
+
+    /// What the device paged.
+    fn paged(&mut self, at: RealNanos, process: ProcessId) -> u64 {
+        self.activity(at, process).0.paged_bytes
     }
 
     fn free_bytes(&mut self, process: ProcessId) -> u64 {
@@ -210,4 +217,37 @@ fn an_allocation_that_pushes_managed_memory_out_is_answered_when_it_is_written_b
     assert!(matches!(&answers[..], [answer] if matches!(answer.frame.reply, Ok(Reply::Allocated(_)))));
     let paged = bench.paged(RealNanos(20_000_000_000), process);
     assert!(((7 << 30)..(8 << 30)).contains(&paged), "{paged} bytes had to go");
+}
+
+#[test]
+fn the_time_with_a_kernel_on_the_device_is_counted_and_that_of_copies_is_not() {
+    let mut bench = Bench::new(Scale { memory: 1, time: 1.0 });
+    let process = bench.greeted();
+    let alloc = bench.allocated(process, 1 << 30);
+    bench.ask(RealNanos(0), process, copy(alloc, 1 << 30));
+    let copied = RealNanos(1_000_000_000);
+    bench.service.advance(copied, &mut Vec::new());
+    let (told, now) = bench.activity(copied, process);
+    assert_eq!((told.kernels, now), (Nanos(0), Nanos(1_000_000_000)));
+
+    // About 2 s of arithmetic on a V100, 14 TFLOP/s.
+    let kernel = Kernel {
+        priority: 0,
+        launches: 1,
+        blocks: 80 * 32,
+        threads_per_block: 64,
+        shared_bytes_per_block: 0,
+        registers_per_thread: 0,
+        dram_bytes: 0,
+        flops32: 28_000_000_000_000,
+        flops64: 0,
+        accesses: Vec::new(),
+    };
+    bench.ask(copied, process, Request::Run { device: DEVICE, op: Op::Kernel(kernel) });
+    let (told, _) = bench.activity(RealNanos(1_500_000_000), process);
+    assert_eq!(told.kernels, Nanos(500_000_000), "it is there now");
+    let mut answers = Vec::new();
+    bench.service.advance(RealNanos(10_000_000_000), &mut answers);
+    let (told, _) = bench.activity(RealNanos(10_000_000_000), process);
+    assert_eq!(told.kernels.0, report(&answers).duration_ns, "as long as it was there");
 }

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 const BYTES: Option<fn() -> Unit> = Some(|| Unit::Bytes);
 const SECONDS: Option<fn() -> Unit> = Some(|| Unit::Seconds);
+/// Singular, as Prometheus names it ("Metric and label naming", base units).
+const RATIO: Option<fn() -> Unit> = Some(|| Unit::Other("ratio".into()));
 /// As dcgm-exporter has them, so that dashboards can join.
 const GPU: &[&str] = &["gpu", "modelName"];
 
@@ -32,12 +34,16 @@ fn by_key<T>(values: &BTreeMap<String, T>, value: fn(&T) -> Value) -> Vec<Sample
 }
 
 /// One value for each device that tells it.
-fn by_device(snapshot: &Snapshot, value: fn(&DeviceRow) -> Option<u64>) -> Vec<Sample> {
+fn of_devices(snapshot: &Snapshot, value: impl Fn(&DeviceRow) -> Option<Value>) -> Vec<Sample> {
     let sample = |device: &DeviceRow| {
         let labels = vec![device.device.to_string(), device.name.clone()];
-        Some(Sample { labels, value: Value::Whole(value(device)?) })
+        Some(Sample { labels, value: value(device)? })
     };
     snapshot.devices.iter().filter_map(sample).collect()
+}
+
+fn by_device(snapshot: &Snapshot, value: fn(&DeviceRow) -> Option<u64>) -> Vec<Sample> {
+    of_devices(snapshot, |device| value(device).map(Value::Whole))
 }
 
 fn count(value: &u64) -> Value {
@@ -166,6 +172,20 @@ pub(super) const METRICS: &[Metric] = &[
         "Managed memory moved because it did not fit, in both directions; absent where the device does not tell.",
         |it| by_device(it, |device| device.paged_bytes),
     ),
+    Metric {
+        unit: RATIO,
+        labels: GPU,
+        ..plain(
+            "device_utilization",
+            Gauge,
+            "Share of the time with a kernel on the device, stalled ones included; absent where the device does not tell.",
+            |it| {
+                of_devices(it, |device| {
+                    device.utilization_percent.map(|it| Value::Real(f64::from(it) / 100.0))
+                })
+            },
+        )
+    },
     Metric {
         labels: &["class"],
         ..plain("tasks_started", Counter, "Tasks that got a device, by the class they began with.", |it| {

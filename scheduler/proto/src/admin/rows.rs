@@ -135,6 +135,10 @@ pub struct DeviceRow {
     /// Managed memory moved because it did not fit, both directions, ever; none where the device does not tell.
     #[serde(default)]
     pub paged_bytes: Option<u64>,
+    /// Share of the time with a kernel on the device, stalled ones included, as the device said last; none where it does not
+    /// tell.
+    #[serde(default)]
+    pub utilization_percent: Option<u32>,
     pub normal_tasks: u32,
     pub eager_tasks: u32,
     /// For how long nothing new has been allowed to start there; none: it takes tasks.

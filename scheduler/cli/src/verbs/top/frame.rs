@@ -123,10 +123,11 @@ fn head(snapshot: &Snapshot, trouble: Option<&str>, columns: usize) -> Vec<Line>
 }
 
 /// Numbers of a device in their order, with the widths of their columns and whether they go when there is no room.
-const NUMBERS: [(&str, usize, bool); 5] = [
+const NUMBERS: [(&str, usize, bool); 6] = [
     ("GRANTED", 12, false),
     ("USED", 6, true),
     ("OVER", 6, false),
+    ("UTIL", 4, true),
     ("PAGING/s", 8, true),
     ("TASKS", 7, true),
 ];
@@ -144,7 +145,7 @@ fn devices(snapshot: &Snapshot, rates: &Rates, columns: usize) -> Vec<Line> {
     let memories: Vec<Memory> =
         snapshot.devices.iter().map(|device| Memory::of(device, &snapshot.tasks)).collect();
     let inside = bar::inside(&memories, width);
-    let numbers = |cells: [String; 5]| {
+    let numbers = |cells: [String; 6]| {
         let shown = cells.into_iter().zip(NUMBERS).filter(|(_, (_, _, goes))| optional || !goes);
         shown.map(|(cell, (_, width, _))| format!(" {}", pad(&cell, width, true))).collect::<String>()
     };
@@ -162,12 +163,13 @@ fn devices(snapshot: &Snapshot, rates: &Rates, columns: usize) -> Vec<Line> {
     [Line::of(Tone::Header, cut(&head, columns))].into_iter().chain(lines).collect()
 }
 
-fn device_numbers(device: &DeviceRow, rates: &Rates) -> [String; 5] {
+fn device_numbers(device: &DeviceRow, rates: &Rates) -> [String; 6] {
     let or_dash = |bytes: Option<u64>| bytes.map_or("-".into(), size);
     [
         format!("{}/{}", size(device.granted_bytes), size(device.capacity_bytes)),
         or_dash(device.used_bytes),
         if device.oversubscribed_bytes == 0 { "-".into() } else { size(device.oversubscribed_bytes) },
+        device.utilization_percent.map_or("-".into(), |percent| format!("{percent}%")),
         or_dash(rates.paging(device.device)),
         format!("{}n {}e", device.normal_tasks, device.eager_tasks),
     ]
