@@ -134,13 +134,7 @@ impl Cluster {
             requirement: Bytes(size * self.unit.0),
             blocks: 1 + self.random.below(4096),
             threads_per_block: 256,
-            lazy: false,
-            managed: false,
-            whole: false,
-            barred: Default::default(),
-            function: String::new(),
-            estimate: None,
-            held_by: None,
+            ..TaskRequest::default()
         };
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request });
     }

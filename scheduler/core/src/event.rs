@@ -154,8 +154,8 @@ pub struct Restored {
     pub promotion_done: bool,
 }
 
-/// What a task says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a task says of itself. The default says nothing and needs nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskRequest {
     /// `M`: sum of the sizes of the task's device memory objects.
     pub requirement: Bytes,

@@ -329,13 +329,8 @@ mod tests {
             requirement: Bytes(gib * GIB),
             blocks: 1,
             threads_per_block: 1,
-            lazy: false,
-            managed: false,
             function: "main".into(),
-            estimate: None,
-            whole: false,
-            barred: Default::default(),
-            held_by: None,
+            ..TaskRequest::default()
         }
     }
 

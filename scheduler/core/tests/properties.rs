@@ -139,9 +139,8 @@ fn any_event() -> impl Strategy<Value = Event> {
                 managed,
                 whole,
                 barred,
-                function: String::new(),
                 estimate,
-                held_by: None,
+                ..TaskRequest::default()
             }
         });
     let kernel = (any_bytes(), any_access()).prop_map(|(footprint, access)| KernelRequest {
@@ -398,13 +397,8 @@ impl Honest {
             requirement: bytes,
             blocks: id,
             threads_per_block: 256,
-            lazy: false,
-            managed: false,
-            whole: false,
-            barred: Default::default(),
-            function: String::new(),
             estimate,
-            held_by: None,
+            ..TaskRequest::default()
         };
         self.step(Event::TaskBegin { task: TaskId(id), client: ClientId(id), request })
     }

@@ -195,15 +195,8 @@ pub mod tests {
         pub fn begin(&mut self, id: u64, gib: u64) {
             let request = TaskRequest {
                 requirement: Bytes(gib << 30),
-                blocks: 0,
-                threads_per_block: 0,
-                lazy: false,
-                managed: false,
-                whole: false,
-                barred: Default::default(),
                 function: "main".into(),
-                estimate: None,
-                held_by: None,
+                ..TaskRequest::default()
             };
             self.happen(Event::TaskBegin { task: TaskId(id), client: ClientId((id - 1) % 3 + 1), request });
         }

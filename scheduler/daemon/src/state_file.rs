@@ -307,13 +307,8 @@ mod tests {
             requirement: bytes,
             blocks: 1,
             threads_per_block: 256,
-            lazy: false,
-            managed: false,
             function: "main".into(),
-            estimate: None,
-            whole: false,
-            barred: Default::default(),
-            held_by: None,
+            ..TaskRequest::default()
         };
         let task = Restored {
             task: TaskId(task),

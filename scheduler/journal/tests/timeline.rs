@@ -27,18 +27,8 @@ fn client(id: u64, label: &str) -> Event {
 }
 
 fn begin(id: u64, gib: u64) -> Event {
-    let request = TaskRequest {
-        requirement: Bytes(gib * GIB),
-        blocks: 0,
-        threads_per_block: 0,
-        lazy: false,
-        managed: false,
-        whole: false,
-        barred: Default::default(),
-        function: "main".into(),
-        estimate: None,
-        held_by: None,
-    };
+    let request =
+        TaskRequest { requirement: Bytes(gib * GIB), function: "main".into(), ..TaskRequest::default() };
     Event::TaskBegin { task: TaskId(id), client: ClientId(id), request }
 }
 

@@ -241,18 +241,7 @@ mod tests {
     fn asked(bytes: u64) -> Auditor {
         let mut auditor = Auditor::new(Bytes(0), false);
         auditor.capacities.insert(DeviceId(0), Bytes(100));
-        let request = TaskRequest {
-            requirement: Bytes(bytes),
-            blocks: 0,
-            threads_per_block: 0,
-            lazy: false,
-            managed: false,
-            whole: false,
-            barred: Default::default(),
-            function: String::new(),
-            estimate: None,
-            held_by: None,
-        };
+        let request = TaskRequest { requirement: Bytes(bytes), ..TaskRequest::default() };
         auditor.event(&Event::TaskBegin { task: TASK, client: ClientId(1), request });
         auditor
     }

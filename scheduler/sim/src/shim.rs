@@ -123,12 +123,10 @@ impl<'a> World<'a> {
                     blocks: *blocks,
                     threads_per_block: *threads_per_block,
                     lazy: *lazy,
-                    managed: false,
                     whole: self.habits.comes_by_name(),
-                    barred: Default::default(),
                     function: client.job.name.clone(),
                     estimate: client.estimates.get(client.tasks_begun).copied().flatten(),
-                    held_by: None,
+                    ..TaskRequest::default()
                 };
                 self.task_begins(index, request)
             }

@@ -37,7 +37,7 @@ pub fn waits(lines: &[JournalLine]) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eager_core::event::{Barred, TaskRequest};
+    use eager_core::event::TaskRequest;
     use eager_core::reason::Reason;
     use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
@@ -54,18 +54,7 @@ mod tests {
     }
 
     fn begin(task: u64, client: u64) -> Event {
-        let request = TaskRequest {
-            requirement: Bytes(1),
-            blocks: 0,
-            threads_per_block: 0,
-            lazy: false,
-            managed: false,
-            whole: false,
-            barred: Barred::default(),
-            function: String::new(),
-            estimate: None,
-            held_by: None,
-        };
+        let request = TaskRequest { requirement: Bytes(1), ..TaskRequest::default() };
         Event::TaskBegin { task: TaskId(task), client: ClientId(client), request }
     }
 

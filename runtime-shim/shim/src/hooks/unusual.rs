@@ -6,7 +6,8 @@
 //! is *uncounted* at once: managed memory gives way, and a loop of allocations and frees in one stream would otherwise
 //! look as if it needed all of them together.
 
-use crate::ledger::{Allocation, Held, Origin};
+use crate::hooks::memory::Room;
+use crate::ledger::{Allocation, Held, Ledger, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -100,31 +101,19 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
     ) -> Outcome<()> {
-        match self.on_a_device(thread) {
-            Outcome::PassThrough(Why::AsItIs) => {}
-            outcome => return outcome,
-        }
-        let room = match self.make_room(thread, bytes) {
-            Ok(room) => room,
-            Err(stop) => return self.stopped(stop),
-        };
-        let made = make();
-        match made {
-            Ok(handle) => {
-                let held = Held { owner: room.key, frame: room.frame, bytes };
-                self.state.lock().ledger.insert_array(handle, held);
-            }
-            Err(error) => {
-                self.give_room_back(room, bytes, room.beyond);
+        let make = || {
+            make().inspect_err(|&error| {
                 if error == CudaError::MEMORY_ALLOCATION {
                     let size = size_text(bytes);
                     self.voice.say(&format!(
                         "an array of {size} does not fit on its device and cannot be managed memory: out of memory"
                     ));
                 }
-            }
-        }
-        made.map(drop).into()
+            })
+        };
+        self.malloc_plain(thread, bytes, make, |ledger, room, handle| {
+            ledger.insert_array(handle, Held { owner: room.key, frame: room.frame, bytes });
+        })
     }
 
     /// `cudaFreeArray`, `cudaFreeMipmappedArray`.
@@ -157,6 +146,19 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         bytes: u64,
         make: impl FnOnce() -> CudaResult<u64>,
     ) -> Outcome<()> {
+        self.malloc_plain(thread, bytes, make, |ledger, room, start| {
+            ledger.insert(Span { start, bytes }, room.key, room.frame, Origin::Plain);
+        })
+    }
+
+    /// Device memory that cannot be managed instead, whatever the task's class. `count` writes what was made into the ledger.
+    fn malloc_plain(
+        &self,
+        thread: &mut Thread,
+        bytes: u64,
+        make: impl FnOnce() -> CudaResult<u64>,
+        count: impl FnOnce(&mut Ledger, Room, u64),
+    ) -> Outcome<()> {
         match self.on_a_device(thread) {
             Outcome::PassThrough(Why::AsItIs) => {}
             outcome => return outcome,
@@ -167,10 +169,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let made = make();
         match made {
-            Ok(start) => {
-                let span = Span { start, bytes };
-                self.state.lock().ledger.insert(span, room.key, room.frame, Origin::Plain);
-            }
+            Ok(handle) => count(&mut self.state.lock().ledger, room, handle),
             Err(_) => self.give_room_back(room, bytes, room.beyond),
         }
         made.map(drop).into()
