@@ -66,7 +66,7 @@ test-long: setup ## tests that take long: every interleaving of the shared pages
 	RUSTFLAGS="--cfg loom" cargo test --locked -p eager-shm --lib --target-dir target/loom --release
 	cargo build --locked --workspace
 	cargo test --locked -p eagerd --test daemon -- --ignored --nocapture --test-threads 1 long::
-	cargo test --locked --workspace --test gpu_bundle -- --ignored --nocapture long_
+	cargo test --locked --workspace --test gpu_bundle --test mps -- --ignored --nocapture long_
 	cargo run --locked -p eager-tests --bin live-programs -- --count 10000 --jobs 2
 	EAGER_TEST_INPUTS=50000 cargo test --locked --workspace --test mathematics
 

@@ -15,6 +15,10 @@ if [ "$1" = -d ]; then
     exit 0
 fi
 while read -r word rest; do
+    if [ -e "$here/hangs" ]; then
+        echo $$ >"$here/hangs"
+        exec sleep 600
+    fi
     echo "$word${rest:+ $rest}" >>"$here/told"
     case $word in
     get_server_list) echo 4242 ;;
@@ -161,4 +165,17 @@ fn what_cannot_be_done_is_said_in_one_line() {
     for words in [&["stop", "--within", "soon"][..], &["begin"], &[]] {
         assert!(!mps.eager(words).status.success(), "{words:?}");
     }
+}
+
+/// Behind a GPU that hangs. It waits for as long as `eager` does.
+#[test]
+#[ignore = "takes half a minute: make test-long"]
+fn long_one_that_never_answers_is_given_up_in_one_line_and_none_of_it_is_left() {
+    let mps = Mps::new();
+    mps.says(&["start"]);
+    mps.write("hangs", "");
+    let refusal = mps.refuses(&["status"]);
+    assert!(refusal.contains("(get_server_list) did not answer in 20 s and was ended"), "{refusal}");
+    let asked = std::fs::read_to_string(mps.path("hangs")).expect("its process number");
+    assert!(!Path::new("/proc").join(asked.trim()).exists(), "process {asked} is left");
 }

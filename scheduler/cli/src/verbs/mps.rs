@@ -3,11 +3,12 @@
 //! Traps: MPS belongs to whoever starts it (root's serves every user, one at a time). To end it under programs breaks
 //! them, so it is only ended when none is left, or after a time that somebody named.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use clap::{Args, Subcommand};
 use eager_proto::mps::{control_pid, folder};
 use serde::Serialize;
-use std::io::{ErrorKind, Read, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 const CONTROL: &str = "nvidia-cuda-mps-control";
 /// For an answer of the control program, which may hang behind a GPU that does.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Of what it says; beyond that nobody reads on.
+const SAID_BYTES_MAX: u64 = 1 << 20;
 /// A day: who waits for longer wants no end of it.
 const WITHIN_SECONDS_MAX: u64 = 86_400;
 const GLANCE: Duration = Duration::from_millis(10);
@@ -152,51 +155,69 @@ fn one_line(text: &str) -> String {
 
 /// What the control program prints when it is told `words`.
 fn told(arguments: &[&str], words: &str, patience: Duration) -> anyhow::Result<String> {
-    let mut command = Command::new(CONTROL);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => anyhow::anyhow!(
+    let what = if words.is_empty() { arguments.join(" ") } else { words.to_owned() };
+    answer(Command::new(CONTROL).args(arguments), words, patience).map_err(|failed| match failed {
+        Failed::Io(error) if error.kind() == ErrorKind::NotFound => anyhow::anyhow!(
             "there is no {CONTROL}: it comes with NVIDIA's driver, in some distributions as a package of its own \
              (nvidia-cuda-mps)"
         ),
-        _ => anyhow::anyhow!("{CONTROL}: {error}"),
-    })?;
+        Failed::Io(error) => anyhow::anyhow!("{CONTROL}: {error}"),
+        Failed::Said(said) => anyhow::anyhow!("{CONTROL} ({what}) failed: {}", one_line(&said)),
+        Failed::Silent => anyhow::anyhow!(
+            "{CONTROL} ({what}) did not answer in {} s and was ended: its daemon or a GPU may hang, see `nvidia-smi`",
+            patience.as_secs()
+        ),
+    })
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failed {
+    Io(std::io::Error),
+    /// It ended with an error, after these words.
+    Said(String),
+    /// It did not end in time, and was killed.
+    Silent,
+}
+
+/// What a program says that is given a line, and ends within `patience`.
+///
+/// It says it into a file: a daemon that it leaves behind would hold a pipe open for ever.
+fn answer(command: &mut Command, words: &str, patience: Duration) -> Result<String, Failed> {
+    let mut said = tempfile::tempfile().map_err(Failed::Io)?;
+    let copy = || said.try_clone().map_err(Failed::Io);
+    command.stdin(Stdio::piped()).stdout(copy()?).stderr(copy()?);
+    let mut child = command.spawn().map_err(Failed::Io)?;
     if let Some(mut stdin) = child.stdin.take() {
         // One that has ended already says why on its standard error.
         let _ = writeln!(stdin, "{words}");
     }
-    let what = if words.is_empty() { arguments.join(" ") } else { words.to_owned() };
-    let succeeded = ended(&mut child, patience).with_context(|| format!("{CONTROL} ({what})"))?;
-    // Few lines: they fit into the pipes. A daemon that it left behind may hold them open, so no end is waited for.
-    let said = if arguments.is_empty() || !succeeded { output(&mut child)? } else { String::new() };
-    ensure!(succeeded, "{CONTROL} ({what}) failed: {}", one_line(&said));
-    Ok(said)
+    let succeeded = succeeded(&mut child, patience)?;
+    let said = read(&mut said).map_err(Failed::Io)?;
+    if succeeded { Ok(said) } else { Err(Failed::Said(said)) }
 }
 
-/// Waits until it ends, and kills it after `patience`; says whether it succeeded.
-fn ended(child: &mut Child, patience: Duration) -> anyhow::Result<bool> {
+/// Whether it ended well. If it has not ended after `patience`, it is killed.
+fn succeeded(child: &mut Child, patience: Duration) -> Result<bool, Failed> {
     let until = Instant::now() + patience;
     loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = child.try_wait().map_err(Failed::Io)? {
             return Ok(status.success());
         }
         if Instant::now() >= until {
-            child.kill()?;
-            child.wait()?;
-            bail!("it did not answer in {} s", patience.as_secs());
+            // It may have ended by itself just now.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Failed::Silent);
         }
         std::thread::sleep(GLANCE);
     }
 }
 
-fn output(child: &mut Child) -> std::io::Result<String> {
+fn read(said: &mut File) -> std::io::Result<String> {
     let mut bytes = Vec::new();
-    if let Some(stdout) = &mut child.stdout {
-        stdout.read_to_end(&mut bytes)?;
-    }
-    if let Some(stderr) = &mut child.stderr {
-        stderr.read_to_end(&mut bytes)?;
-    }
+    said.rewind()?;
+    said.take(SAID_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -207,6 +228,39 @@ mod tests {
     #[test]
     fn process_numbers_are_taken_and_words_are_not() {
         assert_eq!(numbers("12\n 34 \nServer not found\n"), [12, 34]);
+    }
+
+    fn script(text: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", text]);
+        command
+    }
+
+    #[test]
+    fn a_program_that_never_answers_is_given_up_and_ended() {
+        let folder = tempfile::tempdir().expect("folder");
+        let pid = folder.path().join("pid");
+        let mut hangs = script(&format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 1000", pid.display()));
+        let mut patience = Duration::from_millis(50);
+        let pid = loop {
+            let given_up = answer(&mut hangs, "get_server_list", patience);
+            assert!(matches!(given_up, Err(Failed::Silent)), "{given_up:?}");
+            // On a slow machine it may have been ended before it wrote anything.
+            if let Ok(pid) = std::fs::read_to_string(&pid) {
+                break pid;
+            }
+            patience *= 2;
+        };
+        assert!(!Path::new("/proc").join(pid.trim()).exists(), "process {pid} is left");
+    }
+
+    #[test]
+    fn an_answer_does_not_wait_for_a_daemon_that_is_left_behind() {
+        let pid = answer(&mut script("sleep 1000 & echo $!; exit 0"), "", PATIENCE).expect("an answer");
+        let failed = answer(&mut script("sleep 1000 & echo $! >&2; exit 1"), "", PATIENCE);
+        let Err(Failed::Said(other)) = failed else { panic!("{failed:?}") };
+        let ended = Command::new("kill").args([pid.trim(), other.trim()]).status().expect("kill");
+        assert!(ended.success(), "both daemons were still there: {pid}, {other}");
     }
 
     #[test]
