@@ -23,6 +23,7 @@ pub mod generate;
 pub mod gpu;
 pub mod live;
 pub mod measure;
+pub mod mps;
 pub mod mutate;
 pub mod nvml;
 pub mod place;

@@ -2,6 +2,7 @@
 //! stand-in runtime, whose devices have the same uuids in another order.
 
 use eager_tests::daemon::Daemon;
+use eager_tests::mps;
 use eager_tests::nvml::{GIB, Machine, devices, gpu, machine, wait_for};
 use eager_tests::{compiled, has_toolchain, on_stand_in, run_ok, tool, until};
 use serde_json::{Value, json};
@@ -81,18 +82,23 @@ fn how_much_a_gpu_is_used_is_shown_as_long_as_it_tells() {
 fn mps_is_found_at_the_start_and_its_variables_reach_programs() {
     let machine = Machine::new(&machine());
     let pipes = tempfile::tempdir().expect("folder");
-    for (pid, stall) in [("none", true), (&*std::process::id().to_string(), false)] {
-        std::fs::write(pipes.path().join("nvidia-cuda-mps-control.pid"), pid).expect("write");
+    let faults_stall = |stall: bool| {
         let variables = [("CUDA_MPS_PIPE_DIRECTORY", pipes.path())];
         let daemon = machine.daemon_with(&["--gpus", "0", "--policy", "case"], &variables);
         let journal = std::fs::read_to_string(daemon.journal()).expect("a journal");
-        assert_eq!(journal.contains("\"faults_stall\":true"), stall, "{pid}: {journal}");
+        assert_eq!(journal.contains("\"faults_stall\":true"), stall, "{journal}");
         let mut command = Command::new(tool("eager"));
         command.arg("run").arg("--run-dir").arg(daemon.run_dir()).args(["--mem", "1GiB", "--", "sh", "-c"]);
         command.arg("echo $CUDA_MPS_CLIENT_PRIORITY, $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
         command.env("CUDA_MPS_CLIENT_PRIORITY", "1").env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50");
         assert_eq!(run_ok(&mut command), "1, 50\n");
-    }
+    };
+    faults_stall(true);
+    // Of an MPS that was killed: the number is another program's by now.
+    std::fs::write(pipes.path().join(mps::PID_FILE), std::process::id().to_string()).expect("write");
+    faults_stall(true);
+    let _control = mps::Control::start(pipes.path());
+    faults_stall(false);
 }
 
 /// Of a client that NVML does not name, as in another container, the ledger knows.

@@ -5,6 +5,7 @@
 
 use eager_tests::book::text_of;
 use eager_tests::daemon::{Daemon, Holder};
+use eager_tests::mps;
 use eager_tests::verbs::{self, Verb};
 use eager_tests::{has_toolchain, run, tool, until};
 use serde_json::Value;
@@ -90,7 +91,7 @@ fn printed(answer: &Value, at: &str, known: &Fields, found: &mut Fields) {
 /// A daemon with something of everything to see: a task that runs, two that wait, and one that was refused.
 struct Stage {
     daemon: Daemon,
-    runs: Holder,
+    _runs: Holder,
     _waiting: [Holder; 2],
     folder: tempfile::TempDir,
 }
@@ -98,10 +99,10 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
-        let runs = Holder::start(&daemon, 12_000).ready();
+        let _runs = Holder::start(&daemon, 12_000).ready();
         assert!(!daemon.reserve("99GiB", &["true"]).wait().expect("its end").success());
         let _waiting = [Holder::start(&daemon, 9_000), Holder::start(&daemon, 9_000)];
-        let stage = Stage { runs, _waiting, daemon, folder: tempfile::tempdir().expect("folder") };
+        let stage = Stage { _runs, _waiting, daemon, folder: tempfile::tempdir().expect("folder") };
         stage.waiting(2);
         stage
     }
@@ -134,7 +135,7 @@ impl Stage {
     }
 
     /// Lets it look as if MPS ran, by a control program that says what NVIDIA's does.
-    fn start_mps(&self) {
+    fn start_mps(&self) -> mps::Control {
         let control = self.folder.path().join("nvidia-cuda-mps-control");
         std::fs::write(
             &control,
@@ -142,8 +143,7 @@ impl Stage {
         )
         .expect("write");
         std::fs::set_permissions(&control, std::fs::Permissions::from_mode(0o755)).expect("permissions");
-        let pid = self.runs.0.id().to_string();
-        std::fs::write(self.folder.path().join("nvidia-cuda-mps-control.pid"), pid).expect("write");
+        mps::Control::start(self.folder.path())
     }
 
     /// Answers of a verb in which each of its fields is to be seen.
@@ -162,7 +162,7 @@ impl Stage {
             "cancel" => vec![self.answer(verb, &[&task])],
             "mps status" => {
                 let without = self.answer(verb, &[]);
-                self.start_mps();
+                let _mps = self.start_mps();
                 vec![without, self.answer(verb, &[])]
             }
             "calibrate" => {

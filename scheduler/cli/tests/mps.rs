@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// Keeps what it was told in `told`; `clients` has what it says of its server's programs.
+/// Keeps what it was told in `told`; `clients` has what it says of its server's programs. The daemon is `sleep` under a name
+/// that begins as MPS's.
 const CONTROL: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 if [ "$1" = -d ]; then
     [ -e "$here/broken" ] && { echo "Cannot find MPS control daemon process" >&2; exit 1; }
-    sleep 600 >/dev/null 2>&1 &
+    "$here/nvidia-cuda-mps-daemon" 600 >/dev/null 2>&1 &
     echo $! >"$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
     exit 0
 fi
@@ -43,6 +44,7 @@ impl Mps {
         let mps = Mps { folder: tempfile::tempdir().expect("folder") };
         mps.write("nvidia-cuda-mps-control", CONTROL);
         mps.write("clients", "");
+        std::os::unix::fs::symlink("/bin/sleep", mps.path("nvidia-cuda-mps-daemon")).expect("link");
         let script = mps.path("nvidia-cuda-mps-control");
         std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).expect("permissions");
         mps
@@ -138,6 +140,19 @@ fn one_that_died_does_not_run_and_is_started_again() {
     assert!(mps.says(&["stop"]).starts_with("MPS does not run"));
     assert!(mps.says(&["start"]).starts_with("MPS runs: process "));
     mps.says(&["stop"]);
+}
+
+/// Its file is there, and another program has its number.
+#[test]
+fn another_program_under_its_number_is_not_taken_for_it() {
+    let mps = Mps::new();
+    let own = std::process::id().to_string();
+    mps.write("nvidia-cuda-mps-control.pid", &own);
+    for words in [&["status"][..], &["stop"]] {
+        assert!(mps.says(words).starts_with("MPS does not run"), "{words:?}");
+    }
+    assert!(!mps.path("told").exists(), "nobody was told to end");
+    assert!(!mps.says(&["start"]).contains(&format!("process {own},")));
 }
 
 /// It ends between two questions: what is known of it is not told as if it were all.
