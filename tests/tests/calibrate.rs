@@ -73,6 +73,42 @@ fn what_cannot_be_calibrated_is_said_in_one_line_and_nothing_is_lost() {
     assert_eq!(std::fs::read_to_string(&out).expect("read"), "precious");
 }
 
+const DEVICE: &str = r#"{"name":"NVIDIA H200","major":9,"minor":0,"memory_bytes":1,"sms":1,"threads_per_sm":1,"blocks_per_sm":1,"shared_bytes_per_sm":1,"registers_per_sm":1}"#;
+
+/// Minutes of a GPU are not spent on a card that has no place.
+#[test]
+fn a_card_without_a_place_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().expect("folder");
+    let place = |name: &str| folder.path().join(name);
+    let program = place("program");
+    let script = format!("#!/bin/sh\necho $$ >started\necho '{DEVICE}'\nexec sleep 600\n");
+    std::fs::write(&program, script).expect("write");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let refused = |words: &[&str]| {
+        let mut command = Command::new(tool("eager"));
+        command.args(["calibrate", "--virtual", "H200", "--program", "./program"]).args(words);
+        let output = run(command.current_dir(folder.path()));
+        let said = text(&output);
+        assert!(!output.status.success() && said.lines().count() == 1, "{said}");
+        said
+    };
+    for name in ["mine.toml", "H200.toml"] {
+        std::fs::write(place(name), "precious").expect("write");
+    }
+    // Known from the flags: the program is not even started.
+    assert!(refused(&["--name", "mine"]).contains("mine.toml is there already"));
+    assert!(refused(&["--out", "none/card.toml"]).contains("none/card.toml: cannot be written"));
+    assert!(refused(&["--out", "a,b.toml"]).contains("has a comma"));
+    assert!(!place("started").exists());
+    // Known from its first line: it is ended there.
+    assert!(refused(&[]).contains("H200.toml is there already"));
+    let started = std::fs::read_to_string(place("started")).expect("its process number");
+    assert!(!Path::new("/proc").join(started.trim()).exists(), "process {started} is left");
+    for name in ["mine.toml", "H200.toml"] {
+        assert_eq!(std::fs::read_to_string(place(name)).expect("read"), "precious");
+    }
+}
+
 /// A program that does as the one of `eager calibrate`, and fails in the middle or when it is run again, on the model.
 #[test]
 fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {

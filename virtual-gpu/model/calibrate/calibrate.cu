@@ -243,6 +243,8 @@ int main(int argc, char **argv) {
          properties.name, properties.major, properties.minor, total, properties.multiProcessorCount,
          properties.maxThreadsPerMultiProcessor, properties.maxBlocksPerMultiProcessor,
          properties.sharedMemPerMultiprocessor, properties.regsPerMultiprocessor);
+  // Who reads it may end this here, before minutes of measuring.
+  fflush(stdout);
   CHECK(cudaEventCreate(&started));
   CHECK(cudaEventCreate(&ended));
   float *sink;

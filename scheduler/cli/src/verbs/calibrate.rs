@@ -5,14 +5,15 @@
 
 use super::run::{self, RunFlags};
 use crate::{print, say};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use eager_gpu_model::{Comparison, Measured, Options, card_list};
 use eager_proto::ENV_DISABLE;
 use eagercc::toolchain::{Needs, Surroundings, Toolchain};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -59,33 +60,30 @@ struct Report<'a> {
 
 /// Writes the card and prints the comparison.
 pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
-    if let Some(out) = flags.out.as_deref().filter(|out| out.exists()) {
-        bail!("{} is there already: name another file, or move it away", out.display());
-    }
+    let known = flags.out.clone().or_else(|| flags.name.as_deref().map(named));
+    known.as_deref().map_or(Ok(()), check_place)?;
     let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
     let executable = std::env::current_exe().context("cannot find my own executable")?;
     let program = match &flags.program {
         Some(program) => std::path::absolute(program)?,
         None => made(&executable, scratch.path())?,
     };
-    let text = match &flags.cards {
+    let command = match &flags.cards {
         Some(cards) => on_virtual(&program, &flags, cards, flags.rounds)?,
         None => on_gpu(&program, &flags, &executable)?,
     };
-    let measured = read(&text)?;
+    let place = |device: &Measured| known.clone().unwrap_or_else(|| named(&device.card_name()));
+    let measured = read(&printed(command, |device| check_place(&place(device)))?)?;
     let name = flags.name.clone().unwrap_or_else(|| measured.card_name());
-    let out = flags.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.toml")));
+    let out = place(&measured);
     let file = measured.card_file(&name, &Options::default());
-    let file =
-        file.map_err(|why| anyhow::anyhow!("what the calibration program printed makes no card: {why}"))?;
-    let mut new = std::fs::File::create_new(&out).with_context(|| format!("card file {}", out.display()))?;
+    let file = file.map_err(|why| anyhow!("what the calibration program printed makes no card: {why}"))?;
+    let mut new = File::create_new(&out).with_context(|| format!("card file {}", out.display()))?;
     new.write_all(file.as_bytes()).with_context(|| format!("card file {}", out.display()))?;
-    let path = std::path::absolute(&out)?;
-    let path = path.to_str().filter(|path| !path.contains(',')).with_context(|| {
-        format!("{}: a card file whose path has a comma cannot stand in a list of cards", path.display())
-    })?;
     // The model always gives the same time.
-    let modelled = on_virtual(&program, &flags, path, 1).and_then(|text| read(&text));
+    let modelled = on_virtual(&program, &flags, &listed(&out)?, 1)
+        .and_then(|command| printed(command, |_| Ok(())))
+        .and_then(|text| read(&text));
     let modelled = modelled.with_context(|| {
         format!("the card is in {}, and what the model makes of it is not known", out.display())
     })?;
@@ -100,6 +98,30 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where the card of this name goes if nobody says otherwise.
+fn named(name: &str) -> PathBuf {
+    PathBuf::from(format!("{name}.toml"))
+}
+
+/// What would be refused after minutes of measuring is refused before them.
+fn check_place(out: &Path) -> anyhow::Result<()> {
+    let shown = out.display();
+    ensure!(out.symlink_metadata().is_err(), "{shown} is there already: name another file, or move it away");
+    listed(out)?;
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let writable = tempfile::tempfile_in(folder);
+    writable.map(drop).map_err(|error| anyhow!("card file {shown}: cannot be written: {}", error.kind()))
+}
+
+/// A card file as it stands in a list of cards.
+fn listed(out: &Path) -> anyhow::Result<String> {
+    let path = std::path::absolute(out)?;
+    let text = path.to_str().filter(|text| !text.contains(',')).map(str::to_owned);
+    text.with_context(|| {
+        format!("{}: a card file whose path has a comma cannot stand in a list of cards", path.display())
+    })
+}
+
 /// So that it is taken for a file.
 fn shown(out: &Path) -> String {
     let text = out.display().to_string();
@@ -107,7 +129,7 @@ fn shown(out: &Path) -> String {
 }
 
 fn read(text: &str) -> anyhow::Result<Measured> {
-    Measured::read(text).map_err(|error| anyhow::anyhow!("what the calibration program printed: {error}"))
+    Measured::read(text).map_err(|error| anyhow!("what the calibration program printed: {error}"))
 }
 
 /// Compiles the program with the eagercc beside this executable.
@@ -128,16 +150,18 @@ fn words(flags: &CalibrateFlags, rounds: u64) -> Vec<OsString> {
     [flags.mib, rounds, flags.work].iter().map(|number| number.to_string().into()).collect()
 }
 
-fn on_virtual(program: &Path, flags: &CalibrateFlags, cards: &str, rounds: u64) -> anyhow::Result<String> {
+/// The program on virtual GPUs, each of its measures taken so often.
+fn on_virtual(program: &Path, flags: &CalibrateFlags, cards: &str, rounds: u64) -> anyhow::Result<Command> {
     let mut words: Vec<OsString> = std::iter::once(program.into()).chain(words(flags, rounds)).collect();
     // Another process has virtual GPUs of its own: there are no time slices to see.
     words.push("alone".into());
     let mut command = run::prepare(&RunFlags::alone(words, Some(cards.to_owned()), None))?;
     command.env(ENV_VGPU_CLOCK, "virtual").env_remove(ENV_VGPU_TIME_SCALE);
-    printed(command)
+    Ok(command)
 }
 
-fn on_gpu(program: &Path, flags: &CalibrateFlags, executable: &Path) -> anyhow::Result<String> {
+/// The same on the machine's own GPU.
+fn on_gpu(program: &Path, flags: &CalibrateFlags, executable: &Path) -> anyhow::Result<Command> {
     let mut command = Command::new(program);
     command.args(words(flags, flags.rounds)).env(ENV_DISABLE, "1");
     // NVIDIA's runtime, where the machine has none of its own.
@@ -148,17 +172,40 @@ fn on_gpu(program: &Path, flags: &CalibrateFlags, executable: &Path) -> anyhow::
         let known = path.iter().flat_map(std::env::split_paths);
         command.env("LD_LIBRARY_PATH", std::env::join_paths(known.chain([toolchain.cuda.join("lib")]))?);
     }
-    printed(command)
+    Ok(command)
 }
 
-fn printed(mut command: Command) -> anyhow::Result<String> {
+/// What the program prints. If `refuse` has anything against the device, which comes first, nothing is measured.
+fn printed(
+    mut command: Command,
+    refuse: impl FnOnce(&Measured) -> anyhow::Result<()>,
+) -> anyhow::Result<String> {
     let program = PathBuf::from(command.get_program());
-    let output =
-        command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {}", program.display()))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().last().unwrap_or("it said nothing");
-    ensure!(output.status.success(), "the calibration program failed ({}): {said}", output.status);
-    String::from_utf8(output.stdout).context("what the calibration program printed")
+    let cannot_run = || format!("cannot run {}", program.display());
+    let mut errors = tempfile::tempfile().with_context(cannot_run)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors.try_clone().with_context(cannot_run)?);
+    let mut child = command.spawn().with_context(cannot_run)?;
+    let mut out = BufReader::new(child.stdout.take().with_context(cannot_run)?);
+    let mut bytes = Vec::new();
+    out.read_until(b'\n', &mut bytes).with_context(cannot_run)?;
+    // What is no device is told with all that the program says, at its end.
+    let device = Measured::read(&String::from_utf8_lossy(&bytes)).ok();
+    if let Err(why) = device.as_ref().map_or(Ok(()), refuse) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(why);
+    }
+    out.read_to_end(&mut bytes).with_context(cannot_run)?;
+    let status = child.wait().with_context(cannot_run)?;
+    ensure!(status.success(), "the calibration program failed ({status}): {}", last_line(&mut errors));
+    String::from_utf8(bytes).context("what the calibration program printed")
+}
+
+fn last_line(errors: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let read = errors.rewind().and_then(|()| errors.read_to_end(&mut bytes));
+    let said = String::from_utf8_lossy(&bytes);
+    read.ok().and_then(|_| said.lines().last()).unwrap_or("it said nothing").to_owned()
 }
 
 fn table(measures: &[Comparison]) -> String {
