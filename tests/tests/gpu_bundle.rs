@@ -37,7 +37,7 @@ fn long_every_program_of_every_step_is_right_on_stand_ins() {
     let folder = tempfile::tempdir().expect("folder");
     let order = Order { devices: Devices::Virtual, ..Order::whole() };
     let bundle = make(&folder.path().join("bundle"), &order).expect("a bundle");
-    let words = ["--sizes", "small", "--rounds", "1"];
+    let words = ["--sizes", "small", "--rounds", "2"];
     let (output, record) = checked(&bundle, &card(folder.path(), 141 * GIB), &words);
     println!("{}", text(&output));
     assert!(output.status.success());
@@ -52,6 +52,26 @@ fn long_every_program_of_every_step_is_right_on_stand_ins() {
             assert!(rows.iter().any(|row| is_of(&row)), "no row of {} in {step}", program.name);
         }
     }
+    let mix: Vec<&Value> = rows.iter().filter(|row| row["step"] == "mix").collect();
+    assert_eq!(eager_tasks(&mix, "case"), 0);
+    assert!(eager_tasks(&mix, "eager-opt") > 0, "{mix:?}");
+}
+
+/// Tasks of the mix that started eagerly under a policy: as counted, and as each of them is recorded.
+fn eager_tasks(mix: &[&Value], policy: &str) -> usize {
+    let of_policy = |row: &&&Value| row["what"].as_str().is_some_and(|what| what.ends_with(policy));
+    let rows = || mix.iter().filter(of_policy);
+    let tasks =
+        rows().filter_map(|row| row["tasks"].as_array()).flatten().filter_map(Value::as_array).flatten();
+    let mut eager = 0;
+    for task in tasks {
+        assert!(task["wait_s"].is_f64(), "{task}");
+        eager += usize::from(task["class"] == "eager");
+        assert!(task["promoted_after_s"].is_null() || task["class"] == "eager", "{task}");
+    }
+    let counted = rows().find_map(|row| row["samples"]["eager_starts"][0].as_f64());
+    assert_eq!(counted, Some(eager as f64), "{policy}");
+    eager
 }
 
 /// As `run.sh` starts it, on this card.
@@ -115,7 +135,11 @@ fn every_check_runs_and_says_that_it_was_virtual() {
 /// Two programs under two policies: each with every sample of both rounds.
 fn all_at_once(rows: &[&Value]) {
     let samples = |row: &Value, name: &str| row["samples"][name].as_array().map_or(0, Vec::len);
-    let of_programs = rows.iter().filter(|row| samples(row, "shared_s") == 2 && samples(row, "wait_s") == 2);
+    let is_of_program = |row: &&&Value| {
+        ["shared_s", "wait_s", "slowdown"].iter().all(|name| samples(row, name) == 2)
+            && row["tasks"].as_array().is_some_and(|rounds| rounds.len() == 2)
+    };
+    let of_programs = rows.iter().filter(is_of_program);
     let of_policies = rows.iter().filter(|row| samples(row, "makespan_s") == 2);
     assert_eq!((of_programs.count(), of_policies.count(), rows.len()), (4, 2, 7), "{rows:?}");
 }

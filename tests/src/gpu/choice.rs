@@ -48,7 +48,7 @@ pub fn pairs(count: usize) -> Vec<(usize, usize)> {
 }
 
 /// What the daemon sets aside for the context of a client on a GPU (`context_bytes`).
-const CONTEXT_BYTES: u64 = 512 << 20;
+pub const CONTEXT_BYTES: u64 = 512 << 20;
 
 /// A capacity in which either fits and both together do not, up to the largest that may be told.
 pub fn pressed(first: u64, second: u64, most: u64) -> u64 {
@@ -56,10 +56,14 @@ pub fn pressed(first: u64, second: u64, most: u64) -> u64 {
     (large + small / 2 + 2 * CONTEXT_BYTES).min(most)
 }
 
-/// A capacity in which the largest of all fits, and otherwise about half of them together.
+/// A capacity in which the largest of all fits, and otherwise about a third of them together.
+///
+/// With contexts of half of them only: programs that are smaller than their contexts would all fit where the contexts of
+/// all do, because whoever has not begun yet leaves its context's room to the others.
 pub fn squeezed(bytes: &[u64], most: u64) -> u64 {
     let (sum, largest) = (bytes.iter().sum::<u64>(), bytes.iter().copied().max().unwrap_or(0));
-    (largest.max(sum / 2) + bytes.len() as u64 * CONTEXT_BYTES).min(most)
+    let contexts = bytes.len().div_ceil(2).max(2) as u64;
+    (largest.max(sum / 3) + contexts * CONTEXT_BYTES).min(most)
 }
 
 #[cfg(test)]
@@ -81,11 +85,38 @@ mod tests {
     }
 
     #[test]
-    fn about_half_of_many_fit_and_each_of_them() {
-        assert_eq!(squeezed(&[10, 10, 10, 10], u64::MAX), 20 + 4 * CONTEXT_BYTES);
-        assert_eq!(squeezed(&[90, 2, 2], u64::MAX), 90 + 3 * CONTEXT_BYTES);
+    fn about_a_third_of_many_fit_and_each_of_them() {
+        assert_eq!(squeezed(&[10; 6], u64::MAX), 20 + 3 * CONTEXT_BYTES);
+        assert_eq!(squeezed(&[90, 2, 2], u64::MAX), 90 + 2 * CONTEXT_BYTES);
         assert_eq!(squeezed(&[60 << 30; 2], 80 << 30), 60 << 30 | 1 << 30);
-        assert_eq!(squeezed(&[60 << 30; 4], 80 << 30), 80 << 30);
+        assert_eq!(squeezed(&[60 << 30; 4], 61 << 30), 61 << 30);
+    }
+
+    #[test]
+    fn at_all_sizes_each_program_fits_and_half_of_them_do_not() {
+        for sizes in [Sizes::Smoke, Sizes::Small, Sizes::Medium] {
+            let mut bytes: Vec<u64> =
+                eager_rodinia::programs().iter().map(|program| run_of(program, sizes).bytes).collect();
+            bytes.sort_unstable();
+            let capacity = squeezed(&bytes, 16 << 30);
+            let with_contexts = |bytes: &[u64]| bytes.iter().map(|bytes| bytes + CONTEXT_BYTES).sum::<u64>();
+            let (half, largest) = bytes.split_at(bytes.len() / 2);
+            assert!(with_contexts(&largest[largest.len() - 1..]) <= capacity, "{}", sizes.word());
+            assert!(with_contexts(largest) > capacity && half.len() < largest.len(), "{}", sizes.word());
+        }
+    }
+
+    /// Whatever their sizes: when half of them are there, one more of the same size does not fit whole.
+    #[test]
+    fn half_of_equal_programs_leave_no_room_for_one_more() {
+        for (count, bytes) in [(7, 1), (7, CONTEXT_BYTES / 20), (7, 3 * CONTEXT_BYTES), (2, 5), (3, 5)] {
+            let there = (count / 2) as u64;
+            let taken = there * (bytes + CONTEXT_BYTES);
+            assert!(
+                squeezed(&vec![bytes; count], u64::MAX) < taken + bytes + CONTEXT_BYTES,
+                "{count} of {bytes}"
+            );
+        }
     }
 
     #[test]

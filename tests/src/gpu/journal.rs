@@ -5,33 +5,79 @@
 use eager_core::action::{Action, Class};
 use eager_core::event::Event;
 use eager_core::journal::JournalLine;
-use eager_journal::Journal;
+use eager_core::units::{ClientId, Nanos, TaskId};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Tasks that were bound with less than they asked for.
-pub fn eager_starts(journal: &Journal) -> usize {
-    let is_eager = |action: &&Action| matches!(action, Action::Bind { class: Class::Eager, .. });
-    journal.lines.iter().flat_map(|line| &line.actions).filter(is_eager).count()
+/// A task that was given a device.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Task {
+    /// From its begin until it was given the device.
+    pub wait_s: f64,
+    /// In which it started.
+    pub class: Class,
+    /// Of an eager one: from its start until it had all that it asked for, if it ever had.
+    pub promoted_after_s: Option<f64>,
 }
 
-/// Seconds between begin and device of all tasks of each label.
-pub fn waits(lines: &[JournalLine]) -> BTreeMap<String, f64> {
-    let (mut labels, mut begun) = (BTreeMap::new(), BTreeMap::new());
-    let mut waits = BTreeMap::new();
+/// The tasks of each label, in the order in which they began.
+pub type Tasks = BTreeMap<String, Vec<Task>>;
+
+/// Those that started with less than they asked for.
+pub fn eager_starts(tasks: &Tasks) -> usize {
+    tasks.values().flatten().filter(|task| task.class == Class::Eager).count()
+}
+
+/// What the lines say of tasks that were given a device.
+pub fn tasks(lines: &[JournalLine]) -> Tasks {
+    let mut reader = Reader::default();
     for line in lines {
-        match &line.event {
-            Event::ClientConnected { client, label, .. } => drop(labels.insert(*client, label.clone())),
-            Event::TaskBegin { task, client, .. } => drop(begun.insert(*task, (line.now, *client))),
+        reader.event(line.now, &line.event);
+        line.actions.iter().for_each(|action| reader.action(line.now, action));
+    }
+    let mut tasks = Tasks::new();
+    for (client, _, task) in reader.started.into_values() {
+        tasks.entry(reader.labels.get(&client).cloned().unwrap_or_default()).or_default().push(task);
+    }
+    tasks
+}
+
+#[derive(Default)]
+struct Reader {
+    labels: BTreeMap<ClientId, String>,
+    /// When each task began that waits, and whose it is.
+    waiting: BTreeMap<TaskId, (Nanos, ClientId)>,
+    /// Whose it is, and when it started.
+    started: BTreeMap<TaskId, (ClientId, Nanos, Task)>,
+}
+
+impl Reader {
+    fn event(&mut self, now: Nanos, event: &Event) {
+        match event {
+            Event::ClientConnected { client, label, .. } => drop(self.labels.insert(*client, label.clone())),
+            Event::TaskBegin { task, client, .. } => drop(self.waiting.insert(*task, (now, *client))),
             _ => {}
         }
-        for action in &line.actions {
-            let Action::Bind { task, .. } = action else { continue };
-            let Some((since, client)) = begun.remove(task) else { continue };
-            let label = labels.get(&client).cloned().unwrap_or_default();
-            *waits.entry(label).or_default() += line.now.saturating_sub(since).0 as f64 / 1e9;
+    }
+
+    fn action(&mut self, now: Nanos, action: &Action) {
+        match action {
+            Action::Bind { task, class, .. } => {
+                let Some((since, client)) = self.waiting.remove(task) else { return };
+                let seen = Task { wait_s: seconds(since, now), class: *class, promoted_after_s: None };
+                self.started.insert(*task, (client, now, seen));
+            }
+            Action::Regrant { task, class: Class::Promoted, .. } => {
+                let Some((_, since, seen)) = self.started.get_mut(task) else { return };
+                seen.promoted_after_s.get_or_insert(seconds(*since, now));
+            }
+            _ => {}
         }
     }
-    waits
+}
+
+fn seconds(since: Nanos, until: Nanos) -> f64 {
+    until.saturating_sub(since).0 as f64 / 1e9
 }
 
 #[cfg(test)]
@@ -39,18 +85,14 @@ mod tests {
     use super::*;
     use eager_core::event::TaskRequest;
     use eager_core::reason::Reason;
-    use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+    use eager_core::units::{Bytes, DeviceId};
 
-    fn line(seconds: u64, event: Event, bound: Option<u64>) -> JournalLine {
-        let bind = |task| Action::Bind {
-            task: TaskId(task),
-            device: DeviceId(0),
-            class: Class::Normal,
-            grant: Bytes(1),
-            managed: false,
-            reason: Reason::NoDevice,
-        };
-        JournalLine { now: Nanos::from_secs(seconds), event, actions: bound.map(bind).into_iter().collect() }
+    fn line(seconds: u64, event: Event, action: Option<Action>) -> JournalLine {
+        JournalLine { now: Nanos::from_secs(seconds), event, actions: action.into_iter().collect() }
+    }
+
+    fn connected(client: u64, label: &str) -> Event {
+        Event::ClientConnected { client: ClientId(client), uid: 0, label: label.to_owned() }
     }
 
     fn begin(task: u64, client: u64) -> Event {
@@ -58,23 +100,37 @@ mod tests {
         Event::TaskBegin { task: TaskId(task), client: ClientId(client), request }
     }
 
+    fn end(task: u64) -> Event {
+        Event::TaskEnd { task: TaskId(task) }
+    }
+
+    fn bind(task: u64, class: Class) -> Option<Action> {
+        let (task, device, grant, reason) = (TaskId(task), DeviceId(0), Bytes(1), Reason::NoDevice);
+        Some(Action::Bind { task, device, class, grant, managed: false, reason })
+    }
+
+    fn regrant(task: u64, class: Class) -> Option<Action> {
+        Some(Action::Regrant { task: TaskId(task), grant: Bytes(2), class, reason: Reason::NoDevice })
+    }
+
     #[test]
-    fn a_programs_wait_is_that_of_all_its_tasks() {
-        let connected = |client, label: &str| Event::ClientConnected {
-            client: ClientId(client),
-            uid: 0,
-            label: label.to_owned(),
-        };
-        let lines = [
+    fn each_task_has_its_wait_its_class_and_its_promotion() {
+        let tasks = tasks(&[
             line(0, connected(1, "a"), None),
             line(0, connected(2, "b"), None),
-            line(1, begin(1, 1), Some(1)),
+            line(1, begin(1, 1), bind(1, Class::Normal)),
             line(2, begin(2, 2), None),
-            line(5, begin(3, 1), None),
-            line(6, Event::TaskEnd { task: TaskId(1) }, Some(2)),
-            line(8, Event::TaskEnd { task: TaskId(2) }, Some(3)),
-        ];
-        let waited = [("a".to_owned(), 3.0), ("b".to_owned(), 4.0)];
-        assert_eq!(waits(&lines), BTreeMap::from(waited));
+            line(3, begin(3, 2), bind(3, Class::Eager)),
+            line(5, begin(4, 1), None),
+            line(6, end(1), bind(2, Class::Eager)),
+            line(7, end(3), regrant(2, Class::Eager)),
+            line(8, begin(5, 2), regrant(2, Class::Promoted)),
+            line(9, end(2), bind(4, Class::Normal)),
+        ]);
+        let of = |wait_s, class, promoted_after_s| Task { wait_s, class, promoted_after_s };
+        let [a, b] = ["a", "b"].map(|label| tasks[label].clone());
+        assert_eq!(a, [of(0.0, Class::Normal, None), of(4.0, Class::Normal, None)]);
+        assert_eq!(b, [of(4.0, Class::Eager, Some(2.0)), of(0.0, Class::Eager, None)], "5 still waits");
+        assert_eq!(eager_starts(&tasks), 2);
     }
 }

@@ -3,6 +3,7 @@
 //! Trap: a row of the stand-in runtime looks like a GPU's. Every row of the table and the record's first field say which.
 
 use super::bundle::{Contents, Devices};
+use super::journal::Task;
 use super::machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -47,6 +48,9 @@ pub struct Row {
     /// Every sample, by name; the name ends with the unit.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub samples: BTreeMap<String, Vec<f64>>,
+    /// Of a program under the daemon: what each of its tasks met, by round.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Vec<Task>>,
     /// A file that came out of it, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -55,7 +59,8 @@ pub struct Row {
 impl Row {
     pub fn new(step: &'static str, what: impl Into<String>) -> Row {
         let (said, samples) = (String::new(), BTreeMap::new());
-        Row { step, what: what.into(), status: Status::Ok, said, elapsed_s: 0.0, samples, file: None }
+        let (tasks, file) = (Vec::new(), None);
+        Row { step, what: what.into(), status: Status::Ok, said, elapsed_s: 0.0, samples, tasks, file }
     }
 
     pub fn with(mut self, status: Status, said: impl Into<String>) -> Row {
@@ -74,6 +79,11 @@ impl Row {
 
     pub fn file(mut self, text: String) -> Row {
         self.file = Some(text);
+        self
+    }
+
+    pub fn tasks(mut self, by_round: Vec<Vec<Task>>) -> Row {
+        self.tasks = by_round;
         self
     }
 

@@ -2,32 +2,38 @@
 //!
 //! Trap: a card that is asked for more can hang, for everybody. Pressure is made by the scheduler's logical capacity.
 
-/// Left alone beside what is asked for: contexts, the driver's own.
+use super::choice::CONTEXT_BYTES;
+
+/// Left alone beside what is asked for: the driver's own, and what cannot be foreseen.
 const MARGIN_BYTES: u64 = 2 << 30;
 /// As said where memory sizes are for people.
 const MIB: u64 = 1 << 20;
 
-/// May programs that run at once ask for so much memory, all of which may become managed?
+/// May programs that run at once ask for so much memory each, all of which may become managed? What is compared, in one line.
 ///
 /// # Errors
-/// One line that says why not.
-pub fn allows(free_bytes: u64, asked: &[u64]) -> Result<(), String> {
+/// The same line: they may not.
+pub fn allows(free_bytes: u64, asked: &[u64]) -> Result<String, String> {
     let sum = asked.iter().try_fold(0_u64, |sum, bytes| sum.checked_add(*bytes));
-    let usable = free_bytes.saturating_sub(MARGIN_BYTES);
-    match sum {
-        Some(sum) if sum <= usable => Ok(()),
-        _ => Err(format!(
-            "{} MiB of managed memory would be asked for, {} MiB are free and {} of these are left alone",
-            sum.map_or_else(|| "too many".to_owned(), |sum| (sum / MIB).to_string()),
-            free_bytes / MIB,
-            MARGIN_BYTES / MIB
-        )),
-    }
+    let kept = kept_bytes(asked.len());
+    let line = format!(
+        "{} MiB of managed memory at most, {} MiB are free and {} of these are left alone",
+        sum.map_or_else(|| "too many".to_owned(), |sum| (sum / MIB).to_string()),
+        free_bytes / MIB,
+        kept / MIB
+    );
+    let is_free = sum.is_some_and(|sum| sum <= free_bytes.saturating_sub(kept));
+    if is_free { Ok(line) } else { Err(format!("not run: {line}")) }
 }
 
-/// The most of `wanted` that may be managed.
+/// The most of `wanted` that may be managed by one program.
 pub fn at_most(free_bytes: u64, wanted: u64) -> u64 {
-    wanted.min(free_bytes.saturating_sub(MARGIN_BYTES))
+    wanted.min(free_bytes.saturating_sub(kept_bytes(1)))
+}
+
+/// Each program has a context beside its memory.
+fn kept_bytes(programs: usize) -> u64 {
+    (programs as u64).saturating_mul(CONTEXT_BYTES).saturating_add(MARGIN_BYTES)
 }
 
 #[cfg(test)]
@@ -38,9 +44,10 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_together_must_be_free_together() {
-        assert!(allows(18 * GIB, &[8 * GIB, 8 * GIB]).is_ok());
-        let refusal = allows(18 * GIB, &[8 * GIB, 8 * GIB + 1]).expect_err("one byte too much");
-        assert!(refusal.contains("16384 MiB") && refusal.contains("18432 MiB"), "{refusal}");
+        let said = "16384 MiB of managed memory at most, 19456 MiB are free and 3072 of these are left alone";
+        assert_eq!(allows(19 * GIB, &[8 * GIB, 8 * GIB]), Ok(said.to_owned()));
+        let refusal = allows(19 * GIB, &[8 * GIB, 8 * GIB + 1]).expect_err("one byte too much");
+        assert_eq!(refusal, format!("not run: {said}"));
         assert!(allows(GIB, &[1]).is_err(), "the margin is nobody's");
         assert!(allows(u64::MAX, &[u64::MAX, 1]).is_err(), "no sum wraps");
     }
@@ -48,7 +55,8 @@ mod tests {
     #[test]
     fn a_wish_is_cut_to_what_is_free() {
         assert_eq!(at_most(130 * GIB, 100 * GIB), 100 * GIB);
-        assert_eq!(at_most(22 * GIB, 100 * GIB), 20 * GIB);
+        assert_eq!(at_most(22 * GIB, 100 * GIB), 20 * GIB - CONTEXT_BYTES);
+        assert!(allows(22 * GIB, &[at_most(22 * GIB, 100 * GIB)]).is_ok());
         assert_eq!(at_most(GIB, 100 * GIB), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! All programs at once where about half of their memory fits: what `eager-opt` makes of what `case` lets wait. Makespan, and for
-//! each program its wait and how much longer it takes than alone.
+//! All programs at once where about a third of their memory fits: what `eager-opt` makes of what `case` lets wait. Makespan, and for
+//! each program its slowdown and what each of its tasks met: wait, class, promotion.
 //!
 //! Traps: the capacity is logical, so that the card itself is never over-subscribed; and programs that are alone in turn have
 //! the whole card, so a slowdown holds both the wait and the neighbours.
@@ -8,12 +8,13 @@ use super::programs::POLICIES;
 use super::reference::{Reference, beside_others, references};
 use super::{Context, timed};
 use crate::gpu::bundle::Devices;
-use crate::gpu::choice::squeezed;
-use crate::gpu::journal::{eager_starts, waits};
+use crate::gpu::choice::{Sizes, run_of, squeezed};
+use crate::gpu::journal::{Task, Tasks, eager_starts, tasks};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::Served;
 use crate::measure::{geometric_mean, median, ratios, turns};
+use eager_core::action::Class;
 use std::time::Instant;
 
 pub const STEP: &str = "mix";
@@ -25,11 +26,20 @@ struct Run {
     makespan_s: f64,
     /// By program.
     elapsed_s: Vec<f64>,
-    wait_s: Vec<f64>,
-    eager_starts: usize,
+    tasks: Tasks,
+}
+
+impl Run {
+    fn tasks_of(&self, one: &Reference) -> Vec<Task> {
+        self.tasks.get(&one.program.name).cloned().unwrap_or_default()
+    }
 }
 
 pub fn rows(context: &Context<'_>) -> Vec<Row> {
+    let memory = match may_run_together(context) {
+        Ok(memory) => memory,
+        Err(why) => return vec![timed(|| Row::new(STEP, "all").with(Status::Failed, why))],
+    };
     let (references, mut rows) = references(context, STEP);
     if references.len() < 2 {
         rows.push(Row::new(STEP, "all").with(Status::Failed, "fewer than two programs run on plain CUDA"));
@@ -50,14 +60,22 @@ pub fn rows(context: &Context<'_>) -> Vec<Row> {
     }
     for (policy, runs) in POLICIES.into_iter().zip(&runs).filter(|(_, runs)| !runs.is_empty()) {
         rows.extend(by_program(policy, &references, runs));
-        rows.push(together(policy, runs));
+        rows.push(all(context, policy, runs, &memory));
     }
     rows.extend(compared(context, &runs).map(|row| timed(|| row)));
     rows
 }
 
+/// Before anything of the step runs: what would be managed at most, and what is free.
+fn may_run_together(context: &Context<'_>) -> Result<String, String> {
+    let programs = context.bundle.programs();
+    let bytes: Vec<u64> = programs.iter().map(|program| run_of(program, context.sizes).bytes).collect();
+    rule::allows(context.gpu.free()?, &bytes)
+}
+
 fn all_at_once(context: &Context<'_>, policy: &str, references: &[Reference]) -> Result<Run, String> {
     let bytes: Vec<u64> = references.iter().map(|one| one.bytes).collect();
+    // Others may have come meanwhile.
     rule::allows(context.gpu.free()?, &bytes)?;
     let capacity = squeezed(&bytes, context.capacity);
     let daemon = Served::start(context.bundle, context.gpu, policy, capacity)?;
@@ -73,43 +91,63 @@ fn all_at_once(context: &Context<'_>, policy: &str, references: &[Reference]) ->
     });
     let makespan_s = start.elapsed().as_secs_f64();
     let elapsed_s = ended.into_iter().collect::<Result<Vec<f64>, String>>()?;
-    let journal = daemon.stop()?;
-    let waited = waits(&journal.lines);
-    let wait_of = |one: &Reference| waited.get(&one.program.name).copied().unwrap_or_default();
-    let wait_s = references.iter().map(wait_of).collect();
-    Ok(Run { makespan_s, elapsed_s, wait_s, eager_starts: eager_starts(&journal) })
+    Ok(Run { makespan_s, elapsed_s, tasks: tasks(&daemon.stop()?.lines) })
 }
 
 fn by_program(policy: &str, references: &[Reference], runs: &[Run]) -> Vec<Row> {
     let row = |(number, one): (usize, &Reference)| {
-        let of =
-            |values: fn(&Run) -> &Vec<f64>| runs.iter().map(|run| values(run)[number]).collect::<Vec<f64>>();
-        let (elapsed, wait) = (of(|run| &run.elapsed_s), of(|run| &run.wait_s));
-        let (shared, alone) = (median(&elapsed), one.elapsed_s);
+        let tasks: Vec<Vec<Task>> = runs.iter().map(|run| run.tasks_of(one)).collect();
+        let wait: Vec<f64> = tasks.iter().map(|tasks| tasks.iter().map(|task| task.wait_s).sum()).collect();
+        let elapsed: Vec<f64> = runs.iter().map(|run| run.elapsed_s[number]).collect();
+        let slowdown: Vec<f64> = elapsed.iter().map(|elapsed| elapsed / one.elapsed_s).collect();
         let said = format!(
-            "writes what plain CUDA writes; waited {:.2} s, took {shared:.2} s, alone {alone:.2} s: {:.2} times",
+            "writes what plain CUDA writes; {}; waited {:.2} s, took {:.2} s, alone {:.2} s: {:.2} times",
+            started(&tasks.concat()),
             median(&wait),
-            shared / alone
+            median(&elapsed),
+            one.elapsed_s,
+            median(&slowdown)
         );
         Row::new(STEP, format!("{}, {policy}", one.program.name))
             .with(Status::Ok, said)
             .samples("shared_s", elapsed)
             .samples("wait_s", wait)
-            .samples("plain_alone_s", vec![alone])
+            .samples("slowdown", slowdown)
+            .samples("plain_alone_s", vec![one.elapsed_s])
+            .tasks(tasks)
     };
     references.iter().enumerate().map(|one| timed(|| row(one))).collect()
 }
 
-fn together(policy: &str, runs: &[Run]) -> Row {
+/// `2 of 3 tasks eager, 1 promoted after 0.31 s`.
+fn started(tasks: &[Task]) -> String {
+    let eager = tasks.iter().filter(|task| task.class == Class::Eager).count();
+    let promoted: Vec<f64> = tasks.iter().filter_map(|task| task.promoted_after_s).collect();
+    let said = format!("{eager} of {} task(s) eager", tasks.len());
+    match promoted.len() {
+        0 => said,
+        count => format!("{said}, {count} promoted after {:.2} s", median(&promoted)),
+    }
+}
+
+fn all(context: &Context<'_>, policy: &str, runs: &[Run], memory: &str) -> Row {
     let makespans: Vec<f64> = runs.iter().map(|run| run.makespan_s).collect();
-    let starts: usize = runs.iter().map(|run| run.eager_starts).sum();
-    // Under `case` a task that does not fit waits.
-    let status = if policy == "case" && starts > 0 { Status::Failed } else { Status::Ok };
-    let said =
-        format!("{starts} eager start(s) in {} round(s); makespan {:.2} s", runs.len(), median(&makespans));
+    let starts: usize = runs.iter().map(|run| eager_starts(&run.tasks)).sum();
+    let status = match (policy, starts) {
+        // A task that does not fit waits.
+        ("case", 1..) => Status::Failed,
+        // Programs that are over at once need not meet; of others nothing was shown.
+        ("eager-opt", 0) if context.sizes != Sizes::Smoke => Status::Missed,
+        _ => Status::Ok,
+    };
+    let said = format!(
+        "{starts} eager start(s) in {} round(s); makespan {:.2} s; {memory}",
+        runs.len(),
+        median(&makespans)
+    );
     let mut row = timed(|| Row::new(STEP, format!("all, {policy}")).with(status, said));
     row.elapsed_s = makespans.iter().sum();
-    row.samples("makespan_s", makespans)
+    row.samples("makespan_s", makespans).samples("eager_starts", vec![starts as f64])
 }
 
 /// Round by round, as far as both ran.
@@ -124,4 +162,18 @@ fn compared(context: &Context<'_>, [case, eager]: &[Vec<Run>; 2]) -> Option<Row>
     let said = if judged { said } else { format!("{said}; not judged") };
     let status = if judged && ratio > 1.0 { Status::Missed } else { Status::Ok };
     Some(Row::new(STEP, "eager-opt against case").with(status, said).samples("ratio", vec![ratio]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_tasks_started_is_said_in_words() {
+        let of = |class, promoted_after_s| Task { wait_s: 0.0, class, promoted_after_s };
+        let [normal, eager] = [Class::Normal, Class::Eager].map(|class| of(class, None));
+        assert_eq!(started(&[normal]), "0 of 1 task(s) eager");
+        let promoted = of(Class::Eager, Some(0.25));
+        assert_eq!(started(&[normal, eager, promoted]), "2 of 3 task(s) eager, 1 promoted after 0.25 s");
+    }
 }

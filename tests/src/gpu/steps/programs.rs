@@ -7,7 +7,7 @@
 use super::reference::{Reference, beside_others, references};
 use super::{Context, timed};
 use crate::gpu::choice::{Sizes, pairs, pressed, run_of};
-use crate::gpu::journal::eager_starts;
+use crate::gpu::journal::{eager_starts, tasks};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::{Served, run_with};
@@ -89,5 +89,5 @@ fn both(context: &Context<'_>, policy: &str, two: [&Reference; 2]) -> Result<(us
     let makespan = start.elapsed().as_secs_f64();
     let [first, second] = ended;
     let elapsed = [first?, second?, makespan];
-    Ok((eager_starts(&daemon.stop()?), elapsed))
+    Ok((eager_starts(&tasks(&daemon.stop()?.lines)), elapsed))
 }
