@@ -246,7 +246,7 @@ impl std::fmt::Debug for Table {
 #[derive(Debug, Default)]
 pub struct PointerAttributes {
     pub kind: c_uint,
-    device: c_int,
+    pub device: c_int,
     addresses: [usize; 2],
     reserved: [i64; 8],
 }

@@ -1,7 +1,9 @@
 //! What a run in which footprints are measured has found so far. Pure.
 //!
-//! Trap: one kernel is launched with buffers of different sizes. The profile keeps the launch whose static size is the
-//! largest, and of those the largest footprint, because scaling down is safe and scaling up is not.
+//! Traps: the driver takes managed memory of a device in pieces (of 64 blocks: UM model §1.2), so what is free falls by
+//! nothing or by a piece where a kernel took one block. And one kernel is launched with buffers of different sizes: the profile
+//! keeps the launch whose static size is the largest, and of those the largest footprint, because scaling down is safe and
+//! scaling up is not.
 
 use crate::buffers::Used;
 use crate::profile::{Measured, ProfileFile};
@@ -14,6 +16,22 @@ pub struct Launched {
     /// Mangled name.
     pub kernel: String,
     pub used: Used,
+}
+
+/// What is free on a device at the moment when the driver took a piece of it, and how much filler made it take the piece:
+/// memory of the shim's own that is moved there block by block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    pub free: u64,
+    pub filler: u64,
+}
+
+impl Edge {
+    /// What somebody else took of the device since an earlier edge: exact, however large the pieces are, since at every edge
+    /// as much of a piece is left. `None`: memory was given back meanwhile.
+    pub fn taken_since(self, earlier: Edge) -> Option<u64> {
+        earlier.free.checked_sub(self.free)?.checked_sub(self.filler)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +99,17 @@ mod tests {
         }
         let kernel = &measurement.kernels["k"];
         assert_eq!((kernel.static_bytes, kernel.footprint_bytes, kernel.launches), (40, 30, 5));
+    }
+
+    /// A kernel takes 21 blocks of a piece of 64, then one 39, of which the pool of the first has room for 34.
+    #[test]
+    fn what_a_kernel_took_does_not_depend_on_the_drivers_pieces() {
+        let edge = |free, filler| Edge { free, filler };
+        assert_eq!(edge(1000 - 64, 43).taken_since(edge(1000, 5)), Some(21));
+        assert_eq!(edge(1000 - 128, 89).taken_since(edge(1000, 64)), Some(39));
+        assert_eq!(edge(1000 - 22, 1).taken_since(edge(1000, 1)), Some(21), "without pieces");
+        assert_eq!(edge(1000, 1).taken_since(edge(1000, 1)), None);
+        assert_eq!(edge(1001, 0).taken_since(edge(1000, 1)), None);
     }
 
     #[test]

@@ -91,6 +91,16 @@ impl RealRuntime {
         done.unwrap_or(Err(CudaError::NOT_READY))
     }
 
+    /// What the runtime says of an address; `None`: nothing.
+    fn attributes(&self, pointer: u64) -> Option<PointerAttributes> {
+        let ask = self.table.memory.pointer_attributes?;
+        let mut attributes = PointerAttributes::default();
+        // SAFETY: a function with these arguments (see `MemoryHints`); it writes to a local that is as large as the
+        // longest form of what it writes and outlives the call.
+        let asked = self.quietly(|| CudaError::check(unsafe { ask(&mut attributes, address(pointer)) }));
+        (asked == Some(Ok(()))).then_some(attributes)
+    }
+
     fn make_order(&self, earlier: StreamId, later: StreamId) -> CudaResult<()> {
         let mut event = ptr::null_mut();
         call!(self.cudaEventCreateWithFlags(&mut event, EVENT_DISABLE_TIMING))?;
@@ -316,12 +326,7 @@ impl Runtime for RealRuntime {
     }
 
     fn is_pageable(&self, pointer: u64) -> bool {
-        let Some(ask) = self.table.memory.pointer_attributes else { return false };
-        let mut attributes = PointerAttributes::default();
-        // SAFETY: a function with these arguments (see `MemoryHints`); it writes to a local that is as large as the
-        // longest form of what it writes and outlives the call.
-        let asked = self.quietly(|| CudaError::check(unsafe { ask(&mut attributes, address(pointer)) }));
-        asked == Some(Ok(())) && attributes.kind == PointerAttributes::UNREGISTERED
+        self.attributes(pointer).is_some_and(|of| of.kind == PointerAttributes::UNREGISTERED)
     }
 
     fn move_to_host(&self, span: Span) -> CudaResult<()> {
@@ -329,6 +334,16 @@ impl Runtime for RealRuntime {
         let (start, bytes) = (address(span.start), span.bytes as usize);
         // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
         self.aside(|stream| CudaError::check(unsafe { prefetch(start, bytes, HOST, 0, stream) }))
+    }
+
+    fn move_to_device(&self, span: Span) -> CudaResult<()> {
+        let prefetch = self.table.memory.prefetch.ok_or(CudaError::INITIALIZATION)?;
+        let (start, bytes) = (address(span.start), span.bytes as usize);
+        // Asked so because `cudaGetDevice` is none of the functions that programs bring along.
+        let device = self.attributes(span.start).ok_or(CudaError::INVALID_VALUE)?.device;
+        let location = on_device(DeviceIndex(device));
+        // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
+        self.aside(|stream| CudaError::check(unsafe { prefetch(start, bytes, location, 0, stream) }))
     }
 
     fn copy(&self, copy: &Copy) -> CudaResult<()> {

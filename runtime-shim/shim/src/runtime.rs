@@ -344,6 +344,8 @@ pub trait Runtime {
 
     /// Moves managed memory off the devices, and returns when that is done.
     fn move_to_host(&self, span: Span) -> CudaResult<()>;
+    /// The same onto the device that was the thread's when it was allocated.
+    fn move_to_device(&self, span: Span) -> CudaResult<()>;
 
     fn copy(&self, copy: &Copy) -> CudaResult<()>;
     /// Copies between memory that the host can reach, with the CPU.

@@ -1,19 +1,26 @@
 //! Measuring footprints on any GPU (eager launch specification §7.1): before each kernel all its program's pages are on the
-//! host, and what is free on the device before and after it is read. The difference is what the kernel touched.
+//! host, and what is free on the device before and after it is read. The difference is what the kernel touched, read at
+//! edges ([`Edge`]) because the driver rounds.
 //!
 //! Traps: every allocation is managed memory then, and their sum must never exceed what the device has free, since a real
 //! device may hang over it; such an allocation fails. Kernels run one at a time, so nothing else may use the device
 //! meanwhile. What is recorded into a graph is not measured.
 
+use super::memory::ATTACH_GLOBAL;
 use crate::addresses::MANAGED_GRANULARITY;
 use crate::buffers;
-use crate::measure::{Launched, Measurement};
+use crate::measure::{Edge, Launched, Measurement};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, Launch, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::voice::size_text;
 use parking_lot::MutexGuard;
+
+/// Of the filler: more than the driver takes at once, twice, for an edge before the kernel and one behind it.
+const FILLER_BYTES: u64 = 160 * MANAGED_GRANULARITY;
+/// The part of the device's free memory that it may take.
+const FILLER_PART: u64 = 8;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `None`: nothing is measured in this run.
@@ -29,7 +36,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             None => *measurement.room.insert(self.runtime.free_bytes()?),
         };
         let held = measurement.held();
-        if held.saturating_add(bytes) > room {
+        if held.saturating_add(bytes).saturating_add(filler_bytes(room)) > room {
             let (wanted, room) = (size_text(held.saturating_add(bytes)), size_text(room));
             self.voice.once("measure-room", || {
                 format!("the program wants {wanted}, and {room} were free at its start: footprints are measured of programs that fit")
@@ -74,21 +81,61 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn footprint(&self, launch: &Launch, spans: &[Span], launched: Launched) -> CudaResult<()> {
         self.runtime.device_synchronize()?;
         spans.iter().try_for_each(|&span| self.runtime.move_to_host(span))?;
-        let before = self.runtime.free_bytes()?;
+        let room = self.measurement().and_then(|measurement| measurement.room).unwrap_or_default();
+        let bytes = filler_bytes(room);
+        let start = self.runtime.malloc_managed(bytes + MANAGED_GRANULARITY, ATTACH_GLOBAL)?;
+        let mut filler = Span { start: start.next_multiple_of(MANAGED_GRANULARITY), bytes };
+        let taken = self.taken_by(launch, &mut filler);
+        self.runtime.free(start)?;
+        let taken = taken?.unwrap_or(launched.used.bytes);
+        if let Some(mut measurement) = self.measurement() {
+            measurement.note(launched, taken.min(most(spans)));
+        }
+        Ok(())
+    }
+
+    /// What a launch takes of the device; `None`: it cannot be told, and the reason is said.
+    fn taken_by(&self, launch: &Launch, filler: &mut Span) -> CudaResult<Option<u64>> {
+        let before = self.edge(filler)?;
         self.runtime.launch(launch)?;
         self.runtime.device_synchronize()?;
-        let after = self.runtime.free_bytes()?;
-        if after > before {
+        let edges = before.zip(self.edge(filler)?);
+        if edges.is_none() {
+            self.voice.once("measure-edge", || {
+                "the driver takes the device's memory in too large pieces: footprints are static sizes"
+                    .to_owned()
+            });
+        }
+        let taken = edges.map(|(before, after)| after.taken_since(before));
+        if taken == Some(None) {
             self.voice.once("measure-alone", || {
                 "memory of the device was freed while a kernel ran: another program uses it, and footprints are wrong"
                     .to_owned()
             });
         }
-        if let Some(mut measurement) = self.measurement() {
-            measurement.note(launched, before.saturating_sub(after).min(most(spans)));
-        }
-        Ok(())
+        Ok(taken.map(Option::unwrap_or_default))
     }
+
+    /// Moves filler to the device, block by block, until the driver takes more of it; `None`: it did not, for all that there
+    /// is. What was moved is filler no more.
+    fn edge(&self, filler: &mut Span) -> CudaResult<Option<Edge>> {
+        let (before, all) = (self.runtime.free_bytes()?, filler.bytes);
+        while filler.bytes >= MANAGED_GRANULARITY {
+            self.runtime.move_to_device(Span { start: filler.start, bytes: MANAGED_GRANULARITY })?;
+            filler.start += MANAGED_GRANULARITY;
+            filler.bytes -= MANAGED_GRANULARITY;
+            let free = self.runtime.free_bytes()?;
+            if free != before {
+                return Ok(Some(Edge { free, filler: all - filler.bytes }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Of a device with so much room.
+fn filler_bytes(room: u64) -> u64 {
+    (room / FILLER_PART).min(FILLER_BYTES)
 }
 
 /// What the buffers can take of a device in all. More is not theirs: at its first launch a kernel may bring code, stacks or a

@@ -13,7 +13,7 @@ use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_proto::request::RequestBody;
 
 /// `cudaMemAttachGlobal`: what `cudaMallocManaged` takes by default.
-const ATTACH_GLOBAL: u32 = 1;
+pub(super) const ATTACH_GLOBAL: u32 = 1;
 
 /// Room for an allocation, counted and answered for.
 #[derive(Debug, Clone, Copy)]

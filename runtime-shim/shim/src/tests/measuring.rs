@@ -41,6 +41,35 @@ fn what_a_first_launch_brings_along_is_no_footprint() {
     assert_eq!(file["kernels"]["_Z1kPfS_i"]["footprint_bytes"], 6 << 20, "all buffers in whole units");
 }
 
+/// As NVIDIA's driver takes it: a first kernel would read as a piece, and the next ones as nothing.
+#[test]
+fn the_drivers_pieces_do_not_show() {
+    const BLOCK: u64 = 2 << 20;
+    let mut bench = bench();
+    let buffer = bench.malloc(200 * BLOCK);
+    bench.cuda.take_in_pieces(64 * BLOCK);
+    // Of launches with the same buffers the profile has the largest footprint.
+    for blocks in [0, 1, 21, 39, 63, 64, 65, 150] {
+        bench.cuda.take_at_launch((blocks * BLOCK).cast_signed());
+        assert_eq!(bench.launch(&[buffer]), Outcome::Handled(()));
+        let file = serde_json::to_value(bench.shim.measurement().expect("measuring").file()).expect("JSON");
+        assert_eq!(file["kernels"]["_Z1kPfS_i"]["footprint_bytes"], blocks * BLOCK, "{blocks} blocks");
+    }
+    assert!(bench.said.lock().is_empty(), "{:?}", bench.said.lock());
+}
+
+#[test]
+fn pieces_that_are_too_large_to_tell_give_static_sizes() {
+    let mut bench = bench();
+    let buffer = bench.malloc(1000);
+    bench.cuda.take_in_pieces(1 << 30);
+    bench.cuda.take_at_launch(300);
+    assert_eq!(bench.launch(&[buffer]), Outcome::Handled(()));
+    let file = serde_json::to_value(bench.shim.measurement().expect("measuring").file()).expect("JSON");
+    assert_eq!(file["kernels"]["_Z1kPfS_i"]["footprint_bytes"], 1000);
+    assert!(bench.said.lock()[0].contains("too large pieces"), "{:?}", bench.said.lock());
+}
+
 #[test]
 fn a_device_that_is_not_ones_own_is_said_once() {
     let mut bench = bench();

@@ -27,6 +27,12 @@ struct CudaState {
     hidden: u64,
     /// What is taken of the device by each launch; below 0 it is given back, by others.
     taken_at_launch: i64,
+    /// The driver takes the device's memory in pieces of so many bytes; 0: as much as is wanted.
+    piece: u64,
+    /// What it has taken and not given to anybody.
+    pool: u64,
+    /// Managed memory that was moved to the device, by allocation.
+    moved: BTreeMap<u64, u64>,
     granularity: Option<u64>,
     no_pinned: bool,
     fail_copies: bool,
@@ -39,6 +45,15 @@ pub fn uuid(number: i32) -> Uuid {
 
 /// Host memory from here on is page-locked.
 pub const PINNED: u64 = 0x7f00_0000_0000;
+
+impl CudaState {
+    fn take_managed(&mut self, bytes: u64) {
+        let missing = bytes.saturating_sub(self.pool);
+        let taken = if self.piece == 0 { missing } else { missing.next_multiple_of(self.piece) };
+        self.hidden += taken;
+        self.pool = self.pool + taken - bytes;
+    }
+}
 
 #[derive(Debug, Default)]
 pub struct FakeCuda(Mutex<CudaState>);
@@ -70,6 +85,11 @@ impl FakeCuda {
     /// From now on each launch takes so much of the device.
     pub fn take_at_launch(&self, bytes: i64) {
         self.0.lock().taken_at_launch = bytes;
+    }
+
+    /// The driver takes memory of the device in such pieces, and keeps what is left of one.
+    pub fn take_in_pieces(&self, bytes: u64) {
+        self.0.lock().piece = bytes;
     }
 
     /// What libraries hold on the device, past the shim.
@@ -195,6 +215,9 @@ impl Runtime for Arc<FakeCuda> {
 
     fn free(&self, address: u64) -> CudaResult<()> {
         let mut state = self.0.lock();
+        // Its pieces go back to the device, not to the pool.
+        let moved = state.moved.remove(&address).unwrap_or_default();
+        state.hidden -= moved;
         let bytes = state.live.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
         let device = state.device;
         state.log.push(format!("free {bytes} on {device}"));
@@ -291,6 +314,14 @@ impl Runtime for Arc<FakeCuda> {
         Ok(())
     }
 
+    fn move_to_device(&self, span: Span) -> CudaResult<()> {
+        let mut state = self.0.lock();
+        let owner = state.live.range(..=span.start).next_back().map(|(&start, _)| start);
+        *state.moved.entry(owner.ok_or(CudaError::INVALID_VALUE)?).or_default() += span.bytes;
+        state.take_managed(span.bytes);
+        Ok(())
+    }
+
     fn copy(&self, copy: &Copy) -> CudaResult<()> {
         let rows = if copy.rows == Rows::ONE { String::new() } else { format!("{} x ", copy.rows.count) };
         let on = if let Order::On(stream) = copy.order {
@@ -313,7 +344,10 @@ impl Runtime for Arc<FakeCuda> {
     fn launch(&self, launch: &Launch) -> CudaResult<()> {
         let mut state = self.0.lock();
         state.busy.insert(launch.stream);
-        state.hidden = state.hidden.saturating_add_signed(state.taken_at_launch);
+        match u64::try_from(state.taken_at_launch) {
+            Ok(taken) => state.take_managed(taken),
+            Err(_) => state.hidden = state.hidden.saturating_add_signed(state.taken_at_launch),
+        }
         drop(state);
         let what = match launch.how {
             How::Plain => "launch".to_owned(),
