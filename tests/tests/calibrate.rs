@@ -131,6 +131,9 @@ fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
     };
     let said = fails("./real \"$@\" | head -5; echo 'calibrate: copy: device lost' >&2; exit 3");
     assert!(said.contains("failed (exit status: 3): calibrate: copy: device lost"), "{said}");
+    // The rule of managed memory: never near to what is free.
+    let said = fails("shift; exec ./real 32768 \"$@\"");
+    assert!(said.contains("32768 MiB are more than an eighth of the "), "{said}");
     assert!(fails("./real \"$@\" | head -5; kill -9 $$").contains("(signal: 9 (SIGKILL)): it said nothing"));
     assert!(fails("./real \"$@\" | head -5").contains("printed makes no card: there is no time of "));
     assert!(!out.exists(), "no card of half of the measures");

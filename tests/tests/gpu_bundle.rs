@@ -1,7 +1,7 @@
 //! The checks for a GPU, run on the stand-ins for CUDA and NVML: they work, and nothing they say can be taken for a GPU's.
 
 use eager_tests::gpu::bundle::{Bundle, Devices};
-use eager_tests::gpu::make::{Order, make};
+use eager_tests::gpu::make::{Order, make, pack};
 use eager_tests::gpu::suite::STEPS;
 use eager_tests::{has_toolchain, run, run_ok, text, tool};
 use serde_json::{Value, json};
@@ -240,6 +240,38 @@ fn a_bundle_for_gpus_needs_nothing_else_and_says_row_by_row_what_fails() {
     }
 }
 
+/// Equal folders are equal files, so that two people can see that they have the same.
+#[test]
+fn a_bundle_is_carried_as_one_file_that_depends_on_nothing_but_the_folder() {
+    let packed = |parent: &Path| {
+        let folder = parent.join("gpu-bundle");
+        std::fs::create_dir_all(folder.join("bin")).expect("folder");
+        std::fs::write(folder.join("run.sh"), "#!/bin/sh\n").expect("write");
+        std::fs::write(folder.join("bin/gpu-test"), "a program").expect("write");
+        std::fs::write(folder.join("BUNDLE.json"), contents().to_string()).expect("write");
+        let bundle = Bundle::open(&folder).expect("a bundle");
+        let (file, size) = pack(&bundle).expect("a file");
+        let bytes = std::fs::read(&file).expect("read");
+        assert_eq!((bytes.len() as u64, file.file_name()), (size, Some("gpu-bundle.tar.xz".as_ref())));
+        (file, bytes)
+    };
+    let [first, second] = [(); 2].map(|()| tempfile::tempdir().expect("folder"));
+    let (file, bytes) = packed(first.path());
+    assert_eq!(packed(second.path()).1, bytes);
+    let names = run_ok(Command::new("tar").arg("-tf").arg(file));
+    for name in ["gpu-bundle/run.sh", "gpu-bundle/bin/gpu-test", "gpu-bundle/BUNDLE.json"] {
+        assert!(names.lines().any(|line| line == name), "{names}");
+    }
+}
+
+/// Of a bundle with nothing in it.
+fn contents() -> Value {
+    json!({
+        "devices": "gpu", "commit": "none", "architectures": ["sm_90"], "compiler": "", "cuda": "",
+        "programs": [], "suites": [],
+    })
+}
+
 #[test]
 fn a_machine_without_a_gpu_is_said_loudly_and_a_folder_that_is_none_is_refused() {
     let folder = tempfile::tempdir().expect("folder");
@@ -247,11 +279,7 @@ fn a_machine_without_a_gpu_is_said_loudly_and_a_folder_that_is_none_is_refused()
     let refused = run(gpu_test().arg(folder.path()));
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("is this the bundle's folder?"), "{}", text(&refused));
-    let contents = json!({
-        "devices": "gpu", "commit": "none", "architectures": ["sm_90"], "compiler": "", "cuda": "",
-        "programs": [], "suites": [],
-    });
-    std::fs::write(folder.path().join("BUNDLE.json"), contents.to_string()).expect("write");
+    std::fs::write(folder.path().join("BUNDLE.json"), contents().to_string()).expect("write");
     let skipped = run(gpu_test().arg(folder.path()).env("EAGER_NVML", "/nonexistent/libnvidia-ml.so.1"));
     assert!(skipped.status.success() && text(&skipped).starts_with("SKIPPED: "), "{}", text(&skipped));
 }
