@@ -67,10 +67,10 @@ impl Daemon {
     }
 
     /// `eager run --mem SIZE PROGRAM …` under this daemon: holds so much of a device until it ends.
-    pub fn reserve(&self, memory: &str, program: &[&str]) -> Child {
+    pub fn reserve(&self, memory: &str, program: &[&str]) -> Holder {
         let mut command = Command::new(tool("eager"));
         command.args(["run", "--mem", memory, "--run-dir"]).arg(self.dir.path()).arg("--").args(program);
-        command.spawn().expect("start eager")
+        Holder(command.spawn().expect("start eager"))
     }
 
     /// `eager ps|info --json` as a value.
@@ -101,11 +101,12 @@ impl Drop for Daemon {
     }
 }
 
-/// A program that holds so many MiB until it is dropped, or waits for them.
+/// A program that holds memory until it is dropped, or waits for it.
 #[derive(Debug)]
 pub struct Holder(pub Child);
 
 impl Holder {
+    /// One that asks for so many MiB.
     pub fn start(daemon: &Daemon, mib: u64) -> Holder {
         let mut command = Command::new(tool("hostile-client"));
         command.arg("--socket").arg(daemon.run_dir().join("client.sock")).arg("--hold").arg(mib.to_string());

@@ -107,7 +107,7 @@ fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
     let mut used = machine();
     let machine = Machine::new(&used);
     let daemon = machine.daemon(&["--observe-ms", "20", "--policy", "case"]);
-    let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
+    let holder = daemon.reserve("100GiB", &["sleep", "1000"]);
     wait_for(&daemon, |device| device["granted_bytes"] == json!(100 * GIB));
     let context = devices(&daemon)[0]["context_bytes"].as_u64().expect("bytes");
     // Nobody is named; then one whose memory may not be told.
@@ -120,8 +120,7 @@ fn a_client_that_is_not_named_is_not_taken_for_a_stranger() {
         }
     }
     // With the client's end nobody is left whose memory it can be, until the driver has taken it back.
-    holder.kill().expect("kill");
-    holder.wait().expect("wait");
+    drop(holder);
     wait_for(&daemon, |device| device["unaccounted_bytes"] == json!(100 * GIB));
     used["gpus"][0]["used"] = json!(0);
     machine.becomes(&used);
@@ -184,10 +183,9 @@ fn a_driver_that_does_not_answer_any_more_costs_nobody_a_grant() {
         if problem.is_empty() { Err("no problem with the devices") } else { Ok(problem) }
     });
     assert!(problem.starts_with("the devices have not said for "), "{problem:?}");
-    let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
+    let holder = daemon.reserve("100GiB", &["sleep", "1000"]);
     wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(100 * GIB));
-    holder.kill().expect("kill");
-    holder.wait().expect("wait");
+    drop(holder);
     wait_for(&daemon, |device| device["granted_bytes"] == json!(0));
 }
 
@@ -197,7 +195,7 @@ fn a_gpu_that_is_gone_does_not_hide_the_errors_of_others() {
     let before = machine();
     let machine = Machine::new(&before);
     let daemon = machine.daemon(&["--policy", "case"]);
-    let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
+    let _holder = daemon.reserve("100GiB", &["sleep", "1000"]);
     wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(100 * GIB));
     let mut fewer = json!({ "gpus": [before["gpus"][1]] });
     let daemon = machine.restarted(daemon, &fewer, &["--policy", "case", "--observe-ms", "20"]);
@@ -207,8 +205,6 @@ fn a_gpu_that_is_gone_does_not_hide_the_errors_of_others() {
         let devices = devices(&daemon);
         if devices[1]["drained_ms"].is_null() { Err(format!("{devices:?}")) } else { Ok(()) }
     });
-    holder.kill().expect("kill");
-    holder.wait().expect("wait");
 }
 
 /// Name, granted GiB, drained, lost.
@@ -228,7 +224,7 @@ fn a_device_keeps_its_number_over_a_restart_while_programs_know_it() {
     let [large, small] = [&before["gpus"][0], &before["gpus"][1]];
     let machine = Machine::new(&before);
     let daemon = machine.daemon(&["--policy", "case"]);
-    let mut holder = daemon.reserve("100GiB", &["sleep", "1000"]);
+    let holder = daemon.reserve("100GiB", &["sleep", "1000"]);
     wait_for(&daemon, |device| device["granted_bytes"].as_u64() >= Some(100 * GIB));
     let held = ("H200".to_owned(), 100, false, false);
 
@@ -246,8 +242,7 @@ fn a_device_keeps_its_number_over_a_restart_while_programs_know_it() {
     let lost = |row: &(String, u64, bool, bool)| (row.0.clone(), row.1, row.2, true);
     assert_eq!(standing(&daemon), [lost(&drained), v100.clone(), lost(&a100)]);
 
-    holder.kill().expect("kill");
-    holder.wait().expect("wait");
+    drop(holder);
     wait_for(&daemon, |device| device["granted_bytes"] == json!(0));
     let daemon = machine.restarted(daemon, &more, &["--policy", "case"]);
     let back = (held.0, 0, true, false);

@@ -100,7 +100,7 @@ impl Stage {
     fn new() -> Stage {
         let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
         let _runs = Holder::start(&daemon, 12_000).ready();
-        assert!(!daemon.reserve("99GiB", &["true"]).wait().expect("its end").success());
+        assert!(!daemon.reserve("99GiB", &["true"]).0.wait().expect("its end").success());
         let _waiting = [Holder::start(&daemon, 9_000), Holder::start(&daemon, 9_000)];
         let stage = Stage { _runs, _waiting, daemon, folder: tempfile::tempdir().expect("folder") };
         stage.waiting(2);

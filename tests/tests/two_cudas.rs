@@ -5,12 +5,12 @@
 //! Trap: a tree that is not installed is said and is no failure.
 
 use eager_tests::cudas::{PER_THREAD, TREES, programs};
-use eager_tests::daemon::Daemon;
+use eager_tests::daemon::{Daemon, Holder};
 use eager_tests::nvml::{GIB, Machine, machine};
 use eager_tests::place::Running;
 use eager_tests::{run, run_ok, text, until};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
 fn two_devices(policy: &str) -> Daemon {
     Daemon::start(&["--virtual", "2xV100-16GB", "--time-scale", "0", "--policy", policy])
@@ -31,15 +31,10 @@ fn until_granted(daemon: &Daemon, least: u64) {
 }
 
 /// Fills the first device, so that whoever comes gets the second.
-fn fills_first(daemon: &Daemon) -> Child {
+fn fills_first(daemon: &Daemon) -> Holder {
     let holder = daemon.reserve("15GiB", &["sleep", "1000"]);
     until_granted(daemon, 15 * GIB);
     holder
-}
-
-fn ended(mut holder: Child) {
-    holder.kill().expect("kill");
-    holder.wait().expect("wait");
 }
 
 const CHOOSES: &str = r#"
@@ -84,11 +79,10 @@ fn the_daemons_device_counts_whatever_the_program_sets_before_and_after() {
     for (program, _) in &programs {
         assert_eq!(run_ok(daemon.run(program).arg("1")), on(0), "{}", program.display());
     }
-    let holder = fills_first(&daemon);
+    let _holder = fills_first(&daemon);
     for (program, _) in &programs {
         assert_eq!(run_ok(daemon.run(program).arg("0")), on(1), "{}", program.display());
     }
-    ended(holder);
 }
 
 const RESETS: &str = r#"
@@ -241,11 +235,10 @@ int main() {
 fn a_captured_graph_runs_on_the_daemons_device_as_often_as_it_is_launched() {
     let folder = tempfile::tempdir().expect("folder");
     let daemon = two_devices("case");
-    let holder = fills_first(&daemon);
+    let _holder = fills_first(&daemon);
     for (program, _) in programs(folder.path(), GRAPHS, &[]) {
         assert_eq!(run_ok(&mut daemon.run(&program)), "3 6 9 12, on 1\n", "{}", program.display());
     }
-    ended(holder);
 }
 
 const THREADS_DEVICES: &str = r#"
@@ -292,10 +285,9 @@ fn threads_that_set_different_devices_are_where_the_daemon_puts_them_and_nowhere
     let programs = programs(folder.path(), THREADS_DEVICES, &[]);
     for (program, _) in &programs {
         let daemon = two_devices("case");
-        let holder = fills_first(&daemon);
+        let _holder = fills_first(&daemon);
         let expected = "contexts 0 0\ncontexts 0 1, memory on 1 1: 5 6\n";
         assert_eq!(run_ok(&mut daemon.run(program)), expected, "{}", program.display());
-        ended(holder);
     }
 }
 
