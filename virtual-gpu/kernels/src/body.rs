@@ -7,10 +7,11 @@
 use crate::fission::{self, Cut};
 use crate::import::SHARED;
 use crate::instrument::{Instrument, instrument};
-use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, Value};
+use crate::llvm::{Block, Builder, Context, Machine, Opcode, Type, Value};
 use crate::provenance::KnownAddresses;
-use crate::runtime::{Runtime, helper_name, is_block_barrier};
-use crate::{KernelMode, Mode, Options, coroutine, suspend};
+use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
+use crate::thread::{Form, Maker, Thread};
+use crate::{Mode, coroutine, suspend};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -39,59 +40,6 @@ pub(crate) struct Body {
     /// Number of the guard of the loop over threads; of one that is not.
     pub guard: Option<usize>,
     pub static_shared_bytes: u32,
-}
-
-/// How a thread's code may stop on the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Not at all.
-    Plain,
-    /// At plain block barriers only: cut into regions there.
-    Fission,
-    /// At plain block barriers only: all threads of the block are resumed in rounds.
-    Rounds,
-    /// Wherever its wait record says: the executor decides who goes on.
-    Scheduled,
-}
-
-impl Form {
-    pub fn mode(self) -> KernelMode {
-        match self {
-            Form::Plain => KernelMode::Loop,
-            Form::Fission => KernelMode::Fission,
-            Form::Rounds | Form::Scheduled => KernelMode::Coroutine,
-        }
-    }
-
-    pub fn is_coroutine(self) -> bool {
-        matches!(self, Form::Rounds | Form::Scheduled)
-    }
-}
-
-/// Parameter of a thread function that says what is known of guards; coroutines have none.
-pub(crate) const PART: u32 = 6;
-
-/// The parameters that every body has before the kernel's own.
-#[derive(Clone, Copy)]
-pub(crate) struct Thread {
-    pub block_context: Value,
-    pub index: [Value; 3],
-    /// Where the block sums up counters, and where a coroutine leaves its frame size.
-    pub out: Value,
-    /// Whether the touch map is marked.
-    pub marks: Value,
-}
-
-/// What making a body needs.
-#[derive(Clone, Copy)]
-pub(crate) struct Maker<'a> {
-    pub context: &'a Context,
-    pub module: &'a Module,
-    pub machine: &'a Machine,
-    pub runtime: &'a Runtime,
-    pub options: &'a Options,
-    /// `__constant__` variables.
-    pub constants: &'a [Value],
 }
 
 /// # Errors
@@ -189,14 +137,6 @@ fn can_be_cut(kernel: Value) -> bool {
     let fixed = |slot: &Value| slot.operand(0).is_constant() && slot.parent() == kernel.blocks()[0];
     let mut slots = kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMAlloca));
     by_value.all(|(_, param)| only_read(param)) && slots.all(|slot| fixed(&slot))
-}
-
-pub(crate) fn is_barrier_call(instruction: Value) -> bool {
-    instruction.opcode() == Some(Opcode::LLVMCall) && is_block_barrier(instruction)
-}
-
-pub(crate) fn helper(module: &Module, name: &str) -> Value {
-    module.function(name).expect("runtime.ll defines it and it was linked")
 }
 
 fn describe_params(kernel: Value, machine: &Machine) -> Vec<Param> {

@@ -5,9 +5,10 @@
 //! (LLVM, "Coroutines in LLVM", switched-resume lowering.) Trap: a suspended thread may be resumed by nobody but this
 //! loop, and its frame lies in the arena that `eager.frame` hands out, so nothing is ever destroyed or freed.
 
-use crate::body::{Form, Maker, Thread, helper, is_barrier_call};
 use crate::llvm::{Block, Opcode, Value};
+use crate::runtime::{helper, is_barrier_call};
 use crate::suspend;
+use crate::thread::{Form, Maker, Thread};
 
 /// The parts of a coroutine that suspension points refer to.
 struct Ends {

@@ -7,9 +7,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::body::{Body, Form};
+use crate::body::Body;
 use crate::import::Imported;
+use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Loops, Part};
+use crate::thread::Form;
+use crate::thread_call::{guard_call, load_arguments, parallel};
 use crate::{DEVICE_CODE_SYMBOL, Options, guards, regions};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
@@ -34,18 +37,6 @@ pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) ->
     text.push_str(PARALLEL);
     text.push_str(&table(bodies, imported, options));
     text
-}
-
-/// `name` as a quoted LLVM identifier or string: bytes outside plain ASCII become `\xx`.
-pub(crate) fn escaped(name: &str) -> String {
-    name.bytes().fold(String::new(), |mut text, byte| {
-        if byte.is_ascii_graphic() && byte != b'"' && byte != b'\\' {
-            text.push(char::from(byte));
-        } else {
-            let _ = write!(text, "\\{byte:02X}");
-        }
-        text
-    })
 }
 
 pub(crate) fn block_symbol(body: &Body) -> String {
@@ -103,15 +94,6 @@ fn declarations(body: &Body) -> String {
     text
 }
 
-/// What a call of the thread function and the end of the loop around it say: that threads do not depend on each other.
-/// Nothing where they would share stack slots.
-pub(crate) fn parallel(body: &Body) -> [&'static str; 2] {
-    if body.has_slots || body.form.is_coroutine() {
-        return ["", ""];
-    }
-    [", !llvm.access.group !1", ", !llvm.loop !3"]
-}
-
 fn block_function(body: &Body, symbol: &str, marks: bool) -> String {
     let coroutine = body.form.is_coroutine();
     let mut text = format!(
@@ -152,42 +134,6 @@ fn block_function(body: &Body, symbol: &str, marks: bool) -> String {
     });
     text.push_str("finish:\n  ret void\n}\n");
     text
-}
-
-/// The call of a guard's function, with `common` for where the values lie that all threads have in common.
-pub(crate) fn guard_call(
-    body: &Body,
-    guard: usize,
-    common: &str,
-    arguments: &str,
-) -> impl Fn(&str) -> String {
-    let symbol = escaped(&guards::symbol(&body.kernel, guard));
-    move |p| {
-        format!(
-            "call i64 @\"{symbol}\"(ptr %ctx, i32 %{p}.first, i32 %{p}.y, i32 %{p}.z, i32 %nx, ptr {common}{arguments})"
-        )
-    }
-}
-
-/// Loads the kernel's arguments once per block; returns the list that follows the thread's own arguments.
-pub(crate) fn load_arguments(body: &Body, text: &mut String) -> String {
-    let mut arguments = String::new();
-    for (index, param) in body.params.iter().enumerate() {
-        let at = 8 * index;
-        let _ = write!(
-            text,
-            "  %a{index}.slot = getelementptr i8, ptr %args, i64 {at}\n  \
-             %a{index}.at = load ptr, ptr %a{index}.slot\n"
-        );
-        if param.by_value {
-            let _ = write!(arguments, ", ptr %a{index}.at");
-        } else {
-            let _ =
-                writeln!(text, "  %a{index} = load {}, ptr %a{index}.at, align {}", param.ty, param.align);
-            let _ = write!(arguments, ", {} %a{index}", param.ty);
-        }
-    }
-    arguments
 }
 
 /// A block that gave way to others goes on with the threads it has.
@@ -345,15 +291,4 @@ fn constructor() -> String {
          %there = icmp ne ptr @{REGISTER_SYMBOL}, null\n  br i1 %there, label %register, label %done\n\
          register:\n  call void @{REGISTER_SYMBOL}(ptr @eager.table)\n  br label %done\ndone:\n  ret void\n}}\n"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escaped;
-
-    #[test]
-    fn names_survive_quoting() {
-        assert_eq!(escaped("_Z1kPf"), "_Z1kPf");
-        assert_eq!(escaped("a\"b\\c\u{e9}"), "a\\22b\\5Cc\\C3\\A9");
-    }
 }

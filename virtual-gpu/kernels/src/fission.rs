@@ -11,9 +11,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::body::{Maker, PART, helper, is_barrier_call};
 use crate::flow::{Divergence, Graph};
 use crate::llvm::{Block, Builder, Opcode, Value};
+use crate::runtime::{helper, is_barrier_call};
+use crate::thread::{Maker, PART};
 use crate::{pure, recompute};
 
 /// More barriers than this take longer to compile than they save.

@@ -5,16 +5,17 @@
 //! must be computable before any code of the region has run, from the thread's index and what all threads have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
-use crate::body::{Body, Maker, PART, fixed_memory, helper};
+use crate::body::{Body, fixed_memory};
 use crate::fission;
 use crate::flow::Graph;
 use crate::llvm::{Builder, LLVMIntPredicate as Predicate, Opcode, Type, TypeKind, Value};
 use crate::loops::Part;
 use crate::provenance::origin;
 use crate::pure;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, helper};
+use crate::stretches::WIDTHS;
+use crate::thread::{Maker, PART};
 
 /// Parameters of the thread function that a guard's function has too, in front of the kernel's own: block context, index,
 /// the end of the row, and where the values lie that all threads have in common.
@@ -372,47 +373,4 @@ fn tell(maker: Maker, guarded: &Guarded, condition: Value, inside: bool, number:
     let known = builder.call(helper(maker.module, "eager.known"), &[condition, part, holds, fails]);
     condition.replace_uses_with(known);
     known.set_operand(0, condition);
-}
-
-const WIDTHS: [u32; 2] = [32, 64];
-
-/// The comparisons that guards' functions call, beside what `runtime.ll` has for them.
-pub(crate) fn text() -> String {
-    let mut text = String::new();
-    for width in WIDTHS {
-        for predicate in ["eq", "ult", "ule", "slt", "sle"] {
-            text.push_str(&comparison_text(predicate, width));
-        }
-    }
-    text
-}
-
-/// Threads from `%v` on, rising by one, of which all or none compare so with `%b`. Where the numbers wrap, a stretch ends.
-fn comparison_text(predicate: &str, width: u32) -> String {
-    let least = if predicate.starts_with('s') { 1u64 << (width - 1) } else { 0 };
-    let least = if width == 32 { u64::from(least as u32) } else { least };
-    let unsigned = predicate.replace('s', "u");
-    let inside = match predicate {
-        "eq" => "1".to_owned(),
-        "ult" | "slt" => "%distance".to_owned(),
-        _ => "%distance.next".to_owned(),
-    };
-    let outside = if predicate == "eq" { "%distance" } else { "%to.wrap" };
-    let mut text = format!(
-        "define i64 @eager.stretch.{predicate}.i{width}(i{width} %v.signed, i{width} %b.signed) {{\n  \
-         %v = xor i{width} %v.signed, {least}\n  %b = xor i{width} %b.signed, {least}\n  \
-         %holds = icmp {unsigned} i{width} %v, %b\n  %distance = sub i{width} %b, %v\n  \
-         %distance.next = add i{width} %distance, 1\n  %to.wrap = sub i{width} 0, %v\n  \
-         %length = select i1 %holds, i{width} {inside}, i{width} {outside}\n  \
-         %whole = icmp eq i{width} %length, 0\n"
-    );
-    let _ = match width {
-        32 => writeln!(text, "  %wide = zext i32 %length to i64"),
-        _ => writeln!(text, "  %wide = call i64 @llvm.umin.i64(i64 %length, i64 4294967296)"),
-    };
-    text.push_str(
-        "  %known = select i1 %whole, i64 4294967296, i64 %wide\n  %shifted = shl nuw nsw i64 %known, 1\n  \
-         %bit = zext i1 %holds to i64\n  %stretch = or disjoint i64 %shifted, %bit\n  ret i64 %stretch\n}\n",
-    );
-    text
 }

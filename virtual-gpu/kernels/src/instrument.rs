@@ -4,9 +4,10 @@
 //! Trap: it works on the simplified kernel, before code for the CPU is made of it: later, shared memory is no longer
 //! told from global memory, and unrolling or vectorising would change what is counted.
 
-use crate::body::Thread;
 use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, TypeKind, Value};
 use crate::provenance::{KnownAddresses, Memory, memory_of};
+use crate::runtime;
+use crate::thread::Thread;
 use crate::{Options, math, strict};
 
 /// Copies up to this size are marked at their first and last byte only. Blocks of a touch map are not smaller.
@@ -96,7 +97,7 @@ impl Instrument<'_> {
     }
 
     pub fn helper(&self, name: &str) -> Value {
-        self.module.function(name).expect("runtime.ll defines it and it was linked")
+        runtime::helper(self.module, name)
     }
 
     /// Marks where the block is run with marks; elsewhere the branch around it and the code behind it go.

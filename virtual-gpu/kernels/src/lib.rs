@@ -26,8 +26,11 @@ mod recompute;
 mod regions;
 mod rounding;
 mod runtime;
+mod stretches;
 mod strict;
 mod suspend;
+mod thread;
+mod thread_call;
 mod translate;
 
 use serde::{Deserialize, Serialize};

@@ -7,10 +7,11 @@
 use std::fmt::Write;
 
 use crate::body::Body;
-use crate::driver::{escaped, guard_call, load_arguments, parallel};
 use crate::fission::{Cut, Region};
 use crate::guards::part_number;
+use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Loops, Part};
+use crate::thread_call::{guard_call, load_arguments, parallel};
 
 /// What the texts of one block function share.
 struct BlockText<'a> {

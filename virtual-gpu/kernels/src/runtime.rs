@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::intrinsics::THREAD;
-use crate::llvm::Value;
-use crate::{guards, intrinsics, ptx, rounding, suspend};
+use crate::llvm::{Module, Opcode, Value};
+use crate::{intrinsics, ptx, rounding, stretches, suspend};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
@@ -24,6 +24,16 @@ pub(crate) fn is_block_barrier(call: Value) -> bool {
         && call.call_arguments().first().is_none_or(|barrier| barrier.constant_integer() == Some(0))
 }
 
+/// The same of any instruction.
+pub(crate) fn is_barrier_call(instruction: Value) -> bool {
+    instruction.opcode() == Some(Opcode::LLVMCall) && is_block_barrier(instruction)
+}
+
+/// A function of the runtime's in a module that it was linked into.
+pub(crate) fn helper(module: &Module, name: &str) -> Value {
+    module.function(name).expect("runtime.ll defines it and it was linked")
+}
+
 pub(crate) struct Runtime {
     pub text: String,
     names: BTreeSet<String>,
@@ -37,7 +47,7 @@ impl Runtime {
             &ptx::atomic_text(),
             &intrinsics::text(),
             &rounding::text(),
-            &guards::text(),
+            &stretches::text(),
             RUNTIME,
         ]
         .concat();

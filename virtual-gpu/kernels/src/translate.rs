@@ -3,11 +3,12 @@
 //! Trap: values and functions found before a pass run, a link or a re-reading of the module may be gone after it; each
 //! step looks up by name what it needs.
 
-use crate::body::{Body, Form, Maker, fixed_memory, make_body};
+use crate::body::{Body, fixed_memory, make_body};
 use crate::check::check;
 use crate::import::{Imported, import};
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::Runtime;
+use crate::thread::{Form, Maker};
 use crate::{ConvertError, Converted, KernelReport, Options, ParamReport, Report};
 use crate::{driver, fission, guards, places};
 

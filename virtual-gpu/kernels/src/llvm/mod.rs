@@ -11,6 +11,7 @@ mod module;
 mod value;
 
 use std::ffi::{CStr, CString, c_char};
+use std::fmt::Write;
 
 use llvm_sys::core::{LLVMDisposeMessage, LLVMGetEnumAttributeKindForName};
 use llvm_sys::prelude::*;
@@ -69,6 +70,19 @@ fn name_of_length(get: impl FnOnce(*mut usize) -> *const c_char) -> String {
 fn c_string(text: &str) -> CString {
     CString::new(text).expect("names and passes have no NUL")
 }
+
+/// `name` as a quoted LLVM identifier or string: bytes outside plain ASCII become `\xx`.
+pub(crate) fn escaped(name: &str) -> String {
+    name.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_graphic() && byte != b'"' && byte != b'\\' {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "\\{byte:02X}");
+        }
+        text
+    })
+}
+
 /// An intrusive list of LLVM's, from its first element to the null that ends it.
 fn walk<T>(first: *mut T, next: impl Fn(*mut T) -> *mut T) -> impl Iterator<Item = *mut T> {
     let some = |at: *mut T| (!at.is_null()).then_some(at);
@@ -77,4 +91,15 @@ fn walk<T>(first: *mut T, next: impl Fn(*mut T) -> *mut T) -> impl Iterator<Item
 
 fn attribute_kind(name: &str) -> u32 {
     llvm!(LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn names_survive_quoting() {
+        assert_eq!(escaped("_Z1kPf"), "_Z1kPf");
+        assert_eq!(escaped("a\"b\\c\u{e9}"), "a\\22b\\5Cc\\C3\\A9");
+    }
 }
