@@ -3,7 +3,7 @@
 //! Trap: modules without CUDA calls must come out untouched, also when clang compiles a whole project with the plugin.
 
 use eager_tasks::deaths::{Dead, Outcome};
-use eager_tasks::program::FunctionId;
+use eager_tasks::names::FunctionId;
 use eager_tasks::{FunctionPlan, Placement, Report, StaticTask, report::site_id};
 
 use crate::device::kernel_data::{self, KernelDataError};

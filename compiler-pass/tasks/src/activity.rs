@@ -6,10 +6,11 @@
 //! way in; and in called functions nothing can end, so a task that is active where a call begins is active until the call
 //! is back, by whatever way.
 
-use crate::facts::{BlockFacts, BlockId, Exit, Facts, FrameId, Point, Site, SiteKind};
+use crate::facts::{BlockFacts, Exit, Facts, Site, SiteKind};
 use crate::flow::{Ahead, Flow, Spot};
 use crate::grouping::Group;
 use crate::liveness::Liveness;
+use crate::names::{BlockId, FrameId, Point};
 use crate::plan::Unwind;
 use crate::spots::Spots;
 

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::contents::{AliveReason, Capture};
 use crate::deaths::{BufferPlan, Outcome};
-use crate::facts::{BufferId, Facts, FrameId, Place, Site, SiteKind, SiteOrigin};
+use crate::facts::{Facts, Site, SiteKind, SiteOrigin};
+use crate::names::{BufferId, FrameId, FunctionId, Place};
 use crate::plan::{CoveredTask, FunctionPlan, Placement, TaskPlan};
-use crate::program::{FunctionId, Program};
+use crate::program::Program;
 
 /// Leaves out lazy tasks that are parts of tasks of a caller; callees come first. What remains keeps its position:
 /// static tasks are named by it.

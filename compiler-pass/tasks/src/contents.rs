@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{BufferId, ForeignBuffer, Place, Point, ReloadBase};
-use crate::program::{FunctionId, PointerId};
+use crate::names::{BufferId, ForeignBuffer, FunctionId, Place, Point, PointerId, ReloadBase};
 
 /// Why it cannot be shown that a buffer's contents are not used again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

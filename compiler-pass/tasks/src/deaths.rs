@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::contents::{AliveReason, Capture};
-use crate::facts::{BlockId, BufferId, BufferKind, Exit, Facts, FrameId, Place, Point, SiteKind};
+use crate::facts::{BufferKind, Exit, Facts, SiteKind};
 use crate::flow::{Flow, Spot};
+use crate::names::{BlockId, BufferId, FrameId, Place, Point};
 use crate::spots::{Spots, Stop};
 
 /// What becomes of one buffer that the function's own tasks allocate.

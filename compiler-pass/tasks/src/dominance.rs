@@ -3,7 +3,8 @@
 //! Iterative algorithm of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm" (2001). Trap: for
 //! post-dominance only returns count as exits. A path into `exit()` ends the process and constrains nothing.
 
-use crate::facts::{BlockFacts, BlockId, Exit};
+use crate::facts::{BlockFacts, Exit};
+use crate::names::BlockId;
 
 /// Immediate dominators of a graph with one root.
 #[derive(Clone, Debug)]

@@ -8,8 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::facts::{BlockFacts, BlockId, Exit, FrameFacts, FrameId, Point};
-use crate::program::{Action, ActionKind, Actual, Function, FunctionId, Leave, Program};
+use crate::facts::{BlockFacts, Exit, FrameFacts};
+use crate::names::{BlockId, FrameId, FunctionId, Point};
+use crate::program::{Action, ActionKind, Actual, Function, Leave, Program};
 
 /// Beyond this many blocks no frame is made for one function.
 const BLOCKS_MAX: usize = 8192;

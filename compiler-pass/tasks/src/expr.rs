@@ -5,8 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{Leaf, LeafId};
-use crate::program::RawLeaf;
+use crate::names::LeafId;
 
 /// Operations that can be repeated anywhere: they neither trap nor touch memory. Divisions are by a non-zero constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +27,7 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    fn symbol(self) -> &'static str {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
             Self::Add => "+",
             Self::Sub => "-",
@@ -72,31 +71,6 @@ impl Expr {
             Self::Leaf(leaf) => vec![*leaf],
             Self::Cast { arg, .. } => arg.leaves(),
             Self::Binary { args, .. } => [args.0.leaves(), args.1.leaves()].concat(),
-        }
-    }
-
-    /// The width, with the widths of the leaves; `None` if a leaf is not among them.
-    #[must_use]
-    pub fn bits(&self, leaves: &[RawLeaf]) -> Option<u32> {
-        match self {
-            Self::Const { bits, .. } | Self::Cast { bits, .. } => Some(*bits),
-            Self::Leaf(leaf) => leaves.get(leaf.index()).map(|leaf| leaf.bits),
-            Self::Binary { args, .. } => args.0.bits(leaves),
-        }
-    }
-
-    /// The expression in the terms of the leaves' descriptions; casts are left out.
-    #[must_use]
-    pub fn describe(&self, leaves: &[Leaf]) -> String {
-        match self {
-            Self::Const { value, .. } => value.to_string(),
-            Self::Leaf(leaf) => leaves
-                .get(leaf.index())
-                .map_or_else(|| "?".to_owned(), |leaf| format!("[{}]", leaf.description)),
-            Self::Cast { arg, .. } => arg.describe(leaves),
-            Self::Binary { op, args } => {
-                format!("({} {} {})", args.0.describe(leaves), op.symbol(), args.1.describe(leaves))
-            }
         }
     }
 }

@@ -10,87 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contents::Contents;
 use crate::expr::Expr;
-use crate::program::{FunctionId, Geometry, GlobalId, PointerId};
-
-/// Index into [`Facts::blocks`] (or, where a function of the program is spoken of, into its blocks).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct BlockId(pub u32);
-
-/// Index into [`Facts::buffers`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct BufferId(pub u32);
-
-/// Index into [`Facts::leaves`] (or into a function's own).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct LeafId(pub u32);
-
-/// Index into [`Facts::frames`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct FrameId(pub u32);
-
-impl FrameId {
-    /// The function itself.
-    pub const ROOT: Self = Self(0);
-
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl BlockId {
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    #[must_use]
-    pub fn from_index(index: usize) -> Self {
-        Self(u32::try_from(index).expect("a function has fewer than 2^32 blocks"))
-    }
-}
-
-impl BufferId {
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl LeafId {
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Before the instruction at `position` of `block`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Point {
-    pub block: BlockId,
-    pub position: u32,
-}
-
-impl Point {
-    /// Behind the instruction.
-    #[must_use]
-    pub fn after(self) -> Self {
-        Self { position: self.position + 1, ..self }
-    }
-}
-
-/// Where in the source.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
-    pub file: String,
-    pub line: u32,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
-    }
-}
+use crate::names::{BlockId, BufferId, ForeignBuffer, FrameId, FunctionId, LeafId, Place, Point, ReloadBase};
+use crate::program::Geometry;
 
 /// How a block without successors ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,15 +103,6 @@ pub struct Reload {
     pub witnesses: Option<Vec<Point>>,
 }
 
-/// The address that such a load starts from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReloadBase {
-    Global(GlobalId),
-    /// A pointer of the root function.
-    Pointer(PointerId),
-}
-
 /// From where on a leaf is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -223,16 +135,6 @@ pub enum EscapeKind {
     /// Stored where others can read it.
     Stored,
     Returned,
-}
-
-/// A pointer that a kernel gets and that this function did not allocate.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ForeignBuffer {
-    Argument,
-    Global { name: String },
-    CallResult,
-    Memory,
 }
 
 /// What happens at a site.
@@ -348,5 +250,19 @@ impl Facts {
     /// The frames from one outwards, itself included.
     pub fn callers(&self, frame: FrameId) -> impl Iterator<Item = FrameId> + '_ {
         std::iter::successors(Some(frame), |frame| self.frames[frame.index()].caller)
+    }
+}
+
+/// An expression in the terms of the leaves' descriptions; casts are left out.
+pub(crate) fn describe(expr: &Expr, leaves: &[Leaf]) -> String {
+    match expr {
+        Expr::Const { value, .. } => value.to_string(),
+        Expr::Leaf(leaf) => {
+            leaves.get(leaf.index()).map_or_else(|| "?".to_owned(), |leaf| format!("[{}]", leaf.description))
+        }
+        Expr::Cast { arg, .. } => describe(arg, leaves),
+        Expr::Binary { op, args } => {
+            format!("({} {} {})", describe(&args.0, leaves), op.symbol(), describe(&args.1, leaves))
+        }
     }
 }

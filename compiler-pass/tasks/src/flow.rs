@@ -7,7 +7,8 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use crate::dominance::Dominance;
-use crate::facts::{BlockFacts, BlockId, Exit, FrameId, Point};
+use crate::facts::{BlockFacts, Exit};
+use crate::names::{BlockId, FrameId, Point};
 
 /// A graph with what the planner asks of it.
 #[derive(Debug)]

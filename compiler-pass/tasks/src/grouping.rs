@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::{BufferId, Facts, SiteKind};
+use crate::facts::{Facts, SiteKind};
+use crate::names::BufferId;
 
 /// A task's buffers and sites, by index into [`Facts::sites`], in the order of the sites.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -22,6 +22,7 @@ pub mod facts;
 pub mod flow;
 pub mod grouping;
 pub mod liveness;
+pub mod names;
 mod placement;
 mod places;
 pub mod plan;
@@ -37,10 +38,10 @@ mod spots;
 
 pub use expr::{BinaryOp, CastOp, Expr};
 pub use facts::{
-    BlockFacts, BlockId, BufferFacts, BufferId, BufferKind, EscapeKind, Exit, Facts, ForeignBuffer,
-    FrameFacts, FrameId, Leaf, LeafId, LeafSource, Place, Point, Reload, ReloadBase, Site, SiteKind,
-    SiteOrigin,
+    BlockFacts, BufferFacts, BufferKind, EscapeKind, Exit, Facts, FrameFacts, Leaf, LeafSource, Reload, Site,
+    SiteKind, SiteOrigin,
 };
+pub use names::{BlockId, BufferId, ForeignBuffer, FrameId, LeafId, Place, Point, ReloadBase};
 pub use plan::{FunctionPlan, LazyReason, Placement, Plan, Spot, StaticTask, TaskPlan, TaskRef, Unwind};
 pub use planner::{plan, plan_program};
 pub use program::Program;

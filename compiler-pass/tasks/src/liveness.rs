@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::contents::ContentUse;
-use crate::facts::{BlockId, BufferId, BufferKind, Facts, Point, SiteKind};
+use crate::facts::{BufferKind, Facts, SiteKind};
+use crate::names::{BlockId, BufferId, Point};
 
 /// Allocations, as indices into [`Facts::sites`].
 pub type LiveSet = BTreeSet<usize>;

@@ -6,12 +6,12 @@
 use crate::activity::Activity;
 use crate::expr::Expr;
 use crate::facts::{
-    BlockFacts, BufferId, BufferKind, EscapeKind, Exit, Facts, FrameId, Leaf, LeafId, LeafSource, Place,
-    Point, Reload, Site, SiteKind,
+    BlockFacts, BufferKind, EscapeKind, Exit, Facts, Leaf, LeafSource, Reload, Site, SiteKind,
 };
 use crate::flow::Flow;
 use crate::grouping::Group;
 use crate::liveness::{LiveSet, Liveness};
+use crate::names::{BufferId, FrameId, LeafId, Place, Point};
 use crate::plan::{LazyReason, StaticTask, TaskRef};
 use crate::program::Geometry;
 
@@ -55,7 +55,7 @@ impl<'a> Function<'a> {
         group.sites.clone().into_iter().map(move |site| self.site(site))
     }
 
-    fn kind(self, buffer: crate::facts::BufferId) -> BufferKind {
+    fn kind(self, buffer: crate::names::BufferId) -> BufferKind {
         self.facts.buffers[buffer.index()].kind
     }
 
@@ -152,7 +152,7 @@ impl<'a> Function<'a> {
     fn returns(self) -> impl Iterator<Item = Point> {
         let is_return = |block: &BlockFacts| block.exit == Some(Exit::Return) && block.frame == FrameId::ROOT;
         let blocks = self.facts.blocks.iter().enumerate().filter(move |(_, block)| is_return(block));
-        blocks.map(move |(index, _)| self.flow.terminator(crate::facts::BlockId::from_index(index)))
+        blocks.map(move |(index, _)| self.flow.terminator(crate::names::BlockId::from_index(index)))
     }
 
     fn check_recursion(self, group: &Group) -> Result<(), Refusal> {
@@ -194,7 +194,7 @@ impl<'a> Function<'a> {
         let unreachable = || (LazyReason::Unreachable, place.clone());
         let dominance = &self.flow.dominance;
         let mut block = dominance.nearest_common(uses.map(|site| site.at.block)).ok_or_else(unreachable)?;
-        let is_fit = |block: crate::facts::BlockId| {
+        let is_fit = |block: crate::names::BlockId| {
             let facts = &self.facts.blocks[block.index()];
             facts.frame == FrameId::ROOT && facts.first < facts.end && !self.flow.in_cycle(block)
         };
@@ -322,7 +322,7 @@ impl<'a> Function<'a> {
                 })
         };
         let is_early = |free: &Site| {
-            let frees = |&&(at, buffers): &&(Point, &[crate::facts::BufferId])| {
+            let frees = |&&(at, buffers): &&(Point, &[crate::names::BufferId])| {
                 buffers.iter().any(|buffer| free.kind.buffers().contains(buffer))
                     && self.flow.reaches(at, free.at)
             };

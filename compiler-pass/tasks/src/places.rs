@@ -4,10 +4,10 @@
 //! each of its runs, and a loop that makes host memory has as much of it as it went round.
 
 use crate::expand::Expansion;
-use crate::facts::{FrameId, Point};
 use crate::flow::Flow;
+use crate::names::{FrameId, Point, PointerId};
 use crate::pointers::{Object, Pointers, Slot, addresses};
-use crate::program::{ActionKind, Function, PointerDef, PointerId};
+use crate::program::{ActionKind, Function, PointerDef};
 
 /// Pointers and calls are followed this far.
 const DEPTH_MAX: usize = 16;

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::deaths::BufferPlan;
 use crate::expr::Expr;
-use crate::facts::{Facts, LeafId, Place, Point};
+use crate::facts::Facts;
 pub use crate::flow::Spot;
-use crate::program::{FunctionId, Geometry};
+use crate::names::{FunctionId, LeafId, Place, Point};
+use crate::program::Geometry;
 pub use crate::reasons::LazyReason;
 
 /// One function's plan.

@@ -11,13 +11,14 @@ use crate::activity::Activity;
 use crate::claims;
 use crate::deaths::Deaths;
 use crate::expand::{Expansion, WholeProgram};
-use crate::facts::{BufferId, Facts, FrameId, Point, Site, SiteKind, SiteOrigin};
+use crate::facts::{Facts, Site, SiteKind, SiteOrigin};
 use crate::flow::Flow;
 use crate::grouping::{self, Group};
 use crate::liveness::Liveness;
+use crate::names::{BufferId, FrameId, FunctionId, Point};
 use crate::placement::{Function, Placed, Refusal, Requirement};
 use crate::plan::{FunctionPlan, LazyReason, Placement, Plan, TaskPlan, TaskRef};
-use crate::program::{FunctionId, Program};
+use crate::program::Program;
 use crate::resolve::resolve;
 
 /// A static task of a called function, as its callers see it.
@@ -279,7 +280,7 @@ impl<'a> Planner<'a> {
                 && block.origin == point.block
                 && (block.first..block.end).contains(&point.position)
         })?;
-        Some(Point { block: crate::facts::BlockId::from_index(position), position: point.position })
+        Some(Point { block: crate::names::BlockId::from_index(position), position: point.position })
     }
 
     fn sites_of(&self, frame: FrameId, task: &InnerTask) -> Vec<usize> {

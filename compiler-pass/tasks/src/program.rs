@@ -9,45 +9,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::expr::Expr;
-use crate::facts::{BlockId, ForeignBuffer, LeafId, Place, Point};
-
-/// Index into [`Program::functions`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct FunctionId(pub u32);
-
-/// Index into [`Program::globals`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct GlobalId(pub u32);
-
-/// Index into [`Function::pointers`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct PointerId(pub u32);
-
-impl FunctionId {
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    #[must_use]
-    pub fn from_index(index: usize) -> Self {
-        Self(u32::try_from(index).expect("a program has fewer than 2^32 functions"))
-    }
-}
-
-impl GlobalId {
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl PointerId {
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use crate::names::{BlockId, ForeignBuffer, FunctionId, GlobalId, LeafId, Place, Point, PointerId};
 
 /// One translation unit, or a whole program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -309,6 +271,16 @@ impl Function {
     #[must_use]
     pub fn leaf(&self, id: LeafId) -> &RawLeaf {
         &self.leaves[id.index()]
+    }
+
+    /// The width of an expression over the function's leaves; `None` if one of them is not among these.
+    #[must_use]
+    pub fn bits(&self, expr: &Expr) -> Option<u32> {
+        match expr {
+            Expr::Const { bits, .. } | Expr::Cast { bits, .. } => Some(*bits),
+            Expr::Leaf(leaf) => self.leaves.get(leaf.index()).map(|leaf| leaf.bits),
+            Expr::Binary { args, .. } => self.bits(&args.0),
+        }
     }
 
     /// For each pointer, whether it is stored, passed on, returned or part of another, as opposed to being used at once.

@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{EscapeKind, ForeignBuffer};
+use crate::facts::EscapeKind;
+use crate::names::ForeignBuffer;
 
 /// Why a task is left to the shim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -100,7 +100,8 @@ fn high(expr: &Expr) -> Option<Expr> {
 #[cfg(test)]
 mod tests {
     use super::{BinaryOp, Expr, simplified};
-    use crate::facts::{Leaf, LeafId, LeafSource};
+    use crate::facts::{Leaf, LeafSource, describe};
+    use crate::names::LeafId;
 
     fn number(value: u64) -> Expr {
         Expr::Const { value, bits: 64 }
@@ -117,7 +118,7 @@ mod tests {
             own: None,
             reload: None,
         };
-        simplified(expr).describe(&[leaf("w"), leaf("h")])
+        describe(&simplified(expr), &[leaf("w"), leaf("h")])
     }
 
     #[test]

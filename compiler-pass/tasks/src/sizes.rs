@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expand::Expansion;
 use crate::expr::Expr;
-use crate::facts::{FrameId, Leaf, LeafId, LeafSource, Point, Reload, ReloadBase};
+use crate::facts::{Leaf, LeafSource, Reload};
+use crate::names::{FrameId, LeafId, Point, PointerId, ReloadBase};
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
-use crate::program::{ActionKind, Geometry, PointerDef, PointerId, RawSource};
+use crate::program::{ActionKind, Geometry, PointerDef, RawSource};
 
 /// Larger sizes are not followed.
 const NODES_MAX: usize = 256;
@@ -205,7 +206,7 @@ impl<'a, 'p> Sizes<'a, 'p> {
             RawSource::Argument(_) if is_root => self.new_leaf(frame, id, LeafSource::Argument, own, None),
             RawSource::Argument(index) => {
                 if let Some((caller, actual)) = self.actual(frame, *index)
-                    && actual.bits(&self.expansion.function(caller).leaves) == Some(raw.bits)
+                    && self.expansion.function(caller).bits(&actual) == Some(raw.bits)
                 {
                     return self.expr(caller, &actual, nodes);
                 }

@@ -4,8 +4,9 @@
 //! asks must let it hold throughout such functions, and throughout a call past which an exception may lead to where it
 //! holds: a spot before that call would be too early ([`Flow::inside`] says which calls these are).
 
-use crate::facts::{BlockId, Facts, FrameId, Point};
+use crate::facts::Facts;
 use crate::flow::{Flow, Spot};
+use crate::names::{BlockId, FrameId, Point};
 
 /// A graph with the function that it was made from.
 #[derive(Clone, Copy, Debug)]

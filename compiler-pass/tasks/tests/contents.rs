@@ -9,10 +9,8 @@ mod drawing;
 
 use contents_machine::{Counts, Machine};
 use drawing::config;
-use eager_tasks::program::{
-    Action, ActionKind, Actual, Block, Function, FunctionId, Global, GlobalId, Leave, PointerDef, PointerId,
-    Program,
-};
+use eager_tasks::names::{FunctionId, GlobalId, PointerId};
+use eager_tasks::program::{Action, ActionKind, Actual, Block, Function, Global, Leave, PointerDef, Program};
 use eager_tasks::{BlockId, Expr, Point, plan_program};
 use proptest::prelude::*;
 

@@ -1,6 +1,7 @@
 //! What is too large to be planned is left to run time, and says so.
 
-use eager_tasks::program::{Action, ActionKind, Block, Function, Leave, PointerDef, PointerId, Program};
+use eager_tasks::names::PointerId;
+use eager_tasks::program::{Action, ActionKind, Block, Function, Leave, PointerDef, Program};
 use eager_tasks::{BlockId, Expr, LazyReason, Placement, Point, plan_program};
 
 /// One function with a block for each buffer, which allocates it and launches a kernel with it.

@@ -7,10 +7,8 @@ mod drawing;
 mod machine;
 
 use drawing::config;
-use eager_tasks::program::{
-    Action, ActionKind, Actual, Block, Function, FunctionId, Global, GlobalId, Leave, PointerDef, PointerId,
-    Program,
-};
+use eager_tasks::names::{FunctionId, GlobalId, PointerId};
+use eager_tasks::program::{Action, ActionKind, Actual, Block, Function, Global, Leave, PointerDef, Program};
 use eager_tasks::{BlockId, Expr, FunctionPlan, Placement, Point, plan_program};
 use machine::{Elements, Machine};
 use proptest::prelude::*;

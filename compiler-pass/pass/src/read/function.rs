@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use eager_tasks::names::{FunctionId, PointerId};
 use eager_tasks::program::{
-    Action, ActionKind, Actual, Block as BlockFacts, Function, FunctionId, Leave, PointerDef, PointerId,
-    RawLeaf,
+    Action, ActionKind, Actual, Block as BlockFacts, Function, Leave, PointerDef, RawLeaf,
 };
 use eager_tasks::{BlockId, Expr, Place, Point};
 use llvm_sys::{LLVMOpcode, LLVMTypeKind};

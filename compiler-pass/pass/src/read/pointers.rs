@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use eager_tasks::program::{FunctionId, GlobalId, PointerDef, PointerId};
+use eager_tasks::names::{FunctionId, GlobalId, PointerId};
+use eager_tasks::program::PointerDef;
 use eager_tasks::{ForeignBuffer, Point};
 use llvm_sys::LLVMOpcode;
 

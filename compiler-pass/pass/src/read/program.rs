@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eager_tasks::Program;
-use eager_tasks::program::{FunctionId, Global};
+use eager_tasks::names::FunctionId;
+use eager_tasks::program::Global;
 
 use super::calls::Wrappers;
 use super::function::{self, Context, Reading};

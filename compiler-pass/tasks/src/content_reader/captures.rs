@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Reader;
 use crate::contents::Capture;
 use crate::expand::{Binding, Frame};
-use crate::facts::{BufferId, FrameId, Point, ReloadBase};
+use crate::names::{BufferId, FrameId, Point, PointerId, ReloadBase};
 use crate::pointers::{Object, Slot, Target, Targets, addresses};
-use crate::program::{Action, ActionKind, PointerId};
+use crate::program::{Action, ActionKind};
 
 impl Reader<'_, '_> {
     pub(super) fn captures(&self) -> BTreeMap<BufferId, Vec<Capture>> {

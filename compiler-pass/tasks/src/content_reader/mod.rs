@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::contents::{AliveReason, ContentUse, Contents};
 use crate::expand::Expansion;
-use crate::facts::{BufferId, BufferKind, ForeignBuffer, FrameId, Place, Point};
+use crate::facts::BufferKind;
+use crate::names::{BufferId, ForeignBuffer, FrameId, Place, Point, PointerId};
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
-use crate::program::{Action, ActionKind, PointerDef, PointerId};
+use crate::program::{Action, ActionKind, PointerDef};
 
 /// Allocations whose memory is reached through the pointer that they write, and in no other way.
 const FOLLOWED: &[&str] = &[

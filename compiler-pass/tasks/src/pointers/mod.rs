@@ -10,8 +10,9 @@ mod questions;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::expand::{Binding, Expansion};
-use crate::facts::{BufferKind, ForeignBuffer, FrameId, Point};
-use crate::program::{Action, ActionKind, GlobalId, PointerDef, PointerId};
+use crate::facts::BufferKind;
+use crate::names::{ForeignBuffer, FrameId, GlobalId, Point, PointerId};
+use crate::program::{Action, ActionKind, PointerDef};
 
 /// Index into the objects of a solution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

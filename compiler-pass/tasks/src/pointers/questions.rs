@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Object, ObjectId, Pointers, Slot, TARGETS_MAX, Target, Targets, addresses};
-use crate::facts::{BufferKind, ForeignBuffer, FrameId};
-use crate::program::{PointerDef, PointerId};
+use crate::facts::BufferKind;
+use crate::names::{ForeignBuffer, FrameId, PointerId};
+use crate::program::PointerDef;
 
 impl Pointers<'_, '_> {
     /// What a pointer may be.

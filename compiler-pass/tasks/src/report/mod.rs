@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::deaths::{self, BufferPlan};
 use crate::expr::Expr;
-use crate::facts::{Facts, Leaf, LeafSource, Place, Site, SiteKind};
+use crate::facts::{Facts, Leaf, LeafSource, Site, SiteKind, describe};
 use crate::flow::Flow;
+use crate::names::Place;
 use crate::plan::{CoveredTask, LazyReason, Placement, Plan, TaskPlan};
 use crate::program::Geometry;
 use crate::simplify::simplified;
@@ -257,7 +258,7 @@ impl Report {
 /// The largest of the sums, each in the terms of the source's values.
 fn requirement_of(facts: &Facts, sums: &[Vec<Expr>]) -> String {
     let sum = |terms: &Vec<Expr>| {
-        let terms: Vec<_> = terms.iter().map(|size| simplified(size).describe(&facts.leaves)).collect();
+        let terms: Vec<_> = terms.iter().map(|size| describe(&simplified(size), &facts.leaves)).collect();
         terms.join(" + ")
     };
     let all: Vec<_> = sums.iter().map(sum).collect();
@@ -311,7 +312,7 @@ fn launches_of(facts: &Facts, flow: &Flow<'_>, task: &TaskPlan) -> Vec<LaunchRep
     let launch = |site: &Site| {
         let SiteKind::Launch { kernel, geometry, .. } = &site.kind else { return None };
         let described = |get: fn(&Geometry) -> &Expr| {
-            geometry.as_ref().map(|geometry| simplified(get(geometry)).describe(&facts.leaves))
+            geometry.as_ref().map(|geometry| describe(&simplified(get(geometry)), &facts.leaves))
         };
         let may_change = |expr: &Expr| {
             expr.leaves().into_iter().any(|leaf| changes_in_loop(&facts.leaves[leaf.index()], flow))

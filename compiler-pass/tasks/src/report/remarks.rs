@@ -3,7 +3,7 @@
 //! Trap: an expression may have hundreds of terms. A remark is cut to what a person reads; the report keeps the whole.
 
 use super::{BufferEnd, BufferReport, CoveredReport, Outcome, Report, TaskReport};
-use crate::facts::Place;
+use crate::names::Place;
 
 /// What clang puts before a kernel's name for its host stub.
 pub(super) const STUB: &str = "__device_stub__";

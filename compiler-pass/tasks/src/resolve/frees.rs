@@ -5,9 +5,10 @@
 
 use super::Resolver;
 use crate::expand::Binding;
-use crate::facts::{FrameId, Point, SiteKind};
+use crate::facts::SiteKind;
+use crate::names::{FrameId, Point, PointerId};
 use crate::pointers::{Slot, Target, Targets, addresses};
-use crate::program::{ActionKind, PointerDef, PointerId};
+use crate::program::{ActionKind, PointerDef};
 
 /// Pointers are followed through this many calls and copies.
 const DEPTH_MAX: usize = 16;

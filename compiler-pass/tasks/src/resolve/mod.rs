@@ -9,14 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content_reader::contents;
 use crate::expand::Expansion;
-use crate::facts::{
-    BlockId, BufferFacts, BufferId, BufferKind, EscapeKind, Facts, ForeignBuffer, FrameId, Point, Site,
-    SiteKind, SiteOrigin,
-};
+use crate::facts::{BufferFacts, BufferKind, EscapeKind, Facts, Site, SiteKind, SiteOrigin};
 use crate::flow::Flow;
+use crate::names::{BlockId, BufferId, ForeignBuffer, FrameId, Point, PointerId};
 use crate::places::Places;
 use crate::pointers::{Object, ObjectId, Pointers, Slot, Target, Targets, addresses};
-use crate::program::{Action, ActionKind, PointerDef, PointerId};
+use crate::program::{Action, ActionKind, PointerDef};
 use crate::sizes::Sizes;
 
 /// What operands name.

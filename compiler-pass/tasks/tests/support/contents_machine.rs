@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eager_tasks::contents::Capture;
 use eager_tasks::deaths::Outcome;
-use eager_tasks::program::{ActionKind, Actual, FunctionId, Leave, PointerDef, PointerId, Program};
+use eager_tasks::names::{FunctionId, PointerId};
+use eager_tasks::program::{ActionKind, Actual, Leave, PointerDef, Program};
 use eager_tasks::{BlockId, BufferId, FunctionPlan, Point, ReloadBase, Spot};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]

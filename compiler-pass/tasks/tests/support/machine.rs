@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use eager_tasks::program::{ActionKind, Actual, FunctionId, Leave, PointerDef, PointerId, Program};
+use eager_tasks::names::{FunctionId, PointerId};
+use eager_tasks::program::{ActionKind, Actual, Leave, PointerDef, Program};
 use eager_tasks::{BlockId, Expr, FunctionPlan, Placement, Point, SiteOrigin, Spot, StaticTask};
 
 /// What a pointer holds at run time.

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use eager_tasks::contents::Contents;
-use eager_tasks::program::{FunctionId, PointerId};
+use eager_tasks::names::{FunctionId, PointerId};
 use eager_tasks::{
     BlockFacts, BlockId, BufferFacts, BufferId, BufferKind, Exit, Expr, Facts, FrameFacts, Leaf, LeafId,
     LeafSource, Point, Reload, ReloadBase, Site, SiteKind, SiteOrigin,
