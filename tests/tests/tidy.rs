@@ -14,6 +14,8 @@ const UNSAFE_CRATES: &[&str] = &[
 ];
 const FILE_LINES_MAX: usize = 650;
 const FUNCTION_LINES_MAX: usize = 80;
+/// The formatter leaves comments as they are.
+const COMMENT_CHARS_MAX: usize = 130;
 
 #[test]
 fn every_rust_file_starts_with_its_purpose() {
@@ -42,6 +44,25 @@ fn functions_stay_short() {
                 format!("{}:{line}: function of {lines} lines, at most {FUNCTION_LINES_MAX}", path.display())
             })
             .collect::<Vec<_>>()
+    }));
+}
+
+#[test]
+fn comments_stay_narrow() {
+    report(rust_files().into_iter().flat_map(|path| {
+        let text = read(&path);
+        let is_wide =
+            |line: &str| line.trim_start().starts_with("//") && line.chars().count() > COMMENT_CHARS_MAX;
+        let wide = text.lines().enumerate().filter(|(_, line)| is_wide(line));
+        wide.map(|(number, line)| {
+            let chars = line.chars().count();
+            format!(
+                "{}:{}: comment of {chars} characters, at most {COMMENT_CHARS_MAX}",
+                path.display(),
+                number + 1
+            )
+        })
+        .collect::<Vec<_>>()
     }));
 }
 

@@ -74,7 +74,8 @@ pub struct QueueRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutlookRow {
     pub device: u32,
-    /// `starts` (if it were its turn), `lacks` (memory), `drained`, `barred` (its program wants another), or `waits` (for the reason).
+    /// `starts` (if it were its turn), `lacks` (memory), `drained`, `barred` (its program wants another), or `waits` (for
+    /// the reason).
     pub offer: String,
     /// Of `starts`: how it would run, and with how much.
     #[serde(default)]

@@ -1,4 +1,5 @@
-//! `eager calibrate` with the bundle's program: a card file that describes the GPU, and the model's time beside each measured one.
+//! `eager calibrate` with the bundle's program: a card file that describes the GPU, and the model's time beside each
+//! measured one.
 //!
 //! Trap: on a virtual device what is measured is the model itself, so the two are alike whatever they say.
 

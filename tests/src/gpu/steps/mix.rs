@@ -1,5 +1,5 @@
-//! All programs at once where about a third of their memory fits: what `eager-opt` makes of what `case` lets wait. Makespan, and for
-//! each program its slowdown and what each of its tasks met: wait, class, promotion.
+//! All programs at once where about a third of their memory fits: what `eager-opt` makes of what `case` lets wait.
+//! Makespan, and for each program its slowdown and what each of its tasks met: wait, class, promotion.
 //!
 //! Traps: the capacity is logical, so that the card itself is never over-subscribed; and programs that are alone in turn have
 //! the whole card, so a slowdown holds both the wait and the neighbours.
