@@ -116,7 +116,8 @@ fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let [real, program, out] = ["real", "program", "card.toml"].map(|name| folder.path().join(name));
+    let [real, program, out, printed] =
+        ["real", "program", "card.toml", "printed.toml"].map(|name| folder.path().join(name));
     let source = root().join("virtual-gpu/model/calibrate/calibrate.cu");
     eagercc_with(&["-O2".into(), "--eager-no-instrument".into()], &[&source], &real);
     let fails = |script: &str| {
@@ -127,6 +128,7 @@ fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(said.lines().count(), 1, "{said}");
+        std::fs::write(&printed, &output.stdout).expect("write");
         said
     };
     let said = fails("./real \"$@\" | head -5; echo 'calibrate: copy: device lost' >&2; exit 3");
@@ -137,6 +139,12 @@ fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
     assert!(fails("./real \"$@\" | head -5; kill -9 $$").contains("(signal: 9 (SIGKILL)): it said nothing"));
     assert!(fails("./real \"$@\" | head -5").contains("printed makes no card: there is no time of "));
     assert!(!out.exists(), "no card of half of the measures");
+    // Taken while it was measured.
+    let said = fails("./real \"$@\"; echo precious >card.toml");
+    assert!(said.contains("card.toml: entity already exists: the card is printed instead"), "{said}");
+    assert_eq!(std::fs::read_to_string(&out).expect("read"), "precious\n");
+    assert_eq!(card(&printed.display().to_string()).sms, card("H200").sms);
+    std::fs::remove_file(&out).expect("remove");
     let said = fails("[ -e again ] && { echo no >&2; exit 4; }; touch again; exec ./real \"$@\"");
     assert!(said.contains("card.toml, and what the model makes of it is not known"), "{said}");
     assert_eq!(card(&out.display().to_string()).sms, card("H200").sms);

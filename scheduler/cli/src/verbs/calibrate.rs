@@ -78,8 +78,11 @@ pub fn calibrate(flags: CalibrateFlags) -> anyhow::Result<()> {
     let out = place(&measured);
     let file = measured.card_file(&name, &Options::default());
     let file = file.map_err(|why| anyhow!("what the calibration program printed makes no card: {why}"))?;
-    let mut new = File::create_new(&out).with_context(|| format!("card file {}", out.display()))?;
-    new.write_all(file.as_bytes()).with_context(|| format!("card file {}", out.display()))?;
+    if let Err(error) = keep(&out, &file) {
+        // Somebody has come first; minutes of measuring are in it.
+        print(&file);
+        return Err(anyhow!("card file {}: {}: the card is printed instead", out.display(), error.kind()));
+    }
     // The model always gives the same time.
     let modelled = on_virtual(&program, &flags, &listed(&out)?, 1)
         .and_then(|command| printed(command, |_| Ok(())))
@@ -111,6 +114,11 @@ fn check_place(out: &Path) -> anyhow::Result<()> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let writable = tempfile::tempfile_in(folder);
     writable.map(drop).map_err(|error| anyhow!("card file {shown}: cannot be written: {}", error.kind()))
+}
+
+/// Overwrites nothing.
+fn keep(out: &Path, file: &str) -> std::io::Result<()> {
+    File::create_new(out)?.write_all(file.as_bytes())
 }
 
 /// A card file as it stands in a list of cards.
