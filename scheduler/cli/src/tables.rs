@@ -3,11 +3,12 @@
 //! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
 //! longest entry.
 
+mod kernels;
 mod waiting;
 
+pub use kernels::{Kernel, footprints, kernels};
 pub use waiting::{policy, queue};
 
-use crate::verbs::profile::Kernel;
 use eager_journal::names;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 
@@ -106,58 +107,6 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
         notes(daemon) + &drained(rows) + &unaccounted(rows),
         table(HEADER, cells)
     )
-}
-
-/// `eager profile`.
-pub fn kernels(rows: &[(String, Kernel)]) -> String {
-    const HEADER: [(&str, Align); 10] = [
-        ("LAUNCHES", Right),
-        ("TIME ms", Right),
-        ("STATIC MiB", Right),
-        ("TOUCHED MiB: 4 KiB", Right),
-        ("64 KiB", Right),
-        ("2 MiB", Right),
-        ("ACCESS", Left),
-        ("GB", Right),
-        ("GFLOP", Right),
-        ("KERNEL", Left),
-    ];
-    let mib = |bytes: u64| format!("{:.3}", bytes as f64 / f64::from(1 << 20));
-    let billions = |count: u64| format!("{:.3}", count as f64 / 1e9);
-    let cells = rows.iter().filter_map(|(name, kernel)| {
-        let detail = kernel.detail.as_ref()?;
-        Some([
-            kernel.launches.to_string(),
-            format!("{:.3}", detail.device_ns as f64 / 1e6),
-            mib(kernel.static_bytes),
-            mib(detail.footprint_4k_bytes),
-            mib(detail.footprint_64k_bytes),
-            mib(detail.footprint_2m_bytes),
-            kernel.access.clone(),
-            billions(detail.global_bytes),
-            billions(detail.flops32 + detail.flops64),
-            name.clone(),
-        ])
-    });
-    table(HEADER, cells)
-}
-
-/// The same of a GPU that tells no more.
-pub fn footprints(rows: &[(String, Kernel)]) -> String {
-    const HEADER: [(&str, Align); 5] = [
-        ("LAUNCHES", Right),
-        ("STATIC MiB", Right),
-        ("TOUCHED MiB", Right),
-        ("ACCESS", Left),
-        ("KERNEL", Left),
-    ];
-    let mib = |bytes: u64| format!("{:.3}", bytes as f64 / f64::from(1 << 20));
-    let cells = rows.iter().map(|(name, kernel)| {
-        let sizes = [kernel.static_bytes, kernel.footprint_bytes].map(mib);
-        let [whole, touched] = sizes;
-        [kernel.launches.to_string(), whole, touched, kernel.access.clone(), name.clone()]
-    });
-    table(HEADER, cells)
 }
 
 /// What is not as it should be, a line each.

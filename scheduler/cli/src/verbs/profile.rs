@@ -4,7 +4,8 @@
 //! Trap: standard output is the program's own, so the table goes to standard error, as `perf stat` has it.
 
 use super::run::{self, RunFlags};
-use crate::{say, tables};
+use crate::say;
+use crate::tables::{self, Kernel};
 use anyhow::{Context, bail};
 use clap::Args;
 use eager_journal::names;
@@ -50,28 +51,6 @@ pub struct ProfileFlags {
 #[derive(Debug, Deserialize)]
 struct ProfileFile {
     kernels: BTreeMap<String, Kernel>,
-}
-
-/// One kernel: bytes of the program, sums over all launches in `detail` where they are no sizes.
-#[derive(Debug, Deserialize)]
-pub struct Kernel {
-    pub static_bytes: u64,
-    pub footprint_bytes: u64,
-    pub launches: u64,
-    pub access: String,
-    /// Of virtual GPUs.
-    pub detail: Option<Detail>,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct Detail {
-    pub device_ns: u64,
-    pub global_bytes: u64,
-    pub flops32: u64,
-    pub flops64: u64,
-    pub footprint_4k_bytes: u64,
-    pub footprint_64k_bytes: u64,
-    pub footprint_2m_bytes: u64,
 }
 
 /// The program's own exit code, after the table.

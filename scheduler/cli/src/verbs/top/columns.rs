@@ -2,7 +2,7 @@
 //!
 //! Trap: the narrower the terminal, the fewer columns; none is squeezed until it says nothing.
 
-use super::frame::{Line, Tone};
+use super::line::{Line, Tone};
 use super::text::{pad, size, time, width};
 use eager_proto::admin::TaskRow;
 

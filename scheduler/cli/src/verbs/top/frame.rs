@@ -1,10 +1,10 @@
 //! One screen as lines with tones: devices, tasks, the selected task's reason, the keys. Pure.
 //!
-//! Trap: a tone is never the only sign of anything: terminals without colours, and people who do not see them, read the
-//! same words.
+//! Trap: what does not fit is cut here, with a sign that it was: the terminal would cut it without one.
 
-use super::bar::{self, Memory, Part};
+use super::bar::{self, Memory};
 use super::columns;
+use super::line::{Line, Tone};
 use super::rates::Rates;
 use super::seen::Seen;
 use super::text::{cut, pad, size, time, width, wrap};
@@ -12,59 +12,6 @@ use super::view::View;
 use crate::tables;
 use eager_proto::admin::{DeviceRow, TaskRow};
 use eager_proto::snapshot::Snapshot;
-
-/// What a piece of text is, for colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    Plain,
-    Dim,
-    Header,
-    Normal,
-    Eager,
-    Waiting,
-    Warning,
-    Over,
-    Selected,
-}
-
-impl Tone {
-    pub fn of_task(row: &TaskRow) -> Tone {
-        match (row.state.as_str(), row.class.as_str()) {
-            ("waiting", _) => Tone::Waiting,
-            ("stopped", _) => Tone::Warning,
-            (_, "eager") => Tone::Eager,
-            _ => Tone::Plain,
-        }
-    }
-
-    fn of_part(part: Part) -> Tone {
-        match part {
-            Part::Normal => Tone::Normal,
-            Part::Eager => Tone::Eager,
-            Part::Unaccounted => Tone::Warning,
-            Part::Over => Tone::Over,
-            Part::Free | Part::End | Part::Blank => Tone::Dim,
-        }
-    }
-}
-
-/// A line of the screen.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Line(pub Vec<(Tone, String)>);
-
-impl Line {
-    pub fn of(tone: Tone, text: impl Into<String>) -> Line {
-        Line(vec![(tone, text.into())])
-    }
-
-    pub fn text(&self) -> String {
-        self.0.iter().map(|(_, text)| text.as_str()).collect()
-    }
-
-    fn toned(self, tone: Tone) -> Line {
-        Line::of(tone, self.text())
-    }
-}
 
 /// Room on the screen. `rows`: none where there is no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 mod bar;
 mod columns;
 mod frame;
+mod line;
 mod rates;
 mod screen;
 mod seen;

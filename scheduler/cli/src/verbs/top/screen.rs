@@ -3,7 +3,7 @@
 //! Trap: colours only where they are wanted (`NO_COLOR`, no-color.org): what must stand out without them is bold or
 //! reversed.
 
-use super::frame::{Line, Tone};
+use super::line::{Line, Tone};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
