@@ -171,7 +171,7 @@ fn open(
         .for_each(|(device, standing)| dispatch.stand(device, *standing));
     let Listeners { clients, admin, http, tcp } = listeners::open(run_dir, kept, &dispatch.manager)?;
     kept.forget_rest(&dispatch.manager);
-    let doors = http::open(http, tcp, run_dir, &settings)?;
+    let doors = http::open(http, tcp, run_dir, &settings.http, settings.reverted.is_some())?;
     doors.problem.iter().for_each(|problem| dispatch.say(problem.clone()));
     let handed_down = handed_down(&clients, &admin, &doors, run_dir).context("listeners")?;
     let journal_folder = settings.journal.as_ref().map(|path| path.parent().unwrap_or(Path::new(".")));

@@ -9,7 +9,6 @@ mod request;
 mod server;
 mod source;
 
-use crate::config::Settings;
 use crate::exit::Unservable;
 use crate::run_dir::RunDir;
 use answer::Access;
@@ -76,13 +75,15 @@ pub struct Doors {
 }
 
 /// The owner's socket, the TCP sockets that were handed down, and the address of the settings if none of them is there.
+/// `by_watchdog`: the daemon was started again by its own.
 pub fn open(
     owners: UnixListener,
     handed_down: Vec<TcpListener>,
     run_dir: &RunDir,
-    settings: &Settings,
+    settings: &HttpSettings,
+    by_watchdog: bool,
 ) -> anyhow::Result<Doors> {
-    let HttpSettings { http, web_page, http_hosts } = settings.http.clone();
+    let HttpSettings { http, web_page, http_hosts } = settings.clone();
     let access = Access { has_page: true, names: http_hosts.clone() };
     let mut doors = vec![(Door::Unix(owners), access)];
     let (mut tcp_doors, mut problem) = (handed_down, None);
@@ -91,8 +92,8 @@ pub fn open(
     match http.filter(|wanted| !is_there(wanted)).map(|wanted| (wanted, tcp(wanted))) {
         None => {}
         Some((_, Ok(listener))) => tcp_doors.push(listener),
-        // Started again by its own watchdog it is confined already, and may make no such socket.
-        Some((HttpAddress(wanted), Err(error))) if settings.reverted.is_some() => {
+        // It is confined already then, and may make no such socket.
+        Some((HttpAddress(wanted), Err(error))) if by_watchdog => {
             problem =
                 Some(format!("metrics are not served at {wanted} any more ({error}): restart the daemon"));
         }
