@@ -106,6 +106,11 @@ fn every_check_runs_and_says_that_it_was_virtual() {
     all_at_once(&rows.iter().filter(|row| row["step"] == "mix").collect::<Vec<_>>());
     let found = rows.iter().find(|row| row["step"] == "calibrate" && row["what"] == "card").expect("a card");
     assert!(found["file"].as_str().is_some_and(|text| text.contains("dram_bytes_per_s")), "{found}");
+    for name in ["memory, mapped_use", "copies, preferred_host_on_device", "neighbour, low_beside_faulting"] {
+        let row = rows.iter().find(|row| row["step"] == "driver" && row["what"] == name);
+        let samples = row.and_then(|row| row["samples"].as_object()?.values().next()?.as_array());
+        assert_eq!(samples.map(Vec::len), Some(2), "{name}: a sample of each round: {said}");
+    }
     // Programs this small need not meet, so nobody promises an eager start; how many there were is always said.
     let pairs = rows.iter().filter(|row| row["step"] == "pairs");
     let counted = |row: &Value| row["said"].as_str().is_some_and(|said| said.contains("eager start(s)"));

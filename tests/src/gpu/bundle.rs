@@ -58,6 +58,8 @@ pub struct Bundle {
 pub const CONTENTS: &str = "BUNDLE.json";
 /// The program of launches, tasks, faults and memory (`tests/gpu/probe.cu`).
 pub const PROBE: &str = "probe";
+/// The tool that lets processes share a virtual device.
+pub const SERVER: &str = "eager-vgpud";
 /// The programs of the conformance suite.
 pub const SUITES: [&str; 2] = ["main", "libraries"];
 
@@ -96,6 +98,11 @@ impl Bundle {
     /// The program of `eager calibrate`, for a GPU and for the virtual one that it is compared with.
     pub fn calibration(&self) -> PathBuf {
         self.folder.join("calibrate")
+    }
+
+    /// What the driver and the card do (`tests/gpu/driver.cu`).
+    pub fn driver(&self) -> PathBuf {
+        self.folder.join("driver")
     }
 
     /// What the virtual GPU printed for a suite when the bundle was made.

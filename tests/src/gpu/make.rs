@@ -3,7 +3,7 @@
 //! Trap: NVIDIA's licence lets its runtime be handed on unmodified only, so everything is stripped but that
 //! (`tests/gpu/NOTICE`).
 
-use super::bundle::{Build, Bundle, CONTENTS, Contents, Devices, PROBE, SUITES};
+use super::bundle::{Build, Bundle, CONTENTS, Contents, Devices, PROBE, SERVER, SUITES};
 use super::choice::run_of;
 use super::process::{run, said};
 use super::steps::{arguments, footprints};
@@ -78,7 +78,9 @@ pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
     }
     build(&bundle, order, PROBE, |words, out| eagercc(words, "gpu/probe.cu", out, &[]))?;
     suites(&bundle, order)?;
-    calibration(&bundle, order)?;
+    let calibrate = "../virtual-gpu/model/calibrate/calibrate.cu";
+    uninstrumented(order, calibrate, &bundle.calibration())?;
+    uninstrumented(order, "gpu/driver.cu", &bundle.driver())?;
     let scratch = tempfile::tempdir().map_err(said("temporary folder"))?;
     bundle.programs().into_iter().try_for_each(|program| count_pages(&bundle, program, scratch.path()))?;
     Ok(bundle)
@@ -138,7 +140,7 @@ fn tools(bundle: &Bundle, order: &Order) -> Result<(), String> {
             Ok(())
         }
         Devices::Virtual => {
-            for name in TOOLS {
+            for name in TOOLS.into_iter().chain([SERVER]) {
                 linked(&built(name), &bundle.tool(name))?;
             }
             let libraries = [
@@ -220,14 +222,14 @@ fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
     Ok(())
 }
 
-/// Of both kinds of code, since the card that it finds is compared with the model.
-fn calibration(bundle: &Bundle, order: &Order) -> Result<(), String> {
-    eprintln!("calibration");
+/// A program that knows nothing of Eager, of both kinds of code: virtual devices run it too, and the card that calibration
+/// finds is compared with the model.
+fn uninstrumented(order: &Order, source: &str, place: &Path) -> Result<(), String> {
+    eprintln!("{source}");
     let words: Vec<std::ffi::OsString> = order.words().into_iter().map(Into::into).collect();
-    let source = "../virtual-gpu/model/calibrate/calibrate.cu";
-    done(&mut eagercc(&words, source, &bundle.calibration(), &["--eager-no-instrument"]))?;
+    done(&mut eagercc(&words, source, place, &["--eager-no-instrument"]))?;
     match order.devices {
-        Devices::Gpu => done(Command::new("strip").arg(bundle.calibration())).map(drop),
+        Devices::Gpu => done(Command::new("strip").arg(place)).map(drop),
         Devices::Virtual => Ok(()),
     }
 }

@@ -13,6 +13,7 @@ pub mod make;
 pub mod process;
 pub mod record;
 pub mod rule;
+pub mod series;
 pub mod served;
 pub mod steps;
 pub mod suite;

@@ -8,10 +8,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::fmt::Display;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,18 @@ impl Running {
                 _ => {}
             }
         }
+    }
+
+    /// The first line that it prints, if it does within this time. Trap: only once, and nothing else of its output.
+    pub fn first_line(&mut self, limit: Duration) -> Option<String> {
+        let out = self.child.stdout.take()?;
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let _ = BufReader::new(out).read_line(&mut line);
+            let _ = send.send(line);
+        });
+        receive.recv_timeout(limit).ok()
     }
 
     /// Kills it and its children.

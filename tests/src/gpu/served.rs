@@ -8,10 +8,8 @@ use super::process::{Ended, Running, run, said};
 use eager_journal::Journal;
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -69,19 +67,10 @@ impl<'a> Served<'a> {
         command.arg("--run-dir").arg(folder.path().join("run"));
         command.arg("--journal").arg(folder.path().join("journal"));
         let mut running = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()))?;
-        let (send, receive) = mpsc::channel();
-        let out = running.child.stdout.take();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            if let Some(out) = out {
-                let _ = BufReader::new(out).read_line(&mut line);
-            }
-            let _ = send.send(line);
-        });
-        match receive.recv_timeout(START_LIMIT) {
-            Ok(line) if line.contains("ready") => Ok(Served { bundle, gpu, running, folder }),
-            Ok(line) => Err(format!("eagerd did not start: {:?}", line.trim())),
-            Err(_) => Err(format!("eagerd was not ready after {} s", START_LIMIT.as_secs())),
+        match running.first_line(START_LIMIT) {
+            Some(line) if line.contains("ready") => Ok(Served { bundle, gpu, running, folder }),
+            Some(line) => Err(format!("eagerd did not start: {:?}", line.trim())),
+            None => Err(format!("eagerd was not ready after {} s", START_LIMIT.as_secs())),
         }
     }
 

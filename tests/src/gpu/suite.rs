@@ -7,7 +7,7 @@ use super::choice::Sizes;
 use super::machine::{Gpu, Machine};
 use super::process::end_left_behind;
 use super::record::{Row, Status};
-use super::steps::{Context, calibration, conformance, cost, faults, footprints, mix, programs};
+use super::steps::{Context, calibration, conformance, cost, driver, faults, footprints, mix, programs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 type Check = fn(&Context<'_>) -> Vec<Row>;
 
 /// In the order of their worth, should time run out.
-pub const STEPS: [(&str, Check); 9] = [
+pub const STEPS: [(&str, Check); 10] = [
     (programs::ALONE, programs::alone),
     (conformance::STEP, conformance::rows),
     (programs::PAIRS, programs::two_at_a_time),
@@ -24,6 +24,7 @@ pub const STEPS: [(&str, Check); 9] = [
     (cost::CALLS, cost::calls),
     (footprints::STEP, footprints::rows),
     (faults::STEP, faults::rows),
+    (driver::STEP, driver::rows),
     (calibration::STEP, calibration::rows),
 ];
 

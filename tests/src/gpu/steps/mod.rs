@@ -6,6 +6,7 @@
 pub mod calibration;
 pub mod conformance;
 pub mod cost;
+pub mod driver;
 pub mod faults;
 pub mod footprints;
 pub mod mix;
