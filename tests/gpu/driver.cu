@@ -4,6 +4,7 @@
 // Prints a line for each sample, `NAME VALUE UNIT`, or `NAME skipped WHY` where runtime or device lack a call. Kernels and copies
 // are timed by events, other calls by the host's clock. Traps: what is free is said of the whole card, in pieces that the driver
 // chooses; the neighbour is forked before the first CUDA call.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -53,16 +54,16 @@ static double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Milliseconds of what `work` puts into the stream.
-template <typename Work> static float timed(cudaStream_t stream, Work work) {
+// Milliseconds of what `work` puts into the default stream.
+template <typename Work> static float timed(Work work) {
   cudaEvent_t start, end;
   float ms = 0;
   CHECK(cudaEventCreate(&start));
   CHECK(cudaEventCreate(&end));
-  CHECK(cudaEventRecord(start, stream));
+  CHECK(cudaEventRecord(start));
   work();
   CHECK(cudaGetLastError());
-  CHECK(cudaEventRecord(end, stream));
+  CHECK(cudaEventRecord(end));
   CHECK(cudaEventSynchronize(end));
   CHECK(cudaEventElapsedTime(&ms, start, end));
   CHECK(cudaEventDestroy(start));
@@ -71,7 +72,7 @@ template <typename Work> static float timed(cudaStream_t stream, Work work) {
 }
 
 static float use(void *p, size_t bytes) {
-  return timed(0, [&] { add_one<<<BLOCKS, THREADS>>>((float4 *)p, bytes / sizeof(float4)); });
+  return timed([&] { add_one<<<BLOCKS, THREADS>>>((float4 *)p, bytes / sizeof(float4)); });
 }
 
 // A kernel's code is loaded with its first launch.
@@ -145,6 +146,7 @@ static void allocated(bool managed, size_t bytes) {
   one_round(managed ? "managed" : "plain", bytes, get, [](void *p) { CHECK(cudaFree(p)); });
 }
 
+// Addresses are reserved before and stay, so getting memory is making it and mapping it.
 static void mapped(const Mapping &calls, const CUmemAllocationProp &prop, size_t bytes) {
   CUdeviceptr address;
   CUmemGenericAllocationHandle handle;
@@ -169,6 +171,8 @@ static void mapped(const Mapping &calls, const CUmemAllocationProp &prop, size_t
 }
 
 static void memory(size_t bytes, int rounds) {
+  // The driver's calls find a context.
+  warm_up();
   Mapping calls = {};
   CUmemAllocationProp prop = {};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -180,7 +184,6 @@ static void memory(size_t bytes, int rounds) {
   if (missing.empty() && bytes % granularity) missing = "a granularity that divides the size";
   if (!missing.empty()) skipped("mapped", "the driver has no " + missing);
   bool has_managed = is_managed_concurrent("managed");
-  warm_up();
   for (int r = 0; r < rounds; ++r) {
     allocated(false, bytes);
     if (has_managed) allocated(true, bytes);
@@ -209,7 +212,7 @@ static void copy(const std::string &name, const char *from, size_t bytes, const 
     }
   }
   double before = free_mib();
-  sample(name + "_copy", timed(0, [&] { CHECK(cudaMemcpy(p, from, bytes, cudaMemcpyHostToDevice)); }), "ms");
+  sample(name + "_copy", timed([&] { CHECK(cudaMemcpy(p, from, bytes, cudaMemcpyHostToDevice)); }), "ms");
   sample(name + "_on_device", before - free_mib(), "MiB");
   sample(name + "_first_use", use(p, bytes), "ms");
   sample(name + "_on_device_after_use", before - free_mib(), "MiB");
@@ -279,6 +282,30 @@ static void be_neighbour(int orders, int answers, std::atomic<long> *kernels, si
   }
 }
 
+// Milliseconds of a kernel: at the mean of all, and the longest, which a mean hides.
+static void kernels_beside(const std::string &name, cudaStream_t stream, float *out, int work, bool is_kept) {
+  cudaEvent_t marks[TIMED + 1];
+  for (auto &mark : marks) CHECK(cudaEventCreate(&mark));
+  CHECK(cudaEventRecord(marks[0], stream));
+  for (int i = 0; i < TIMED; ++i) {
+    compute<<<BLOCKS, THREADS, 0, stream>>>(out, work);
+    CHECK(cudaEventRecord(marks[i + 1], stream));
+  }
+  CHECK(cudaGetLastError());
+  CHECK(cudaEventSynchronize(marks[TIMED]));
+  float all = 0, longest = 0;
+  for (int i = 0; i < TIMED; ++i) {
+    float ms;
+    CHECK(cudaEventElapsedTime(&ms, marks[i], marks[i + 1]));
+    all += ms;
+    longest = std::max(longest, ms);
+  }
+  for (auto &mark : marks) CHECK(cudaEventDestroy(mark));
+  if (!is_kept) return;
+  sample(name, all / TIMED, "ms");
+  sample(name + "_longest", longest, "ms");
+}
+
 static void neighbour(size_t bytes, int rounds, int work) {
   int orders[2], answers[2];
   void *shared = mmap(nullptr, sizeof(std::atomic<long>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -313,14 +340,10 @@ static void neighbour(size_t bytes, int rounds, int work) {
       // A neighbour that has failed has said why.
       if (write(orders[1], &what, 1) != 1 || read(answers[0], &what, 1) != 1) _exit(1);
       long before = *kernels;
-      cudaStream_t stream = streams[one.high];
-      float ms = timed(stream, [&] {
-        for (int i = 0; i < TIMED; ++i) compute<<<BLOCKS, THREADS, 0, stream>>>(out, work);
-      });
       // The first round warms up.
-      if (r < 0) continue;
-      sample(one.name, ms / TIMED, "ms");
-      if (what != Idle) sample(std::string(one.name) + "_neighbours", *kernels - before, "kernels");
+      bool is_kept = r >= 0;
+      kernels_beside(one.name, streams[one.high], out, work, is_kept);
+      if (is_kept && what != Idle) sample(std::string(one.name) + "_neighbours", *kernels - before, "kernels");
     }
   }
   close(orders[1]);
