@@ -9,7 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 readonly LLVM=22
-readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM lld-$LLVM g++ make cmake ccache python3 python3-pip)
+readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM lld-$LLVM g++ make cmake ccache python3 python3-pip
+  xz-utils)
 readonly CUDA=(13.0 12.9)
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -26,6 +27,7 @@ missing_packages() {
   command -v cmake >/dev/null || echo cmake
   command -v ccache >/dev/null || echo ccache
   python3 -c 'import pip' 2>/dev/null || echo python3-pip
+  command -v xz >/dev/null || echo xz-utils
 }
 
 tree() { echo ".toolchain/cuda-$1"; }
