@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -75,6 +76,19 @@ pub fn until<T, S: Display>(mut look: impl FnMut() -> Result<T, S>) -> T {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The same of what holds or not; gives how long it took.
+pub fn until_holds(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    until(|| if holds() { Ok(()) } else { Err(format!("{what} did not happen")) });
+    start.elapsed()
+}
+
+/// A program of this text, for `sh` or another that its first line names.
+pub fn script(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("write");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("executable");
 }
 
 /// Runs a command to its end.

@@ -1,9 +1,8 @@
 //! `eager calibrate` on a virtual GPU, whose card is known: the card that comes out must be that one.
 
 use eager_gpu_model::{Card, parse_cards};
-use eager_tests::{eagercc_with, has_toolchain, root, run, run_ok, text, tool};
+use eager_tests::{eagercc_with, has_toolchain, root, run, run_ok, script, text, tool};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -81,9 +80,7 @@ fn a_card_without_a_place_is_refused_before_anything_is_measured() {
     let folder = tempfile::tempdir().expect("folder");
     let place = |name: &str| folder.path().join(name);
     let program = place("program");
-    let script = format!("#!/bin/sh\necho $$ >started\necho '{DEVICE}'\nexec sleep 600\n");
-    std::fs::write(&program, script).expect("write");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    script(&program, &format!("#!/bin/sh\necho $$ >started\necho '{DEVICE}'\nexec sleep 600\n"));
     let refused = |words: &[&str]| {
         let mut command = Command::new(tool("eager"));
         command.args(["calibrate", "--virtual", "H200", "--program", "./program"]).args(words);
@@ -120,10 +117,8 @@ fn a_calibration_that_fails_half_way_says_where_and_keeps_what_it_has() {
         ["real", "program", "card.toml", "printed.toml"].map(|name| folder.path().join(name));
     let source = root().join("virtual-gpu/model/calibrate/calibrate.cu");
     eagercc_with(&["-O2".into(), "--eager-no-instrument".into()], &[&source], &real);
-    let fails = |script: &str| {
-        let text = format!("#!/bin/sh\ncd {}\n{script}\n", folder.path().display());
-        std::fs::write(&program, text).expect("write");
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let fails = |lines: &str| {
+        script(&program, &format!("#!/bin/sh\ncd {}\n{lines}\n", folder.path().display()));
         let output = run(calibrate("H200", &out).arg("--program").arg(&program));
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,11 +1,10 @@
 //! A job killed in the middle gives its memory back at once, and the others complete.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until_holds};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 /// Takes 10 GiB, says so, and holds it until its standard input ends.
 const HOLDER: &str = r#"
@@ -34,13 +33,6 @@ fn start(daemon: &Daemon, program: &std::path::Path) -> Child {
         .expect("start")
 }
 
-/// Waits until the daemon's table satisfies `holds`; fails loudly after the deadline, which is no measurement.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
-    let start = Instant::now();
-    until(|| if holds() { Ok(()) } else { Err(format!("{what} did not happen")) });
-    start.elapsed()
-}
-
 #[test]
 fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
     if !has_toolchain("crash of a job") {
@@ -59,11 +51,11 @@ fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
         assert!(granted() >= 10 << 30);
 
         let second = start(&daemon, &program);
-        wait_until("the second job's request", || {
+        until_holds("the second job's request", || {
             daemon.ask("ps")["tasks"].as_array().map(Vec::len) == Some(2)
         });
         kill(Pid::from_raw(first.id() as i32), Signal::SIGKILL).expect("kill");
-        let took = wait_until("the death of the first job", || {
+        let took = until_holds("the death of the first job", || {
             daemon.ask("ps")["tasks"].as_array().map(Vec::len) == Some(1)
         });
         eprintln!("under {policy}: the killed job was gone from the table after {took:?}");
@@ -76,6 +68,6 @@ fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
             "under {policy}: {}",
             text(&output)
         );
-        wait_until("the end of the second task", || granted() == 0);
+        until_holds("the end of the second task", || granted() == 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Memory that the device is done with is another program's, long before it is freed.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until_holds};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -69,11 +69,6 @@ fn next_line(child: &mut Child) -> String {
     line
 }
 
-/// Fails loudly after the deadline, which is no measurement.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    until(|| if holds() { Ok(()) } else { Err(format!("{what} did not happen")) });
-}
-
 fn ends_well(child: Child, said: &str) {
     let output = child.wait_with_output().expect("wait");
     assert!(output.status.success(), "{}", text(&output));
@@ -96,7 +91,7 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
         let mut first = start(&daemon, &program, maps);
         assert_eq!(next_line(&mut first), "copied\n", "under {policy}");
         if gives_back {
-            wait_until("the return of dead memory", || granted() == 0);
+            until_holds("the return of dead memory", || granted() == 0);
         } else {
             assert_eq!(granted(), 10 << 30);
         }
@@ -109,7 +104,7 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
                 let tasks = daemon.ask("ps")["tasks"].clone();
                 tasks.as_array().is_some_and(|tasks| tasks.len() == 2) && granted() == 10 << 30
             };
-            wait_until("the second one's request", waits);
+            until_holds("the second one's request", waits);
         }
         // Waiting for it closes its input.
         ends_well(first, "sum 496\n");
@@ -117,7 +112,7 @@ fn under_eager_live_the_next_program_runs_while_the_first_writes_its_output() {
             assert_eq!(next_line(&mut second), "copied\n", "after the first");
         }
         ends_well(second, "sum 496\n");
-        wait_until("the end of all tasks", || granted() == 0);
+        until_holds("the end of all tasks", || granted() == 0);
     }
 }
 

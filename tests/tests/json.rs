@@ -7,10 +7,9 @@ use eager_tests::book::text_of;
 use eager_tests::daemon::{Daemon, Holder};
 use eager_tests::mps;
 use eager_tests::verbs::{self, Verb};
-use eager_tests::{has_toolchain, run, tool, until};
+use eager_tests::{has_toolchain, run, script, tool, until};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -137,12 +136,7 @@ impl Stage {
     /// Lets it look as if MPS ran, by a control program that says what NVIDIA's does.
     fn start_mps(&self) -> mps::Control {
         let control = self.folder.path().join("nvidia-cuda-mps-control");
-        std::fs::write(
-            &control,
-            "#!/bin/sh\nread word rest\n[ $word = get_server_list ] && echo 4242 || echo 7\n",
-        )
-        .expect("write");
-        std::fs::set_permissions(&control, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+        script(&control, "#!/bin/sh\nread word rest\n[ $word = get_server_list ] && echo 4242 || echo 7\n");
         mps::Control::start(self.folder.path())
     }
 
