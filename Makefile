@@ -50,7 +50,7 @@ docs: ## the book in target/book/ (installs mdBook into .toolchain/)
 demo: build ## seven CUDA programs on four virtual GPUs, Eager against CASE; report in target/demo/
 	target/release/eager-eval demo --out target/demo
 
-paper: ## the source document's evaluation, simulated, 7 to 20 minutes on two cores; report in target/paper/
+paper: ## the source document's (docs/specification.md, S-1) evaluation, simulated, 7 to 20 minutes on two cores; report in target/paper/
 	cargo build --locked --release -p eager-eval
 	target/release/eager-eval sim --experiment paper --out target/paper
 

@@ -1,5 +1,5 @@
-//! The source document's footprint table, measured: static size against footprint of each kernel of backprop and srad_v1
-//! (eager launch specification §7.1), beside the document's own values.
+//! The source document's (specification S-1) footprint table, measured: static size against footprint of each kernel of
+//! backprop and srad_v1 (specification S-221), beside the document's own values.
 //!
 //! Trap: the programs run at 1/256 of their size and bytes are multiplied back, so a footprint here is coarse by 256
 //! blocks of the touch map; what a full-size page or block of the driver would add is not in it.
@@ -39,7 +39,7 @@ const fn row(program: &'static str, number: usize, static_gib: f64, footprint_mi
     Published { program, number, static_gib, footprint_mib }
 }
 
-/// Eager launch specification §7.1.
+/// Specification S-221.
 const PUBLISHED: [Published; 8] = [
     row("backprop", 1, 4.5, Some(128.0)),
     row("backprop", 2, 8.8, Some(78.0)),
@@ -173,8 +173,8 @@ fn cells(rows: &[Footprint]) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     const BLOCK_MIB: u32 = 2;
-    /// Blocks that the driver takes from the card at once (`uvm_perf_pma_batch_nonpinned_order` of 6, `uvm_pmm_gpu.c` of
-    /// NVIDIA's open kernel modules).
+    /// Blocks that the driver takes from the card at once (specification S-505; `uvm_perf_pma_batch_nonpinned_order` of 6,
+    /// `uvm_pmm_gpu.c` of NVIDIA's open kernel modules).
     const BATCH: u32 = 64;
     /// Blocks that backprop's kernels touch: rows of input, input_hidden (and previous), partial_sum or hidden_delta.
     const LAYERFORWARD: u32 = 2 + 18 + 1;
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// The document has 128 and 78 MiB (eager launch specification §7.1). One batch is 128, the touched blocks of the
+    /// The document has 128 and 78 MiB (specification S-221). One batch is 128, the touched blocks of the
     /// second kernel are 78, and no single way of reading gives both.
     #[test]
     fn one_batch_of_the_driver_is_the_documents_128_mib_but_no_one_reading_gives_its_78_too() {

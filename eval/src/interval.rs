@@ -13,8 +13,8 @@ pub struct Interval {
 impl Interval {
     /// The interval lies between two order statistics: the k-th smallest and the k-th largest sample, with the largest k
     /// for which a binomial(n, ½) stays below k with a probability of at most 2.5 % (the sign test turned round; Conover,
-    /// *Practical Nonparametric Statistics*, §3.2). With ten samples these are the second and the ninth; with fewer than
-    /// six, the whole range, which then covers less than 95 %. None without samples.
+    /// *Practical Nonparametric Statistics*, section 3.2; specification S-804). With ten samples these are the second and the
+    /// ninth; with fewer than six, the whole range, which then covers less than 95 %. None without samples.
     pub fn of(mut samples: Vec<f64>) -> Option<Interval> {
         samples.sort_by(f64::total_cmp);
         let count = samples.len();

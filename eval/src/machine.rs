@@ -6,7 +6,7 @@ use eager_core::units::Nanos;
 use eager_rodinia::workload::arrivals;
 use eager_sim::Submission;
 
-/// What is left out is as in the source document's setting.
+/// What is left out is as in the source document's setting (specification S-222).
 #[derive(Debug, Clone, Default, Args)]
 pub struct MachineArgs {
     /// Jobs in progress at once, pulled from one queue; default: all come at the start

@@ -55,7 +55,7 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Full-size simulation only
     Sim(demo::SimArgs),
-    /// The source document's footprint table, measured on a virtual GPU
+    /// The source document's footprint table (specification S-221), measured on a virtual GPU
     Footprints(footprints::FootprintArgs),
     /// Draw the book's pictures of the policies: one small list, simulated under each
     Pictures(pictures::PictureArgs),

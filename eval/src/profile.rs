@@ -1,5 +1,5 @@
 //! Measures the footprint of every kernel once per configuration, alone on a virtual GPU, before the compared runs
-//! (eager launch specification §7.1: "measured once per application").
+//! (specification S-219: once per application).
 
 use crate::programs::Programs;
 use crate::tools::Tools;

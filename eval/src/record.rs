@@ -187,7 +187,7 @@ impl JobRecord {
 
 impl Record {
     /// From the last job's request to the last end, seconds: the source document's clock, "all have asked" to "all have
-    /// ended" (eager launch specification §8). It leaves out the host work before the requests.
+    /// ended" (specification S-803). It leaves out the host work before the requests.
     /// None for jobs that came one after the other: the last of them asks when nearly all is over.
     pub fn ask_makespan_s(&self) -> Option<f64> {
         let asked = self.jobs.iter().filter_map(|job| job.asked_s).fold(0.0, f64::max);

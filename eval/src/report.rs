@@ -120,7 +120,7 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
     let mut part = String::from(
         "<h2>The same jobs at full size, simulated</h2><p class=\"note\">Modelled, not measured: the daemon's own \
          decision core over the GPU model, in virtual time. Throughput is the baseline's makespan over the policy's, \
-         on two clocks: from the first submission to the last end, and (<b>asked clock</b>, the source document's) from \
+         on two clocks: from the first submission to the last end, and (<b>asked clock</b>, the source document's: specification S-803) from \
          the last job's request to the last end, which leaves out the host work before it. \
          <b>case</b> retries every waiter at each release (the strong baseline); <b>case-fifo</b> lets the head of the \
          queue block (the weak one). <b>Normal slowdown</b>: a task's device-side time, from its binding to its end \

@@ -40,7 +40,7 @@ pub struct SimSummary {
     /// Jobs that ended well per second, over the baseline's; absent when the baseline was not run.
     pub throughput_vs_case: Option<f64>,
     pub throughput_vs_case_fifo: Option<f64>,
-    /// The same on the source document's clock: from "all have asked" to "all have ended".
+    /// The same on the source document's clock (specification S-803): from "all have asked" to "all have ended".
     /// None for jobs that come one after the other.
     pub ask_makespan_s: Option<f64>,
     pub throughput_vs_case_ask: Option<f64>,

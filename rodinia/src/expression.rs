@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Values of variables by name.
 pub type Variables = BTreeMap<String, f64>;
 
-/// The block of device memory that Unified Memory moves and footprints are counted in (UM model §4.1), in bytes.
+/// The block of device memory that Unified Memory moves and footprints are counted in (specification S-501), in bytes.
 pub const BLOCK_BYTES: f64 = 2_097_152.0;
 
 const fn left(apply: fn(f64, f64) -> f64, prio: i64) -> BinOp<f64> {

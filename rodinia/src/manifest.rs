@@ -73,7 +73,7 @@ pub(crate) struct RawRun {
     pub input: Option<crate::input::Input>,
 }
 
-/// Large: above 4 GiB of device memory; Small: from 1 to 4 GiB (eager launch specification §8).
+/// Large: above 4 GiB of device memory; Small: from 1 to 4 GiB (specification S-223).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Class {
     #[serde(rename = "S")]

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Memory is divided by this in the scaled form of a full configuration: a 16 GiB device becomes 64 MiB.
+/// Memory is divided by this in the scaled form of a full configuration: a 16 GiB device becomes 64 MiB
+/// (specification S-809).
 pub const MEMORY_SCALE: u64 = 256;
 
 /// Placeholder in a run's arguments for the path of its input.

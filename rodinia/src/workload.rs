@@ -9,7 +9,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Ids and classes of the 17 configurations, in ascending order of device memory; the rows of [`MIXES`].
+/// Ids and classes of the 17 configurations (specification S-801), in ascending order of device memory; the rows of [`MIXES`].
 pub const CONFIGURATIONS: [(&str, Class); 17] = [
     ("backprop-8M", Class::Small),
     ("bfs-32M", Class::Small),
@@ -38,7 +38,7 @@ pub struct Mix {
     pub counts: [u8; 17],
 }
 
-/// W1 to W8: the job lists `p100_{50,33,25,16}_{16,32}jobs` of the CASE artifact (Chen et al., PPoPP 2022), 16 jobs at
+/// W1 to W8: the job lists `p100_{50,33,25,16}_{16,32}jobs` of the CASE artifact (specification S-802), 16 jobs at
 /// Large:Small 1:1, 2:1, 3:1 and 5:1, then 32 jobs at the same. That these are W1 to W8 of the eager launch evaluation,
 /// in this order, is inferred from the order of the artifact's plots.
 pub const MIXES: [Mix; 8] = [

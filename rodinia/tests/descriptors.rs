@@ -60,7 +60,7 @@ fn descriptors_are_valid_and_take_the_bytes_of_their_configuration() {
 
 #[test]
 fn work_of_the_large_kernels_gives_the_published_times() {
-    // 45, 25 and 14 ms an iteration at 75 % of a V100's 900 GB/s (design study), here from the bytes moved.
+    // 45, 25 and 14 ms an iteration at 75 % of a V100's 900 GB/s (specification S-807), here from the bytes moved.
     for (id, milliseconds) in [("srad_v1-20000", 45.0), ("srad_v1-15000", 25.0), ("srad_v1-11000", 14.0)] {
         let job = all().find(|(_, c, _)| c.id.0 == id).unwrap().2;
         let inner = job.ops.iter().find_map(|op| match op {

@@ -1,4 +1,4 @@
-//! Which sites belong together: kernels that share buffers form one task (specification §1, after CASE).
+//! Which sites belong together: kernels that share buffers form one task (specification S-101, after CASE).
 //!
 //! Trap: buffers may hold each other's pointers (`swap(a, b)` between launches). Where a pointer may be either of two
 //! buffers, these belong together although no launch names both.

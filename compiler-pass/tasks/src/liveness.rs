@@ -15,7 +15,7 @@ use crate::names::{BlockId, BufferId, Point};
 /// Allocations, as indices into [`Facts::sites`].
 pub type LiveSet = BTreeSet<usize>;
 
-/// More alternatives at one point than this become one set.
+/// More alternatives at one point than this become one set (specification S-408).
 const SETS_MAX: usize = 16;
 /// A block whose alternatives change more often than this gets one set: there are exponentially many ways to change in
 /// a graph of functions that call each other.

@@ -1,7 +1,7 @@
 //! Makes the plans: for each task either where it begins and ends and how large it is, or why that cannot be said.
 //!
 //! A task is placed in the function that sees all of it: every allocation, launch and free, its own and those of the
-//! functions that it calls (specification §2: the requirement is known before the first kernel). Traps: tasks of one
+//! functions that it calls (specification S-102: the requirement is known before the first kernel). Traps: tasks of one
 //! function whose active parts overlap are made one, because they must share a device; and a function that is planned
 //! as a part of its callers' tasks may also run alone, so what it does then is the shim's to bind.
 
@@ -32,7 +32,8 @@ struct InnerTask {
 
 type InnerTasks = BTreeMap<FunctionId, Vec<InnerTask>>;
 
-/// Blocks times buffers of one function, with those that it calls, above which it is not planned: its tasks are lazy.
+/// Blocks times buffers of one function, with those that it calls, above which it is not planned: its tasks are lazy
+/// (specification S-406).
 const EXTENT_MAX: usize = 4 << 20;
 /// The same for all functions of a program together. Work grows with it: up to 6 s for each million.
 const EXTENTS_MAX: usize = 8 << 20;

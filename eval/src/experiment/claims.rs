@@ -1,8 +1,8 @@
-//! What the source document claims about its eight workloads, beside what comes out here: as it is, and with one thing
-//! changed at a time, so that a difference has a number and not an opinion.
+//! What the source document (specification S-1) claims about its eight workloads, beside what comes out here: as it is, and
+//! with one thing changed at a time, so that a difference has a number and not an opinion.
 //!
-//! Trap: the figure with the document's own numbers is lost; what is compared is what its text says (eager launch
-//! specification §8): one ratio and four orders.
+//! Trap: the figure with the document's own numbers is lost; what is compared is what its text says (specification
+//! S-222): one ratio and four orders.
 
 use super::sample::Sample;
 use super::spec::{DOCUMENT, Experiment, Reading};

@@ -1,5 +1,5 @@
-//! The experiment's page: what each policy buys on each workload, what it costs, where the source document says
-//! otherwise, and how far the result can be trusted.
+//! The experiment's page: what each policy buys on each workload, what it costs, where the source document (specification
+//! S-1) says otherwise, and how far the result can be trusted.
 //!
 //! Trap: everything here is modelled. The page says so before the first number, and names the baseline of every ratio.
 
@@ -80,8 +80,8 @@ fn document_part(results: &Results) -> String {
     format!(
         "<h2>The source document's claims</h2><p>Its figure is lost; its text says that eager-opt reaches 139 % of CASE and \
          is the best, that eager-pb is the second, and that eager-p beats eager-b on W3 and W4 and loses on the others \
-         (eager launch specification §8); that two srad_v1 that meet slow each other down about 40 times (§4); and Table 1 \
-         (eager-eval footprints). It does not say which CASE it ran, nor which lists W1 to W8 are.</p>{}{}",
+         (docs/specification.md, S-222); that two srad_v1 that meet slow each other down about 40 times (S-209); and Table 1 \
+         (S-221; eager-eval footprints). It does not say which CASE it ran, nor which lists W1 to W8 are.</p>{}{}",
         tables::claim_table(&results.claims).html(),
         tables::interference_table(results).html(),
     )

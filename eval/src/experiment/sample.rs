@@ -19,7 +19,7 @@ pub struct Sample {
     pub seed: u64,
     pub policy: String,
     pub makespan_s: f64,
-    /// From "all have asked" to "all have ended" (eager launch specification §8). None for streams of jobs: the last of
+    /// From "all have asked" to "all have ended" (specification S-803). None for streams of jobs: the last of
     /// them asks when nearly all is over.
     pub ask_makespan_s: Option<f64>,
     /// No schedule can be shorter: device work over devices, or the longest job alone.

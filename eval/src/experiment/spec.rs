@@ -71,7 +71,8 @@ pub struct Study {
     pub variants: Vec<Variant>,
 }
 
-/// What the source document claims about its eight workloads, and what could explain that ours come out otherwise.
+/// What the source document (specification S-1) claims about its eight workloads, and what could explain that ours come out
+/// otherwise.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
@@ -89,7 +90,7 @@ pub struct Reading {
     pub workloads: Vec<String>,
 }
 
-/// Pairs of jobs that meet on one device, as in the document's case of two srad_v1 (eager launch specification §4).
+/// Pairs of jobs that meet on one device, as in the document's case of two srad_v1 (specification S-209).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interference {

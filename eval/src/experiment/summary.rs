@@ -107,7 +107,7 @@ pub fn pooled(own: &[&Sample], over: Over, figure: Figure<'_>) -> Option<Interva
     Interval::of(seeds.into_values().filter_map(one).collect())
 }
 
-/// The two clocks (eager launch specification §8).
+/// The two clocks (specification S-803).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// From the first submission to the last end.

@@ -1,4 +1,4 @@
-//! Every table of an experiment, once, for the page and for the documentation.
+//! Every table of an experiment, once, for the page and for the documentation. "The document" is specification S-1.
 
 use super::claims::{self, POLICIES};
 use super::results::Results;

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How many runs in a row must have agreed before a buffer is believed dead.
+/// How many runs in a row must have agreed before a buffer is believed dead (specification S-311).
 const RUNS_MIN: u32 = 2;
 /// Allocation sites that are kept of one program; what it allocates beyond is not watched.
 const SITES_MAX: u32 = 4096;

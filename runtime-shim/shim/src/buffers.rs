@@ -10,7 +10,7 @@ use eager_abi::{
 };
 use std::collections::BTreeMap;
 
-/// A buffer below this share of all bytes used has no say in the class.
+/// A buffer below this share of all bytes used has no say in the class (specification S-404).
 const SMALL_SHARE: u64 = 16;
 
 /// What one launch uses.

@@ -1,5 +1,5 @@
 //! The few calls of the CUDA driver that the shim makes: memory management under addresses that stay (CUDA driver API
-//! reference §6.14). The runtime has no such calls, but tells where the driver's are.
+//! reference, section 6.14). The runtime has no such calls, but tells where the driver's are.
 //!
 //! Trap: a program's runtime may be too old to tell, or its driver or device unable; then there is no table, and memory
 //! is allocated as ever.
@@ -62,7 +62,7 @@ macro_rules! driver_table {
         impl Driver {
             fn load() -> Option<Driver> {
                 // SAFETY: each name is that of the driver function with these arguments (CUDA driver API reference
-                // §6.14), in the version that is asked for.
+                // section 6.14), in the version that is asked for.
                 Some(unsafe { Driver { $($field: std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) -> Status>(entry_point($name)?),)* } })
             }
         }
@@ -86,8 +86,8 @@ type DeviceUuidFn = unsafe extern "C" fn(*mut Uuid, i32) -> Status;
 pub fn device_uuid(device: DeviceIndex) -> Option<Uuid> {
     let mut uuid = Uuid::default();
     let found = entry_point(c"cuDeviceGetUuid")?;
-    // SAFETY: the driver function of that name has this signature (CUDA driver API reference §6.5), and writes the 16 bytes
-    // of a `CUuuid` to a local that lives through the call.
+    // SAFETY: the driver function of that name has this signature (CUDA driver API reference, section 6.5), and writes the 16
+    // bytes of a `CUuuid` to a local that lives through the call.
     let code = unsafe { std::mem::transmute::<*mut c_void, DeviceUuidFn>(found)(&raw mut uuid, device.0) };
     (code == 0).then_some(uuid)
 }
@@ -98,7 +98,7 @@ type ContextStateFn = unsafe extern "C" fn(i32, *mut c_uint, *mut i32) -> Status
 pub fn has_context(device: DeviceIndex) -> Option<bool> {
     let (mut flags, mut is_active) = (0, 0);
     let found = entry_point(c"cuDevicePrimaryCtxGetState")?;
-    // SAFETY: the driver function of that name has this signature (CUDA driver API reference §6.7); it writes two numbers
+    // SAFETY: the driver function of that name has this signature (CUDA driver API reference, section 6.7); it writes two numbers
     // to locals that live through the call.
     let code = unsafe {
         std::mem::transmute::<*mut c_void, ContextStateFn>(found)(

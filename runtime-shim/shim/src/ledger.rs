@@ -66,7 +66,7 @@ pub struct Held {
     pub bytes: u64,
 }
 
-/// How far outside an allocation a word may point that means it.
+/// How far outside an allocation a word may point that means it (specification S-716).
 const NEAR_BYTES: u64 = 64 << 10;
 
 /// All live allocations, by base address; and the arrays, which have none.

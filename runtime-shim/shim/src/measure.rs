@@ -1,6 +1,6 @@
 //! What a run in which footprints are measured has found so far. Pure.
 //!
-//! Traps: the driver takes managed memory of a device in pieces (of 64 blocks: UM model §1.2), so what is free falls by
+//! Traps: the driver takes managed memory of a device in pieces (of 64 blocks: specification S-505), so what is free falls by
 //! nothing or by a piece where a kernel took one block. And one kernel is launched with buffers of different sizes: the profile
 //! keeps the launch whose static size is the largest, and of those the largest footprint, because scaling down is safe and
 //! scaling up is not.

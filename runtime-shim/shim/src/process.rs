@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 /// The shim as it runs in programs.
 pub type LiveShim = Shim<RealRuntime, ClientConnection>;
 
-/// Bound on each step of connecting.
+/// Bound on each step of connecting (specification S-701).
 const CONNECT_STEP_MAX: Duration = Duration::from_secs(5);
 /// Pause between two tries to connect under `wait:SECONDS`.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
 //! Measured footprints of kernels: the profile file, and the size of one launch as the gate sees it.
 //!
-//! A footprint is measured once per application (eager launch specification §7.1), with one input. For another input
-//! size it is scaled by the ratio of the static sizes. Trap: the ratio is also used upwards; keeping the smaller measured
-//! value for a larger run would let a kernel through the gate that does not fit.
+//! A footprint is measured once per application (specification S-219), with one input. For another input size it is
+//! scaled by the ratio of the static sizes (specification S-220). Trap: the ratio is also used upwards; keeping the smaller
+//! measured value for a larger run would let a kernel through the gate that does not fit.
 
 use crate::whole_file;
 use eager_proto::request::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNKNOWN};

@@ -447,6 +447,7 @@ impl Runtime for RealRuntime {
         if !matches!(priority, Priority::Exact(_)) {
             call!(self.cudaDeviceGetStreamPriorityRange(&mut least, &mut greatest))?;
         }
+        // Specification S-210.
         let number = match priority {
             Priority::Lowest => least,
             Priority::Highest => greatest,

@@ -1,5 +1,5 @@
 //! The pinned ring: host memory through which copies of pageable memory go, so that the device reads one piece while the
-//! CPU fills the next (eager launch specification §9.5). Pure but for getting and giving back the memory.
+//! CPU fills the next (specification S-306). Pure but for getting and giving back the memory.
 //!
 //! Trap: page-locked memory is scarce and slow to get. It is got once, when so much was copied without it that it would
 //! have paid (buying after renting for the price, which at worst costs twice the best); if the host has none, copies go as
@@ -10,7 +10,7 @@ use crate::runtime::Runtime;
 /// Places in the ring: one that the CPU works on and one under way, and as many again against jitter.
 pub const PLACES: usize = 4;
 /// Copies up to this size go as they came: CUDA stages them without waiting for the device (CUDA runtime API, "API
-/// synchronization behavior").
+/// synchronization behavior"; specification S-308).
 pub const SMALL_BYTES: u64 = 64 << 10;
 const PAGE_BYTES: u64 = 4096;
 

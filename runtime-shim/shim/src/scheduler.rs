@@ -27,8 +27,8 @@ pub enum Wake {
     Gone,
 }
 
-/// What the daemon's policy wants of clients, so that memory is held only while the device needs it (eager launch
-/// specification §9.2–9.5).
+/// What the daemon's policy wants of clients, so that memory is held only while the device needs it (specification
+/// S-303 to S-306).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Habits {
     /// A task asks at its first use of a device.
@@ -86,7 +86,7 @@ pub trait Scheduler {
     fn add_retired(&self, slot: Slot, launches: u64);
 }
 
-/// Bound on each step of coming back to a daemon.
+/// Bound on each step of coming back to a daemon (specification S-702).
 const RESUME_STEP_MAX: Duration = Duration::from_secs(2);
 
 impl Scheduler for ClientConnection {

@@ -25,10 +25,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
-/// How long one sleep lasts before the daemon's life is looked at again.
+/// How long one sleep lasts before the daemon's life is looked at again (specification S-703).
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// How long a program that was scheduled waits for a killed daemon to be started again, unless `wait:S` says otherwise.
+/// How long a program that was scheduled waits for a killed daemon to be started again, unless `wait:S` says otherwise
+/// (specification S-702).
 const RESUME_MAX: Duration = Duration::from_secs(5);
 /// Pause between two looks; by a program's number up to twice as long, so that not all come at once.
 const RESUME_PAUSE: Duration = Duration::from_millis(50);
@@ -383,7 +384,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// New terms for a bound task. A larger grant moves more data in; a promotion moves in the rest, beside the running
-    /// kernels, and switches to the high-priority stream (eager launch specification §4.4, §5).
+    /// kernels, and switches to the high-priority stream (specification S-208, S-210).
     pub(crate) fn adopt_terms(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
         let before = {
             let mut state = self.state.lock();

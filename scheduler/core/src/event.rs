@@ -6,7 +6,7 @@ use crate::policy::PolicyName;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
-/// How a buffer set is used; decides what over-subscription costs (specs: eager launch §9.6, um-model §4.5).
+/// How a buffer set is used; decides what over-subscription costs (specification S-321).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessClass {
@@ -226,7 +226,7 @@ pub struct DeviceProfile {
     pub sms: u32,
     pub warps_per_sm: u32,
     pub blocks_per_sm: u32,
-    /// A page fault of one program stops the kernels of all: without MPS, contexts are time-sliced whole (UM model §2.4).
+    /// A page fault of one program stops the kernels of all: without MPS, contexts are time-sliced whole (specification S-318).
     /// Journals written before this was known have it false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub faults_stall: bool,

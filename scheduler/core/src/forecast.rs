@@ -70,7 +70,7 @@ pub(crate) fn reserve(view: View<'_>, head: &Task) -> Option<Reservation> {
     rooms.min_by_key(|room| (room.at, room.device))
 }
 
-/// Would the task, holding so much of the device, keep the head of the queue from its predicted start?
+/// Would the task, holding so much of the device, keep the head of the queue from its predicted start (specification S-315)?
 pub(crate) fn delays_head(view: View<'_>, task: &Task, device: &Device, held: Bytes) -> bool {
     let Some(reserved) = view.reservation else { return false };
     if reserved.head == task.id || reserved.device != device.id {

@@ -1,7 +1,7 @@
-//! May the next kernel of a task start? Barrier (eager launch specification §6), per-kernel rule (§7), and turns.
+//! May the next kernel of a task start? Barrier (specification S-211), per-kernel rule (S-213 to S-216), turns (S-117).
 //!
 //! Trap: waiting for a Normal task whose own program stands at a closed gate, or in the queue, can be waiting for
-//! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for.
+//! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for (S-217).
 
 use crate::action::{Class, Gate};
 use crate::event::AccessClass;
@@ -88,7 +88,7 @@ fn barrier(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
     }
 }
 
-/// The document gives two conditions and not how they join. Here (as in the study behind the specification, §9): go when
+/// The document gives two conditions and not how they join. Here (specification S-216): go when
 /// all Normal tasks have launched their last kernel; else only while none of their kernels runs, and then only within
 /// the OS-ratio. Memory that cannot be evicted keeps counting when its task has launched everything: a kernel let loose
 /// on it would fault without end.

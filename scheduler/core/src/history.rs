@@ -10,7 +10,7 @@ use crate::units::{Bytes, ClientId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Runs kept of each task; odd, so that one of them is the median.
+/// Runs kept of each task (specification S-313); odd, so that one of them is the median.
 const RUNS: usize = 7;
 /// Tasks kept; beyond them the one not seen for longest is forgotten.
 const TASKS: usize = 4096;

@@ -1,4 +1,5 @@
-//! The only code that changes grants. A policy's decision that does not fit the books is turned down here.
+//! The only code that changes grants (specification S-103, S-104). A policy's decision that does not fit the books is turned
+//! down here.
 //!
 //! Trap: a client's context is paid for once per device and stays until the client is gone, because the process keeps
 //! its context after its tasks ended.

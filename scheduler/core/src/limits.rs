@@ -72,7 +72,7 @@ pub struct Limits {
     /// Under [`Measure::Throttle`]: how much longer each of its tasks waits. Bounded, so that nobody waits for ever.
     pub overrun_wait_ns: Nanos,
     /// More than this above what was declared (and a context's memory) is an overrun, in percent of it. 10: what drivers
-    /// and libraries add.
+    /// and libraries add (specification S-710).
     pub overrun_percent: u32,
     /// What the tasks of one user may require in sum while they wait or run; who asks for more waits.
     pub user_bytes_max: Option<Bytes>,
@@ -81,7 +81,7 @@ pub struct Limits {
     /// A task that has its device for longer overstays.
     pub task_ns_max: Option<Nanos>,
     pub overstay: Overstay,
-    /// Under [`Overstay::End`]: what a program has to put its results away.
+    /// Under [`Overstay::End`]: what a program has to put its results away (specification S-711).
     pub overstay_grace_ns: Nanos,
 }
 

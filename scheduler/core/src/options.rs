@@ -17,8 +17,8 @@ pub enum QueueOrder {
     /// Largest requirement first (then arrival); whoever can start does.
     LargestFirst,
     /// Longest remaining run time first (then arrival); whoever can start does. Tasks without an estimate stand where the
-    /// median of the others is; where nobody has one, this is `LargestFirst`. After LPT list scheduling (Graham, 1969),
-    /// whose makespan is at most 4/3 of the best.
+    /// median of the others is; where nobody has one, this is `LargestFirst`. After LPT list scheduling (Graham, 1969;
+    /// specification S-312).
     LongestRemaining,
 }
 
@@ -28,58 +28,60 @@ pub enum QueueOrder {
 pub struct Options {
     /// Queue order in place of the policy's own.
     pub queue: Option<QueueOrder>,
-    /// Eager tasks that one device may hold at once. 1, as in the published prototype.
+    /// Eager tasks that one device may hold at once. 1, as in the published prototype (specification S-205).
     pub eager_per_device: u32,
-    /// A task starts eagerly only if at least this share of its requirement is free, in percent. 0: the document sets no
-    /// minimum.
+    /// A task starts eagerly only if at least this share of its requirement is free, in percent. 0: the source document
+    /// sets no minimum (specification S-206).
     pub grant_percent_min: u32,
     /// Under eager policies Normal tasks too allocate managed memory, so that what the device is done with can be
-    /// evicted (eager launch specification §3). Off: they keep plain memory, and their dead memory counts in the gate.
+    /// evicted (specification S-203). Off: they keep plain memory, and their dead memory counts in the gate.
     /// Policies without eager launch always use plain memory.
     pub managed_normal_tasks: bool,
     /// Largest requirement accepted by eager policies, in percent of the largest device. 100: what can never be promoted
-    /// is refused, like under CASE, because it would run over-subscribed to its end.
+    /// is refused, like under CASE, because it would run over-subscribed to its end (specification S-105).
     pub oversize_percent: u32,
     /// OS-ratio allowed to a kernel that reads the same bytes again, or whose access is unknown, in percent: above 100 a
-    /// cyclic kernel misses on every page (UM model §4.5).
+    /// cyclic kernel misses on every page (specification S-214).
     pub os_ratio_percent_cyclic: u32,
     /// OS-ratio allowed to one-pass and sparse kernels, in percent. 150: the prototype's `1.5 × capacity`. A one-pass
-    /// kernel moves each byte once whatever the ratio (UM model §4.3).
+    /// kernel moves each byte once whatever the ratio (specification S-214).
     pub os_ratio_percent_other: u32,
     /// OS-ratio allowed to sparse kernels in place of the former, in percent. They touch less than their static size, but
-    /// in no order that paging could follow: 64 KiB are moved for a few bytes (UM model §4.3).
+    /// in no order that paging could follow: 64 KiB are moved for a few bytes (specification S-214).
     pub os_ratio_percent_sparse: Option<u32>,
     /// Memory the ledger sets aside for each client's context on a device it is bound to, until the client is gone. 0:
     /// the capacity given for a device already leaves room for contexts.
     pub context_bytes: Bytes,
-    /// Policy `cg`: tasks that one device may hold. 3: what CASE's evaluation found to fail often (design study §2).
+    /// Policy `cg`: tasks that one device may hold. 3: a quarter of the jobs then ran out of memory in a model
+    /// (specification S-115).
     pub tasks_per_device: u32,
-    /// Policy `quanta`: how long a turn lasts when others wait. 30 s, as in nvshare.
+    /// Policy `quanta`: how long a turn lasts when others wait. 30 s, as in nvshare (specification S-117).
     pub quantum_ns: Nanos,
-    /// Policy `quanta`: a turn ends early when its task had no kernel for this long and others wait. 5 s, as in nvshare.
+    /// Policy `quanta`: a turn ends early when its task had no kernel for this long and others wait. 5 s, as in nvshare
+    /// (specification S-117).
     pub quantum_idle_ns: Nanos,
     /// When all who hold memory wait for more and have been silent for this long, one of them is started over-subscribed.
-    /// Programs with several threads are not silent while one of them works.
+    /// Programs with several threads are not silent while one of them works (specification S-107).
     pub circle_ns: Nanos,
     /// A held kernel goes after this long whatever else runs. None: it waits as long as the rule says, like in the
-    /// document.
+    /// source document (specification S-218).
     pub hold_ns_max: Option<Nanos>,
     /// Nobody who came later starts before a task that has waited for so long. None: as the policy has it (60 s under
     /// `eager-live`, never under the others). The shorter, the more throughput it costs in streams.
     pub overtake_ns: Option<Nanos>,
-    /// Whoever starts must not delay the first of the queue beyond its predicted start (EASY backfilling; Lifka, 1995).
-    /// None: as the policy has it.
+    /// Whoever starts must not delay the first of the queue beyond its predicted start (EASY backfilling; Lifka, 1995;
+    /// specification S-315). None: as the policy has it.
     pub reserve_head: Option<bool>,
     /// Policy `eager-live`: as long as tasks come less than this apart, or so many wait that the longest of them will not
     /// be the last, they are a stream, and memory is neither reserved for the first of the queue nor filled by eager
-    /// starts. 0: never a stream.
+    /// starts. 0: never a stream (specification S-316).
     pub stream_ns: Nanos,
     /// Under policies with stream priorities, tasks that cannot run over-subscribed and are expected to hold memory for
     /// longer than this launch on low ones, like eager tasks: those that are soon done do not wait behind their kernels.
     /// None: as the policy has it.
     pub short_hold_ns: Option<Nanos>,
     /// Policy `eager-live`: a task starts eagerly only if the rest of its memory is predicted to be free within this; 0:
-    /// never. 5 s (design study §4: much longer ones lose in streams what they win in batches).
+    /// never. 5 s (specification S-317: without a bound, streams lose what batches win).
     pub eager_promotion_within_ns: Nanos,
     /// What programs do about memory that the device does not need, one by one in place of the policy's own; see
     /// [`crate::policy::Habits`].

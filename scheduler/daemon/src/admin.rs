@@ -13,7 +13,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Connections of the daemon's own user and root at once; the oldest goes when one more comes.
+/// Connections of the daemon's own user and root at once; the oldest goes when one more comes (specification S-715).
 const OWN_CONNECTIONS_MAX: usize = 16;
 /// The same of each other user, and of all others together.
 const USER_CONNECTIONS_MAX: usize = 4;

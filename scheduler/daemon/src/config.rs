@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Nobody may be kept waiting by a broken policy for longer (the limit of Linux's sched_ext).
+/// Nobody may be kept waiting by a broken policy for longer (the limit of Linux's sched_ext: specification S-704).
 const WATCHDOG_SECONDS_MAX: u64 = 30;
 /// 31 years: what is longer is no limit, and would not fit into nanoseconds.
 const TASK_SECONDS_MAX: u64 = 1_000_000_000;
@@ -348,6 +348,7 @@ impl Config {
             .or_else(|| eager_proto::place::default_run_dir(world.xdg_runtime_dir, world.is_root))
             .ok_or(ConfigError::NoRunDir)?;
         self.policy.map(PolicyName::for_devices).transpose()?;
+        // Specification S-705.
         let clients_max = self.clients_max.unwrap_or(1024);
         let options = self.options.unwrap_or_default();
         let limits = Limits {
@@ -367,6 +368,7 @@ impl Config {
             clients_max,
             clients_per_user: self.clients_per_user.unwrap_or(clients_max - clients_max / 4).min(clients_max),
             watchdog: self.watchdog.unwrap_or(WATCHDOG_SECONDS_MAX),
+            // Specification S-709.
             observe_ms: self.observe_ms.unwrap_or(500),
             uses_file: self.uses_file,
             users: Users {

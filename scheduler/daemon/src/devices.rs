@@ -24,7 +24,7 @@ use std::path::Path;
 const WARP_THREADS: u32 = 32;
 
 /// What one program's context takes of a real GPU, until a look says what it really takes: some hundred MiB since Ampere,
-/// with the libraries that programs load (not measured here).
+/// with the libraries that programs load (not measured here; specification S-712).
 const CONTEXT_BYTES: Bytes = Bytes(512 << 20);
 
 /// What the daemon schedules on.

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Senseless requests after which a client is not served any more.
+/// Senseless requests after which a client is not served any more (specification S-707).
 const STRIKES_MAX: u32 = 100;
 /// Doorbells taken from one client in one turn; more stay in the socket for the next.
 const DOORBELLS_MAX: usize = 4 * RING_SLOTS;

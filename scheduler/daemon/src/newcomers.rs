@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Time a connection has for its hello.
+/// Time a connection has for its hello (specification S-713).
 const HELLO_NS_MAX: Nanos = Nanos::from_secs(5);
 /// Connections without a hello at once; more wait in the listener's queue.
 const NEWCOMERS_MAX: usize = 64;

@@ -20,10 +20,10 @@ use std::time::Duration;
 pub const ENV_LIBRARY: &str = "EAGER_NVML";
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// Several processes can page the same GPU's memory since Pascal (UM model §1).
+/// Several processes can page the same GPU's memory since Pascal (specification S-515).
 const COMPUTE_MAJOR_MIN: i32 = 6;
 const WARP_THREADS: u32 = 32;
-/// What may be in use by no program at all: less than a program's context takes.
+/// What may be in use by no program at all: less than a program's context takes (specification S-712).
 const DRIVERS_BYTES: Bytes = Bytes(256 << 20);
 
 /// The library, for the rest of the process: its events borrow it for as long as somebody looks.

@@ -7,7 +7,8 @@ use eager_core::units::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Requests of one user in one turn. Small, so that nobody waits long behind a flood; the next turn comes at once.
+/// Requests of one user in one turn (specification S-706). Small, so that nobody waits long behind a flood; the next turn
+/// comes at once.
 pub const TURN_SHARE: u32 = 16;
 /// Requests of one user that may come at once: several full rings.
 const BURST: u64 = 4096;

@@ -25,7 +25,8 @@ use nix::sys::signalfd::SignalFd;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// A program that closed its connection but lives (it exec'ed, or unloaded the shim) keeps what it has for so long.
+/// A program that closed its connection but lives (it exec'ed, or unloaded the shim) keeps what it has for so long
+/// (specification S-714).
 const CLOSED_GRACE_NS: Nanos = Nanos::from_secs(5);
 /// Pause of the listener when descriptors have run out.
 const LISTENER_PAUSE_NS: Nanos = Nanos(100_000_000);

@@ -13,7 +13,7 @@ use eager_core::units::{Bytes, ClientId, DeviceId, Nanos};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 
-/// A look that is older says nothing about now.
+/// A look that is older says nothing about now (specification S-709).
 const STALE_NS: Nanos = Nanos::from_secs(10);
 
 /// What is in use on one device.

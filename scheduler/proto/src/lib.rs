@@ -33,7 +33,7 @@ pub const PROTOCOL_MAJOR: u16 = 1;
 /// 1: [`hello::Resume`].
 pub const PROTOCOL_MINOR: u16 = 1;
 
-/// Task slots of one client: the limit of tasks it may have open at once.
+/// Task slots of one client: the limit of tasks it may have open at once (specification S-708).
 pub const TASK_SLOTS: usize = 16;
 /// Records in a request ring; a power of two.
 pub const RING_SLOTS: usize = 64;

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How late a sleeper may notice that the daemon died without a word.
+/// How late a sleeper may notice that the daemon died without a word (specification S-703).
 pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a thread looks at a cell before it sleeps on it: what an idle daemon takes to wake up and answer. It saves the
 /// thread its own wake-up, which costs as much as all the rest.

@@ -16,8 +16,8 @@ use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-/// Launches that wait in CUDA's queue at most (recalled: about a thousand), and the pieces in which a row of equal
-/// launches goes there, so that a gate that closes under way is seen.
+/// Launches that wait in CUDA's queue at most (recalled: about a thousand; specification S-632), and the pieces in which a
+/// row of equal launches goes there, so that a gate that closes under way is seen.
 const QUEUE_LAUNCHES: u32 = 1024;
 const PIECE_LAUNCHES: u32 = 256;
 
@@ -313,7 +313,7 @@ impl<'a> Client<'a> {
     }
 
     /// Of `wanted` leading bytes of a buffer, those that may be prefetched: all for a task that has its whole
-    /// requirement, else what its grant leaves (eager launch specification §3).
+    /// requirement, else what its grant leaves (specification S-202).
     pub fn prefetch_budget(&self, buffer: &str, wanted: u64) -> u64 {
         let Some(open) = &self.open else { return 0 };
         if open.class != Class::Eager {

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreOrder {
-    /// A phase has a core to itself until it ends; others wait in order of arrival.
+    /// A phase has a core to itself until it ends; others wait in order of arrival (specification S-634).
     #[default]
     Arrival,
     /// The same, but programs that hold device memory go first.

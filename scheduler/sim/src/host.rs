@@ -2,7 +2,7 @@
 //!
 //! Trap: what stands behind managed memory counts when it is there, not for every job that might have some. Only where
 //! every task's memory is managed is all of it set aside when the job comes, since all may be filled on the host or
-//! evicted at once (UM model §1.6).
+//! evicted at once (specification S-508).
 
 use crate::job::Job;
 

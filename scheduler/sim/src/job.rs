@@ -17,7 +17,7 @@ pub struct Workload {
 }
 
 /// Size class of a job in the source document: Large above 4 GiB of device memory, Small from 1 to 4 GiB
-/// (eager launch specification §8).
+/// (specification S-223).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SizeLabel {
     S,

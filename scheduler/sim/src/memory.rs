@@ -17,8 +17,8 @@ use eager_core::units::{Bytes, TaskId};
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
 use std::collections::BTreeSet;
 
-/// What a copy by the CPU fills of managed memory before a prefetch begins to move it in: the shim's default at full size, in
-/// bytes.
+/// What a copy by the CPU fills of managed memory before a prefetch begins to move it in: the shim's default at full size
+/// (specification S-309), in bytes.
 pub const FILL_PIECE_BYTES: u64 = 32 << 20;
 
 /// Whether a step may be done.

@@ -73,8 +73,8 @@ pub struct SimOptions {
 }
 
 impl SimOptions {
-    /// Under MPS, on a host of 40 cores as in the source document (eager launch specification §8: a Xeon Gold 6230
-    /// pair), all jobs at once.
+    /// Under MPS, on a host of 40 cores as two of the source document's processors have (specification
+    /// S-633, S-638), all jobs at once.
     pub fn new(cards: Vec<Card>, policy: PolicyName) -> SimOptions {
         let model = eager_gpu_model::Options { mps: true, ..eager_gpu_model::Options::default() };
         let context_bytes = eager_core::units::Bytes(model.context_memory());

@@ -111,7 +111,7 @@ pub struct SimResult {
     pub policy: String,
     /// From the first submission to the last end.
     pub makespan: Nanos,
-    /// From "all have asked" to "all have ended", the source document's clock (eager launch specification §8).
+    /// From "all have asked" to "all have ended", the source document's clock (specification S-803).
     pub ask_makespan: Nanos,
     pub eager_launches: u64,
     pub promotions: u64,

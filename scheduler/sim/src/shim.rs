@@ -297,8 +297,8 @@ impl<'a> World<'a> {
         self.tell_activity(index)
     }
 
-    /// A task's last missing memory was granted: its data moves in beside its kernels (eager launch specification
-    /// §4.4), unless no kernel follows that would use it.
+    /// A task's last missing memory was granted: its data moves in beside its kernels (specification
+    /// S-208), unless no kernel follows that would use it.
     pub(crate) fn move_in(&mut self, index: usize) {
         let client = &mut self.clients[index];
         client.moving_in = true;

@@ -62,7 +62,7 @@ fn a_journal_cut_in_its_last_line_replays_up_to_there() {
 
 #[test]
 fn dead_memory_makes_eager_opt_faster_than_case() {
-    // Two jobs that fit one at a time, the first long on the host after its last kernel (eager launch specification §9).
+    // Two jobs that fit one at a time, the first long on the host after its last kernel (specification S-810).
     let jobs = [job(&CYCLIC), job(&CYCLIC)];
     let time = |policy| run(&jobs, &options(policy, 1)).unwrap().makespan.0 as f64;
     let (case, opt) = (time(PolicyName::Case), time(PolicyName::EagerOpt));

@@ -44,7 +44,7 @@ pub const PROFILE_VARIABLE: &str = "EAGER_VGPU_PROFILE";
 /// File for the trace of API calls.
 pub const TRACE_VARIABLE: &str = "EAGER_VGPU_TRACE";
 
-/// The default is the card of the source document's evaluation (eager launch specification §8).
+/// The default is the card of the source document's evaluation (specification S-222).
 const CARDS_DEFAULT: &str = "1xV100-16GB";
 
 #[derive(Debug, Clone, PartialEq)]

@@ -33,7 +33,8 @@ use crate::watch::Watch;
 /// Size of the model's blocks of managed memory.
 const MODEL_BLOCK_BYTES: u64 = 2 << 20;
 const PAGE_BYTES: u64 = 4 << 10;
-/// The arena has addresses for this many times all devices' memory, because managed memory may exceed them.
+/// The arena has addresses for this many times all devices' memory, because managed memory may exceed them
+/// (specification S-636).
 const ARENA_OVERSUBSCRIPTION: u64 = 8;
 const ARENA_BYTES_MIN: u64 = 16 << 30;
 const ARENA_BYTES_MAX: u64 = 4 << 40;

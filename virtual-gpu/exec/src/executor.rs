@@ -23,7 +23,7 @@ use crate::worker::{Grid, TrapUnwind, WORKSPACE_BYTES, Worker};
 
 /// Stack of a pool thread in bytes: local arrays of a kernel lie there.
 const STACK_BYTES: usize = 16 << 20;
-/// A grid of fewer threads than this runs in the caller's thread: waking the pool takes longer.
+/// A grid of fewer threads than this runs in the caller's thread: waking the pool takes longer (specification S-637).
 const INLINE_THREADS_MAX: u64 = 4096;
 /// A worker takes blocks in portions of about one such part of its share, so that the ends of a grid are balanced.
 const PORTIONS_PER_WORKER: u64 = 8;

@@ -43,7 +43,7 @@ pub struct Range {
     pub bytes: u64,
 }
 
-/// How a kernel walks through a buffer (um-model §4.3).
+/// How a kernel walks through a buffer (specification S-610, S-611).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {

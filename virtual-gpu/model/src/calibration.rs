@@ -179,7 +179,7 @@ impl Measured {
     }
 
     /// Seconds of a fault batch, and the rate at which blocks move in it. With `n` blocks a kernel takes longer than with
-    /// them resident by `batches(n) * batch + n * (block + 2 MiB / migrate)` (UM model §4.3); one block is one batch, many
+    /// them resident by `batches(n) * batch + n * (block + 2 MiB / migrate)` (specification S-629); one block is one batch, many
     /// are `n / Options::batch_blocks`.
     fn faults(&self, options: &Options, block: f64) -> Result<(f64, f64), String> {
         let resident = self.medians("fault_in_resident");

@@ -32,7 +32,7 @@ pub struct Card {
     pub link: Link,
 }
 
-/// The host link and the driver's paging costs over it (UM model §4.4).
+/// The host link and the driver's paging costs over it (specification S-622 to S-624).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// Pinned copies.

@@ -1,4 +1,4 @@
-//! The fault server of a device: one batch at a time, in the order in which kernels met their faults (UM model §4.3).
+//! The fault server of a device: one batch at a time, in the order in which kernels met their faults (specification S-502).
 //!
 //! Trap: memory changes hands when a batch begins; the time follows.
 
@@ -10,15 +10,15 @@ use crate::residency::{BLOCK_BYTES, Evicted};
 use crate::transfer::eviction_ns;
 use crate::{ContextId, Moved, OpId};
 
-/// Regions of 64 KiB that a batch of scattered faults serves: one fault each, 256 a batch (UM model §1.1).
+/// Regions of 64 KiB that a batch of scattered faults serves: one fault each, 256 a batch (specification S-502, S-611).
 const BATCH_REGIONS: f64 = 256.0;
-/// VA blocks in a batch when the prefetcher is off (UM model §1.8: 10–60).
+/// VA blocks in a batch when the prefetcher is off (10–60: specification S-612).
 const BLOCKS_PER_BATCH_UNPREFETCHED: f64 = 20.0;
-/// Duplicate faults and replays when the prefetcher is off (UM model §4.5).
+/// Duplicate faults and replays when the prefetcher is off (specification S-612).
 const DUPLICATES: f64 = 1.5;
 const PAGE_BYTES: f64 = 4096.0;
 const FAULTS_PER_BATCH: f64 = 256.0;
-/// Dense remote access reaches this part of the link (UM model §4.3: 0.8–0.9).
+/// Dense remote access reaches this part of the link (0.8–0.9: specification S-614).
 pub const REMOTE_EFFICIENCY: f64 = 0.85;
 
 #[derive(Debug)]
@@ -104,7 +104,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Time of the batches that serve one step (UM model §4.3).
+    /// Time of the batches that serve one step (specification S-610 to S-613).
     fn ns(&self, card: &Card, options: &Options) -> f64 {
         let link = &card.link;
         let remote_ns = self.remote / (link.copy_to_device_bytes_per_s / 1e9 * REMOTE_EFFICIENCY);

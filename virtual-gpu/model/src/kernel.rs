@@ -7,14 +7,15 @@ use crate::options::Options;
 use crate::residency::{BLOCK_BYTES, Buffer, Memory, Place, Preferred};
 use crate::{AllocId, Kernel, Pattern};
 
-/// Registers are given to warps in units of 256 (UM model §3).
+/// Registers are given to warps in units of 256 (specification S-606).
 const REGISTER_UNIT: u32 = 256;
-/// Page groups by which a fault grows when its block is sparse (UM model §1.1).
+/// Page groups by which a fault grows when its block is sparse (specification S-503).
 const REGION_BYTES: u64 = 64 << 10;
 const REGIONS_PER_BLOCK: f64 = (BLOCK_BYTES / REGION_BYTES) as f64;
-/// Above this density the prefetcher fetches the whole block (UM model §1.1: 51 %).
+/// Above this density the prefetcher fetches the whole block (the driver: 51 %; specification S-503).
 const DENSE: f64 = 0.5;
-/// Steps of all launches of one operation: what thrashes for thousands of launches is followed more coarsely.
+/// Steps of all launches of one operation: what thrashes for thousands of launches is followed more coarsely
+/// (specification S-630).
 const STEPS_MAX: u64 = 50_000;
 /// Launches that are searched for the next fault before a kernel looks again under way.
 const LAUNCHES_AHEAD: u32 = 4;
@@ -34,7 +35,7 @@ pub struct Work {
     pub one_wave: bool,
 }
 
-/// Blocks that one SM holds at once (UM model §4.2).
+/// Blocks that one SM holds at once (specification S-606).
 pub fn blocks_per_sm(card: &Card, kernel: &Kernel) -> u32 {
     let warps = kernel.threads_per_block.div_ceil(32).max(1);
     let by_threads = card.threads_per_sm / (warps * 32);
@@ -44,7 +45,7 @@ pub fn blocks_per_sm(card: &Card, kernel: &Kernel) -> u32 {
     card.blocks_per_sm.min(by_threads).min(by_shared).min(by_registers).max(1)
 }
 
-/// Time and shares of one launch (UM model §4.2).
+/// Time and shares of one launch (specification S-601).
 pub fn work(card: &Card, options: &Options, kernel: &Kernel) -> Work {
     let slots = u64::from(card.sms) * u64::from(blocks_per_sm(card, kernel));
     let waves = kernel.blocks.div_ceil(slots).max(1);
@@ -284,7 +285,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// 64 KiB regions of a block that a walk of this density touches (UM model §4.3). Scattered accesses hit regions at
+/// 64 KiB regions of a block that a walk of this density touches (specification S-503, S-611). Scattered accesses hit regions at
 /// random.
 pub fn regions_per_block(density: f64, random: bool) -> f64 {
     if density > DENSE {

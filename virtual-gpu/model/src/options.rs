@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Eviction {
-    /// Least recently migrated in, whatever was used since: what the driver does (UM model §1.2).
+    /// Least recently migrated in, whatever was used since: what the driver does (specification S-504).
     #[default]
     Migrated,
     /// Least recently used: what it does not do; for comparison.
@@ -19,7 +19,7 @@ pub enum Eviction {
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// Blocks of the most urgent kernel first, then in the order of arrival; others get what is left over, and a kernel
-    /// keeps the SMs while it waits for page faults (UM model §2.3, §4.2).
+    /// keeps the SMs while it waits for page faults (specification S-512).
     #[default]
     Leftover,
     /// Equal shares within a priority, as a fluid, and nothing for a kernel that waits for faults.
@@ -31,45 +31,45 @@ pub enum Placement {
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Contexts share the SMs as one pool, stream priorities compare between processes, and a page fault stops only
-    /// its own kernel (UM model §2.2–2.4). Without it contexts are time-sliced whole and a fault stalls all.
+    /// its own kernel (specification S-507, S-511). Without it contexts are time-sliced whole and a fault stalls all.
     pub mps: bool,
     /// Which block leaves first.
     pub eviction: Eviction,
     /// Who gets the SMs.
     pub placement: Placement,
-    /// The driver's density prefetcher grows a fault to 2 MiB (UM model §1.1).
+    /// The driver's density prefetcher grows a fault to 2 MiB (specification S-503).
     pub prefetcher: bool,
-    /// Part of the paging time that a kernel's other warps hide, 0–0.3 (UM model §4.4).
+    /// Part of the paging time that a kernel's other warps hide, 0–0.3 (specification S-615).
     pub overlap: f64,
     /// Without MPS, part of their full speed at which other contexts run during a fault batch. 0: none, as the driver's
-    /// comments say (UM model §1.5).
+    /// comments say (specification S-507).
     pub stall_leak: f64,
-    /// Time slice of a context (UM model §2.2: 1,024 µs).
+    /// Time slice of a context (specification S-510: 1,024 µs).
     pub slice: Nanos,
-    /// Lost at each switch between contexts (UM model §2.2: 30–100 µs).
+    /// Lost at each switch between contexts (specification S-510: 30–100 µs).
     pub slice_switch: Nanos,
-    /// From launch to start on an idle device (UM model §2.5).
+    /// From launch to start on an idle device (specification S-605).
     pub launch: Nanos,
-    /// Least time from one launch to the next (UM model §2.5).
+    /// Least time from one launch to the next (specification S-605).
     pub launch_interval: Nanos,
-    /// Least time of one wave of blocks (UM model §4.2, `t_block`; estimate).
+    /// Least time of one wave of blocks (specification S-604: a guess).
     pub wave: Nanos,
-    /// Device memory of a context; `None`: 450 MiB without MPS (UM model §4.4), 100 MiB with it (design study §1).
+    /// Device memory of a context; `None`: 450 MiB without MPS, 100 MiB with it (specification S-608).
     pub context_bytes: Option<u64>,
-    /// What creating a context takes (UM model §4.4: 0.1–0.5 s).
+    /// What creating a context takes (specification S-608: 0.1–0.5 s).
     pub context_create: Nanos,
-    /// Part of the DRAM's data-sheet rate that kernels reach (UM model §4.2).
+    /// Part of the DRAM's data-sheet rate that kernels reach (specification S-602).
     pub dram_efficiency: f64,
-    /// Part of the peak arithmetic rate that kernels reach (UM model §4.2: 0.4–0.6).
+    /// Part of the peak arithmetic rate that kernels reach (specification S-603: 0.4–0.6).
     pub compute_efficiency: f64,
     /// Least part of the SMs that a running kernel keeps from others, for kernels that only wait for memory
-    /// (design study §1; a guess).
+    /// (specification S-609: a guess).
     pub sm_floor: f64,
-    /// A kernel on managed memory that is all resident is slower by this (UM model §4.4: 1 %).
+    /// A kernel on managed memory that is all resident is slower by this (specification S-616: 1 %).
     pub managed_overhead: f64,
-    /// Rate of a pageable copy as part of a pinned one (UM model §4.3).
+    /// Rate of a pageable copy as part of a pinned one (specification S-617).
     pub pageable_factor: f64,
-    /// One host thread's copy, bytes per second (UM model §4.3: 5–10 GB/s).
+    /// One host thread's copy, bytes per second (specification S-618: 5–10 GB/s).
     pub host_copy_bytes_per_s: f64,
     /// What all host threads' copies reach together, bytes per second; `None`: without limit.
     pub host_memory_bytes_per_s: Option<f64>,
@@ -77,13 +77,13 @@ pub struct Options {
     pub duplex: Option<f64>,
     /// Scales all that a fault batch costs, evictions included.
     pub fault_factor: f64,
-    /// Scales the rate inside a fault batch (UM model §4.4: ±30 %).
+    /// Scales the rate inside a fault batch (specification S-631: ±30 %).
     pub migrate_factor: f64,
-    /// Scales the fixed cost of a fault batch (UM model §4.4: 20–100 µs).
+    /// Scales the fixed cost of a fault batch (specification S-631: 20–100 µs).
     pub batch_factor: f64,
-    /// Blocks of 2 MiB that one fault batch serves when a kernel streams (UM model §4.3).
+    /// Blocks of 2 MiB that one fault batch serves when a kernel streams (specification S-610).
     pub batch_blocks: u32,
-    /// Blocks paged between two looks at the rest of the device: resolution of the simulation, not of the driver.
+    /// Blocks paged between two looks at the rest of the device: resolution of the simulation, not of the driver (S-630).
     pub step_blocks: u32,
 }
 

@@ -11,7 +11,7 @@ use crate::transfer::Engine;
 use crate::{ContextId, OpId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Copies keep at least this part of the link beside a fault batch.
+/// Copies keep at least this part of the link beside a fault batch (specification S-619).
 const LINK_FLOOR: f64 = 0.1;
 
 impl Device {
@@ -50,7 +50,7 @@ impl Device {
     }
 
     /// With MPS one pool; without it equal slices of whole contexts, and none but the faulting one while a batch is in
-    /// service ("fault and stall", UM model §1.5 and §2.2). True: somebody waits for SMs.
+    /// service ("fault and stall", specification S-507, S-607). True: somebody waits for SMs.
     pub(crate) fn rate_kernels(&mut self) -> bool {
         if self.options.mps {
             let is_kernel = |running: &Running| matches!(running.body, Body::Kernel(_));

@@ -1,4 +1,4 @@
-//! Who gets the SMs: thread blocks of the most urgent kernel first, then in the order of arrival (UM model §2.3).
+//! Who gets the SMs: thread blocks of the most urgent kernel first, then in the order of arrival (specification S-512).
 //!
 //! Trap: nothing is taken back. Blocks that are on the SMs stay there until they end, whoever comes: a kernel that waits
 //! for page faults and one whose blocks were all placed at once keep what they have.

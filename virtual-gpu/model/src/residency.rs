@@ -1,14 +1,14 @@
 //! Who has which 2 MiB blocks of one device's memory: extents per allocation and one queue over all processes.
 //!
 //! Trap: the order of eviction is that of the last migration *in*, not of use; a hot block that never faults is
-//! evicted like a cold one (UM model §1.2), unless [`Eviction::Used`] is asked for. Victims are always written back, for
+//! evicted like a cold one (specification S-504), unless [`Eviction::Used`] is asked for. Victims are always written back, for
 //! there is no dirty tracking.
 
 use crate::options::Eviction;
 use crate::{AllocId, AllocKind, ContextId, ModelError};
 use std::collections::BTreeMap;
 
-/// Unit of residency and eviction: the VA block (UM model §1.1).
+/// Unit of residency and eviction: the VA block (specification S-501).
 pub const BLOCK_BYTES: u64 = 2 << 20;
 
 /// Where the pages of a run are.
@@ -37,7 +37,7 @@ impl Place {
 pub enum Preferred {
     Nowhere,
     Device,
-    /// The device reads and writes it over the link and never migrates it (UM model §1.4).
+    /// The device reads and writes it over the link and never migrates it (specification S-506).
     Host,
 }
 
@@ -48,7 +48,7 @@ pub struct Run {
     pub end: u32,
     pub place: Place,
     pub preferred: Preferred,
-    /// Has host memory: it was there once, and keeps it when it migrates (UM model §1.6).
+    /// Has host memory: it was there once, and keeps it when it migrates (specification S-508).
     pub backed: bool,
 }
 
@@ -191,7 +191,7 @@ impl Memory {
         self.buffers.get(&alloc)
     }
 
-    /// Takes memory that is never evicted, evicting managed blocks for it (UM model §1.2).
+    /// Takes memory that is never evicted, evicting managed blocks for it (specification S-513).
     fn pin(&mut self, bytes: u64) -> Result<Evicted, ModelError> {
         let evictable = self.free() + self.managed_bytes;
         if bytes > evictable {

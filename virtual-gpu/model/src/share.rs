@@ -16,7 +16,7 @@ pub struct Demand {
 const SPENT: f64 = 1e-6;
 
 /// Rates 0–1 in the order of `demands`: equal rates rise together until a resource is used up or full speed is
-/// reached; the next level gets what is left (UM model §2.3: leftover placement, as a fluid). A rate is 0 or above
+/// reached; the next level gets what is left (specification S-512: leftover placement, as a fluid). A rate is 0 or above
 /// [`SPENT`].
 pub fn rates(demands: &[Demand]) -> Vec<f64> {
     let fits = |of: fn(&Demand) -> f64| demands.iter().map(of).sum::<f64>() <= 1.0;

@@ -9,11 +9,11 @@ use crate::residency::{BLOCK_BYTES, Buffer, Evicted, Memory, Place, Preferred};
 use crate::{AllocId, AllocKind, Location, ModelError, Op, OpStats, Range};
 use std::collections::VecDeque;
 
-/// Blocks per segment: resolution of the simulation.
+/// Blocks per segment: resolution of the simulation (specification S-630).
 const SEGMENT_BLOCKS: u32 = 64;
-/// Walking one 2 MiB block in a prefetch, ns (UM model §2.5, estimate).
+/// Walking one 2 MiB block in a prefetch, ns (specification S-620: an estimate).
 const PREFETCH_BLOCK_NS: f64 = 1_500.0;
-/// One dependent fault of the host, ns (UM model §1.8: 20–50 µs).
+/// One dependent fault of the host, ns (specification S-621: 20–50 µs).
 const HOST_FAULT_NS: f64 = 30_000.0;
 
 /// What a segment occupies.
@@ -264,7 +264,7 @@ impl Transfer {
     }
 
     /// Makes blocks resident and moves `moved` bytes to them; evictions go the other way at the same time
-    /// (UM model §4.3). Returns the bytes that found no room.
+    /// (specification S-620). Returns the bytes that found no room.
     fn bring(
         &mut self,
         scene: &mut Scene<'_>,
@@ -322,7 +322,7 @@ fn copy_rate(scene: &Scene<'_>, pinned_bytes_per_s: f64, pinned: bool) -> f64 {
     pinned_bytes_per_s * factor / 1e9
 }
 
-/// Time to write victims back (UM model §4.3).
+/// Time to write victims back (specification S-610).
 pub fn eviction_ns(card: &Card, evicted: &Evicted) -> f64 {
     f64::from(evicted.blocks) * card.link.eviction_ns
         + evicted.bytes as f64 / (card.link.copy_to_host_bytes_per_s / 1e9)

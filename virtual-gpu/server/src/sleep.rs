@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::{Answer, Holder, Service};
 
-/// A holder is looked at when it has held the clock for so long, and again after each further such time.
+/// A holder is looked at when it has held the clock for so long, and again after each further such time
+/// (specification S-635).
 pub const LOOK: Duration = Duration::from_millis(20);
 /// Of the time between two looks, the part that must have been sleep.
 const ASLEEP_MIN: f64 = 0.5;

@@ -1,7 +1,7 @@
 //! From movements to access classes: first of one access, then of a buffer.
 //!
-//! What counts is what paging sees: whether pages are needed once, in the order of the blocks, or again and again (UM
-//! model §4.3, §4.5). Re-use within a block is no such thing: the block is there, and so are its pages. Trap: all but
+//! What counts is what paging sees: whether pages are needed once, in the order of the blocks, or again and again
+//! (specification S-401). Re-use within a block is no such thing: the block is there, and so are its pages. Trap: all but
 //! "unused" are estimates; what cannot be told is `Unknown`, which the scheduler treats like `Cyclic`.
 
 use std::collections::BTreeSet;
@@ -14,12 +14,12 @@ use super::stride::{Movement, Movements, Mover, movements};
 use crate::Access;
 
 /// Above this distance from access to access, few bytes of each page are used: four sectors, the unit in which a GPU
-/// fetches from memory.
+/// fetches from memory (specification S-402).
 const STRIDE_MAX: u64 = 128;
 /// Threads of a block at most.
 const BLOCK_THREADS_MAX: u64 = 1024;
 /// Pages of 4 KiB that a repeated inner loop may go through without counting as a sweep: 64 KiB is the least that the
-/// driver moves (UM model §4.3).
+/// driver moves (specification S-403).
 const SWEEP_PAGES_MIN: u64 = 16;
 const PAGE: u64 = 4096;
 

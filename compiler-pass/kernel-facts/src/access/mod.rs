@@ -25,7 +25,7 @@ use code::{Function, Param, Program};
 use reach::{Origins, Root, Summary, Use};
 use site::Kernel;
 
-/// Instructions looked at in one translation unit, some ten times the largest seen.
+/// Instructions looked at in one translation unit, some ten times the largest seen (specification S-407).
 pub const INSTRUCTIONS_MAX: usize = 200_000;
 /// Blocks of one function: dominators take quadratic time in the worst case.
 pub const BLOCKS_MAX: usize = 20_000;

@@ -1,6 +1,6 @@
 //! Copies and memsets: which the CPU does into managed memory, which go to the runtime as they are.
 //!
-//! Rules (eager launch specification §3, UM model §1.7):
+//! Rules (specification S-202, S-509):
 //! - host to device, into memory that the shim made managed: the CPU fills it, then a prefetch moves it in *within the
 //!   grant*. A plain copy would pull every byte onto the device, grant or not. The `Async` form does this for unbound
 //!   and eager tasks only; for others it stays asynchronous;

@@ -1,5 +1,5 @@
 //! Early copies: a copy to the memory of a task that waits for a device is kept on the host, so that the program goes on
-//! (eager launch specification §9.2).
+//! (specification S-304).
 //!
 //! Trap: what is kept must reach the device before any later use of the memory, and in the program's order; every call
 //! that names memory of a deferred task goes through [`Shim::flush`] first.

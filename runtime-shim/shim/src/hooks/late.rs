@@ -1,5 +1,5 @@
 //! Late reservation: a task asks for memory at its first use of a device, and its allocations are addresses until then
-//! (eager launch specification §9.2).
+//! (specification S-303).
 //!
 //! Every use must be seen before it reaches the device, so only tasks of which the pass shows that each use is a call that
 //! names the memory ([`eager_abi::TASK_NAMED`]) are deferred. Traps: such a task cannot run over-subscribed, since what
@@ -17,7 +17,8 @@ use crate::task::{Asks, Phase, Queued, Release, TaskKey};
 use crate::voice::size_text;
 use eager_proto::request::{BEGIN_WHOLE, RequestBody};
 
-/// How many pieces of the device's granularity a task's allocations may waste together; no ledger counts the waste.
+/// How many pieces of the device's granularity a task's allocations may waste together; no ledger counts the waste
+/// (specification S-310).
 const WASTED_PIECES_MAX: u64 = 32;
 
 /// A deferred task while a thread asks for it.

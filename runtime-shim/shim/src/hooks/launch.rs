@@ -238,7 +238,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Ok(())
     }
 
-    /// Waits until the gate admits this kernel (eager launch specification §6, §7). The daemon is told once which
+    /// Waits until the gate admits this kernel (specification S-211, S-215). The daemon is told once which
     /// kernel is held; it opens the gate by a larger allowance, or by making the task a normal one.
     fn pass_gate(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
         let mut size: Option<KernelSize> = None;

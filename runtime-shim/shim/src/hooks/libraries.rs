@@ -12,7 +12,8 @@ use crate::state::Thread;
 use crate::task::Kind;
 use crate::voice::size_text;
 
-/// No handle or plan of a library takes more than a fraction of this; a larger difference is another program's.
+/// No handle or plan of a library takes more than a fraction of this; a larger difference is another program's
+/// (specification S-717).
 const LEARNT_BYTES_MAX: u64 = 4 << 30;
 
 /// A handle of one of the libraries: their numbers may be equal, and equal to an array's.

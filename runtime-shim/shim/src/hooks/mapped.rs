@@ -13,7 +13,7 @@ use crate::task::{Phase, Release, Task, TaskKey};
 use crate::voice::size_text;
 
 /// Mapped memory comes in whole multiples of the device's granularity; where that would waste more than this share of
-/// an allocation, it is not mapped, since no ledger counts the waste.
+/// an allocation, it is not mapped, since no ledger counts the waste (specification S-310).
 const MAP_WASTE_SHARE: u64 = 50;
 
 /// How much more must be reserved for memory that comes, and how that is undone.

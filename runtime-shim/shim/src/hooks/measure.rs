@@ -1,4 +1,4 @@
-//! Measuring footprints on any GPU (eager launch specification §7.1): before each kernel all its program's pages are on the
+//! Measuring footprints on any GPU (specification S-219): before each kernel all its program's pages are on the
 //! host, and what is free on the device before and after it is read. The difference is what the kernel touched, read at
 //! edges ([`Edge`]) because the driver rounds.
 //!

@@ -64,7 +64,7 @@ impl Made for Pitched {
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaMalloc`: of an unbound lazy task or of a task that the daemon wants managed, managed memory that prefers
-    /// the device; else plain device memory.
+    /// the device (specification S-201); else plain device memory.
     pub fn malloc(&self, thread: &mut Thread, bytes: u64) -> Outcome<u64> {
         self.allocate(thread, bytes, true, |runtime| runtime.malloc(bytes), |start| start)
     }

@@ -1,4 +1,4 @@
-//! CASE (Chen et al., PPoPP 2022) as its authors run it: wait until the whole requirement fits; at each release every
+//! CASE (specification S-110) as its authors run it: wait until the whole requirement fits; at each release every
 //! waiter is tried again, largest first. It backfills, so a large task can be overtaken without bound.
 
 use super::{Placement, Policy, Traits, placement};

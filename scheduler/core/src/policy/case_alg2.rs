@@ -1,4 +1,4 @@
-//! CASE's Algorithm 2 (Chen et al., PPoPP 2022): besides memory, the blocks and warps of the task's launch must find
+//! CASE's Algorithm 2 (specification S-112): besides memory, the blocks and warps of the task's launch must find
 //! slots on the device's SMs. Devices are tried from the least memory in use; CASE's own code gives up at the first one
 //! without memory, which is right for equal devices only, so here the search goes on.
 

@@ -1,4 +1,4 @@
-//! `EL` (eager launch specification §4): start on what is free when the whole requirement is free nowhere. Nothing
+//! `EL` (specification S-204): start on what is free when the whole requirement is free nowhere. Nothing
 //! protects the Normal tasks on the device, so two large tasks can slow each other down many times.
 
 use super::{Placement, Policy, Traits, placement};

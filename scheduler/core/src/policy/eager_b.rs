@@ -1,4 +1,4 @@
-//! `EL_b` (eager launch specification §6): `EL` with a barrier before the first kernel of an eager task, open once every
+//! `EL_b` (specification S-211): `EL` with a barrier before the first kernel of an eager task, open once every
 //! Normal task there has launched its last. A Normal task with long host work keeps the device idle behind it.
 
 use super::{GateRule, Placement, Policy, Traits, placement};

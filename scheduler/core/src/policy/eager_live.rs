@@ -1,4 +1,4 @@
-//! Memory is held only while the device needs it (eager launch specification §9): programs ask late, for what is live,
+//! Memory is held only while the device needs it (specification S-301): programs ask late, for what is live,
 //! and give dead memory back; then CASE's placement goes far, the longest first. Once no new tasks come and few wait, the
 //! first of the queue has a reservation, and eager launch is left for when nobody who waits fits anywhere and the missing
 //! memory is expected within seconds. Kernels of tasks that are expected to hold memory for a short time go before the
@@ -24,9 +24,10 @@ impl Policy for EagerLive {
             priorities: true,
             gate: GateRule::PerKernel,
             last_resort: true,
+            // specification S-314
             overtake_ns: Some(Nanos::from_secs(60)),
             reserve_head: true,
-            // In a sweep over 0.5 to 8 s, on lists that no report shows, the shortest slowdown at no cost in throughput.
+            // In a sweep over 0.5 to 8 s, on lists that no report shows, the shortest slowdown at no cost in throughput (S-319).
             short_hold_ns: Some(Nanos::from_secs(3)),
             heeds_streams: true,
             habits: Habits::LIVE,

@@ -1,4 +1,4 @@
-//! `EL_opt` (eager launch specification §7): `EL_p_b` with both remedies. An eager kernel starts when every Normal task
+//! `EL_opt` (specification S-216): `EL_p_b` with both remedies. An eager kernel starts when every Normal task
 //! there has launched its last, or when none of their kernels runs and the OS-ratio with its footprint stays allowed.
 //! How the document joins the two remedies is reconstructed; the rule is in `gate.rs`.
 

@@ -1,5 +1,5 @@
-//! `EL_p` (eager launch specification §5): `EL` with Normal tasks on high-priority streams. Across processes the
-//! priority works only under MPS; it ranks the use of SMs and does nothing about paging.
+//! `EL_p` (specification S-210): `EL` with Normal tasks on high-priority streams. Across processes the
+//! priority works only under MPS (S-511); it ranks the use of SMs and does nothing about paging.
 
 use super::{Placement, Policy, Traits, placement};
 use crate::model::{Task, View};

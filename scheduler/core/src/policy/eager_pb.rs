@@ -1,4 +1,4 @@
-//! `EL_p_b` (eager launch specification §6): priorities and barrier together.
+//! `EL_p_b` (specification S-212): priorities and barrier together.
 
 use super::{GateRule, Placement, Policy, Traits, placement};
 use crate::model::{Task, View};

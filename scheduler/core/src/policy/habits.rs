@@ -6,14 +6,14 @@
 use crate::options::Options;
 use serde::{Deserialize, Serialize};
 
-/// Each can be switched by itself (eager launch specification §9.1–9.5).
+/// Each can be switched by itself (specification S-302 to S-306).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Habits {
     /// A buffer that no device operation uses again gives its memory back at once, not at `cudaFree`.
     pub release_dead: bool,
     /// An allocation is an address; memory is asked for at the first use on the device.
     pub late_reservation: bool,
-    /// What the program copies to the device before it has memory there waits in pinned host memory.
+    /// What the program copies to the device before it has memory there waits in host memory.
     pub early_copies: bool,
     /// A task asks for the most that its buffers hold at once between their first and last uses, not for their sum.
     pub live_requirement: bool,
@@ -39,7 +39,7 @@ impl Habits {
     };
 
     /// Memory comes behind its address, with the first use that names it. Such memory cannot be managed, so a task that
-    /// has some runs whole or waits ([`crate::event::TaskRequest::whole`]).
+    /// has some runs whole or waits ([`crate::event::TaskRequest::whole`]; specification S-320).
     pub fn comes_by_name(self) -> bool {
         self.late_reservation || self.live_requirement
     }

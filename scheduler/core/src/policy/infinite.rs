@@ -1,4 +1,5 @@
-//! A bound for simulation: CASE on devices whose memory never ends. Not for real devices, where it over-commits.
+//! A bound for simulation: CASE on devices whose memory never ends (specification S-118). Not for real devices, where it
+//! over-commits.
 
 use super::{MemoryRule, Placement, Policy, Traits, placement};
 use crate::model::{Task, View};

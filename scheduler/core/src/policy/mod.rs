@@ -46,9 +46,9 @@ pub(crate) enum Placement {
 pub enum GateRule {
     /// Always.
     None,
-    /// The first one waits until every Normal task there has launched all its kernels (eager launch specification §6).
+    /// The first one waits until every Normal task there has launched all its kernels (specification S-211).
     Barrier,
-    /// Each one is judged (eager launch specification §7).
+    /// Each one is judged (specification S-213 to S-216).
     PerKernel,
     /// Every task's kernels, eager or not, start only in the task's own time quantum on its device.
     Turns,
@@ -71,7 +71,7 @@ pub struct Traits {
     pub queue: QueueOrder,
     /// Starts tasks whose requirement does not fit.
     pub eager: bool,
-    /// Normal and promoted tasks launch on high-priority streams, eager ones on low (eager launch specification §5).
+    /// Normal and promoted tasks launch on high-priority streams, eager ones on low (specification S-210).
     /// Without it all tasks use the same priority.
     pub priorities: bool,
     /// Of those with priorities: whole tasks that are expected to hold memory for longer launch on low-priority streams too.

@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId};
 use std::cmp::Reverse;
 
-/// CASE's Algorithm 3 (Chen et al., PPoPP 2022): of the devices with room for the whole requirement, the one with the
+/// CASE's Algorithm 3 (specification S-111): of the devices with room for the whole requirement, the one with the
 /// fewest warps in use; equal: with the fewest tasks (all warps are 0 where no geometry is known), then the lowest index.
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
     let free_on = |id| {
@@ -71,7 +71,8 @@ pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> b
 
 /// Normal Launch; else Eager Launch on the device with the most free memory (equal: the fewest warps, then the lowest
 /// index) that has no eager task too many, unless that would delay the head of the queue; else wait. This is the rule of
-/// the published prototype, which says "least memory in use": the same on equal devices, and better on unequal ones.
+/// the published prototype (specification S-204), which says "least memory in use": the same on equal devices, and better on
+/// unequal ones.
 pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
     if let Some(placement) = whole_fewest_warps(view, task) {
         return placement;
@@ -96,8 +97,8 @@ pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
 
 /// Eager Launch where the rest of the requirement is expected first (equal: the lowest index), if that is soon enough
 /// ([`crate::Options::eager_promotion_within_ns`]); else wait. A start that is not promoted soon runs beside others
-/// that would have had the memory whole (design study §4). Never where a fault stalls the whole device: there the eager
-/// task's paging stops those it runs beside.
+/// that would have had the memory whole (specification S-317). Never where a fault stalls the whole device: there the eager
+/// task's paging stops those it runs beside (S-318).
 pub(super) fn eager_if_soon(view: View<'_>, task: &Task) -> Placement {
     let (wanted, within) = (task.requirement, view.options.eager_promotion_within_ns);
     let least = wanted.percent(view.options.grant_percent_min);

@@ -1,4 +1,4 @@
-//! SA, single assignment: one task per device, in order of arrival. What a cluster without sharing does.
+//! SA, single assignment: one task per device, in order of arrival (specification S-114). What a cluster without sharing does.
 
 use super::{Placement, Policy, Traits};
 use crate::model::{Task, View};

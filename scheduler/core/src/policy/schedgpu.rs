@@ -1,4 +1,4 @@
-//! Memory-only admission after SchedGPU (Reaño et al., TPDS 2018): a task starts when its memory fits, and what else runs
+//! Memory-only admission after SchedGPU (specification S-116): a task starts when its memory fits, and what else runs
 //! does not matter. SchedGPU knows one device and wakes whoever fits; with several, the first one with room is taken,
 //! so the first device fills while the others idle.
 

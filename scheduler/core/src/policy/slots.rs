@@ -1,4 +1,5 @@
-//! Blocks and warps on the SMs of a device, as CASE's Algorithm 2 emulates them: block by block, round the SMs.
+//! Blocks and warps on the SMs of a device, as CASE's Algorithm 2 emulates them (specification S-112): block by block, round
+//! the SMs.
 //!
 //! Trap: nothing is remembered between questions. The tasks on the device are laid out afresh in the order of their ids,
 //! so that a journal replays to the same answer.

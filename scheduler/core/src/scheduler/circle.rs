@@ -1,10 +1,10 @@
 //! Waiting in a circle, and the way out: when all who hold something wait themselves, one of them goes on.
 //!
 //! A program keeps its context on a device after its task has ended there, and may hold a task while it asks for another.
-//! If every such program waits, nobody gives anything back, and all would wait for ever (CASE has no rule for this). Then
-//! the first of them starts with what is free, over-subscribed in managed memory, like an extension that does not fit.
-//! Where none of them can run over-subscribed, the first is refused: its program frees what it holds, or fails, as it would
-//! on a full device without us.
+//! If every such program waits, nobody gives anything back, and all would wait for ever (CASE has no rule for this;
+//! specification S-107). Then the first of them starts with what is free, over-subscribed in managed memory, like an
+//! extension that does not fit (S-106). Where none of them can run over-subscribed, the first is refused: its program frees
+//! what it holds, or fails, as it would on a full device without us.
 //! Trap: a program with several threads may wait with one and work with another, and nobody can see that from here; so
 //! a circle counts only when none of those in it was heard of for a while ([`crate::Options::circle_ns`]).
 

@@ -2,7 +2,8 @@
 //!
 //! What nobody declared cannot be granted: it is taken off the device's free memory, whether programs use it that are not
 //! scheduled here, or clients beyond their grants. Trap: ledger and device are never looked at in the same moment, and a
-//! program that frees and then ends seems to use too much in between. So what counts is the smaller of the last two looks.
+//! program that frees and then ends seems to use too much in between. So what counts is the smaller of the last two looks
+//! (specification S-709).
 
 use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;

@@ -119,7 +119,7 @@ impl Scheduler {
     }
 
     /// Tasks keep coming, or so much waits that the longest would have ended before the rest is through: then nobody is
-    /// the one whom all else waits for, and memory is worth more to those who can use it at once.
+    /// the one whom all else waits for, and memory is worth more to those who can use it at once (specification S-316).
     fn is_stream(&self) -> bool {
         self.stream_ends().is_some_and(|end| self.now < end || self.is_deep())
     }

@@ -1,7 +1,7 @@
 //! What follows from an event, always in the same order: promotion, queue, gates, watches.
 //!
 //! Trap: promotion must come before the queue, or a small waiting task takes what the eager task needs to stop paging
-//! (eager launch specification §4.3).
+//! (specification S-207).
 
 use super::touched::Touched;
 use super::{Retry, Scheduler, regrant};
@@ -13,7 +13,7 @@ use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
 
-/// How long the gate stays open after a kernel was held for the longest time allowed: enough to be seen.
+/// How long the gate stays open after a kernel was held for the longest time allowed: enough to be seen (specification S-218).
 const WAIVER: Nanos = Nanos::from_secs(1);
 
 impl Scheduler {

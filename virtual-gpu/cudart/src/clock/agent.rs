@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 /// Host work that took so much longer than its processor time has slept, or waited for a processor: only then the system
-/// is asked which.
+/// is asked which (specification S-635).
 const SLEPT_NS_MIN: u64 = 10_000_000;
 
 thread_local! {

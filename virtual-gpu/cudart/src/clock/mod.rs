@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use agent::Kind;
 
 /// An unsuccessful query costs so much, and twice as much each time it follows another: a program that asks in a loop
-/// reaches what it asks for, at most that much late.
+/// reaches what it asks for, at most that much late (specification S-635).
 const POLL_NS_MIN: u64 = 1_000;
 const POLL_DOUBLINGS_MAX: u32 = 8;
 

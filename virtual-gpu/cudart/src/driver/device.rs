@@ -1,4 +1,4 @@
-//! What the driver says of a device (CUDA driver API reference §6.5).
+//! What the driver says of a device (CUDA driver API reference, section 6.5).
 #![allow(non_snake_case, reason = "the driver's names")]
 
 use super::guard;

@@ -1,7 +1,8 @@
 //! Whether a launch is within CUDA's limits. Pure.
 //!
-//! Limits: CUDA C++ programming guide, "Technical Specifications per Compute Capability", equal for all capabilities
-//! from 5.0 on. Trap: too much shared memory is `cudaErrorInvalidValue`, a bad shape `cudaErrorInvalidConfiguration`.
+//! Limits: CUDA C++ programming guide, "Technical Specifications per Compute Capability" (specification S-514), equal for all
+//! capabilities from 5.0 on. Trap: too much shared memory is `cudaErrorInvalidValue`, a bad shape
+//! `cudaErrorInvalidConfiguration`.
 
 use crate::status::Code;
 

@@ -1,5 +1,5 @@
-//! The footprint profile: per kernel, what its arguments could reach and what it really touched (eager launch
-//! specification §7.1). Pure; the file is written elsewhere.
+//! The footprint profile: per kernel, what its arguments could reach and what it really touched (specification
+//! S-219). Pure; the file is written elsewhere.
 //!
 //! Trap: footprints are whole blocks, in program bytes; a profile made at one memory scale says nothing about another.
 
@@ -14,7 +14,7 @@ use eager_exec::LaunchCost;
 
 /// Version of the file's layout.
 const PROFILE_VERSION: u32 = 1;
-/// A footprint below this part of the static size is sparse.
+/// A footprint below this part of the static size is sparse (specification S-405).
 const SPARSE_BELOW: f64 = 0.1;
 /// Launches that touch the same blocks again, at least this part of the static size, are cyclic.
 const CYCLIC_FROM: f64 = 0.5;

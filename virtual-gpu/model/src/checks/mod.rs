@@ -12,7 +12,7 @@ mod tenants;
 
 pub use table::markdown;
 
-/// How far a published value may be away: what UM model §4.5 claims for the fits.
+/// How far a published value may be away: what the fits reached (specification S-628).
 pub const TOLERANCE: f64 = 0.25;
 
 /// What a published number has to do with the model's parameters.
