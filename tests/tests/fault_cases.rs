@@ -4,7 +4,7 @@ use eager_tests::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Cases of the specification, as numbered there; three more need hardware.
+/// Cases of `docs/fault-cases.md`, by their numbers there; three more need hardware.
 const CASES: u32 = 66;
 const STATES: [&str; 4] = ["tested", "partly", "missing", "hardware"];
 
