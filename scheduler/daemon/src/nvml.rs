@@ -79,7 +79,7 @@ fn profile(device: &Device<'_>, faults_stall: bool) -> Result<DeviceProfile, Str
 }
 
 /// What one SM has (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; cores: "Arithmetic
-/// Instructions", results of 32-bit additions per cycle).
+/// Instructions", results of 32-bit additions per cycle; specification S-517).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Units {
     cores: u32,

@@ -105,7 +105,7 @@ pub enum CallRule {
 }
 
 /// Rows of pitched memory start at multiples of this many bytes: what the shim does for managed memory, and the
-/// allocator's own rounding on every device known to CUDA 12 and 13, so that it bounds the pitch.
+/// allocator's own rounding on every device known to CUDA 12 and 13, so that it bounds the pitch (specification S-518).
 pub const PITCH_ALIGNMENT: u64 = 512;
 
 /// One call.

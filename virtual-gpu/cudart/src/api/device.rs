@@ -13,7 +13,7 @@ use crate::ffi::Out;
 use crate::runtime::{Runtime, unexpected};
 use crate::status::{Code, guard};
 
-/// Priorities of streams: 0 is the default and the least, as on NVIDIA's cards since Volta.
+/// Priorities of streams: 0 is the default and the least, as on NVIDIA's cards since Volta (specification S-518).
 pub const PRIORITY_LEAST: c_int = 0;
 pub const PRIORITY_GREATEST: c_int = -5;
 

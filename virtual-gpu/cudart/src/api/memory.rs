@@ -13,7 +13,7 @@ use crate::memory::Kind;
 use crate::status::{Code, guard};
 use crate::stream::{Completion, StreamKey};
 
-/// Rows of pitched memory start at multiples of this, as on NVIDIA's cards.
+/// Rows of pitched memory start at multiples of this, as on NVIDIA's cards (specification S-518).
 pub const PITCH_BYTES: u64 = 512;
 
 #[unsafe(no_mangle)]

@@ -9,7 +9,8 @@ use std::ptr::{self, NonNull};
 
 use super::ranges::FreeRanges;
 
-/// Least distance between allocations; srad_v2 of Rodinia reads a matrix row before its array.
+/// Least distance between allocations; srad_v2 of Rodinia reads a matrix row before its array
+/// (specification S-519).
 const HOLE_BYTES: u64 = 64 << 10;
 
 /// A reserved address range and what is free in it.
