@@ -70,7 +70,7 @@ test-long: setup ## tests that take long: every interleaving of the shared pages
 	cargo run --locked -p eager-tests --bin live-programs -- --count 10000 --jobs 2
 	EAGER_TEST_INPUTS=50000 cargo test --locked --workspace --test mathematics
 
-fuzz: setup ## bytes of strangers into what takes them: five targets, a minute each
+fuzz: setup ## bytes of strangers into what takes them: six targets, a minute each
 	scheduler/fuzz/run.sh 60
 
 lint: setup ## formatting and lints

@@ -53,6 +53,10 @@ pub fn code_of(error: &LinkError) -> Code {
     match error {
         LinkError::Refused(Refusal::OutOfMemory { .. }) => Code::cudaErrorMemoryAllocation,
         LinkError::Refused(Refusal::NoDevice { .. }) => Code::cudaErrorInvalidDevice,
+        LinkError::Refused(Refusal::TooMuch(_)) => {
+            say(format_args!("{error}"));
+            Code::cudaErrorMemoryAllocation
+        }
         LinkError::Refused(_) => {
             say(format_args!("{error}"));
             Code::cudaErrorInvalidValue

@@ -1,15 +1,20 @@
 //! Frames on the stream: four bytes of length (little endian), then the postcard encoding.
 //!
 //! A stream and not packets, because the touched ranges of a kernel may exceed what one packet can carry. Trap: the
-//! length comes from the other side; [`FrameBuffer`] refuses what is above [`FRAME_BYTES_MAX`] before it allocates.
+//! length comes from the other side; [`FrameBuffer`] refuses what is above its limit, and takes memory for bytes that
+//! have arrived only.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::LinkError;
 
-/// Longest frame accepted: one million touched ranges fit several times.
-pub const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Longest frame accepted: one million touched ranges fit.
+pub const FRAME_BYTES_MAX: usize = 16 << 20;
+/// Longest frame accepted from somebody who has not said hello yet; a hello takes at most 26 bytes.
+pub const HELLO_BYTES_MAX: usize = 64;
 const PREFIX_BYTES: usize = 4;
+/// Room that an empty buffer keeps.
+const ROOM_KEPT_BYTES: usize = 64 << 10;
 
 /// Encodes `message` with its length before it.
 ///
@@ -28,18 +33,43 @@ pub fn encode_frame<T: Serialize>(message: &T) -> Result<Vec<u8>, LinkError> {
 }
 
 /// Collects bytes as they arrive and gives out whole messages.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
     /// Bytes at the front that were given out already; dropped when the buffer is next filled.
     consumed: usize,
+    frame_bytes_max: usize,
+}
+
+impl Default for FrameBuffer {
+    fn default() -> FrameBuffer {
+        FrameBuffer::with_limit(FRAME_BYTES_MAX)
+    }
 }
 
 impl FrameBuffer {
+    /// Takes frames of at most so many bytes.
+    pub fn with_limit(frame_bytes_max: usize) -> FrameBuffer {
+        FrameBuffer { bytes: Vec::new(), consumed: 0, frame_bytes_max }
+    }
+
+    /// Takes frames of at most so many bytes from now on.
+    pub fn set_limit(&mut self, frame_bytes_max: usize) {
+        self.frame_bytes_max = frame_bytes_max;
+    }
+
     pub fn push(&mut self, arrived: &[u8]) {
         self.bytes.drain(..self.consumed);
         self.consumed = 0;
+        if self.bytes.is_empty() {
+            self.bytes.shrink_to(ROOM_KEPT_BYTES);
+        }
         self.bytes.extend_from_slice(arrived);
+    }
+
+    /// Bytes that arrived and were not given out.
+    pub fn buffered_bytes(&self) -> usize {
+        self.bytes.len() - self.consumed
     }
 
     /// The next whole message, or `None` until more bytes arrive.
@@ -50,16 +80,25 @@ impl FrameBuffer {
         let rest = &self.bytes[self.consumed..];
         let Some((prefix, body)) = rest.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let body_bytes = u32::from_le_bytes(*prefix) as usize;
-        if body_bytes > FRAME_BYTES_MAX {
+        if body_bytes > self.frame_bytes_max {
             return Err(LinkError::Malformed { what: format!("frame of {body_bytes} bytes") });
         }
         let Some(body) = body.get(..body_bytes) else { return Ok(None) };
-        let (message, left) =
-            postcard::take_from_bytes(body).map_err(|e| LinkError::Malformed { what: e.to_string() })?;
-        if !left.is_empty() {
-            return Err(LinkError::Malformed { what: format!("{} bytes after the message", left.len()) });
-        }
+        let message = decode(body)?;
         self.consumed += PREFIX_BYTES + body_bytes;
         Ok(Some(message))
     }
+}
+
+/// The message that fills `body`.
+///
+/// # Errors
+/// [`LinkError::Malformed`] when it is none.
+pub fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, LinkError> {
+    let (message, left) =
+        postcard::take_from_bytes(body).map_err(|e| LinkError::Malformed { what: e.to_string() })?;
+    if !left.is_empty() {
+        return Err(LinkError::Malformed { what: format!("{} bytes after the message", left.len()) });
+    }
+    Ok(message)
 }

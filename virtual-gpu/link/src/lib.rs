@@ -10,6 +10,7 @@ mod daemon;
 mod error;
 mod frame;
 mod message;
+mod nesting;
 mod query;
 mod socket;
 
@@ -17,10 +18,10 @@ pub use backend::Backend;
 pub use clock::{Bound, Joined, Settle, Settled, Sleeper, Stamp};
 pub use daemon::DaemonLink;
 pub use error::LinkError;
-pub use frame::{FRAME_BYTES_MAX, FrameBuffer, encode_frame};
+pub use frame::{FRAME_BYTES_MAX, FrameBuffer, HELLO_BYTES_MAX, decode, encode_frame};
 pub use message::{
-    Activity, ClientFrame, DeviceActivity, DeviceInfo, PROTOCOL_VERSION, ProcessUse, Refusal, Reply, Request,
-    RequestId, RunReport, ServerFrame,
+    Activity, ClientFrame, DeviceActivity, DeviceInfo, FIRST_REQUEST, PROTOCOL_VERSION, ProcessUse, Refusal,
+    Reply, Request, RequestId, RunReport, ServedCard, ServedClock, ServerFrame, Serving,
 };
 pub use query::query_devices;
 pub use socket::Socket;

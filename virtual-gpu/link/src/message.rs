@@ -10,9 +10,14 @@ use eager_gpu_model::{Advice, AllocId, AllocKind, MemoryInfo, Nanos, Op, OpStats
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Joined, Settle, Settled, Stamp};
+use crate::nesting;
 
 /// Raised with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
+
+/// Under which a server answers that turns a connection away before it has read from it: every client's first request
+/// has this number.
+pub const FIRST_REQUEST: RequestId = RequestId(1);
 
 /// Pairs a reply with its request; chosen by the client, unique among its open requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -77,6 +82,7 @@ pub enum Request {
     /// only the stamp counts, and there is no reply.
     Stamped {
         stamp: Stamp,
+        #[serde(deserialize_with = "nesting::request")]
         request: Option<Box<Request>>,
     },
     /// Only stamped: answered when the clock stands at the stamp and nobody else goes on there. What the process then
@@ -112,6 +118,10 @@ pub enum Request {
     Uses,
     /// What each device has done so far. Only for the same.
     Activity,
+    /// The connection is that of a daemon that schedules these devices: the server stays while it lasts. Only for the same.
+    Attend,
+    /// The daemon ends for good: the server need not wait for another.
+    Dismiss,
 }
 
 /// What the server answers when it does what was asked.
@@ -132,6 +142,7 @@ pub enum Reply {
     /// To what was stamped: the time at which it was done.
     Stamped {
         now: Nanos,
+        #[serde(deserialize_with = "nesting::reply")]
         reply: Box<Result<Reply, Refusal>>,
     },
     /// To `Reserve`: the first; the others follow it.
@@ -143,6 +154,34 @@ pub enum Reply {
     /// To `Uses`.
     Uses(Vec<ProcessUse>),
     Activity(Activity),
+    /// To `Attend`.
+    Attended(Serving),
+}
+
+/// What a server was started with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Serving {
+    pub cards: Vec<ServedCard>,
+    /// Modelled bytes per program byte.
+    pub memory_scale: u64,
+    pub clock: ServedClock,
+    pub mps: bool,
+}
+
+/// What tells cards apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServedCard {
+    pub name: String,
+    pub memory_bytes: u64,
+    pub sms: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum ServedClock {
+    /// Real seconds per modelled second.
+    Real { time_scale: f64 },
+    /// Modelled seconds per second of a program's processor time.
+    Virtual { host_factor: f64 },
 }
 
 /// What the devices have done since the server started.
@@ -198,6 +237,8 @@ pub enum Refusal {
     NotAllowed,
     #[error("invalid: {0}")]
     Invalid(String),
+    #[error("too much for one user: {0}")]
+    TooMuch(String),
 }
 
 /// One virtual device as programs see it.

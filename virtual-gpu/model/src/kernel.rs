@@ -38,10 +38,12 @@ pub struct Work {
 /// Blocks that one SM holds at once (specification S-606).
 pub fn blocks_per_sm(card: &Card, kernel: &Kernel) -> u32 {
     let warps = kernel.threads_per_block.div_ceil(32).max(1);
-    let by_threads = card.threads_per_sm / (warps * 32);
+    let by_threads = card.threads_per_sm / warps.saturating_mul(32);
     let by_shared = card.shared_bytes_per_sm.checked_div(kernel.shared_bytes_per_block).unwrap_or(u32::MAX);
-    let registers_per_warp = (kernel.registers_per_thread * 32).next_multiple_of(REGISTER_UNIT);
-    let by_registers = card.registers_per_sm.checked_div(registers_per_warp * warps).unwrap_or(u32::MAX);
+    let registers_per_warp =
+        (u64::from(kernel.registers_per_thread) * 32).next_multiple_of(u64::from(REGISTER_UNIT));
+    let by_registers = u64::from(card.registers_per_sm).checked_div(registers_per_warp * u64::from(warps));
+    let by_registers = by_registers.map_or(u32::MAX, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX));
     card.blocks_per_sm.min(by_threads).min(by_shared).min(by_registers).max(1)
 }
 
@@ -119,15 +121,18 @@ impl Sweep {
             })
             .collect::<Vec<Walk>>();
         let launches = kernel.launches.max(1);
-        let touched: u64 = walks.iter().map(|walk| u64::from(walk.blocks)).sum::<u64>() * u64::from(launches);
-        let step_blocks = u64::from(step_blocks.max(1)).max(touched / STEPS_MAX) as u32;
+        let of_launch: u64 = walks.iter().map(|walk| u64::from(walk.blocks)).sum();
+        let touched = of_launch.saturating_mul(u64::from(launches));
+        let step_blocks = u64::from(step_blocks.max(1)).max(touched / STEPS_MAX);
+        let step_blocks = u32::try_from(step_blocks).unwrap_or(u32::MAX);
         Sweep { walks, launches, step_blocks }
     }
 
     /// Steps of one launch.
     pub fn steps(&self, launch: u32) -> u32 {
-        let blocks: u32 = self.walks.iter().map(|walk| self.window(walk, launch)).map(|(a, b)| b - a).sum();
-        blocks.div_ceil(self.step_blocks).max(1)
+        let windows = self.walks.iter().map(|walk| self.window(walk, launch));
+        let blocks: u64 = windows.map(|(a, b)| u64::from(b - a)).sum();
+        u32::try_from(blocks.div_ceil(u64::from(self.step_blocks))).unwrap_or(u32::MAX).max(1)
     }
 
     /// Blocks of the walk (counted along its spans) that this launch touches. A diagonal grows over the first half of

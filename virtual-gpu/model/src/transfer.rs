@@ -131,6 +131,8 @@ impl Transfer {
             Op::CopyToHost { alloc, range, pinned } => (Kind::ToHost { pinned }, alloc, range),
             Op::CopyOnDevice { from, from_range, to, to_offset } => {
                 check_range(memory, to, Range { offset: to_offset, bytes: from_range.bytes })?;
+                // Before the subtraction: only an offset inside an allocation fits the signed type.
+                check_range(memory, from, from_range)?;
                 let shift = to_offset as i64 - from_range.offset as i64;
                 (Kind::OnDevice { to, shift }, from, from_range)
             }

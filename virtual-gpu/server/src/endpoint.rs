@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,8 @@ pub enum EndpointError {
 pub struct Endpoint {
     pub listener: UnixListener,
     path: PathBuf,
+    /// The file at the path, while it is this server's.
+    file: Option<(u64, u64)>,
     _lock: Flock<File>,
 }
 
@@ -45,13 +48,20 @@ impl Endpoint {
         }
         let listener = UnixListener::bind(path).map_err(io_error)?;
         listener.set_nonblocking(true).map_err(io_error)?;
-        Ok(Endpoint { listener, path: path.to_owned(), _lock: lock })
+        Ok(Endpoint { listener, path: path.to_owned(), file: identity(path), _lock: lock })
     }
+}
+
+/// What tells a file from another that came to its place.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // Nothing can be done about a socket that somebody else removed.
-        let _ = std::fs::remove_file(&self.path);
+        if self.file.is_some() && identity(&self.path) == self.file {
+            // Nothing can be done about a socket that somebody else removed.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

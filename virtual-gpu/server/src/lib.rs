@@ -4,8 +4,15 @@
 //! a socket. Trap: program bytes come in and go out; only [`Scale`] may turn them into modelled bytes.
 #![forbid(unsafe_code)]
 
+mod border;
+mod client;
+mod crowd;
 mod embedded;
 mod endpoint;
+#[doc(hidden)]
+pub mod fuzz;
+mod holdings;
+mod log;
 mod scale;
 mod serve;
 mod service;
@@ -15,6 +22,6 @@ mod timekeeper;
 pub use embedded::{Embedded, EmbeddedConfig};
 pub use endpoint::{Endpoint, EndpointError};
 pub use scale::{Clock, RealNanos, Scale};
-pub use serve::serve;
+pub use serve::{Until, serve};
 pub use service::{Answer, Peer, ProcessId, Service};
 pub use timekeeper::{Held, Holder};

@@ -3,13 +3,14 @@
 //! Trap: one line on standard output says that the socket is ready; a starter may wait for it.
 #![forbid(unsafe_code)]
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
 use eager_gpu_model::{Card, Nanos, Options, parse_cards, parse_nonnegative};
-use eager_vgpud::{Clock, Endpoint, Scale, Service, serve};
+use eager_vgpud::{Clock, Endpoint, Scale, Service, Until, serve};
 
 /// Serve virtual GPUs, shared by processes. Everything they report is modelled, nothing is measured on a GPU.
 #[derive(Debug, Parser)]
@@ -43,6 +44,9 @@ struct Arguments {
     /// Modelled milliseconds that a process's context on a device takes to make.
     #[arg(long, value_name = "MS", default_value_t = 300)]
     context_ms: u32,
+    /// End when no program is connected and no daemon, 10 seconds after the last. Without: only when told.
+    #[arg(long)]
+    until_unused: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -86,6 +90,14 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     };
     let names: Vec<String> = arguments.cards.0.iter().map(|card| card.name.clone()).collect();
     let service = Service::new(arguments.cards.0, options, scale, clock);
-    println!("eager-vgpud: virtual GPUs at {}: {}", arguments.socket.display(), names.join(", "));
-    serve(&endpoint, service).context("the server cannot go on")
+    if arguments.until_unused {
+        // A session of its own: what ends the daemon's terminal or group is not meant for the programs' devices. It fails
+        // only for who leads a group already.
+        let _ = nix::unistd::setsid();
+    }
+    // Whoever started it may not read its output.
+    let ready = format!("eager-vgpud: virtual GPUs at {}: {}", arguments.socket.display(), names.join(", "));
+    let _ = writeln!(std::io::stdout(), "{ready}");
+    let until = if arguments.until_unused { Until::Unused } else { Until::Told };
+    serve(&endpoint, service, until).context("the server cannot go on")
 }

@@ -38,7 +38,7 @@ impl Scale {
 
     /// Real time at which [`Scale::modelled`] has surely reached `modelled`.
     pub fn real(&self, modelled: Nanos) -> RealNanos {
-        RealNanos((modelled.0 as f64 * self.time).ceil() as u64 + 1)
+        RealNanos(((modelled.0 as f64 * self.time).ceil() as u64).saturating_add(1))
     }
 
     pub fn to_model_bytes(&self, program_bytes: u64) -> u64 {

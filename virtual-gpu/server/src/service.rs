@@ -1,19 +1,20 @@
 //! What the server decides: who holds what, what the model is asked, who is answered when.
 //!
-//! Every request gets one answer; that to [`Request::Run`] when the operation ends. Trap: a process may name any
-//! allocation it likes, so each is looked up among its own before the model hears of it.
+//! Every request gets one answer; that to [`Request::Run`] when the operation ends. Traps: a process may name any
+//! allocation it likes, so each is looked up among its own before the model hears of it; and any number, so each request is
+//! [`Checked`] before anything is done with it.
+
+mod queries;
 
 use std::collections::BTreeMap;
 
-use eager_gpu_model::{
-    AllocId, AllocKind, Card, Completion, ContextId, DeviceTotals, Model, ModelError, Nanos, Op, OpId,
-    Options,
-};
+use eager_gpu_model::{AllocId, AllocKind, Card, Completion, ContextId, Model, Nanos, Op, OpId, Options};
 use eager_vgpu_link::{
-    Activity, ClientFrame, DeviceActivity, DeviceInfo, Joined, PROTOCOL_VERSION, ProcessUse, Refusal, Reply,
-    Request, RequestId, RunReport, ServerFrame,
+    ClientFrame, Joined, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport, ServerFrame,
 };
 
+use crate::border::{self, Checked};
+use crate::holdings::{Held, Holdings, User};
 use crate::timekeeper::{Due, Next, Timekeeper, What};
 use crate::{Clock, Holder, RealNanos, Scale};
 
@@ -32,6 +33,7 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     pub pid: u32,
+    pub uid: u32,
     /// It is the server's own user, or root.
     pub is_owner: bool,
 }
@@ -41,9 +43,25 @@ struct Process {
     greeted: bool,
     peer: Option<Peer>,
     pid: u32,
+    /// It is a daemon that schedules these devices.
+    attends: bool,
     contexts: BTreeMap<u32, ContextId>,
-    /// Device of each allocation.
-    allocs: BTreeMap<AllocId, u32>,
+    allocs: BTreeMap<AllocId, Home>,
+    /// What it holds of its user's share.
+    held: Held,
+}
+
+/// Where an allocation is, and what it is of its user's share.
+#[derive(Debug, Clone, Copy)]
+struct Home {
+    device: u32,
+    held: Held,
+}
+
+impl Process {
+    fn user(&self) -> User {
+        self.peer.map(|peer| peer.uid)
+    }
 }
 
 /// Who waits for an operation.
@@ -56,6 +74,8 @@ struct Waiter {
     context: ContextId,
     submitted: Nanos,
     wants: Wanted,
+    /// What it is of its user's share.
+    held: Held,
 }
 
 /// What is answered when it ends.
@@ -81,6 +101,9 @@ pub struct Service {
     processes: BTreeMap<ProcessId, Process>,
     next_process: u64,
     waiters: BTreeMap<OpId, Waiter>,
+    holdings: Holdings,
+    /// The last daemon has ended for good.
+    is_dismissed: bool,
 }
 
 impl Service {
@@ -89,7 +112,9 @@ impl Service {
             Clock::Real => None,
             Clock::Virtual { host_factor } => Some((Timekeeper::default(), host_factor)),
         };
+        let capacity_bytes = cards.iter().map(|card| card.memory_bytes).fold(0, u64::saturating_add);
         Service {
+            holdings: Holdings::new(capacity_bytes),
             model: Model::new(cards.clone(), options),
             cards,
             scale,
@@ -99,6 +124,7 @@ impl Service {
             processes: BTreeMap::new(),
             next_process: 1,
             waiters: BTreeMap::new(),
+            is_dismissed: false,
         }
     }
 
@@ -123,9 +149,24 @@ impl Service {
         }
         self.waiters.retain(|_, waiter| waiter.process != process);
         let Some(gone) = self.processes.remove(&process) else { return };
+        self.holdings.give_back(gone.user(), gone.held);
         for context in gone.contexts.into_values() {
             self.destroy(context);
         }
+    }
+
+    /// It is a daemon that schedules these devices.
+    pub fn attends(&self, process: ProcessId) -> bool {
+        self.processes.get(&process).is_some_and(|process| process.attends)
+    }
+
+    pub fn has_greeted(&self, process: ProcessId) -> bool {
+        self.processes.get(&process).is_some_and(|process| process.greeted)
+    }
+
+    /// The last daemon has ended for good.
+    pub fn is_dismissed(&self) -> bool {
+        self.is_dismissed
     }
 
     /// Handles one request at `real` time; what can be answered now goes to `answers`.
@@ -138,7 +179,11 @@ impl Service {
     ) {
         self.follow(real);
         let ClientFrame { id, request } = frame;
-        if let Some(reply) = self.begin(process, id, request, answers) {
+        let reply = match Checked::new(request, &self.cards) {
+            Ok(request) => self.begin(process, id, request.into_inner(), answers),
+            Err(refusal) => Some(Err(refusal)),
+        };
+        if let Some(reply) = reply {
             answers.push(Answer { process, frame: ServerFrame { id, reply } });
         }
         self.advance(real, answers);
@@ -159,16 +204,21 @@ impl Service {
                 self.allocate(process, id, device, bytes, kind).transpose()
             }
             Request::CloseContext { device } => Some(self.close_context(process, device, answers)),
-            Request::Stamped { stamp, request } => {
-                let Some((keeper, _)) = &mut self.keeper else { return Some(Err(no_clock())) };
-                keeper.stamped(process, id, stamp, request.map(|request| *request));
-                None
-            }
-            Request::Settled(settled) => {
-                let Some((keeper, _)) = &mut self.keeper else { return Some(Err(no_clock())) };
-                keeper.settled(process, id, settled);
-                None
-            }
+            Request::Stamped { stamp, request } => match self.clock_of(process) {
+                Ok(keeper) => {
+                    keeper.stamped(process, id, stamp, request.map(|request| *request));
+                    None
+                }
+                Err(refusal) => Some(Err(refusal)),
+            },
+            Request::Settled(settled) => match self.clock_of(process) {
+                Ok(keeper) => {
+                    let is_daemon = keeper.settled(process, id, settled);
+                    (!is_daemon)
+                        .then(|| Err(Refusal::Invalid("another connection is the daemon's".to_owned())))
+                }
+                Err(refusal) => Some(Err(refusal)),
+            },
             Request::Join { seat } => Some(self.join(process, id, seat)),
             other => Some(self.reply(process, other)),
         }
@@ -176,11 +226,21 @@ impl Service {
 
     fn join(&mut self, process: ProcessId, id: RequestId, seat: Option<u64>) -> Result<Reply, Refusal> {
         let pid = self.greeted(process)?.pid;
+        if self.keeper.is_some() {
+            self.clock_of(process)?;
+        }
         let joined = self.keeper.as_mut().map(|(keeper, host_factor)| Joined {
             began: keeper.join(process, pid, seat, id),
             host_factor: *host_factor,
         });
         Ok(Reply::Joined(joined))
+    }
+
+    /// The virtual clock, for those who may take part in it: whoever takes part can make it stand still, so it is only for
+    /// the server's own user and root.
+    fn clock_of(&mut self, process: ProcessId) -> Result<&mut Timekeeper, Refusal> {
+        self.may_look(process)?;
+        self.keeper.as_mut().map(|(keeper, _)| keeper).ok_or_else(no_clock)
     }
 
     /// When [`Service::advance`] has something to do; `None`: not before the next request.
@@ -289,6 +349,7 @@ impl Service {
     fn answer(&mut self, ended: Vec<Completion>, answers: &mut Vec<Answer>) {
         for completion in ended {
             let Some(waiter) = self.waiters.remove(&completion.op) else { continue };
+            self.give_back(waiter.process, waiter.held);
             let duration_ns = completion.at.0.saturating_sub(waiter.submitted.0);
             let reply = Ok(match waiter.wants {
                 Wanted::Report => Reply::Ran(RunReport { duration_ns, stats: completion.stats }),
@@ -332,6 +393,11 @@ impl Service {
             }
             Request::Uses => self.uses(process).map(Reply::Uses),
             Request::Activity => self.activity(process).map(Reply::Activity),
+            Request::Attend => self.attend(process).map(Reply::Attended),
+            Request::Dismiss => {
+                self.is_dismissed |= self.greeted(process)?.attends;
+                Ok(Reply::Done)
+            }
             Request::Reserve { .. } | Request::Seated { .. } | Request::GiveUp { .. } => {
                 self.seat(process, request)
             }
@@ -340,7 +406,7 @@ impl Service {
     }
 
     fn seat(&mut self, process: ProcessId, request: Request) -> Result<Reply, Refusal> {
-        let (keeper, _) = self.keeper.as_mut().ok_or_else(no_clock)?;
+        let keeper = self.clock_of(process)?;
         match request {
             Request::Reserve { seats } => return Ok(Reply::Seats { first: keeper.reserve(process, seats) }),
             Request::Seated { seat, pid } => keeper.seated(seat, pid),
@@ -365,6 +431,21 @@ impl Service {
         self.processes.get_mut(&process).filter(|process| process.greeted).ok_or(Refusal::NoHello)
     }
 
+    /// Takes of the user's share.
+    fn take(&mut self, process: ProcessId, more: Held) -> Result<(), Refusal> {
+        let holder = self.processes.get_mut(&process).ok_or(Refusal::NoHello)?;
+        self.holdings.take(holder.user(), more)?;
+        holder.held = holder.held.plus(more);
+        Ok(())
+    }
+
+    fn give_back(&mut self, process: ProcessId, less: Held) {
+        if let Some(holder) = self.processes.get_mut(&process) {
+            holder.held = holder.held.minus(less);
+            self.holdings.give_back(holder.user(), less);
+        }
+    }
+
     /// The model's index of a device.
     fn checked(&self, device: u32) -> Result<usize, Refusal> {
         let count = u32::try_from(self.cards.len()).unwrap_or(u32::MAX);
@@ -383,10 +464,15 @@ impl Service {
         if self.greeted(process)?.contexts.contains_key(&device) {
             return Ok(Some(Reply::Done));
         }
-        let made = self.model.context_create(self.now, index).map_err(|e| self.refusal(e))?;
+        self.take(process, OPEN)?;
+        let made = self.model.context_create(self.now, index).map_err(|e| self.refusal(e));
+        let made = made.inspect_err(|_| self.give_back(process, OPEN))?;
         self.greeted(process)?.contexts.insert(device, made.id);
-        let Some(op) = made.ready else { return Ok(Some(Reply::Done)) };
-        self.wait_for(op, process, request, made.id, Wanted::Context);
+        let Some(op) = made.ready else {
+            self.give_back(process, OPEN);
+            return Ok(Some(Reply::Done));
+        };
+        self.wait_for(op, process, request, made.id, Wanted::Context, OPEN);
         Ok(None)
     }
 
@@ -397,9 +483,10 @@ impl Service {
         request: RequestId,
         context: ContextId,
         wants: Wanted,
+        held: Held,
     ) {
-        self.waiters
-            .insert(op, Waiter { process, request, agent: self.agent, context, submitted: self.now, wants });
+        let (agent, submitted) = (self.agent, self.now);
+        self.waiters.insert(op, Waiter { process, request, agent, context, submitted, wants, held });
     }
 
     /// Operations that were under way in the context never end; whoever waits for one is refused instead.
@@ -412,12 +499,17 @@ impl Service {
         self.checked(device)?;
         let holder = self.greeted(process)?;
         let Some(context) = holder.contexts.remove(&device) else { return Ok(Reply::Done) };
-        holder.allocs.retain(|_, home| *home != device);
+        let (gone, left) = std::mem::take(&mut holder.allocs)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, home)| home.device == device);
+        holder.allocs = left;
+        gone.into_values().for_each(|home| self.give_back(process, home.held));
         self.destroy(context);
         let ended: Vec<OpId> =
             self.waiters.iter().filter(|(_, waiter)| waiter.context == context).map(|(op, _)| *op).collect();
         for op in ended {
             let Some(waiter) = self.waiters.remove(&op) else { continue };
+            self.give_back(waiter.process, waiter.held);
             self.post(waiter, Err(Refusal::NoContext { device }), self.now, answers);
         }
         Ok(Reply::Done)
@@ -443,23 +535,33 @@ impl Service {
     ) -> Result<Option<Reply>, Refusal> {
         let context = self.context(process, device)?;
         let model_bytes = self.scale.to_model_bytes(bytes);
-        let made = self.model.alloc(self.now, context, model_bytes, kind).map_err(|e| self.refusal(e))?;
-        self.greeted(process)?.allocs.insert(made.id, device);
-        let Some(op) = made.ready else { return Ok(Some(Reply::Allocated(made.id))) };
-        self.wait_for(op, process, request, context, Wanted::Allocation(made.id));
+        let managed_bytes = if kind == AllocKind::Managed { model_bytes } else { 0 };
+        let held = Held { allocs: 1, managed_bytes, ..Held::default() };
+        self.take(process, held.plus(OPEN))?;
+        let made = self.model.alloc(self.now, context, model_bytes, kind).map_err(|e| self.refusal(e));
+        let made = made.inspect_err(|_| self.give_back(process, held.plus(OPEN)))?;
+        self.greeted(process)?.allocs.insert(made.id, Home { device, held });
+        let Some(op) = made.ready else {
+            self.give_back(process, OPEN);
+            return Ok(Some(Reply::Allocated(made.id)));
+        };
+        self.wait_for(op, process, request, context, Wanted::Allocation(made.id), OPEN);
         Ok(None)
     }
 
     fn free(&mut self, process: ProcessId, alloc: AllocId) -> Result<Reply, Refusal> {
         self.owned(process, alloc)?;
         self.model.free(self.now, alloc).map_err(|e| self.refusal(e))?;
-        self.greeted(process)?.allocs.remove(&alloc);
+        if let Some(home) = self.greeted(process)?.allocs.remove(&alloc) {
+            self.give_back(process, home.held);
+        }
         Ok(Reply::Done)
     }
 
     /// Device of an allocation of the process.
     fn owned(&mut self, process: ProcessId, alloc: AllocId) -> Result<u32, Refusal> {
-        self.greeted(process)?.allocs.get(&alloc).copied().ok_or(Refusal::NotOwned(alloc.0))
+        let home = self.greeted(process)?.allocs.get(&alloc).copied();
+        home.map(|home| home.device).ok_or(Refusal::NotOwned(alloc.0))
     }
 
     fn submit(&mut self, process: ProcessId, request: RequestId, device: u32, op: Op) -> Result<(), Refusal> {
@@ -469,78 +571,22 @@ impl Service {
                 return Err(Refusal::Invalid(format!("allocation {} is not on device {device}", alloc.0)));
             }
         }
-        let op = self.model.submit(self.now, context, self.scale.op(op)).map_err(|e| self.refusal(e))?;
-        self.wait_for(op, process, request, context, Wanted::Report);
+        let op = self.scale.op(op);
+        let mut held = OPEN;
+        if let Op::Kernel(kernel) = &op {
+            border::check_length(kernel, &self.cards[device as usize], self.model.options().wave)?;
+            held.ranges = border::ranges(kernel) as u64;
+        }
+        self.take(process, held)?;
+        let submitted = self.model.submit(self.now, context, op).map_err(|e| self.refusal(e));
+        let op = submitted.inspect_err(|_| self.give_back(process, held))?;
+        self.wait_for(op, process, request, context, Wanted::Report, held);
         Ok(())
     }
-
-    fn devices(&self) -> Result<Vec<DeviceInfo>, Refusal> {
-        (0..).zip(&self.cards).map(|(index, card)| self.device(index, card)).collect()
-    }
-
-    /// Only the server's own user and root may look at all programs.
-    fn may_look(&mut self, asker: ProcessId) -> Result<(), Refusal> {
-        match self.greeted(asker)?.peer.is_some_and(|peer| !peer.is_owner) {
-            true => Err(Refusal::NotAllowed),
-            false => Ok(()),
-        }
-    }
-
-    fn activity(&mut self, asker: ProcessId) -> Result<Activity, Refusal> {
-        self.may_look(asker)?;
-        let totals = |device| self.model.totals(self.now, device);
-        let totals = (0..self.cards.len()).map(totals).collect::<Result<Vec<_>, _>>();
-        let of = |totals: DeviceTotals| DeviceActivity {
-            paged_bytes: self.scale.to_program_bytes(totals.moved.paged_bytes()),
-            kernels: totals.kernel_present,
-        };
-        let devices = totals.map_err(|e| self.refusal(e))?.into_iter().map(of).collect();
-        Ok(Activity { now: self.now, devices })
-    }
-
-    fn uses(&mut self, asker: ProcessId) -> Result<Vec<ProcessUse>, Refusal> {
-        self.may_look(asker)?;
-        let held = self.processes.values().flat_map(|process| {
-            process.contexts.iter().map(|(&device, &context)| (device, process.pid, context))
-        });
-        held.map(|(device, pid, context)| {
-            let bytes = self.model.pinned_bytes(context).map_err(|e| self.refusal(e))?;
-            Ok(ProcessUse { device, pid, bytes: self.scale.to_program_bytes(bytes) })
-        })
-        .collect()
-    }
-
-    fn device(&self, index: u32, card: &Card) -> Result<DeviceInfo, Refusal> {
-        let info = self.model.memory_info(index as usize).map_err(|e| self.refusal(e))?;
-        let (major, minor) =
-            card.compute_capability.split_once('.').unwrap_or((&card.compute_capability, "0"));
-        Ok(DeviceInfo {
-            index,
-            name: card.name.clone(),
-            capacity_bytes: self.scale.to_program_bytes(info.total),
-            free_bytes: self.scale.to_program_bytes(info.free),
-            sms: card.sms,
-            threads_per_sm: card.threads_per_sm,
-            blocks_per_sm: card.blocks_per_sm,
-            faults_stall: !self.model.options().mps,
-            shared_bytes_per_sm: card.shared_bytes_per_sm,
-            registers_per_sm: card.registers_per_sm,
-            compute_capability: (major.parse().unwrap_or(0), minor.parse().unwrap_or(0)),
-            memory_scale: self.scale.memory,
-            time_scale: self.scale.time,
-        })
-    }
-
-    fn refusal(&self, error: ModelError) -> Refusal {
-        match error {
-            ModelError::OutOfMemory { wanted, free } => Refusal::OutOfMemory {
-                wanted_bytes: self.scale.to_program_bytes(wanted),
-                free_bytes: self.scale.to_program_bytes(free),
-            },
-            other => Refusal::Invalid(other.to_string()),
-        }
-    }
 }
+
+/// An operation that has not ended.
+const OPEN: Held = Held { allocs: 0, managed_bytes: 0, open: 1, ranges: 0 };
 
 fn no_clock() -> Refusal {
     Refusal::Invalid("the server keeps no virtual clock: start it with --clock virtual".to_owned())

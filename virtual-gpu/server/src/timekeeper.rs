@@ -235,8 +235,9 @@ impl Timekeeper {
         }
     }
 
-    /// The daemon has done what it was asked; it waits under `id` for the next question.
-    pub fn settled(&mut self, process: ProcessId, id: RequestId, settled: Settled) {
+    /// The daemon has done what it was asked; it waits under `id` for the next question. False: another process is the
+    /// daemon.
+    pub fn settled(&mut self, process: ProcessId, id: RequestId, settled: Settled) -> bool {
         let now = self.now;
         let daemon = self.daemon.get_or_insert_with(|| Daemon {
             process,
@@ -245,6 +246,9 @@ impl Timekeeper {
             deadline: None,
             asked: Vec::new(),
         });
+        if daemon.process != process {
+            return false;
+        }
         daemon.idle = Some(id);
         daemon.deadline = settled.deadline;
         let asked = std::mem::take(&mut daemon.asked);
@@ -255,6 +259,7 @@ impl Timekeeper {
                 asleep.awake.get_or_insert(now);
             }
         }
+        true
     }
 
     /// What comes next, given when the model's state next changes by itself.
@@ -334,12 +339,12 @@ impl Timekeeper {
         match who {
             Held::Process(process) => {
                 if let Some(member) = self.members.get_mut(&process) {
-                    member.slept_ns += real_ns;
+                    member.slept_ns = member.slept_ns.saturating_add(real_ns);
                 }
             }
             Held::Seat(number) => {
                 if let Some(seat) = self.seats.get_mut(&number) {
-                    seat.slept_ns += real_ns;
+                    seat.slept_ns = seat.slept_ns.saturating_add(real_ns);
                 }
             }
         }

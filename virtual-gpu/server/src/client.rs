@@ -1,0 +1,126 @@
+//! One connection: bytes in up to a limit, messages out one by one, answers kept up to a limit.
+//!
+//! Trap: a client that does not read must not stop the others, so writes never block, and nothing more is read from who
+//! does not take its answers.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use eager_vgpu_link::{ClientFrame, FrameBuffer, HELLO_BYTES_MAX, ServerFrame, encode_frame};
+
+use crate::Peer;
+
+/// Read from one connection in a turn.
+const TURN_BYTES: usize = 256 << 10;
+/// Untaken answers above which a client's requests wait.
+const OUTBOX_BYTES_WAIT: usize = 64 << 10;
+/// Untaken answers above which it is dropped: those to operations come when they end, asked for or not.
+const OUTBOX_BYTES_MAX: usize = 4 << 20;
+
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    pub peer: Peer,
+    pub since: Instant,
+    inbox: FrameBuffer,
+    outbox: Vec<u8>,
+    /// Whole messages may be left of what was read.
+    pub has_more: bool,
+}
+
+/// Why a client is dropped; its end is normal, anything else is said.
+#[derive(Debug)]
+pub enum Gone {
+    Closed,
+    Fault(String),
+}
+
+impl Client {
+    pub fn new(stream: UnixStream, peer: Peer, since: Instant) -> Client {
+        let inbox = FrameBuffer::with_limit(HELLO_BYTES_MAX);
+        Client { stream, peer, since, inbox, outbox: Vec::new(), has_more: false }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// It takes its answers, so that more may be asked.
+    pub fn may_ask(&self) -> bool {
+        self.outbox.len() < OUTBOX_BYTES_WAIT
+    }
+
+    pub fn wants_to_write(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// What it makes the server keep.
+    pub fn buffered_bytes(&self) -> usize {
+        self.inbox.buffered_bytes() + self.outbox.len()
+    }
+
+    /// It has said hello: its messages may be longer.
+    pub fn greeted(&mut self) {
+        self.inbox.set_limit(eager_vgpu_link::FRAME_BYTES_MAX);
+    }
+
+    /// Reads what has arrived, but no more than a turn's worth. Nothing, while whole messages are left.
+    pub fn read(&mut self) -> Result<(), Gone> {
+        if self.has_more {
+            return Ok(());
+        }
+        let mut chunk = [0; 64 << 10];
+        let mut left = TURN_BYTES;
+        while left > 0 {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(Gone::Closed),
+                Ok(bytes) => {
+                    self.has_more = true;
+                    self.inbox.push(&chunk[..bytes]);
+                    left = left.saturating_sub(bytes);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                // A killed process with unread answers ends in a reset.
+                Err(_) => return Err(Gone::Closed),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next whole message of what was read.
+    pub fn next_frame(&mut self) -> Result<Option<ClientFrame>, Gone> {
+        let next = self.inbox.next_message().map_err(|e| Gone::Fault(e.to_string()))?;
+        self.has_more = next.is_some();
+        Ok(next)
+    }
+
+    pub fn answer(&mut self, frame: &ServerFrame) -> Result<(), Gone> {
+        let bytes = encode_frame(frame).map_err(|e| Gone::Fault(e.to_string()))?;
+        self.outbox.extend(bytes);
+        self.flush()
+    }
+
+    /// Writes what the client takes without waiting.
+    pub fn flush(&mut self) -> Result<(), Gone> {
+        let mut written = 0;
+        while written < self.outbox.len() {
+            match self.stream.write(&self.outbox[written..]) {
+                Ok(bytes) => written += bytes,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => return Err(Gone::Closed),
+            }
+        }
+        self.outbox.drain(..written);
+        if self.outbox.is_empty() {
+            self.outbox.shrink_to(OUTBOX_BYTES_WAIT);
+        }
+        if self.outbox.len() > OUTBOX_BYTES_MAX {
+            return Err(Gone::Fault("it does not read its answers".to_owned()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Who may connect, and whose turn it is: connections, bytes and requests, counted per user from `accept` on. Pure.
+//!
+//! Trap: credentials are those at `connect`, the kernel's word; nothing that a connection says changes whose it is.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Connections of one user, where there are descriptors for so many.
+const CONNECTIONS_MAX: u64 = 4096;
+/// What one user's connections may make the server keep: messages that are not whole yet, and answers that are not taken.
+pub const BUFFERED_BYTES_MAX: usize = 64 << 20;
+/// Requests of one user in a turn, and of one connection.
+const USER_REQUESTS: u32 = 1024;
+pub const CONNECTION_REQUESTS: u32 = 256;
+/// A connection that has said no hello for so long is dropped.
+pub const SILENT_MAX: Duration = Duration::from_secs(10);
+/// Descriptors that are kept for the server itself and its own user.
+const DESCRIPTORS_RESERVED: u64 = 64;
+
+/// What counts for whom.
+#[derive(Debug)]
+pub struct Crowd {
+    connections_max: u64,
+    connections: BTreeMap<u32, u64>,
+    /// Requests that users have had in this turn.
+    asked: BTreeMap<u32, u32>,
+    /// Rises with every turn.
+    turn: usize,
+}
+
+impl Crowd {
+    /// `descriptors`: those that the process may have.
+    pub fn new(descriptors: u64) -> Crowd {
+        Crowd {
+            connections_max: (descriptors.saturating_sub(DESCRIPTORS_RESERVED) / 4).clamp(1, CONNECTIONS_MAX),
+            connections: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            turn: 0,
+        }
+    }
+
+    /// Counts a connection, or says how many its user has already. The server's own user and root have no limit but the
+    /// system's.
+    pub fn enter(&mut self, uid: u32, is_owner: bool) -> Result<(), u64> {
+        let count = self.connections.entry(uid).or_default();
+        if *count >= self.connections_max && !is_owner {
+            return Err(*count);
+        }
+        *count += 1;
+        Ok(())
+    }
+
+    pub fn leave(&mut self, uid: u32) {
+        if let Some(count) = self.connections.get_mut(&uid) {
+            *count = count.saturating_sub(1);
+        }
+        self.connections.retain(|_, count| *count > 0);
+    }
+
+    /// A new turn: where to begin in a list of so many that are ready, so that nobody is always last.
+    pub fn begin_turn(&mut self, ready: usize) -> usize {
+        self.asked.clear();
+        self.turn = self.turn.wrapping_add(1);
+        if ready == 0 { 0 } else { self.turn % ready }
+    }
+
+    /// May this user have one more request done in this turn? Counts it.
+    pub fn ask(&mut self, uid: u32) -> bool {
+        let asked = self.asked.entry(uid).or_default();
+        *asked += 1;
+        *asked <= USER_REQUESTS
+    }
+
+    /// Has the user requests left in this turn?
+    pub fn may_ask(&self, uid: u32) -> bool {
+        self.asked.get(&uid).is_none_or(|asked| *asked < USER_REQUESTS)
+    }
+}
+
+/// When a connection that says nothing has to go.
+pub fn silent_until(since: Instant) -> Instant {
+    since + SILENT_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_so_many_connections_and_another_has_as_many() {
+        let mut crowd = Crowd::new(104);
+        assert_eq!((0..20).filter(|_| crowd.enter(1, false).is_ok()).count(), 10);
+        assert_eq!(crowd.enter(1, false), Err(10));
+        crowd.enter(2, false).unwrap();
+        assert_eq!((0..20).filter(|_| crowd.enter(0, true).is_ok()).count(), 20, "its own user's");
+        crowd.leave(1);
+        crowd.enter(1, false).unwrap();
+        (0..10).for_each(|_| crowd.leave(1));
+        crowd.leave(2);
+        (0..20).for_each(|_| crowd.leave(0));
+        assert!(crowd.connections.is_empty());
+    }
+
+    #[test]
+    fn few_descriptors_leave_everybody_one_connection() {
+        for descriptors in [0, 64, 70] {
+            let mut crowd = Crowd::new(descriptors);
+            assert_eq!((crowd.enter(1, false), crowd.enter(1, false)), (Ok(()), Err(1)));
+        }
+    }
+
+    #[test]
+    fn a_turn_has_so_many_requests_of_a_user_and_begins_elsewhere_each_time() {
+        let mut crowd = Crowd::new(1 << 20);
+        let first = crowd.begin_turn(3);
+        assert_eq!((0..5000).filter(|_| crowd.ask(1)).count(), 1024);
+        assert!(crowd.ask(2) && !crowd.may_ask(1) && crowd.may_ask(2));
+        assert_ne!(crowd.begin_turn(3), first);
+        assert!(crowd.ask(1));
+        assert_eq!(crowd.begin_turn(0), 0);
+    }
+}

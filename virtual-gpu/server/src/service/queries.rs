@@ -1,0 +1,119 @@
+//! What the server tells of itself: its devices, who uses them, what they have done. Changes nothing but who attends.
+
+use eager_gpu_model::{Card, DeviceTotals, ModelError};
+use eager_vgpu_link::{
+    Activity, DeviceActivity, DeviceInfo, ProcessUse, Refusal, ServedCard, ServedClock, Serving,
+};
+
+use super::{ProcessId, Service};
+use crate::Clock;
+
+impl Service {
+    pub(super) fn devices(&self) -> Result<Vec<DeviceInfo>, Refusal> {
+        (0..).zip(&self.cards).map(|(index, card)| self.device(index, card)).collect()
+    }
+
+    /// Recomputes the model's books; for tests, and after an error of the server's own.
+    ///
+    /// # Panics
+    /// When they are wrong.
+    pub fn check(&self) {
+        self.model.check();
+    }
+
+    /// No user is charged for anything.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.holdings.is_empty()
+    }
+
+    /// Only the server's own user and root may look at all programs.
+    pub(super) fn may_look(&mut self, asker: ProcessId) -> Result<(), Refusal> {
+        match self.greeted(asker)?.peer.is_some_and(|peer| !peer.is_owner) {
+            true => Err(Refusal::NotAllowed),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn activity(&mut self, asker: ProcessId) -> Result<Activity, Refusal> {
+        self.may_look(asker)?;
+        let totals = |device| self.model.totals(self.now, device);
+        let totals = (0..self.cards.len()).map(totals).collect::<Result<Vec<_>, _>>();
+        let of = |totals: DeviceTotals| DeviceActivity {
+            paged_bytes: self.scale.to_program_bytes(totals.moved.paged_bytes()),
+            kernels: totals.kernel_present,
+        };
+        let devices = totals.map_err(|e| self.refusal(e))?.into_iter().map(of).collect();
+        Ok(Activity { now: self.now, devices })
+    }
+
+    pub(super) fn uses(&mut self, asker: ProcessId) -> Result<Vec<ProcessUse>, Refusal> {
+        self.may_look(asker)?;
+        let held = self.processes.values().flat_map(|process| {
+            process.contexts.iter().map(|(&device, &context)| (device, process.pid, context))
+        });
+        held.map(|(device, pid, context)| {
+            let bytes = self.model.pinned_bytes(context).map_err(|e| self.refusal(e))?;
+            Ok(ProcessUse { device, pid, bytes: self.scale.to_program_bytes(bytes) })
+        })
+        .collect()
+    }
+
+    fn device(&self, index: u32, card: &Card) -> Result<DeviceInfo, Refusal> {
+        let info = self.model.memory_info(index as usize).map_err(|e| self.refusal(e))?;
+        let (major, minor) =
+            card.compute_capability.split_once('.').unwrap_or((&card.compute_capability, "0"));
+        Ok(DeviceInfo {
+            index,
+            name: card.name.clone(),
+            capacity_bytes: self.scale.to_program_bytes(info.total),
+            free_bytes: self.scale.to_program_bytes(info.free),
+            sms: card.sms,
+            threads_per_sm: card.threads_per_sm,
+            blocks_per_sm: card.blocks_per_sm,
+            faults_stall: !self.model.options().mps,
+            shared_bytes_per_sm: card.shared_bytes_per_sm,
+            registers_per_sm: card.registers_per_sm,
+            compute_capability: (major.parse().unwrap_or(0), minor.parse().unwrap_or(0)),
+            memory_scale: self.scale.memory,
+            time_scale: self.scale.time,
+        })
+    }
+
+    pub(super) fn refusal(&self, error: ModelError) -> Refusal {
+        match error {
+            ModelError::OutOfMemory { wanted, free } => Refusal::OutOfMemory {
+                wanted_bytes: self.scale.to_program_bytes(wanted),
+                free_bytes: self.scale.to_program_bytes(free),
+            },
+            other => Refusal::Invalid(other.to_string()),
+        }
+    }
+
+    /// Takes the asker for a daemon, and tells it all that it may have wanted to be otherwise.
+    pub(super) fn attend(&mut self, asker: ProcessId) -> Result<Serving, Refusal> {
+        self.may_look(asker)?;
+        self.greeted(asker)?.attends = true;
+        self.is_dismissed = false;
+        let card = |card: &Card| ServedCard {
+            name: card.name.clone(),
+            memory_bytes: card.memory_bytes,
+            sms: card.sms,
+        };
+        let clock = match self.clock() {
+            Clock::Real => ServedClock::Real { time_scale: self.scale.time },
+            Clock::Virtual { host_factor } => ServedClock::Virtual { host_factor },
+        };
+        Ok(Serving {
+            cards: self.cards.iter().map(card).collect(),
+            memory_scale: self.scale.memory,
+            clock,
+            mps: self.model.options().mps,
+        })
+    }
+
+    fn clock(&self) -> Clock {
+        self.keeper
+            .as_ref()
+            .map_or(Clock::Real, |(_, host_factor)| Clock::Virtual { host_factor: *host_factor })
+    }
+}
