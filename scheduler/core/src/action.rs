@@ -1,6 +1,7 @@
 //! What the core may ask for. Every action, and every wait, carries a [`Reason`] a person can read.
 
 use crate::limits::Measure;
+use crate::policy::PolicyName;
 pub use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, TaskId};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,8 @@ pub enum Action {
     Overrun { client: ClientId, measure: Measure, reason: Reason },
     /// A bound task's device is lost. Its calls fail by themselves; it keeps its place until it ends.
     Stranded { task: TaskId, client: ClientId, reason: Reason },
+    /// The policy that was reverted decides again.
+    Reinstated { policy: PolicyName, reason: Reason },
     /// A task has its device for longer than it may. `ending`: what is to be sent to its process.
     Overstay { task: TaskId, client: ClientId, ending: Option<Ending>, reason: Reason },
 }
@@ -79,7 +82,7 @@ impl Action {
             | Action::Watch { task, .. }
             | Action::Stranded { task, .. }
             | Action::Overstay { task, .. } => Some(*task),
-            Action::Overrun { .. } => None,
+            Action::Overrun { .. } | Action::Reinstated { .. } => None,
         }
     }
 }
@@ -122,6 +125,7 @@ impl fmt::Display for Action {
             Action::Watch { task, on: false } => write!(f, "{task} is watched no longer"),
             Action::Overrun { measure, reason, .. } => write!(f, "{measure}: {reason}"),
             Action::Stranded { task, reason, .. } => write!(f, "{task} is stranded: {reason}"),
+            Action::Reinstated { policy, reason } => write!(f, "{policy} {reason}"),
             Action::Overstay { ending, reason, .. } => match ending {
                 None => write!(f, "{reason}"),
                 Some(Ending::Terminate) => write!(f, "terminate: {reason}"),

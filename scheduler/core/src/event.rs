@@ -121,6 +121,11 @@ pub enum Event {
     PolicySet {
         policy: PolicyName,
     },
+    /// The policy broke: `case` decides in its place, until it has agreed with `case` for long enough.
+    Reverted {
+        /// What was wrong with it.
+        why: String,
+    },
     /// The device's driver does not have it any more: what was there is gone, and so are the results.
     DeviceLost {
         device: DeviceId,

@@ -30,6 +30,8 @@ pub(crate) enum Orders {
     #[default]
     ByMemory,
     ByTasks,
+    /// A policy of the other kind is asked beside the one that decides.
+    Both,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -52,9 +54,11 @@ impl DeviceIndex {
     pub fn put(&mut self, id: DeviceId, keys: Keys) {
         let old = self.keys.insert(id, keys);
         let moved = old.is_none_or(|old| old.free != keys.free);
-        match self.orders {
-            Orders::ByTasks => replace(&mut self.by_tasks, old.map(|old| old.tasks), keys.tasks),
-            Orders::ByMemory => replace(&mut self.by_load, old.map(load_key), load_key(keys)),
+        if self.orders != Orders::ByMemory {
+            replace(&mut self.by_tasks, old.map(|old| old.tasks), keys.tasks);
+        }
+        if self.orders != Orders::ByTasks {
+            replace(&mut self.by_load, old.map(load_key), load_key(keys));
         }
         replace(&mut self.by_free, old.map(|old| old.free), keys.free);
         if moved || old.is_none_or(|old| old.is_open != keys.is_open) {

@@ -28,6 +28,8 @@ pub enum Violation {
     SilentWait { task: TaskId },
     #[error("{task} waits although it could start")]
     Stranded { task: TaskId },
+    #[error("{task} waits although {device} has room for it and no rule bars it")]
+    Owed { task: TaskId, device: DeviceId },
     #[error("{task} came after {head}, which had waited for {waited}, and started before it")]
     Passed { task: TaskId, head: TaskId, waited: Nanos },
     #[error("{task} waits and is not in the queue, or is in the queue and does not wait")]
@@ -77,6 +79,9 @@ pub fn check(scheduler: &Scheduler) -> Result<(), Violation> {
     }
     check_clients(scheduler)?;
     check_bypass(scheduler)?;
+    if let Some((task, device)) = scheduler.owed().next() {
+        return Err(Violation::Owed { task, device });
+    }
     for task in scheduler.state().tasks.values() {
         let owner = scheduler.state().clients.get(&task.client);
         if !owner.is_some_and(|client| client.tasks.contains(&task.id)) {

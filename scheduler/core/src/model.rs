@@ -5,6 +5,7 @@
 
 use crate::action::{Class, Gate};
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
+use crate::forecast;
 use crate::index::{DeviceIndex, Keys};
 use crate::options::Options;
 use crate::protected::{Protected, Share};
@@ -359,6 +360,17 @@ impl<'a> View<'a> {
     /// that can be, or it may not start there.
     pub fn free_for(&self, device: &Device, task: &Task) -> Option<Bytes> {
         if self.admits(device, task) { self.free_beside_context(device, task.client) } else { None }
+    }
+
+    /// What the device has free for a task, if that is all it wants and no rule that binds every policy bars it there: what its
+    /// own request bars, drains and losses, its program's context, and the reservation of the first in line. Placement and
+    /// watchdog ask this one question.
+    pub fn room_for(&self, device: &Device, task: &Task) -> Option<Bytes> {
+        let wanted = task.requirement;
+        let free = self.free_for(device, task).filter(|free| *free >= wanted)?;
+        // Where the ledger does not count memory, whether it would fit alone.
+        let fits_alone = self.options.context_bytes.saturating_add(wanted) <= device.task_max;
+        (fits_alone && !forecast::delays_head(*self, task, device, wanted)).then_some(free)
     }
 
     /// The same of a client's task that has its device already.

@@ -172,6 +172,10 @@ pub enum Reason {
     ExtendsBeyondUser { uid: u32, has: Bytes, wanted: Bytes, limit: Bytes },
     #[error("{task} has had {device} for {held}, and {limit} is the longest that a task may")]
     Overstays { task: TaskId, device: DeviceId, held: Nanos, limit: Nanos },
+
+    // The policy.
+    #[error("decides again: it would have started the last {starts} tasks that case started")]
+    Agrees { starts: u32 },
 }
 
 impl Reason {
@@ -236,6 +240,7 @@ impl Reason {
             Reason::Cut { .. } => 67,
             Reason::Overstays { .. } => 70,
             Reason::DeviceLost { .. } => 71,
+            Reason::Agrees { .. } => 80,
         }
     }
 }

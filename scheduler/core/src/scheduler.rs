@@ -11,6 +11,7 @@ mod lost;
 mod observed;
 mod overstay;
 mod restore;
+mod revert;
 mod serve;
 mod settle;
 mod switch;
@@ -32,6 +33,7 @@ use crate::protected::Protected;
 use crate::queue::Queue;
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use revert::Replaced;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use touched::Touched;
@@ -66,6 +68,8 @@ pub enum Anomaly {
     NotHeld,
     /// It is lost already, or is not.
     RepeatedLoss,
+    /// `case` decides in its place already.
+    RepeatedReversion,
     /// A policy proposed what the ledger does not allow: a defect of the policy.
     DroppedProposal,
     /// A task of an earlier scheduler whose device or client is not there, or whose grant does not fit any more.
@@ -101,6 +105,10 @@ pub struct Scheduler {
     silent_since: Nanos,
     /// When a predicted end comes near enough for an eager start beside it.
     promotion_expected: Option<Nanos>,
+    /// The policy that `case` decides in place of.
+    replaced: Option<Replaced>,
+    /// How often a policy was replaced since somebody set it.
+    reversions: u32,
 }
 
 /// Who could start after this step's event.
@@ -119,9 +127,14 @@ enum Retry {
 impl Scheduler {
     pub fn new(name: PolicyName, options: Options) -> Scheduler {
         let policy = policy::of(name);
+        let counts_memory = policy.traits().memory != MemoryRule::Ignored;
+        let orders = if counts_memory { Orders::ByMemory } else { Orders::ByTasks };
+        Scheduler::with(name, policy, options, orders)
+    }
+
+    fn with(name: PolicyName, policy: Box<dyn Policy>, options: Options, orders: Orders) -> Scheduler {
         let traits = policy.traits().under(&options);
-        let counts_memory = traits.memory != MemoryRule::Ignored;
-        let index = DeviceIndex::of(if counts_memory { Orders::ByMemory } else { Orders::ByTasks });
+        let index = DeviceIndex::of(orders);
         Scheduler {
             name,
             traits,
@@ -146,14 +159,17 @@ impl Scheduler {
             turn_ends: BTreeSet::new(),
             silent_since: Nanos::default(),
             promotion_expected: None,
+            replaced: None,
+            reversions: 0,
         }
     }
 
-    /// Puts a faulty policy in the place of the one that was asked for: for tests of those who must survive one.
+    /// Puts a faulty policy in the place of the one that was asked for, before anything has happened: for tests of those
+    /// who must survive one.
     #[doc(hidden)]
     pub fn spoil(&mut self, fault: policy::faulty::Fault) {
-        self.policy = Box::new(policy::faulty::Faulty(fault));
-        self.traits = self.policy.traits().under(&self.options);
+        let faulty = Box::new(policy::faulty::Faulty(fault));
+        *self = Scheduler::with(self.name, faulty, self.options.clone(), Orders::ByMemory);
     }
 
     /// Takes in one event and appends what to do, in order. `now` must not go back; if it does, the last time is used.
@@ -167,12 +183,19 @@ impl Scheduler {
         }
         self.retry_by_clock();
         self.take_from_aside();
+        self.settle_all(out);
+        if self.reinstate(out) {
+            self.settle_all(out);
+        }
+        self.find_overstays(out);
+    }
+
+    fn settle_all(&mut self, out: &mut Vec<Action>) {
         self.settle(out);
         // Who was refused or bound may have made room for others of its user.
         while self.take_from_aside() {
             self.settle(out);
         }
-        self.find_overstays(out);
     }
 
     /// When to send [`Event::Tick`] if nothing else happens before.
@@ -252,6 +275,7 @@ impl Scheduler {
             | Event::Released { .. }
             | Event::Cancelled { .. }
             | Event::PolicySet { .. }
+            | Event::Reverted { .. }
             | Event::DeviceLost { .. }
             | Event::DeviceFound { .. } => {}
             Event::Tick | Event::Restored { .. } | Event::LimitsSet { .. } => self.touch_all(),
@@ -279,6 +303,7 @@ impl Scheduler {
             Event::Released { task } => self.release(task),
             Event::Cancelled { task, by } => self.cancel(task, by, out),
             Event::PolicySet { policy } => self.set_policy(policy, out),
+            Event::Reverted { .. } => self.revert(out),
             Event::DeviceLost { device } => self.lose(device, out),
             Event::DeviceFound { device } => self.find_again(device),
         }

@@ -11,6 +11,7 @@ use eager_core::event::{
 use eager_core::journal::{JournalHeader, JournalLine, ReplayError, replay};
 use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::options::QueueOrder;
+use eager_core::policy::faulty::{Fault, STRIKES_AT};
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Options, PolicyName, Scheduler, invariants};
@@ -179,6 +180,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         3 => task().prop_map(|task| Event::Released { task }),
         1 => task().prop_map(|task| Event::Cancelled { task, by: 1 }),
         2 => any_policy().prop_map(|policy| Event::PolicySet { policy }),
+        2 => Just(Event::Reverted { why: "is tried".into() }),
         1 => Just(Event::Tick),
     ]
 }
@@ -248,6 +250,36 @@ proptest! {
         prop_assert_eq!(&read, &first);
         let header = JournalHeader { journal: 1, policy, options };
         prop_assert!(replay(header, read).is_ok());
+    }
+
+    /// What the watchdog asks: under a sound policy it finds nobody (an invariant after every step above), and under one that
+    /// starves it finds the task that `case` would have started, whatever happened before.
+    #[test]
+    fn a_policy_that_starves_owes_the_start_that_case_makes(
+        options in any_options(),
+        mut events in proptest::collection::vec((0u64..100, any_event()), 0..60),
+    ) {
+        events.retain(|(_, event)| !matches!(event, Event::PolicySet { .. } | Event::Reverted { .. }));
+        let task = TaskId(99);
+        let request = TaskRequest {
+            requirement: Bytes(GIB),
+            function: STRIKES_AT.into(),
+            ..TaskRequest::default()
+        };
+        let mut all = vec![(0, device(0, Bytes(16 * GIB)))];
+        all.extend(events);
+        all.push((100, Event::ClientConnected { client: ClientId(99), uid: 2, label: "x".into() }));
+        all.push((100, Event::TaskBegin { task, client: ClientId(99), request }));
+        let mut sound = Scheduler::new(PolicyName::Case, options);
+        let mut faulty = Scheduler::new(PolicyName::Case, sound.options().clone());
+        faulty.spoil(Fault::Starves);
+        for (now, event) in all {
+            prop_assert_eq!(faulty.owed().next(), None);
+            sound.step(Nanos(now), event.clone(), &mut Vec::new());
+            faulty.step(Nanos(now), event, &mut Vec::new());
+        }
+        let starts = matches!(sound.task(task).map(|view| view.stage), Some(Stage::Bound { .. }));
+        prop_assert_eq!(faulty.owed().any(|(owed, _)| owed == task), starts);
     }
 
     #[test]
@@ -348,7 +380,10 @@ impl Honest {
                 program.gate = Some(gate);
                 program.held &= gate == Gate::Hold;
             }
-            Action::Overrun { .. } | Action::Overstay { .. } | Action::Stranded { .. } => {}
+            Action::Overrun { .. }
+            | Action::Overstay { .. }
+            | Action::Stranded { .. }
+            | Action::Reinstated { .. } => {}
             Action::Watch { task, on } => {
                 let program = self.program(task)?;
                 prop_assert_ne!(program.watched, on);

@@ -299,7 +299,7 @@ impl Dispatch {
             let actions = match self.decide(&mut event) {
                 Ok(actions) => actions,
                 Err(Panicked) if self.mind.reverted.is_none() => {
-                    self.revert("panicked".into());
+                    self.rebuild("panicked".into());
                     if survives_its_scheduler(&event) {
                         events.push_front(event);
                     }
@@ -325,10 +325,20 @@ impl Dispatch {
                 self.publish(client, slot);
             }
             fault::point("published");
+            self.tell_reinstatement(&actions);
             events.extend(actions.iter().filter_map(|action| self.answer_watch(action)));
         }
         if let Some(why) = self.mind.complaint.take() {
             self.revert(why);
+        }
+    }
+
+    /// Once all else of the step is published: what programs are told of their tasks is different from here on.
+    fn tell_reinstatement(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Reinstated { policy, reason } = action {
+                self.reinstated(*policy, reason);
+            }
         }
     }
 

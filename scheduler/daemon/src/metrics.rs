@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dashboard_asks_for_metrics_that_there_are() {
+    fn dashboard_and_alerts_ask_for_metrics_that_there_are() {
         let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("grafana/eager.json");
         let text = std::fs::read_to_string(&path).expect("dashboard");
         let dashboard: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -280,6 +280,12 @@ mod tests {
             .filter_map(|target| target["expr"].as_str())
             .collect();
         assert!(queries.len() >= panels.len() / 2, "{} queries", queries.len());
+        let alerts = Path::new(env!("CARGO_MANIFEST_DIR")).join("grafana/alerts.yaml");
+        let alerts = std::fs::read_to_string(alerts).expect("alerts");
+        let queries: Vec<&str> = queries
+            .into_iter()
+            .chain(alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: ")))
+            .collect();
         let known: BTreeSet<String> = METRICS
             .iter()
             .flat_map(|metric| match metric.kind {

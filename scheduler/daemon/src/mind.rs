@@ -34,6 +34,8 @@ pub struct Mind {
     pub learnt: Learnt,
     pub tally: Tally,
     pub recent: Recent,
+    /// Proposals of the policy that the ledger did not allow, so far.
+    dropped: u64,
     devices: Vec<(DeviceId, DeviceProfile)>,
     journal: Journal,
     journal_path: Option<PathBuf>,
@@ -64,6 +66,7 @@ impl Mind {
             learnt,
             tally: Tally::default(),
             recent: Recent::default(),
+            dropped: 0,
             devices: Vec::new(),
             journal,
             journal_path,
@@ -120,7 +123,8 @@ impl Mind {
         if done.is_err() {
             return (Err(Panicked), Ok(()));
         }
-        if self.reverted.is_none() && self.scheduler.anomalies().contains_key(&Anomaly::DroppedProposal) {
+        let dropped = self.scheduler.anomalies().get(&Anomaly::DroppedProposal).copied().unwrap_or_default();
+        if std::mem::replace(&mut self.dropped, dropped) < dropped && self.reverted.is_none() {
             self.complaint = Some("proposed what the ledger does not allow".into());
         }
         self.learnt.note(now, event, &actions);
@@ -134,12 +138,17 @@ impl Mind {
         (Ok(line.actions), written)
     }
 
-    /// From here on `case` decides, with the same devices and nothing else; a new journal begins.
-    pub fn replace(&mut self, why: String) -> std::io::Result<()> {
-        self.scheduler = Scheduler::new(PolicyName::Case, self.scheduler.options().clone());
+    /// `case` decides in place of the policy that was asked for, with all that was known.
+    pub fn reverted(&mut self, why: String) {
         self.reverted = Some(why);
         self.tally.policy_fell_back();
         self.complaint = None;
+    }
+
+    /// From here on `case` decides, with the same devices and nothing else; a new journal begins.
+    pub fn replace(&mut self, why: String) -> std::io::Result<()> {
+        self.scheduler = Scheduler::new(PolicyName::Case, self.scheduler.options().clone());
+        self.reverted(why);
         let path = self.journal_path.clone();
         self.journal = Journal::none();
         let journal = path.map(|path| Journal::create(&path, &self.scheduler)).transpose();

@@ -8,6 +8,8 @@ use crate::identity;
 use crate::service_manager;
 use crate::slots::TaskSlot;
 use crate::state_file::{Kept, KeptClient};
+use eager_core::PolicyName;
+use eager_core::action::Reason;
 use eager_core::event::{Event, Restored, TaskRequest};
 use eager_core::units::{ClientId, DeviceId, TaskId};
 use eager_proto::hello::{Refusal, Resume};
@@ -88,8 +90,37 @@ impl Dispatch {
         client.gone_at = None;
     }
 
-    /// Gives every task to a new scheduler under `case`: what is bound stays, what waits asks again in its old order.
+    /// The policy broke, and its scheduler is sound: `case` decides from this step on, until the policy agrees with it again.
     pub fn revert(&mut self, why: String) {
+        let policy = self.mind.scheduler.policy();
+        self.happen(Event::Reverted { why: why.clone() }, None);
+        if self.mind.reverted.is_some() {
+            // It panicked in that step.
+            return;
+        }
+        if self.mind.scheduler.replaced().is_none() {
+            return self.rebuild(why);
+        }
+        self.say(format!("the policy {policy} {why}: case decides from now on"));
+        self.mind.reverted(format!("{policy} {why}"));
+        self.publish_everything();
+    }
+
+    /// The policy that was replaced decides again.
+    pub fn reinstated(&mut self, policy: PolicyName, reason: &Reason) {
+        self.mind.reverted = None;
+        self.say(format!("the policy {policy} {reason}"));
+        self.publish_everything();
+    }
+
+    /// What programs are told of their tasks depends on the policy.
+    pub fn publish_everything(&mut self) {
+        let ids: Vec<ClientId> = self.clients.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.publish_all(id));
+    }
+
+    /// Gives every task to a new scheduler under `case`: what is bound stays, what waits asks again in its old order.
+    pub fn rebuild(&mut self, why: String) {
         let policy = self.mind.scheduler.policy();
         let devices = self.mind.scheduler.state().devices.values();
         let lost: Vec<DeviceId> = devices.filter(|device| device.lost).map(|device| device.id).collect();
@@ -114,8 +145,7 @@ impl Dispatch {
         for (task, client, request) in waiting {
             self.happen(Event::TaskBegin { task, client, request }, None);
         }
-        let ids: Vec<ClientId> = self.clients.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.publish_all(id));
+        self.publish_everything();
     }
 
     /// What the daemon's own notes say is bound, and what waits, in order of arrival.

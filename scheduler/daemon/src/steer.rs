@@ -100,7 +100,7 @@ impl Dispatch {
     pub fn set_policy(&mut self, policy: PolicyName) -> Said {
         let policy = policy.for_devices().map_err(|error| error.to_string())?;
         let before = self.mind.scheduler.policy();
-        if policy == before {
+        if policy == before && self.mind.reverted.is_none() {
             return Ok(format!("{policy} decides already"));
         }
         self.happen(Event::PolicySet { policy }, None);
@@ -108,8 +108,7 @@ impl Dispatch {
             return Err(format!("{before} stays: not all that runs could keep its device under {policy}"));
         }
         self.mind.reverted = None;
-        let clients: Vec<_> = self.clients.keys().copied().collect();
-        clients.into_iter().for_each(|client| self.publish_all(client));
+        self.publish_everything();
         let said = format!("{policy} decides from now on, in place of {before}");
         self.say(said.clone());
         Ok(said)

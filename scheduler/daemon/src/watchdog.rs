@@ -4,11 +4,8 @@
 //! Trap: a policy that loops never comes back, and a thread cannot be ended from outside. So a second thread starts the
 //! daemon again in the same process (`exec`), told to use `case`; clients find it again as after any restart.
 
-use eager_core::action::Reason;
-use eager_core::policy::MemoryRule;
-use eager_core::scheduler::Stage;
+use eager_core::Scheduler;
 use eager_core::units::Nanos;
-use eager_core::{PolicyName, Scheduler};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -79,32 +76,13 @@ fn restart(limit: Nanos, reverted: bool, listeners: &[(String, OwnedFd)]) -> ! {
     std::process::exit(1)
 }
 
-/// Does the policy owe every task that fits somewhere a start, if it is the one that came first?
-fn owes_a_start(scheduler: &Scheduler) -> bool {
-    let limits_otherwise = matches!(scheduler.policy(), PolicyName::Sa | PolicyName::CaseAlg2)
-        || scheduler.traits().reserve_head;
-    scheduler.traits().memory == MemoryRule::Counted && !limits_otherwise
-}
-
-/// The task that came first has waited for longer than `limit` although a device has room for all of it.
+/// The policy leaves a task waiting, longer than `limit` by now, that the core says it owes a start ([`Scheduler::owed`]): only
+/// a defect of the policy makes that so, never what programs ask for.
 pub fn starved(scheduler: &Scheduler, now: Nanos, limit: Nanos) -> Option<String> {
-    if !owes_a_start(scheduler) {
-        return None;
-    }
-    // Whom a limit keeps from the queue waits for that, not for the policy.
-    let waits = |stage: &Stage<'_>| {
-        let limits = |reason: &Reason| {
-            matches!(reason, Reason::Throttled { .. } | Reason::UserFull { .. } | Reason::Held { .. })
-        };
-        matches!(stage, Stage::Waiting { reason } if !limits(reason))
-    };
-    let waiting = scheduler.tasks().filter(|task| waits(&task.stage));
-    let first = waiting.min_by_key(|task| (task.asked_at, task.task))?;
-    let context = scheduler.options().context_bytes;
-    let needs = first.requirement.saturating_add(context);
-    let waited = now.saturating_sub(first.asked_at);
-    let fits = scheduler.devices().any(|device| device.free >= needs && !device.drained && !device.lost);
-    (fits && waited > limit).then(|| format!("left {} waiting for {waited} although it fits", first.task))
+    scheduler.owed().find_map(|(task, device)| {
+        let waited = now.saturating_sub(scheduler.task(task)?.asked_at);
+        (waited > limit).then(|| format!("left {task} waiting for {waited} although it fits on {device}"))
+    })
 }
 
 #[cfg(test)]

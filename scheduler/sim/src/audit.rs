@@ -136,7 +136,10 @@ impl Auditor {
                 let bound = self.entry(*task)?.bound.is_some();
                 judge(*task, &[(bound, "gated or watched while it waits")])?;
             }
-            Action::Overrun { .. } | Action::Overstay { .. } | Action::Stranded { .. } => {}
+            Action::Overrun { .. }
+            | Action::Overstay { .. }
+            | Action::Stranded { .. }
+            | Action::Reinstated { .. } => {}
         }
         Ok(())
     }

@@ -343,7 +343,8 @@ impl<'a> World<'a> {
             Action::Wait { .. }
             | Action::Overrun { .. }
             | Action::Overstay { .. }
-            | Action::Stranded { .. } => return,
+            | Action::Stranded { .. }
+            | Action::Reinstated { .. } => return,
             Action::Regrant { grant, class, reason, .. } => {
                 let promoted = *class == Class::Promoted && open.class == Class::Eager;
                 (open.class, open.grant) = (*class, *grant);

@@ -11,12 +11,11 @@ pub(super) struct CaseAlg2;
 
 impl Policy for CaseAlg2 {
     fn traits(&self) -> Traits {
-        Traits::CASE
+        Traits { starts_by_room: false, ..Traits::CASE }
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        let mut roomy: Vec<_> =
-            placement::with_free(view, task).filter(|(_, free)| *free >= task.requirement).collect();
+        let mut roomy: Vec<_> = placement::with_room(view, task).collect();
         roomy.sort_by_key(|(device, _)| (device.granted, device.id));
         let has_slots = |device: &Device| slots::hold(view, device, task);
         match roomy.iter().find(|(device, _)| has_slots(device)) {

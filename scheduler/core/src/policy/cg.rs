@@ -11,7 +11,7 @@ pub(super) struct Cg;
 
 impl Policy for Cg {
     fn traits(&self) -> Traits {
-        Traits { queue: QueueOrder::Fifo, memory: MemoryRule::Ignored, ..Traits::CASE }
+        Traits { queue: QueueOrder::Fifo, memory: MemoryRule::Ignored, starts_by_room: false, ..Traits::CASE }
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {

@@ -69,6 +69,9 @@ pub enum MemoryRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
     pub queue: QueueOrder,
+    /// Whoever is first in line starts where there is room for all of it. Without it only an empty device has to take it:
+    /// tasks or slots count as well.
+    pub starts_by_room: bool,
     /// Starts tasks whose requirement does not fit.
     pub eager: bool,
     /// Normal and promoted tasks launch on high-priority streams, eager ones on low (specification S-210).
@@ -97,6 +100,7 @@ impl Traits {
     /// What CASE does; the other policies say what they do differently.
     pub const CASE: Traits = Traits {
         queue: QueueOrder::LargestFirst,
+        starts_by_room: true,
         eager: false,
         priorities: false,
         short_hold_ns: None,

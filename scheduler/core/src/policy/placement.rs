@@ -12,15 +12,12 @@ use std::cmp::Reverse;
 /// CASE's Algorithm 3 (specification S-111): of the devices with room for the whole requirement, the one with the
 /// fewest warps in use; equal: with the fewest tasks (all warps are 0 where no geometry is known), then the lowest index.
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
-    let free_on = |id| {
+    let room_on = |id| {
         let device = view.state.devices.get(&id)?;
-        Some((device, view.free_for(device, task)?))
+        Some((device, view.room_for(device, task)?))
     };
-    let has_room = |(device, free): (&Device, Bytes)| {
-        free >= task.requirement && !forecast::delays_head(view, task, device, task.requirement)
-    };
-    let fits = |id| free_on(id).is_some_and(has_room);
-    let (device, free) = free_on(view.state.index.least_loaded(task.requirement, fits)?)?;
+    let (device, free) =
+        room_on(view.state.index.least_loaded(task.requirement, |id| room_on(id).is_some())?)?;
     Some(whole(device, task, free))
 }
 
@@ -37,7 +34,7 @@ pub(super) fn whole_or_wait(view: View<'_>, task: &Task) -> Placement {
 
 /// Normal Launch on the first device with room, or else wait.
 pub(super) fn whole_first_fit(view: View<'_>, task: &Task) -> Placement {
-    match with_free(view, task).find(|(_, free)| *free >= task.requirement) {
+    match with_room(view, task).next() {
         Some((device, free)) => whole(device, task, free),
         None => no_room(view, task),
     }
@@ -57,11 +54,9 @@ pub(crate) fn no_room(view: View<'_>, task: &Task) -> Placement {
 /// The device with the fewest tasks (equal: least memory granted, then the lowest index) that `takes` one more, and on
 /// which the task could fit if it were alone. For policies whose ledger does not count memory.
 pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> bool) -> Option<Placement> {
-    let alone = view.options.context_bytes.saturating_add(task.requirement);
-    let has_room = |device: &Device| view.free_for(device, task).is_some_and(|free| free >= task.requirement);
     let fits = |id| {
         let device = view.state.devices.get(&id);
-        device.is_some_and(|device| device.task_max >= alone && has_room(device))
+        device.is_some_and(|device| view.room_for(device, task).is_some())
     };
     let id = view.state.index.fewest_tasks(|tasks| takes(tasks as u32), fits)?;
     let device = view.state.devices.get(&id)?;
@@ -141,6 +136,14 @@ pub(super) fn with_free<'a>(
     task: &'a Task,
 ) -> impl Iterator<Item = (&'a Device, Bytes)> + use<'a> {
     view.state.devices.values().filter_map(move |device| Some((device, view.free_for(device, task)?)))
+}
+
+/// Devices that can take all of the task, with what they have free for it.
+pub(super) fn with_room<'a>(
+    view: View<'a>,
+    task: &'a Task,
+) -> impl Iterator<Item = (&'a Device, Bytes)> + use<'a> {
+    view.state.devices.values().filter_map(move |device| Some((device, view.room_for(device, task)?)))
 }
 
 /// The device that could grant the task most.

@@ -7,11 +7,11 @@ use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;
 use crate::forecast;
 use crate::ledger::Binding;
-use crate::model::{Task, TaskState, View};
+use crate::model::{Device, Task, TaskState, View};
 use crate::options::QueueOrder;
 use crate::policy::{Placement, no_room};
 use crate::reason::Reason;
-use crate::units::{Bytes, Nanos, TaskId};
+use crate::units::{Bytes, DeviceId, Nanos, TaskId};
 
 impl Scheduler {
     /// Decides that everybody is asked again where more than this step's event may have made a start possible.
@@ -41,8 +41,7 @@ impl Scheduler {
     }
 
     pub(super) fn try_newcomer(&mut self, id: TaskId, out: &mut Vec<Action>) {
-        let head = self.queue.head().filter(|&head| head != id);
-        if !self.try_next(id, head, out) && self.has_last_resort() {
+        if !self.try_next(id, out) && self.has_last_resort() {
             self.try_one(id, true, out);
         }
     }
@@ -147,11 +146,8 @@ impl Scheduler {
     }
 
     pub(super) fn try_everybody(&mut self, out: &mut Vec<Action>) {
-        let mut head = None;
         for id in self.order() {
-            if !self.try_next(id, head, out) {
-                head = head.or(Some(id));
-            }
+            self.try_next(id, out);
         }
         // Who was refused may have stood before somebody whom nobody may pass, or been the head.
         if self.has_last_resort() || self.traits.overtake_ns.is_some() || self.traits.reserve_head {
@@ -159,8 +155,8 @@ impl Scheduler {
         }
     }
 
-    /// Tries a task behind `head`, the first that must wait. False if it still waits itself.
-    fn try_next(&mut self, id: TaskId, head: Option<TaskId>, out: &mut Vec<Action>) -> bool {
+    /// Tries a task of which nothing was said yet. False if it still waits in the queue.
+    fn try_next(&mut self, id: TaskId, out: &mut Vec<Action>) -> bool {
         if let Some(reason) = self.too_large(id).or_else(|| self.over_quota(id)) {
             self.forget(id);
             out.push(Action::Refuse { task: id, reason });
@@ -169,13 +165,7 @@ impl Scheduler {
         if self.put_aside(id, out) {
             return true;
         }
-        match head {
-            Some(head) if self.traits.queue == QueueOrder::Fifo => {
-                self.wait(id, Reason::Behind { head }, out);
-                false
-            }
-            _ => self.try_one(id, false, out),
-        }
+        self.try_one(id, false, out)
     }
 
     /// True if it was bound.
@@ -194,8 +184,9 @@ impl Scheduler {
             Placement::Bind { device, grant, reason } => (device, grant, reason),
         };
         let (managed, eagerly) = (self.is_managed(task, grant), self.traits.eager);
-        let out_of_turn = false;
+        let (out_of_turn, agrees) = (false, self.replaced_agrees(task));
         if self.start(Binding { task: id, device, grant, managed, eagerly, out_of_turn, reason }, out) {
+            self.note_agreement(agrees);
             return true;
         }
         self.count(Anomaly::DroppedProposal);
@@ -205,15 +196,8 @@ impl Scheduler {
 
     /// Where the task may go as things stand.
     fn ask(&self, task: &Task, last_resort: bool) -> Placement {
-        if self.state.devices.is_empty() {
-            return Placement::Wait(Reason::NoDevice);
-        }
-        if let Some(reason) = self.none_left() {
+        if let Some(reason) = self.held_up(task) {
             return Placement::Wait(reason);
-        }
-        if let Some(head) = self.not_passed().filter(|head| head.id != task.id) {
-            let waited = self.now.saturating_sub(head.asked_at);
-            return Placement::Wait(Reason::NotPast { head: head.id, waited });
         }
         let view = View { last_resort, ..self.read() };
         match self.place(view, task) {
@@ -222,10 +206,45 @@ impl Scheduler {
         }
     }
 
+    /// Why a waiting task may not start under any policy, wherever there is room.
+    fn held_up(&self, task: &Task) -> Option<Reason> {
+        if self.state.devices.is_empty() {
+            return Some(Reason::NoDevice);
+        }
+        if let Some(reason) = self.none_left().or_else(|| self.why_aside(task)) {
+            return Some(reason);
+        }
+        let head = self.queue.head().filter(|&head| head != task.id && self.traits.queue == QueueOrder::Fifo);
+        if let Some(head) = head {
+            return Some(Reason::Behind { head });
+        }
+        let head = self.not_passed().filter(|head| head.id != task.id)?;
+        Some(Reason::NotPast { head: head.id, waited: self.now.saturating_sub(head.asked_at) })
+    }
+
+    /// Waiting tasks that the policy owes a start, with a device that has room for all of each: nothing that binds every policy
+    /// keeps them from it. Between steps there are none; one that is there shows a defect of the policy, whatever
+    /// programs asked for.
+    pub fn owed(&self) -> impl Iterator<Item = (TaskId, DeviceId)> + '_ {
+        let view = self.reserved(self.read());
+        let waiting = self.state.tasks.values().filter(|task| task.bound().is_none());
+        waiting.filter_map(move |task| {
+            let takes = |device: &&Device| self.traits.starts_by_room || device.tasks.is_empty();
+            let mut open = self.state.devices.values().filter(takes);
+            let device = open.find(|device| view.room_for(device, task).is_some())?;
+            self.held_up(task).is_none().then_some((task.id, device.id))
+        })
+    }
+
+    /// The same with what nobody but the first in line may take.
+    fn reserved<'a>(&self, view: View<'a>) -> View<'a> {
+        let reservation = self.first_in_line().and_then(|head| forecast::reserve(view, head));
+        View { reservation, ..view }
+    }
+
     /// What the policy proposes, within what the task allows.
     pub(super) fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        let reservation = self.first_in_line().and_then(|head| forecast::reserve(view, head));
-        let view = View { reservation, ..view };
+        let view = self.reserved(view);
         match self.policy.place(view, task) {
             Placement::Bind { grant, .. } if task.request.whole && grant < task.requirement => {
                 no_room(view, task)
@@ -266,12 +285,8 @@ impl Scheduler {
 
     /// Could this waiting task start as things stand? For the invariants: between steps none can.
     pub(crate) fn could_start(&self, task: &Task) -> bool {
-        if self.aside.contains(&task.id) {
-            return self.why_aside(task).is_none();
-        }
-        let first = self.queue.head() == Some(task.id);
-        let has_turn = first || self.traits.queue != QueueOrder::Fifo;
-        has_turn && matches!(self.ask(task, self.has_last_resort()), Placement::Bind { .. })
+        let comes_back = self.aside.contains(&task.id) && self.why_aside(task).is_none();
+        comes_back || matches!(self.ask(task, self.has_last_resort()), Placement::Bind { .. })
     }
 
     /// Requirements that no device can ever hold are refused at once, wherever they stand in the queue.
@@ -303,17 +318,9 @@ impl Scheduler {
 
     /// Why a waiting task waits, as things stand.
     pub(super) fn why_waiting(&self, task: &Task) -> Reason {
-        if let Some(reason) = self.why_aside(task) {
-            return reason;
-        }
-        let head = self.queue.head().filter(|&head| head != task.id);
-        match head {
-            _ if self.state.devices.is_empty() => Reason::NoDevice,
-            Some(head) if self.traits.queue == QueueOrder::Fifo => Reason::Behind { head },
-            _ => match self.ask(task, self.has_last_resort()) {
-                Placement::Wait(reason) => reason,
-                Placement::Bind { .. } => Reason::ProposalDropped,
-            },
+        match self.ask(task, self.has_last_resort()) {
+            Placement::Wait(reason) => reason,
+            Placement::Bind { .. } => Reason::ProposalDropped,
         }
     }
 }

@@ -13,13 +13,13 @@ use crate::reason::Reason;
 impl Scheduler {
     pub(super) fn set_policy(&mut self, name: PolicyName, out: &mut Vec<Action>) -> Result<(), Anomaly> {
         let mut told = Vec::new();
-        *self = self.under(name, &mut told)?;
+        *self = self.under(Scheduler::new(name, self.options.clone()), &mut told)?;
         out.append(&mut told);
         Ok(())
     }
 
-    fn under(&self, name: PolicyName, out: &mut Vec<Action>) -> Result<Scheduler, Anomaly> {
-        let mut next = Scheduler::new(name, self.options.clone());
+    /// Tells a scheduler that knows nothing yet all that this one knows.
+    pub(super) fn under(&self, mut next: Scheduler, out: &mut Vec<Action>) -> Result<Scheduler, Anomaly> {
         next.now = self.now;
         next.silent_since = self.now;
         next.asked_last = self.asked_last;

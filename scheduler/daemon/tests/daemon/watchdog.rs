@@ -1,11 +1,11 @@
 //! A policy that breaks: `case` takes over, everybody can see it, and nothing is lost.
 
-use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot};
+use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot, wait_until, wants};
 use eager_core::policy::faulty::STRIKES_AT;
-use eager_proto::reply::{STATE_BOUND, TaskCell};
-use eager_proto::request::RequestBody;
+use eager_proto::reply::{STATE_BOUND, STATE_WAITING, TaskCell};
+use eager_proto::request::{BEGIN_BARRED_SHIFT, RequestBody};
 use eager_shm::client::{ClientConnection, Wait};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn faulty(fault: &str) -> Daemon {
     let dir = tempfile::tempdir().expect("folder");
@@ -86,6 +86,54 @@ fn a_policy_that_proposes_nonsense_is_replaced_and_nothing_is_lost() {
 #[test]
 fn a_policy_that_starves_is_replaced_and_nothing_is_lost() {
     is_replaced("starves", "although it fits");
+}
+
+/// Beside a full device the other has room, and the request bars that one: that says nothing about the policy.
+#[test]
+fn what_a_request_itself_bars_does_not_replace_the_policy() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut command = command(dir.path());
+    let device = r#"{"name": "test", "memory": "1GiB", "sms": 80, "warps-per-sm": 64, "blocks-per-sm": 32}"#;
+    std::fs::write(dir.path().join("devices.json"), format!("[{device}, {device}]")).expect("devices");
+    command.args(["--watchdog", "1"]);
+    let daemon = Daemon::spawn(dir, command, "2 file devices, policy ");
+    let client = daemon.connect("client");
+    let bars = |mib: u64, devices: u64| match wants(mib) {
+        RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, function, .. } => {
+            let flags = devices << BEGIN_BARRED_SHIFT;
+            RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function }
+        }
+        _ => unreachable!("a request to begin"),
+    };
+    let full = client.send(bars(1000, 0b10), slot(0)).expect("send");
+    assert_eq!(answer(&client, slot(0), full).state, STATE_BOUND);
+    let (eager, apart) = (daemon.connect("eager"), daemon.connect("apart"));
+    let started = eager.send(bars(1000, 0b10), slot(0)).expect("send");
+    assert_eq!(answer(&eager, slot(0), started).state, STATE_BOUND);
+    apart.send(bars(600, 0b10), slot(0)).expect("send");
+    wait_until(&apart, slot(0), |cell| cell.state == STATE_WAITING);
+    // The watchdog looks four times a second, and what it finds has to be a second old.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(daemon.row().policy_state, "as asked for");
+    assert_eq!(apart.cell(slot(0)).expect("a whole cell").state, STATE_WAITING);
+}
+
+#[test]
+fn a_policy_that_agrees_again_decides_again() {
+    let daemon = faulty("starves");
+    let client = daemon.connect("client");
+    assert_eq!(strike(&client).state, STATE_BOUND);
+    assert!(daemon.row().policy_state.starts_with("reverted: eager-opt "), "{:?}", daemon.row());
+    for task in 1..=8 {
+        let row = daemon.row();
+        assert_eq!((row.policy.as_str(), row.policy_state.contains("reverted")), ("case", true), "{task}");
+        answer(&client, slot(0), begin(&client, slot(0), 10));
+        let ended = client.send(RequestBody::TaskEnd, slot(0)).expect("send");
+        answer(&client, slot(0), ended);
+    }
+    let row = daemon.row();
+    assert_eq!((row.policy.as_str(), row.policy_state.as_str()), ("eager-opt", "as asked for"));
+    assert_eq!(daemon.device().granted_bytes, 300 * MIB, "who has something keeps it");
 }
 
 #[test]

@@ -138,6 +138,7 @@ impl Reader {
             | Happened::Tick => {}
             Happened::LimitsSet { .. } => self.tell("other limits".into()),
             Happened::PolicySet { policy } => self.tell(format!("policy {policy} set")),
+            Happened::Reverted { why } => self.tell(format!("case decides: the policy {why}")),
             Happened::Held { task, by } => self.hold_back(*task, Some(*by)),
             Happened::Released { task } => self.hold_back(*task, None),
             Happened::Observed { device, foreign, .. } => self.foreign(*device, *foreign),
@@ -231,6 +232,7 @@ impl Reader {
                     self.mark(task, "overrun", "task", vec![note("why", reason)]);
                 }
             }
+            Action::Reinstated { policy, reason } => self.tell(format!("{policy} {reason}")),
             Action::Stranded { task, reason, .. } => {
                 self.mark(*task, "stranded", "task", vec![note("why", reason)]);
             }

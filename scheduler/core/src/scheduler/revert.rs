@@ -1,0 +1,120 @@
+//! A policy that broke, `case` in its place, and the way back.
+//!
+//! Whenever `case` starts a task, the replaced policy is asked about the same task in the same state; what it says is not
+//! done. After so many starts in a row that it would have allowed ([`AGREES_MIN`], twice as many after each further
+//! reversion), it decides again. All of it follows from events, so that a journal replays.
+//! Trap: a policy that panics when it is asked is not asked again, and one that never comes back would hang this step as it
+//! hung the step before: those were replaced by a scheduler without a memory of them, and stay so until somebody sets one.
+
+use super::{Anomaly, Scheduler};
+use crate::action::Action;
+use crate::index::Orders;
+use crate::model::Task;
+use crate::policy::{self, MemoryRule, Placement, Policy, PolicyName};
+use crate::reason::Reason;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Starts in a row that a replaced policy has to allow before it decides again.
+const AGREES_MIN: u32 = 8;
+/// After so many reversions the number does not grow any more.
+const DOUBLINGS_MAX: u32 = 7;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Replaced {
+    name: PolicyName,
+    policy: Box<dyn Policy>,
+    /// Starts in a row that it would have allowed.
+    agreed: u32,
+    needed: u32,
+}
+
+/// What a replaced policy says about a task that `case` starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Agreement {
+    Yes,
+    No,
+    /// It may let the task wait: its own rules count more than memory.
+    Free,
+    Panicked,
+}
+
+impl Scheduler {
+    /// The policy that `case` decides in place of.
+    pub fn replaced(&self) -> Option<PolicyName> {
+        self.replaced.as_ref().map(|replaced| replaced.name)
+    }
+
+    pub(super) fn revert(&mut self, out: &mut Vec<Action>) -> Result<(), Anomaly> {
+        if self.replaced.is_some() {
+            return Err(Anomaly::RepeatedReversion);
+        }
+        let case = policy::of(PolicyName::Case);
+        let empty = Scheduler::with(PolicyName::Case, case, self.options.clone(), Orders::Both);
+        let mut told = Vec::new();
+        let mut next = self.under(empty, &mut told)?;
+        next.reversions = self.reversions.saturating_add(1);
+        let broken = std::mem::replace(self, next);
+        let needed = AGREES_MIN << broken.reversions.min(DOUBLINGS_MAX);
+        self.replaced = Some(Replaced { name: broken.name, policy: broken.policy, agreed: 0, needed });
+        out.append(&mut told);
+        Ok(())
+    }
+
+    /// What the replaced policy says about a task that is about to start.
+    pub(super) fn replaced_agrees(&self, task: &Task) -> Option<Agreement> {
+        let Replaced { policy, .. } = self.replaced.as_ref()?;
+        let view = self.read();
+        // It only reads, so a panic leaves nothing half done.
+        let asked = catch_unwind(AssertUnwindSafe(|| (policy.traits(), policy.place(view, task))));
+        Some(match asked {
+            Err(_) => Agreement::Panicked,
+            Ok((traits, Placement::Bind { device, grant, .. })) => {
+                let device = view.state.devices.get(&device).filter(|device| view.admits(device, task));
+                let free = device.and_then(|device| match traits.memory {
+                    MemoryRule::Counted => view.free_for(device, task),
+                    MemoryRule::Ignored | MemoryRule::Endless => Some(device.task_max),
+                });
+                let is_allowed = grant <= task.requirement && free.is_some_and(|free| grant <= free);
+                if is_allowed { Agreement::Yes } else { Agreement::No }
+            }
+            Ok((traits, Placement::Wait(_))) => {
+                let mut empty = self.state.devices.values().filter(|device| device.tasks.is_empty());
+                let is_owed =
+                    traits.starts_by_room || empty.any(|device| view.room_for(device, task).is_some());
+                if is_owed { Agreement::No } else { Agreement::Free }
+            }
+        })
+    }
+
+    pub(super) fn note_agreement(&mut self, agreement: Option<Agreement>) {
+        let Some(replaced) = &mut self.replaced else { return };
+        match agreement {
+            Some(Agreement::Yes) => replaced.agreed += 1,
+            Some(Agreement::No) => replaced.agreed = 0,
+            Some(Agreement::Panicked) => self.replaced = None,
+            Some(Agreement::Free) | None => {}
+        }
+    }
+
+    /// Gives the word back to the replaced policy when it is time; says whether it did.
+    pub(super) fn reinstate(&mut self, out: &mut Vec<Action>) -> bool {
+        let Some(replaced) = self.replaced.take_if(|replaced| replaced.agreed >= replaced.needed) else {
+            return false;
+        };
+        let Replaced { name, policy, agreed, .. } = replaced;
+        let orders = match policy.traits().memory {
+            MemoryRule::Ignored => Orders::ByTasks,
+            MemoryRule::Counted | MemoryRule::Endless => Orders::ByMemory,
+        };
+        let empty = Scheduler::with(name, policy, self.options.clone(), orders);
+        let mut told = Vec::new();
+        // Whoever cannot keep its device under it keeps it under `case`, which then stays.
+        let Ok(mut next) = self.under(empty, &mut told) else { return false };
+        next.reversions = self.reversions;
+        *self = next;
+        out.push(Action::Reinstated { policy: name, reason: Reason::Agrees { starts: agreed } });
+        out.append(&mut told);
+        true
+    }
+}
