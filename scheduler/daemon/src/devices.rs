@@ -8,7 +8,7 @@ use crate::numbering::{self, Numbered, Standing};
 use crate::nvml;
 use crate::selection::{Chosen, Gpu, Selection};
 use crate::state_file::{Kept, KeptDevice};
-use crate::virtual_gpus::{VirtualGpus, VirtualSource};
+use crate::virtual_gpus::{self, VirtualGpus, VirtualSource};
 use anyhow::Context;
 use eager_core::event::DeviceProfile;
 use eager_core::units::Bytes;
@@ -67,10 +67,14 @@ impl Devices {
     /// Starts or reads the source. `vgpu_socket` is where a server of virtual GPUs shall listen; `old`: what an earlier daemon
     /// left, whose drains get this one's numbers.
     pub fn open(settings: &Settings, vgpu_socket: &Path, old: &mut Kept) -> anyhow::Result<Devices> {
+        if !matches!(settings.devices, DeviceSource::Virtual { .. }) {
+            virtual_gpus::clear(vgpu_socket)?;
+        }
         let mut devices = match &settings.devices {
             &DeviceSource::Virtual { ref cards, time_scale, memory_scale, clock, host_factor, mps } => {
+                let cards = cards.clone();
                 let source = VirtualSource { cards, time_scale, memory_scale, clock, host_factor, mps };
-                let server = VirtualGpus::start(&source, vgpu_socket)?;
+                let server = VirtualGpus::open(source, vgpu_socket)?;
                 let infos = eager_vgpu_link::query_devices(vgpu_socket)
                     .context("the virtual GPU server does not tell its devices")?;
                 let context = eager_gpu_model::Options::default().context_memory().div_ceil(memory_scale);

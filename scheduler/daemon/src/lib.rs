@@ -68,6 +68,7 @@ use crate::service_manager::ServiceManager;
 use crate::shell::{Parts, Shell};
 use crate::state_file::StateFile;
 use crate::usage::{FileUsage, Observer, Usage, VirtualUsage};
+use crate::virtual_gpus::VirtualGpus;
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
 use eager_core::PolicyName;
@@ -155,6 +156,10 @@ fn open(
     let devices = Devices::open(&settings, &run_dir.vgpu_socket(), &mut old)?;
     let summary = devices.summary();
     let mut dispatch = think(&settings, run_dir, &devices, state, manager)?;
+    if devices.server.as_ref().is_some_and(VirtualGpus::was_there) {
+        dispatch
+            .say("the virtual GPU server of an earlier daemon is there, with the programs on it".to_owned());
+    }
     if devices.clock.is_some() {
         dispatch.mind.tell_time(Nanos(0));
     }

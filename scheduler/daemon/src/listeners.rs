@@ -127,7 +127,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-fn open_to_all(socket: &Path) -> anyhow::Result<()> {
+pub fn open_to_all(socket: &Path) -> anyhow::Result<()> {
     std::fs::set_permissions(socket, Permissions::from_mode(0o666))
         .with_context(|| format!("opening {} to all", socket.display()))
 }

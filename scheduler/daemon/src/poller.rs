@@ -17,6 +17,8 @@ const ID_BITS: u32 = 60;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Signals,
+    /// The end of the virtual GPU server.
+    Server,
     /// A virtual clock: before all that has a place in time.
     Clock,
     Death(ClientId),
@@ -41,6 +43,7 @@ impl Source {
             Source::AdminListener => (6, 0),
             Source::Clock => (7, 0),
             Source::Uses => (8, 0),
+            Source::Server => (9, 0),
         };
         kind << ID_BITS | id
     }
@@ -57,6 +60,7 @@ impl Source {
             6 => Source::AdminListener,
             7 => Source::Clock,
             8 => Source::Uses,
+            9 => Source::Server,
             _ => return None,
         })
     }
@@ -129,6 +133,7 @@ mod tests {
             Source::Admin(9),
             Source::AdminListener,
             Source::Clock,
+            Source::Server,
         ] {
             assert_eq!(Source::from_token(source.token()), Some(source));
         }

@@ -12,6 +12,7 @@ use nix::unistd::Uid;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +64,13 @@ impl RunDir {
         lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable)?;
         let dir = RunDir { path: path.into(), _lock: lock, stay: Vec::new() };
         // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
-        let left = [dir.admin_socket(), dir.http_socket(), dir.vgpu_socket(), dir.fresh_client_socket()];
+        let left = [dir.admin_socket(), dir.http_socket(), dir.fresh_client_socket()];
         dir.remove(left.iter().filter(|socket| !given(socket))).map_err(unusable)?;
+        // A server of virtual GPUs outlives its daemon.
+        let virtual_gpus = dir.vgpu_socket();
+        if UnixStream::connect(&virtual_gpus).is_err() {
+            dir.remove(std::iter::once(&virtual_gpus)).map_err(unusable)?;
+        }
         Ok(dir)
     }
 
@@ -127,7 +133,7 @@ impl Drop for RunDir {
     fn drop(&mut self) {
         // Best effort: the next daemon cleans up as well. The lock file stays: without it two daemons could lock two
         // different files of one name.
-        let ours = [self.client_socket(), self.admin_socket(), self.http_socket(), self.vgpu_socket()];
+        let ours = [self.client_socket(), self.admin_socket(), self.http_socket()];
         let _ = self.remove(ours.iter().filter(|socket| !self.leaves(socket)));
     }
 }

@@ -8,6 +8,7 @@ use crate::admin::AdminServer;
 use crate::answers::{About, answer};
 use crate::config::Settings;
 use crate::dispatch::{Dispatch, Served};
+use crate::listeners;
 use crate::newcomers::{Newcomers, is_served};
 use crate::poller::{Poller, Source};
 use crate::quota::Allowance;
@@ -15,13 +16,14 @@ use crate::reload;
 use crate::usage::Observer;
 use crate::virtual_gpus::VirtualGpus;
 use crate::watchdog;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use eager_core::event::Event;
 use eager_core::units::{ClientId, Nanos};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_vgpu_link::DaemonLink;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
+use nix::unistd::Uid;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -88,6 +90,9 @@ impl Shell {
         if let Some(clock) = &parts.clock {
             poller.add(Source::Clock, clock)?;
         }
+        if let Some(server) = &parts.server {
+            poller.add(Source::Server, server)?;
+        }
         if let Some(observer) = &parts.observer {
             poller.add(Source::Uses, observer)?;
         }
@@ -129,6 +134,9 @@ impl Shell {
         self.listen_or_not();
         let ready = self.poller.wait(self.timeout_ms()).context("epoll")?;
         self.parts.dispatch.quotas.begin_turn();
+        if ready.contains(&Source::Server) {
+            self.renew_server()?;
+        }
         if ready.contains(&Source::Clock) {
             self.keep_time()?;
         }
@@ -151,8 +159,8 @@ impl Shell {
                 Source::Listener => self.accept(),
                 Source::Admin(id) if self.serve_admin(id) == Flow::Stop => flow = Flow::Stop,
                 Source::AdminListener => self.accept_admin(),
-                Source::Client(_) | Source::Admin(_) | Source::Signals | Source::Clock | Source::Death(_) => {
-                }
+                Source::Client(_) | Source::Admin(_) | Source::Signals | Source::Clock => {}
+                Source::Death(_) | Source::Server => {}
             }
         }
         self.keep_deadlines();
@@ -187,11 +195,24 @@ impl Shell {
             if is(Signal::SIGHUP) {
                 self.reload();
             }
-            if let Some(status) = self.parts.server.as_mut().and_then(VirtualGpus::ended) {
-                bail!("the virtual GPU server ended by itself ({status}): there are no devices any more");
-            }
         }
         Ok(Flow::GoOn)
+    }
+
+    /// A new server in the place of one that has ended.
+    fn renew_server(&mut self) -> anyhow::Result<()> {
+        let Some(server) = &mut self.parts.server else { return Ok(()) };
+        if !server.has_ended() {
+            return Ok(());
+        }
+        self.poller.remove(&*server);
+        let said = server.start_again()?;
+        if Uid::effective().is_root() {
+            listeners::open_to_all(server.socket())?;
+        }
+        self.poller.add(Source::Server, &*server).context("epoll")?;
+        self.parts.dispatch.say(said);
+        Ok(())
     }
 
     fn serve(&mut self, id: ClientId) {

@@ -4,6 +4,7 @@
 //! all sizes that cross this boundary are *program* bytes; the server multiplies them by its memory scale, nobody else.
 #![forbid(unsafe_code)]
 
+mod attendance;
 mod backend;
 mod clock;
 mod daemon;
@@ -14,6 +15,7 @@ mod nesting;
 mod query;
 mod socket;
 
+pub use attendance::Attendance;
 pub use backend::Backend;
 pub use clock::{Bound, Joined, Settle, Settled, Sleeper, Stamp};
 pub use daemon::DaemonLink;

@@ -1,15 +1,16 @@
-//! The daemon with a server of virtual GPUs as its child.
+//! The daemon with a server of virtual GPUs, which outlives it.
 //!
 //! Trap: the server is another package's executable, which cargo does not build for these tests. Where it is missing
 //! they are skipped, loudly; the system tests build everything.
 
-use crate::support::{Daemon, MIB, answer, begin, slot};
+use crate::support::{Daemon, LONG, MIB, answer, begin, slot};
 use eager_gpu_model::AllocKind;
 use eager_proto::reply::STATE_BOUND;
-use eager_vgpu_link::{Backend, Request};
+use eager_vgpu_link::{Backend, LinkError, Request, Socket, query_devices};
 use nix::sys::signal::{Signal, kill};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// A daemon on two small virtual devices; none when there is no server executable.
 fn start() -> Option<Daemon> {
@@ -20,10 +21,15 @@ fn start() -> Option<Daemon> {
         return None;
     }
     let dir = tempfile::tempdir().expect("folder");
-    let mut command = Command::new(eagerd);
-    command.args(["--virtual", "2xV100-16GB", "--time-scale", "0", "--memory-scale", "16", "--run-dir"]);
-    command.arg(dir.path().join("run"));
+    let command = command(dir.path());
     Some(Daemon::spawn(dir, command, "2 virtual devices, policy eager-opt"))
+}
+
+fn command(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_eagerd"));
+    command.args(["--virtual", "2xV100-16GB", "--time-scale", "0", "--memory-scale", "16", "--run-dir"]);
+    command.arg(dir.join("run"));
+    command
 }
 
 /// The daemon's only child.
@@ -50,31 +56,82 @@ fn devices_are_those_of_the_server() {
 }
 
 #[test]
-fn a_server_that_ends_by_itself_ends_the_daemon_with_the_reason() {
+fn a_server_that_ends_is_replaced_and_the_daemon_goes_on() {
     let Some(mut daemon) = start() else { return };
-    kill(server(&daemon), Signal::SIGKILL).expect("kill");
+    let socket = daemon.run_dir().join("vgpu.sock");
+    let holder = daemon.connect("holder");
+    assert_eq!(answer(&holder, slot(0), begin(&holder, slot(0), 500)).state, STATE_BOUND);
+    let link = Socket::connect(&socket).expect("the server");
+    let old = server(&daemon);
+    kill(old, Signal::SIGKILL).expect("kill");
+    // A program that was on it gets an error at once, and at every later call.
+    for _ in 0..2 {
+        let lost = link.call(Request::Devices).expect_err("its server is gone");
+        assert!(matches!(lost, LinkError::Lost(_)), "{lost}");
+    }
+    let deadline = Instant::now() + LONG;
+    while query_devices(&socket).is_err() {
+        assert!(Instant::now() < deadline, "no new server");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_ne!(server(&daemon), old);
+    let newcomer = daemon.connect("newcomer");
+    assert_eq!(answer(&newcomer, slot(0), begin(&newcomer, slot(0), 100)).state, STATE_BOUND);
+    assert_eq!(daemon.tasks().len(), 2, "grants end with their programs");
+    daemon.signal(Signal::SIGTERM);
     let (status, said) = daemon.end();
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(status.code(), Some(0), "{said}");
     assert!(
-        said.starts_with("eagerd: the virtual GPU server ended by itself") && said.lines().count() == 1,
+        said.contains("the virtual GPU server ended by itself") && said.contains("a new one serves"),
         "{said}"
     );
 }
 
 #[test]
-fn a_killed_daemon_takes_its_server_along() {
+fn a_killed_daemons_virtual_gpus_go_on_and_the_next_daemon_finds_them() {
     let Some(mut daemon) = start() else { return };
-    let server = server(&daemon);
-    let pidfd = rustix::process::pidfd_open(
-        rustix::process::Pid::from_raw(server.as_raw()).expect("a pid"),
-        rustix::process::PidfdFlags::empty(),
-    )
-    .expect("the server lives");
+    let socket = daemon.run_dir().join("vgpu.sock");
+    let client = daemon.connect("program");
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 500)).state, STATE_BOUND);
+    let link = Socket::connect(&socket).expect("the server");
+    link.call(Request::OpenContext { device: 0 }).expect("a context");
+    let allocate = Request::Allocate { device: 0, bytes: 300 * MIB, kind: AllocKind::Device };
+    link.call(allocate).expect("memory");
+    let before = daemon.tasks();
+    let of_server = server(&daemon);
     daemon.signal(Signal::SIGKILL);
     daemon.child.wait().expect("wait");
-    let mut ended = [nix::poll::PollFd::new(std::os::fd::AsFd::as_fd(&pidfd), nix::poll::PollFlags::POLLIN)];
-    let limit = nix::poll::PollTimeout::from(30_000u16);
-    assert_eq!(nix::poll::poll(&mut ended, limit), Ok(1), "the server outlives the daemon");
+    let free = |devices: Vec<eager_vgpu_link::DeviceInfo>| devices[0].free_bytes;
+    let left = free(query_devices(&socket).expect("the server goes on"));
+
+    let dir = std::mem::replace(&mut daemon.dir, tempfile::tempdir().expect("folder"));
+    // Other devices: one line, and nothing is lost.
+    let mut other = Command::new(env!("CARGO_BIN_EXE_eagerd"));
+    other.args(["--virtual", "1xV100-16GB", "--run-dir"]).arg(dir.path().join("run"));
+    let refused = other.output().expect("eagerd");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(78), "{said}");
+    assert!(said.lines().count() == 1 && said.contains(&format!("pid {of_server}")), "{said}");
+
+    let command = command(dir.path());
+    let mut next = Daemon::spawn(dir, command, "2 virtual devices, policy eager-opt");
+    let again = next.tasks();
+    let granted =
+        |tasks: &[eager_proto::admin::TaskRow]| tasks.iter().map(|task| task.grant_bytes).sum::<u64>();
+    assert_eq!((again.len(), granted(&again)), (before.len(), granted(&before)), "the ledger");
+    assert_eq!(free(query_devices(&socket).expect("the same server")), left);
+    let device = next.connect("newcomer");
+    assert_eq!(answer(&device, slot(0), begin(&device, slot(0), 100)).state, STATE_BOUND);
+    // It ends in order: programs stay where they are, and the server goes with the last of them.
+    next.signal(Signal::SIGTERM);
+    assert_eq!(next.child.wait().expect("wait").code(), Some(0));
+    assert!(link.call(Request::Devices).is_ok(), "a program is on it");
+    drop(link);
+    let deadline = Instant::now() + LONG;
+    while socket.exists() {
+        assert!(Instant::now() < deadline, "the server outlives its last program and daemon");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
