@@ -14,6 +14,7 @@ mod device;
 mod driver;
 mod event;
 mod ffi;
+mod forked;
 mod graph;
 mod host_faults;
 mod kernel;

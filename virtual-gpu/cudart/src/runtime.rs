@@ -19,6 +19,7 @@ use crate::clock;
 use crate::command::{Command, in_host_function};
 use crate::config::{Config, Devices};
 use crate::event::Event;
+use crate::forked;
 use crate::graph::{self, Graphs};
 use crate::kernel::{Compute, Profile, forget_managed, managed_at, variable_at};
 use crate::memory::{Advice, Allocation, Arena, Array, HostWatch, Kind, Memory, Pools, Table, VirtualMemory};
@@ -74,6 +75,9 @@ impl Runtime {
     /// Why it could not be made, the error of earlier asynchronous work, or `cudaErrorNotPermitted` inside a function
     /// that a stream calls.
     pub fn get() -> Result<&'static Runtime, Code> {
+        if forked::is_child() {
+            return Err(Code::cudaErrorInitializationError);
+        }
         if in_host_function() {
             return Err(Code::cudaErrorNotPermitted);
         }
@@ -84,8 +88,11 @@ impl Runtime {
         }
     }
 
-    /// The runtime, if there is one already.
+    /// The runtime, if there is one already, and it is this process's.
     pub fn started() -> Option<&'static Runtime> {
+        if forked::is_child() {
+            return None;
+        }
         RUNTIME.get()?.as_ref().ok()
     }
 
@@ -96,6 +103,7 @@ impl Runtime {
 
     fn start() -> Result<Runtime, Code> {
         let config = Config::from_environment().ok_or(Code::cudaErrorInitializationError)?;
+        forked::watch();
         let backend = connect(&config.devices)?;
         clock::join(&backend, config.seat, config.host_times).map_err(|e| code_of(&e))?;
         let devices = match backend.call(Request::Devices).map_err(|e| code_of(&e))? {
@@ -468,7 +476,11 @@ pub fn unexpected(reply: &Reply) -> Code {
 
 fn connect(devices: &Devices) -> Result<Arc<dyn Backend>, Code> {
     match devices {
-        Devices::Shared(path) => Ok(Arc::new(Socket::connect(path).map_err(|e| code_of(&e))?)),
+        Devices::Shared(path) => {
+            let socket = Socket::connect(path).map_err(|e| code_of(&e))?;
+            forked::close_in_children(socket.descriptors());
+            Ok(Arc::new(socket))
+        }
         Devices::Own { cards, time_scale, memory_scale, clock } => {
             let config =
                 EmbeddedConfig { cards, time_scale: *time_scale, memory_scale: *memory_scale, clock: *clock };

@@ -9,6 +9,7 @@ use cudarc::runtime::sys::cudaError;
 use eager_vgpu_link::{LinkError, Refusal};
 
 use crate::clock::HostCall;
+use crate::forked;
 use crate::trace;
 use crate::voice::say;
 
@@ -21,6 +22,10 @@ thread_local! {
 
 /// Runs the body of an exported call: traces it, turns panics into `cudaErrorUnknown`, keeps the thread's last error.
 pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(), Code>) -> Code {
+    if forked::is_child() {
+        LAST.set(Code::cudaErrorInitializationError);
+        return Code::cudaErrorInitializationError;
+    }
     trace::record(call, bytes);
     let _call = HostCall::begin();
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use eager_gpu_model::{Options, parse_cards};
 use eager_vgpu_link::{Backend, Reply, Request, Socket};
-use eager_vgpud::{Clock, Endpoint, Scale, Service, serve};
+use eager_vgpud::{Clock, Endpoint, Scale, Service, Until, serve};
 
 use common::{Built, Major, command, run};
 
@@ -38,7 +38,7 @@ impl Server {
         let clock = Clock::Virtual { host_factor: 1.0 };
         let cards = parse_cards("2xV100-16GB").unwrap();
         let service = Service::new(cards, Options::default(), scale, clock);
-        std::thread::spawn(move || serve(&endpoint, service).unwrap());
+        std::thread::spawn(move || serve(&endpoint, service, Until::Told).unwrap());
         Server { folder }
     }
 

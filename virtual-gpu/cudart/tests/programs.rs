@@ -13,7 +13,7 @@ use eager_vgpu_link::{
     ClientFrame, DeviceInfo, FrameBuffer, PROTOCOL_VERSION, Reply, Request, ServerFrame, encode_frame,
     query_devices,
 };
-use eager_vgpud::{Clock, Endpoint, Scale, Service, serve};
+use eager_vgpud::{Clock, Endpoint, Scale, Service, Until, serve};
 
 use common::{Built, Major, command, run};
 
@@ -33,6 +33,37 @@ const SMALL: &[(&str, &str)] = &[("EAGER_VGPU_MEMORY_SCALE", "1024"), ("EAGER_VG
 fn copies_fills_and_kernels_give_right_results() {
     let Some(built) = built() else { return };
     run(built, "copies", &[]);
+}
+
+#[test]
+fn a_child_of_a_program_that_used_cuda_gets_an_error_at_once_and_one_forked_before_works() {
+    let Some(built) = built() else { return };
+    run(built, "fork", SMALL);
+    run(built, "fork-before", SMALL);
+}
+
+#[test]
+fn a_child_keeps_nothing_of_its_parents_memory_on_a_server() {
+    let Some(built) = built() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vgpu.sock");
+    let endpoint = Endpoint::bind(&socket).unwrap();
+    let scale = Scale { memory: 1024, time: 0.0 };
+    let service = Service::new(parse_cards("V100-16GB").unwrap(), Options::default(), scale, Clock::Real);
+    std::thread::spawn(move || serve(&endpoint, service, Until::Told));
+    let free_at_first = query_devices(&socket).unwrap()[0].free_bytes;
+    // The parent ends while its child lives, whose end is that of its standard input.
+    let mut program = command(built, "fork-and-end", &[]);
+    program.env("EAGER_VGPU_SOCKET", &socket).stdin(Stdio::piped());
+    let mut parent = program.spawn().unwrap();
+    let hold = parent.stdin.take();
+    assert!(parent.wait().unwrap().success());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while query_devices(&socket).unwrap()[0].free_bytes != free_at_first {
+        assert!(std::time::Instant::now() < deadline, "the child keeps its parent's memory");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    drop(hold);
 }
 
 #[test]
@@ -317,7 +348,7 @@ fn processes_share_a_device_and_a_killed_one_gives_its_memory_back() {
         Scale { memory: 1024, time: 0.0 },
         Clock::Real,
     );
-    std::thread::spawn(move || serve(&endpoint, service).unwrap());
+    std::thread::spawn(move || serve(&endpoint, service, Until::Told).unwrap());
     let environment = [("EAGER_VGPU_SOCKET", socket.to_str().unwrap())];
     let free_at_first = query_devices(&socket).unwrap()[0].free_bytes;
 

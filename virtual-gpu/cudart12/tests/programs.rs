@@ -31,6 +31,8 @@ fn programs_of_cuda_12_run() {
         ("questions", two),
         ("managed", small),
         ("copies", two),
+        ("fork", small),
+        ("fork-before", small),
         ("page-locked", two),
         ("stream-ordered", two),
         ("graph-by-hand", two),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::Shutdown;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Socket {
     writer: Mutex<UnixStream>,
+    descriptors: [RawFd; 2],
     inbox: Arc<Inbox>,
 }
 
@@ -69,15 +70,21 @@ impl Socket {
         let connect_error = |source| LinkError::Connect { path: path.to_owned(), source };
         let writer = UnixStream::connect(path).map_err(connect_error)?;
         let reader = writer.try_clone().map_err(connect_error)?;
+        let descriptors = [writer.as_raw_fd(), reader.as_raw_fd()];
         let inbox = Arc::new(Inbox::default());
         let readers_inbox = Arc::clone(&inbox);
         std::thread::Builder::new()
             .name("vgpu-link".to_owned())
             .spawn(move || read_replies(reader, &readers_inbox))
             .map_err(connect_error)?;
-        let socket = Socket { writer: Mutex::new(writer), inbox };
+        let socket = Socket { writer: Mutex::new(writer), descriptors, inbox };
         socket.call(Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() })?;
         Ok(socket)
+    }
+
+    /// What a child of this process must close, or the server takes it for a user that still lives.
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        self.descriptors.into()
     }
 }
 

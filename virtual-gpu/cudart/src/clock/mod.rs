@@ -13,6 +13,7 @@ mod host;
 pub use agent::{AgentId, here_ns, set_here_ns, set_in_mark, stream_begins};
 pub use host::HostTimes;
 
+use crate::forked;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -162,12 +163,17 @@ pub fn join(
 
 /// Does the process take part in a virtual clock?
 pub fn is_virtual() -> bool {
-    CLOCK.get().is_some()
+    joined().is_some()
+}
+
+/// The clock, if this process takes part in one; not in a child of it.
+fn joined() -> Option<&'static Clock> {
+    if forked::is_child() { None } else { CLOCK.get() }
 }
 
 /// The clock, and the calling thread's agent; a thread that has none becomes one.
 fn clock() -> Option<(&'static Clock, AgentId)> {
-    let clock = CLOCK.get()?;
+    let clock = joined()?;
     if let Some(id) = agent::current() {
         return Some((clock, id));
     }
@@ -203,19 +209,19 @@ pub fn stops() -> Option<AgentId> {
 
 /// An agent that waited goes on, at this time or where it stood.
 pub fn goes_on(id: AgentId, at_ns: u64) {
-    if let Some(clock) = CLOCK.get() {
+    if let Some(clock) = joined() {
         clock.agents.lock().goes_on(id, at_ns);
     }
 }
 
 /// A new stream; `None`: there is no clock.
 pub fn stream() -> Option<AgentId> {
-    CLOCK.get().map(|clock| clock.agents.lock().add(None, 0, false))
+    joined().map(|clock| clock.agents.lock().add(None, 0, false))
 }
 
 /// A job was put into a stream, now.
 pub fn job_queued(stream: AgentId) {
-    let Some(clock) = CLOCK.get() else { return };
+    let Some(clock) = joined() else { return };
     let mut agents = clock.agents.lock();
     if let Some(agent) = agents.by_id.get_mut(&stream) {
         if agent.jobs == 0 {
@@ -227,7 +233,7 @@ pub fn job_queued(stream: AgentId) {
 
 /// A stream has ended a job; without another it waits.
 pub fn job_ended(stream: AgentId) {
-    let Some(clock) = CLOCK.get() else { return };
+    let Some(clock) = joined() else { return };
     let mut agents = clock.agents.lock();
     if let Some(agent) = agents.by_id.get_mut(&stream) {
         agent.jobs -= 1;
@@ -289,7 +295,7 @@ pub fn call_ends() {
 
 impl Drop for HostCall {
     fn drop(&mut self) {
-        if agent::call_ends() && CLOCK.get().is_some() {
+        if agent::call_ends() && joined().is_some() {
             agent::host_work_begins();
         }
     }
@@ -321,7 +327,7 @@ pub fn awake() {
 
 /// The calling thread ends, and holds the clock no more.
 fn thread_ends(id: AgentId) {
-    let Some(clock) = CLOCK.get() else { return };
+    let Some(clock) = joined() else { return };
     let mut agents = clock.agents.lock();
     agents.by_id.remove(&id);
     clock.tell(&mut agents, id);
