@@ -1,10 +1,9 @@
 # The entry points of the project. `make demo` and `make test` are each enough on a bare Debian 12 with Rust.
 .DEFAULT_GOAL := help
-.PHONY: help setup tools build install deb docs demo paper live test test-long fuzz lint bench gpu-bundle gpu-test clean
+.PHONY: help setup tools build install uninstall deb docs demo paper live test test-long fuzz lint bench gpu-bundle gpu-test clean
 # Where `make install` takes from and puts to; DESTDIR goes in front, for packages.
 BUILT ?= target/release
 PREFIX ?= /usr/local
-INSTALLED := $(DESTDIR)$(PREFIX)
 UNITS ?= $(PREFIX)/lib/systemd/system
 
 help: ## list the targets
@@ -19,29 +18,20 @@ tools: setup ## build what compiles and runs programs, optimised: eager, eagerd,
 
 build: setup ## build everything, optimised
 	cargo build --locked --release --workspace --exclude eager-tests
+	$(MAKE) BUILT=target/release target/release/share/doc/eager/third-party.txt
 
-install: ## what `make build` built into PREFIX (default /usr/local): bin/, lib/eager/, share/
-	install -d $(INSTALLED)/bin $(INSTALLED)/lib/eager/eager-virtual $(INSTALLED)/lib/cmake/Eager $(INSTALLED)/share/doc/eager
-	install $(addprefix $(BUILT)/,eager eagerd eagercc) $(INSTALLED)/bin
-	install $(BUILT)/eager-vgpud $(INSTALLED)/lib/eager
-	install -m644 $(addprefix $(BUILT)/,libeager.so libeager_pass.so libcudart.so libcudart12.so) $(INSTALLED)/lib/eager
-	ln -sf ../libcudart.so $(INSTALLED)/lib/eager/eager-virtual/libcudart.so.13
-	ln -sf ../libcudart12.so $(INSTALLED)/lib/eager/eager-virtual/libcudart.so.12
-	install -d $(INSTALLED)/lib/eager/include/eager
-	install -m644 compiler-pass/driver/include/eager/* $(INSTALLED)/lib/eager/include/eager
-	install -m644 compiler-pass/driver/cmake/EagerConfig.cmake $(INSTALLED)/lib/cmake/Eager
-	install -d $(DESTDIR)$(UNITS)
-	for unit in eagerd.service eagerd.socket; do \
-	  sed 's,/usr/\(bin\|share\)/,$(PREFIX)/\1/,' scheduler/daemon/$$unit >$(DESTDIR)$(UNITS)/$$unit || exit 1; done
-	install -m644 README.md SECURITY.md scheduler/daemon/eagerd.toml $(INSTALLED)/share/doc/eager
-	docs/third-party.sh >$(INSTALLED)/share/doc/eager/third-party.txt
-	$(BUILT)/eager man --out $(INSTALLED)/share/man/man1 >/dev/null
-	install -d $(addprefix $(INSTALLED)/share/,bash-completion/completions zsh/vendor-completions fish/vendor_completions.d)
-	$(BUILT)/eager completions bash >$(INSTALLED)/share/bash-completion/completions/eager
-	$(BUILT)/eager completions zsh >$(INSTALLED)/share/zsh/vendor-completions/_eager
-	$(BUILT)/eager completions fish >$(INSTALLED)/share/fish/vendor_completions.d/eager.fish
+install: $(BUILT)/share/doc/eager/third-party.txt ## what `make build` built into PREFIX (default /usr/local): bin/, lib/eager/, share/
+	packaging/install.sh install $(BUILT) $(PREFIX) $(UNITS) "$(DESTDIR)"
 
-deb: build ## a Debian package of it in target/deb/ (needs debhelper, help2man)
+uninstall: ## take away what `make install` put into PREFIX
+	packaging/install.sh uninstall $(PREFIX) "$(DESTDIR)"
+
+# Made while building, so that installing needs neither cargo nor a network.
+$(BUILT)/share/doc/eager/third-party.txt: Cargo.lock scheduler/daemon/eagerd.toml $(shell find . -name '*.md' -not -path './target/*' -not -path './.*') \
+    $(wildcard packaging/*.sh packaging/*.py docs/pictures/* $(addprefix $(BUILT)/,eager eagerd eager-sim eager-eval))
+	packaging/papers.sh $(BUILT)
+
+deb: build ## a Debian package of it in target/deb/ (needs debhelper)
 	debian/rules binary
 
 docs: ## the book in target/book/ (installs mdBook into .toolchain/)

@@ -9,8 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 readonly LLVM=22
-readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM lld-$LLVM g++ make cmake ccache python3 python3-pip
-  xz-utils)
+readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM lld-$LLVM g++ make cmake ccache ninja-build python3
+  python3-pip xz-utils)
 readonly CUDA=(13.0 12.9)
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -25,6 +25,7 @@ missing_packages() {
   command -v c++ >/dev/null || echo g++
   command -v make >/dev/null || echo make
   command -v cmake >/dev/null || echo cmake
+  command -v ninja >/dev/null || echo ninja-build
   command -v ccache >/dev/null || echo ccache
   python3 -c 'import pip' 2>/dev/null || echo python3-pip
   command -v xz >/dev/null || echo xz-utils

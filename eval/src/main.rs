@@ -33,8 +33,8 @@ mod virtual_run;
 mod workload;
 
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Evaluate Eager: the same jobs under several policies, simulated or as real processes on virtual GPUs.
@@ -73,6 +73,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let papers = |share: &Path| eager_papers::write(Cli::command(), 1, share);
+    if let Some(code) = eager_papers::asked(std::env::args_os().skip(1), papers) {
+        return code;
+    }
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args, demo::Parts::All),
         Command::Virtual(args) => demo::run(&args, demo::Parts::RealOnly),

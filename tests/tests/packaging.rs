@@ -1,37 +1,85 @@
-//! What `make install` puts where, and what systemd says of the units.
+//! What `make install` puts where, `make uninstall`, what systemd says of the units, the CMake package of an installation.
 //!
 //! Trap: a unit is only right together with the paths that it names, so it is looked at where it was installed.
 
-use eager_tests::{bin_dir, root, run, run_ok, text};
-use std::path::Path;
-use std::process::Command;
+use eager_tests::{bin_dir, book, has_toolchain, root, run, run_ok, text};
+use std::ffi::OsStr;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
 
-fn install(prefix: &Path) {
+fn make(built: &Path, words: &[&str]) -> Command {
     let mut make = Command::new("make");
-    make.current_dir(root()).arg("install").arg(format!("BUILT={}", bin_dir().display()));
-    run_ok(make.arg(format!("PREFIX={}", prefix.display())));
+    make.current_dir(root()).args(words).arg(format!("BUILT={}", built.display()));
+    make
+}
+
+/// What `make build` makes besides programs: once for all tests, since it is one folder.
+fn papers() {
+    static MADE: OnceLock<()> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let built = bin_dir();
+        let target = built.join("share/doc/eager/third-party.txt");
+        run_ok(make(&built, &[]).arg(target));
+    });
+}
+
+/// `make install` by somebody whose cargo has nothing and reaches nothing: another user, or root in an empty home.
+fn install(built: &Path, prefix: &Path) -> Output {
+    papers();
+    let empty = tempfile::tempdir().expect("folder");
+    let mut make = make(built, &["install", &format!("PREFIX={}", prefix.display())]);
+    run(make.env("CARGO_HOME", empty.path()).env("CARGO_NET_OFFLINE", "true"))
+}
+
+fn installed(prefix: &Path) {
+    let done = install(&bin_dir(), prefix);
+    assert!(done.status.success(), "{}", text(&done));
+}
+
+/// Files and links below a folder, named from there.
+fn files(folder: &Path) -> Vec<String> {
+    let listed =
+        run_ok(Command::new("find").arg(folder).args(["(", "!", "-type", "d", ")", "-printf", "%P\\n"]));
+    let mut listed: Vec<String> = listed.lines().map(str::to_owned).collect();
+    listed.sort();
+    listed
 }
 
 #[test]
 fn an_installation_has_all_that_its_units_and_shells_ask_for() {
     let folder = tempfile::tempdir().expect("folder");
     let prefix = folder.path();
-    install(prefix);
+    installed(prefix);
     for file in [
-        "bin/eager",
-        "bin/eagerd",
-        "bin/eagercc",
         "lib/eager/libeager.so",
         "lib/eager/eager-virtual/libcudart.so.13",
         "lib/cmake/Eager/EagerConfig.cmake",
         "share/doc/eager/README.md",
         "share/doc/eager/eagerd.toml",
+        "share/doc/eager/third-party.txt",
         "share/man/man1/eager-run.1",
-        "share/bash-completion/completions/eager",
-        "share/zsh/vendor-completions/_eager",
-        "share/fish/vendor_completions.d/eager.fish",
     ] {
         assert!(prefix.join(file).is_file(), "{file} is not installed");
+    }
+    let programs = files(&prefix.join("bin"));
+    assert_eq!(programs, ["eager", "eager-eval", "eager-sim", "eagercc", "eagerd"]);
+    for program in programs {
+        let section = if program == "eagerd" { 8 } else { 1 };
+        for file in [
+            format!("share/man/man{section}/{program}.{section}"),
+            format!("share/bash-completion/completions/{program}"),
+            format!("share/zsh/vendor-completions/_{program}"),
+            format!("share/fish/vendor_completions.d/{program}.fish"),
+        ] {
+            assert!(prefix.join(&file).is_file(), "{file} is not installed");
+        }
+        run_ok(
+            Command::new("bash")
+                .arg("-n")
+                .arg(prefix.join("share/bash-completion/completions").join(&program)),
+        );
     }
     let units = ["eagerd.service", "eagerd.socket"].map(|unit| prefix.join("lib/systemd/system").join(unit));
     let service = std::fs::read_to_string(&units[0]).expect("the service");
@@ -60,4 +108,134 @@ fn an_installation_has_all_that_its_units_and_shells_ask_for() {
     let said = run(verify.args(["verify", "--man=no"]).args(&units));
     let of_ours = text(&said).lines().filter(|line| line.contains("eagerd")).collect::<Vec<_>>().join("\n");
     assert!(said.status.success() && of_ours.is_empty(), "{}", text(&said));
+}
+
+#[test]
+fn what_was_installed_can_be_taken_away() {
+    let folder = tempfile::tempdir().expect("folder");
+    let prefix = folder.path();
+    std::fs::create_dir_all(prefix.join("share/doc")).expect("folder");
+    std::fs::write(prefix.join("share/doc/of-another"), "").expect("write");
+    installed(prefix);
+    // What an older version brought goes with the next one.
+    let list = prefix.join("lib/eager/installed-files");
+    let old = prefix.join("share/old/page");
+    std::fs::create_dir_all(old.parent().expect("folder")).expect("folder");
+    std::fs::write(&old, "").expect("write");
+    let listed = std::fs::read_to_string(&list).expect("the list");
+    std::fs::write(&list, format!("{listed}{}\n", old.display())).expect("write");
+    installed(prefix);
+    assert!(!prefix.join("share/old").exists());
+    let words = ["uninstall", &format!("PREFIX={}", prefix.display())];
+    run_ok(&mut make(&bin_dir(), &words));
+    assert_eq!(files(prefix), ["share/doc/of-another"]);
+    assert!(!prefix.join("lib").exists());
+    let again = run(&mut make(&bin_dir(), &words));
+    assert!(!again.status.success() && text(&again).contains("nothing is installed in "), "{}", text(&again));
+}
+
+#[test]
+fn half_an_installation_does_not_stay() {
+    let folder = tempfile::tempdir().expect("folder");
+    papers();
+    // A part was not built.
+    let built = folder.path().join("built");
+    std::fs::create_dir(&built).expect("folder");
+    for file in std::fs::read_dir(bin_dir()).expect("what is built") {
+        let file = file.expect("entry");
+        if file.file_name() != OsStr::new("libeager.so") {
+            symlink(file.path(), built.join(file.file_name())).expect("link");
+        }
+    }
+    let prefix = folder.path().join("one");
+    let failed = install(&built, &prefix);
+    assert!(text(&failed).contains("libeager.so is not built: run `make build` first"), "{}", text(&failed));
+    assert!(!failed.status.success() && !prefix.exists());
+    // Something is in the way of the last files.
+    let prefix = folder.path().join("two");
+    std::fs::create_dir(&prefix).expect("folder");
+    std::fs::write(prefix.join("share"), "in the way").expect("write");
+    let failed = install(&bin_dir(), &prefix);
+    assert!(!failed.status.success() && text(&failed).contains("nothing is installed"), "{}", text(&failed));
+    assert_eq!(files(&prefix), ["share"]);
+    assert!(!prefix.join("bin").exists());
+}
+
+#[test]
+fn links_of_installed_pages_lead_to_installed_files() {
+    let folder = tempfile::tempdir().expect("folder");
+    installed(folder.path());
+    let pages = folder.path().join("share/doc/eager");
+    let mut broken = Vec::new();
+    let mut links = 0;
+    for page in files(&pages).into_iter().filter(|file| file.ends_with(".md")) {
+        let text = std::fs::read_to_string(pages.join(&page)).expect("page");
+        for link in book::read(&text).links.into_iter().filter(|link| !link.target.contains("://")) {
+            let file = link.target.split('#').next().unwrap_or_default();
+            links += 1;
+            if !file.is_empty() && !pages.join(&page).with_file_name(file).is_file() {
+                broken.push(format!("{page}:{}: {}", link.line, link.target));
+            }
+        }
+    }
+    assert!(links > 50 && broken.is_empty(), "{links} links; {broken:#?}");
+}
+
+/// In a clean clone with an empty cargo home only what a build needs was fetched: the rest is fetched by who asks for it.
+#[test]
+fn licences_are_listed_with_an_empty_cargo_home() {
+    let empty = tempfile::tempdir().expect("folder");
+    let listed = run(Command::new(root().join("packaging/third-party.sh")).env("CARGO_HOME", empty.path()));
+    let said = text(&listed);
+    if !listed.status.success()
+        && ["failed to download", "Could not resolve host"].iter().any(|words| said.contains(words))
+    {
+        eprintln!("SKIPPED: licences with an empty cargo home: the registry cannot be reached");
+        return;
+    }
+    assert!(listed.status.success(), "{said}");
+    assert!(said.contains("======== clap 4.") && said.contains("-------- LICENSE-APACHE"), "{said}");
+}
+
+/// A target of `.cu` files alone, in a project of CUDA alone: from an installation and from the sources, by both generators.
+#[test]
+fn cmake_package_links_a_target_of_cuda_alone() {
+    if !has_toolchain("cmake with CUDA alone") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let prefix = folder.path().join("prefix");
+    installed(&prefix);
+    let examples = root().join("compiler-pass/driver/examples");
+    for (from, to) in [("sum.cu", "sum.cu"), ("main.cpp", "main.cu")] {
+        std::fs::copy(examples.join(from), folder.path().join(to)).expect("copy");
+    }
+    let project = "cmake_minimum_required(VERSION 3.21)\nproject(sum LANGUAGES CUDA)\nfind_package(Eager REQUIRED)\n\
+                   add_executable(sum main.cu sum.cu)\neager_enable(sum)\n";
+    std::fs::write(folder.path().join("CMakeLists.txt"), project).expect("write");
+    let cuda = root().join(".toolchain/cuda-13.0");
+    let of_sources = format!("-DEager_DIR={}", root().join("compiler-pass/driver/cmake").display());
+    let of_build = format!("-DEager_COMPILER={}", bin_dir().join("eagercc").display());
+    let of_installation = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+    for (tool, generator) in [("make", "Unix Makefiles"), ("ninja", "Ninja")] {
+        if Command::new("cmake").arg("--version").output().is_err()
+            || Command::new(tool).arg("--version").output().is_err()
+        {
+            eprintln!("SKIPPED: cmake with CUDA alone, {generator}: needs cmake and {tool}: run ./setup.sh");
+            continue;
+        }
+        for (name, from) in [("sources", vec![&of_sources, &of_build]), ("installed", vec![&of_installation])]
+        {
+            let build: PathBuf = folder.path().join(format!("{tool}-{name}"));
+            let mut cmake = Command::new("cmake");
+            cmake.current_dir(folder.path()).args(["-G", generator, "-S", ".", "-B"]).arg(&build).args(from);
+            cmake.arg(format!("-DCMAKE_CUDA_COMPILER={}", cuda.join("bin/nvcc").display()));
+            cmake.arg(format!("-DCUDAToolkit_ROOT={}", cuda.display())).arg("-DCMAKE_CUDA_ARCHITECTURES=90");
+            run_ok(&mut cmake);
+            run_ok(Command::new("cmake").arg("--build").arg(&build));
+            let mut eager = Command::new(prefix.join("bin/eager"));
+            let said = run_ok(eager.args(["run", "--plain"]).arg(build.join("sum")));
+            assert_eq!(said, "sum 499500\n", "{tool} {name}");
+        }
+    }
 }

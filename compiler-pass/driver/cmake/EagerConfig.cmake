@@ -22,6 +22,12 @@ include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Eager REQUIRED_VARS Eager_COMPILER
   REASON_FAILURE_MESSAGE "eagercc not found: run make build in the source tree of Eager, or set Eager_COMPILER")
 
+# The link of a target goes through the C++ compiler, below: a project of CUDA alone has none yet, and a function cannot
+# enable a language.
+if(CMAKE_CUDA_COMPILER AND NOT CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+endif()
+
 # eager_enable(<target>...): compile and link these targets through eagercc.
 function(eager_enable)
   foreach(target IN LISTS ARGN)
@@ -33,6 +39,11 @@ function(eager_enable)
         ${language}_COMPILER_LAUNCHER "${Eager_COMPILER}"
         ${language}_LINKER_LAUNCHER "${Eager_COMPILER}")
     endforeach()
+    # CMake has no linker launcher for CUDA, which is what links a target of .cu files alone.
+    get_target_property(type ${target} TYPE)
+    if(type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
+      set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+    endif()
     # The loader then chooses between NVIDIA's runtime and the virtual GPU's.
     set_target_properties(${target} PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
   endforeach()

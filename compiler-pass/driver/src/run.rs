@@ -21,7 +21,8 @@ use crate::toolchain::{
 };
 use crate::{device_code, dialect, nvcc, report, response};
 
-const HELP: &str = "\
+/// What `--help` prints.
+pub const HELP: &str = "\
 eagercc: compiles CUDA and C/C++ programs for the Eager scheduler
 
 usage: eagercc [clang's flags] files... [-o program]

@@ -108,6 +108,11 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) =
+        eager_papers::asked(std::env::args_os().skip(1), |share| papers::all(share, Flags::command()))
+    {
+        return code;
+    }
     let done = match Flags::parse().verb {
         Verb::Run(flags) => return run::run(flags),
         Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),

@@ -92,6 +92,10 @@ const DESCRIPTORS_PER_CLIENT: u64 = 2;
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    let papers = |share: &Path| eager_papers::write(origins::command(), 8, share);
+    if let Some(code) = eager_papers::asked(std::env::args_os().skip(1), papers) {
+        return code;
+    }
     let matches = origins::command().get_matches();
     let done = Config::from_arg_matches(&matches)
         .map_err(|error| -> anyhow::Error { error.exit() })

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context, Result, bail};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use eager_core::PolicyName;
 use eager_sim::job::Workload;
 use eager_sim::{Outcome, SimOptions, SimResult, Submission, replay, swarm};
@@ -73,6 +73,10 @@ struct RunArguments {
 }
 
 fn main() -> ExitCode {
+    let papers = |share: &Path| eager_papers::write(Arguments::command(), 1, share);
+    if let Some(code) = eager_papers::asked(std::env::args_os().skip(1), papers) {
+        return code;
+    }
     match carry_out(Arguments::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),

@@ -6,7 +6,7 @@ use crate::print;
 use anyhow::Context;
 use clap::{Args, Command};
 use clap_complete::Shell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub struct CompletionsFlags {
@@ -26,6 +26,12 @@ pub fn completions(flags: &CompletionsFlags, mut command: Command) {
     let mut text = Vec::new();
     clap_complete::generate(flags.shell, &mut command, "eager", &mut text);
     print(&String::from_utf8_lossy(&text));
+}
+
+/// Man pages and completions of this program and of the compiler driver, which has no flags of its own kind.
+pub fn all(share: &Path, command: Command) -> std::io::Result<()> {
+    eager_papers::write(command, 1, share)?;
+    eager_papers::write_listed("eagercc", env!("CARGO_PKG_VERSION"), eagercc::run::HELP, share)
 }
 
 /// Writes the pages; the line that says so.

@@ -2,7 +2,7 @@
 # Prints which crates the programs contain, each with its licence and the texts that came with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo metadata --locked --offline --format-version 1 --filter-platform x86_64-unknown-linux-gnu | python3 -c '
+cargo metadata --locked --format-version 1 --filter-platform x86_64-unknown-linux-gnu | python3 -c '
 import json, pathlib, sys
 
 metadata = json.load(sys.stdin)
