@@ -14,6 +14,9 @@ use super::calls::Wrappers;
 use super::library;
 use crate::ir::{Module, Value, type_holds_pointer};
 
+/// Offsets added one after the other in a round of a loop.
+const STEPS_MAX: usize = 8;
+
 /// The globals that any function speaks of, in the order of first sight.
 #[derive(Debug, Default)]
 pub struct Globals<'m> {
@@ -107,13 +110,10 @@ impl<'a, 'm> PointerReader<'a, 'm> {
             (LLVMOpcode::LLVMGetElementPtr, _) => {
                 PointerDef::Offset { of: self.id(operands[0]), by: self.module.constant_offset(value) }
             }
-            (
-                LLVMOpcode::LLVMBitCast
-                | LLVMOpcode::LLVMAddrSpaceCast
-                | LLVMOpcode::LLVMFreeze
-                | LLVMOpcode::LLVMPHI,
-                _,
-            ) => PointerDef::Choice(operands.into_iter().map(|operand| self.id(operand)).collect()),
+            (LLVMOpcode::LLVMBitCast | LLVMOpcode::LLVMAddrSpaceCast | LLVMOpcode::LLVMFreeze, _) => {
+                PointerDef::Choice(operands.into_iter().map(|operand| self.id(operand)).collect())
+            }
+            (LLVMOpcode::LLVMPHI, _) => self.choice(value, operands),
             (LLVMOpcode::LLVMSelect, _) => {
                 PointerDef::Choice(operands.into_iter().skip(1).map(|operand| self.id(operand)).collect())
             }
@@ -126,6 +126,24 @@ impl<'a, 'm> PointerReader<'a, 'm> {
             (LLVMOpcode::LLVMLandingPad, _) => PointerDef::Nothing,
             _ => PointerDef::Unknown(ForeignBuffer::Memory),
         }
+    }
+
+    /// A pointer that comes from several places. One that moves on in a loop (`for (auto &x : array)`) is somewhere in what
+    /// it began in: the array, and not one of as many places as the loop has rounds.
+    fn choice(&mut self, phi: Value<'m>, operands: Vec<Value<'m>>) -> PointerDef {
+        let is_step = |operand: &Value<'m>| {
+            let moved = std::iter::successors(Some(*operand), |value| {
+                let is_offset = value.expression_opcode() == Some(LLVMOpcode::LLVMGetElementPtr);
+                if is_offset { value.operand(0) } else { None }
+            });
+            moved.skip(1).take(STEPS_MAX).any(|from| from == phi)
+        };
+        let (steps, begins): (Vec<_>, Vec<_>) = operands.into_iter().partition(is_step);
+        let begins = begins.into_iter().map(|begin| self.id(begin)).collect();
+        if steps.is_empty() {
+            return PointerDef::Choice(begins);
+        }
+        PointerDef::Offset { of: self.add(PointerDef::Choice(begins)), by: None }
     }
 
     /// A struct built field by field.

@@ -1,7 +1,8 @@
 //! Gets a function into the shape that the readers expect: `sroa,early-cse`, so that sizes are values, not memory.
 //!
 //! Before that, CUDA's own constructors of small structs (`dim3`, `cudaExtent`) are put in, or a launch's geometry would
-//! stay behind a call.
+//! stay behind a call; and what is small in the C++ library, or `for (auto &p : array)` would hide behind calls of its
+//! iterators how often it goes round, and `v.size()` what it is.
 //! Trap: at -O0 clang marks every function `optnone`, and LLVM then skips the passes without a word. The mark is taken
 //! off for the time of the passes and put back, so the function is compiled at the level that the user asked for.
 
@@ -38,12 +39,21 @@ unsafe extern "C" {
     ) -> LLVMErrorRef;
 }
 
+/// Mangled names of the C++ library begin so: namespace `std`, and what GNU's keeps beside it.
+const LIBRARY: &[&str] = &["_ZNSt", "_ZNKSt", "_ZSt", "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx"];
+/// An iterator's step or a container's size has fewer instructions, as clang writes them.
+const SMALL_MAX: usize = 48;
+/// Such functions call each other: so deep they are put in, and so many instructions in all.
+const ROUNDS_MAX: usize = 10;
+const PUT_IN_MAX: usize = 4096;
+
 const PASSES: &CStr = c"sroa,early-cse";
 const OPTNONE: &CStr = c"optnone";
 
 /// Runs the two passes on one function, and writes out its loops that allocate a constant number of times.
 pub fn prepare<'m>(module: Module<'m>, function: Value<'m>, wrappers: &Wrappers<'m>) {
     inline_constructors(function);
+    inline_library(function);
     run(module, function, PASSES);
     if unroll::has_allocating_loop(function, wrappers) {
         let write_out = || run(module, function, unroll::PASSES);
@@ -57,8 +67,7 @@ fn run(module: Module<'_>, function: Value<'_>, passes: &CStr) {
     // options are disposed of and the error consumed before the block ends. A null target machine is allowed.
     unsafe {
         let kind = LLVMGetEnumAttributeKindForName(OPTNONE.as_ptr(), OPTNONE.count_bytes());
-        let had_mark =
-            !LLVMGetEnumAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, kind).is_null();
+        let had_mark = is_unoptimised(function);
         if had_mark {
             LLVMRemoveEnumAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, kind);
         }
@@ -76,19 +85,60 @@ fn run(module: Module<'_>, function: Value<'_>, passes: &CStr) {
     }
 }
 
+fn is_unoptimised(function: Value<'_>) -> bool {
+    // SAFETY: the function is a live definition; the name is a valid string of the given length.
+    unsafe {
+        let kind = LLVMGetEnumAttributeKindForName(OPTNONE.as_ptr(), OPTNONE.count_bytes());
+        !LLVMGetEnumAttributeAtIndex(function.raw(), LLVMAttributeFunctionIndex, kind).is_null()
+    }
+}
+
 fn inline_constructors(function: Value<'_>) {
-    let is_constructor = |call: &Value<'_>| {
-        call.callee().filter(|callee| callee.is_function() && !callee.is_declaration()).is_some_and(
-            |callee| {
-                let name = callee.name();
-                CONSTRUCTORS.iter().any(|constructor| name.contains(constructor))
-            },
-        )
+    let is_constructor = |callee: Value<'_>| {
+        let name = callee.name();
+        CONSTRUCTORS.iter().any(|constructor| name.contains(constructor))
+    };
+    for call in calls_of(function, is_constructor) {
+        put_in(call);
+    }
+}
+
+/// At -O0 the function keeps the calls that a debugger steps into.
+fn inline_library(function: Value<'_>) {
+    if is_unoptimised(function) {
+        return;
+    }
+    let mut left = PUT_IN_MAX / SMALL_MAX;
+    for _ in 0..ROUNDS_MAX {
+        let calls = calls_of(function, |callee| {
+            let name = callee.name();
+            let instructions =
+                || callee.blocks().into_iter().map(|block| block.instructions().len()).sum::<usize>();
+            LIBRARY.iter().any(|begin| name.starts_with(begin))
+                && instructions() <= SMALL_MAX
+                && callee != function
+        });
+        let put_in = calls.into_iter().take(left).filter(|&call| put_in(call)).count();
+        left -= put_in;
+        if put_in == 0 {
+            break;
+        }
+    }
+}
+
+/// The calls in a function of definitions that are wanted.
+fn calls_of<'m>(function: Value<'m>, wanted: impl Fn(Value<'m>) -> bool) -> Vec<Value<'m>> {
+    let is_wanted = |call: &Value<'m>| {
+        let callee = call.callee().filter(|callee| callee.is_function() && !callee.is_declaration());
+        callee.is_some_and(&wanted)
     };
     let instructions = function.blocks().into_iter().flat_map(Block::instructions);
-    for call in instructions.filter(is_constructor).collect::<Vec<_>>() {
-        // SAFETY: the call is live: putting one in deletes that call only, and each is visited once. A call that LLVM
-        // cannot put in stays as it is.
-        unsafe { eager_inline_call(call.raw()) };
-    }
+    instructions.filter(is_wanted).collect()
+}
+
+/// Whether a call could be put in.
+fn put_in(call: Value<'_>) -> bool {
+    // SAFETY: the call is live: putting one in deletes that call only, and each is visited once. A call that LLVM cannot
+    // put in stays as it is.
+    unsafe { eager_inline_call(call.raw()) }
 }
