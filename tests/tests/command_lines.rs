@@ -66,7 +66,7 @@ const WRONG: &[Wrong] = &[
         "eager explain",
         &["gpu", "x"],
         1,
-        "eager: `gpu x` is neither a task, such as `12`, nor a device, such as `gpu 1`",
+        "eager: `gpu x` is neither a task, such as `12`, nor a device, such as `gpu 1`, nor a program, such as `pid 4242`",
     ),
     ("eager explain", &["1", "--run-dir", "DIR"], 1, "eager: no daemon at DIR: "),
     ("eager cancel", &["first"], 2, "invalid value 'first' for '<TASK>'"),

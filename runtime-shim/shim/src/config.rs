@@ -5,7 +5,8 @@
 
 use crate::ring::Wanted;
 use eager_proto::{
-    CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PROFILE, ENV_SOCKET, ENV_TRUST_UID,
+    CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET,
+    ENV_TRUST_UID,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,8 @@ pub struct Config {
     pub on_loss: OnLoss,
     /// Whose daemon is trusted besides root's and the program's own user's.
     pub trusted: Option<u32>,
+    /// Say on standard error why a task waits.
+    pub says_waits: bool,
     /// Name in the daemon's tables.
     pub label: String,
     pub profile: Option<PathBuf>,
@@ -126,6 +129,7 @@ impl Config {
         let label = set(ENV_LABEL).map(|label| label.to_string_lossy().into_owned());
         let config = Config {
             disabled: set(ENV_DISABLE).is_some_and(|value| value == "1"),
+            says_waits: set(ENV_SAY_WAITS).is_some_and(|value| value == "1"),
             socket: set(ENV_SOCKET).map_or_else(default_socket, PathBuf::from),
             on_loss,
             trusted,
@@ -192,6 +196,7 @@ mod tests {
             (ENV_LABEL, "job"),
             (ENV_PROFILE, "p.json"),
             (ENV_DISABLE, "1"),
+            (ENV_SAY_WAITS, "1"),
             (ENV_TRUST_UID, "65534"),
             (ENV_STAGING_BYTES, "4096"),
             (ENV_RING_BYTES, "8192"),
@@ -200,7 +205,7 @@ mod tests {
         ]);
         assert_eq!(config.on_loss, OnLoss::Wait(Duration::from_secs(3)));
         assert_eq!(config.unheard_max(), Duration::from_secs(3));
-        assert_eq!((config.label.as_str(), config.disabled), ("job", true));
+        assert_eq!((config.label.as_str(), config.disabled, config.says_waits), ("job", true, true));
         assert_eq!((config.socket, config.profile), ("/s".into(), Some("p.json".into())));
         assert_eq!((config.staging_bytes, config.ring), (4096, Wanted { bytes: 8192, after: 0 }));
         assert_eq!(config.fill_piece_bytes, 32_768);

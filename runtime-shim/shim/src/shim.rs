@@ -9,6 +9,7 @@ use crate::config::{Config, OnLoss};
 use crate::hooks::host_memory::HostMemory;
 use crate::measure::Measurement;
 use crate::outcome::{Outcome, Why};
+use crate::patience::Patience;
 use crate::profile::Profile;
 use crate::program::Program;
 use crate::ring::Ring;
@@ -310,9 +311,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Waits until the slot's cell says what `read` looks for.
     fn await_cell<T>(&self, slot: Slot, read: impl Fn(&TaskCell) -> Option<T>) -> Result<T, Stop> {
         let mut unheard = Duration::ZERO;
+        let mut patience = self.config.says_waits.then(Patience::new);
         loop {
             let cell = self.cell(slot)?;
-            match read(&cell) {
+            let found = read(&cell);
+            if let Some(patience) = &mut patience {
+                match &found {
+                    Some(_) => patience.is_over(),
+                    None if cell.state == STATE_WAITING => patience.waits(|| self.reason(slot, cell.reason)),
+                    None => {}
+                }
+            }
+            match found {
                 Some(found) => return Ok(found),
                 None => self.sleep(slot, cell.sequence, &mut unheard)?,
             }
@@ -341,7 +351,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Terms::read(cell, visible)
     }
 
-    /// Why the daemon refused, in its words.
+    /// Why the daemon refused, or lets wait, in its words.
     pub(crate) fn reason(&self, slot: Slot, number: u32) -> String {
         let words = self.scheduler.as_ref().map(|scheduler| scheduler.reason(slot)).unwrap_or_default();
         match words.strip_prefix("refused: ").unwrap_or(&words) {

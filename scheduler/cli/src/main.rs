@@ -61,7 +61,7 @@ enum Verb {
     #[command(after_help = "Examples:\n  eager queue\n  eager queue --json")]
     Queue(Question),
     /// Say why a task waits or runs as it does, or what a device has to do with each task.
-    #[command(after_help = "Examples:\n  eager explain 12\n  eager explain gpu 1")]
+    #[command(after_help = "Examples:\n  eager explain 12\n  eager explain gpu 1\n  eager explain pid 4242")]
     Explain(ExplainFlags),
     /// Take a task back: a waiting one is refused, the program of a running one is asked to end. Your own, or any for root.
     #[command(after_help = "Examples:\n  eager cancel 12\n  eager cancel 12 --signal KILL")]

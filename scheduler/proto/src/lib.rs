@@ -50,6 +50,8 @@ pub const ENV_TRUST_UID: &str = "EAGER_TRUST_UID";
 pub const ENV_PROFILE: &str = "EAGER_PROFILE";
 /// `1`: the shim forwards everything and never connects.
 pub const ENV_DISABLE: &str = "EAGER_DISABLE";
+/// `1`: a program says on standard error why it waits; `eager run` sets it.
+pub const ENV_SAY_WAITS: &str = "EAGER_SAY_WAITS";
 
 /// Socket of the virtual GPU server; read by the stand-in runtime, set by `eager run`.
 pub const ENV_VGPU_SOCKET: &str = "EAGER_VGPU_SOCKET";

@@ -75,6 +75,7 @@ impl Bench {
             socket: "/run/test.sock".into(),
             on_loss,
             trusted: None,
+            says_waits: false,
             label: "test".into(),
             profile: None,
             staging_bytes: 1 << 20,

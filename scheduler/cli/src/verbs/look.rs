@@ -12,8 +12,8 @@ use std::str::FromStr;
 
 #[derive(Debug, Args)]
 pub struct ExplainFlags {
-    /// A task, such as `12`, or a device, such as `gpu 1`.
-    #[arg(value_name = "TASK|gpu GPU", required = true, num_args = 1..=2)]
+    /// A task, such as `12`, a device, such as `gpu 1`, or a program, such as `pid 4242`.
+    #[arg(value_name = "TASK|gpu GPU|pid PID", required = true, num_args = 1..=2)]
     subject: Vec<String>,
     #[command(flatten)]
     question: Question,
@@ -24,6 +24,7 @@ pub struct ExplainFlags {
 enum Subject {
     Task(u64),
     Device(u32),
+    Program(i32),
 }
 
 impl FromStr for Subject {
@@ -32,9 +33,10 @@ impl FromStr for Subject {
     fn from_str(text: &str) -> anyhow::Result<Subject> {
         let words = text.to_ascii_lowercase();
         let device = words.strip_prefix("gpu").map(|index| index.trim().parse().map(Subject::Device));
+        let program = words.strip_prefix("pid").map(|pid| pid.trim().parse().map(Subject::Program));
         let task = || words.strip_prefix("task").unwrap_or(&words).trim().parse().map(Subject::Task);
-        device.unwrap_or_else(task).map_err(|_| {
-            anyhow::anyhow!("`{text}` is neither a task, such as `12`, nor a device, such as `gpu 1`")
+        device.or(program).unwrap_or_else(task).map_err(|_| {
+            anyhow::anyhow!("`{text}` is neither a task, such as `12`, nor a device, such as `gpu 1`, nor a program, such as `pid 4242`")
         })
     }
 }
@@ -51,8 +53,20 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<()> {
     let request = match flags.subject.join(" ").parse()? {
         Subject::Task(task) => AdminRequest::Explain { task },
         Subject::Device(device) => AdminRequest::ExplainDevice { device },
+        Subject::Program(pid) => AdminRequest::Explain { task: task_of(&flags.question, pid)? },
     };
     look(&flags.question, &request)
+}
+
+/// The task of a program that is most worth explaining: the one that waits, else its first.
+fn task_of(question: &Question, pid: i32) -> anyhow::Result<u64> {
+    let reply = DaemonPlace::find(question.which.run_dir.clone())?.ask(&AdminRequest::Ps)?;
+    let AdminReply::Ps { tasks, .. } = reply else { anyhow::bail!("the daemon answers {reply:?}") };
+    let its: Vec<_> = tasks.iter().filter(|row| row.pid == pid).collect();
+    let waiting = its.iter().find(|row| row.state == "waiting");
+    let row = waiting.or(its.first());
+    row.map(|row| row.task)
+        .ok_or_else(|| anyhow::anyhow!("pid {pid} has no task: `eager ps` lists those that have"))
 }
 
 /// The answer for scripts.
@@ -84,6 +98,7 @@ mod tests {
             ("task 12", Subject::Task(12)),
             ("gpu 1", Subject::Device(1)),
             ("GPU1", Subject::Device(1)),
+            ("pid 4242", Subject::Program(4242)),
         ] {
             assert_eq!(text.parse::<Subject>().expect(text), subject);
         }

@@ -10,7 +10,9 @@ use anyhow::Context;
 use clap::Args;
 use eager_gpu_model::{card_list, parse_nonnegative};
 use eager_proto::size::Size;
-use eager_proto::{ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS};
+use eager_proto::{
+    ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS,
+};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
@@ -59,6 +61,9 @@ pub struct RunFlags {
     /// JSON file of measured kernel footprints.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Say nothing of a wait; else one line says after a second why the program waits.
+    #[arg(short, long)]
+    quiet: bool,
     /// Run without a daemon, on a virtual GPU of the program's own.
     #[arg(long)]
     plain: bool,
@@ -225,6 +230,7 @@ fn environment(
         Target::Plain => vec![(ENV_DISABLE, Some("1".into())), (ENV_SOCKET, None), (ENV_VGPU_SOCKET, None)],
     };
     changes.push((ENV_VGPU_VISIBLE, None));
+    changes.push((ENV_SAY_WAITS, (!flags.quiet).then(|| "1".into())));
     let given = [
         (ENV_VGPU_CARDS, flags.cards.as_ref().map(OsString::from)),
         (ENV_VGPU_TIME_SCALE, flags.time_scale.map(|scale| scale.to_string().into())),

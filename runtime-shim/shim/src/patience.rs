@@ -1,0 +1,83 @@
+//! What a program that waits for the scheduler says to the person in front of it: why, and where to read more.
+//!
+//! `eager run` asks for it. On a terminal the line is written in place and taken away when the wait is over; in a log it
+//! stands once. Trap: a wait of less than a second is nobody's concern, and the program's own output must not be torn, so
+//! the line ends before the program goes on.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// What a person notices.
+const UNNOTICED: Duration = Duration::from_secs(1);
+
+/// One wait.
+#[derive(Debug)]
+pub struct Patience {
+    since: Instant,
+    on_terminal: bool,
+    said: Option<String>,
+}
+
+impl Patience {
+    /// From now on.
+    pub fn new() -> Patience {
+        Patience { since: Instant::now(), on_terminal: std::io::stderr().is_terminal(), said: None }
+    }
+
+    /// The program still waits.
+    pub fn waits(&mut self, reason: impl FnOnce() -> String) {
+        write(self.text(self.since.elapsed(), reason));
+    }
+
+    /// It waits no more.
+    pub fn is_over(&mut self) {
+        if self.said.take().is_some() && self.on_terminal {
+            write(Some("\r\x1b[K".into()));
+        }
+    }
+
+    fn text(&mut self, waited: Duration, reason: impl FnOnce() -> String) -> Option<String> {
+        if waited < UNNOTICED || (self.said.is_some() && !self.on_terminal) {
+            return None;
+        }
+        let more = format!("more: `eager explain pid {}`", std::process::id());
+        let reason = reason();
+        let reason = if reason.starts_with("waits") { reason } else { format!("waits: {reason}") };
+        let line = if self.on_terminal {
+            // A line longer than the terminal would not be taken away whole.
+            format!("\r\x1b[K\x1b[?7leager: {} s: {reason} ({more})\x1b[?7h", waited.as_secs())
+        } else {
+            format!("eager: {reason} ({more})\n")
+        };
+        (self.said.as_ref() != Some(&line)).then(|| self.said.insert(line).clone())
+    }
+}
+
+/// In one call, so that lines of several processes do not mix. A closed standard error is the user's choice.
+fn write(text: Option<String>) {
+    if let Some(text) = text {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_one_line_a_terminal_the_latest() {
+        let mut log = Patience { on_terminal: false, ..Patience::new() };
+        let mut ask = |ms, reason: &str| log.text(Duration::from_millis(ms), || reason.to_owned());
+        assert_eq!(ask(900, "waits: soon"), None);
+        let line = ask(1100, "waits: GPU 0 lacks 2 GiB").expect("a line");
+        assert!(line.starts_with("eager: waits: GPU 0 lacks 2 GiB (more: `eager explain pid "), "{line}");
+        assert_eq!(ask(5000, "waits: GPU 0 lacks 1 GiB"), None);
+
+        let mut terminal = Patience { on_terminal: true, ..Patience::new() };
+        let mut ask = |ms, reason: &str| terminal.text(Duration::from_millis(ms), || reason.to_owned());
+        let first = ask(1100, "waits: a").expect("a line");
+        assert!(first.starts_with("\r\x1b[K") && first.contains("eager: 1 s: waits: a ("), "{first:?}");
+        assert_eq!(ask(1200, "waits: a"), None, "nothing is new");
+        assert!(ask(2100, "waits: a").is_some() && ask(2100, "waits: b").is_some());
+    }
+}
