@@ -232,6 +232,10 @@ pub struct Facts {
     pub throws: Vec<Point>,
     /// Points, in any frame, at which an exception comes up that leaves the root in this way.
     pub leaving: Vec<Point>,
+    /// Steps that following the pointers took.
+    pub pointer_steps: usize,
+    /// They took more than was allowed, so that all this is too little.
+    pub given_up: bool,
 }
 
 impl Facts {

@@ -18,6 +18,7 @@ use crate::liveness::Liveness;
 use crate::names::{BufferId, FrameId, FunctionId, Point};
 use crate::placement::{Function, Placed, Refusal, Requirement};
 use crate::plan::{FunctionPlan, LazyReason, Placement, Plan, TaskPlan, TaskRef};
+use crate::pointers;
 use crate::program::Program;
 use crate::resolve::resolve;
 
@@ -45,25 +46,42 @@ const FRAMES_MAX: usize = 128;
 /// The same once the work for a program is used up.
 const FRAMES_LATE: usize = 8;
 
+/// Steps of following pointers for all functions of a program together.
+const POINTER_STEPS_MAX: usize = 5 * pointers::STEPS_MAX;
+/// Every function may take this many.
+const POINTER_STEPS_FREE: usize = 200_000;
+
 /// What is left of the work that may be put into one program.
-struct Budget(usize);
+struct Budget {
+    extent: usize,
+    pointer_steps: usize,
+}
 
 impl Budget {
     /// Whether a function can still be planned.
     fn allows(&mut self, facts: &Facts) -> bool {
+        self.pointer_steps = self.pointer_steps.saturating_sub(facts.pointer_steps);
+        if facts.given_up {
+            return false;
+        }
         let extent = facts.blocks.len() * (facts.buffers.len() + 1);
         if extent <= EXTENT_FREE {
             return true;
         }
-        let is_allowed = extent <= EXTENT_MAX.min(self.0);
+        let is_allowed = extent <= EXTENT_MAX.min(self.extent);
         if extent <= EXTENT_MAX {
-            self.0 = self.0.saturating_sub(extent);
+            self.extent = self.extent.saturating_sub(extent);
         }
         is_allowed
     }
 
+    /// Steps that the next function may take.
+    fn steps(&self) -> usize {
+        self.pointer_steps.clamp(POINTER_STEPS_FREE, pointers::STEPS_MAX)
+    }
+
     fn frames(&self) -> usize {
-        if self.0 > 0 { FRAMES_MAX } else { FRAMES_LATE }
+        if self.extent > 0 { FRAMES_MAX } else { FRAMES_LATE }
     }
 }
 
@@ -75,9 +93,10 @@ pub fn plan_program(program: &Program) -> Vec<FunctionPlan> {
     let mut inner = InnerTasks::new();
     let mut plans = Vec::new();
     let using = program.using_device();
-    let mut budget = Budget(EXTENTS_MAX);
+    let mut budget = Budget { extent: EXTENTS_MAX, pointer_steps: POINTER_STEPS_MAX };
     for function in program.callees_first().into_iter().filter(|function| using[function.index()]) {
-        let facts = resolve(&Expansion::new(program, &whole, function, budget.frames()), &reachable);
+        let expansion = Expansion::new(program, &whole, function, budget.frames());
+        let facts = resolve(&expansion, &reachable, budget.steps());
         let plan = if budget.allows(&facts) { plan_function(&facts, &inner) } else { plan_lazily(&facts) };
         inner.insert(function, inner_tasks(function, &facts, &plan));
         plans.push(FunctionPlan { function, facts, plan });

@@ -52,3 +52,120 @@ fn a_function_beyond_the_budget_is_lazy_and_says_so() {
         |placement: &Placement| matches!(placement, Placement::Lazy { reason: LazyReason::TooLarge, .. });
     assert!(placements.iter().all(is_told));
 }
+
+/// `main` allocates into a local, runs `actions` on further pointers, launches with the buffer, and frees it.
+fn with(pointers: Vec<PointerDef>, actions: Vec<ActionKind>) -> Program {
+    let mut function = Function { name: "main".to_owned(), ..Function::default() };
+    let at = |position| Point { block: BlockId(0), position };
+    function.pointers = vec![PointerDef::Local, PointerDef::Load { from: PointerId(0), at: at(1) }];
+    function.pointers.extend(pointers);
+    let size = Some(Expr::Const { value: 8, bits: 64 });
+    let allocate = ActionKind::Allocate { call: "cudaMalloc".to_owned(), into: PointerId(0), size };
+    let launch = ActionKind::Launch {
+        kernel: None,
+        operands: vec![PointerId(1)],
+        structs: Vec::new(),
+        geometry: None,
+        keeps_pointers: false,
+    };
+    let free = ActionKind::Free { pointer: PointerId(1) };
+    let kinds = std::iter::once(allocate).chain(actions).chain([launch, free]);
+    let place = |(number, kind): (u32, ActionKind)| Action { at: at(2 * number), place: None, kind };
+    function.actions = (0..).zip(kinds).map(place).collect();
+    let len = 2 * u32::try_from(function.actions.len()).unwrap() + 1;
+    function.blocks.push(Block { successors: Vec::new(), leaves: Some(Leave::Return), len });
+    Program { functions: vec![function], globals: Vec::new() }
+}
+
+fn copy(to: u32, from: u32) -> ActionKind {
+    ActionKind::Copy { to: PointerId(to), from: PointerId(from) }
+}
+
+fn local(count: usize) -> Vec<PointerDef> {
+    vec![PointerDef::Local; count]
+}
+
+fn offset(of: u32, by: i64) -> PointerDef {
+    PointerDef::Offset { of: PointerId(of), by: Some(by) }
+}
+
+#[test]
+fn copies_that_move_each_other_on_come_to_an_end() {
+    // a = 2, b = 3, b + 8 = 4: `*a = d; memcpy(b + 8, a); memcpy(a, b)`.
+    let mut pointers = local(2);
+    pointers.push(offset(3, 8));
+    let store = ActionKind::Store { value: PointerId(1), to: PointerId(2) };
+    let program = with(pointers, vec![store, copy(4, 2), copy(2, 3)]);
+    assert!(matches!(placements(&program)[..], [Placement::Static(_)]), "{:?}", placements(&program));
+}
+
+#[test]
+fn many_copies_that_move_each_other_on_come_to_an_end() {
+    // Twelve buffers, each copied to each at another distance.
+    let count = 12;
+    let mut pointers = local(count);
+    let mut actions = vec![ActionKind::Store { value: PointerId(1), to: PointerId(2) }];
+    for (from, to) in (0..144).map(|n| (n / 12, n % 12)).filter(|(from, to)| from != to) {
+        pointers.push(offset(2 + to, i64::from(8 * (1 + 3 * from + 5 * to))));
+        actions.push(copy(u32::try_from(1 + pointers.len()).unwrap(), 2 + from));
+    }
+    assert_eq!(placements(&with(pointers, actions)).len(), 1);
+}
+
+#[test]
+fn offsets_beyond_all_numbers_are_unknown() {
+    let pointers = vec![
+        PointerDef::Local,
+        offset(2, i64::MAX),
+        offset(3, i64::MAX),
+        offset(2, i64::MIN),
+        offset(5, -1),
+        PointerDef::Load { from: PointerId(4), at: Point { block: BlockId(0), position: 1 } },
+        PointerDef::Field { of: PointerId(7), offset: i64::MAX },
+    ];
+    let actions = vec![copy(3, 5), copy(5, 3), copy(0, 5), copy(6, 0)];
+    assert_eq!(placements(&with(pointers, actions)).len(), 1);
+}
+
+#[test]
+fn structs_chosen_from_each_other_in_circles_come_to_an_end() {
+    // Forty struct values, each chosen from all: the ways among them are without number, the values are forty.
+    let all: Vec<PointerId> = (2..42).map(PointerId).collect();
+    let mut pointers = vec![PointerDef::Choice(all); 40];
+    pointers.push(PointerDef::Field { of: PointerId(2), offset: 8 });
+    assert_eq!(placements(&with(pointers, Vec::new())).len(), 1);
+}
+
+#[test]
+fn a_pointer_chosen_from_choices_of_choices_is_freed_in_time() {
+    // Sixteen layers of eight choices of all in the layer before, the last of which is freed.
+    let mut pointers =
+        vec![PointerDef::Load { from: PointerId(0), at: Point { block: BlockId(0), position: 1 } }; 8];
+    for layer in 1..16_u32 {
+        let before: Vec<PointerId> = (0..8).map(|n| PointerId(2 + 8 * (layer - 1) + n)).collect();
+        pointers.extend(vec![PointerDef::Choice(before); 8]);
+    }
+    let last = PointerId(u32::try_from(1 + pointers.len()).unwrap());
+    assert_eq!(placements(&with(pointers, vec![ActionKind::Free { pointer: last }])).len(), 1);
+}
+
+#[test]
+fn pointers_that_take_too_many_steps_are_lazy_and_say_so() {
+    // Two hundred variables with eight pointers to other ones each, all copied to all.
+    let count = 200;
+    let mut pointers = local(count as usize);
+    let mut actions = Vec::new();
+    for one in 0..count {
+        for field in 0..8 {
+            pointers.push(offset(2 + one, 8 * i64::from(field)));
+            let to = PointerId(u32::try_from(1 + pointers.len()).unwrap());
+            actions.push(ActionKind::Store { value: PointerId(2 + (one * 7 + field * 13) % count), to });
+        }
+        actions.extend((0..count).filter(|&other| other != one).map(|other| copy(2 + one, 2 + other)));
+    }
+    let placements = placements(&with(pointers, actions));
+    assert!(
+        matches!(placements[..], [Placement::Lazy { reason: LazyReason::TooLarge, .. }]),
+        "{placements:?}"
+    );
+}

@@ -7,7 +7,7 @@
 use crate::fission::{self, Cut};
 use crate::import::SHARED;
 use crate::instrument::{Instrument, instrument};
-use crate::llvm::{Block, Builder, Context, Machine, Opcode, Type, Value};
+use crate::llvm::{Block, Builder, Context, Machine, Opcode, Split, Type, Value};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
 use crate::thread::{Form, Maker, Thread};
@@ -23,6 +23,10 @@ pub(crate) struct Param {
     pub size: u32,
     pub align: u32,
 }
+
+/// A kernel with more basic blocks is neither cut at its barriers nor searched for guards: both take a time that rises
+/// with the square of them.
+pub(crate) const BLOCKS_MAX: usize = 4096;
 
 /// A kernel whose body was made.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(crate) struct Body {
     /// Number of the guard of the loop over threads; of one that is not.
     pub guard: Option<usize>,
     pub static_shared_bytes: u32,
+    /// It has more than [`BLOCKS_MAX`] blocks.
+    pub is_large: bool,
 }
 
 /// # Errors
@@ -48,7 +54,8 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     let old = maker.module.function(kernel).ok_or_else(|| format!("kernel {kernel} was lost"))?;
     let params = describe_params(old, maker.machine);
     end_threads(maker, old);
-    let form = form_of(maker, old, mode);
+    let is_large = old.blocks().len() > BLOCKS_MAX;
+    let form = form_of(maker, old, if is_large { Mode::Loops } else { mode });
     let symbol = format!("{kernel}.thread");
     let (function, thread) = new_function(maker, old, &symbol, form);
     let prologue = move_blocks(maker.context, old, function);
@@ -94,6 +101,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         cut: None,
         guard: None,
         static_shared_bytes,
+        is_large,
     })
 }
 
@@ -102,8 +110,7 @@ fn end_threads(maker: Maker, kernel: Value) {
     for call in kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall)) {
         if call.callee().is_some_and(|callee| Runtime::ends_thread(&callee.name())) {
             let builder = maker.context.builder();
-            let head = call.parent();
-            builder.split_before(call, "after.exit");
+            let Split { head, .. } = builder.split_before(call, "after.exit");
             call.erase();
             builder.at_end(head).return_nothing();
         }
@@ -236,15 +243,25 @@ pub(crate) fn fixed_memory(maker: Maker, function: Value, params: &[Param]) -> V
 
 /// Whether nothing can write through `address`, so that all threads may share what it leads to.
 fn only_read(address: Value) -> bool {
-    address.users().into_iter().all(|user| match user.opcode() {
-        Some(Opcode::LLVMLoad) => true,
-        Some(Opcode::LLVMGetElementPtr | Opcode::LLVMAddrSpaceCast | Opcode::LLVMBitCast) => only_read(user),
-        Some(Opcode::LLVMCall) => {
-            let copies = user.callee().is_some_and(|f| f.name().starts_with("llvm.memcpy."));
-            copies && user.operand(1) == address && user.operand(0) != address
+    let mut open = vec![address];
+    while let Some(address) = open.pop() {
+        for user in address.users() {
+            match user.opcode() {
+                Some(Opcode::LLVMLoad) => {}
+                Some(Opcode::LLVMGetElementPtr | Opcode::LLVMAddrSpaceCast | Opcode::LLVMBitCast) => {
+                    open.push(user)
+                }
+                Some(Opcode::LLVMCall) => {
+                    let copies = user.callee().is_some_and(|f| f.name().starts_with("llvm.memcpy."));
+                    if !copies || user.operand(1) != address || user.operand(0) == address {
+                        return false;
+                    }
+                }
+                _ => return false,
+            }
         }
-        _ => false,
-    })
+    }
+    true
 }
 
 /// The thread's own counters, zero at first; they become registers.

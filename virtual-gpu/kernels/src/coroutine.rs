@@ -5,7 +5,7 @@
 //! (LLVM, "Coroutines in LLVM", switched-resume lowering.) Trap: a suspended thread may be resumed by nobody but this
 //! loop, and its frame lies in the arena that `eager.frame` hands out, so nothing is ever destroyed or freed.
 
-use crate::llvm::{Block, Opcode, Value};
+use crate::llvm::{Block, Opcode, Split, Value};
 use crate::runtime::{helper, is_barrier_call};
 use crate::suspend;
 use crate::thread::{Form, Maker, Thread};
@@ -73,8 +73,7 @@ fn add_ends(maker: Maker, function: Value, handle: Value) -> Ends {
 
 fn suspend_at(maker: Maker, barrier: Value, thread: Thread, counters: Value, ends: &Ends) {
     let builder = maker.context.builder();
-    let head = barrier.parent();
-    let resumed = builder.split_before(barrier, "resumed");
+    let Split { head, tail: resumed } = builder.split_before(barrier, "resumed");
     barrier.erase();
     builder.at_end(head);
     // Counts go out before the thread stops, so that they need no place in its frame.

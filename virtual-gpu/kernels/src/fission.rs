@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::flow::{Divergence, Graph};
-use crate::llvm::{Block, Builder, Opcode, Value};
+use crate::llvm::{Block, Builder, Opcode, Split, Value};
 use crate::runtime::{helper, is_barrier_call};
 use crate::thread::{Maker, PART};
 use crate::{pure, recompute};
@@ -65,11 +65,18 @@ pub(crate) struct Region {
 /// Splits blocks at barriers, and lets each region compute again what is cheap. The barriers stay for [`cut`].
 pub(crate) fn mark_regions(maker: Maker, function: Value, counters: Value, fixed: &[Value]) {
     counters.set_name(COUNTERS);
+    // The function returns the next region: valid code until [`cut`] says which.
+    let zero = maker.context.int_type(32).constant(0);
+    for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
+        maker.context.builder().before(end).return_value(zero);
+        end.erase();
+    }
     let mut starts = Vec::new();
-    for barrier in function.instructions().into_iter().filter(|&i| is_barrier_call(i)) {
+    let barriers = function.instructions().into_iter().filter(|&i| is_barrier_call(i));
+    // The last first: a block keeps its end when it is split, so that the starts that were found stay starts.
+    for (number, barrier) in (1..).zip(barriers).collect::<Vec<(u64, Value)>>().into_iter().rev() {
         let builder = maker.context.builder();
-        let head = barrier.parent();
-        let tail = builder.split_before(barrier, &format!("{REGION}{}", starts.len() + 1));
+        let Split { head, tail } = builder.split_before(barrier, &format!("{REGION}{number}"));
         builder.at_end(head).branch(tail);
         starts.push(tail);
     }

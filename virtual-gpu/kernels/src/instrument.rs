@@ -4,7 +4,7 @@
 //! Trap: it works on the simplified kernel, before code for the CPU is made of it: later, shared memory is no longer
 //! told from global memory, and unrolling or vectorising would change what is counted.
 
-use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Type, TypeKind, Value};
+use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Split, Type, TypeKind, Value};
 use crate::provenance::{KnownAddresses, Memory, memory_of};
 use crate::runtime;
 use crate::thread::Thread;
@@ -103,8 +103,7 @@ impl Instrument<'_> {
     /// Marks where the block is run with marks; elsewhere the branch around it and the code behind it go.
     fn mark(&self, instruction: Value, access: &Access) {
         let builder = self.context.builder();
-        let head = instruction.parent();
-        let tail = builder.split_before(instruction, "access");
+        let Split { head, tail } = builder.split_before(instruction, "access");
         let marks = self.context.append_block(head.function(), "marks");
         marks.move_after(head);
         builder.at_end(head).branch_if(self.thread.marks, marks, tail);

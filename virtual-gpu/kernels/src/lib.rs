@@ -131,6 +131,16 @@ pub struct Report {
     pub kernels: Vec<KernelReport>,
     /// Names of the `__device__` and `__constant__` variables.
     pub variables: Vec<String>,
+    /// What was done in a simpler way than asked for.
+    pub notes: Vec<Note>,
+}
+
+/// Why a kernel got a simpler form than asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Mangled name.
+    pub kernel: String,
+    pub text: String,
 }
 
 /// A translated module.

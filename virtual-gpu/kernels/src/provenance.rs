@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use crate::import::{CONSTANT, LOCAL, SHARED};
 use crate::llvm::{Opcode, Value};
 
+/// An address that comes from more values may lead anywhere: each access asks, so that this bounds the square of them.
+const VALUES_MAX: usize = 1024;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
     /// A thread's own: local variables, parameters.
@@ -60,6 +63,9 @@ fn walk<T: PartialEq>(address: Value, step: impl Fn(Value) -> Step<T>) -> Option
     while let Some(value) = open.pop() {
         if !seen.insert(value) {
             continue;
+        }
+        if seen.len() > VALUES_MAX {
+            return None;
         }
         match step(value) {
             Step::From(values) => open.extend(values),

@@ -3,19 +3,35 @@
 //! Trap: values and functions found before a pass run, a link or a re-reading of the module may be gone after it; each
 //! step looks up by name what it needs.
 
-use crate::body::{Body, fixed_memory, make_body};
-use crate::check::check;
+use crate::body::{BLOCKS_MAX, Body, fixed_memory, make_body};
+use crate::check::{check, readable};
 use crate::import::{Imported, import};
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::Runtime;
 use crate::thread::{Form, Maker};
-use crate::{ConvertError, Converted, KernelReport, Options, ParamReport, Report};
+use crate::{ConvertError, Converted, KernelReport, Mode, Note, Options, ParamReport, Report};
 use crate::{driver, fission, guards, places};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
 
 pub(crate) fn translate(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError> {
+    match attempt(bitcode, options) {
+        // Coroutines ask the least of the code that they are made of.
+        Err(ConvertError::Defect { reason, .. }) if options.mode != Mode::Coroutine => {
+            let simpler = Options { mode: Mode::Coroutine, ..options.clone() };
+            let mut converted = attempt(bitcode, &simpler)?;
+            let text = format!("kernels run as coroutines, which is slower: other forms failed ({reason})");
+            let kernel =
+                converted.report.kernels.first().map(|kernel| kernel.name.clone()).unwrap_or_default();
+            converted.report.notes.push(Note { kernel, text });
+            Ok(converted)
+        }
+        other => other,
+    }
+}
+
+fn attempt(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError> {
     let context = Context::new();
     let machine = Machine::new(&options.cpu).map_err(|reason| ConvertError::Target {
         module: options.module_name.clone(),
@@ -58,6 +74,8 @@ fn generate(
         .iter()
         .map(|kernel| make_body(maker, kernel, options.mode))
         .collect::<Result<Vec<_>, _>>()?;
+    // LLVM's passes crash on what is no valid code; this says what is wrong with it instead.
+    module.verify()?;
     finish_loops(maker, &mut bodies)?;
     link_text(context, module, &driver::driver(&bodies, imported, options))?;
     for global in module.globals() {
@@ -73,7 +91,15 @@ fn generate(
     module.forget_triple();
     let variables = imported.variables.iter().map(|v| v.name.clone()).collect();
     let kernels = bodies.iter().map(report).collect();
-    Ok(Converted { bitcode: module.to_bitcode(), report: Report { kernels, variables } })
+    let large = bodies.iter().filter(|body| body.is_large).map(|body| {
+        let (kernel, name) = (body.kernel.clone(), readable(&body.kernel));
+        let text = format!(
+            "kernel {name} has more than {BLOCKS_MAX} basic blocks: it runs in a simpler, slower form"
+        );
+        Note { kernel, text }
+    });
+    let report = Report { kernels, variables, notes: large.collect() };
+    Ok(Converted { bitcode: module.to_bitcode(), report })
 }
 
 /// Cuts kernels into regions, and finds what their loops over threads need not ask each thread.
@@ -93,7 +119,7 @@ fn finish_loops(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
     if maker.options.strict {
         return Ok(());
     }
-    for body in bodies.iter_mut().filter(|body| !body.form.is_coroutine()) {
+    for body in bodies.iter_mut().filter(|body| !body.form.is_coroutine() && !body.is_large) {
         guards::find(maker, thread_function(body)?, body);
     }
     Ok(())

@@ -418,3 +418,49 @@ fn kernels_without_parameters_files_without_kernels_and_printf() {
     // SAFETY: an `int` of the program, and no kernel runs now.
     assert_eq!(unsafe { program.variable("told").address.cast::<i32>().read() }, 6);
 }
+
+#[test]
+fn a_pointer_chase_in_one_block_and_loops_of_one_block_around_barriers_are_translated() {
+    let Some(cuda) = toolchain() else { return };
+    // A loop that is one block and whose address is a value of that loop: what stands for it must survive the block's cut.
+    let source = "struct Part { Part *next; long pad; };
+    __global__ void chase(Part *p, Part **r) { Part *a = p; while (a->next) a = a->next; *r = a; }
+    __global__ void turns(Part *p, Part **r, int n) {
+        Part *a = p, *b = p->next;
+        do { Part *t = a->next; a = b->next; b = t; } while (--n);
+        r[0] = a; __syncthreads(); r[1] = b;
+    }
+    __global__ void around(float *x, int n) {
+        __shared__ float s[64];
+        for (int i = 0;;) {
+            s[threadIdx.x] = x[threadIdx.x]; __syncthreads();
+            x[threadIdx.x] = s[63 - threadIdx.x] + 1; __syncthreads();
+            if (++i >= n) break;
+        }
+    }";
+    for mode in [Mode::Auto, Mode::Loops, Mode::Fission, Mode::Coroutine] {
+        let program = Program::build(&cuda, source, &Options { mode, ..Options::default() });
+        assert_eq!(program.converted.report.notes, []);
+        // A ring's links, cut open at the last one.
+        let mut parts = [[0usize; 2]; 8];
+        let address = |index: usize| parts.as_ptr().wrapping_add(index) as usize;
+        let links: Vec<usize> = (0..8).map(|n| if n < 7 { address(n + 1) } else { 0 }).collect();
+        let at: Vec<usize> = (0..8).map(address).collect();
+        for (part, link) in parts.iter_mut().zip(links) {
+            part[0] = link;
+        }
+        let (first, mut found) = (parts.as_ptr(), [0usize; 2]);
+        let result = found.as_mut_ptr();
+        let n = 2i32;
+        Run::new(1, 1).launch(program.kernel("chase"), &[arg(&first), arg(&result)]).unwrap();
+        // SAFETY: `result` is `found`'s own address, and the launch has ended.
+        assert_eq!(unsafe { *result }, at[7], "{mode:?}");
+        Run::new(1, 1).launch(program.kernel("turns"), &[arg(&first), arg(&result), arg(&n)]).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { [*result, *result.add(1)] }, [at[2], at[3]], "{mode:?}");
+        let mut x: Vec<f32> = (0..64).map(|i| i as f32).collect();
+        let px = x.as_mut_ptr();
+        Run::new(1, 64).launch(program.kernel("around"), &[arg(&px), arg(&n)]).unwrap();
+        assert_eq!(x, (0..64).map(|i| i as f32 + 2.0).collect::<Vec<_>>(), "{mode:?}");
+    }
+}

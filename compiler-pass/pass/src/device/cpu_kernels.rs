@@ -7,6 +7,8 @@
 use std::ffi::CString;
 use std::path::Path;
 
+use eager_kernels::Note;
+use eager_tasks::report::Remark;
 use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
 use llvm_sys::core::{
     LLVMCreateMemoryBufferWithMemoryRangeCopy, LLVMDeleteGlobal, LLVMDisposeMemoryBuffer,
@@ -17,6 +19,7 @@ use llvm_sys::linker::LLVMLinkModules2;
 use super::bitcode_for_cpu;
 use crate::ir::Module;
 use crate::options::PassOptions;
+use crate::tell;
 
 /// Clang's name for what the unit gives to `__cudaRegisterFatBinary`, and nvcc's (`crt/host_runtime.h`).
 const DEVICE_CODE: &str = "__cuda_fatbin_wrapper";
@@ -62,6 +65,10 @@ pub fn hand_over(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<
     };
     let converted = eager_kernels::convert(&bitcode_for_cpu(module), &options)
         .map_err(|error| DeviceError::Convert(error.to_string()))?;
+    for Note { kernel, text } in converted.report.notes {
+        let remark = Remark { place: None, symbol: kernel, text, missed: true, name: "SimplerKernel" };
+        tell::emit_one(module, &remark);
+    }
     std::fs::write(path, converted.bitcode)
         .map_err(|source| DeviceError::Write { path: path.display().to_string(), source })
 }

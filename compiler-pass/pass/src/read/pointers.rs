@@ -1,7 +1,7 @@
 //! Pointer values of one function into [`PointerDef`]s, on demand.
 //!
 //! Trap: values refer to each other in circles (a pointer that moves on in a loop), so a value gets its number before it
-//! is looked into.
+//! is looked into. And a chain of them may be longer than the stack is deep, so what lies far down is looked into later.
 
 use std::collections::BTreeMap;
 
@@ -33,6 +33,9 @@ impl<'m> Globals<'m> {
     }
 }
 
+/// Values that are looked into one inside the other; more wait until these are done.
+const DEPTH_MAX: usize = 200;
+
 /// Reads the pointers of one function.
 #[derive(Debug)]
 pub struct PointerReader<'a, 'm> {
@@ -46,6 +49,8 @@ pub struct PointerReader<'a, 'm> {
     /// The value behind each pointer; `None` for what the reader made up.
     pub values: Vec<Option<Value<'m>>>,
     ids: BTreeMap<Value<'m>, PointerId>,
+    depth: usize,
+    waiting: Vec<(PointerId, Value<'m>)>,
 }
 
 impl<'a, 'm> PointerReader<'a, 'm> {
@@ -57,8 +62,18 @@ impl<'a, 'm> PointerReader<'a, 'm> {
         globals: &'a mut Globals<'m>,
         points: &'a BTreeMap<Value<'m>, Point>,
     ) -> Self {
-        let (defs, values, ids) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { module, wrappers, functions, globals, points, defs, values, ids }
+        Self {
+            module,
+            wrappers,
+            functions,
+            globals,
+            points,
+            defs: Vec::new(),
+            values: Vec::new(),
+            ids: BTreeMap::new(),
+            depth: 0,
+            waiting: Vec::new(),
+        }
     }
 
     /// A pointer that is no value of the function.
@@ -78,12 +93,28 @@ impl<'a, 'm> PointerReader<'a, 'm> {
         if let Some(&known) = self.ids.get(&value) {
             return known;
         }
-        let id = self.add(PointerDef::Nothing);
+        // Until it is looked into it may be anything.
+        let id = self.add(PointerDef::Unknown(ForeignBuffer::Memory));
         self.ids.insert(value, id);
         self.values[id.index()] = Some(value);
+        if self.depth == DEPTH_MAX {
+            self.waiting.push((id, value));
+            return id;
+        }
+        self.look_into(id, value);
+        while self.depth == 0
+            && let Some((id, value)) = self.waiting.pop()
+        {
+            self.look_into(id, value);
+        }
+        id
+    }
+
+    fn look_into(&mut self, id: PointerId, value: Value<'m>) {
+        self.depth += 1;
         let def = self.def(value);
         self.defs[id.index()] = def;
-        id
+        self.depth -= 1;
     }
 
     fn def(&mut self, value: Value<'m>) -> PointerDef {

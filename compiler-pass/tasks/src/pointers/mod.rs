@@ -4,6 +4,9 @@
 //! A device buffer is named by the *slot* whose address an allocation got, so "the buffer in `net->weights`" stays one
 //! buffer when the pointer is copied around. Traps: what a slot held before, or holds after it is overwritten by hand,
 //! is not told apart here; and memory that a caller owns holds things from before, which [`Target::Foreign`] stands for.
+//! Offsets have no end where copies move each other's contents on, so an object has a limited number of places that copies
+//! fill; and a solution that takes too many steps is given up ([`Pointers::is_given_up`]), because what was found until
+//! then is too little.
 
 mod questions;
 
@@ -57,6 +60,10 @@ const TARGETS_MAX: usize = 64;
 const OFFSETS_MAX: usize = 8;
 /// How far memory of a caller is followed.
 const BEHIND_MAX: usize = 3;
+/// Places in one object that block copies fill; what they would put elsewhere counts as anywhere in it.
+const COPIED_PLACES_MAX: usize = 64;
+/// Targets looked at and moved until a function is given up; about a second.
+pub const STEPS_MAX: usize = 20_000_000;
 
 /// The solution for one root function.
 #[derive(Debug)]
@@ -74,11 +81,14 @@ pub struct Pointers<'a, 'p> {
     /// What memory held from the start counts.
     with_initial: bool,
     changed: bool,
+    /// What is left of the work that this solution may take.
+    steps: usize,
 }
 
 impl<'a, 'p> Pointers<'a, 'p> {
+    /// `steps`: how much work it may be ([`STEPS_MAX`]).
     #[must_use]
-    pub fn solve(expansion: &'a Expansion<'p>) -> Self {
+    pub fn solve(expansion: &'a Expansion<'p>, steps: usize) -> Self {
         let count =
             |frame: usize| expansion.function(FrameId(u32::try_from(frame).unwrap_or(0))).pointers.len();
         let mut solution = Self {
@@ -92,6 +102,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
             tainted: BTreeSet::new(),
             with_initial: false,
             changed: false,
+            steps,
         };
         solution.iterate();
         solution.with_initial = true;
@@ -106,16 +117,25 @@ impl<'a, 'p> Pointers<'a, 'p> {
                 let function = self.expansion.function(frame);
                 for id in (0_u32..).map(PointerId).take(function.pointers.len()) {
                     let found = self.eval(frame, id);
+                    self.spend(found.len());
                     self.add_value(frame, id, found);
                 }
                 for action in &function.actions {
+                    self.spend(1);
                     self.apply(frame, action);
+                }
+                if self.is_given_up() {
+                    return;
                 }
             }
             if !self.changed {
                 return;
             }
         }
+    }
+
+    fn spend(&mut self, targets: usize) {
+        self.steps = self.steps.saturating_sub(1 + targets);
     }
 
     fn object(&mut self, object: Object) -> ObjectId {
@@ -165,7 +185,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
                 self.load_all(&from, 0)
             }
             PointerDef::Choice(all) => all.iter().flat_map(|&one| self.targets(frame, one).clone()).collect(),
-            PointerDef::Field { of, offset } => self.field(frame, *of, *offset, 0),
+            PointerDef::Field { of, offset } => self.field(frame, *of, *offset),
         }
     }
 
@@ -187,33 +207,37 @@ impl<'a, 'p> Pointers<'a, 'p> {
         returns.iter().flat_map(|&(_, value)| self.targets(entered, value).clone()).collect()
     }
 
-    /// What a struct value holds at an offset.
-    fn field(&mut self, frame: FrameId, of: PointerId, at: i64, depth: usize) -> Targets {
-        if depth > TARGETS_MAX {
-            return Targets::from([Target::Foreign(ForeignBuffer::Memory)]);
-        }
+    /// What a struct value holds at an offset. Values may be chosen from each other in circles, so each is looked at once.
+    fn field(&mut self, frame: FrameId, of: PointerId, at: i64) -> Targets {
         let expansion = self.expansion;
-        match expansion.function(frame).pointer(of) {
-            PointerDef::Fields(fields) => {
-                let field = fields.iter().find(|(offset, _)| *offset == at);
-                field.map(|&(_, value)| self.targets(frame, value).clone()).unwrap_or_default()
+        let mut found = Targets::new();
+        let mut seen = BTreeSet::from([(frame, of)]);
+        let mut open = vec![(frame, of)];
+        while let Some((frame, of)) = open.pop() {
+            match expansion.function(frame).pointer(of) {
+                PointerDef::Fields(fields) => {
+                    let field = fields.iter().find(|(offset, _)| *offset == at);
+                    found.extend(field.iter().flat_map(|&&(_, value)| self.targets(frame, value).clone()));
+                }
+                PointerDef::Choice(all) => {
+                    open.extend(all.iter().map(|&one| (frame, one)).filter(|&next| seen.insert(next)));
+                }
+                PointerDef::Result(call) => {
+                    let Some(&entered) = expansion.entered.get(&(frame, *call)) else { continue };
+                    let returns = expansion.function(entered).returns.iter();
+                    open.extend(
+                        returns.map(|&(_, value)| (entered, value)).filter(|&next| seen.insert(next)),
+                    );
+                }
+                PointerDef::Load { from, .. } => {
+                    let from = self.targets(frame, *from).clone();
+                    found.extend(self.load_all(&from, at));
+                }
+                _ => found.extend(self.targets(frame, of).clone()),
             }
-            PointerDef::Choice(all) => {
-                all.iter().flat_map(|&one| self.field(frame, one, at, depth + 1)).collect()
-            }
-            PointerDef::Result(call) => {
-                let Some(&entered) = expansion.entered.get(&(frame, *call)) else {
-                    return Targets::new();
-                };
-                let returns = &expansion.function(entered).returns;
-                returns.iter().flat_map(|&(_, value)| self.field(entered, value, at, depth + 1)).collect()
-            }
-            PointerDef::Load { from, .. } => {
-                let from = self.targets(frame, *from).clone();
-                self.load_all(&from, at)
-            }
-            _ => self.targets(frame, of).clone(),
         }
+        self.spend(seen.len() + found.len());
+        found
     }
 
     fn load_all(&mut self, from: &Targets, at: i64) -> Targets {
@@ -221,7 +245,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
         for target in from {
             match target {
                 Target::Address((object, offset)) => {
-                    found.extend(self.load(*object, offset.map(|offset| offset + at), 0))
+                    found.extend(self.load(*object, moved_by(*offset, Some(at)), 0))
                 }
                 // What a device pointer points to is not read on the host, unless the memory is managed.
                 Target::Device { .. } => {
@@ -241,6 +265,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
         let mut found: Targets = stored.flat_map(|(_, targets)| targets.clone()).collect();
         let slots: Vec<_> = self.slots_of(object).filter(at_offset).collect();
         found.extend(slots.iter().map(|&slot| Target::Device { slot, moved: false }));
+        self.spend(found.len());
         if self.with_initial && depth < BEHIND_MAX {
             let foreign = self.foreign_of(object);
             let is_main = self.expansion.function(FrameId::ROOT).name == "main";
@@ -263,7 +288,10 @@ impl<'a, 'p> Pointers<'a, 'p> {
         let sources: Vec<_> = self.copies.iter().filter(|&&(to, ..)| to == object).copied().collect();
         let mut found = Targets::new();
         for (_, from, shift) in sources {
-            let there = offset.zip(shift).map(|(offset, shift)| offset - shift);
+            if self.is_given_up() {
+                break;
+            }
+            let there = moved_by(offset, shift.and_then(i64::checked_neg));
             found.extend(self.load(from, there, depth + 1));
         }
         if let Some(foreign) = foreign {
@@ -328,25 +356,35 @@ impl<'a, 'p> Pointers<'a, 'p> {
     fn copy(&mut self, to: &Targets, from: &Targets) {
         for (source, source_offset) in addresses(from) {
             for (target, target_offset) in addresses(to).into_iter().filter(|&(target, _)| target != source) {
-                let shift = target_offset.zip(source_offset).map(|(to, from)| to - from);
+                let shift = moved_by(target_offset, source_offset.and_then(i64::checked_neg));
                 self.changed |= self.copies.insert((target, source, shift));
                 let begins = source_offset.unwrap_or(i64::MIN);
                 let is_copied = |slot: &Slot| slot.1.is_none_or(|at| at >= begins);
-                let moved = |slot: &Slot| (target, slot.1.zip(shift).map(|(at, shift)| at + shift));
+                let moved = |slot: &Slot| (target, moved_by(slot.1, shift));
                 let stored: Vec<_> = self
                     .memory_of(source)
                     .filter(|(slot, _)| is_copied(slot))
                     .map(|(slot, targets)| (moved(slot), targets.clone()))
                     .collect();
                 let devices: Vec<_> = self.slots_of(source).filter(is_copied).collect();
+                self.spend(
+                    stored.iter().map(|(_, targets)| 1 + targets.len()).sum::<usize>() + devices.len(),
+                );
                 for (slot, targets) in stored {
-                    self.store(slot, targets);
+                    self.store_copy(slot, targets);
                 }
                 for slot in devices {
-                    self.store(moved(&slot), Targets::from([Target::Device { slot, moved: false }]));
+                    self.store_copy(moved(&slot), Targets::from([Target::Device { slot, moved: false }]));
                 }
             }
         }
+    }
+
+    /// Stores what a block copy brings; somewhere in the object, if copies fill many places of it already.
+    fn store_copy(&mut self, slot: Slot, found: Targets) {
+        let is_full = || self.memory_of(slot.0).count() >= COPIED_PLACES_MAX;
+        let somewhere = !self.memory.contains_key(&slot) && is_full();
+        self.store(if somewhere { (slot.0, None) } else { slot }, found);
     }
 
     /// What was stored in an object.
@@ -372,12 +410,15 @@ pub fn addresses(targets: &Targets) -> Vec<Slot> {
 
 fn offset(target: &Target, by: Option<i64>) -> Target {
     match target {
-        Target::Address((object, offset)) => {
-            Target::Address((*object, offset.zip(by).map(|(offset, by)| offset + by)))
-        }
+        Target::Address((object, offset)) => Target::Address((*object, moved_by(*offset, by))),
         Target::Device { slot, moved } => Target::Device { slot: *slot, moved: *moved || by != Some(0) },
         Target::Foreign(foreign) => Target::Foreign(foreign.clone()),
     }
+}
+
+/// An offset moved on; unknown if one of the two is, or if no number holds the sum.
+fn moved_by(offset: Option<i64>, by: Option<i64>) -> Option<i64> {
+    offset?.checked_add(by?)
 }
 
 /// Adds to a set, keeping it small; whether it grew.

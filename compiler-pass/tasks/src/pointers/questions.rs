@@ -16,6 +16,18 @@ impl Pointers<'_, '_> {
         &self.values[frame.index()][pointer.index()]
     }
 
+    /// Whether it took too many steps: pointers may be more than is known of them.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.steps == 0
+    }
+
+    /// What is left of the steps that were allowed.
+    #[must_use]
+    pub fn steps_left(&self) -> usize {
+        self.steps
+    }
+
     /// Whether some set of targets was too large to be kept.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {

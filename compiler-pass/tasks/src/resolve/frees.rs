@@ -14,6 +14,8 @@ use crate::program::{ActionKind, PointerDef};
 const DEPTH_MAX: usize = 16;
 /// A copy by way of memory counts as this many: each has to be looked for.
 const COPY_DEPTH: usize = 4;
+/// Pointers looked at to answer one question: choices among choices have many ways within the depth.
+const STEPS_MAX: usize = 4096;
 
 impl Resolver<'_, '_> {
     pub(super) fn free(&self, frame: FrameId, pointer: PointerId, at: Point) -> Option<SiteKind> {
@@ -54,7 +56,10 @@ impl Resolver<'_, '_> {
         let allocations: Vec<_> = self.allocations_into(slot).into_iter().map(|(.., at)| at).collect();
         if let [only] = allocations[..]
             && !self.flow.in_cycle(only.block)
-            && self.is_certain(frame, pointer, slot, 0)
+            && {
+                self.steps.set(STEPS_MAX);
+                self.is_certain(frame, pointer, slot, 0)
+            }
             && self.is_from_after(frame, pointer, at, slot, only)
         {
             return true;
@@ -82,6 +87,8 @@ impl Resolver<'_, '_> {
     /// Whether a pointer is what a slot held at some time, on every path, and never null for another reason.
     fn is_certain(&self, frame: FrameId, pointer: PointerId, slot: Slot, depth: usize) -> bool {
         let function = self.expansion.function(frame);
+        let Some(steps) = self.steps.get().checked_sub(1) else { return false };
+        self.steps.set(steps);
         let again = |frame, pointer| depth < DEPTH_MAX && self.is_certain(frame, pointer, slot, depth + 1);
         match function.pointer(pointer) {
             PointerDef::Load { from, at } => {

@@ -5,9 +5,11 @@
 
 mod frees;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::content_reader::contents;
+use crate::contents::Contents;
 use crate::expand::Expansion;
 use crate::facts::{BufferFacts, BufferKind, EscapeKind, Facts, Site, SiteKind, SiteOrigin};
 use crate::flow::Flow;
@@ -24,10 +26,10 @@ struct Named {
     foreign: Option<ForeignBuffer>,
 }
 
-/// Resolves one function.
+/// Resolves one function; following its pointers may take `steps`.
 #[must_use]
-pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
-    let pointers = Pointers::solve(expansion);
+pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool], steps: usize) -> Facts {
+    let pointers = Pointers::solve(expansion, steps);
     let ids = pointers.slots().keys().enumerate().map(|(index, &slot)| (slot, buffer_id(index))).collect();
     let flow = Flow::new(&expansion.blocks);
     let copied = (0_u32..).map(FrameId).take(expansion.frames.len()).map(|f| expansion.function(f).copied());
@@ -38,6 +40,7 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
         copied: copied.collect(),
         ids,
         reachable: BTreeSet::new(),
+        steps: Cell::new(0),
     };
     resolver.reachable = resolver.reachable_from_outside(reachable_globals);
     let mut sizes = Sizes::new(expansion, &pointers, reachable_globals);
@@ -51,13 +54,20 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
     sites.extend(resolver.returns());
     sites.extend(resolver.new_variables());
     sites.sort_by_key(|site| site.at);
+    // What is given up is not planned, so nobody asks these.
+    let (contents, mixed) = if pointers.is_given_up() {
+        (Contents::default(), Vec::new())
+    } else {
+        let mixed = pointers.mixed().map(|(one, other)| (resolver.ids[&one], resolver.ids[&other]));
+        (contents(expansion, &pointers, &resolver.ids, &resolver.reachable), mixed.collect())
+    };
     Facts {
         function: expansion.function(FrameId::ROOT).name.clone(),
         blocks: expansion.blocks.clone(),
         frames: expansion.frame_facts(),
         buffers: resolver.buffers(),
-        contents: contents(expansion, &pointers, &resolver.ids, &resolver.reachable),
-        mixed: pointers.mixed().map(|(one, other)| (resolver.ids[&one], resolver.ids[&other])).collect(),
+        contents,
+        mixed,
         leaves: sizes.into_leaves(),
         sites,
         throws: expansion
@@ -67,6 +77,8 @@ pub fn resolve(expansion: &Expansion<'_>, reachable_globals: &[bool]) -> Facts {
             .filter_map(|&at| expansion.point(FrameId::ROOT, at))
             .collect(),
         leaving: expansion.leaving.clone(),
+        pointer_steps: steps - pointers.steps_left(),
+        given_up: pointers.is_given_up(),
     }
 }
 
@@ -83,6 +95,8 @@ struct Resolver<'a, 'p> {
     ids: BTreeMap<Slot, BufferId>,
     /// Buffers that code outside the program may find in memory.
     reachable: BTreeSet<BufferId>,
+    /// What is left of the work for the question that is being answered (`frees`).
+    steps: Cell<usize>,
 }
 
 impl Resolver<'_, '_> {

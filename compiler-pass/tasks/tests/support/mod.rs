@@ -57,6 +57,8 @@ pub fn function(blocks: Vec<BlockFacts>, buffers: usize, sites: Vec<Site>) -> Fa
     Facts {
         throws: Vec::new(),
         leaving: Vec::new(),
+        pointer_steps: 0,
+        given_up: false,
         function: "f".to_owned(),
         blocks,
         frames: vec![FrameFacts { function: FunctionId(0), caller: None }],

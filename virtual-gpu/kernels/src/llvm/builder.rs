@@ -6,11 +6,19 @@
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
-use super::{Block, Opcode, Type, TypeKind, Value, c_string, llvm};
+use super::{Block, Opcode, Type, TypeKind, Value, llvm};
 
 pub(crate) struct Builder {
     pub(super) raw: LLVMBuilderRef,
     pub(super) context: LLVMContextRef,
+}
+
+/// A block cut in two.
+#[derive(Clone, Copy)]
+pub(crate) struct Split {
+    /// New, and still without a terminator.
+    pub head: Block,
+    pub tail: Block,
 }
 
 impl Builder {
@@ -24,43 +32,27 @@ impl Builder {
         self
     }
 
-    /// Moves `instruction` and all that follow it in its block into a new block, and returns that one. The old block is
-    /// left without a terminator, and the PHIs of the old block's successors name the new one.
-    pub fn split_before(&self, instruction: Value, name: &str) -> Block {
-        let head = instruction.parent();
-        let name = c_string(name);
-        let function = llvm!(LLVMGetBasicBlockParent(head.0));
-        let tail = Block(llvm!(LLVMAppendBasicBlockInContext(self.context, function, name.as_ptr())));
-        tail.move_after(head);
-        // The first call redirects branches to `head` and the successors' PHIs; the second brings the branches back and
-        // leaves the PHIs, because `tail` has no terminator yet and so no successors.
-        head.replace_uses_with(tail);
+    /// Moves all that stands before `instruction` in its block into a new block in front of it, without a terminator, and
+    /// returns both blocks. `instruction` and the end stay where they are, and the PHIs of what follows stay true; PHIs move
+    /// as they are, and so values that were found before keep what they are the name of.
+    pub fn split_before(&self, instruction: Value, name: &str) -> Split {
+        let tail = instruction.parent();
+        let head = Block(llvm!(LLVMInsertBasicBlockInContext(self.context, tail.0, c"".as_ptr())));
+        let old_name = tail.name();
+        tail.set_name(name);
+        head.set_name(&old_name);
+        // Without a terminator the block has no successors, so that only what leads to it is redirected: the PHIs of its
+        // successors, its own among them, go on to name it.
+        let end = tail.terminator();
+        llvm!(LLVMInstructionRemoveFromParent(end.0));
         tail.replace_uses_with(head);
-        let instructions = head.instructions();
-        let first = instructions.iter().position(|&i| i == instruction).expect("it is in its parent");
-        self.at_end(tail);
-        for moved in &instructions[first..] {
-            self.move_here(*moved);
+        llvm!(LLVMPositionBuilderAtEnd(self.raw, tail.0));
+        llvm!(LLVMInsertIntoBuilder(self.raw, end.0));
+        self.at_end(head);
+        for moved in tail.instructions().into_iter().take_while(|&other| other != instruction) {
+            self.move_here(moved);
         }
-        // A block that is its own successor: when its PHIs were looked for, the branch led to `tail` already.
-        for phi in head.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMPHI)) {
-            if phi.incoming().iter().any(|(_, from)| *from == head) {
-                self.rename_incoming(phi, head, tail);
-            }
-        }
-        tail
-    }
-
-    /// What came to `phi` from one block comes from another now.
-    fn rename_incoming(&self, phi: Value, from: Block, to: Block) {
-        self.before(phi);
-        let renamed = Value(llvm!(LLVMBuildPhi(self.raw, phi.ty().0, c"".as_ptr())));
-        for (value, block) in phi.incoming() {
-            let (mut value, mut block) = (value.0, if block == from { to.0 } else { block.0 });
-            llvm!(LLVMAddIncoming(renamed.0, &mut value, &mut block, 1));
-        }
-        phi.replace_uses_with(renamed);
-        phi.erase();
+        Split { head, tail }
     }
 
     pub fn call(&self, function: Value, args: &[Value]) -> Value {

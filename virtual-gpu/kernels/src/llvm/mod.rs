@@ -17,7 +17,7 @@ use llvm_sys::core::{LLVMDisposeMessage, LLVMGetEnumAttributeKindForName};
 use llvm_sys::prelude::*;
 pub(crate) use llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMOpcode as Opcode, LLVMTypeKind as TypeKind};
 
-pub(crate) use builder::Builder;
+pub(crate) use builder::{Builder, Split};
 pub(crate) use context::Context;
 pub(crate) use machine::Machine;
 pub(crate) use module::Module;
