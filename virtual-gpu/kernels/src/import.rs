@@ -5,7 +5,7 @@
 //! the file uses must survive too, because the host may copy to it.
 
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Opcode, Value, constant_address_space_cast};
-use crate::{casts, math, ptx};
+use crate::{casts, integers, math, ptx};
 
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
@@ -77,6 +77,7 @@ pub(crate) fn import(
     replace_math(context, &module)?;
     ptx::replace_assembly(context, &module)?;
     casts::saturate(context, &module)?;
+    integers::define_all_results(context, &module)?;
     for function in module.functions() {
         prepare_function(context, function, kernels.contains(&function.name()));
     }

@@ -14,6 +14,7 @@ mod flow;
 mod guards;
 mod import;
 mod instrument;
+mod integers;
 mod intrinsics;
 mod llvm;
 mod loops;

@@ -115,6 +115,10 @@ impl Value {
         !llvm!(LLVMIsAConstant(self.0)).is_null()
     }
 
+    pub fn is_poison(self) -> bool {
+        llvm!(LLVMIsPoison(self.0)) != 0
+    }
+
     pub fn is_constant_expression(self) -> bool {
         !llvm!(LLVMIsAConstantExpr(self.0)).is_null()
     }
