@@ -112,24 +112,18 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
 /// What is not as it should be, a line each.
 pub fn notes(daemon: &DaemonRow) -> String {
     let mut lines = String::new();
-    if daemon.policy_state.starts_with("reverted") {
-        lines += &format!("policy {}\n", daemon.policy_state);
+    for (_, words) in daemon.problems() {
+        lines += &format!("{words}\n");
     }
     if daemon.unattached > 0 {
         lines +=
             &format!("{} programs have not come back since the daemon was restarted\n", daemon.unattached);
-    }
-    if !daemon.survives_restart && daemon.clients > 0 {
-        lines += "the state file cannot be written: a restart would lose what is granted\n";
     }
     if daemon.overruns > 0 {
         lines += &format!("{} times a program used more than it declared\n", daemon.overruns);
     }
     if daemon.overstays > 0 {
         lines += &format!("{} times a task had its device for longer than it may\n", daemon.overstays);
-    }
-    if !daemon.usage_problem.is_empty() {
-        lines += &format!("{}\n", daemon.usage_problem);
     }
     lines
 }
@@ -273,6 +267,9 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
             overstays: 0,
             overruns: 2,
             usage_problem: "the devices have not said for 12.000 s what is in use".into(),
+            state_problem: "No space left".into(),
+            journal_problem: "No space left".into(),
+            history_problem: String::new(),
         };
         let device = DeviceRow {
             device: 0,
@@ -295,10 +292,11 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
         let expected = "\
 eagerd 0.1.0, pid 99, policy eager-opt, up 61 s: 3 programs, 2 tasks running, 1 waiting
 policy reverted: eager-opt panicked
-2 programs have not come back since the daemon was restarted
-the state file cannot be written: a restart would lose what is granted
-2 times a program used more than it declared
+the state file cannot be written (No space left): a restart would lose what is granted
+the journal cannot be written (No space left): what is decided is not recorded
 the devices have not said for 12.000 s what is in use
+2 programs have not come back since the daemon was restarted
+2 times a program used more than it declared
 GPU 0: drained for 1 h 2 min: nothing new starts there, 2 tasks run
 GPU 0: in use and not given away: 2.000 GiB by programs that are not scheduled, 1.000 GiB beyond what was declared
 GPU  NAME       KIND     STATE    MEMORY GiB  GRANTED GiB  OVER GiB  USED GiB  UTIL %  NORMAL  EAGER

@@ -346,9 +346,13 @@ impl Dispatch {
     fn decide(&mut self, event: &mut Event) -> Result<Vec<Action>, Panicked> {
         let (actions, journal) = self.mind.step(event);
         if let Err(error) = journal {
-            self.say(format!("the journal cannot be written ({error}): scheduling goes on without it"));
+            self.journal_failed(&error.to_string());
         }
         actions
+    }
+
+    pub fn journal_failed(&mut self, why: &str) {
+        self.say(format!("the journal cannot be written ({why}): scheduling goes on without it"));
     }
 
     fn act_on_limits(&mut self, actions: &[Action]) {
@@ -374,7 +378,18 @@ impl Dispatch {
     }
 
     pub fn flush(&mut self) {
-        if let Err(error) = self.state.flush(self.mind.now()) {
+        let written = self.state.flush(self.mind.now());
+        self.wrote_state(written);
+    }
+
+    /// Writes the state down before anybody new is served.
+    pub fn begin_state(&mut self) {
+        let written = self.state.begin(self.mind.now());
+        self.wrote_state(written);
+    }
+
+    fn wrote_state(&mut self, written: std::io::Result<()>) {
+        if let Err(error) = written {
             self.say(format!(
                 "the state file cannot be written ({error}): scheduling goes on, a restart would not know of it"
             ));

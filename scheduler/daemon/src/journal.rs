@@ -5,9 +5,20 @@
 use eager_core::Scheduler;
 use eager_core::journal::{JournalHeader, JournalLine};
 use serde::Serialize;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+/// Its lines name users, programs and what they ask for: the daemon's own user and its group may read it.
+const MODE: u32 = 0o640;
+
+/// Does it fail for lack of room, or by a device's fault, which may pass? Else what names the file is wrong.
+pub fn may_pass(error: &std::io::Error) -> bool {
+    use ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let passes = [StorageFull, QuotaExceeded, FileTooLarge, ReadOnlyFilesystem, OutOfMemory];
+    passes.contains(&error.kind()) || error.raw_os_error() == Some(nix::libc::EIO)
+}
 
 /// The file, or nothing when none was asked for or it failed.
 #[derive(Debug)]
@@ -27,7 +38,12 @@ impl Journal {
             kept.push(".old");
             std::fs::rename(path, kept)?;
         }
-        let mut file = BufWriter::new(File::create(path)?);
+        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(MODE).open(path)?;
+        // Whatever the process's mask is, and the mode of a file that was there. What is no file has its own.
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(MODE))?;
+        }
+        let mut file = BufWriter::new(file);
         write_line(&mut file, &JournalHeader::of(scheduler))?;
         Ok(Journal { file: Some(file) })
     }

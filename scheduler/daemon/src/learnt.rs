@@ -27,7 +27,8 @@ pub struct Learnt {
     /// [`History::learnt`] of what the file says.
     written: u64,
     not_before: Nanos,
-    is_failing: bool,
+    /// Why the file cannot be written now.
+    problem: Option<String>,
 }
 
 impl Learnt {
@@ -39,7 +40,7 @@ impl Learnt {
             Err(why) => (History::default(), Some(put_aside(&path, &why))),
         };
         let written = history.learnt();
-        (Learnt { history, path, written, not_before: Nanos(0), is_failing: false }, damage)
+        (Learnt { history, path, written, not_before: Nanos(0), problem: None }, damage)
     }
 
     /// Tells the event what is expected of a task that begins, where runs of it are known. Under every policy: those that
@@ -70,11 +71,17 @@ impl Learnt {
         if self.next_write().is_some() { self.write(now) } else { Ok(()) }
     }
 
+    /// Why a restart would not know what was learnt.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
     fn write(&mut self, now: Nanos) -> std::io::Result<()> {
         self.not_before = Nanos(now.0.saturating_add(WRITE_EVERY.0));
         let text = serde_json::to_vec(&self.history.to_file()).map_err(std::io::Error::from);
         let done = text.and_then(|text| replace(&self.path, &text));
-        let was_failing = std::mem::replace(&mut self.is_failing, done.is_err());
+        let problem = done.as_ref().err().map(std::io::Error::to_string);
+        let was_failing = std::mem::replace(&mut self.problem, problem).is_some();
         match done {
             Ok(_) => {
                 self.written = self.history.learnt();

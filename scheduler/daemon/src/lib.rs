@@ -174,6 +174,7 @@ fn open(
         ));
     }
     let taken_over = dispatch.take_over(old, kept);
+    dispatch.begin_state();
     (0..)
         .map(DeviceId)
         .zip(&devices.standings)
@@ -282,6 +283,9 @@ fn think(
     let mut dispatch = Dispatch::new(mind, quotas, state, manager);
     if let Some(unusable) = unusable {
         dispatch.say(unusable);
+    }
+    if let Some(why) = dispatch.mind.journal_problem.clone() {
+        dispatch.journal_failed(&why);
     }
     Ok(dispatch)
 }

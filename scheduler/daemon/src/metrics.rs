@@ -181,6 +181,7 @@ mod tests {
             running: 2,
             unattached: 1,
             overruns: 2,
+            journal_problem: "No space left on device".into(),
             ..DaemonRow::default()
         };
         Snapshot { daemon, devices: vec![device, silent], counts, ..Snapshot::default() }

@@ -3,7 +3,7 @@
 //! Trap: after a panic the scheduler is half changed and must not be looked at again. Who holds what is then taken from
 //! the daemon's own notes ([`crate::state_file`]), never from it.
 
-use crate::journal::Journal;
+use crate::journal::{self, Journal};
 use crate::learnt::Learnt;
 use crate::recent::Recent;
 use crate::tally::Tally;
@@ -38,6 +38,8 @@ pub struct Mind {
     dropped: u64,
     devices: Vec<(DeviceId, DeviceProfile)>,
     journal: Journal,
+    /// Why nothing is recorded although it was asked for.
+    pub journal_problem: Option<String>,
     journal_path: Option<PathBuf>,
     started: Instant,
     /// The time of a virtual clock, as it was last told.
@@ -46,7 +48,8 @@ pub struct Mind {
 }
 
 impl Mind {
-    /// Starts the journal. No devices yet.
+    /// Starts the journal. No devices yet. `Err`: there can never be a journal at that place; a disk that is full is only a
+    /// [`Mind::journal_problem`].
     pub fn new(
         policy: PolicyName,
         options: Options,
@@ -55,9 +58,15 @@ impl Mind {
         started: Instant,
     ) -> std::io::Result<Mind> {
         let scheduler = Scheduler::new(policy, options);
-        let journal = match &journal_path {
+        let mut journal_problem = None;
+        let journal = match journal_path.as_ref().map(|path| Journal::create(path, &scheduler)) {
             None => Journal::none(),
-            Some(path) => Journal::create(path, &scheduler)?,
+            Some(Ok(journal)) => journal,
+            Some(Err(error)) if journal::may_pass(&error) => {
+                journal_problem = Some(error.to_string());
+                Journal::none()
+            }
+            Some(Err(error)) => return Err(error),
         };
         Ok(Mind {
             scheduler,
@@ -69,6 +78,7 @@ impl Mind {
             dropped: 0,
             devices: Vec::new(),
             journal,
+            journal_problem,
             journal_path,
             started,
             told: None,
@@ -135,6 +145,9 @@ impl Mind {
         }
         let line = JournalLine { now, event: event.clone(), actions };
         let written = self.journal.record(&line);
+        if let Err(error) = &written {
+            self.journal_problem = Some(error.to_string());
+        }
         (Ok(line.actions), written)
     }
 
@@ -156,6 +169,7 @@ impl Mind {
             // A scheduler without tasks has nothing to break on.
             let _ = self.step(&mut Event::DeviceAdded { device, profile });
         }
+        self.journal_problem = journal.as_ref().err().map(std::io::Error::to_string);
         self.journal = journal?.unwrap_or_else(Journal::none);
         Ok(())
     }

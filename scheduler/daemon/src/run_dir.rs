@@ -3,6 +3,7 @@
 //! Trap: a socket file outlives its daemon, so its presence says nothing. The lock says it, and the kernel drops the
 //! lock with the process; files are removed only by who holds it.
 
+use crate::whole_file::with_suffix;
 use eager_proto::place::{
     ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, HISTORY_FILE_NAME, HTTP_SOCKET_NAME, LOCK_FILE_NAME,
     STATE_FILE_NAME, VGPU_SOCKET_NAME,
@@ -15,12 +16,23 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+/// Whoever can open the lock file can hold a lock on it, and keep every daemon from starting.
+const LOCK_MODE: u32 = 0o600;
+const OTHERS_WRITE: u32 = 0o002;
+
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
     #[error("{}: {error}; give another with --run-dir DIR", path.display())]
     Unusable { path: PathBuf, error: std::io::Error },
     #[error("{} belongs to uid {uid}; give another with --run-dir DIR", path.display())]
     NotOurs { path: PathBuf, uid: u32 },
+    #[error("{}: every user may write there, and change what a daemon knows; close it with chmod o-w", path.display())]
+    OpenToAll { path: PathBuf },
+    #[error(
+        "{}: somebody holds this lock, and as its mode is others than a daemon can; remove the file if no daemon runs",
+        path.display()
+    )]
+    LockOpenToAll { path: PathBuf },
     #[error("a daemon{pid} serves {} already; stop it with `eager shutdown`, or give --run-dir DIR", path.display())]
     Taken { path: PathBuf, pid: String },
 }
@@ -43,26 +55,16 @@ impl RunDir {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
             _ => {}
         }
-        let uid = std::fs::metadata(path).map_err(unusable)?.uid();
+        let folder = std::fs::metadata(path).map_err(unusable)?;
+        let uid = folder.uid();
         if uid != Uid::effective().as_raw() && uid != 0 {
             return Err(RunDirError::NotOurs { path: path.into(), uid });
         }
-        let lock_path = path.join(LOCK_FILE_NAME);
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .mode(0o644)
-            .open(&lock_path)
-            .map_err(unusable)?;
-        let mut lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, _)| {
-            let pid = std::fs::read_to_string(&lock_path).unwrap_or_default();
-            let pid = pid.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
-            RunDirError::Taken { path: path.into(), pid }
-        })?;
-        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(unusable)?;
-        let dir = RunDir { path: path.into(), _lock: lock, stay: Vec::new() };
+        if folder.mode() & OTHERS_WRITE != 0 {
+            return Err(RunDirError::OpenToAll { path: path.into() });
+        }
+        let _lock = lock(path)?;
+        let dir = RunDir { path: path.into(), _lock, stay: Vec::new() };
         // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
         let left = [dir.admin_socket(), dir.http_socket(), dir.fresh_client_socket()];
         dir.remove(left.iter().filter(|socket| !given(socket))).map_err(unusable)?;
@@ -118,15 +120,59 @@ impl RunDir {
         self.path.join(VGPU_SOCKET_NAME)
     }
 
-    fn remove<'a>(&self, sockets: impl Iterator<Item = &'a PathBuf>) -> std::io::Result<()> {
-        for socket in sockets {
-            match std::fs::remove_file(socket) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+    fn remove<'a>(&self, mut sockets: impl Iterator<Item = &'a PathBuf>) -> std::io::Result<()> {
+        sockets.try_for_each(|socket| remove_if_there(socket))
     }
+}
+
+/// Holds the directory's lock, in a file that only the daemon's own user can open. One that an earlier version left open to
+/// others is replaced: they may have opened it already.
+fn lock(folder: &Path) -> Result<Flock<File>, RunDirError> {
+    let unusable = |error| RunDirError::Unusable { path: folder.into(), error };
+    let path = folder.join(LOCK_FILE_NAME);
+    loop {
+        let mut private = OpenOptions::new();
+        private.read(true).write(true).mode(LOCK_MODE);
+        let file = private.clone().create(true).truncate(false).open(&path).map_err(unusable)?;
+        let found = file.metadata().map_err(unusable)?;
+        let is_open_to_others = found.mode() & 0o077 != 0 || found.uid() != Uid::effective().as_raw();
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+        let mut lock = match lock {
+            Ok(lock) => lock,
+            Err(_) if is_open_to_others => return Err(RunDirError::LockOpenToAll { path }),
+            Err(_) => return Err(taken(folder, &path)),
+        };
+        // Another daemon may have replaced the file since it was opened.
+        if !std::fs::metadata(&path).is_ok_and(|now| (now.dev(), now.ino()) == (found.dev(), found.ino())) {
+            continue;
+        }
+        if is_open_to_others {
+            // Nobody else comes this far while the old file is locked, and nobody has the new one.
+            let fresh = with_suffix(&path, ".new");
+            remove_if_there(&fresh).map_err(unusable)?;
+            let file = private.create_new(true).open(&fresh).map_err(unusable)?;
+            let new = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| taken(folder, &path))?;
+            std::fs::rename(&fresh, &path).map_err(unusable)?;
+            // Only now: who opened the old file in the meantime finds that it was replaced.
+            lock = new;
+        }
+        // For people only: a disk that is full costs them the number.
+        let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
+        return Ok(lock);
+    }
+}
+
+fn remove_if_there(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn taken(folder: &Path, lock: &Path) -> RunDirError {
+    let pid = std::fs::read_to_string(lock).unwrap_or_default();
+    let pid = pid.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
+    RunDirError::Taken { path: folder.into(), pid }
 }
 
 impl Drop for RunDir {

@@ -181,6 +181,7 @@ impl Shell {
             self.listener_resumes_at,
             self.starvation_check_at,
             dispatch.mind.learnt.next_write(),
+            dispatch.state.next_try(),
         ];
         let deadline = [core, closed, paused].into_iter().chain(own).flatten().min()?;
         Some(deadline.saturating_sub(dispatch.now()).0.div_ceil(1_000_000))
@@ -361,6 +362,7 @@ impl Shell {
         let dispatch = &mut self.parts.dispatch;
         let written = dispatch.mind.learnt.write_if_due(now);
         dispatch.wrote_history(written);
+        dispatch.state.try_again_if_due(now);
         self.look_for_starvation(now);
     }
 

@@ -176,6 +176,8 @@ pub struct StateFile {
     appended: u64,
     whole: u64,
     retry_at: Option<Nanos>,
+    /// Why it cannot be written now.
+    problem: Option<String>,
 }
 
 impl StateFile {
@@ -199,6 +201,7 @@ impl StateFile {
             appended: 0,
             whole: 0,
             retry_at: None,
+            problem: None,
         };
         (file, old, damage)
     }
@@ -210,6 +213,28 @@ impl StateFile {
     /// Could the last change be written? Otherwise a restart would not know of it.
     pub fn is_whole(&self) -> bool {
         self.file.is_some()
+    }
+
+    /// Why a restart would not know what is granted.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// When a file that failed is to be tried again.
+    pub fn next_try(&self) -> Option<Nanos> {
+        self.retry_at
+    }
+
+    /// Writes all of it, before anybody is served: a disk that is full is known then.
+    pub fn begin(&mut self, now: Nanos) -> std::io::Result<()> {
+        self.write(now, Vec::new(), true)
+    }
+
+    /// Tries a file that failed once more, if it is time. It was said then.
+    pub fn try_again_if_due(&mut self, now: Nanos) {
+        if self.retry_at.is_some_and(|at| at <= now) {
+            let _ = self.write(now, Vec::new(), true);
+        }
     }
 
     pub fn client(&mut self, client: u64, kept: KeptClient) {
@@ -256,15 +281,20 @@ impl StateFile {
             return Ok(());
         }
         let pending = std::mem::take(&mut self.pending);
-        let grown = self.appended > REWRITE_BYTES && self.appended > 4 * self.whole;
+        let has_grown = self.appended > REWRITE_BYTES && self.appended > 4 * self.whole;
+        self.write(now, pending, has_grown)
+    }
+
+    fn write(&mut self, now: Nanos, pending: Vec<u8>, whole: bool) -> std::io::Result<()> {
         let was_failing = self.retry_at.take().is_some();
         let done = match &mut self.file {
-            Some(file) if !grown => {
+            Some(file) if !whole => {
                 self.appended += pending.len() as u64;
                 file.write_all(&pending)
             }
             _ => self.rewrite(),
         };
+        self.problem = done.as_ref().err().map(std::io::Error::to_string);
         done.or_else(|error| {
             self.file = None;
             self.retry_at = Some(Nanos(now.0.saturating_add(RETRY.0)));

@@ -132,5 +132,8 @@ pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
         overruns: dispatch.truth.overruns,
         overstays: dispatch.truth.overstays,
         usage_problem: dispatch.truth.problem(dispatch.now()).unwrap_or_default(),
+        state_problem: dispatch.state.problem().unwrap_or_default().to_owned(),
+        journal_problem: dispatch.mind.journal_problem.clone().unwrap_or_default(),
+        history_problem: dispatch.mind.learnt.problem().unwrap_or_default().to_owned(),
     }
 }

@@ -86,6 +86,9 @@ fn daemon() -> DaemonRow {
         overruns: 0,
         overstays: 0,
         usage_problem: String::new(),
+        state_problem: String::new(),
+        journal_problem: "No space left on device (os error 28)".into(),
+        history_problem: String::new(),
     }
 }
 

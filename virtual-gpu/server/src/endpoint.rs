@@ -3,9 +3,9 @@
 //! Trap: the lock file beside the socket stays when the server ends. Removing it would let two servers lock two
 //! different files of one name.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -37,8 +37,11 @@ impl Endpoint {
         let io_error = |source| EndpointError::Io { path: path.to_owned(), source };
         let mut lock_name = path.as_os_str().to_owned();
         lock_name.push(".lock");
-        let file =
-            File::options().create(true).truncate(false).write(true).open(&lock_name).map_err(io_error)?;
+        let mut private = File::options();
+        // Who can open it can lock it, and keep every server from starting.
+        private.create(true).truncate(false).write(true).mode(0o600);
+        let file = private.open(&lock_name).map_err(io_error)?;
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(io_error)?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_| EndpointError::Taken { path: path.to_owned() })?;
         // With the lock held, a socket that is there belonged to a server that was killed.

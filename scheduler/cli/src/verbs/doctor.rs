@@ -271,13 +271,9 @@ fn programs(place: &DaemonPlace) -> Check {
 }
 
 fn restart(daemon: &DaemonRow) -> Check {
-    let problem = [
-        (!daemon.survives_restart && daemon.clients > 0)
-            .then(|| "its state file cannot be written".to_owned()),
-        (!daemon.usage_problem.is_empty()).then(|| daemon.usage_problem.clone()),
-    ];
-    match problem.into_iter().flatten().next() {
-        Some(problem) => {
+    // The policy's is said beside the daemon's version.
+    match daemon.problems().into_iter().find(|(what, _)| *what != "policy") {
+        Some((_, problem)) => {
             Check::warn("daemon's state", problem, "see its messages, and whether its disk is full")
         }
         None => Check::ok("daemon's state", format!("confined by {}", daemon.confinement)),

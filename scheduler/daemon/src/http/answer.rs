@@ -132,16 +132,12 @@ fn read(daemon: &mut dyn Knows) -> Result<Snapshot, Answer> {
 
 /// Whether the scheduler decides at all; and, in words only, whether it does so as it was asked to.
 fn health(daemon: &mut dyn Knows) -> Answer {
-    match read(daemon) {
-        Ok(Snapshot { daemon, .. }) if daemon.policy_state.starts_with("reverted") => {
-            Answer::text(200, &format!("degraded: policy {}", daemon.policy_state))
-        }
-        Ok(Snapshot { daemon, .. }) if !daemon.usage_problem.is_empty() => {
-            Answer::text(200, &format!("degraded: {}", daemon.usage_problem))
-        }
-        Ok(_) => Answer::text(200, "ok"),
-        Err(answer) => answer,
-    }
+    let problems = match read(daemon) {
+        Ok(Snapshot { daemon, .. }) => daemon.problems(),
+        Err(answer) => return answer,
+    };
+    let words: Vec<String> = problems.into_iter().map(|(_, words)| words).collect();
+    Answer::text(200, &if words.is_empty() { "ok".into() } else { format!("degraded: {}", words.join("; ")) })
 }
 
 fn metrics_of(daemon: &mut dyn Knows) -> Answer {
@@ -202,6 +198,14 @@ mod tests {
         let reverted = DaemonRow { policy_state: "reverted: x panicked".into(), ..DaemonRow::default() };
         let answer = ask("/healthz", false, Ok(reverted));
         assert_eq!((answer.status, answer.body.as_str()), (200, "degraded: policy reverted: x panicked\n"));
+        let full = DaemonRow {
+            journal_problem: "no room".into(),
+            usage_problem: "blind".into(),
+            ..DaemonRow::default()
+        };
+        let said =
+            "degraded: the journal cannot be written (no room): what is decided is not recorded; blind\n";
+        assert_eq!(ask("/healthz", false, Ok(full)).body, said);
         for path in ["/healthz", "/metrics", "/api/snapshot"] {
             let answer = ask(path, true, Err("timed out".into()));
             assert_eq!(answer.status, 503, "{path}: {}", answer.body);

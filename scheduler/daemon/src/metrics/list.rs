@@ -61,6 +61,13 @@ fn tasks_by_state(snapshot: &Snapshot) -> Vec<Sample> {
         .into()
 }
 
+fn degraded(snapshot: &Snapshot) -> Vec<Sample> {
+    let problems = snapshot.daemon.problems();
+    let is_so = |what: &str| problems.iter().any(|(about, _)| *about == what);
+    let sample = |what: &str| Sample { labels: vec![what.into()], value: Value::Whole(is_so(what).into()) };
+    ["policy", "state", "journal", "history", "usage"].map(sample).into()
+}
+
 fn tasks_by_device(snapshot: &Snapshot) -> Vec<Sample> {
     let sample = |device: &DeviceRow, class: &str, tasks: u32| Sample {
         labels: vec![device.device.to_string(), device.name.clone(), class.into()],
@@ -109,6 +116,16 @@ pub(super) const METRICS: &[Metric] = &[
         ..plain("uptime", Gauge, "Time since the daemon started.", |it| {
             one(Value::Real(it.daemon.uptime_ms as f64 / 1e3))
         })
+    },
+    Metric {
+        labels: &["what"],
+        ..plain(
+            "degraded",
+            Gauge,
+            "1 while the daemon serves and does not do this as it was asked to: its policy, its state file, its journal, \
+             its history of runs, the look at what devices use.",
+            degraded,
+        )
     },
     plain("clients", Gauge, "Programs that are connected.", |it| whole(it.daemon.clients)),
     plain(

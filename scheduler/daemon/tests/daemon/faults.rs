@@ -158,15 +158,6 @@ fn a_bad_configuration_is_one_line_with_the_place_and_leaves_nothing() {
     assert!(!dir.path().join("run").exists(), "the run directory was made");
 }
 
-#[test]
-fn a_journal_that_fails_at_the_start_stops_the_start() {
-    let dir = tempfile::tempdir().expect("folder");
-    let output = command(dir.path()).args(["--journal", "/dev/full"]).output().expect("run");
-    assert_eq!(output.status.code(), Some(78));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("eagerd: journal /dev/full: ") && said.lines().count() == 1, "{said}");
-}
-
 /// The largest file that the daemon may write is 10 KiB: more than a shared page, less than this journal.
 #[test]
 fn a_disk_that_fills_up_costs_no_program_its_device() {

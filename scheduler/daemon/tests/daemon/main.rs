@@ -14,6 +14,7 @@ mod page;
 mod restart;
 mod service;
 mod service_manager;
+mod starts;
 mod support;
 mod truth;
 mod users;

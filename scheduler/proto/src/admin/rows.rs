@@ -180,4 +180,33 @@ pub struct DaemonRow {
     /// What is wrong with the look at the devices' use; empty: nothing.
     #[serde(default)]
     pub usage_problem: String,
+    /// Why the state file, the journal and the history of runs cannot be written; empty: they can, or are not asked for.
+    #[serde(default)]
+    pub state_problem: String,
+    #[serde(default)]
+    pub journal_problem: String,
+    #[serde(default)]
+    pub history_problem: String,
+}
+
+impl DaemonRow {
+    /// What the daemon does not do as it was asked to although it serves: what it is about, and a sentence.
+    pub fn problems(&self) -> Vec<(&'static str, String)> {
+        let unwritten = |what: &str, why: &str, so: &str| {
+            (!why.is_empty()).then(|| format!("the {what} cannot be written ({why}): {so}"))
+        };
+        let is_reverted = self.policy_state.starts_with("reverted");
+        let usage = Some(self.usage_problem.clone()).filter(|why| !why.is_empty());
+        let state = unwritten("state file", &self.state_problem, "a restart would lose what is granted");
+        let journal = unwritten("journal", &self.journal_problem, "what is decided is not recorded");
+        let history = unwritten("history of runs", &self.history_problem, "a restart would not know it");
+        let all = [
+            ("policy", is_reverted.then(|| format!("policy {}", self.policy_state))),
+            ("state", state),
+            ("journal", journal),
+            ("history", history),
+            ("usage", usage),
+        ];
+        all.into_iter().filter_map(|(what, words)| Some((what, words?))).collect()
+    }
 }

@@ -1,0 +1,192 @@
+//! Starts at an unlucky moment: disks that are full, folders that cannot be written, files that somebody else holds. Each
+//! either serves and says what it does not do, or refuses in one line.
+//!
+//! Trap: small disks are mounted, which only root may; what cannot be tried is skipped, loudly.
+
+use crate::http::{get, over_unix};
+use crate::support::{Daemon, answer, begin, command, restarted, slot};
+use eager_proto::reply::STATE_BOUND;
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::Signal;
+use std::fs::{File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("a file").permissions().mode() & 0o777
+}
+
+fn serves(daemon: &Daemon) {
+    let client = daemon.connect("good");
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
+}
+
+/// The start is refused with one line that has `words`.
+fn is_refused(mut command: Command, words: &str) {
+    let output = command.output().expect("run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert!(said.lines().count() == 1 && said.contains(words), "{said}");
+}
+
+/// A disk of 256 KiB at a folder in `dir`, unmounted at its end.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(dir: &TempDir, name: &str) -> Option<Disk> {
+        let path = dir.path().join(name);
+        std::fs::create_dir(&path).expect("folder");
+        let options = ["-t", "tmpfs", "-o", "size=256k,mode=0755", "tmpfs"];
+        let done = Command::new("mount").args(options).arg(&path).output();
+        if !done.is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: no disk can be mounted here");
+            return None;
+        }
+        Some(Disk(path))
+    }
+
+    fn fill(&self) -> PathBuf {
+        let path = self.0.join("ballast");
+        let mut file = File::create(&path).expect("a file");
+        while file.write_all(&[0; 4096]).is_ok() {}
+        path
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: a daemon that a failed test leaves behind still has files there.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_journal_that_never_can_be_stops_the_start() {
+    let dir = tempfile::tempdir().expect("folder");
+    let mut told = command(dir.path());
+    told.args(["--journal", "/nowhere/journal.jsonl"]);
+    is_refused(told, "journal /nowhere/journal.jsonl: ");
+}
+
+#[test]
+fn a_journal_disk_that_is_full_at_the_start_costs_the_record_and_is_said_everywhere() {
+    let mut daemon = Daemon::start(&["--journal", "/dev/full"]);
+    serves(&daemon);
+    let row = daemon.row();
+    assert!(row.journal_problem.contains("No space left"), "{row:?}");
+    let health = over_unix(&daemon, &get("/healthz"));
+    assert!(health.contains("degraded: the journal cannot be written (No space left"), "{health}");
+    let metrics = over_unix(&daemon, &get("/metrics"));
+    let says = |line: &str| metrics.lines().any(|found| found == line);
+    assert!(says("eager_degraded{what=\"journal\"} 1.0"), "{metrics}");
+    assert!(says("eager_degraded{what=\"state\"} 0.0"), "{metrics}");
+    daemon.signal(Signal::SIGTERM);
+    let (status, said) = daemon.end();
+    assert!(status.success());
+    assert_eq!(said.matches("the journal cannot be written").count(), 1, "{said}");
+}
+
+#[test]
+fn a_daemon_starts_on_disks_that_are_full_and_writes_its_state_down_once_there_is_room() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (Some(run), Some(log)) = (Disk::mount(&dir, "run"), Disk::mount(&dir, "log")) else { return };
+    let ballast = run.fill();
+    log.fill();
+    let journal = log.0.join("journal.jsonl");
+    let daemon = Daemon::start_in(dir, &["--journal", journal.to_str().expect("plain")]);
+    serves(&daemon);
+    let row = daemon.row();
+    assert!(
+        !row.survives_restart && !row.state_problem.is_empty() && !row.journal_problem.is_empty(),
+        "{row:?}"
+    );
+    std::fs::remove_file(ballast).expect("room");
+    daemon.until(|row| row.survives_restart && row.state_problem.is_empty());
+    drop(daemon);
+    drop(run);
+}
+
+#[test]
+fn a_run_directory_that_cannot_be_written_is_refused() {
+    let dir = tempfile::tempdir().expect("folder");
+    let Some(run) = Disk::mount(&dir, "run") else { return };
+    let done = Command::new("mount").args(["-o", "remount,ro"]).arg(&run.0).status();
+    assert!(done.is_ok_and(|status| status.success()));
+    is_refused(command(dir.path()), "Read-only file system");
+}
+
+#[test]
+fn a_run_directory_that_every_user_can_write_is_refused() {
+    let dir = tempfile::tempdir().expect("folder");
+    let run = dir.path().join("run");
+    std::fs::create_dir(&run).expect("folder");
+    std::fs::set_permissions(&run, Permissions::from_mode(0o777)).expect("open to all");
+    is_refused(command(dir.path()), "chmod o-w");
+}
+
+/// By any user: a shared lock on a file that can be read, an exclusive one too.
+#[test]
+fn no_other_user_can_hold_the_lock_that_keeps_a_second_daemon_out() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be several users");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("open to others");
+    let daemon = Daemon::start_in(dir, &["--journal", "/dev/null"]);
+    let locks = |how: &str| {
+        let lock = daemon.run_dir().join("eagerd.lock");
+        let mut flock = Command::new("flock");
+        flock.args([how, "--nonblock"]).arg(lock).arg("true").uid(61_001).gid(61_001);
+        let output = flock.output().expect("flock, of util-linux");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for how in ["--shared", "--exclusive"] {
+        assert!(locks(how).contains("Permission denied"), "{how}: {}", locks(how));
+    }
+    let daemon = restarted(daemon, &[]);
+    serves(&daemon);
+}
+
+#[test]
+fn a_lock_file_that_an_earlier_version_left_open_to_all_is_replaced() {
+    let dir = tempfile::tempdir().expect("folder");
+    let run = dir.path().join("run");
+    std::fs::create_dir(&run).expect("folder");
+    let path = run.join("eagerd.lock");
+    std::fs::write(&path, "1\n").expect("a lock file");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("mode");
+    let opened_before = File::open(&path).expect("anybody may");
+    let daemon = Daemon::start_in(dir, &[]);
+    assert_eq!(mode(&path), 0o600);
+    let held = Flock::lock(opened_before, FlockArg::LockSharedNonblock).expect("nobody else wants it");
+    let daemon = restarted(daemon, &[]);
+    serves(&daemon);
+    drop(held);
+}
+
+#[test]
+fn a_lock_that_is_held_and_open_to_all_is_named_for_what_it_is() {
+    let dir = tempfile::tempdir().expect("folder");
+    let run = dir.path().join("run");
+    std::fs::create_dir(&run).expect("folder");
+    let path = run.join("eagerd.lock");
+    std::fs::write(&path, "").expect("a lock file");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("mode");
+    let _held = Flock::lock(File::open(&path).expect("open"), FlockArg::LockShared).expect("held");
+    is_refused(command(dir.path()), "remove the file if no daemon runs");
+}
+
+#[test]
+fn a_journal_is_for_the_daemons_own_user_and_group() {
+    let dir = tempfile::tempdir().expect("folder");
+    let journal = dir.path().join("journal.jsonl");
+    File::create(&journal).expect("one of an earlier version");
+    std::fs::set_permissions(&journal, Permissions::from_mode(0o644)).expect("mode");
+    let _daemon = Daemon::start_in(dir, &["--journal", journal.to_str().expect("plain")]);
+    assert_eq!(mode(&journal), 0o640);
+}
