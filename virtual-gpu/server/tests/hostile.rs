@@ -1,5 +1,4 @@
-//! What a client that means harm can do to the server and to others: nothing. The same attacks by hand: `hostile-client
-//! --socket RUN/vgpu.sock --vgpu-…`.
+//! What a client that means harm can do to the server and to others: nothing.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
