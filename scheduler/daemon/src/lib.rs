@@ -160,19 +160,11 @@ fn open(
     let devices = Devices::open(&settings, &run_dir.vgpu_socket(), &mut old)?;
     let summary = devices.summary();
     let mut dispatch = think(&settings, run_dir, &devices, state, manager)?;
-    if devices.server.as_ref().is_some_and(VirtualGpus::was_there) {
-        dispatch
-            .say("the virtual GPU server of an earlier daemon is there, with the programs on it".to_owned());
-    }
+    say_what_was_found(&devices, damage, &mut dispatch);
     if devices.clock.is_some() {
         dispatch.mind.tell_time(Nanos(0));
     }
     add(&devices, &mut dispatch);
-    if let Some(damage) = damage {
-        dispatch.say(format!(
-            "the state file of an earlier daemon is damaged: {damage}; what came before is used"
-        ));
-    }
     let taken_over = dispatch.take_over(old, kept);
     dispatch.begin_state();
     (0..)
@@ -226,6 +218,19 @@ fn open(
         source,
     };
     Shell::new(parts).context("epoll")
+}
+
+/// What an earlier daemon left: its virtual GPUs, and a state file that is damaged.
+fn say_what_was_found(devices: &Devices, damage: Option<String>, dispatch: &mut Dispatch) {
+    if devices.server.as_ref().is_some_and(VirtualGpus::was_there) {
+        dispatch
+            .say("the virtual GPU server of an earlier daemon is there, with the programs on it".to_owned());
+    }
+    if let Some(damage) = damage {
+        dispatch.say(format!(
+            "the state file of an earlier daemon is damaged: {damage}; what came before is used"
+        ));
+    }
 }
 
 /// Tells the core of the devices, and keeps what their numbers mean.
