@@ -17,7 +17,15 @@ fn built(folder: &Path, words: &[&str]) -> PathBuf {
 /// Everything that the program and the virtual GPU say.
 fn said(program: &Path, wrong: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new("timeout");
-    command.arg("60").arg(tool("eager")).args(["run", "--plain", "--time-scale", "0", "--"]);
+    command.arg("60").arg(tool("eager")).args([
+        "run",
+        "--plain",
+        "--time-scale",
+        "0",
+        "--fault-status",
+        "0",
+        "--",
+    ]);
     command.arg(program).arg(wrong).envs(variables.iter().copied());
     let output = run(&mut command);
     assert!(output.status.success(), "{wrong}: {}: {}", output.status, text(&output));
@@ -66,6 +74,39 @@ fn strict_mode_names_what_is_wrong_and_where() {
         assert!(parts.iter().all(|part| lines[0].contains(part)), "{wrong}: {said}");
     }
     assert_eq!(said(&program, "beyond", &[("EAGER_VGPU_STRICT", "0")]), calls("cudaSuccess"));
+}
+
+#[test]
+fn a_fault_that_the_program_ignores_is_a_failure_of_its_run() {
+    if !has_toolchain("ignored faults") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = folder.path().join("asserts");
+    let kernel = "#include <cassert>
+__global__ void check(int most) { assert(threadIdx.x < most); }
+int main(int argc, char **) {
+    check<<<1, 32>>>(argc > 1 ? 20 : 32);
+    return cudaDeviceSynchronize() == 710 ? 0 : argc - 1;
+}
+";
+    let source = folder.path().join("asserts.cu");
+    std::fs::write(&source, kernel).expect("source");
+    eagercc_with(&["-O2".into()], &[&source], &program);
+    let ended = |words: &[&str]| {
+        let mut command = Command::new(tool("eager"));
+        let output = run(command.args(["run", "--plain", "--"]).arg(&program).args(words));
+        (output.status.code(), text(&output))
+    };
+    assert_eq!(ended(&[]), (Some(0), String::new()));
+    let (status, said) = ended(&["one more"]);
+    assert_eq!(status, Some(1), "{said}");
+    let parts = [
+        "asserts.cu:2: void check(int): block: [0,0,0], thread: [20,0,0] Assertion `threadIdx.x < most` failed.\n",
+        "kernel _Z5checki: a kernel thread failed an assertion\n",
+        "(cudaErrorAssert: device-side assert triggered): the status is 1 instead\n",
+    ];
+    assert!(parts.iter().all(|part| said.contains(part)), "{said}");
 }
 
 #[test]

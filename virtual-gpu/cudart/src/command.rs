@@ -163,6 +163,7 @@ fn code_of(failure: &LaunchFailure) -> Code {
         LaunchFailure::Fault(Fault::Address(_) | Fault::NoAddress) => Code::cudaErrorIllegalAddress,
         // On a GPU a kernel that is stuck would run until its watchdog ends it.
         LaunchFailure::Fault(Fault::Stuck | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
+        LaunchFailure::Assertion => Code::cudaErrorAssert,
         LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
         LaunchFailure::Strict(finding) => match finding.problem {
             Problem::Misaligned(_) => Code::cudaErrorMisalignedAddress,

@@ -4,7 +4,7 @@
 //! the real one.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub const VIRTUAL_MEMORY_VARIABLE: &str = "EAGER_VGPU_VIRTUAL_MEMORY";
 pub const STRICT_VARIABLE: &str = "EAGER_VGPU_STRICT";
 /// Seconds of processor time that one thread may spend on a kernel; 0: for ever.
 pub const KERNEL_TIMEOUT_VARIABLE: &str = "EAGER_VGPU_KERNEL_TIMEOUT";
+/// Exit status of a program that ends with 0 after its work on the device has failed; 0: it keeps its own.
+pub const FAULT_STATUS_VARIABLE: &str = "EAGER_VGPU_FAULT_STATUS";
 /// Threads that run kernels.
 pub const WORKERS_VARIABLE: &str = "EAGER_VGPU_WORKERS";
 /// File for the footprint profile, written at exit.
@@ -62,6 +64,7 @@ pub struct Config {
     /// By default on where some kernel was compiled for it.
     pub strict: Option<bool>,
     pub kernel_time_max: Option<Duration>,
+    pub fault_status: Option<NonZeroU8>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -112,6 +115,7 @@ impl Config {
             number(&set, KERNEL_TIMEOUT_VARIABLE, 0.0, "a number of seconds, 0 for none", |x: &f64| {
                 Duration::try_from_secs_f64(*x).is_ok()
             })?;
+        let fault_status = number(&set, FAULT_STATUS_VARIABLE, 0, "a status is 0 to 255", |_: &u8| true)?;
         let profile = set(PROFILE_VARIABLE).map(PathBuf::from);
         let seat =
             set(SEAT_VARIABLE).map(|_| number(&set, SEAT_VARIABLE, 0, "a seat's number", |_: &u64| true));
@@ -132,6 +136,7 @@ impl Config {
             virtual_memory: virtual_memory == 1,
             strict: strict.map(|switch| switch == 1),
             kernel_time_max: (seconds > 0.0).then(|| Duration::from_secs_f64(seconds)),
+            fault_status: NonZeroU8::new(fault_status),
         })
     }
 
@@ -197,6 +202,7 @@ mod tests {
             virtual_memory: true,
             strict: None,
             kernel_time_max: None,
+            fault_status: None,
         };
         assert_eq!(read(&[]).unwrap(), expected);
     }
@@ -221,6 +227,7 @@ mod tests {
             (KERNEL_TIMEOUT_VARIABLE, "-1"),
             (CLOCK_VARIABLE, "wall"),
             (HOST_TIMES_VARIABLE, "5"),
+            (FAULT_STATUS_VARIABLE, "-1"),
             (SEAT_VARIABLE, "first"),
             (VISIBLE_VARIABLE, "0,x"),
             (VISIBLE_VARIABLE, "1,1"),

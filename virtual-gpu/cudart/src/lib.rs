@@ -12,6 +12,7 @@ mod command;
 mod config;
 mod device;
 mod driver;
+mod ending;
 mod event;
 mod ffi;
 mod forked;

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use crate::clock;
 use crate::command::{Command, in_host_function};
 use crate::config::{Config, Devices};
+use crate::ending;
 use crate::event::Event;
 use crate::forked;
 use crate::graph::{self, Graphs};
@@ -129,6 +130,9 @@ impl Runtime {
                 say(format_args!("cannot start threads for kernels: {e}"));
                 Code::cudaErrorInitializationError
             })?;
+        if let Some(status) = config.fault_status {
+            ending::fail_with(status);
+        }
         if config.profile.is_some() {
             // SAFETY: the handler is a plain function of this library, which stays loaded: nothing unloads a runtime
             // that the program is linked with.

@@ -10,6 +10,7 @@ use eager_vgpu_link::{LinkError, Refusal};
 
 use crate::clock::HostCall;
 use crate::forked;
+use crate::runtime::Runtime;
 use crate::trace;
 use crate::voice::say;
 
@@ -20,7 +21,18 @@ thread_local! {
     static LAST: Cell<Code> = const { Cell::new(Code::cudaSuccess) };
 }
 
-/// Runs the body of an exported call: traces it, turns panics into `cudaErrorUnknown`, keeps the thread's last error.
+/// Calls that no error of a device keeps from answering; registrations among them, which have nobody to tell.
+const WITHOUT_DEVICE: &[&str] = &[
+    "__cudaRegisterFunction",
+    "__cudaRegisterManagedVar",
+    "__cudaRegisterVar",
+    "cudaDriverGetVersion",
+    "cudaRuntimeGetVersion",
+    "eager_vgpu_register",
+];
+
+/// Runs the body of an exported call unless an earlier failure answers it: traces it, turns panics into
+/// `cudaErrorUnknown`, keeps the thread's last error.
 pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(), Code>) -> Code {
     if forked::is_child() {
         LAST.set(Code::cudaErrorInitializationError);
@@ -28,6 +40,10 @@ pub fn guard(call: &'static str, bytes: usize, body: impl FnOnce() -> Result<(),
     }
     trace::record(call, bytes);
     let _call = HostCall::begin();
+    let body = || match Runtime::failure().filter(|_| !WITHOUT_DEVICE.contains(&call)) {
+        Some(code) => Err(code),
+        None => body(),
+    };
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         // The panic's own message is on standard error already.
         say(format_args!("internal error in {call}"));

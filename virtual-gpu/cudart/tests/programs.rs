@@ -431,3 +431,50 @@ fn a_server_that_goes_away_is_said_once_and_ends_in_error_codes() {
         );
     }
 }
+
+#[test]
+fn after_a_kernel_failed_every_call_gives_its_error() {
+    let Some(built) = built() else { return };
+    common::every_call_gives_the_failure(built, &CUDA13);
+}
+
+#[test]
+fn a_failed_assertion_is_said_as_on_a_gpu() {
+    let Some(built) = built() else { return };
+    let said = common::run_with_input(built, "sticky-assert", SMALL, "").1;
+    let first = "a.cu:7: void k(int): block: [0,0,0], thread: [3,0,0] Assertion `n < 4` failed.";
+    assert_eq!(said.lines().next(), Some(first), "{said}");
+}
+
+#[test]
+fn a_program_that_ignores_a_fault_ends_with_the_status_that_was_asked_for() {
+    let Some(built) = built() else { return };
+    let ended = |scenario, status: &[(&str, &str)]| {
+        let output = command(built, scenario, &[SMALL, status].concat()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<_> = said.lines().filter(|line| !line.contains("kernel _Z4wildv")).collect();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), lines.join("\n"))
+    };
+    let one = [("EAGER_VGPU_FAULT_STATUS", "1")];
+    let (status, printed, said) = ended("ignores-a-fault", &one);
+    assert_eq!((status, &*printed), (Some(1), "goes on\ndestroyed\ndestroyed\n"));
+    assert_eq!(
+        said,
+        "eager virtual GPU: the program ended with status 0 although its GPU work had failed \
+         (cudaErrorIllegalAddress: an illegal memory access was encountered): the status is 1 instead"
+    );
+    let own = |status| (Some(status), printed.clone(), String::new());
+    assert_eq!(ended("says-a-fault", &one), own(3));
+    assert_eq!(ended("ignores-a-fault", &[]), own(0));
+    assert_eq!(ended("ignores-a-fault", &[("EAGER_VGPU_FAULT_STATUS", "0")]), own(0));
+    assert_eq!(ended("only-wrong-arguments", &one).0, Some(0));
+
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("vgpu.sock");
+    let endpoint = Endpoint::bind(&socket).unwrap();
+    let scale = Scale { memory: 1024, time: 0.0 };
+    let service = Service::new(parse_cards("V100-16GB").unwrap(), Options::default(), scale, Clock::Real);
+    std::thread::spawn(move || serve(&endpoint, service, Until::Told));
+    let shared = [one[0], ("EAGER_VGPU_SOCKET", socket.to_str().unwrap())];
+    assert_eq!(ended("ignores-a-fault", &shared), (Some(1), printed.clone(), said));
+}

@@ -6,9 +6,16 @@
 #[path = "../../cudart/tests/common/mod.rs"]
 mod common;
 
-use common::{Major, functions, run};
+use std::sync::OnceLock;
+
+use common::{Built, Major, functions, run};
 
 const CUDA12: Major = Major { tree: "cuda-12.9", library: "libcudart12.so", soname: "libcudart.so.12" };
+
+fn built() -> Option<&'static Built> {
+    static BUILT: OnceLock<Option<Built>> = OnceLock::new();
+    BUILT.get_or_init(|| CUDA12.build()).as_ref()
+}
 
 #[test]
 fn every_export_has_a_name_of_nvidias_runtime_and_none_of_cuda_13_is_missing() {
@@ -23,7 +30,7 @@ fn every_export_has_a_name_of_nvidias_runtime_and_none_of_cuda_13_is_missing() {
 
 #[test]
 fn programs_of_cuda_12_run() {
-    let Some(built) = CUDA12.build() else { return };
+    let Some(built) = built() else { return };
     let small: &[(&str, &str)] = &[("EAGER_VGPU_MEMORY_SCALE", "1024"), ("EAGER_VGPU_TIME_SCALE", "0")];
     let two: &[(&str, &str)] = &[("EAGER_VGPU", "1xV100-16GB,1xH200"), ("EAGER_VGPU_TIME_SCALE", "0")];
     for (scenario, environment) in [
@@ -40,6 +47,12 @@ fn programs_of_cuda_12_run() {
         ("structured-launches", small),
         ("threads-own-streams", two),
     ] {
-        run(&built, scenario, environment);
+        run(built, scenario, environment);
     }
+}
+
+#[test]
+fn after_a_kernel_failed_every_call_gives_its_error() {
+    let Some(built) = built() else { return };
+    common::every_call_gives_the_failure(built, &CUDA12);
 }

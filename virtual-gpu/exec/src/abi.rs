@@ -136,7 +136,20 @@ pub struct BlockContext {
     pub waits: *mut Wait,
     /// Memory that all blocks of a cooperative launch share, where its first word is the size in bytes; 0 in others.
     pub grid_workspace: u64,
-    pub reserved: [u64; 5],
+    /// Before [`Helpers::trap`]: what an `assert` says, or null for a plain trap.
+    pub assertion: *const Assertion,
+    pub reserved: [u64; 4],
+}
+
+/// An `assert` of device code that did not hold. The texts are NUL-terminated.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Assertion {
+    pub message: *const c_char,
+    pub file: *const c_char,
+    pub function: *const c_char,
+    pub line: u32,
+    pub thread_idx: [u32; 3],
 }
 
 /// What one thread waits for, written by the thread before it suspends; the executor answers in `result`.
@@ -197,5 +210,5 @@ pub const fn dynamic_shared_offset(static_shared_bytes: u32) -> u32 {
 }
 
 const _: () = assert!(size_of::<BlockContext>() == 192 && size_of::<KernelEntry>() == 40);
-const _: () = assert!(size_of::<Wait>() == 32);
+const _: () = assert!(size_of::<Wait>() == 32 && size_of::<Assertion>() == 40);
 const _: () = assert!(size_of::<KernelTable>() == 40 && size_of::<VariableEntry>() == 24);

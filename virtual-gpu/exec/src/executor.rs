@@ -66,9 +66,12 @@ pub struct LaunchCost {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchFailure {
-    /// Some thread executed `__trap()` or failed an `assert`; blocks that had not started were not run.
-    #[error("a kernel thread executed a trap or failed an assertion")]
+    /// Some thread executed `__trap()`; blocks that had not started were not run.
+    #[error("a kernel thread executed a trap")]
     Trap,
+    /// Some thread failed an `assert`, which was said; as for a trap.
+    #[error("a kernel thread failed an assertion")]
+    Assertion,
     /// Some thread made the processor fault; as for a trap.
     #[error("{0}")]
     Fault(Fault),
@@ -169,12 +172,14 @@ impl Job {
             Ok(Err(fault)) => LaunchFailure::Fault(fault),
             Err(payload) => match payload.downcast::<Finding>() {
                 Ok(finding) => LaunchFailure::Strict(finding),
-                Err(payload) => {
-                    if !payload.is::<TrapUnwind>() {
+                Err(payload) => match payload.downcast::<TrapUnwind>() {
+                    Ok(trap) if trap.asserted => LaunchFailure::Assertion,
+                    Ok(_) => LaunchFailure::Trap,
+                    Err(payload) => {
                         *self.defect.lock() = Some(payload);
+                        LaunchFailure::Trap
                     }
-                    LaunchFailure::Trap
-                }
+                },
             },
         };
         self.trapped.store(true, Relaxed);

@@ -3,14 +3,14 @@
 //! Trap: the helpers get only a `BlockContext *`. They find the worker behind it because the context is the worker's
 //! first field; a context that is not inside a [`Worker`] must never reach a kernel.
 
-use core::ffi::{c_char, c_void};
+use core::ffi::{CStr, c_char, c_void};
 use core::ops::Range;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use parking_lot::Mutex;
 
-use crate::abi::{BlockContext, BlockFn, Helpers, Wait};
+use crate::abi::{Assertion, BlockContext, BlockFn, Helpers, Wait};
 use crate::fault::{self, Fault, InHelper};
 use crate::printf::device_vprintf;
 use crate::schedule::{self, Round, WARP};
@@ -40,7 +40,10 @@ static HELPERS: Helpers = Helpers {
 };
 
 /// What [`trap`] unwinds with; anything else that unwinds is a defect of ours.
-pub(crate) struct TrapUnwind;
+pub(crate) struct TrapUnwind {
+    /// It was an `assert`.
+    pub asserted: bool,
+}
 
 /// Geometry and entry point of the grid a worker takes blocks from.
 #[derive(Debug, Clone, Copy)]
@@ -113,7 +116,8 @@ impl Worker {
             helpers: &HELPERS,
             waits: std::ptr::null_mut(),
             grid_workspace: 0,
-            reserved: [0; 5],
+            assertion: std::ptr::null(),
+            reserved: [0; 4],
         };
         Worker {
             context,
@@ -315,11 +319,31 @@ unsafe extern "C-unwind" fn check(
     std::panic::resume_unwind(Box::new(finding))
 }
 
-unsafe extern "C-unwind" fn trap(_context: *mut BlockContext) -> ! {
+unsafe extern "C-unwind" fn trap(context: *mut BlockContext) -> ! {
     // Never left again by the handler: what unwinds now is Rust's.
     std::mem::forget(InHelper::enter());
+    // SAFETY: called by a kernel, which passes its own context.
+    let context = unsafe { &mut *context };
+    let assertion = std::mem::replace(&mut context.assertion, std::ptr::null());
+    // SAFETY: the kernel has just put it on its stack, which is still there, or null.
+    let asserted = unsafe { assertion.as_ref() }.map(|assertion| say_assertion(context.block_idx, assertion));
     // Not `panic!`: a kernel's trap is the program's business and must not print a Rust panic message.
-    std::panic::resume_unwind(Box::new(TrapUnwind))
+    std::panic::resume_unwind(Box::new(TrapUnwind { asserted: asserted.is_some() }))
+}
+
+/// On standard error, in the words of NVIDIA's runtime.
+fn say_assertion(block: [u32; 3], assertion: &Assertion) {
+    // SAFETY: constants of the program, as clang passes them for `assert`.
+    let text = |text: *const c_char| match unsafe { text.as_ref() } {
+        // SAFETY: as above; not null.
+        Some(_) => unsafe { CStr::from_ptr(text) }.to_string_lossy(),
+        None => "?".into(),
+    };
+    let place = |[x, y, z]: [u32; 3]| format!("[{x},{y},{z}]");
+    let (line, block, thread) = (assertion.line, place(block), place(assertion.thread_idx));
+    let (file, function) = (text(assertion.file), text(assertion.function));
+    let message = text(assertion.message);
+    eprintln!("{file}:{line}: {function}: block: {block}, thread: {thread} Assertion `{message}` failed.");
 }
 
 /// Memory of at least the size last asked for, contents undefined.

@@ -192,8 +192,6 @@ define i1 @eager.next_round(ptr %ctx) {
 }
 
 ; ---- calls back into the executor ----
-@eager.assert_format = constant [46 x i8] c"%s:%d: %s: device assertion `%s' has failed.\0A\00"
-
 define i32 @eager.vprintf(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %format, ptr %args) {
   %helpers.at = getelementptr i8, ptr %ctx, i64 128
   %helpers = load ptr, ptr %helpers.at, !invariant.load !0
@@ -211,15 +209,22 @@ define void @eager.trap(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
   unreachable
 }
 define void @eager.__assertfail(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %message, ptr %file, i32 %line, ptr %function, i64 %char_bytes) {
-  %args = alloca { ptr, i32, ptr, ptr }
-  store ptr %file, ptr %args
-  %line.at = getelementptr i8, ptr %args, i64 8
-  store i32 %line, ptr %line.at
-  %function.at = getelementptr i8, ptr %args, i64 16
+  %assertion = alloca { ptr, ptr, ptr, i32, i32, i32, i32 }
+  store ptr %message, ptr %assertion
+  %file.at = getelementptr i8, ptr %assertion, i64 8
+  store ptr %file, ptr %file.at
+  %function.at = getelementptr i8, ptr %assertion, i64 16
   store ptr %function, ptr %function.at
-  %message.at = getelementptr i8, ptr %args, i64 24
-  store ptr %message, ptr %message.at
-  %printed = call i32 @eager.vprintf(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr @eager.assert_format, ptr %args)
+  %line.at = getelementptr i8, ptr %assertion, i64 24
+  store i32 %line, ptr %line.at
+  %tx.at = getelementptr i8, ptr %assertion, i64 28
+  store i32 %tx, ptr %tx.at
+  %ty.at = getelementptr i8, ptr %assertion, i64 32
+  store i32 %ty, ptr %ty.at
+  %tz.at = getelementptr i8, ptr %assertion, i64 36
+  store i32 %tz, ptr %tz.at
+  %assertion.at = getelementptr i8, ptr %ctx, i64 152
+  store ptr %assertion, ptr %assertion.at
   call void @eager.trap(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
   unreachable
 }

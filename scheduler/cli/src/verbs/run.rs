@@ -27,6 +27,9 @@ const ENV_VGPU_MEMORY_SCALE: &str = "EAGER_VGPU_MEMORY_SCALE";
 /// The same as NVIDIA's below; theirs speaks of the machine's GPUs.
 const ENV_VGPU_VISIBLE: &str = "EAGER_VGPU_VISIBLE";
 
+/// Exit status of a program that ends with 0 after its work on a virtual GPU has failed.
+const ENV_VGPU_FAULT_STATUS: &str = "EAGER_VGPU_FAULT_STATUS";
+
 /// NVIDIA's: devices that a program finds.
 const ENV_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
@@ -35,6 +38,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// As shells say it: found but not runnable, and not found.
 const EXIT_NOT_RUNNABLE: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
+/// What ended badly without saying so ends with the status that most programs have for it (specification S-644).
+const EXIT_FAULT_IGNORED: u8 = 1;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunFlags {
@@ -64,6 +69,9 @@ pub struct RunFlags {
     /// Say nothing of a wait; else one line says after a second why the program waits.
     #[arg(short, long)]
     quiet: bool,
+    /// Exit status of a program that ends with 0 although its work on a virtual GPU failed; 0: its own [default: 1].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    fault_status: Option<u8>,
     /// Run without a daemon, on a virtual GPU of the program's own.
     #[arg(long)]
     plain: bool,
@@ -176,9 +184,14 @@ pub fn prepare(flags: &RunFlags) -> anyhow::Result<Command> {
     let library_path = library_folder
         .map(|folder| prepend(&folder, std::env::var_os("LD_LIBRARY_PATH").as_deref()))
         .transpose()?;
+    let fault_status_is_set =
+        flags.fault_status.is_some() || std::env::var_os(ENV_VGPU_FAULT_STATUS).is_some();
     let (program, arguments) = flags.command.split_first().context("no program given")?;
     let mut command = Command::new(program);
     command.args(arguments);
+    if is_virtual(&target) && !fault_status_is_set {
+        command.env(ENV_VGPU_FAULT_STATUS, EXIT_FAULT_IGNORED.to_string());
+    }
     for (name, value) in environment(flags, &target, profile, library_path) {
         match value {
             Some(value) => command.env(name, value),
@@ -235,6 +248,7 @@ fn environment(
         (ENV_VGPU_CARDS, flags.cards.as_ref().map(OsString::from)),
         (ENV_VGPU_TIME_SCALE, flags.time_scale.map(|scale| scale.to_string().into())),
         (ENV_VGPU_MEMORY_SCALE, flags.memory_scale.map(|scale| scale.to_string().into())),
+        (ENV_VGPU_FAULT_STATUS, flags.fault_status.map(|status| status.to_string().into())),
         (ENV_LABEL, flags.label.as_ref().map(OsString::from)),
         (ENV_PROFILE, profile.map(OsString::from)),
         ("LD_LIBRARY_PATH", library_path),

@@ -2,7 +2,7 @@
 //!
 //! Trap: `cudaGetLastError` forgets the error, unless it is one that the device does not recover from.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int};
 
 use crate::ffi::Out;
 use crate::runtime::Runtime;
@@ -76,6 +76,7 @@ entries! {
     cudaErrorLaunchTimeout: "the launch timed out and was terminated",
     cudaErrorPeerAccessAlreadyEnabled: "peer access is already enabled",
     cudaErrorPeerAccessNotEnabled: "peer access has not been enabled",
+    cudaErrorAssert: "device-side assert triggered",
     cudaErrorHostMemoryAlreadyRegistered: "part or all of the requested memory range is already mapped",
     cudaErrorHostMemoryNotRegistered: "pointer does not correspond to a registered memory region",
     cudaErrorMisalignedAddress: "misaligned address",
@@ -100,6 +101,12 @@ entries! {
 fn entry(code: u32) -> Entry {
     let unknown = (Code::cudaErrorUnknown, "unrecognized error code\0", "unrecognized error code\0");
     ENTRIES.iter().copied().find(|(known, ..)| *known as u32 == code).unwrap_or(unknown)
+}
+
+/// Name and text of a code.
+pub fn error_texts(code: u32) -> [&'static CStr; 2] {
+    let (_, name, text) = entry(code);
+    [name, text].map(|text| CStr::from_bytes_with_nul(text.as_bytes()).expect("each ends with NUL"))
 }
 
 #[cfg(test)]

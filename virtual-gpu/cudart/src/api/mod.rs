@@ -43,6 +43,8 @@ mod stream;
 mod stream_attribute;
 mod symbol;
 
+pub use error::error_texts;
+
 use core::ffi::c_void;
 
 use crate::clock;

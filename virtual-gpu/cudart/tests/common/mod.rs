@@ -5,9 +5,10 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const NM: &str = "/usr/lib/llvm-22/bin/llvm-nm";
 
@@ -130,4 +131,44 @@ fn exports(library: &Path) -> BTreeSet<String> {
 pub fn functions(ours: &BTreeSet<String>) -> BTreeSet<&str> {
     let is_call = |name: &&str| name.starts_with("cuda") || name.starts_with("__cuda");
     ours.iter().map(String::as_str).filter(is_call).collect()
+}
+
+/// As [`run`], with this on standard input.
+pub fn run_with_input(
+    built: &Built,
+    scenario: &str,
+    environment: &[(&str, &str)],
+    input: &str,
+) -> (String, String) {
+    let mut program = command(built, scenario, environment);
+    program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    program.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let Output { status, stdout, stderr } = program.wait_with_output().unwrap();
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert!(status.success(), "{scenario}: {status}\n{stderr}");
+    (String::from_utf8(stdout).unwrap(), stderr)
+}
+
+/// Calls that answer whatever the device is in, and those that give no code.
+const WITHOUT_DEVICE: [&str; 5] = [
+    "cudaCreateChannelDesc",
+    "cudaDriverGetVersion",
+    "cudaGetErrorName",
+    "cudaGetErrorString",
+    "cudaRuntimeGetVersion",
+];
+
+/// Of every call that the library exports.
+pub fn every_call_gives_the_failure(built: &Built, major: &Major) {
+    let Some((ours, _)) = major.exports() else { return };
+    let calls: Vec<&str> = functions(&ours)
+        .into_iter()
+        .filter(|name| name.starts_with("cuda") && !WITHOUT_DEVICE.contains(name))
+        .collect();
+    for scenario in ["sticky-address", "sticky-trap", "sticky-assert"] {
+        let (printed, _) =
+            run_with_input(built, scenario, &[("EAGER_VGPU_TIME_SCALE", "0")], &calls.join("\n"));
+        assert_eq!(printed, format!("{} calls\n", calls.len()));
+    }
 }

@@ -34,7 +34,7 @@
 #define OK(call) EXPECT((call) == cudaSuccess)
 
 // Only their addresses count.
-extern char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub;
+extern char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub, assert_stub;
 extern char shadow_offset;  // The host's shadow of a device variable.
 
 // values[i] = values[i] * factor + offset, for i < count

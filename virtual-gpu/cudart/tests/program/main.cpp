@@ -11,7 +11,13 @@ struct BlockContext {
     uint64_t global_bytes, flops32, flops64, frame_stride;
     const struct Helpers *helpers;
     struct Wait *waits;
-    uint64_t grid_workspace, reserved[5];
+    uint64_t grid_workspace;
+    const struct Assertion *assertion;
+    uint64_t reserved[4];
+};
+struct Assertion {
+    const char *message, *file, *function;
+    uint32_t line, thread_idx[3];
 };
 struct Helpers {
     uint8_t *(*grow_scratch)(BlockContext *, uint64_t);
@@ -65,6 +71,11 @@ static void scale_block(BlockContext *ctx, const void *const *args) {
     }
 }
 static void trap_block(BlockContext *ctx, const void *const *) { ctx->helpers->trap(ctx); }
+static void assert_block(BlockContext *ctx, const void *const *) {
+    const Assertion assertion = {"n < 4", "a.cu", "void k(int)", 7, {3, 0, 0}};
+    ctx->assertion = &assertion;
+    ctx->helpers->trap(ctx);
+}
 static void wild_block(BlockContext *, const void *const *) { *(volatile int *)0x1230 = 1; }
 static volatile int zero = 0;
 static void divide_block(BlockContext *, const void *const *) { zero = 7 / zero; }
@@ -81,12 +92,13 @@ static const KernelEntry kernels[] = {
     {"_Z4wildv", wild_block, nullptr, 0, 0, 0, 0},
     {"_Z6dividev", divide_block, nullptr, 0, 0, 0, 0},
     {"_Z4deepv", deep_block, nullptr, 0, 0, 0, 0},
+    {"_Z7assertsv", assert_block, nullptr, 0, 0, 0, 0},
 };
 static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {4, 5, 1, 0, kernels, variables, nullptr};
+static const KernelTable table = {4, 6, 1, 0, kernels, variables, nullptr};
 
 // Host stubs: only their addresses count.
-char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub;
+char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub, assert_stub;
 
 __attribute__((constructor(101))) static void register_cpu_code() { eager_vgpu_register(&table); }
 __attribute__((constructor)) static void register_host_code() {
@@ -100,6 +112,7 @@ __attribute__((constructor)) static void register_host_code() {
     add(&wild_stub, "_Z4wildv");
     add(&divide_stub, "_Z6dividev");
     add(&deep_stub, "_Z4deepv");
+    add(&assert_stub, "_Z7assertsv");
     add(&orphan_stub, "_Z6orphanv");
     __cudaRegisterVar(handle, &shadow_offset, (char *)"offset", "offset", 0, sizeof device_offset, 1, 0);
 }

@@ -1,0 +1,33 @@
+//! The end of a program that ignores that its work on the device has failed: its exit status says so, where somebody
+//! wants that (`eager run` does).
+//!
+//! Trap: only the handlers of `on_exit` learn of the status, and only a nested `exit` changes it: the C library then goes
+//! on with the handlers that are left, as its manual promises for Linux, so that destructors and buffers have their turn.
+
+use core::ffi::{CStr, c_int, c_void};
+use std::num::NonZeroU8;
+
+use crate::api::error_texts;
+use crate::runtime::Runtime;
+use crate::voice::say;
+
+unsafe extern "C" {
+    /// on_exit(3), which the crate `libc` lacks.
+    safe fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
+/// From now on a program that ends with status 0 after a failure ends with `status`.
+pub fn fail_with(status: NonZeroU8) {
+    on_exit(at_exit, std::ptr::without_provenance_mut(usize::from(status.get())));
+}
+
+extern "C" fn at_exit(ended_with: c_int, status: *mut c_void) {
+    let Some(code) = Runtime::failure().filter(|_| ended_with == 0) else { return };
+    let [name, text] = error_texts(code as u32).map(CStr::to_string_lossy);
+    let status = status.addr() as c_int;
+    say(format_args!(
+        "the program ended with status 0 although its GPU work had failed ({name}: {text}): the status is {status} instead"
+    ));
+    // SAFETY: nested in `exit`, see the module's head; nothing of ours waits to be dropped here.
+    unsafe { libc::exit(status) }
+}
