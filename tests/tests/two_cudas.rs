@@ -381,7 +381,9 @@ fn on_nvidias_runtime_without_a_driver_a_program_fails_as_without_eager() {
         let without = on_nvidias(Command::new(&program).env("EAGER_DISABLE", "1"));
         assert_eq!((without.0, without.2.as_str()), (Some(5), ""), "{without:?}");
         assert!(without.1.lines().all(|line| line == "cudaErrorInsufficientDriver"), "{}", without.1);
-        let alone = on_nvidias(Command::new(&program).env("EAGER_SOCKET", "/nowhere/client.sock"));
+        let alone = on_nvidias(
+            Command::new(&program).env("EAGER_SOCKET", "/nowhere/client.sock").env("EAGER_CONNECT_MAX", "0"),
+        );
         assert_eq!((alone.0, &alone.1), (without.0, &without.1), "{alone:?}");
         assert!(alone.2.lines().count() == 1 && alone.2.contains("running as plain CUDA"), "{}", alone.2);
         let scheduled = on_nvidias(&mut daemon.run(&program));

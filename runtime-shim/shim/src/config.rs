@@ -4,6 +4,9 @@
 //! default is used.
 
 use crate::ring::Wanted;
+use eager_proto::newcomer::{
+    CONNECT_MAX, ENV_CONNECT_MAX, ENV_ON_NO_DAEMON, is_inhabited, parse_connect_max,
+};
 use eager_proto::{
     CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET,
     ENV_TRUST_UID,
@@ -64,7 +67,13 @@ pub const ENV_TEST_BELIEFS: &str = "EAGER_TEST_BELIEFS";
 pub struct Config {
     pub disabled: bool,
     pub socket: PathBuf,
+    /// Somebody said where the daemon is: there is one to be expected.
+    pub is_socket_given: bool,
     pub on_loss: OnLoss,
+    /// CUDA calls fail where no daemon was found, or was lost before it decided anything.
+    pub is_closed_at_start: bool,
+    /// How long a daemon that is to be expected is waited for at the start.
+    pub connect_max: Duration,
     /// Whose daemon is trusted besides root's and the program's own user's.
     pub trusted: Option<u32>,
     /// Say on standard error why a task waits.
@@ -99,6 +108,21 @@ impl Config {
                 OnLoss::Open
             })
         });
+        let is_closed_at_start = set(ENV_ON_NO_DAEMON).map_or(on_loss == OnLoss::Closed, |value| {
+            if value != "open" && value != "closed" {
+                complaints.push(format!("{ENV_ON_NO_DAEMON}={value:?} is not open or closed: using open"));
+            }
+            value == "closed"
+        });
+        let connect_max = set(ENV_CONNECT_MAX).map_or(CONNECT_MAX, |value| {
+            value.to_str().and_then(parse_connect_max).unwrap_or_else(|| {
+                complaints.push(format!(
+                    "{ENV_CONNECT_MAX}={value:?} is not a number of seconds (at most {WAIT_SECONDS_MAX}): using {}",
+                    CONNECT_MAX.as_secs()
+                ));
+                CONNECT_MAX
+            })
+        });
         let trusted = set(ENV_TRUST_UID).and_then(|value| {
             let uid = value.to_str().and_then(|text| text.parse().ok());
             if uid.is_none() {
@@ -131,7 +155,10 @@ impl Config {
             disabled: set(ENV_DISABLE).is_some_and(|value| value == "1"),
             says_waits: set(ENV_SAY_WAITS).is_some_and(|value| value == "1"),
             socket: set(ENV_SOCKET).map_or_else(default_socket, PathBuf::from),
+            is_socket_given: set(ENV_SOCKET).is_some(),
             on_loss,
+            is_closed_at_start,
+            connect_max,
             trusted,
             label: label.or(file_name).unwrap_or_else(|| "unknown".into()),
             profile: set(ENV_PROFILE).map(PathBuf::from),
@@ -145,6 +172,15 @@ impl Config {
                 .and_then(|seed| seed.to_str()?.parse().ok()),
         };
         (config, complaints)
+    }
+
+    /// How long this program waits for a daemon when it starts.
+    pub fn patience(&self) -> Duration {
+        match self.on_loss {
+            OnLoss::Wait(limit) => limit,
+            _ if self.is_socket_given || is_inhabited(&self.socket) => self.connect_max,
+            OnLoss::Open | OnLoss::Closed => Duration::ZERO,
+        }
     }
 
     /// How long a request may stay untaken before the daemon counts as lost.
@@ -211,6 +247,33 @@ mod tests {
         assert_eq!(config.fill_piece_bytes, 32_768);
         assert_eq!(config.trusted, Some(65_534));
         assert!(complaints.is_empty());
+    }
+
+    #[test]
+    fn a_daemon_is_waited_for_where_one_is_to_be_expected() {
+        let patience = |variables: &[(&str, &str)]| read(variables).0.patience();
+        let nowhere = ("XDG_RUNTIME_DIR", "/nowhere");
+        assert_eq!(patience(&[nowhere]), Duration::ZERO);
+        assert_eq!(patience(&[(ENV_SOCKET, "/nowhere/s")]), CONNECT_MAX);
+        assert_eq!(patience(&[(ENV_SOCKET, "/s"), (ENV_CONNECT_MAX, "0.5")]), Duration::from_millis(500));
+        assert_eq!(patience(&[nowhere, (ENV_ON_DAEMON_LOSS, "wait:3")]), Duration::from_secs(3));
+        let dir = tempfile::tempdir().expect("folder");
+        let run = ("XDG_RUNTIME_DIR", dir.path().to_str().expect("text"));
+        std::fs::create_dir(dir.path().join("eager")).expect("folder");
+        assert_eq!(patience(&[run]), Duration::ZERO);
+        std::fs::write(dir.path().join("eager/eagerd.state"), "").expect("state");
+        assert_eq!(patience(&[run]), CONNECT_MAX);
+    }
+
+    #[test]
+    fn what_happens_without_a_daemon_at_the_start_is_said_apart_or_as_for_a_loss() {
+        let is_closed = |variables: &[(&str, &str)]| read(variables).0.is_closed_at_start;
+        assert!(!is_closed(&[]) && is_closed(&[(ENV_ON_DAEMON_LOSS, "closed")]));
+        assert!(is_closed(&[(ENV_ON_NO_DAEMON, "closed")]));
+        assert!(!is_closed(&[(ENV_ON_NO_DAEMON, "open"), (ENV_ON_DAEMON_LOSS, "closed")]));
+        let (config, complaints) = read(&[(ENV_ON_NO_DAEMON, "shut"), (ENV_CONNECT_MAX, "soon")]);
+        assert_eq!((config.is_closed_at_start, config.connect_max), (false, CONNECT_MAX));
+        assert_eq!(complaints.len(), 2);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! - a child forked *before* the first use finds nothing here and makes its own connection.
 
 use crate::beliefs::{Beliefs, Sites};
-use crate::config::{Config, OnLoss};
+use crate::config::Config;
 use crate::learnt;
 use crate::nvtx;
 use crate::outcome::{Outcome, Why};
@@ -21,7 +21,9 @@ use crate::stats;
 use crate::trace;
 use crate::virtual_clock;
 use crate::voice::{Voice, to_stderr};
+use eager_proto::ENV_ON_DAEMON_LOSS;
 use eager_proto::hello::Hello;
+use eager_proto::newcomer::ENV_ON_NO_DAEMON;
 use eager_shm::client::{ClientConnection, ConnectError};
 use parking_lot::{Mutex, RwLock};
 use std::cell::{Cell, RefCell};
@@ -29,15 +31,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The shim as it runs in programs.
 pub type LiveShim = Shim<RealRuntime, ClientConnection>;
 
 /// Bound on each step of connecting (specification S-701).
 const CONNECT_STEP_MAX: Duration = Duration::from_secs(5);
-/// Pause between two tries to connect under `wait:SECONDS`.
-const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// Who waits for a daemon for longer says so.
+const UNSAID_MAX: Duration = Duration::from_secs(1);
 
 /// What the compiler pass told; filled by constructors.
 pub static PROGRAM: RwLock<Program> = RwLock::new(Program::new());
@@ -211,7 +213,7 @@ fn start() -> Option<LiveShim> {
     let connection = match config.measure.is_none().then(|| connect(&config)).transpose() {
         Ok(connection) => connection,
         Err(error) => {
-            to_stderr(&without_daemon(&error, config.on_loss));
+            to_stderr(&without_daemon(&error, config.is_closed_at_start));
             None
         }
     };
@@ -271,30 +273,30 @@ extern "C" fn save_footprints() {
 
 fn connect(config: &Config) -> Result<ClientConnection, ConnectError> {
     let hello = Hello::new(&config.label);
-    let deadline = match config.on_loss {
-        OnLoss::Wait(limit) => Instant::now() + limit,
-        OnLoss::Open | OnLoss::Closed => Instant::now(),
-    };
+    let patience = config.patience();
+    let mut is_said = false;
     virtual_clock::turn();
-    loop {
-        match ClientConnection::connect_trusting(&config.socket, &hello, CONNECT_STEP_MAX, config.trusted) {
-            Err(ConnectError::NoDaemon { .. }) if Instant::now() < deadline => {
-                std::thread::sleep(CONNECT_PAUSE)
-            }
-            result => return result,
+    let waits = |waited: Duration, error: &ConnectError| {
+        if waited >= UNSAID_MAX && !std::mem::replace(&mut is_said, true) {
+            to_stderr(&format!("{error}: waiting for one, {} s at most", patience.as_secs_f32()));
         }
-    }
+    };
+    ClientConnection::connect_within(patience, waits, || {
+        ClientConnection::connect_trusting(&config.socket, &hello, CONNECT_STEP_MAX, config.trusted)
+    })
 }
 
 /// The one line about a missing daemon.
-fn without_daemon(error: &ConnectError, on_loss: OnLoss) -> String {
+fn without_daemon(error: &ConnectError, is_closed: bool) -> String {
     let what = match error {
         ConnectError::NoDaemon { path } => format!("no daemon at {}", path.display()),
         other => other.to_string(),
     };
-    match on_loss {
-        OnLoss::Closed => format!("{what}: CUDA calls fail (EAGER_ON_DAEMON_LOSS=closed)"),
-        OnLoss::Open | OnLoss::Wait(_) => format!("{what}: running as plain CUDA"),
+    if is_closed {
+        let by = format!("{ENV_ON_DAEMON_LOSS} or {ENV_ON_NO_DAEMON} is closed");
+        format!("{what}: CUDA calls fail ({by}; `eager run --or-plain` runs unscheduled then)")
+    } else {
+        format!("{what}: running as plain CUDA")
     }
 }
 
@@ -323,7 +325,7 @@ mod tests {
     #[test]
     fn the_line_about_a_missing_daemon_says_what_happens() {
         let missing = ConnectError::NoDaemon { path: "/s".into() };
-        assert_eq!(without_daemon(&missing, OnLoss::Open), "no daemon at /s: running as plain CUDA");
-        assert!(without_daemon(&missing, OnLoss::Closed).contains("CUDA calls fail"));
+        assert_eq!(without_daemon(&missing, false), "no daemon at /s: running as plain CUDA");
+        assert!(without_daemon(&missing, true).contains("CUDA calls fail"));
     }
 }

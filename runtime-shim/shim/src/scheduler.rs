@@ -5,7 +5,7 @@
 use crate::nvtx;
 use crate::trace;
 use crate::virtual_clock;
-use eager_proto::hello::{self, Uuid, WELCOME_RESOURCES};
+use eager_proto::hello::{self, Uuid};
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{RequestBody, Slot};
 use eager_shm::client::{ClientConnection, ConnectError, SendError, Wait};
@@ -50,7 +50,7 @@ pub enum Resumed {
     Done,
     /// Not now. It was killed, and may be started again.
     NotYet,
-    /// Not now. It ended in order.
+    /// Not now, and nothing says that one will come: its place is empty.
     Left,
     /// There is one that does not know this program, or the connection is not this process's.
     Never,
@@ -109,8 +109,7 @@ impl Scheduler for ClientConnection {
         match ClientConnection::resume(self, RESUME_STEP_MAX) {
             Ok(()) => Resumed::Done,
             Err(ConnectError::NoDaemon { .. }) if self.place_is_empty() => Resumed::Left,
-            Err(ConnectError::NoDaemon { .. } | ConnectError::TimedOut { .. }) => Resumed::NotYet,
-            Err(ConnectError::Refused { status: WELCOME_RESOURCES, .. }) => Resumed::NotYet,
+            Err(error) if error.is_passing() => Resumed::NotYet,
             Err(_) => Resumed::Never,
         }
     }

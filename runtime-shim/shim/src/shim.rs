@@ -102,10 +102,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         voice: Voice,
         program: &'static RwLock<Program>,
     ) -> Shim<R, S> {
-        let standing = match (&scheduler, config.on_loss) {
-            (Some(_), _) => Standing::Scheduled,
-            (None, OnLoss::Closed) => Standing::Closed,
-            (None, _) => Standing::Plain,
+        let standing = match &scheduler {
+            Some(_) => Standing::Scheduled,
+            None if config.is_closed_at_start => Standing::Closed,
+            None => Standing::Plain,
         };
         let habits = scheduler.as_ref().map(Scheduler::habits).unwrap_or_default();
         Shim {
@@ -166,7 +166,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// The daemon is gone: from now on plain CUDA, or errors. Takes no lock: it is called under the state's, too.
     pub(crate) fn lose(&self) -> Stop {
-        let next = if self.config.on_loss == OnLoss::Closed { Standing::Closed } else { Standing::Plain };
+        // A program that never had anything of the daemon has still to start.
+        let is_closed = if self.ever_bound.load(Ordering::Relaxed) {
+            self.config.on_loss == OnLoss::Closed
+        } else {
+            self.config.is_closed_at_start
+        };
+        let next = if is_closed { Standing::Closed } else { Standing::Plain };
         if self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8 {
             let then = match next {
                 Standing::Closed => "CUDA calls fail from now on",
@@ -186,7 +192,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return false;
         };
         let waits = matches!(self.config.on_loss, OnLoss::Wait(_));
-        let limit = if let OnLoss::Wait(limit) = self.config.on_loss { limit } else { RESUME_MAX };
+        let limit = match self.config.on_loss {
+            OnLoss::Wait(limit) => limit,
+            _ if self.ever_bound.load(Ordering::Relaxed) => RESUME_MAX,
+            _ => RESUME_MAX.max(self.config.connect_max),
+        };
         let pause = RESUME_PAUSE + RESUME_PAUSE.mul_f64(f64::from(std::process::id() % 16) / 16.0);
         let mut waited = Duration::ZERO;
         loop {

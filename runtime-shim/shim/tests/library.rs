@@ -128,6 +128,7 @@ impl Stage {
             .env("PATH", "/usr/bin:/bin")
             .env("LD_LIBRARY_PATH", self.folder.path())
             .env("EAGER_SOCKET", "/nowhere/client.sock")
+            .env("EAGER_CONNECT_MAX", "0")
             .envs(variables.iter().copied())
             .output()
             .expect("run the program")
@@ -171,7 +172,7 @@ fn switched_off_it_says_nothing() {
 fn closed_fails_what_takes_memory_or_starts_work() {
     let (out, err) = texts(&Stage::new().run(&[], &[("EAGER_ON_DAEMON_LOSS", "closed")]));
     assert!(out.contains("malloc 46\nlaunch 46\n") && out.contains("set 0\n"), "{out}");
-    assert!(err.contains("CUDA calls fail (EAGER_ON_DAEMON_LOSS=closed)"), "{err}");
+    assert!(err.contains("CUDA calls fail (EAGER_ON_DAEMON_LOSS or EAGER_ON_NO_DAEMON is closed"), "{err}");
 }
 
 #[test]

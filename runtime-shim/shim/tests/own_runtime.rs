@@ -94,6 +94,7 @@ fn run(runtime: &[&str]) -> (String, String) {
         .env_clear()
         .env("LD_LIBRARY_PATH", folder.path())
         .env("EAGER_SOCKET", "/nowhere/client.sock")
+        .env("EAGER_CONNECT_MAX", "0")
         .output()
         .expect("run the program");
     assert!(output.status.success(), "{output:?}");

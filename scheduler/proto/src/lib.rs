@@ -17,6 +17,7 @@
 pub mod admin;
 pub mod hello;
 pub mod mps;
+pub mod newcomer;
 pub mod place;
 pub mod reply;
 pub mod request;

@@ -9,7 +9,10 @@
 use crate::pages::{Cell, Mapping, PageError, Replies, Requests};
 use crate::{exchange, futex, packet};
 use eager_proto::RING_SLOTS;
-use eager_proto::hello::{FEATURE_RESUME, Greeting, Hello, Opening, Resume, Uuid, WELCOME_OK, Welcome};
+use eager_proto::hello::{
+    FEATURE_RESUME, Greeting, Hello, Opening, Resume, Uuid, WELCOME_OK, WELCOME_RESOURCES, Welcome,
+};
+use eager_proto::newcomer::is_inhabited;
 use eager_proto::reply::TaskCell;
 use eager_proto::request::{Request, RequestBody, RequestRecord, Slot, encode};
 use eager_proto::{ENV_TRUST_UID, PROTOCOL_MAJOR, PROTOCOL_MINOR, TASK_SLOTS, text};
@@ -29,6 +32,8 @@ pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a thread looks at a cell before it sleeps on it: what an idle daemon takes to wake up and answer. It saves the
 /// thread its own wake-up, which costs as much as all the rest.
 const SPIN_MAX: Duration = Duration::from_micros(50);
+/// Pause between two tries to connect to a daemon that is being started (specification S-701).
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// Tries to read a cell that is being written; each waits up to a millisecond for the writer.
 const SNAPSHOT_TRIES: u32 = 100;
 
@@ -52,12 +57,27 @@ pub enum ConnectError {
         path.display()
     )]
     Version { path: PathBuf, major: u16, minor: u16 },
+    #[error("the daemon at {} ended before it answered", path.display())]
+    Ended { path: PathBuf },
     #[error("what listens at {} is no Eager daemon", path.display())]
     NotADaemon { path: PathBuf },
     #[error(transparent)]
     Page(#[from] PageError),
     #[error("{}: {errno}", path.display())]
     System { path: PathBuf, errno: Errno },
+}
+
+impl ConnectError {
+    /// May the next try find a daemon? One is being started, or has just ended, or is short of something.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            ConnectError::NoDaemon { .. } | ConnectError::TimedOut { .. } | ConnectError::Ended { .. } => {
+                true
+            }
+            ConnectError::Refused { status, .. } => *status == WELCOME_RESOURCES,
+            _ => false,
+        }
+    }
 }
 
 /// Why a request was not sent.
@@ -125,8 +145,27 @@ impl ClientConnection {
         ClientConnection::connect_trusting(path, hello, timeout, None)
     }
 
-    /// The same, also with a daemon of this uid. A container that does not map the daemon's user sees it as the kernel's
-    /// overflow uid, like everybody else who is not mapped: whoever put the socket there must be trusted then.
+    /// For who waits for a daemon that is being started: connects anew for `patience`, and tells `waits` of each try in vain
+    /// how long it has waited, and why there is none yet.
+    pub fn connect_within(
+        patience: Duration,
+        mut waits: impl FnMut(Duration, &ConnectError),
+        mut connect: impl FnMut() -> Result<ClientConnection, ConnectError>,
+    ) -> Result<ClientConnection, ConnectError> {
+        let start = Instant::now();
+        loop {
+            match connect() {
+                Err(error) if error.is_passing() && start.elapsed() < patience => {
+                    waits(start.elapsed(), &error);
+                    std::thread::sleep(CONNECT_PAUSE.min(patience.saturating_sub(start.elapsed())));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The same as [`Self::connect`], also with a daemon of this uid. A container that does not map the daemon's user sees it
+    /// as the kernel's overflow uid, like everybody else who is not mapped: whoever put the socket there must be trusted then.
     pub fn connect_trusting(
         path: &Path,
         hello: &Hello,
@@ -368,9 +407,9 @@ impl ClientConnection {
         head == self.replies.header.cursor.load(Ordering::Relaxed)
     }
 
-    /// Is there nothing any more where the daemon was? It ended in order; one that was killed leaves its socket.
+    /// Is there nothing any more where the daemon was, not even what the next one would have to know?
     pub fn place_is_empty(&self) -> bool {
-        !self.path.exists()
+        !is_inhabited(&self.path)
     }
 
     /// Has the daemon closed the connection (or died)? One `poll` without waiting.
@@ -430,6 +469,9 @@ fn meet(
     let mut answer = [0; Greeting::BYTES_MAX];
     let (bytes, descriptors) =
         packet::receive_with_descriptors(socket.as_fd(), &mut answer).map_err(failed)?;
+    if bytes == 0 {
+        return Err(ConnectError::Ended { path: path.into() });
+    }
     let greeting = read_greeting(path, answer.get(..bytes).unwrap_or_default())?;
     let [requests, replies]: [OwnedFd; 2] =
         descriptors.try_into().map_err(|_| ConnectError::NotADaemon { path: path.into() })?;
@@ -461,6 +503,7 @@ fn connect_error(path: &Path, errno: Errno) -> ConnectError {
     match errno {
         Errno::ENOENT | Errno::ECONNREFUSED | Errno::ENOTDIR => ConnectError::NoDaemon { path },
         Errno::EAGAIN | Errno::ETIMEDOUT => ConnectError::TimedOut { path },
+        Errno::ECONNRESET | Errno::EPIPE => ConnectError::Ended { path },
         Errno::EMSGSIZE | Errno::EPROTOTYPE => ConnectError::NotADaemon { path },
         errno => ConnectError::System { path, errno },
     }

@@ -73,7 +73,10 @@ impl Bench {
         let config = Config {
             disabled: false,
             socket: "/run/test.sock".into(),
+            is_socket_given: false,
             on_loss,
+            is_closed_at_start: on_loss == OnLoss::Closed,
+            connect_max: std::time::Duration::ZERO,
             trusted: None,
             says_waits: false,
             label: "test".into(),

@@ -4,7 +4,7 @@
 //! daemon takes the grant back when the process ends, by pidfd; a child that goes on alone has nothing.
 
 use super::choice::Choice;
-use crate::daemon::DaemonPlace;
+use crate::daemon::{DaemonPlace, connect_max};
 use crate::say;
 use anyhow::{Context, bail};
 use eager_proto::admin::{AdminReply, AdminRequest, DeviceRow};
@@ -12,7 +12,7 @@ use eager_proto::hello::{Hello, Uuid};
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED};
 use eager_proto::request::{BEGIN_WHOLE, RequestBody, Slot};
 use eager_proto::size::Size;
-use eager_shm::client::{ClientConnection, Wait};
+use eager_shm::client::{ClientConnection, ConnectError, Wait};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,8 @@ pub fn reserve(
         1 => Choice::ONE,
         _ => Choice::among(&device_rows(place)?, memory, count)?,
     };
-    let connection = ClientConnection::connect(socket, &Hello::new(label), CONNECT_TIMEOUT)?;
+    let connect = || ClientConnection::connect(socket, &Hello::new(label), CONNECT_TIMEOUT);
+    let connection = ClientConnection::connect_within(connect_max()?, |_, _| {}, connect)?;
     let mut devices = Vec::with_capacity(count);
     for index in 0..count {
         let slot = Slot::new(index).context("a task slot")?;
@@ -118,7 +119,21 @@ fn reserve_one(
             _ => {}
         }
         if connection.wait_cell(slot, cell.sequence, Instant::now() + WAIT_SLICE) == Wait::DaemonGone {
-            bail!("the daemon ended while {what} was waited for");
+            let lost = || format!("the daemon ended while {what} was waited for");
+            come_back(connection, connect_max()?).with_context(lost)?;
+        }
+    }
+}
+
+/// Goes on with the next daemon, which is asked the same again.
+fn come_back(connection: &ClientConnection, patience: Duration) -> Result<(), ConnectError> {
+    let start = Instant::now();
+    loop {
+        match connection.resume(CONNECT_TIMEOUT) {
+            Err(error) if error.is_passing() && start.elapsed() < patience => {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            result => return result,
         }
     }
 }

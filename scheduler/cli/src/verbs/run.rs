@@ -3,12 +3,13 @@
 //! Trap: what the environment already says about a daemon or a virtual GPU must not leak into a run that was asked to be
 //! something else; [`environment`] sets or removes every variable that decides between them.
 
-use crate::daemon::DaemonPlace;
+use crate::daemon::{self, DaemonPlace, Present};
 use crate::verbs::reserve;
 use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
 use eager_gpu_model::{card_list, parse_nonnegative};
+use eager_proto::newcomer::ENV_ON_NO_DAEMON;
 use eager_proto::size::Size;
 use eager_proto::{
     ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS,
@@ -18,7 +19,6 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
 /// Variables of the stand-in runtime for devices of the program's own (`virtual-gpu`, stand-in runtime).
 const ENV_VGPU_CARDS: &str = "EAGER_VGPU";
@@ -33,8 +33,6 @@ const ENV_VGPU_FAULT_STATUS: &str = "EAGER_VGPU_FAULT_STATUS";
 /// NVIDIA's: devices that a program finds.
 const ENV_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 
-/// A daemon that is alive takes a connection at once.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// As shells say it: found but not runnable, and not found.
 const EXIT_NOT_RUNNABLE: u8 = 126;
 const EXIT_NOT_FOUND: u8 = 127;
@@ -72,6 +70,9 @@ pub struct RunFlags {
     /// Exit status of a program that ends with 0 although its work on a virtual GPU failed; 0: its own [default: 1].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     fault_status: Option<u8>,
+    /// Where no daemon comes within EAGER_CONNECT_MAX seconds [default: 10], run the program unscheduled; else it is not run.
+    #[arg(long, conflicts_with_all = ["plain", "mem", "after"])]
+    or_plain: bool,
     /// Run without a daemon, on a virtual GPU of the program's own.
     #[arg(long)]
     plain: bool,
@@ -110,10 +111,10 @@ impl RunFlags {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
     /// Under a daemon; `vgpu` when its devices are virtual.
-    Daemon {
-        socket: PathBuf,
-        vgpu: Option<PathBuf>,
-    },
+    Daemon { socket: PathBuf, vgpu: Option<PathBuf> },
+    /// Whatever the machine has, with nobody who schedules; the socket of virtual ones that outlived their daemon.
+    Unscheduled(Option<PathBuf>),
+    /// Virtual ones of its own.
     Plain,
 }
 
@@ -122,7 +123,8 @@ type Change = (&'static str, Option<OsString>);
 
 /// Never returns when it succeeds: this process becomes the program.
 pub fn run(flags: RunFlags) -> ExitCode {
-    match prepare(&flags).and_then(|command| wait_and_reserve(&flags, command)) {
+    let wait = |(target, command)| wait_and_reserve(&flags, &target, command);
+    match make(&flags).and_then(wait) {
         Ok(mut command) => {
             let error = command.exec();
             say(&format!("cannot run {}: {error}", Path::new(command.get_program()).display()));
@@ -136,8 +138,8 @@ pub fn run(flags: RunFlags) -> ExitCode {
 }
 
 /// Waits for what the program is to wait for; it then has the memory that was asked for it.
-fn wait_and_reserve(flags: &RunFlags, mut command: Command) -> anyhow::Result<Command> {
-    let Target::Daemon { socket, vgpu } = target(flags)? else { return Ok(command) };
+fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> anyhow::Result<Command> {
+    let Target::Daemon { socket, vgpu } = target else { return Ok(command) };
     let place = DaemonPlace { run_dir: socket.parent().unwrap_or(Path::new("/")).into() };
     if let Some(task) = flags.after {
         reserve::runs(&place, task)?;
@@ -145,7 +147,7 @@ fn wait_and_reserve(flags: &RunFlags, mut command: Command) -> anyhow::Result<Co
     }
     if let Some(memory) = flags.mem {
         let count = usize::from(flags.gpus.unwrap_or(1));
-        let reservation = reserve::reserve(&place, &socket, &label(flags), memory, count)?;
+        let reservation = reserve::reserve(&place, socket, &label(flags), memory, count)?;
         let names = reservation.cuda_names();
         if vgpu.is_some() {
             command.env(ENV_VGPU_VISIBLE, &names);
@@ -169,6 +171,11 @@ fn label(flags: &RunFlags) -> String {
 
 /// The program as it will be started, which is where everything that can be wrong is found.
 pub fn prepare(flags: &RunFlags) -> anyhow::Result<Command> {
+    make(flags).map(|(_, command)| command)
+}
+
+/// The same, and the GPUs that it shall see.
+fn make(flags: &RunFlags) -> anyhow::Result<(Target, Command)> {
     let target = target(flags)?;
     let library_folder = if is_virtual(&target) {
         let own = std::env::current_exe().context("cannot find my own executable")?;
@@ -198,14 +205,33 @@ pub fn prepare(flags: &RunFlags) -> anyhow::Result<Command> {
             None => command.env_remove(name),
         };
     }
-    Ok(command)
+    Ok((target, command))
 }
 
-/// Finds the daemon, and makes sure that it is there.
+/// Finds the daemon, and waits for it where it is being started again: nobody runs unscheduled who did not ask for that.
 fn target(flags: &RunFlags) -> anyhow::Result<Target> {
     if flags.plain {
         return Ok(Target::Plain);
     }
+    match DaemonPlace::await_daemon(daemon::connect_max()?, || place(flags))? {
+        Ok(Present { client_socket, vgpu_socket }) => {
+            Ok(Target::Daemon { socket: client_socket, vgpu: vgpu_socket })
+        }
+        Err(place) if flags.or_plain => {
+            say(&format!("no daemon at {}: the program runs unscheduled", place.run_dir.display()));
+            let server = place.vgpu_socket();
+            Ok(Target::Unscheduled(server.exists().then_some(server)))
+        }
+        Err(place) => {
+            let otherwise = "or run without one: `eager run --or-plain PROGRAM` on the machine's GPUs, \
+                             `eager run --plain PROGRAM` on a virtual one";
+            anyhow::bail!("{}, {otherwise}", place.nobody_there())
+        }
+    }
+}
+
+/// Where the daemon is to be, and its client socket.
+fn place(flags: &RunFlags) -> anyhow::Result<(DaemonPlace, PathBuf)> {
     let place = match &flags.socket {
         None => DaemonPlace::find(flags.run_dir.clone())?,
         Some(socket) => DaemonPlace { run_dir: socket.parent().unwrap_or(Path::new(".")).into() },
@@ -216,15 +242,11 @@ fn target(flags: &RunFlags) -> anyhow::Result<Target> {
         None => place.client_socket(),
         Some(socket) => std::path::absolute(socket).context("the socket")?,
     };
-    if eager_shm::connect_seqpacket(&socket, CONNECT_TIMEOUT).is_err() {
-        anyhow::bail!("{}, or run without one: `eager run --plain PROGRAM`", place.nobody_there());
-    }
-    let vgpu = place.vgpu_socket();
-    Ok(Target::Daemon { socket, vgpu: vgpu.exists().then_some(vgpu) })
+    Ok((place, socket))
 }
 
 fn is_virtual(target: &Target) -> bool {
-    matches!(target, Target::Plain | Target::Daemon { vgpu: Some(_), .. })
+    matches!(target, Target::Plain | Target::Unscheduled(Some(_)) | Target::Daemon { vgpu: Some(_), .. })
 }
 
 /// Every change to the environment.
@@ -238,6 +260,13 @@ fn environment(
         Target::Daemon { socket, vgpu } => vec![
             (ENV_DISABLE, None),
             (ENV_SOCKET, Some(socket.into())),
+            (ENV_VGPU_SOCKET, vgpu.as_ref().map(OsString::from)),
+            // The daemon may go before the program comes to it.
+            (ENV_ON_NO_DAEMON, Some(if flags.or_plain { "open" } else { "closed" }.into())),
+        ],
+        Target::Unscheduled(vgpu) => vec![
+            (ENV_DISABLE, Some("1".into())),
+            (ENV_SOCKET, None),
             (ENV_VGPU_SOCKET, vgpu.as_ref().map(OsString::from)),
         ],
         Target::Plain => vec![(ENV_DISABLE, Some("1".into())), (ENV_SOCKET, None), (ENV_VGPU_SOCKET, None)],
@@ -294,6 +323,21 @@ mod tests {
         assert_eq!(change(&changes, "EAGER_VGPU_SOCKET"), Some(None), "a stale one must go");
         assert_eq!(change(&changes, "LD_LIBRARY_PATH"), None);
         assert_eq!(change(&changes, "EAGER_LABEL"), None, "what the user has set stays");
+    }
+
+    #[test]
+    fn a_program_runs_unscheduled_only_where_it_was_asked_for() {
+        let daemon = Target::Daemon { socket: "/r/client.sock".into(), vgpu: None };
+        let closed = environment(&RunFlags::default(), &daemon, None, None);
+        assert_eq!(change(&closed, "EAGER_ON_NO_DAEMON"), Some(Some("closed")));
+        let flags = RunFlags { or_plain: true, ..RunFlags::default() };
+        let open = environment(&flags, &daemon, None, None);
+        assert_eq!(change(&open, "EAGER_ON_NO_DAEMON"), Some(Some("open")));
+        let outlived = Target::Unscheduled(Some("/r/vgpu.sock".into()));
+        let changes = environment(&flags, &outlived, None, Some("/lib".into()));
+        assert_eq!(change(&changes, "EAGER_DISABLE"), Some(Some("1")));
+        assert_eq!(change(&changes, "EAGER_VGPU_SOCKET"), Some(Some("/r/vgpu.sock")));
+        assert!(is_virtual(&outlived) && !is_virtual(&Target::Unscheduled(None)));
     }
 
     #[test]

@@ -1,0 +1,168 @@
+//! Programs that start while the daemon is being started again wait for it: none runs unscheduled, none finds the GPU full.
+//!
+//! Trap: two programs fit on the device at once only by accident of what they ask for, so that one which runs unscheduled
+//! takes the memory of another. Nothing here asserts how long a program waits.
+
+use eager_tests::{compiled, has_toolchain, run, run_ok, text, tool};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const ALICE: u32 = 61_001;
+
+/// Takes 9 of 16 GiB, uses them, and gives them back.
+const PROGRAM: &str = r#"
+#include <cstdio>
+__global__ void touch(char *p) { p[threadIdx.x] = 1; }
+int main() {
+  char *p = nullptr;
+  if (cudaError_t error = cudaMalloc(&p, size_t(9) << 30)) { printf("malloc: %s\n", cudaGetErrorString(error)); return 1; }
+  touch<<<1, 32>>>(p);
+  if (cudaError_t error = cudaDeviceSynchronize()) { printf("run: %s\n", cudaGetErrorString(error)); return 1; }
+  cudaFree(p);
+  puts("done");
+  return 0;
+}
+"#;
+
+fn start(run_dir: &Path) -> Child {
+    let mut child = Command::new(tool("eagerd"))
+        .args(["--virtual", "1xV100-16GB", "--time-scale", "0", "--run-dir"])
+        .arg(run_dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start eagerd");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("first line");
+    assert!(line.contains("ready"), "eagerd said {line:?}");
+    child
+}
+
+fn end(daemon: &mut Child, signal: Signal) {
+    kill(Pid::from_raw(daemon.id() as i32), signal).expect("signal");
+    daemon.wait().expect("wait");
+}
+
+fn newcomer_command(run_dir: &Path, program: &Path) -> Command {
+    let mut command = Command::new(tool("eager"));
+    command.args(["run", "--run-dir"]).arg(run_dir).arg("--").arg(program).current_dir("/");
+    // A machine under load may take its time to start a daemon; that is not what is asked here.
+    command.env("EAGER_CONNECT_MAX", "120").env("EAGER_ON_DAEMON_LOSS", "wait:120");
+    command
+}
+
+fn newcomer(run_dir: &Path, program: &Path, uid: Option<u32>) -> Output {
+    let mut command = newcomer_command(run_dir, program);
+    if let Some(uid) = uid {
+        command.uid(uid).gid(uid);
+    }
+    run(&mut command)
+}
+
+/// What a program says that was not scheduled, or found the memory taken.
+fn is_harmed(output: &Output) -> bool {
+    let said = text(output);
+    let words = ["plain CUDA", "unscheduled", "out of memory", "CUDA calls fail"];
+    !output.status.success() || !said.contains("done") || words.iter().any(|word| said.contains(word))
+}
+
+fn newcomers_under_restarts(restarts: usize) {
+    if !has_toolchain("newcomers") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).expect("open to others");
+    let (run_dir, program) = (folder.path().join("run"), compiled(folder.path(), "newcomer", PROGRAM));
+    let other = Uid::effective().is_root().then_some(ALICE);
+    if other.is_none() {
+        eprintln!("SKIPPED: newcomers of another user: only root can be several users");
+    }
+    let (is_over, harmed, served) = (AtomicBool::new(false), Mutex::new(Vec::new()), Mutex::new(0));
+    let mut daemon = start(&run_dir);
+    // The first makes a folder beside the tools, which others may not.
+    run_ok(&mut newcomer_command(&run_dir, &program));
+    std::thread::scope(|scope| {
+        for index in 0..4 {
+            let uid = other.filter(|_| index % 2 == 0);
+            let (is_over, harmed, served) = (&is_over, &harmed, &served);
+            let (run_dir, program) = (&run_dir, &program);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let output = newcomer(run_dir, program, uid);
+                    *served.lock().expect("lock") += 1;
+                    if is_harmed(&output) {
+                        harmed.lock().expect("lock").push(format!("uid {uid:?}: {}", text(&output)));
+                    }
+                }
+            });
+        }
+        let served = || *served.lock().expect("lock");
+        for index in 0..restarts {
+            let before = served();
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while served() < before + 2
+                && harmed.lock().expect("lock").is_empty()
+                && Instant::now() < deadline
+            {
+                std::thread::sleep(Duration::from_millis(7));
+            }
+            let signal = if index % 2 == 0 { Signal::SIGKILL } else { Signal::SIGTERM };
+            end(&mut daemon, signal);
+            // The gap in which newcomers ran free.
+            std::thread::sleep(Duration::from_millis(200));
+            daemon = start(&run_dir);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    end(&mut daemon, Signal::SIGTERM);
+    let (harmed, served) = (harmed.into_inner().expect("lock"), served.into_inner().expect("lock"));
+    eprintln!("{served} newcomers over {restarts} restarts, {} harmed", harmed.len());
+    assert!(harmed.is_empty(), "{}", harmed.join("\n"));
+    assert!(served > restarts, "only {served} newcomers");
+}
+
+#[test]
+fn newcomers_wait_for_a_daemon_that_is_being_started_again() {
+    newcomers_under_restarts(6);
+}
+
+#[test]
+#[ignore = "long"]
+fn long_newcomers_over_200_restarts_all_wait() {
+    newcomers_under_restarts(200);
+}
+
+#[test]
+fn a_run_without_a_daemon_is_refused_unless_it_may_be_plain() {
+    let folder = tempfile::tempdir().expect("folder");
+    // A daemon was here and none comes.
+    std::fs::write(folder.path().join("eagerd.state"), "").expect("state");
+    let eager = |flags: &[&str]| {
+        let mut command = Command::new(tool("eager"));
+        command
+            .arg("run")
+            .args(flags)
+            .arg("--run-dir")
+            .arg(folder.path())
+            .args(["--", "sh", "-c", "echo ran"]);
+        command.env("EAGER_CONNECT_MAX", "1.2");
+        command
+    };
+    let refused = run(&mut eager(&[]));
+    let said = text(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("waiting for one, 1.2 s at most") && said.contains("--or-plain"), "{said}");
+    assert!(!said.contains("ran"), "{said}");
+    let said = run_ok(&mut eager(&["--or-plain"]));
+    assert!(said.contains("ran"), "{said}");
+    let output = run(eager(&[]).env("EAGER_CONNECT_MAX", "soon"));
+    assert!(text(&output).contains("is not a number of seconds"), "{}", text(&output));
+}
