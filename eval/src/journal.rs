@@ -3,12 +3,12 @@
 //! Jobs are told apart by label: the runner starts each with a label of its own. Trap: a program may have more than one
 //! task; a job's classes are the union in order of appearance, its wait the sum, its grant the first task's.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use eager_core::action::{Action, Class};
 use eager_core::event::Event;
 use eager_core::reason::Reason;
 use eager_core::units::{ClientId, Nanos, TaskId};
-use eager_journal::Journal;
+use eager_journal::pieces;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -39,11 +39,9 @@ pub enum Origin {
 
 /// Label → decisions.
 pub fn decisions(path: &Path, origin: Origin) -> Result<BTreeMap<String, Decisions>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let first = (origin == Origin::Clock).then_some(Nanos(0));
     let mut reader = Reader { first, ..Reader::default() };
-    let journal = Journal::read(&text).with_context(|| path.display().to_string())?;
-    for line in &journal.lines {
+    for line in &pieces::last_run(path)?.lines {
         reader.event(line.now, &line.event);
         for action in &line.actions {
             reader.action(line.now, action);
@@ -139,6 +137,7 @@ mod tests {
     use eager_core::event::{DeviceProfile, TaskRequest};
     use eager_core::units::{Bytes, DeviceId};
     use eager_core::{Options, PolicyName, Scheduler};
+    use eager_journal::Journal;
 
     const GIB: u64 = 1 << 30;
 

@@ -1,7 +1,8 @@
 //! What the core knows: devices, clients, tasks. Anyone may read it; only the ledger changes what is granted.
 //!
 //! Trap: `Device::granted` is a running sum kept by the ledger; the truth is the grants of the bound tasks, and
-//! [`crate::invariants::check`] compares the two.
+//! [`crate::invariants::check`] compares the two. What a journal's image leaves out (`serde(skip)`) is made anew from the rest
+//! (`scheduler/image.rs`).
 
 use crate::action::{Class, Gate};
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
@@ -11,11 +12,12 @@ use crate::options::Options;
 use crate::protected::{Protected, Share};
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A device and what is reserved on it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     pub id: DeviceId,
     pub profile: DeviceProfile,
@@ -36,24 +38,31 @@ pub struct Device {
     /// That, and what clients use beyond what they declared: in use, and granted to nobody.
     pub unaccounted: Bytes,
     /// Warps of the tasks bound here, by their launch geometry.
+    #[serde(skip)]
     pub warps: u64,
+    #[serde(skip)]
     pub tasks: BTreeSet<TaskId>,
     /// Those of them that run eagerly.
+    #[serde(skip)]
     pub eager: BTreeSet<TaskId>,
     /// Those of them whose kernels' coming and going somebody must report.
+    #[serde(skip)]
     pub watched: u32,
     /// Those of them that its eager tasks wait for; kept where kernels are judged one by one.
+    #[serde(skip)]
     pub(crate) protected: Protected,
     /// Kernels that stand at closed gates, by the time since when.
+    #[serde(skip)]
     pub held: BTreeSet<(Nanos, TaskId)>,
     /// Whose kernels may start, under [`crate::policy::GateRule::Turns`].
     pub turn: Option<Turn>,
     /// When that turn ends if nothing else happens.
+    #[serde(skip)]
     pub turn_ends: Option<Nanos>,
 }
 
 /// Something seen at the last two looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Seen {
     last: Bytes,
     before: Bytes,
@@ -75,7 +84,7 @@ impl Seen {
 }
 
 /// What a client uses on a device beyond what it declared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Overrun {
     pub beyond: Seen,
     /// It was said, and still holds.
@@ -83,7 +92,7 @@ pub struct Overrun {
 }
 
 /// A task's time quantum on its device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     pub task: TaskId,
     pub since: Nanos,
@@ -101,16 +110,19 @@ impl Device {
 }
 
 /// A connected program.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Client {
     pub id: ClientId,
     pub uid: u32,
     pub label: String,
+    #[serde(skip)]
     pub tasks: BTreeSet<TaskId>,
     /// Devices on which its context is paid for.
     pub contexts: BTreeSet<DeviceId>,
     /// How many of its tasks wait for a device, and how many have a kernel at a closed gate.
+    #[serde(skip)]
     pub waiting: u32,
+    #[serde(skip)]
     pub held: u32,
 }
 
@@ -127,7 +139,8 @@ impl Client {
 }
 
 /// Are there kernels of a task on its device?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Activity {
     /// Nobody watched since it was bound; it counts as busy.
     Unknown,
@@ -136,7 +149,7 @@ pub enum Activity {
 }
 
 /// A task of a live client.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub id: TaskId,
     pub client: ClientId,
@@ -149,7 +162,8 @@ pub struct Task {
     pub state: TaskState,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TaskState {
     /// `said`: [`Reason::code`] of what was last said of it; None only inside the step that brought the task.
     Waiting {
@@ -159,7 +173,7 @@ pub enum TaskState {
 }
 
 /// What is known of a task that has a device.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     pub device: DeviceId,
     pub class: Class,
@@ -190,11 +204,13 @@ pub struct Bound {
     pub out_of_turn: bool,
     pub stay: Stay,
     /// What its device's [`Device::protected`] counts of it.
+    #[serde(skip)]
     pub(crate) share: Option<Share>,
 }
 
 /// What was done about the time that a task has its device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stay {
     #[default]
     Within,

@@ -7,6 +7,7 @@ mod admin;
 mod aside;
 mod circle;
 mod explain;
+mod image;
 mod lost;
 mod observed;
 mod overstay;
@@ -20,6 +21,7 @@ mod turns;
 mod view;
 
 pub use explain::{Offer, Outlook, Standing};
+pub use image::{Image, NoImage};
 pub use view::{DeviceView, Stage, TaskView};
 
 use crate::action::{Action, Class};

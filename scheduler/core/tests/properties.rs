@@ -8,7 +8,7 @@ use eager_core::action::{Action, Class, Gate};
 use eager_core::event::{
     AccessClass, Barred, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest,
 };
-use eager_core::journal::{JournalHeader, JournalLine, ReplayError, replay};
+use eager_core::journal::{JournalHeader, JournalLine, ReplayError, meets, replay};
 use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::options::QueueOrder;
 use eager_core::policy::faulty::{Fault, STRIKES_AT};
@@ -248,8 +248,39 @@ proptest! {
         prop_assert_eq!(&text, &serde_json::to_string(&run(policy, &options, all)?).expect("a journal is JSON"));
         let read: Vec<JournalLine> = serde_json::from_str(&text).expect("what was written can be read");
         prop_assert_eq!(&read, &first);
-        let header = JournalHeader { journal: 1, policy, options };
+        let header = JournalHeader::of(&Scheduler::new(policy, options));
         prop_assert!(replay(header, read).is_ok());
+    }
+
+    /// Cut by rotations, beside the reloads, switches and reversions that are events in it.
+    #[test]
+    fn a_run_cut_at_random_places_replays_from_each_of_them(
+        policy in any_policy(),
+        options in any_options(),
+        events in proptest::collection::vec((0u64..100, any_event(), prop::bool::weighted(0.2)), 0..80),
+    ) {
+        let mut scheduler = Scheduler::new(policy, options);
+        let mut pieces = vec![(JournalHeader::of(&scheduler), Vec::new())];
+        let first = (0, device(0, Bytes(16 * GIB)), false);
+        for (now, event, cut) in std::iter::once(first).chain(events) {
+            if cut {
+                pieces.push((JournalHeader::of(&scheduler), Vec::new()));
+            }
+            let mut actions = Vec::new();
+            scheduler.step(Nanos(now), event.clone(), &mut actions);
+            pieces.last_mut().expect("one").1.push(JournalLine { now: Nanos(now), event, actions });
+        }
+        let mut before: Option<Scheduler> = None;
+        for (header, lines) in pieces {
+            let text = serde_json::to_string(&header).expect("a header is JSON");
+            let read: JournalHeader = serde_json::from_str(&text).expect("what was written can be read");
+            if let Some(before) = &before {
+                prop_assert_eq!(meets(before, &read), Ok(()));
+            }
+            let ended = replay(read, lines);
+            prop_assert!(ended.is_ok(), "{:?}", ended.err());
+            before = ended.ok();
+        }
     }
 
     /// What the watchdog asks: under a sound policy it finds nobody (an invariant after every step above), and under one that
@@ -537,8 +568,8 @@ fn a_changed_journal_does_not_replay() {
     let header = JournalHeader::of(&scheduler);
     let error = replay(header.clone(), [line]).expect_err("a forged action");
     assert!(matches!(error, ReplayError::Diverged { step: 1, .. }), "{error}");
-    let newer = JournalHeader { journal: 2, ..header };
-    assert_eq!(replay(newer, []).expect_err("a newer journal"), ReplayError::Version { found: 2 });
+    let newer = JournalHeader { journal: 3, ..header };
+    assert_eq!(replay(newer, []).expect_err("a newer journal"), ReplayError::Version { found: 3 });
 }
 
 #[test]

@@ -19,6 +19,10 @@ use std::path::{Path, PathBuf};
 
 /// Nobody may be kept waiting by a broken policy for longer (the limit of Linux's sched_ext: specification S-704).
 const WATCHDOG_SECONDS_MAX: u64 = 30;
+/// Of all its pieces: days of a busy server, and little beside what programs write (specification S-718).
+const JOURNAL_MAX: Size = Size(512 << 20);
+/// Less would be headers only.
+const JOURNAL_MAX_LEAST: u64 = 64 << 10;
 /// 31 years: what is longer is no limit, and would not fit into nanoseconds.
 const TASK_SECONDS_MAX: u64 = 1_000_000_000;
 
@@ -65,9 +69,12 @@ pub struct Config {
     /// Directory of the sockets [default: $XDG_RUNTIME_DIR/eager, or /run/eager for root].
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
-    /// Write every event and decision to this file; an older file there is kept as FILE.old.
+    /// Write every event and decision to this file. What is older is in FILE.1, FILE.2 and so on.
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
+    /// What all files of the journal may take together, such as `2GiB`: the oldest go first; 0: no limit [default: 512MiB].
+    #[arg(long, value_name = "SIZE")]
+    pub journal_max: Option<Size>,
     /// Programs served at once [default: 1024].
     #[arg(long, value_name = "N")]
     pub clients_max: Option<usize>,
@@ -188,6 +195,7 @@ pub struct Settings {
     pub run_dir: PathBuf,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<PathBuf>,
+    pub journal_max: Size,
     pub clients_max: usize,
     pub clients_per_user: usize,
     /// Seconds.
@@ -260,6 +268,7 @@ impl Config {
             device_memory: self.device_memory.or(file.device_memory),
             run_dir: self.run_dir.or(file.run_dir),
             journal: self.journal.or(file.journal),
+            journal_max: self.journal_max.or(file.journal_max),
             clients_max: self.clients_max.or(file.clients_max),
             clients_per_user: self.clients_per_user.or(file.clients_per_user),
             watchdog: self.watchdog.or(file.watchdog),
@@ -296,6 +305,12 @@ impl Config {
         let whole = [
             ("memory-scale", self.memory_scale, 1..=u64::MAX, "at least 1"),
             ("device-memory", self.device_memory.map(|size| size.0), 1..=u64::MAX, "a size above 0"),
+            (
+                "journal-max",
+                self.journal_max.map(|size| size.0).filter(|bytes| *bytes > 0),
+                JOURNAL_MAX_LEAST..=u64::MAX,
+                "0 for no limit, or at least 64KiB",
+            ),
             ("clients-max", count(self.clients_max), 1..=u64::MAX, "at least 1"),
             ("clients-per-user", count(self.clients_per_user), 1..=u64::MAX, "at least 1"),
             ("watchdog", self.watchdog, 1..=WATCHDOG_SECONDS_MAX, "1 to 30 seconds"),
@@ -365,6 +380,7 @@ impl Config {
             device_memory: self.device_memory,
             run_dir,
             journal: self.journal,
+            journal_max: self.journal_max.unwrap_or(JOURNAL_MAX),
             clients_max,
             clients_per_user: self.clients_per_user.unwrap_or(clients_max - clients_max / 4).min(clients_max),
             watchdog: self.watchdog.unwrap_or(WATCHDOG_SECONDS_MAX),

@@ -6,7 +6,7 @@
 use crate::fault;
 use crate::identity;
 use crate::log::LogLimit;
-use crate::mind::{Mind, Panicked};
+use crate::mind::{Mind, Panicked, Recording};
 use crate::quota::Quotas;
 use crate::service_manager::ServiceManager;
 use crate::slots::{TaskSlot, TaskSlots};
@@ -345,8 +345,10 @@ impl Dispatch {
     /// One step of the core, and its line in the journal.
     fn decide(&mut self, event: &mut Event) -> Result<Vec<Action>, Panicked> {
         let (actions, journal) = self.mind.step(event);
-        if let Err(error) = journal {
-            self.journal_failed(&error.to_string());
+        match journal {
+            None => {}
+            Some(Recording::Failed(why)) => self.journal_failed(&why),
+            Some(Recording::GoesOn) => self.say("the journal is written again, with a gap".into()),
         }
         actions
     }

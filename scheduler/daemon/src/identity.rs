@@ -6,6 +6,13 @@
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::{AsFd, OwnedFd};
 
+/// A number that no other run of a daemon has, by chance; never 0.
+pub fn run() -> u64 {
+    let uuid = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let digits: String = uuid.chars().filter(char::is_ascii_hexdigit).take(12).collect();
+    u64::from_str_radix(&digits, 16).unwrap_or_default().max(u64::from(std::process::id()))
+}
+
 /// When the process started, in the kernel's ticks since boot; 0 where `/proc` does not tell.
 pub fn started(pid: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -1,17 +1,26 @@
-//! Writes the journal: a header, then one line per step.
+//! Writes the journal in pieces: a header with all that is known, then one line per step. The piece that is written has the
+//! journal's own name, the ones before it have a number behind theirs; the oldest go when all together would be too large.
 //!
-//! Trap: scheduling goes on without it. A full disk costs the record, never a program its device; it is said once.
+//! Traps: scheduling goes on without it. A full disk costs the record, never a program its device; it is said once, and tried
+//! again. And no step may be left out of a piece: where one is lost, the next begins a new one.
 
 use eager_core::Scheduler;
 use eager_core::journal::{JournalHeader, JournalLine};
-use serde::Serialize;
+use eager_core::units::Nanos;
+use eager_journal::pieces;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Its lines name users, programs and what they ask for: the daemon's own user and its group may read it.
 const MODE: u32 = 0o640;
+/// Pieces that make up a journal as large as it may be (specification S-718).
+const PIECES: u64 = 8;
+/// A piece's lines where a journal may grow without end.
+const PIECE_MAX: u64 = 64 << 20;
+/// So long after a failure it is tried again.
+const PAUSE_NS: Nanos = Nanos::from_secs(10);
 
 /// Does it fail for lack of room, or by a device's fault, which may pass? Else what names the file is wrong.
 pub fn may_pass(error: &std::io::Error) -> bool {
@@ -20,47 +29,179 @@ pub fn may_pass(error: &std::io::Error) -> bool {
     passes.contains(&error.kind()) || error.raw_os_error() == Some(nix::libc::EIO)
 }
 
-/// The file, or nothing when none was asked for or it failed.
-#[derive(Debug)]
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Where it goes, and how much of it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub path: PathBuf,
+    /// Bytes of all pieces; 0: no limit.
+    pub bytes_max: u64,
+}
+
+impl Place {
+    fn limit(&self) -> u64 {
+        if self.bytes_max == 0 { u64::MAX } else { self.bytes_max }
+    }
+
+    fn piece_max(&self) -> u64 {
+        (self.limit() / PIECES).min(PIECE_MAX)
+    }
+}
+
+/// Nothing where none was asked for.
+#[derive(Debug, Default)]
 pub struct Journal {
-    file: Option<BufWriter<File>>,
+    place: Option<Place>,
+    /// What tells this run's pieces from those of others.
+    run: u64,
+    /// Steps so far, recorded or not.
+    steps: u64,
+    piece: Option<Piece>,
+    /// When it is tried again after a failure.
+    again_at: Option<Nanos>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    file: File,
+    header: u64,
+    lines: u64,
+    /// A pipe or a device goes on for ever.
+    is_file: bool,
 }
 
 impl Journal {
-    pub fn none() -> Journal {
-        Journal { file: None }
+    pub fn new(place: Option<Place>, run: u64) -> Journal {
+        Journal { place, run, ..Journal::default() }
     }
 
-    /// Starts a journal; an older file there is kept as `FILE.old`, because a journal replays only from its first line.
-    pub fn create(path: &Path, scheduler: &Scheduler) -> std::io::Result<Journal> {
-        if std::fs::metadata(path).is_ok_and(|old| old.is_file() && old.len() > 0) {
-            let mut kept = path.as_os_str().to_owned();
-            kept.push(".old");
-            std::fs::rename(path, kept)?;
+    pub fn set_bytes_max(&mut self, bytes_max: u64) {
+        if let Some(place) = &mut self.place {
+            place.bytes_max = bytes_max;
         }
-        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(MODE).open(path)?;
-        // Whatever the process's mask is, and the mode of a file that was there. What is no file has its own.
-        if file.metadata()?.is_file() {
-            file.set_permissions(Permissions::from_mode(MODE))?;
+    }
+
+    /// Before a step: a new piece where the last is full, or where one can be tried again. True: it goes on after a failure.
+    pub fn prepare(&mut self, scheduler: &Scheduler, now: Nanos) -> std::io::Result<bool> {
+        let Some(place) = &self.place else { return Ok(false) };
+        if let Some(piece) = &self.piece {
+            // A header as large as many lines costs no more than they do.
+            let is_full = piece.is_file && piece.lines >= place.piece_max().max(piece.header);
+            return if is_full { self.begin(scheduler, now).map(|()| false) } else { Ok(false) };
         }
-        let mut file = BufWriter::new(file);
-        write_line(&mut file, &JournalHeader::of(scheduler))?;
-        Ok(Journal { file: Some(file) })
+        if self.again_at.is_none_or(|at| now < at) {
+            return Ok(false);
+        }
+        let said = self.begin(scheduler, now);
+        // What was said once holds as long as it fails.
+        Ok(said.is_ok())
+    }
+
+    /// A new piece.
+    pub fn begin(&mut self, scheduler: &Scheduler, now: Nanos) -> std::io::Result<()> {
+        self.piece = None;
+        let Some(place) = &self.place else { return Ok(()) };
+        let header = JournalHeader { run: self.run, steps: self.steps, ..JournalHeader::of(scheduler) };
+        let mut text = serde_json::to_vec(&header)?;
+        text.push(b'\n');
+        let begun = open_piece(place, &text);
+        self.again_at = begun.is_err().then_some(Nanos(now.0.saturating_add(PAUSE_NS.0)));
+        self.piece = Some(begun?);
+        Ok(())
+    }
+
+    /// Adds a step. The first failure ends the piece and is returned.
+    pub fn record(&mut self, line: &JournalLine, now: Nanos) -> std::io::Result<()> {
+        self.steps = self.steps.saturating_add(1);
+        let Some(piece) = &mut self.piece else { return Ok(()) };
+        self.buffer.clear();
+        serde_json::to_writer(&mut self.buffer, line)?;
+        self.buffer.push(b'\n');
+        if let Err(error) = piece.file.write_all(&self.buffer) {
+            if piece.is_file {
+                // Without the torn line, if even that can be: a reader leaves it out as well.
+                let _ = piece.file.set_len(piece.header + piece.lines);
+            }
+            self.piece = None;
+            self.again_at = Some(Nanos(now.0.saturating_add(PAUSE_NS.0)));
+            return Err(error);
+        }
+        piece.lines += self.buffer.len() as u64;
+        Ok(())
     }
 
     pub fn is_on(&self) -> bool {
-        self.file.is_some()
+        self.piece.is_some()
     }
 
-    /// Adds a step. The first failure ends the journal and is returned.
-    pub fn record(&mut self, line: &JournalLine) -> std::io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        write_line(file, line).inspect_err(|_| self.file = None)
+    /// A step that is not recorded.
+    pub fn lose(&mut self) {
+        self.steps = self.steps.saturating_add(1);
     }
 }
 
-fn write_line(file: &mut impl Write, line: &impl Serialize) -> std::io::Result<()> {
-    serde_json::to_writer(&mut *file, line)?;
-    file.write_all(b"\n")?;
-    file.flush()
+/// Writes the new piece beside the last, and only then gives them their names: whatever fails, every piece begins with a header.
+fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
+    let (path, length) = (&place.path, header.len() as u64);
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        // What is no file has its own mode, and cannot be renamed.
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.write_all(header)?;
+        return Ok(Piece { file, header: length, lines: 0, is_file: false });
+    }
+    let wanted = length.saturating_add(place.piece_max().max(length));
+    make_room(path, place.limit().saturating_sub(wanted))?;
+    let fresh = pieces::beside(path, "new");
+    let file = loop {
+        match write_fresh(&fresh, header) {
+            Ok(file) => break file,
+            // The disk may be full of its own older pieces.
+            Err(error) if is_full(&error) && drop_oldest(path)? => {}
+            Err(error) => {
+                let _ = std::fs::remove_file(&fresh);
+                return Err(error);
+            }
+        }
+    };
+    if std::fs::metadata(path).is_ok_and(|last| last.len() > 0) {
+        let next = pieces::numbered(path)?.last().map_or(1, |(number, _)| number.saturating_add(1));
+        std::fs::rename(path, pieces::beside(path, &next.to_string()))?;
+    }
+    std::fs::rename(&fresh, path)?;
+    // The last one counts from now on.
+    make_room(path, place.limit().saturating_sub(wanted))?;
+    Ok(Piece { file, header: length, lines: 0, is_file: true })
+}
+
+fn write_fresh(path: &Path, header: &[u8]) -> std::io::Result<File> {
+    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(MODE).open(path)?;
+    // Whatever the process's mask is, and the mode of a file that was there.
+    file.set_permissions(Permissions::from_mode(MODE))?;
+    file.write_all(header)?;
+    Ok(file)
+}
+
+/// Removes the oldest pieces until the others take no more than `bytes`.
+fn make_room(path: &Path, bytes: u64) -> std::io::Result<()> {
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let older = pieces::numbered(path)?;
+    let mut total: u64 = older.iter().map(|(_, path)| length(path)).sum();
+    for (_, piece) in older {
+        if total <= bytes {
+            break;
+        }
+        total = total.saturating_sub(length(&piece));
+        std::fs::remove_file(piece)?;
+    }
+    Ok(())
+}
+
+/// False: there is none.
+fn drop_oldest(path: &Path) -> std::io::Result<bool> {
+    let Some((_, oldest)) = pieces::numbered(path)?.into_iter().next() else { return Ok(false) };
+    std::fs::remove_file(oldest).map(|()| true)
 }

@@ -56,6 +56,7 @@ use crate::devices::Devices;
 use crate::dispatch::Dispatch;
 use crate::exit::Unservable;
 use crate::http::Doors;
+use crate::journal::{Journal, Place};
 use crate::learnt::Learnt;
 use crate::listeners::{Listeners, OWN};
 use crate::mind::Mind;
@@ -71,9 +72,9 @@ use crate::usage::{FileUsage, Observer, Usage, VirtualUsage};
 use crate::virtual_gpus::VirtualGpus;
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
-use eager_core::PolicyName;
 use eager_core::event::Event;
 use eager_core::units::{Bytes, DeviceId, Nanos};
+use eager_core::{PolicyName, Scheduler};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -274,15 +275,17 @@ fn think(
         options.context_bytes = devices.context_bytes;
     }
     let policy = if settings.reverted.is_some() { PolicyName::Case } else { settings.policy };
-    let journal = settings.journal.clone();
+    let place = settings.journal.clone().map(|path| Place { path, bytes_max: settings.journal_max.0 });
+    let journal = Journal::new(place, identity::run());
     let (learnt, unusable) = Learnt::open(run_dir.history_file());
-    let mut mind = Mind::new(policy, options, learnt, journal, Instant::now()).with_context(|| {
+    let mut scheduler = Scheduler::new(policy, options);
+    if settings.reverted.is_none() {
+        fault::spoil(&mut scheduler);
+    }
+    let mut mind = Mind::new(scheduler, learnt, journal, Instant::now()).with_context(|| {
         let path = settings.journal.as_deref().unwrap_or(Path::new("-"));
         Unservable(format!("journal {}", path.display()))
     })?;
-    if settings.reverted.is_none() {
-        fault::spoil(&mut mind.scheduler);
-    }
     mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
     let quotas = Quotas::new(settings.clients_per_user, settings.users.clone());
     let mut dispatch = Dispatch::new(mind, quotas, state, manager);

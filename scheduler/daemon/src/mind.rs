@@ -13,11 +13,19 @@ use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::JournalLine;
 use eager_core::scheduler::Anomaly;
 use eager_core::units::{DeviceId, Nanos};
-use eager_core::{Options, PolicyName, Scheduler};
+use eager_core::{PolicyName, Scheduler};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// What became of the journal in a step, when it is something to say.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Nothing is recorded from here on.
+    Failed(String),
+    /// It is again.
+    GoesOn,
+}
 
 /// The policy panicked: nothing of the step counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +48,6 @@ pub struct Mind {
     journal: Journal,
     /// Why nothing is recorded although it was asked for.
     pub journal_problem: Option<String>,
-    journal_path: Option<PathBuf>,
     started: Instant,
     /// The time of a virtual clock, as it was last told.
     told: Option<Nanos>,
@@ -51,22 +58,14 @@ impl Mind {
     /// Starts the journal. No devices yet. `Err`: there can never be a journal at that place; a disk that is full is only a
     /// [`Mind::journal_problem`].
     pub fn new(
-        policy: PolicyName,
-        options: Options,
+        scheduler: Scheduler,
         learnt: Learnt,
-        journal_path: Option<PathBuf>,
+        mut journal: Journal,
         started: Instant,
     ) -> std::io::Result<Mind> {
-        let scheduler = Scheduler::new(policy, options);
-        let mut journal_problem = None;
-        let journal = match journal_path.as_ref().map(|path| Journal::create(path, &scheduler)) {
-            None => Journal::none(),
-            Some(Ok(journal)) => journal,
-            Some(Err(error)) if journal::may_pass(&error) => {
-                journal_problem = Some(error.to_string());
-                Journal::none()
-            }
-            Some(Err(error)) => return Err(error),
+        let journal_problem = match journal.begin(&scheduler, Nanos::default()) {
+            Err(error) if !journal::may_pass(&error) => return Err(error),
+            begun => begun.err().map(|error| error.to_string()),
         };
         Ok(Mind {
             scheduler,
@@ -79,7 +78,6 @@ impl Mind {
             devices: Vec::new(),
             journal,
             journal_problem,
-            journal_path,
             started,
             told: None,
             heartbeat: Arc::default(),
@@ -113,14 +111,14 @@ impl Mind {
         Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// One step of the core, and its line in the journal. The event is told what earlier runs took. The second is what became of
-    /// the journal.
-    pub fn step(&mut self, event: &mut Event) -> (Result<Vec<Action>, Panicked>, std::io::Result<()>) {
+    /// One step of the core, and its line in the journal, if there is one. The event is told what earlier runs took.
+    pub fn step(&mut self, event: &mut Event) -> (Result<Vec<Action>, Panicked>, Option<Recording>) {
         if let Event::DeviceAdded { device, profile } = event {
             self.devices.push((*device, profile.clone()));
         }
         let now = self.decides_at();
         let begun = self.now();
+        let prepared = self.journal.prepare(&self.scheduler, begun);
         self.learnt.estimate(event);
         let (scheduler, decided) = (&mut self.scheduler, event.clone());
         let mut actions = Vec::new();
@@ -131,7 +129,8 @@ impl Mind {
         self.heartbeat.end();
         let took = self.now().saturating_sub(begun);
         if done.is_err() {
-            return (Err(Panicked), Ok(()));
+            self.journal.lose();
+            return (Err(Panicked), self.recorded(prepared));
         }
         let dropped = self.scheduler.anomalies().get(&Anomaly::DroppedProposal).copied().unwrap_or_default();
         if std::mem::replace(&mut self.dropped, dropped) < dropped && self.reverted.is_none() {
@@ -141,14 +140,28 @@ impl Mind {
         self.tally.note(&self.scheduler, event, &actions, took);
         self.recent.note(now, &self.scheduler, event, &actions);
         if !self.journal.is_on() {
-            return (Ok(actions), Ok(()));
+            self.journal.lose();
+            return (Ok(actions), self.recorded(prepared));
         }
         let line = JournalLine { now, event: event.clone(), actions };
-        let written = self.journal.record(&line);
-        if let Err(error) = &written {
-            self.journal_problem = Some(error.to_string());
+        let written = self.journal.record(&line, begun);
+        (Ok(line.actions), self.recorded(prepared.and_then(|again| written.map(|()| again))))
+    }
+
+    /// Keeps what became of the journal; `Ok(true)`: it goes on.
+    fn recorded(&mut self, written: std::io::Result<bool>) -> Option<Recording> {
+        match written {
+            Ok(false) => None,
+            Ok(true) => {
+                self.journal_problem = None;
+                Some(Recording::GoesOn)
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.journal_problem = Some(why.clone());
+                Some(Recording::Failed(why))
+            }
         }
-        (Ok(line.actions), written)
     }
 
     /// `case` decides in place of the policy that was asked for, with all that was known.
@@ -158,19 +171,22 @@ impl Mind {
         self.complaint = None;
     }
 
-    /// From here on `case` decides, with the same devices and nothing else; a new journal begins.
+    /// Another limit for the journal.
+    pub fn set_journal_max(&mut self, bytes_max: u64) {
+        self.journal.set_bytes_max(bytes_max);
+    }
+
+    /// From here on `case` decides, with the same devices and nothing else; the journal goes on with a piece that begins so.
     pub fn replace(&mut self, why: String) -> std::io::Result<()> {
         self.scheduler = Scheduler::new(PolicyName::Case, self.scheduler.options().clone());
+        self.dropped = 0;
         self.reverted(why);
-        let path = self.journal_path.clone();
-        self.journal = Journal::none();
-        let journal = path.map(|path| Journal::create(&path, &self.scheduler)).transpose();
+        let journal = self.journal.begin(&self.scheduler, self.now());
+        self.journal_problem = journal.as_ref().err().map(std::io::Error::to_string);
         for (device, profile) in std::mem::take(&mut self.devices) {
-            // A scheduler without tasks has nothing to break on.
+            // A scheduler without tasks has nothing to break on; a journal that fails is said by the steps that follow.
             let _ = self.step(&mut Event::DeviceAdded { device, profile });
         }
-        self.journal_problem = journal.as_ref().err().map(std::io::Error::to_string);
-        self.journal = journal?.unwrap_or_else(Journal::none);
-        Ok(())
+        journal
     }
 }

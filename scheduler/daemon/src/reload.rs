@@ -63,6 +63,7 @@ impl Shell {
         }
         self.parts.clients_max = new.clients_max.min(crate::clients_for(self.parts.descriptors));
         dispatch.quotas.set(new.clients_per_user, new.users);
+        dispatch.mind.set_journal_max(new.journal_max.0);
         fault::point("reloaded");
         self.switch_policy(new.policy);
         let dispatch = &mut self.parts.dispatch;

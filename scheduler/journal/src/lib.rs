@@ -6,8 +6,9 @@
 
 pub mod names;
 pub mod perfetto;
+pub mod pieces;
 pub mod text;
 pub mod timeline;
 
 pub use text::{Journal, TextError};
-pub use timeline::Timeline;
+pub use timeline::{Drawing, Timeline};

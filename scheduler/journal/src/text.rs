@@ -21,7 +21,7 @@ pub enum TextError {
     Empty,
     #[error("line {line} of the journal cannot be read: {error}")]
     Malformed { line: usize, error: serde_json::Error },
-    #[error("it is a journal of version {found}, and this program reads version {JOURNAL_VERSION}")]
+    #[error("it is a journal of version {found}, and this program reads versions 1 to {JOURNAL_VERSION}")]
     Version { found: u32 },
 }
 
@@ -45,7 +45,7 @@ impl Journal {
         let malformed = |index: usize, error| TextError::Malformed { line: index + 1, error };
         let (index, first) = lines.next().ok_or(TextError::Empty)?;
         let header: JournalHeader = serde_json::from_str(first).map_err(|error| malformed(index, error))?;
-        if header.journal != JOURNAL_VERSION {
+        if !(1..=JOURNAL_VERSION).contains(&header.journal) {
             return Err(TextError::Version { found: header.journal });
         }
         let lines = lines

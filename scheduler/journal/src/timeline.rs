@@ -6,7 +6,7 @@
 
 mod reader;
 
-use eager_core::journal::JournalLine;
+use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::units::Nanos;
 
 /// Index into [`Timeline::tracks`].
@@ -74,10 +74,31 @@ pub struct Timeline {
 impl Timeline {
     /// Slices that are open at the journal's last line stay open: those tasks were waiting or running.
     pub fn of(lines: &[JournalLine]) -> Timeline {
+        let mut drawing = Drawing::default();
+        drawing.add(lines);
+        drawing.finish()
+    }
+}
+
+/// A timeline in the making, piece by piece.
+#[derive(Debug, Default)]
+pub struct Drawing(reader::Reader);
+
+impl Drawing {
+    /// Begins where the piece with this header begins, with what is known there.
+    pub fn from(header: &JournalHeader) -> Drawing {
         let mut reader = reader::Reader::default();
-        for line in lines {
-            reader.line(line);
+        if let Some(image) = &header.image {
+            reader.begin_with(image);
         }
-        reader.timeline
+        Drawing(reader)
+    }
+
+    pub fn add(&mut self, lines: &[JournalLine]) {
+        lines.iter().for_each(|line| self.0.line(line));
+    }
+
+    pub fn finish(self) -> Timeline {
+        self.0.timeline
     }
 }

@@ -1,10 +1,11 @@
 //! What a viewer is shown of journals that the real core wrote, as text, and that every trace file is well-formed.
 
 use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::journal::JournalHeader;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Options, PolicyName, Scheduler};
 use eager_journal::timeline::{Shows, What};
-use eager_journal::{Journal, TextError, Timeline};
+use eager_journal::{Drawing, Journal, TextError, Timeline};
 use std::fmt::Write;
 
 const GIB: u64 = 1 << 30;
@@ -241,6 +242,32 @@ fn what_is_no_journal_is_named_with_its_line() {
     );
     let spoilt = text.replacen("\"task\":2", "\"task\":\"two\"", 1);
     assert!(said(&spoilt).starts_with("line 6 of the journal cannot be read: "), "{}", said(&spoilt));
-    let older = text.replacen("\"journal\":1", "\"journal\":0", 1);
-    assert_eq!(said(&older), "it is a journal of version 0, and this program reads version 1");
+    let other = |version: &str| text.replacen("\"journal\":2", &format!("\"journal\":{version}"), 1);
+    assert_eq!(said(&other("0")), "it is a journal of version 0, and this program reads versions 1 to 2");
+    assert!(Journal::read(&other("1")).is_ok(), "the release before wrote it");
+}
+
+/// A journal's later piece knows who runs, who waits and whose kernel stands at its gate.
+#[test]
+fn a_piece_alone_shows_who_was_there_when_it_began() {
+    let whole = eager_start();
+    let (before, after) = whole.lines.split_at(6);
+    let mut scheduler = whole.header.clone().raise().expect("a scheduler");
+    for line in before {
+        scheduler.step(line.now, line.event.clone(), &mut Vec::new());
+    }
+    let text = serde_json::to_string(&JournalHeader::of(&scheduler)).expect("JSON");
+    let mut drawing = Drawing::from(&serde_json::from_str(&text).expect("a header"));
+    drawing.add(after);
+    let shown = told(&drawing.finish());
+    let whole_shown = told(&Timeline::of(&whole.lines));
+    // The slices that end later were open when it began.
+    for end in
+        whole_shown.lines().filter(|line| line.ends_with("] )")).filter(|line| line.as_bytes()[0] > b'5')
+    {
+        assert!(shown.lines().any(|line| line == end), "no {end:?} in\n{shown}");
+    }
+    for open in ["first", "second", "stands at the gate"] {
+        assert!(shown.contains(open), "no {open:?} in\n{shown}");
+    }
 }

@@ -3,7 +3,7 @@
 //! Trap: everything printed is modelled time; the first line of every report says so.
 #![forbid(unsafe_code)]
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_core::PolicyName;
 use eager_sim::job::Workload;
@@ -23,7 +23,8 @@ struct Arguments {
 enum Command {
     /// Run the jobs of a workload file (JSON) under one policy.
     Run(RunArguments),
-    /// Step a journal of eagerd or of `run --journal` through this build's core and compare every decision.
+    /// Step a journal of eagerd or of `run --journal` through this build's core and compare every decision: all its pieces by
+    /// its name or its folder, or one piece.
     Replay { journal: PathBuf },
     /// Compare the GPU model with published measurements, as a Markdown table.
     Checks,
@@ -93,16 +94,25 @@ fn carry_out(arguments: Arguments) -> Result<bool> {
         Command::Checks => Ok(print_checks()),
         Command::Swarm { seed: Some(seed), .. } => Ok(swarm_all(seed, 1)),
         Command::Swarm { seed: None, from, runs } => Ok(swarm_all(from, runs)),
-        Command::Replay { journal } => match replay::replay(&read(&journal)?) {
-            Ok(steps) => {
+        Command::Replay { journal } => match replay::replay_pieces(&journal) {
+            Ok(replay::Replayed { pieces: 1, steps, .. }) => {
                 println!("{}: {steps} steps, all decided the same", journal.display());
                 Ok(true)
             }
-            Err(replay::Divergence::Replay(error)) => {
-                eprintln!("eager-sim: {}: {error}", journal.display());
+            Ok(replay::Replayed { pieces, steps, gaps }) => {
+                let breaks =
+                    if gaps == 0 { String::new() } else { format!(" with {gaps} gaps between them") };
+                println!(
+                    "{}: {steps} steps in {pieces} pieces{breaks}, all decided the same",
+                    journal.display()
+                );
+                Ok(true)
+            }
+            Err(error @ (replay::Divergence::Replay(_) | replay::Divergence::In { .. })) => {
+                eprintln!("eager-sim: {error}");
                 Ok(false)
             }
-            Err(error) => bail!("{}: {error}", journal.display()),
+            Err(error) => Err(error.into()),
         },
     }
 }

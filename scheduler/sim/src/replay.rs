@@ -1,9 +1,12 @@
-//! A journal's text, stepped again through today's core.
+//! A journal, stepped again through today's core.
 //!
-//! Trap: it replays to the same decisions only from its first line.
+//! Trap: a piece replays to the same decisions only from its first line; and of two pieces that follow each other the second
+//! must begin as the first ended, or something was left out between them.
 
-use eager_core::journal::ReplayError;
+use eager_core::journal::{ReplayError, meets};
+use eager_journal::pieces::{self, Piece, PiecesError};
 use eager_journal::{Journal, TextError};
+use std::path::{Path, PathBuf};
 
 /// Why a journal was not replayed to the same decisions.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +14,20 @@ pub enum Divergence {
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(transparent)]
+    Pieces(#[from] PiecesError),
+    #[error(transparent)]
     Replay(#[from] ReplayError),
+    #[error("{}: {error}", path.display())]
+    In { path: PathBuf, error: ReplayError },
+}
+
+/// What was replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Replayed {
+    pub pieces: usize,
+    pub steps: usize,
+    /// Places where a piece does not go on where the one before it ended: another run, or steps that were not recorded.
+    pub gaps: usize,
 }
 
 /// Steps the core through a journal's text and compares every action. Returns how many steps agreed.
@@ -23,4 +39,25 @@ pub fn replay(text: &str) -> Result<usize, Divergence> {
     let count = lines.len();
     eager_core::journal::replay(header, lines)?;
     Ok(count)
+}
+
+/// The same with all pieces of a journal, or one; and each must begin as the one before it ended, where nothing lies between.
+///
+/// # Errors
+/// What cannot be read, or the first piece that decides differently.
+pub fn replay_pieces(path: &Path) -> Result<Replayed, Divergence> {
+    let mut all = Replayed::default();
+    let mut ended = None;
+    for piece in pieces::read(path)? {
+        let Piece { path, journal: Journal { header, lines }, follows } = piece?;
+        let in_piece = |error| Divergence::In { path: path.clone(), error };
+        if let Some(before) = ended.as_ref().filter(|_| follows) {
+            meets(before, &header).map_err(in_piece)?;
+        }
+        all.gaps += usize::from(all.pieces > 0 && !follows);
+        all.pieces += 1;
+        all.steps += lines.len();
+        ended = Some(eager_core::journal::replay(header, lines).map_err(in_piece)?);
+    }
+    Ok(all)
 }

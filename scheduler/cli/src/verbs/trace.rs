@@ -4,13 +4,13 @@
 
 use anyhow::Context;
 use clap::Args;
-use eager_journal::timeline::Timeline;
-use eager_journal::{Journal, perfetto};
+use eager_journal::pieces::{self, Piece, PiecesError};
+use eager_journal::{Drawing, Journal, perfetto};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct TraceFlags {
-    /// What `eagerd --journal FILE` wrote.
+    /// What `eagerd --journal FILE` wrote: its last run by the journal's name or its folder, or one piece, such as FILE.3.
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
     /// Where the trace goes [default: the journal's name with .pftrace].
@@ -21,13 +21,22 @@ pub struct TraceFlags {
 /// Writes the trace; the line that says so.
 pub fn trace(flags: &TraceFlags) -> anyhow::Result<String> {
     let named = |path: &PathBuf| path.display().to_string();
-    let text = std::fs::read_to_string(&flags.journal)
-        .with_context(|| format!("cannot read the journal {}", named(&flags.journal)))?;
-    let journal = Journal::read(&text).with_context(|| named(&flags.journal))?;
-    let bytes = perfetto::encode(&Timeline::of(&journal.lines));
+    // Time begins anew with each run: the last one is shown, or what of it was recorded without a gap.
+    let mut run: Option<(Drawing, usize, String)> = None;
+    for piece in pieces::read(&flags.journal)? {
+        let Piece { journal: Journal { header, lines }, follows, .. } = piece?;
+        let (drawing, steps, policy) = match run.take() {
+            Some((drawing, steps, _)) if follows => (drawing, steps, header.policy.to_string()),
+            _ => (Drawing::from(&header), 0, header.policy.to_string()),
+        };
+        let (drawing, ..) = run.insert((drawing, steps + lines.len(), policy));
+        drawing.add(&lines);
+    }
+    let none = || PiecesError::None { path: flags.journal.clone() };
+    let (drawing, steps, policy) = run.ok_or_else(none)?;
+    let bytes = perfetto::encode(&drawing.finish());
     let out = flags.out.clone().unwrap_or_else(|| flags.journal.with_extension("pftrace"));
     std::fs::write(&out, bytes).with_context(|| format!("cannot write {}", named(&out)))?;
-    let (steps, policy) = (journal.lines.len(), journal.header.policy);
     Ok(format!("{}: {steps} steps under {policy}; open it at https://ui.perfetto.dev\n", named(&out)))
 }
 

@@ -7,12 +7,14 @@ use super::{Placement, Policy, Traits, placement};
 use crate::model::{Task, View};
 use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId};
+use serde::{Deserialize, Serialize};
 
 /// Name of the function whose task brings the fault out.
 pub const STRIKES_AT: &str = "strike";
 
 /// What a faulty policy does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Fault {
     Panics,
     /// Never comes to a decision.
@@ -42,6 +44,10 @@ pub(crate) struct Faulty(pub(crate) Fault);
 impl Policy for Faulty {
     fn traits(&self) -> Traits {
         Traits::CASE
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        Some(self.0)
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {

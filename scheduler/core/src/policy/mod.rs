@@ -164,6 +164,15 @@ pub(crate) trait Policy: Debug + Send {
     fn traits(&self) -> Traits;
     /// Where the task goes, if anywhere. Called with at least one device present.
     fn place(&self, view: View<'_>, task: &Task) -> Placement;
+    /// What is wrong with it, in tests that want it so.
+    fn fault(&self) -> Option<faulty::Fault> {
+        None
+    }
+}
+
+/// The policy as a journal names it.
+pub(crate) fn with_fault(name: PolicyName, fault: Option<faulty::Fault>) -> Box<dyn Policy> {
+    fault.map_or_else(|| of(name), |fault| Box::new(faulty::Faulty(fault)))
 }
 
 pub(crate) fn of(name: PolicyName) -> Box<dyn Policy> {

@@ -22,11 +22,11 @@ const DOUBLINGS_MAX: u32 = 7;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Replaced {
-    name: PolicyName,
-    policy: Box<dyn Policy>,
+    pub(super) name: PolicyName,
+    pub(super) policy: Box<dyn Policy>,
     /// Starts in a row that it would have allowed.
-    agreed: u32,
-    needed: u32,
+    pub(super) agreed: u32,
+    pub(super) needed: u32,
 }
 
 /// What a replaced policy says about a task that `case` starts.

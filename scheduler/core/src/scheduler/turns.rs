@@ -64,6 +64,14 @@ impl Scheduler {
         device.turn_ends == turn.and_then(|turn| self.turn_ends(device, turn))
     }
 
+    /// When the turn ends that a device had when an image was made.
+    pub(super) fn find_turn_end(&mut self, id: DeviceId) {
+        let Some(device) = self.state.devices.get(&id) else { return };
+        let turn = device.turn.filter(|turn| !turn.is_over);
+        let ends = turn.and_then(|turn| self.turn_ends(device, &turn));
+        self.set_turn_end(id, ends);
+    }
+
     fn set_turn_end(&mut self, id: DeviceId, ends: Option<Nanos>) {
         let Some(device) = self.state.devices.get_mut(&id) else { return };
         if device.turn_ends == ends {

@@ -6,6 +6,7 @@ mod activation;
 mod faults;
 mod hostile;
 mod http;
+mod journals;
 mod learnt;
 mod limits;
 mod long;

@@ -197,7 +197,7 @@ fn the_journal_replays_to_the_same_decisions() {
     assert!(steps.len() >= 6, "a device, two clients, two begins, an end: {text}");
     let scheduler = eager_core::journal::replay(header, steps).expect("the same decisions");
     assert_eq!(scheduler.tasks().count(), 1);
-    let older = std::fs::read_to_string(folder.path().join("journal.jsonl.old")).expect("kept");
+    let older = std::fs::read_to_string(folder.path().join("journal.jsonl.1")).expect("kept");
     assert_eq!(older, "an older journal\n");
 }
 

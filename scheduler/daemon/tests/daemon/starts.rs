@@ -34,10 +34,10 @@ fn is_refused(mut command: Command, words: &str) {
 }
 
 /// A disk of 256 KiB at a folder in `dir`, unmounted at its end.
-struct Disk(PathBuf);
+pub struct Disk(pub PathBuf);
 
 impl Disk {
-    fn mount(dir: &TempDir, name: &str) -> Option<Disk> {
+    pub fn mount(dir: &TempDir, name: &str) -> Option<Disk> {
         let path = dir.path().join(name);
         std::fs::create_dir(&path).expect("folder");
         let options = ["-t", "tmpfs", "-o", "size=256k,mode=0755", "tmpfs"];
@@ -49,7 +49,7 @@ impl Disk {
         Some(Disk(path))
     }
 
-    fn fill(&self) -> PathBuf {
+    pub fn fill(&self) -> PathBuf {
         let path = self.0.join("ballast");
         let mut file = File::create(&path).expect("a file");
         while file.write_all(&[0; 4096]).is_ok() {}

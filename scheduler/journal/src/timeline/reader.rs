@@ -7,7 +7,9 @@ use crate::names;
 use eager_core::action::{Action, Class, Gate};
 use eager_core::event::{Event as Happened, KernelRequest};
 use eager_core::journal::JournalLine;
+use eager_core::model;
 use eager_core::reason::Reason;
+use eager_core::scheduler::Image;
 use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeMap;
 
@@ -80,6 +82,38 @@ impl Reader {
                 }
             }
             _ => {}
+        }
+        self.count();
+    }
+
+    /// What a journal's piece knew when it began. Why somebody waits was said in the piece before.
+    pub fn begin_with(&mut self, image: &Image) {
+        self.now = image.now();
+        for model::Device { id, profile, drained, lost, .. } in image.devices() {
+            self.happened(&Happened::DeviceAdded { device: *id, profile: profile.clone() });
+            self.close(*id, "drained", *drained);
+            self.close(*id, "lost", *lost);
+        }
+        for client in image.clients() {
+            self.clients.insert(client.id, client.label.clone());
+        }
+        let mut tasks: Vec<&model::Task> = image.tasks().iter().collect();
+        tasks.sort_by_key(|task| (task.arrival, task.id));
+        for task in tasks {
+            self.begun(task.id, task.client, &task.request.function, task.requirement);
+            match task.bound() {
+                None => {
+                    self.wait(task.id, &"it waited before this begins");
+                    self.hold_back(task.id, task.request.held_by);
+                }
+                Some(bound) => {
+                    self.bind(task.id, bound.device, bound.class, bound.grant, &bound.reason);
+                    if let Some((kernel, _)) = &bound.held {
+                        self.hold(task.id, kernel);
+                    }
+                    self.kernels(task.id, bound.watched && bound.activity == model::Activity::Busy);
+                }
+            }
         }
         self.count();
     }
@@ -247,7 +281,7 @@ impl Reader {
         }
     }
 
-    fn wait(&mut self, id: TaskId, reason: &Reason) {
+    fn wait(&mut self, id: TaskId, reason: &impl std::fmt::Display) {
         let Some(task) = self.tasks.get(&id) else { return };
         let notes = vec![note("requirement", task.requirement), note("why", reason)];
         if let Some(track) = task.waits {

@@ -1,0 +1,257 @@
+//! All that a scheduler knows, as plain data: with it a journal can begin anywhere.
+//!
+//! Trap: a field that is forgotten here would let a journal replay differently long after the place where it begins. So
+//! [`Image::of`] names every field of the scheduler, and a new one does not compile before somebody has decided. What follows
+//! from the rest is left out and made anew; whoever reads an image gets a sound scheduler or an error, whatever it says.
+
+use super::revert::Replaced;
+use super::{Anomaly, Retry, Scheduler};
+use crate::index::Orders;
+use crate::invariants::{self, Violation};
+use crate::model::{Client, Device, Overrun, Task};
+use crate::options::Options;
+use crate::policy::faulty::Fault;
+use crate::policy::{self, GateRule, MemoryRule, PolicyName};
+use crate::units::{ClientId, DeviceId, Nanos, TaskId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See the module. Policy and options stand beside it, in the journal's header.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Image {
+    now: Nanos,
+    arrivals: u64,
+    asked_last: Option<Nanos>,
+    silent_since: Nanos,
+    promotion_expected: Option<Nanos>,
+    reversions: u32,
+    replaced: Option<ReplacedImage>,
+    /// Only in tests of faulty policies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fault: Option<Fault>,
+    anomalies: BTreeMap<Anomaly, u64>,
+    devices: Vec<Device>,
+    clients: Vec<Client>,
+    tasks: Vec<Task>,
+    aside: BTreeSet<TaskId>,
+    overruns: Vec<(ClientId, DeviceId, Overrun)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct ReplacedImage {
+    policy: PolicyName,
+    agreed: u32,
+    needed: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fault: Option<Fault>,
+}
+
+/// It is no image of any scheduler.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoImage {
+    #[error("{what} is there twice")]
+    Twice { what: String },
+    #[error("{what} is not there")]
+    Missing { what: String },
+    #[error("what it says does not agree: {0}")]
+    Unsound(#[from] Violation),
+}
+
+impl Image {
+    /// Between two steps. None: nothing has happened yet.
+    pub fn of(scheduler: &Scheduler) -> Option<Image> {
+        let Scheduler {
+            name: _,
+            policy,
+            traits: _,
+            options: _,
+            state,
+            anomalies,
+            now,
+            arrivals,
+            asked_last,
+            queue: _,
+            aside,
+            retry: _,
+            touched: _,
+            settled: _,
+            looked_at: _,
+            turn_ends: _,
+            silent_since,
+            promotion_expected,
+            replaced,
+            reversions,
+        } = scheduler;
+        let image = Image {
+            now: *now,
+            arrivals: *arrivals,
+            asked_last: *asked_last,
+            silent_since: *silent_since,
+            promotion_expected: *promotion_expected,
+            reversions: *reversions,
+            replaced: replaced.as_ref().map(ReplacedImage::of),
+            fault: policy.fault(),
+            anomalies: anomalies.clone(),
+            devices: state.devices.values().cloned().collect(),
+            clients: state.clients.values().cloned().collect(),
+            tasks: state.tasks.values().cloned().collect(),
+            aside: aside.clone(),
+            overruns: state.overruns.iter().map(|(&(client, on), &overrun)| (client, on, overrun)).collect(),
+        };
+        (image != Image::blank()).then_some(image)
+    }
+
+    fn blank() -> Image {
+        Image {
+            now: Nanos::default(),
+            arrivals: 0,
+            asked_last: None,
+            silent_since: Nanos::default(),
+            promotion_expected: None,
+            reversions: 0,
+            replaced: None,
+            fault: None,
+            anomalies: BTreeMap::new(),
+            devices: Vec::new(),
+            clients: Vec::new(),
+            tasks: Vec::new(),
+            aside: BTreeSet::new(),
+            overruns: Vec::new(),
+        }
+    }
+
+    /// When the last step was.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    pub fn clients(&self) -> &[Client] {
+        &self.clients
+    }
+
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+}
+
+impl ReplacedImage {
+    fn of(replaced: &Replaced) -> ReplacedImage {
+        let Replaced { name, policy, agreed, needed } = replaced;
+        ReplacedImage { policy: *name, agreed: *agreed, needed: *needed, fault: policy.fault() }
+    }
+
+    fn raise(self) -> Replaced {
+        let ReplacedImage { policy: name, agreed, needed, fault } = self;
+        Replaced { name, policy: policy::with_fault(name, fault), agreed, needed }
+    }
+}
+
+impl Scheduler {
+    /// A scheduler that knows what the image says and decides as the one did that it was made of.
+    ///
+    /// # Errors
+    /// What it says cannot be.
+    pub fn from_image(name: PolicyName, options: Options, image: Image) -> Result<Scheduler, NoImage> {
+        let policy = policy::with_fault(name, image.fault);
+        let orders = match policy.traits().memory {
+            _ if image.replaced.is_some() => Orders::Both,
+            MemoryRule::Ignored => Orders::ByTasks,
+            MemoryRule::Counted | MemoryRule::Endless => Orders::ByMemory,
+        };
+        let mut scheduler = Scheduler::with(name, policy, options, orders);
+        scheduler.now = image.now;
+        scheduler.arrivals = image.arrivals;
+        scheduler.asked_last = image.asked_last;
+        scheduler.silent_since = image.silent_since;
+        scheduler.promotion_expected = image.promotion_expected;
+        scheduler.reversions = image.reversions;
+        scheduler.replaced = image.replaced.map(ReplacedImage::raise);
+        scheduler.anomalies = image.anomalies;
+        scheduler.aside = image.aside;
+        scheduler.raise_devices(image.devices)?;
+        scheduler.raise_clients(image.clients)?;
+        let overruns = image.overruns.into_iter();
+        scheduler.state.overruns = overruns.map(|(client, on, overrun)| ((client, on), overrun)).collect();
+        image.tasks.into_iter().try_for_each(|task| scheduler.raise_task(task))?;
+        scheduler.sum_up();
+        invariants::check_books(&scheduler)?;
+        Ok(scheduler)
+    }
+
+    fn raise_devices(&mut self, devices: Vec<Device>) -> Result<(), NoImage> {
+        for device in devices {
+            let id = device.id;
+            if device.drained {
+                self.state.drained.insert(id);
+            }
+            if self.state.devices.insert(id, device).is_some() {
+                return Err(NoImage::Twice { what: id.to_string() });
+            }
+        }
+        let there = self.state.devices.values().filter(|device| !device.lost);
+        self.state.largest_task = there.map(|device| device.task_max).max();
+        Ok(())
+    }
+
+    fn raise_clients(&mut self, clients: Vec<Client>) -> Result<(), NoImage> {
+        for client in clients {
+            if let Some(device) = client.contexts.iter().find(|id| !self.state.devices.contains_key(*id)) {
+                return Err(NoImage::Missing { what: device.to_string() });
+            }
+            let id = client.id;
+            if self.state.clients.insert(id, client).is_some() {
+                return Err(NoImage::Twice { what: id.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a task where its state says that it is, and counts it there.
+    fn raise_task(&mut self, task: Task) -> Result<(), NoImage> {
+        let (id, state) = (task.id, &mut self.state);
+        let missing = |what: String| NoImage::Missing { what };
+        let client = state.clients.get_mut(&task.client).ok_or_else(|| missing(task.client.to_string()))?;
+        client.tasks.insert(id);
+        match task.bound() {
+            None => {
+                client.waiting += 1;
+                if !self.aside.contains(&id) {
+                    self.queue.insert(&task);
+                }
+            }
+            Some(bound) => {
+                client.held += u32::from(bound.held.is_some());
+                let device = state.devices.get_mut(&bound.device);
+                let device = device.ok_or_else(|| missing(bound.device.to_string()))?;
+                device.tasks.insert(id);
+                device.eager.extend((bound.class == crate::action::Class::Eager).then_some(id));
+                device.watched += u32::from(bound.watched);
+                device.held.extend(bound.held.as_ref().map(|(_, since)| (*since, id)));
+                device.warps = device.warps.saturating_add(task.warps());
+            }
+        }
+        match state.tasks.insert(id, task) {
+            None => Ok(()),
+            Some(_) => Err(NoImage::Twice { what: id.to_string() }),
+        }
+    }
+
+    /// What is kept beside devices, clients and tasks so that a step need not look at all of them.
+    fn sum_up(&mut self) {
+        self.state.movers = self.state.clients.values().filter(|client| client.moves()).count();
+        let tasks: Vec<TaskId> = self.state.tasks.keys().copied().collect();
+        tasks.into_iter().for_each(|id| self.state.recount(id));
+        let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
+        for id in devices {
+            self.state.reindex(id);
+            if self.traits.gate == GateRule::Turns {
+                self.find_turn_end(id);
+            }
+        }
+        self.retry = Retry::Nobody;
+    }
+}
