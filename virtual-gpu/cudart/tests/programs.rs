@@ -2,13 +2,16 @@
 
 mod common;
 
+#[path = "common/attributes.rs"]
+mod attributes;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::sync::OnceLock;
 
-use eager_gpu_model::{Options, parse_cards};
+use eager_gpu_model::{Details, Options, parse_cards};
 use eager_vgpu_link::{
     ClientFrame, DeviceInfo, FrameBuffer, PROTOCOL_VERSION, Reply, Request, ServerFrame, encode_frame,
     query_devices,
@@ -21,6 +24,7 @@ use common::{Built, Major, command, run};
 const SIGSEGV: i32 = 11;
 
 const CUDA13: Major = Major { tree: "cuda-13.0", library: "libcudart.so", soname: "libcudart.so.13" };
+const CUDA12: Major = Major { tree: "cuda-12.9", library: "libcudart12.so", soname: "libcudart.so.12" };
 
 fn built() -> Option<&'static Built> {
     static BUILT: OnceLock<Option<Built>> = OnceLock::new();
@@ -390,6 +394,8 @@ fn serve_and_hang_up(mut client: UnixStream, when: HangUp) {
         shared_bytes_per_sm: 96 << 10,
         registers_per_sm: 65_536,
         compute_capability: (7, 0),
+        single_to_double: 2,
+        details: Details::default(),
         memory_scale: 1,
         time_scale: 1.0,
     };
@@ -477,4 +483,17 @@ fn a_program_that_ignores_a_fault_ends_with_the_status_that_was_asked_for() {
     std::thread::spawn(move || serve(&endpoint, service, Until::Told));
     let shared = [one[0], ("EAGER_VGPU_SOCKET", socket.to_str().unwrap())];
     assert_eq!(ended("ignores-a-fault", &shared), (Some(1), printed.clone(), said));
+}
+
+#[test]
+fn every_attribute_that_a_header_names_has_an_answer_and_no_other_number_has() {
+    let Some(built) = built() else { return };
+    attributes::every_name_has_an_answer_and_no_other_number_has(built, &CUDA13, &CUDA12);
+    attributes::values_are_as_they_were_looked_at(built, &CUDA13);
+}
+
+#[test]
+fn every_field_of_the_properties_is_its_attribute() {
+    let Some(built) = built() else { return };
+    attributes::every_field_is_its_attribute(built, &CUDA13);
 }

@@ -6,11 +6,15 @@
 #[path = "../../cudart/tests/common/mod.rs"]
 mod common;
 
+#[path = "../../cudart/tests/common/attributes.rs"]
+mod attributes;
+
 use std::sync::OnceLock;
 
 use common::{Built, Major, functions, run};
 
 const CUDA12: Major = Major { tree: "cuda-12.9", library: "libcudart12.so", soname: "libcudart.so.12" };
+const CUDA13: Major = Major { tree: "cuda-13.0", library: "libcudart.so", soname: "libcudart.so.13" };
 
 fn built() -> Option<&'static Built> {
     static BUILT: OnceLock<Option<Built>> = OnceLock::new();
@@ -55,4 +59,16 @@ fn programs_of_cuda_12_run() {
 fn after_a_kernel_failed_every_call_gives_its_error() {
     let Some(built) = built() else { return };
     common::every_call_gives_the_failure(built, &CUDA12);
+}
+
+#[test]
+fn every_attribute_that_a_header_names_has_an_answer_and_no_other_number_has() {
+    let Some(built) = built() else { return };
+    attributes::every_name_has_an_answer_and_no_other_number_has(built, &CUDA12, &CUDA13);
+}
+
+#[test]
+fn every_field_of_the_properties_is_its_attribute() {
+    let Some(built) = built() else { return };
+    attributes::every_field_is_its_attribute(built, &CUDA12);
 }

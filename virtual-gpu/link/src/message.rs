@@ -6,14 +6,14 @@
 //! encoding (postcard) carries no names, so a change of any type here, or of the model's types used here, raises
 //! [`PROTOCOL_VERSION`]; `Hello` stays the first variant forever so that a stranger can be told apart.
 
-use eager_gpu_model::{Advice, AllocId, AllocKind, MemoryInfo, Nanos, Op, OpStats, Range};
+use eager_gpu_model::{Advice, AllocId, AllocKind, Details, MemoryInfo, Nanos, Op, OpStats, Range};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Joined, Settle, Settled, Stamp};
 use crate::nesting;
 
 /// Raised with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// Under which a server answers that turns a connection away before it has read from it: every client's first request
 /// has this number.
@@ -259,6 +259,9 @@ pub struct DeviceInfo {
     pub shared_bytes_per_sm: u32,
     pub registers_per_sm: u32,
     pub compute_capability: (u32, u32),
+    /// Peak rates in single over double precision, rounded.
+    pub single_to_double: u32,
+    pub details: Details,
     /// Program bytes times this are modelled bytes.
     pub memory_scale: u64,
     /// Real nanoseconds waited per modelled nanosecond; 0: nobody waits.

@@ -127,6 +127,13 @@ impl Measured {
             blocks_per_sm: sourced(device.blocks_per_sm, told),
             shared_bytes_per_sm: sourced(device.shared_bytes_per_sm, told),
             registers_per_sm: sourced(device.registers_per_sm, told),
+            unknown: ["clock_khz", "memory_clock_khz", "memory_bus_bits", "l2_bytes"]
+                .map(str::to_owned)
+                .into(),
+            clock_khz: None,
+            memory_clock_khz: None,
+            memory_bus_bits: None,
+            l2_bytes: None,
         };
         let text = toml::to_string(&file).map_err(|error| error.to_string())?;
         let header = format!("# {name}: measured on {} by `eager calibrate`.\n", device.name);

@@ -30,6 +30,17 @@ pub struct Card {
     pub shared_bytes_per_sm: u32,
     pub registers_per_sm: u32,
     pub link: Link,
+    pub details: Details,
+}
+
+/// What programs ask of a card and the model has no use for; 0 where the card's file does not know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Details {
+    /// Peak clock of the multiprocessors.
+    pub clock_khz: u32,
+    pub memory_clock_khz: u32,
+    pub memory_bus_bits: u32,
+    pub l2_bytes: u32,
 }
 
 /// The host link and the driver's paging costs over it (specification S-622 to S-624).
@@ -60,6 +71,9 @@ pub struct Link {
 pub(crate) struct CardFile {
     pub name: String,
     pub compute_capability: String,
+    /// What it does not know of [`CardFile::details`].
+    #[serde(default)]
+    pub unknown: Vec<String>,
     pub link: LinkOf,
     pub memory_bytes: Sourced<u64>,
     pub dram_bytes_per_s: Sourced<f64>,
@@ -70,6 +84,42 @@ pub(crate) struct CardFile {
     pub blocks_per_sm: Sourced<u32>,
     pub shared_bytes_per_sm: Sourced<u32>,
     pub registers_per_sm: Sourced<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_khz: Option<Sourced<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_clock_khz: Option<Sourced<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bus_bits: Option<Sourced<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l2_bytes: Option<Sourced<u32>>,
+}
+
+impl CardFile {
+    /// What a card may not know, and what it says of it.
+    pub fn details(&self) -> [(&'static str, Option<&Sourced<u32>>); 4] {
+        [
+            ("clock_khz", self.clock_khz.as_ref()),
+            ("memory_clock_khz", self.memory_clock_khz.as_ref()),
+            ("memory_bus_bits", self.memory_bus_bits.as_ref()),
+            ("l2_bytes", self.l2_bytes.as_ref()),
+        ]
+    }
+
+    /// A name that is none of these, or of one that is told all the same.
+    fn check_unknown(&self) -> Result<(), String> {
+        let details = self.details();
+        for name in &self.unknown {
+            match details.iter().find(|(known, _)| known == name) {
+                Some((_, None)) => {}
+                Some((_, Some(_))) => return Err(format!("`unknown` names {name}, which the file tells")),
+                None => {
+                    let names = details.map(|(name, _)| name).join(", ");
+                    return Err(format!("`unknown` names {name}: only {names} may be unknown"));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A link of `links.toml`, or the card's own.
@@ -139,13 +189,17 @@ fn read_card(text: &str, links: &BTreeMap<String, LinkFile>) -> Result<Card, Str
         })?,
         LinkOf::Own(link) => (**link).clone(),
     };
+    file.check_unknown()?;
     let card = assemble(file, &link);
     card.check()?;
     Ok(card)
 }
 
 fn assemble(file: CardFile, link: &LinkFile) -> Card {
+    let [clock_khz, memory_clock_khz, memory_bus_bits, l2_bytes] =
+        file.details().map(|(_, detail)| detail.map_or(0, |sourced| sourced.value));
     Card {
+        details: Details { clock_khz, memory_clock_khz, memory_bus_bits, l2_bytes },
         name: file.name,
         compute_capability: file.compute_capability,
         memory_bytes: file.memory_bytes.value,
@@ -297,6 +351,15 @@ mod tests {
             let file: CardFile = toml::from_str(text).unwrap();
             assert!(matches!(file.link, LinkOf::Named(_)), "{} has a link of its own", file.name);
             assert!(!file.memory_bytes.source.is_empty() && !file.dram_bytes_per_s.source.is_empty());
+            for (name, detail) in file.details() {
+                let says_so = file.unknown.iter().any(|unknown| unknown == name);
+                assert_ne!(
+                    detail.is_some(),
+                    says_so,
+                    "{} tells {name}, or says that it does not know",
+                    file.name
+                );
+            }
         }
         assert_eq!(
             card_names(),
@@ -331,6 +394,9 @@ mod tests {
         assert!(refused(&CARDS[0].replace("pcie4", "pcie9")).contains("no link `pcie9`; known: pcie3"));
         let none = CARDS[0].lines().map(|line| if line == "value = 108" { "value = 0" } else { line });
         assert!(refused(&none.collect::<Vec<_>>().join("\n")).contains("sms is 0"));
+        let unknown = |name: &str| CARDS[0].replace("unknown = []", &format!("unknown = [\"{name}\"]"));
+        assert!(refused(&unknown("l2_bytes")).contains("`unknown` names l2_bytes, which the file tells"));
+        assert!(refused(&unknown("sms")).contains("only clock_khz, memory_clock_khz"));
         std::fs::write(&path, CARDS[0]).unwrap();
         assert_eq!(parse_cards(&list).unwrap(), parse_cards("2xA100-40GB").unwrap());
         std::fs::remove_file(&path).unwrap();

@@ -26,7 +26,8 @@ mod transfer;
 pub use api::*;
 pub use calibration::{Comparison, Measured};
 pub use card::{
-    Card, CardsError, Link, Sourced, card, card_list, card_names, first_card, parse_cards, parse_nonnegative,
+    Card, CardsError, Details, Link, Sourced, card, card_list, card_names, first_card, parse_cards,
+    parse_nonnegative,
 };
 pub use device::DeviceTotals;
 pub use model::{Advice, Model};

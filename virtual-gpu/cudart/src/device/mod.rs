@@ -2,6 +2,7 @@
 //!
 //! Trap: the current device belongs to the calling thread, never to the process; stream workers must not ask for it.
 
+mod attributes;
 mod properties;
 #[cfg(cuda_12)]
 mod properties12;
@@ -9,7 +10,8 @@ mod properties12;
 pub use properties::uuid_of;
 use std::cell::Cell;
 
-pub use properties::{attribute, shared_opt_in_bytes_max};
+pub use attributes::attribute;
+pub use properties::shared_opt_in_bytes_max;
 
 // `cudaDeviceProp` of the CUDA version that the library stands in for, and how it is filled.
 #[cfg(cuda_12)]

@@ -1,25 +1,20 @@
-//! `cudaDeviceProp` and attributes of a virtual device.
+//! `cudaDeviceProp` of a virtual device.
 //!
 //! Trap: the structure changed its size with every major CUDA version; 13.0's has 1008 bytes, which is checked below.
-//! What the card does not say and no program of interest asks for stays 0.
 
 use core::ffi::c_int;
 
-use cudarc::runtime::sys::{cudaDeviceAttr, cudaDeviceProp};
+use cudarc::runtime::sys::cudaDeviceAttr::{self as Attr, *};
+use cudarc::runtime::sys::cudaDeviceProp;
 use eager_vgpu_link::DeviceInfo;
 
-use crate::kernel::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, THREADS_PER_BLOCK_MAX};
+use super::attributes::attribute;
+use crate::kernel::SHARED_BYTES_PER_BLOCK;
 
 const _: () = assert!(size_of::<cudaDeviceProp>() == 1008);
 
-const WARP_SIZE: c_int = 32;
-/// Constant memory of every card (CUDA C++ programming guide, "Technical Specifications per Compute Capability").
-const CONSTANT_BYTES: usize = 64 << 10;
-/// One copy engine per direction, as in the model.
-const COPY_ENGINES: c_int = 2;
-
 /// Numbers that C keeps in an `int`; no card comes near its limit.
-fn int(number: u32) -> c_int {
+pub fn int(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
 
@@ -30,102 +25,166 @@ pub fn uuid_of(device: &DeviceInfo) -> [u8; 16] {
     uuid
 }
 
-/// Fills the structure for one device.
+/// Fields from the attributes of their names.
+macro_rules! fill {
+    ($all:ident, $of:ident: $($field:ident: $attribute:ident,)*) => {
+        $($all.$field = $of($attribute);)*
+    };
+}
+
+/// Fills the structure for one device: each field from its attribute.
 pub fn properties(device: &DeviceInfo) -> cudaDeviceProp {
+    let of = |attr: Attr| attribute(device, attr as u32).unwrap_or(0);
     // SAFETY: the structure is made of integers and arrays of them, for which zero is a value.
-    let mut properties: cudaDeviceProp = unsafe { std::mem::zeroed() };
+    let mut all: cudaDeviceProp = unsafe { std::mem::zeroed() };
     let name = format!("Eager virtual {}", device.name);
-    for (to, from) in properties.name.iter_mut().zip(name.bytes().take(255)) {
+    for (to, from) in all.name.iter_mut().zip(name.bytes().take(255)) {
         *to = from.cast_signed();
     }
-    properties.uuid.bytes = uuid_of(device).map(u8::cast_signed);
-    properties.totalGlobalMem = usize::try_from(device.capacity_bytes).unwrap_or(usize::MAX);
-    properties.sharedMemPerBlock = SHARED_BYTES_PER_BLOCK as usize;
-    properties.sharedMemPerBlockOptin = shared_opt_in_bytes_max(device) as usize;
-    properties.sharedMemPerMultiprocessor = device.shared_bytes_per_sm as usize;
-    properties.regsPerBlock = int(device.registers_per_sm);
-    properties.regsPerMultiprocessor = int(device.registers_per_sm);
-    properties.warpSize = WARP_SIZE;
-    properties.maxThreadsPerBlock = int(THREADS_PER_BLOCK_MAX);
-    properties.maxThreadsDim = BLOCK_MAX.map(int);
-    properties.maxGridSize = GRID_MAX.map(int);
-    properties.totalConstMem = CONSTANT_BYTES;
-    properties.major = int(device.compute_capability.0);
-    properties.minor = int(device.compute_capability.1);
-    properties.multiProcessorCount = int(device.sms);
-    properties.maxThreadsPerMultiProcessor = int(device.threads_per_sm);
-    properties.maxBlocksPerMultiProcessor = int(device.blocks_per_sm);
-    properties.canMapHostMemory = 1;
-    properties.concurrentKernels = 1;
-    properties.asyncEngineCount = COPY_ENGINES;
-    properties.unifiedAddressing = 1;
-    properties.streamPrioritiesSupported = 1;
-    properties.managedMemory = 1;
-    properties.concurrentManagedAccess = 1;
-    properties.memoryPoolsSupported = 1;
-    properties.cooperativeLaunch = 1;
-    properties.hostRegisterSupported = 1;
-    properties.memPitch = i32::MAX as usize;
-    properties.textureAlignment = 512;
-    properties.texturePitchAlignment = 32;
-    properties.pciBusID = int(device.index + 1);
-    properties
+    all.uuid.bytes = uuid_of(device).map(u8::cast_signed);
+    all.totalGlobalMem = usize::try_from(device.capacity_bytes).unwrap_or(usize::MAX);
+    fill!(all, of:
+        regsPerBlock: cudaDevAttrMaxRegistersPerBlock,
+        warpSize: cudaDevAttrWarpSize,
+        maxThreadsPerBlock: cudaDevAttrMaxThreadsPerBlock,
+        major: cudaDevAttrComputeCapabilityMajor,
+        minor: cudaDevAttrComputeCapabilityMinor,
+        multiProcessorCount: cudaDevAttrMultiProcessorCount,
+        integrated: cudaDevAttrIntegrated,
+        canMapHostMemory: cudaDevAttrCanMapHostMemory,
+        concurrentKernels: cudaDevAttrConcurrentKernels,
+        ECCEnabled: cudaDevAttrEccEnabled,
+        pciBusID: cudaDevAttrPciBusId,
+        pciDeviceID: cudaDevAttrPciDeviceId,
+        pciDomainID: cudaDevAttrPciDomainId,
+        tccDriver: cudaDevAttrTccDriver,
+        asyncEngineCount: cudaDevAttrAsyncEngineCount,
+        unifiedAddressing: cudaDevAttrUnifiedAddressing,
+        memoryBusWidth: cudaDevAttrGlobalMemoryBusWidth,
+        l2CacheSize: cudaDevAttrL2CacheSize,
+        persistingL2CacheMaxSize: cudaDevAttrMaxPersistingL2CacheSize,
+        maxThreadsPerMultiProcessor: cudaDevAttrMaxThreadsPerMultiProcessor,
+        streamPrioritiesSupported: cudaDevAttrStreamPrioritiesSupported,
+        globalL1CacheSupported: cudaDevAttrGlobalL1CacheSupported,
+        localL1CacheSupported: cudaDevAttrLocalL1CacheSupported,
+        regsPerMultiprocessor: cudaDevAttrMaxRegistersPerMultiprocessor,
+        managedMemory: cudaDevAttrManagedMemory,
+        isMultiGpuBoard: cudaDevAttrIsMultiGpuBoard,
+        multiGpuBoardGroupID: cudaDevAttrMultiGpuBoardGroupID,
+        hostNativeAtomicSupported: cudaDevAttrHostNativeAtomicSupported,
+        pageableMemoryAccess: cudaDevAttrPageableMemoryAccess,
+        concurrentManagedAccess: cudaDevAttrConcurrentManagedAccess,
+        computePreemptionSupported: cudaDevAttrComputePreemptionSupported,
+        canUseHostPointerForRegisteredMem: cudaDevAttrCanUseHostPointerForRegisteredMem,
+        cooperativeLaunch: cudaDevAttrCooperativeLaunch,
+        pageableMemoryAccessUsesHostPageTables: cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+        directManagedMemAccessFromHost: cudaDevAttrDirectManagedMemAccessFromHost,
+        maxBlocksPerMultiProcessor: cudaDevAttrMaxBlocksPerMultiprocessor,
+        accessPolicyMaxWindowSize: cudaDevAttrMaxAccessPolicyWindowSize,
+        hostRegisterSupported: cudaDevAttrHostRegisterSupported,
+        sparseCudaArraySupported: cudaDevAttrSparseCudaArraySupported,
+        hostRegisterReadOnlySupported: cudaDevAttrHostRegisterReadOnlySupported,
+        timelineSemaphoreInteropSupported: cudaDevAttrTimelineSemaphoreInteropSupported,
+        memoryPoolsSupported: cudaDevAttrMemoryPoolsSupported,
+        gpuDirectRDMASupported: cudaDevAttrGPUDirectRDMASupported,
+        gpuDirectRDMAWritesOrdering: cudaDevAttrGPUDirectRDMAWritesOrdering,
+        deferredMappingCudaArraySupported: cudaDevAttrDeferredMappingCudaArraySupported,
+        ipcEventSupported: cudaDevAttrIpcEventSupport,
+        clusterLaunch: cudaDevAttrClusterLaunch,
+        deviceNumaConfig: cudaDevAttrNumaConfig,
+        deviceNumaId: cudaDevAttrNumaId,
+        mpsEnabled: cudaDevAttrMpsEnabled,
+        hostNumaId: cudaDevAttrHostNumaId,
+        hostNumaMultinodeIpcSupported: cudaDevAttrHostNumaMultinodeIpcSupported,
+    );
+    fill_other_types(&mut all, &of);
+    fill_array_sizes(&mut all, &of);
+    all
 }
 
-/// Shared memory of a block after opting in; the driver keeps 1 KiB from capability 8.0 on (CUDA C++ programming
-/// guide, "Shared Memory").
+/// Fields that are no single `int`.
+fn fill_other_types(all: &mut cudaDeviceProp, of: &dyn Fn(Attr) -> c_int) {
+    let bytes = |attr| usize::try_from(of(attr)).unwrap_or(0);
+    let flags = |attr| of(attr).cast_unsigned();
+    fill!(all, bytes:
+        sharedMemPerBlock: cudaDevAttrMaxSharedMemoryPerBlock,
+        memPitch: cudaDevAttrMaxPitch,
+        totalConstMem: cudaDevAttrTotalConstantMemory,
+        textureAlignment: cudaDevAttrTextureAlignment,
+        texturePitchAlignment: cudaDevAttrTexturePitchAlignment,
+        surfaceAlignment: cudaDevAttrSurfaceAlignment,
+        sharedMemPerMultiprocessor: cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+        sharedMemPerBlockOptin: cudaDevAttrMaxSharedMemoryPerBlockOptin,
+        reservedSharedMemPerBlock: cudaDevAttrReservedSharedMemoryPerBlock,
+    );
+    fill!(all, flags:
+        gpuDirectRDMAFlushWritesOptions: cudaDevAttrGPUDirectRDMAFlushWritesOptions,
+        memoryPoolSupportedHandleTypes: cudaDevAttrMemoryPoolSupportedHandleTypes,
+        gpuPciDeviceID: cudaDevAttrGpuPciDeviceId,
+        gpuPciSubsystemID: cudaDevAttrGpuPciSubsystemId,
+    );
+    all.maxThreadsDim = [cudaDevAttrMaxBlockDimX, cudaDevAttrMaxBlockDimY, cudaDevAttrMaxBlockDimZ].map(of);
+    all.maxGridSize = [cudaDevAttrMaxGridDimX, cudaDevAttrMaxGridDimY, cudaDevAttrMaxGridDimZ].map(of);
+}
+
+/// The largest textures and surfaces.
+fn fill_array_sizes(all: &mut cudaDeviceProp, of: &dyn Fn(Attr) -> c_int) {
+    all.maxTexture1D = of(cudaDevAttrMaxTexture1DWidth);
+    all.maxTexture1DMipmap = of(cudaDevAttrMaxTexture1DMipmappedWidth);
+    all.maxTexture2D = [cudaDevAttrMaxTexture2DWidth, cudaDevAttrMaxTexture2DHeight].map(of);
+    all.maxTexture2DMipmap =
+        [cudaDevAttrMaxTexture2DMipmappedWidth, cudaDevAttrMaxTexture2DMipmappedHeight].map(of);
+    all.maxTexture2DLinear = [
+        cudaDevAttrMaxTexture2DLinearWidth,
+        cudaDevAttrMaxTexture2DLinearHeight,
+        cudaDevAttrMaxTexture2DLinearPitch,
+    ]
+    .map(of);
+    all.maxTexture2DGather =
+        [cudaDevAttrMaxTexture2DGatherWidth, cudaDevAttrMaxTexture2DGatherHeight].map(of);
+    all.maxTexture3D =
+        [cudaDevAttrMaxTexture3DWidth, cudaDevAttrMaxTexture3DHeight, cudaDevAttrMaxTexture3DDepth].map(of);
+    all.maxTexture3DAlt =
+        [cudaDevAttrMaxTexture3DWidthAlt, cudaDevAttrMaxTexture3DHeightAlt, cudaDevAttrMaxTexture3DDepthAlt]
+            .map(of);
+    all.maxTextureCubemap = of(cudaDevAttrMaxTextureCubemapWidth);
+    all.maxTexture1DLayered =
+        [cudaDevAttrMaxTexture1DLayeredWidth, cudaDevAttrMaxTexture1DLayeredLayers].map(of);
+    all.maxTexture2DLayered = [
+        cudaDevAttrMaxTexture2DLayeredWidth,
+        cudaDevAttrMaxTexture2DLayeredHeight,
+        cudaDevAttrMaxTexture2DLayeredLayers,
+    ]
+    .map(of);
+    all.maxTextureCubemapLayered =
+        [cudaDevAttrMaxTextureCubemapLayeredWidth, cudaDevAttrMaxTextureCubemapLayeredLayers].map(of);
+    all.maxSurface1D = of(cudaDevAttrMaxSurface1DWidth);
+    all.maxSurface2D = [cudaDevAttrMaxSurface2DWidth, cudaDevAttrMaxSurface2DHeight].map(of);
+    all.maxSurface3D =
+        [cudaDevAttrMaxSurface3DWidth, cudaDevAttrMaxSurface3DHeight, cudaDevAttrMaxSurface3DDepth].map(of);
+    all.maxSurface1DLayered =
+        [cudaDevAttrMaxSurface1DLayeredWidth, cudaDevAttrMaxSurface1DLayeredLayers].map(of);
+    all.maxSurface2DLayered = [
+        cudaDevAttrMaxSurface2DLayeredWidth,
+        cudaDevAttrMaxSurface2DLayeredHeight,
+        cudaDevAttrMaxSurface2DLayeredLayers,
+    ]
+    .map(of);
+    all.maxSurfaceCubemap = of(cudaDevAttrMaxSurfaceCubemapWidth);
+    all.maxSurfaceCubemapLayered =
+        [cudaDevAttrMaxSurfaceCubemapLayeredWidth, cudaDevAttrMaxSurfaceCubemapLayeredLayers].map(of);
+}
+
+/// Shared memory of a block after opting in, which there is from capability 7.0 on (CUDA C++ programming guide, "Shared
+/// Memory").
 pub fn shared_opt_in_bytes_max(device: &DeviceInfo) -> u32 {
-    let kept_bytes = if device.compute_capability.0 >= 8 { 1 << 10 } else { 0 };
-    device.shared_bytes_per_sm.saturating_sub(kept_bytes)
+    if device.compute_capability.0 < 7 {
+        return SHARED_BYTES_PER_BLOCK;
+    }
+    device.shared_bytes_per_sm.saturating_sub(reserved_shared_bytes(device))
 }
 
-/// One attribute by its number, or `None` if the virtual device does not have it.
-pub fn attribute(device: &DeviceInfo, number: u32) -> Option<c_int> {
-    use cudaDeviceAttr as Attr;
-    let all = properties(device);
-    let values = [
-        (Attr::cudaDevAttrMaxThreadsPerBlock, all.maxThreadsPerBlock),
-        (Attr::cudaDevAttrMaxBlockDimX, all.maxThreadsDim[0]),
-        (Attr::cudaDevAttrMaxBlockDimY, all.maxThreadsDim[1]),
-        (Attr::cudaDevAttrMaxBlockDimZ, all.maxThreadsDim[2]),
-        (Attr::cudaDevAttrMaxGridDimX, all.maxGridSize[0]),
-        (Attr::cudaDevAttrMaxGridDimY, all.maxGridSize[1]),
-        (Attr::cudaDevAttrMaxGridDimZ, all.maxGridSize[2]),
-        (Attr::cudaDevAttrMaxSharedMemoryPerBlock, int(SHARED_BYTES_PER_BLOCK)),
-        (Attr::cudaDevAttrMaxSharedMemoryPerBlockOptin, int(shared_opt_in_bytes_max(device))),
-        (Attr::cudaDevAttrMaxSharedMemoryPerMultiprocessor, int(device.shared_bytes_per_sm)),
-        (Attr::cudaDevAttrTotalConstantMemory, int(CONSTANT_BYTES as u32)),
-        (Attr::cudaDevAttrWarpSize, all.warpSize),
-        (Attr::cudaDevAttrMaxRegistersPerBlock, all.regsPerBlock),
-        (Attr::cudaDevAttrMaxRegistersPerMultiprocessor, all.regsPerMultiprocessor),
-        (Attr::cudaDevAttrMultiProcessorCount, all.multiProcessorCount),
-        (Attr::cudaDevAttrMaxThreadsPerMultiProcessor, all.maxThreadsPerMultiProcessor),
-        (Attr::cudaDevAttrMaxBlocksPerMultiprocessor, all.maxBlocksPerMultiProcessor),
-        (Attr::cudaDevAttrComputeCapabilityMajor, all.major),
-        (Attr::cudaDevAttrComputeCapabilityMinor, all.minor),
-        (Attr::cudaDevAttrIntegrated, 0),
-        (Attr::cudaDevAttrCanMapHostMemory, 1),
-        (Attr::cudaDevAttrConcurrentKernels, 1),
-        (Attr::cudaDevAttrAsyncEngineCount, COPY_ENGINES),
-        (Attr::cudaDevAttrUnifiedAddressing, 1),
-        (Attr::cudaDevAttrStreamPrioritiesSupported, 1),
-        (Attr::cudaDevAttrManagedMemory, 1),
-        (Attr::cudaDevAttrConcurrentManagedAccess, 1),
-        (Attr::cudaDevAttrPageableMemoryAccess, 0),
-        (Attr::cudaDevAttrPageableMemoryAccessUsesHostPageTables, 0),
-        (Attr::cudaDevAttrDirectManagedMemAccessFromHost, 0),
-        (Attr::cudaDevAttrCooperativeLaunch, 1),
-        (Attr::cudaDevAttrMemoryPoolsSupported, 1),
-        (Attr::cudaDevAttrHostRegisterSupported, 1),
-        (Attr::cudaDevAttrCanUseHostPointerForRegisteredMem, 1),
-        (Attr::cudaDevAttrMaxPitch, c_int::MAX),
-        (Attr::cudaDevAttrTextureAlignment, 512),
-        (Attr::cudaDevAttrTexturePitchAlignment, 32),
-        (Attr::cudaDevAttrPciBusId, all.pciBusID),
-        (Attr::cudaDevAttrPciDeviceId, 0),
-        (Attr::cudaDevAttrPciDomainId, 0),
-        (Attr::cudaDevAttrComputeMode, 0),
-        (Attr::cudaDevAttrEccEnabled, 0),
-    ];
-    values.iter().find(|(attribute, _)| *attribute as u32 == number).map(|&(_, value)| value)
+/// Shared memory of a block that the driver keeps from capability 8.0 on (as above).
+pub fn reserved_shared_bytes(device: &DeviceInfo) -> u32 {
+    if device.compute_capability.0 >= 8 { 1 << 10 } else { 0 }
 }

@@ -1,11 +1,13 @@
 //! `cudaDeviceProp` as CUDA 12 lays it out, filled from that of CUDA 13.
 //!
-//! Trap: 13.0 dropped fields in the middle, so most offsets differ. Runs of fields that stay 0 are one array here.
+//! Trap: 13.0 dropped fields in the middle, so most offsets differ.
 
 use core::ffi::{c_char, c_int, c_uint};
 
+use cudarc::runtime::sys::cudaDeviceAttr::*;
 use eager_vgpu_link::DeviceInfo;
 
+use super::attributes::attribute;
 use super::properties::properties;
 
 /// `struct cudaDeviceProp` of CUDA 12.9.
@@ -37,8 +39,26 @@ pub struct DeviceProp12 {
     integrated: c_int,
     canMapHostMemory: c_int,
     computeMode: c_int,
-    /// Sizes of textures and surfaces.
-    texture_sizes: [c_int; 40],
+    maxTexture1D: c_int,
+    maxTexture1DMipmap: c_int,
+    maxTexture1DLinear: c_int,
+    maxTexture2D: [c_int; 2],
+    maxTexture2DMipmap: [c_int; 2],
+    maxTexture2DLinear: [c_int; 3],
+    maxTexture2DGather: [c_int; 2],
+    maxTexture3D: [c_int; 3],
+    maxTexture3DAlt: [c_int; 3],
+    maxTextureCubemap: c_int,
+    maxTexture1DLayered: [c_int; 2],
+    maxTexture2DLayered: [c_int; 3],
+    maxTextureCubemapLayered: [c_int; 2],
+    maxSurface1D: c_int,
+    maxSurface2D: [c_int; 2],
+    maxSurface3D: [c_int; 3],
+    maxSurface1DLayered: [c_int; 2],
+    maxSurface2DLayered: [c_int; 3],
+    maxSurfaceCubemap: c_int,
+    maxSurfaceCubemapLayered: [c_int; 2],
     surfaceAlignment: usize,
     concurrentKernels: c_int,
     ECCEnabled: c_int,
@@ -54,12 +74,15 @@ pub struct DeviceProp12 {
     persistingL2CacheMaxSize: c_int,
     maxThreadsPerMultiProcessor: c_int,
     streamPrioritiesSupported: c_int,
-    l1_caches: [c_int; 2],
+    globalL1CacheSupported: c_int,
+    localL1CacheSupported: c_int,
     sharedMemPerMultiprocessor: usize,
     regsPerMultiprocessor: c_int,
     managedMemory: c_int,
-    /// Boards, host atomics, ratio of precisions.
-    boards: [c_int; 4],
+    isMultiGpuBoard: c_int,
+    multiGpuBoardGroupID: c_int,
+    hostNativeAtomicSupported: c_int,
+    singleToDoublePrecisionPerfRatio: c_int,
     pageableMemoryAccess: c_int,
     concurrentManagedAccess: c_int,
     computePreemptionSupported: c_int,
@@ -67,15 +90,25 @@ pub struct DeviceProp12 {
     cooperativeLaunch: c_int,
     cooperativeMultiDeviceLaunch: c_int,
     sharedMemPerBlockOptin: usize,
-    host_page_tables: [c_int; 2],
+    pageableMemoryAccessUsesHostPageTables: c_int,
+    directManagedMemAccessFromHost: c_int,
     maxBlocksPerMultiProcessor: c_int,
     accessPolicyMaxWindowSize: c_int,
     reservedSharedMemPerBlock: usize,
     hostRegisterSupported: c_int,
-    sparse_arrays_to_semaphores: [c_int; 3],
+    sparseCudaArraySupported: c_int,
+    hostRegisterReadOnlySupported: c_int,
+    timelineSemaphoreInteropSupported: c_int,
     memoryPoolsSupported: c_int,
-    /// Everything behind it.
-    rest: [c_int; 71],
+    gpuDirectRDMASupported: c_int,
+    gpuDirectRDMAFlushWritesOptions: c_uint,
+    gpuDirectRDMAWritesOrdering: c_int,
+    memoryPoolSupportedHandleTypes: c_uint,
+    deferredMappingCudaArraySupported: c_int,
+    ipcEventSupported: c_int,
+    clusterLaunch: c_int,
+    unifiedFunctionPointers: c_int,
+    reserved: [c_int; 63],
 }
 
 const _: () = assert!(size_of::<DeviceProp12>() == 1032);
@@ -83,44 +116,46 @@ const _: () = assert!(std::mem::offset_of!(DeviceProp12, multiProcessorCount) ==
 const _: () = assert!(std::mem::offset_of!(DeviceProp12, managedMemory) == 652);
 const _: () = assert!(std::mem::offset_of!(DeviceProp12, concurrentManagedAccess) == 676);
 
+/// Fields that both majors have.
+macro_rules! take {
+    ($to:ident, $from:ident: $($field:ident)*) => {
+        $($to.$field = $from.$field;)*
+    };
+}
+
 /// Fills the structure for one device.
 pub fn properties12(device: &DeviceInfo) -> DeviceProp12 {
     let from = properties(device);
     // SAFETY: the structure is made of integers and arrays of them, for which zero is a value.
     let mut to: DeviceProp12 = unsafe { std::mem::zeroed() };
-    to.name = from.name;
     to.uuid = from.uuid.bytes;
-    to.totalGlobalMem = from.totalGlobalMem;
-    to.sharedMemPerBlock = from.sharedMemPerBlock;
-    to.regsPerBlock = from.regsPerBlock;
-    to.warpSize = from.warpSize;
-    to.memPitch = from.memPitch;
-    to.maxThreadsPerBlock = from.maxThreadsPerBlock;
-    to.maxThreadsDim = from.maxThreadsDim;
-    to.maxGridSize = from.maxGridSize;
-    to.totalConstMem = from.totalConstMem;
-    to.major = from.major;
-    to.minor = from.minor;
-    to.textureAlignment = from.textureAlignment;
-    to.texturePitchAlignment = from.texturePitchAlignment;
-    // CUDA 12's older word for at least one copy engine.
-    to.deviceOverlap = c_int::from(from.asyncEngineCount > 0);
-    to.multiProcessorCount = from.multiProcessorCount;
-    to.canMapHostMemory = from.canMapHostMemory;
-    to.concurrentKernels = from.concurrentKernels;
-    to.pciBusID = from.pciBusID;
-    to.asyncEngineCount = from.asyncEngineCount;
-    to.unifiedAddressing = from.unifiedAddressing;
-    to.maxThreadsPerMultiProcessor = from.maxThreadsPerMultiProcessor;
-    to.streamPrioritiesSupported = from.streamPrioritiesSupported;
-    to.sharedMemPerMultiprocessor = from.sharedMemPerMultiprocessor;
-    to.regsPerMultiprocessor = from.regsPerMultiprocessor;
-    to.managedMemory = from.managedMemory;
-    to.concurrentManagedAccess = from.concurrentManagedAccess;
-    to.cooperativeLaunch = from.cooperativeLaunch;
-    to.sharedMemPerBlockOptin = from.sharedMemPerBlockOptin;
-    to.maxBlocksPerMultiProcessor = from.maxBlocksPerMultiProcessor;
-    to.hostRegisterSupported = from.hostRegisterSupported;
-    to.memoryPoolsSupported = from.memoryPoolsSupported;
+    take!(to, from:
+        name luid luidDeviceNodeMask totalGlobalMem sharedMemPerBlock regsPerBlock warpSize memPitch
+        maxThreadsPerBlock maxThreadsDim maxGridSize totalConstMem major minor textureAlignment
+        texturePitchAlignment multiProcessorCount integrated canMapHostMemory maxTexture1D maxTexture1DMipmap
+        maxTexture2D maxTexture2DMipmap maxTexture2DLinear maxTexture2DGather maxTexture3D maxTexture3DAlt
+        maxTextureCubemap maxTexture1DLayered maxTexture2DLayered maxTextureCubemapLayered maxSurface1D
+        maxSurface2D maxSurface3D maxSurface1DLayered maxSurface2DLayered maxSurfaceCubemap
+        maxSurfaceCubemapLayered surfaceAlignment concurrentKernels ECCEnabled pciBusID pciDeviceID
+        pciDomainID tccDriver asyncEngineCount unifiedAddressing memoryBusWidth l2CacheSize
+        persistingL2CacheMaxSize maxThreadsPerMultiProcessor streamPrioritiesSupported globalL1CacheSupported
+        localL1CacheSupported sharedMemPerMultiprocessor regsPerMultiprocessor managedMemory isMultiGpuBoard
+        multiGpuBoardGroupID hostNativeAtomicSupported pageableMemoryAccess concurrentManagedAccess
+        computePreemptionSupported canUseHostPointerForRegisteredMem cooperativeLaunch sharedMemPerBlockOptin
+        pageableMemoryAccessUsesHostPageTables directManagedMemAccessFromHost maxBlocksPerMultiProcessor
+        accessPolicyMaxWindowSize reservedSharedMemPerBlock hostRegisterSupported sparseCudaArraySupported
+        hostRegisterReadOnlySupported timelineSemaphoreInteropSupported memoryPoolsSupported
+        gpuDirectRDMASupported gpuDirectRDMAFlushWritesOptions gpuDirectRDMAWritesOrdering
+        memoryPoolSupportedHandleTypes deferredMappingCudaArraySupported ipcEventSupported clusterLaunch
+        unifiedFunctionPointers
+    );
+    let of = |attr: cudarc::runtime::sys::cudaDeviceAttr| attribute(device, attr as u32).unwrap_or(0);
+    to.clockRate = of(cudaDevAttrClockRate);
+    to.deviceOverlap = of(cudaDevAttrGpuOverlap);
+    to.kernelExecTimeoutEnabled = of(cudaDevAttrKernelExecTimeout);
+    to.computeMode = of(cudaDevAttrComputeMode);
+    to.maxTexture1DLinear = of(cudaDevAttrMaxTexture1DLinearWidth);
+    to.memoryClockRate = of(cudaDevAttrMemoryClockRate);
+    to.singleToDoublePrecisionPerfRatio = of(cudaDevAttrSingleToDoublePrecisionPerfRatio);
     to
 }

@@ -74,6 +74,8 @@ impl Service {
             shared_bytes_per_sm: card.shared_bytes_per_sm,
             registers_per_sm: card.registers_per_sm,
             compute_capability: (major.parse().unwrap_or(0), minor.parse().unwrap_or(0)),
+            single_to_double: (card.flops32_per_s / card.flops64_per_s).round() as u32,
+            details: card.details,
             memory_scale: self.scale.memory,
             time_scale: self.scale.time,
         })
