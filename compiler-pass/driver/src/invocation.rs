@@ -344,6 +344,13 @@ impl Job {
         })
     }
 
+    /// The first source, object or library that the command's output would take the place of, by `is_same`.
+    pub fn overwritten(&self, is_same: impl Fn(&Path, &Path) -> bool) -> Option<&Path> {
+        let outputs = || self.output.iter().chain(&self.settings.report).chain(&self.dependencies.file);
+        let inputs = self.sources.iter().map(|source| source.path.as_path()).chain(self.files());
+        inputs.into_iter().find(|input| outputs().any(|output| is_same(input, output)))
+    }
+
     /// The first source that has to be there and is not, by `exists`.
     pub fn missing_source(&self, exists: impl Fn(&Path) -> bool) -> Option<&Path> {
         let missing = |source: &&Source| !source.is_special() && !exists(&source.path);

@@ -9,6 +9,7 @@ pub mod args;
 pub mod device_code;
 pub mod dialect;
 pub mod flags;
+mod interrupt;
 pub mod invocation;
 pub mod nvcc;
 pub mod plan;

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,7 @@ use crate::plan::{self, CommandLine, Plan, Step};
 use crate::toolchain::{
     ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OPTIMISER, Surroundings, Tool, Toolchain,
 };
-use crate::{device_code, dialect, nvcc, report, response};
+use crate::{device_code, dialect, interrupt, nvcc, report, response};
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -101,6 +102,12 @@ pub fn main(
             if let Some(path) = missing {
                 bail!("no such file: {}", path.display());
             }
+            if let Some(path) = job.overwritten(is_same_file) {
+                bail!(
+                    "{} is an input, and would be overwritten: name another output with -o",
+                    path.display()
+                );
+            }
             let needs = needs(&job);
             let toolchain = find(&job.settings, needs)?;
             toolchain.check_gpus(&job.gpus)?;
@@ -148,6 +155,13 @@ fn tools(job: &Job) -> &'static [Tool] {
     }
 }
 
+/// By whatever names. A device, such as /dev/null, may well be both.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+    let identity = |file: std::fs::Metadata| (file.dev(), file.ino());
+    file(one).map(identity).is_some_and(|one| file(other).map(identity) == Some(one))
+}
+
 /// Whether a file is LLVM bitcode: an object of a compile with `-flto`, which only a link with `-flto` takes.
 fn is_bitcode(path: &Path) -> bool {
     let mut magic = [0; 4];
@@ -185,6 +199,7 @@ fn run_job(job: &Job, toolchain: &Toolchain) -> anyhow::Result<u8> {
         .prefix("eagercc-")
         .tempdir()
         .context("cannot make a scratch folder (TMPDIR names where)")?;
+    interrupt::clean_up(scratch.path());
     let plan = plan::plan(job, toolchain, scratch.path());
     let code = carry_out(&plan, &job.settings)?;
     // A compiler cache preprocesses with the same words: that must not empty the report of the compile.
@@ -249,7 +264,8 @@ fn run(line: &CommandLine) -> anyhow::Result<u8> {
         let file = OpenOptions::new().append(true).create(true).open(path);
         command.stdout(file.with_context(|| format!("cannot write {}", path.display()))?);
     }
-    let status = command.status().with_context(|| format!("cannot run {}", line.program.display()))?;
+    let status =
+        interrupt::wait(command.spawn()).with_context(|| format!("cannot run {}", line.program.display()))?;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok(u8::try_from(code).unwrap_or(1))
 }

@@ -1,0 +1,84 @@
+//! What a compile that is interrupted leaves: nothing.
+//!
+//! A signal would end the driver before its scratch folder is taken away. A thread waits for one, passes it on to the compiler
+//! that runs, takes the folder away, and lets the signal do what it does. Trap: a signal that was ignored when the driver
+//! started (`nohup`, a job in the background) stays ignored.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The compiler that runs now.
+static RUNNING: Mutex<Option<u32>> = Mutex::new(None);
+
+/// A signal came that ends the driver.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Tries to take the folder away while a compiler that is ending still writes there.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// From now on a signal that ends the driver takes `scratch` away; where the system has no thread for that, it stays.
+pub fn clean_up(scratch: &Path) {
+    let ignored = ignored();
+    let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0);
+    let scratch = scratch.to_path_buf();
+    let watch = move || {
+        // Caught only once there is somebody who acts on them.
+        let Ok(mut signals) = Signals::new(wanted) else { return };
+        let Some(signal) = signals.forever().next() else { return };
+        INTERRUPTED.store(true, Ordering::SeqCst);
+        pass_on(signal);
+        for _ in 0..TRIES {
+            let _ = std::fs::remove_dir_all(&scratch);
+            if running().is_none() && !scratch.exists() {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let _ = emulate_default_handler(signal);
+    };
+    let _ = std::thread::Builder::new().name("signals".into()).spawn(watch);
+}
+
+fn running() -> Option<u32> {
+    *RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Waits for a compiler that was started.
+///
+/// # Errors
+/// When it could not be started, or waited for.
+pub fn wait(started: std::io::Result<Child>) -> std::io::Result<ExitStatus> {
+    let note = |child| *RUNNING.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = child;
+    let mut child = started?;
+    note(Some(child.id()));
+    let status = child.wait();
+    note(None);
+    while INTERRUPTED.load(Ordering::SeqCst) {
+        // The signal ends the driver, not what came of the compiler.
+        std::thread::park();
+    }
+    status
+}
+
+/// Who was signalled alone, as by `make`, has a compiler that does not know of it.
+fn pass_on(signal: i32) {
+    let pid = running().and_then(|pid| i32::try_from(pid).ok());
+    if let (Some(pid), Ok(signal)) = (pid, nix::sys::signal::Signal::try_from(signal)) {
+        // It may have ended by itself.
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+    }
+}
+
+/// Signals that this process ignores, as a mask (proc(5): `SigIgn`); none where that cannot be read.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
