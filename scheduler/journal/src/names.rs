@@ -22,6 +22,10 @@ pub fn in_text(text: &str) -> String {
 
 /// `k<int>` of `_Z1kIiEvPT_`, cut where it gets too long for a line; what is no C++ name stays.
 pub fn readable(name: &str) -> String {
+    // The demangler takes a bare type as well, and would call a C function `f` "float".
+    if !name.starts_with("_Z") {
+        return cut(name);
+    }
     let options = DemangleOptions::new().no_params().no_return_type();
     let mut line = Line::default();
     let done = Symbol::new(name).map(|symbol| symbol.structured_demangle(&mut line, &options));
@@ -92,6 +96,8 @@ mod tests {
             ("_ZN12_GLOBAL__N_11kEPf", "(anonymous namespace)::k"),
             ("needle_cuda_shared_1", "needle_cuda_shared_1"),
             ("_Zodd", "_Zodd"),
+            ("f", "f"),
+            ("Pf", "Pf"),
             ("_Z", "_Z"),
             ("", ""),
         ] {

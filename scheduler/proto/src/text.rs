@@ -1,7 +1,7 @@
 //! Names inside fixed-size records: UTF-8, padded with NUL.
 //!
 //! Trap: the bytes come from a stranger and end in terminals and log files; [`unpack`] therefore never fails and never
-//! returns a control character.
+//! returns a control character, nor one that changes the order in which a terminal shows what comes after it.
 
 /// Puts `text` into a field, cut at the last whole character that fits (a NUL inside ends it).
 pub fn pack<const N: usize>(text: &str) -> [u8; N] {
@@ -15,12 +15,18 @@ pub fn pack<const N: usize>(text: &str) -> [u8; N] {
     field
 }
 
+/// Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm (UAX #9, table of explicit formatting
+/// characters), and its line and paragraph separators.
+fn reorders(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Reads a field: up to the first NUL; bytes that are not UTF-8 and control characters become U+FFFD.
 pub fn unpack(field: &[u8]) -> String {
     let len = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
     String::from_utf8_lossy(&field[..len])
         .chars()
-        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+        .map(|c| if c.is_control() || reorders(c) { char::REPLACEMENT_CHARACTER } else { c })
         .collect()
 }
 
@@ -38,5 +44,12 @@ mod tests {
     #[test]
     fn strange_bytes_cannot_reach_a_terminal() {
         assert_eq!(unpack(b"\x1b[31mred\n\xff\0x"), "\u{fffd}[31mred\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn a_name_does_not_turn_round_what_stands_after_it() {
+        let tricks = "a\u{202e}b\u{2066}c\u{2069}d\u{200f}e\u{2028}f";
+        assert_eq!(unpack(tricks.as_bytes()), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}f");
+        assert_eq!(unpack("שלום café".as_bytes()), "שלום café", "letters stay");
     }
 }

@@ -25,7 +25,7 @@ use crate::graph::{self, Graphs};
 use crate::kernel::{Compute, Profile, forget_managed, managed_at, variable_at};
 use crate::memory::{Advice, Allocation, Arena, Array, HostWatch, Kind, Memory, Pools, Table, VirtualMemory};
 use crate::status::{Code, code_of};
-use crate::stream::{Completion, NoStream, StreamKey, Streams, Work};
+use crate::stream::{Completion, NoStream, StreamKey, Streams, Unqueued, Work};
 use crate::trace;
 use crate::transfer::{DeviceOp, Direction, Extent, Place, Region, copy_ops};
 use crate::visible;
@@ -301,7 +301,16 @@ impl Runtime {
                 0
             })
         });
-        self.streams.lock().enqueue(stream, waits, work).map_err(invalid_stream)
+        self.streams.lock().enqueue(stream, waits, work).map_err(|why| match why {
+            Unqueued::NoStream => invalid_stream(NoStream),
+            Unqueued::NoThread => {
+                say(format_args!(
+                    "no thread can be started for a stream: the number of processes or the memory is limited \
+                     (ulimit -u, -v, -l)"
+                ));
+                Code::cudaErrorMemoryAllocation
+            }
+        })
     }
 
     /// Gives asynchronous work to a stream, which runs it in its order or, while it is captured, makes it a node.

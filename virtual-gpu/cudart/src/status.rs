@@ -82,7 +82,7 @@ pub fn code_of(error: &LinkError) -> Code {
             say(format_args!("{error}"));
             Code::cudaErrorInvalidValue
         }
-        LinkError::Connect { .. } => {
+        LinkError::Connect { .. } | LinkError::NoThread(_) => {
             say(format_args!("{error}"));
             Code::cudaErrorInitializationError
         }

@@ -9,6 +9,11 @@ use crate::Refusal;
 pub enum LinkError {
     #[error("no virtual GPU server at {path}: {source}; start one with `eager-vgpud --socket {path}`", path = path.display())]
     Connect { path: PathBuf, source: io::Error },
+    #[error(
+        "no thread can be started for the virtual GPU server's answers: {0}; the number of processes or the memory is \
+         limited (ulimit -u, -v, -l)"
+    )]
+    NoThread(io::Error),
     #[error("the virtual GPU server went away: {0}")]
     Lost(String),
     #[error("the virtual GPU server refused: {0}")]

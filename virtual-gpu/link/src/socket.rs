@@ -76,7 +76,7 @@ impl Socket {
         std::thread::Builder::new()
             .name("vgpu-link".to_owned())
             .spawn(move || read_replies(reader, &readers_inbox))
-            .map_err(connect_error)?;
+            .map_err(LinkError::NoThread)?;
         let socket = Socket { writer: Mutex::new(writer), descriptors, inbox };
         socket.call(Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() })?;
         Ok(socket)

@@ -115,6 +115,14 @@ const FIRST_CREATED: u64 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoStream;
 
+/// Why work was not given to a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unqueued {
+    NoStream,
+    /// The system has none left for the stream's work.
+    NoThread,
+}
+
 impl Streams {
     pub fn new() -> Streams {
         Streams { streams: BTreeMap::new(), next_created: FIRST_CREATED, host_clock_ns: 0 }
@@ -185,11 +193,12 @@ impl Streams {
         key: StreamKey,
         mut waits: Vec<Arc<Completion>>,
         work: Work,
-    ) -> Result<Arc<Completion>, NoStream> {
+    ) -> Result<Arc<Completion>, Unqueued> {
         if let Some(properties) = key.implied() {
             self.streams.entry(key).or_insert_with(|| Stream::new(properties));
         }
-        let Properties { device, blocking, .. } = self.live_mut(key)?.properties;
+        let Properties { device, blocking, .. } =
+            self.live_mut(key).map_err(|NoStream| Unqueued::NoStream)?.properties;
         if blocking {
             waits.extend(self.implied_waits(key, device));
         }
@@ -198,11 +207,14 @@ impl Streams {
         let job = Job { waits, not_before_ns, work, completion: Arc::clone(&completion) };
         let stream = self.streams.get_mut(&key).expect("looked up above");
         let Stream { jobs, agent, .. } = stream;
-        let jobs = jobs.get_or_insert_with(|| {
-            *agent = clock::stream();
-            worker::start(format!("vgpu-stream-{key:?}"), *agent)
-                .expect("the system has a thread for each stream")
-        });
+        let jobs = match jobs {
+            Some(jobs) => jobs,
+            None => {
+                *agent = clock::stream();
+                let started = worker::start(format!("vgpu-stream-{key:?}"), *agent);
+                jobs.insert(started.map_err(|_| Unqueued::NoThread)?)
+            }
+        };
         if let Some(agent) = *agent {
             clock::job_queued(agent);
         }
@@ -305,7 +317,7 @@ mod tests {
         let (work, release) = held();
         let done = streams.enqueue(key, vec![], work).unwrap();
         streams.destroy(key).unwrap();
-        assert_eq!(streams.enqueue(key, vec![], takes(1)).unwrap_err(), NoStream);
+        assert_eq!(streams.enqueue(key, vec![], takes(1)).unwrap_err(), Unqueued::NoStream);
         release.send(3).unwrap();
         assert_eq!(done.wait(), 3);
     }
