@@ -1,6 +1,10 @@
 //! Bad input gets one clear line and the right exit code, and leaves nothing behind.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, run, text, tool};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, run, run_ok, script, text, tool, until_holds};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -69,6 +73,112 @@ fn a_construct_the_virtual_gpu_cannot_run_is_named_at_compile_time() {
     assert!(!output.status.success());
     assert_line(&output, 1, &["inline_asm.cu:3", "vabsdiff4.u32.u32.u32"]);
     assert_eq!(files(folder.path()), ["inline_asm.cu"], "files left behind");
+}
+
+#[test]
+fn an_output_that_is_an_input_is_refused_by_whatever_name() {
+    if !has_toolchain("output over input") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let source = write(folder.path(), "main.cu", "int main() { return 0; }\n");
+    let other = folder.path().join("other-name.cu");
+    std::os::unix::fs::symlink(&source, &other).expect("link");
+    let report = format!("--eager-report={}", source.display());
+    for words in
+        [["-o", source.to_str().expect("path")], ["-o", other.to_str().expect("path")], ["-c", &report]]
+    {
+        let output = run(Command::new(tool("eagercc")).arg(&source).args(words).current_dir(folder.path()));
+        assert_line(&output, 1, &["main.cu is an input", "-o"]);
+        assert_eq!(std::fs::read_to_string(&source).expect("source"), "int main() { return 0; }\n");
+    }
+    // A test of a compiler's flags, as configure scripts make it.
+    let output = run(Command::new(tool("eagercc")).args(["-c", "-x", "c", "/dev/null", "-o", "/dev/null"]));
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn an_interrupted_compile_leaves_no_scratch_files_and_no_compiler() {
+    if !has_toolchain("interrupted compile") {
+        return;
+    }
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let folder = tempfile::tempdir().expect("folder");
+        let clang = folder.path().join("clang++");
+        // It says its number, and then takes its time.
+        let said = folder.path().join("pid");
+        let text = format!(
+            "#!/bin/sh\n[ \"$1\" = -dumpversion ] && echo 22.1 && exit\necho $$ > {0}.new; mv {0}.new {0}\nexec sleep 600\n",
+            said.display()
+        );
+        script(&clang, &text);
+        let source = write(folder.path(), "main.cu", "int main() { return 0; }\n");
+        let scratch = folder.path().join("scratch");
+        std::fs::create_dir(&scratch).expect("folder");
+        let mut command = Command::new(tool("eagercc"));
+        command.arg(&source).env("EAGER_CLANG", &clang).env("TMPDIR", &scratch).current_dir(folder.path());
+        let mut compiles = command.spawn().expect("eagercc");
+        until_holds("a compiler that runs", || said.exists());
+        assert_eq!(files(&scratch).len(), 1, "a scratch folder");
+        kill(Pid::from_raw(compiles.id() as i32), signal).expect("signal");
+        let status = compiles.wait().expect("wait");
+        assert_eq!(status.signal(), Some(signal as i32));
+        assert_eq!(files(&scratch), [""; 0]);
+        let pid = std::fs::read_to_string(&said).expect("its number");
+        let runs = Path::new("/proc").join(pid.trim()).exists();
+        assert!(!runs, "the compiler goes on");
+    }
+}
+
+const LOCKER: &str = r#"
+#include <cstdio>
+#include <sys/mman.h>
+__global__ void touch(char *p) { p[0] = 1; }
+int main(int count, char **) {
+  if (count > 1 && mlockall(MCL_FUTURE)) perror("mlockall");
+  char *p = nullptr;
+  if (cudaMalloc(&p, 4096) != cudaSuccess) return 7;
+  touch<<<1, 1>>>(p);
+  if (cudaGetLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) return 7;
+  puts("done");
+}
+"#;
+
+#[test]
+fn limits_of_the_shell_and_locked_memory_are_said_and_crash_nobody() {
+    if !has_toolchain("limits of the shell") {
+        return;
+    }
+    if !Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be another user, whose limits hold");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).expect("open to others");
+    let program = compiled(folder.path(), "locker", LOCKER);
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0"]);
+    std::fs::set_permissions(daemon.run_dir(), std::fs::Permissions::from_mode(0o755))
+        .expect("open to others");
+    // The first makes a folder beside the tools, which others may not.
+    run_ok(&mut daemon.run(&program));
+    let limits = ["-v 100000", "-v 1000000", "-u 1", "-u 2", "-u 3", "-u 4", "-l 64", "-l 8192"];
+    for limit in limits {
+        let plain = daemon.run(&program);
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh"]);
+        command.arg(plain.get_program()).args(plain.get_args()).current_dir("/").uid(61_001).gid(61_001);
+        if limit.starts_with("-l") {
+            command.arg("locks");
+        }
+        let output = run(&mut command);
+        let said = text(&output);
+        assert!(!said.contains("panicked") && !said.contains("internal error"), "{limit}: {said}");
+        match output.status.code() {
+            Some(0) => assert!(said.contains("done"), "{limit}: {said}"),
+            Some(7) => assert!(said.contains("limit"), "{limit}: {said}"),
+            other => panic!("{limit}: ended with {other:?}: {said}"),
+        }
+    }
 }
 
 #[test]

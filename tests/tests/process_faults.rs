@@ -223,7 +223,11 @@ fn a_program_whose_daemon_ended_in_order_goes_on_alone_and_says_so_once() {
     let Some(mut place) = Place::new("program.c", PROGRAM, &[]) else { return };
     let mut program = place.program("", "open");
     program.says("holding");
-    run_ok(Command::new(tool("eager")).args(["shutdown", "--run-dir"]).arg(place.dir.path().join("run")));
+    run_ok(
+        Command::new(tool("eager"))
+            .args(["shutdown", "--force", "--run-dir"])
+            .arg(place.dir.path().join("run")),
+    );
     place.daemon.wait().expect("wait");
     program.go_on();
     program.says("second");

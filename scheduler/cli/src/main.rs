@@ -10,10 +10,10 @@ mod library;
 mod tables;
 mod verbs;
 
-use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, TaskFlags, act};
+use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, ShutdownFlags, TaskFlags, act};
 use crate::verbs::look::{self, ExplainFlags, look};
 use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
-use crate::verbs::{Question, WhichDaemon, calibrate, doctor, mps, profile, run, top, trace};
+use crate::verbs::{Question, calibrate, doctor, mps, profile, run, top, trace};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
 use std::io::Write;
@@ -63,8 +63,11 @@ enum Verb {
     /// Say why a task waits or runs as it does, or what a device has to do with each task.
     #[command(after_help = "Examples:\n  eager explain 12\n  eager explain gpu 1\n  eager explain pid 4242")]
     Explain(ExplainFlags),
-    /// Take a task back: a waiting one is refused, the program of a running one is asked to end. Your own, or any for root.
-    #[command(after_help = "Examples:\n  eager cancel 12\n  eager cancel 12 --signal KILL")]
+    /// Take a task back: a waiting one is refused, its allocations fail; the program of a running one is asked to end. Your
+    /// own, or any for root.
+    #[command(
+        after_help = "Examples:\n  eager cancel 12\n  eager cancel 12 --signal KILL     # ends a waiting program, too"
+    )]
     Cancel(CancelFlags),
     /// Keep a waiting task from starting until it is released. Your own, or any for root.
     #[command(after_help = "Examples:\n  eager hold 12\n  eager release 12")]
@@ -102,9 +105,9 @@ enum Verb {
     /// Write a man page for each verb.
     #[command(after_help = "Examples:\n  eager man --out ~/.local/share/man/man1")]
     Man(ManFlags),
-    /// Stop the daemon; running programs keep their devices. For root and the daemon's own user.
-    #[command(after_help = "Examples:\n  eager shutdown")]
-    Shutdown(WhichDaemon),
+    /// Stop the daemon, if nothing runs or waits; running programs keep their devices. For root and the daemon's own user.
+    #[command(after_help = "Examples:\n  eager shutdown\n  eager shutdown --when-idle")]
+    Shutdown(ShutdownFlags),
 }
 
 fn main() -> ExitCode {
@@ -136,7 +139,7 @@ fn main() -> ExitCode {
         Verb::Hold(TaskFlags { task, question }) => act(&question, &AdminRequest::Hold { task }),
         Verb::Release(TaskFlags { task, question }) => act(&question, &AdminRequest::Release { task }),
         Verb::Policy(flags) => act::policy(flags),
-        Verb::Shutdown(which) => act::shutdown(&which),
+        Verb::Shutdown(flags) => act::shutdown(&flags),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,8 +9,11 @@ use crate::tables;
 use crate::waiting;
 use eager_core::PolicyName;
 use eager_core::units::{DeviceId, TaskId};
-use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_proto::admin::{AdminReply, AdminRequest, TaskRow};
 use std::str::FromStr;
+
+/// Tasks that one line names.
+const NAMED_MAX: usize = 3;
 
 /// What the answers need besides the core and its clients.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +24,8 @@ pub struct About<'a> {
     pub configured: PolicyName,
 }
 
-/// Answers one question. The daemon ends after [`AdminRequest::Shutdown`] was answered by [`AdminReply::Done`].
+/// Answers one question. The daemon ends after [`AdminRequest::Shutdown`] was answered by [`AdminReply::Done`], or when it
+/// has nothing to do any more.
 pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: AdminRequest) -> AdminReply {
     match look(dispatch, about, &request) {
         Some(Ok(reply)) => reply,
@@ -74,7 +78,9 @@ fn explain_device(dispatch: &Dispatch, device: DeviceId) -> Result<AdminReply, S
 /// Does what is asked for, if the caller may; one line either way.
 fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<String, String> {
     match request {
-        AdminRequest::Cancel { task, signal } => dispatch.cancel(by, TaskId(task), &signal),
+        AdminRequest::Cancel { task, signal, ends_waiting } => {
+            dispatch.cancel(by, TaskId(task), &signal, ends_waiting)
+        }
         AdminRequest::Hold { task } => dispatch.hold(by, TaskId(task)),
         AdminRequest::Release { task } => dispatch.release(by, TaskId(task)),
         AdminRequest::SetPolicy { policy } => {
@@ -89,7 +95,10 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
             by.must_own("undrain devices")?;
             drain(dispatch, device, false)
         }
-        AdminRequest::Shutdown => by.must_own("stop the daemon").map(|()| String::new()),
+        AdminRequest::Shutdown { force, when_idle } => {
+            by.must_own("stop the daemon")?;
+            shut_down(dispatch, force, when_idle)
+        }
         AdminRequest::Ps
         | AdminRequest::Info
         | AdminRequest::Snapshot { .. }
@@ -97,6 +106,28 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
         | AdminRequest::Policy
         | AdminRequest::Explain { .. }
         | AdminRequest::ExplainDevice { .. } => Err("this only looks".into()),
+    }
+}
+
+/// What would be left without a scheduler is named: it goes on, and the tasks after it run beside each other unscheduled.
+fn shut_down(dispatch: &Dispatch, force: bool, when_idle: bool) -> Result<String, String> {
+    if force || !dispatch.has_tasks() {
+        return Ok(String::new());
+    }
+    let rows = tables::task_rows(dispatch);
+    let waiting = rows.iter().filter(|row| row.state == "waiting").count();
+    let name = |row: &TaskRow| format!("task {} ({}, pid {})", row.task, row.label, row.pid);
+    let names: Vec<String> = rows.iter().take(NAMED_MAX).map(name).collect();
+    let more = if rows.len() > NAMED_MAX { ", …" } else { "" };
+    let running = rows.len() - waiting;
+    let tasks = format!("running tasks: {running}, waiting: {waiting}: {}{more}", names.join(", "));
+    if when_idle {
+        Ok(format!("the daemon ends when nothing runs or waits any more; {tasks}"))
+    } else {
+        Err(format!(
+            "{tasks}. `eager shutdown --when-idle` ends the daemon when they have ended, `--force` now: they keep their \
+             devices, and what starts after that is not scheduled"
+        ))
     }
 }
 

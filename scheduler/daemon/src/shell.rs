@@ -74,6 +74,8 @@ pub struct Shell {
     /// The listener is in the poller.
     listens: bool,
     starvation_check_at: Option<Nanos>,
+    /// Somebody asked for it.
+    stops_when_idle: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -111,6 +113,7 @@ impl Shell {
             listener_resumes_at: None,
             listens: false,
             starvation_check_at: None,
+            stops_when_idle: false,
         })
     }
 
@@ -164,7 +167,7 @@ impl Shell {
             }
         }
         self.keep_deadlines();
-        Ok(flow)
+        Ok(if self.stops_when_idle && !self.parts.dispatch.has_tasks() { Flow::Stop } else { flow })
     }
 
     fn timeout_ms(&self) -> Option<u64> {
@@ -328,12 +331,17 @@ impl Shell {
         let mut flow = Flow::GoOn;
         let Parts { dispatch, admin, devices_kind, confinement, settings, .. } = &mut self.parts;
         let about = About { devices_kind, confinement, configured: settings.policy };
-        let now = dispatch.now();
+        let (now, stops_when_idle) = (dispatch.now(), &mut self.stops_when_idle);
         admin.serve(id, now, &mut |by, request| {
-            let ends = request == AdminRequest::Shutdown;
+            let shutdown = match request {
+                AdminRequest::Shutdown { when_idle, .. } => Some(when_idle),
+                _ => None,
+            };
             let reply = answer(dispatch, about, by, request);
-            if ends && matches!(reply, AdminReply::Done { .. }) {
-                flow = Flow::Stop;
+            match shutdown.filter(|_| matches!(reply, AdminReply::Done { .. })) {
+                Some(true) => *stops_when_idle = true,
+                Some(false) => flow = Flow::Stop,
+                None => {}
             }
             reply
         });

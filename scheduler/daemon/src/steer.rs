@@ -76,13 +76,21 @@ impl Dispatch {
         }
     }
 
-    /// A waiting task is refused; the process of a running one gets the signal.
-    pub fn cancel(&mut self, by: Caller, task: TaskId, signal: &str) -> Said {
+    /// A waiting task is refused; the process of a running one gets the signal, and that of a waiting one if it `ends`.
+    pub fn cancel(&mut self, by: Caller, task: TaskId, signal: &str, ends: bool) -> Said {
         let uid = self.may_steer(by, task, "cancel")?;
-        if self.waits(task) {
-            self.happen(Event::Cancelled { task, by: by.uid }, None);
-            return Ok(format!("{task} is refused: its program is told that there is no memory for it"));
+        let waits = self.waits(task);
+        // First: a task that was refused is nobody's any more.
+        let sent = (ends || !waits).then(|| self.send_signal(by, uid, task, signal)).transpose()?;
+        if !waits {
+            return Ok(sent.unwrap_or_default());
         }
+        self.happen(Event::Cancelled { task, by: by.uid }, None);
+        let refused = format!("{task} is refused: its program is told that there is no memory for it");
+        Ok(sent.map_or(refused.clone(), |sent| format!("{refused}; {sent}")))
+    }
+
+    fn send_signal(&self, by: Caller, uid: u32, task: TaskId, signal: &str) -> Said {
         let signal =
             Signal::from_str(signal).map_err(|_| format!("`{signal}` is no signal; one is SIGTERM"))?;
         let client = self.owner(task).and_then(|(client, _)| self.clients.get(&client));

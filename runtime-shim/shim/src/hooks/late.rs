@@ -250,14 +250,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.tell_all_launched(&mut state, key);
     }
 
-    fn say_refused_task(&self, site: u64, bytes: u64, reason: &str) {
+    pub(crate) fn say_refused_task(&self, site: u64, bytes: u64, reason: &str) {
         let (function, size) = (self.program.read().function(site).to_owned(), size_text(bytes));
         self.voice.say(&format!(
             "the task in {function} ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
         ));
     }
 
-    fn set_phase(&self, key: TaskKey, phase: Phase) {
+    pub(crate) fn set_phase(&self, key: TaskKey, phase: Phase) {
         if let Some(task) = self.state.lock().task_mut(key) {
             task.phase = phase;
         }

@@ -71,85 +71,53 @@ fn buffers_that_outlive_their_site_keep_the_task_at_their_size() {
 }
 
 #[test]
-fn a_refused_task_asks_for_each_allocation_and_only_what_never_fits_fails() {
+fn a_refused_task_is_asked_for_once_and_all_that_is_its_own_fails() {
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::Refuse);
     bench.begin(SITE, 5 << 30);
-    let refused = "the task in main (5.0 GiB) is refused as a whole: too much is wanted. Its allocations are asked for one by one";
+    let refused = "the task in main (5.0 GiB) is refused: too much is wanted. Its CUDA calls return out-of-memory errors";
     assert_eq!(*bench.said.lock(), [refused]);
     bench.daemon.requests();
-    bench.daemon.decide(Decision::Refuse);
-    assert_eq!(bench.shim.malloc(&mut bench.thread, 4 << 30), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
-    assert_eq!(bench.cuda.log(), ["provoke out of memory"], "cudaGetLastError says it too");
-    assert!(bench.said.lock()[1].starts_with("an allocation of 4.0 GiB is refused: too much is wanted"));
-    let a = bench.malloc(10);
-    let begin = |requirement| RequestBody::TaskBegin {
-        requirement,
-        site: 0,
-        blocks: 0,
-        threads_per_block: 0,
-        flags: BEGIN_LAZY,
-        function: String::new(),
-    };
-    let asked = bench.daemon.requests();
-    assert_eq!(asked, [begin(4 << 30), RequestBody::TaskEnd, begin(10)], "which may wait: nothing is held");
-    bench.daemon.refuse_extensions(true);
-    assert_eq!(bench.shim.malloc(&mut bench.thread, 4 << 30), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
-    bench.daemon.refuse_extensions(false);
-    let b = bench.malloc(5);
-    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(15));
-    let log = bench.cuda.log();
-    assert!(["malloc 10 on 0", "malloc 5 on 0"].iter().all(|line| log.iter().any(|l| l == line)), "{log:?}");
-    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
-    bench.free(a);
-    bench.free(b);
-    bench.daemon.requests();
+    for bytes in [4 << 30, 10] {
+        assert_eq!(bench.shim.malloc(&mut bench.thread, bytes), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    }
+    let provoked = ["provoke out of memory"; 2];
+    assert_eq!(bench.cuda.log(), provoked, "cudaGetLastError says it too");
+    assert_eq!(bench.launch(&[]), Outcome::Fail(CudaError::MEMORY_ALLOCATION), "with null pointers");
+    assert_eq!(bench.daemon.requests(), [], "nothing comes back as another task");
     bench.shim.all_launched(&bench.thread, SITE);
     bench.end(SITE);
     assert_eq!(bench.daemon.requests(), [RequestBody::TaskEnd]);
     bench.begin(SITE, 10);
     bench.malloc(10);
     assert_eq!(bench.daemon.requirement(first_slot()), Some(10), "the next time it is a task again");
-    assert_eq!(bench.daemon.violations(), [""; 0]);
+    assert_eq!((bench.said.lock().len(), bench.daemon.violations().len()), (1, 0));
 }
 
 #[test]
-fn an_allocation_of_a_refused_task_that_cuda_fails_gives_its_room_back() {
-    let mut bench = Bench::new();
-    bench.daemon.decide(Decision::Refuse);
-    bench.begin(SITE, 100);
-    bench.cuda.fail_malloc(true);
-    assert_eq!(bench.shim.malloc(&mut bench.thread, 60), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
-    assert_eq!(bench.daemon.held(), 0);
-    bench.end(SITE);
-    assert_eq!((bench.daemon.requirement(lazy_slot()), bench.daemon.violations().len()), (None, 0));
-}
-
-#[test]
-fn a_refused_task_whose_thread_has_lazy_memory_is_bound_with_it() {
+fn a_refused_task_leaves_the_threads_lazy_memory_alone() {
     let mut bench = Bench::new();
     let early = bench.malloc(50);
     bench.daemon.decide(Decision::Refuse);
     bench.begin(SITE, 100);
-    assert_eq!(bench.daemon.held(), 0);
-    let own = bench.malloc(30);
-    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(80));
-    assert_eq!(bench.launch(&[early, own]), Outcome::Handled(()), "one device");
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 30), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     bench.end(SITE);
-    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(80), "buffers outlive their site");
+    assert_eq!(bench.launch(&[early]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(50));
     bench.free(early);
-    bench.free(own);
     assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (0, 0));
 }
 
 #[test]
-fn a_kernel_in_a_refused_task_runs_where_its_memory_is() {
+fn a_kernel_of_a_refused_task_does_not_run_whosever_memory_it_names() {
     let mut bench = Bench::new();
     bench.begin(SITE, 100);
     let kept = bench.malloc(100);
     bench.end(SITE);
     bench.daemon.decide(Decision::Refuse);
     bench.begin(SITE, 100);
+    assert_eq!(bench.launch(&[kept]), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    bench.end(SITE);
     assert_eq!(bench.launch(&[kept]), Outcome::Handled(()));
     assert_eq!((bench.daemon.requirement(lazy_slot()), bench.daemon.held()), (None, 100));
 }

@@ -123,23 +123,16 @@ fn a_refused_extension_leaves_the_allocations_to_ask_one_by_one() {
 }
 
 #[test]
-fn a_site_inside_a_refused_one_is_a_task_of_its_own_while_nothing_is_held() {
+fn a_site_inside_a_refused_one_is_refused_with_it() {
     let mut bench = Bench::new();
-    bench.add_site(SITE, "main", &[INNER], 0);
     bench.daemon.decide(Decision::Refuse);
     bench.begin(SITE, 100);
+    bench.daemon.requests();
     bench.begin(INNER, 60);
-    let a = bench.malloc(60);
-    assert_eq!(bench.daemon.requirement(first_slot()), Some(60), "it may wait");
-    bench.free(a);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 60), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     bench.end(INNER);
-    let own = bench.malloc(20);
-    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(20), "the refused site is open again");
-    bench.add_site(SITE, "main", &[], 0);
-    bench.begin(INNER, 60);
-    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(80), "beside memory it extends");
-    bench.end(INNER);
-    bench.free(own);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 20), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    assert_eq!(bench.daemon.requests(), []);
     bench.end(SITE);
     assert_eq!((bench.daemon.held(), bench.said.lock().len()), (0, 1));
     assert_eq!((bench.thread.open.len(), bench.daemon.violations().len()), (0, 0));
@@ -155,7 +148,7 @@ fn the_end_of_a_refused_site_is_not_another_threads() {
     bench.daemon.requests();
     bench.shim.all_launched(&bench.thread, SITE);
     bench.end(SITE);
-    assert_eq!(bench.daemon.requests(), []);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskEnd], "its own");
     assert_eq!(bench.daemon.held(), 40);
 }
 

@@ -33,9 +33,21 @@ pub struct TaskFlags {
 pub struct CancelFlags {
     #[command(flatten)]
     pub task: TaskFlags,
-    /// Signal for the program of a running task, such as TERM or SIGKILL.
-    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signal)]
-    pub signal: Signal,
+    /// Signal for the task's program, such as TERM or SIGKILL, whether it runs or waits [default: TERM, if it runs].
+    #[arg(long, value_name = "SIGNAL", value_parser = signal)]
+    pub signal: Option<Signal>,
+}
+
+#[derive(Debug, Args)]
+pub struct ShutdownFlags {
+    #[command(flatten)]
+    pub which: WhichDaemon,
+    /// Also while tasks run or wait: what starts after that is not scheduled.
+    #[arg(long)]
+    pub force: bool,
+    /// As soon as nothing runs or waits any more.
+    #[arg(long, conflicts_with = "force")]
+    pub when_idle: bool,
 }
 
 fn signal(name: &str) -> Result<Signal, String> {
@@ -73,8 +85,9 @@ pub fn policy(flags: PolicyFlags) -> anyhow::Result<()> {
 }
 
 pub fn cancel(flags: &CancelFlags) -> anyhow::Result<()> {
-    let (task, signal) = (flags.task.task, flags.signal.as_str().to_owned());
-    act(&flags.task.question, &AdminRequest::Cancel { task, signal })
+    let signal = flags.signal.unwrap_or(Signal::SIGTERM).as_str().to_owned();
+    let (task, ends_waiting) = (flags.task.task, flags.signal.is_some());
+    act(&flags.task.question, &AdminRequest::Cancel { task, signal, ends_waiting })
 }
 
 /// Has it done.
@@ -88,10 +101,16 @@ pub fn act(question: &Question, request: &AdminRequest) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Silent: the daemon is gone.
-pub fn shutdown(which: &WhichDaemon) -> anyhow::Result<()> {
-    match DaemonPlace::find(which.run_dir.clone())?.ask(&AdminRequest::Shutdown)? {
-        AdminReply::Done { .. } => Ok(()),
+/// Silent where the daemon is gone.
+pub fn shutdown(flags: &ShutdownFlags) -> anyhow::Result<()> {
+    let ShutdownFlags { which, force, when_idle } = flags;
+    let request = AdminRequest::Shutdown { force: *force, when_idle: *when_idle };
+    match DaemonPlace::find(which.run_dir.clone())?.ask(&request)? {
+        AdminReply::Done { said } if said.is_empty() => Ok(()),
+        AdminReply::Done { said } => {
+            print(&format!("{said}\n"));
+            Ok(())
+        }
         other => anyhow::bail!("the daemon answers {other:?}"),
     }
 }

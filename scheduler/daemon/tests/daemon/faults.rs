@@ -140,7 +140,7 @@ fn it_ends_cleanly_when_told() {
 #[test]
 fn it_ends_when_the_administrator_says_so() {
     let mut daemon = Daemon::start(&[]);
-    daemon.act(&eager_proto::admin::AdminRequest::Shutdown);
+    daemon.act(&eager_proto::admin::AdminRequest::Shutdown { force: false, when_idle: false });
     assert!(daemon.end().0.success());
     assert!(!daemon.socket().exists());
 }

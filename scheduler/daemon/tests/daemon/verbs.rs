@@ -82,7 +82,7 @@ fn what_is_not_there_is_said_in_one_line() {
         (AdminRequest::Explain { task: 9 }, no_task),
         (AdminRequest::Hold { task: 9 }, no_task),
         (AdminRequest::Release { task: 9 }, no_task),
-        (AdminRequest::Cancel { task: 9, signal: "SIGTERM".into() }, no_task),
+        (AdminRequest::Cancel { task: 9, signal: "SIGTERM".into(), ends_waiting: false }, no_task),
     ] {
         assert_eq!(daemon.is_refused(&request), message, "{request:?}");
     }
@@ -143,7 +143,8 @@ fn a_waiting_task_is_cancelled_by_a_refusal_and_a_running_one_by_a_signal() {
     let waits = daemon.connect("waits");
     let asked = begin(&waits, slot(0), 500);
     wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
-    let cancel = |task: u64, signal: &str| AdminRequest::Cancel { task, signal: signal.into() };
+    let cancel =
+        |task: u64, signal: &str| AdminRequest::Cancel { task, signal: signal.into(), ends_waiting: false };
     let task = daemon.queue()[0].task;
     assert!(daemon.act(&cancel(task, "SIGTERM")).starts_with(&format!("task {task} is refused")));
     assert_eq!(answer(&waits, slot(0), asked).state, STATE_REFUSED);
@@ -155,6 +156,57 @@ fn a_waiting_task_is_cancelled_by_a_refusal_and_a_running_one_by_a_signal() {
     assert_eq!(said, format!("SIGTERM was sent to pid {}, the program of task {task}", holder.id()));
     assert_eq!(holder.wait().expect("its end").signal(), Some(Signal::SIGTERM as i32));
     daemon.until(|row| row.running == 0);
+}
+
+#[test]
+fn a_waiting_program_is_ended_by_a_signal_that_was_asked_for() {
+    let daemon = Daemon::start(&[]);
+    daemon.act(&AdminRequest::Drain { device: 0 });
+    let mut waits = std::process::Command::new(env!("CARGO_BIN_EXE_hostile-client"))
+        .args(["--hold", "900", "--socket"])
+        .arg(daemon.socket())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("a program");
+    daemon.until(|row| row.waiting == 1);
+    let task = daemon.queue()[0].task;
+    let said = daemon.act(&AdminRequest::Cancel { task, signal: "SIGTERM".into(), ends_waiting: true });
+    assert!(said.contains(&format!("SIGTERM was sent to pid {}", waits.id())), "{said}");
+    assert_eq!(waits.wait().expect("its end").signal(), Some(Signal::SIGTERM as i32));
+    daemon.until(|row| row.waiting == 0 && row.clients == 0);
+}
+
+#[test]
+fn a_shutdown_names_what_runs_and_waits_for_it_or_not_as_asked() {
+    let mut daemon = Daemon::start(&["--policy", "case"]);
+    let (runs, waits) = (daemon.connect("runs"), daemon.connect("waits"));
+    bind(&runs, 0, 900);
+    begin(&waits, slot(0), 500);
+    wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
+    let refused = daemon.is_refused(&AdminRequest::Shutdown { force: false, when_idle: false });
+    let named = format!(
+        "running tasks: 1, waiting: 1: task 1 (runs, pid {0}), task 2 (waits, pid {0}).",
+        std::process::id()
+    );
+    assert!(
+        refused.starts_with(&named) && refused.contains("--when-idle") && refused.contains("--force"),
+        "{refused}"
+    );
+    let said = daemon.act(&AdminRequest::Shutdown { force: false, when_idle: true });
+    assert!(said.starts_with("the daemon ends when nothing runs or waits any more"), "{said}");
+    let end = runs.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    answer(&runs, slot(0), end);
+    wait_until(&waits, slot(0), |cell| cell.state == STATE_BOUND);
+    assert_eq!(daemon.row().running, 1, "it still serves");
+    waits.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    assert!(daemon.end().0.success());
+
+    let mut daemon = Daemon::start(&["--policy", "case"]);
+    let runs = daemon.connect("runs");
+    bind(&runs, 0, 900);
+    daemon.act(&AdminRequest::Shutdown { force: true, when_idle: false });
+    assert!(daemon.end().0.success());
 }
 
 #[test]
@@ -231,7 +283,7 @@ fn others_look_at_everything_and_act_on_their_own() {
     let Some(daemon) = open_daemon() else { return };
     let mut of_alice = Hostile::start_as(&daemon, ALICE, &["--hold", "900"]);
     let task = daemon.tasks()[0].task;
-    let cancel = AdminRequest::Cancel { task, signal: "SIGTERM".into() };
+    let cancel = AdminRequest::Cancel { task, signal: "SIGTERM".into(), ends_waiting: true };
     let looks = daemon.ask_as(BOB, &AdminRequest::Ps);
     assert!(matches!(looks, Some(AdminReply::Ps { tasks, .. }) if tasks.len() == 1));
     let refused = |request: &AdminRequest| match daemon.ask_as(BOB, request) {
@@ -243,7 +295,7 @@ fn others_look_at_everything_and_act_on_their_own() {
         format!("task {task} is of uid {ALICE}: only they, root and the daemon's own user may cancel it")
     );
     for request in [
-        AdminRequest::Shutdown,
+        AdminRequest::Shutdown { force: true, when_idle: false },
         AdminRequest::Drain { device: 0 },
         AdminRequest::Undrain { device: 0 },
         AdminRequest::SetPolicy { policy: "case".into() },

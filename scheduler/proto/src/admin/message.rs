@@ -36,6 +36,9 @@ pub enum AdminRequest {
     Cancel {
         task: u64,
         signal: String,
+        /// So does the program of a waiting one.
+        #[serde(default, skip_serializing_if = "is_false")]
+        ends_waiting: bool,
     },
     /// A waiting task does not start before it is released.
     Hold {
@@ -52,8 +55,20 @@ pub enum AdminRequest {
     Undrain {
         device: u32,
     },
-    /// End after telling nobody anything; running programs keep their devices.
-    Shutdown,
+    /// End after telling nobody anything; running programs keep their devices. Refused while tasks run or wait, but for one
+    /// of these.
+    Shutdown {
+        #[serde(default, skip_serializing_if = "is_false")]
+        force: bool,
+        /// It ends when nothing runs or waits any more.
+        #[serde(default, skip_serializing_if = "is_false")]
+        when_idle: bool,
+    },
+}
+
+/// So that a daemon which does not know the field understands who does not use it.
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// One answer.
