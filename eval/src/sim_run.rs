@@ -127,11 +127,12 @@ impl Host {
     }
 
     fn jobs(&self, choices: &[Choice]) -> Result<Vec<Job>> {
-        let descriptor = |choice: &Choice| {
+        let descriptor = |(index, choice): (usize, &Choice)| -> Result<Job> {
             let found = self.descriptors.get(&choice.id()).cloned();
-            found.with_context(|| format!("{} is in no program.toml", choice.id()))
+            let job = found.with_context(|| format!("{} is in no program.toml", choice.id()))?;
+            Ok(Job { informed: self.variant.informs(index), ..job })
         };
-        choices.iter().map(descriptor).collect()
+        choices.iter().enumerate().map(descriptor).collect()
     }
 
     /// `timeline`: with what a schedule draws.

@@ -30,6 +30,8 @@ pub struct Variant {
     /// Factors on the jobs' host phases, and on those in which they write their output.
     pub host: Option<f64>,
     pub output: Option<f64>,
+    /// Of the jobs, those whose memory the compiler sees through; 1 without it.
+    pub informed: Option<f64>,
     pub allocate_first: Option<bool>,
     pub host_cores: Option<u32>,
     /// How host phases share the cores: `arrival`, `holders-first`, `shared`.
@@ -59,6 +61,13 @@ impl Variant {
             output_scale: self.output.or(self.host).unwrap_or(1.0),
             allocate_first: self.allocate_first.unwrap_or(false),
         }
+    }
+
+    /// Is the job at this place of a list one that the compiler sees through? Spread evenly over the list, by the golden
+    /// ratio's multiples (a sequence of low discrepancy), so that it does not go along with any order of the list.
+    pub fn informs(&self, index: usize) -> bool {
+        let golden = (5f64.sqrt() - 1.0) / 2.0;
+        (index as f64 * golden).fract() < self.informed.unwrap_or(1.0)
     }
 
     /// When the jobs come, if the list's own way is replaced.

@@ -1,4 +1,5 @@
-//! May the next kernel of a task start? Barrier (specification S-211), per-kernel rule (S-213 to S-216), turns (S-117).
+//! May the next kernel of a task start? Barrier (specification S-211), per-kernel rule (S-213 to S-216), the same while
+//! the device is idle (S-323), turns (S-117).
 //!
 //! Trap: waiting for a Normal task whose own program stands at a closed gate, or in the queue, can be waiting for
 //! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for (S-217).
@@ -48,7 +49,7 @@ pub(crate) fn judge(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) 
     }
     match rule {
         GateRule::Barrier => barrier(view, task, bound),
-        GateRule::PerKernel | GateRule::None => per_kernel(view, task, bound),
+        GateRule::PerKernel | GateRule::WhileIdle | GateRule::None => per_kernel(view, rule, task, bound),
         GateRule::Turns => turn(view, task, bound),
     }
 }
@@ -91,13 +92,16 @@ fn barrier(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
 /// The document gives two conditions and not how they join. Here (specification S-216): go when
 /// all Normal tasks have launched their last kernel; else only while none of their kernels runs, and then only within
 /// the OS-ratio. Memory that cannot be evicted keeps counting when its task has launched everything: a kernel let loose
-/// on it would fault without end.
-fn per_kernel(view: View<'_>, task: &Task, bound: &Bound) -> Verdict {
+/// on it would fault without end. Under [`GateRule::WhileIdle`] nobody has launched everything before it has ended.
+fn per_kernel(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Verdict {
     let device = bound.device;
     let Some(on_device) = view.state.devices.get(&device) else { return Verdict::hold(Reason::NoDevice) };
     let without_own = without_client(view, &on_device.protected, task.client, device);
     let Protected { tasks, unfinished, live, pinned, active } = without_own.as_ref();
-    if *unfinished == 0 {
+    if rule == GateRule::WhileIdle && *tasks == 0 {
+        return Verdict::go(None, Reason::NobodyToProtect { device });
+    }
+    if rule != GateRule::WhileIdle && *unfinished == 0 {
         return match (*pinned, *tasks) {
             (Bytes::ZERO, 0) => Verdict::go(None, Reason::NobodyToProtect { device }),
             (Bytes::ZERO, tasks) => Verdict::go(None, Reason::AllHaveLaunched { device, tasks }),

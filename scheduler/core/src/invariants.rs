@@ -8,6 +8,7 @@ use crate::policy::GateRule;
 use crate::protected::{Protected, Share};
 use crate::scheduler::Scheduler;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use std::collections::BTreeMap;
 
 /// A broken invariant: always a defect of this crate, whatever the events were.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +63,8 @@ pub enum Violation {
     MoversDiffer { movers: usize, actual: usize },
     #[error("{client} has not as many kernels at gates as are counted")]
     HeldDiffers { client: ClientId },
+    #[error("the tasks of uid {uid} that are bound are not as many as are counted")]
+    HoldingDiffers { uid: u32 },
     #[error("{task} and all others who hold something wait for each other, and nobody will look at it")]
     Circle { task: TaskId },
     #[error("{device}: kernels of {task} stand at their gate and it is nobody's turn")]
@@ -120,6 +123,15 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
     if let Some(client) = state.clients.values().find(|client| held(client) != client.held as usize) {
         return Err(Violation::HeldDiffers { client: client.id });
     }
+    let mut holding: BTreeMap<u32, u32> = BTreeMap::new();
+    for task in state.tasks.values().filter(|task| task.bound().is_some()) {
+        let uid = state.clients.get(&task.client).map_or(0, |client| client.uid);
+        *holding.entry(uid).or_default() += 1;
+    }
+    let uids = || holding.keys().chain(state.holding.keys());
+    if let Some(&uid) = uids().find(|uid| holding.get(*uid) != state.holding.get(*uid)) {
+        return Err(Violation::HoldingDiffers { uid });
+    }
     let holders = || state.clients.values().filter(|client| !client.contexts.is_empty());
     let actual = holders().filter(|client| !is_waiting(client)).count();
     if actual != state.movers {
@@ -135,24 +147,39 @@ fn check_clients(scheduler: &Scheduler) -> Result<(), Violation> {
     }
 }
 
-/// Whoever of the waiting came first has been passed for longest, so the others are checked with it.
+/// Whoever started since the first come was overdue fits beside it on its device, but for one task of each other user; and
+/// where devices are full by tasks, nobody did.
 fn check_bypass(scheduler: &Scheduler) -> Result<(), Violation> {
-    let tasks = || scheduler.state().tasks.values();
-    // Who stands beside the queue is passed by all.
-    let head = tasks().filter(|task| scheduler.is_queued(task)).min_by_key(|task| task.arrival);
-    let (Some(head), Some(longest)) = (head, scheduler.traits().overtake_ns) else { return Ok(()) };
-    let limit = Nanos(head.asked_at.0.saturating_add(longest.0));
-    let passed = |task: &&Task| {
-        task.arrival > head.arrival
-            && task.bound().is_some_and(|bound| bound.bound_at >= limit && !bound.out_of_turn)
-    };
-    match tasks().find(passed) {
-        Some(task) => {
-            let waited = scheduler.now().saturating_sub(head.asked_at);
-            Err(Violation::Passed { task: task.id, head: head.id, waited })
+    let state = scheduler.state();
+    let Some((head, since)) = scheduler.kept_since() else { return Ok(()) };
+    let Some(head) = state.tasks.get(&head).filter(|task| scheduler.is_queued(task)) else { return Ok(()) };
+    let waited = scheduler.now().saturating_sub(head.asked_at);
+    for device in state.devices.values().filter(|device| head.requirement <= device.capacity) {
+        let passed = bound_on(scheduler, device.id).filter(|(task, bound)| {
+            task.arrival > head.arrival && bound.bound_at > since && !bound.out_of_turn
+        });
+        let mut by_user: BTreeMap<u32, Vec<(Bytes, TaskId)>> = BTreeMap::new();
+        for (task, _) in passed {
+            let uid = state.clients.get(&task.client).map_or(0, |client| client.uid);
+            let asked = task.requirement.min(task.request.requirement);
+            by_user.entry(uid).or_default().push((asked, task.id));
         }
-        None => Ok(()),
+        let head_user = state.clients.get(&head.client).map(|client| client.uid);
+        let mut taken = head.requirement;
+        for (uid, mut tasks) in by_user {
+            tasks.sort();
+            if Some(uid) != head_user {
+                tasks.pop();
+            }
+            for (asked, task) in tasks {
+                taken = taken.saturating_add(asked);
+                if taken > device.capacity || !scheduler.passes_beside() {
+                    return Err(Violation::Passed { task, head: head.id, waited });
+                }
+            }
+        }
     }
+    Ok(())
 }
 
 fn bound_on(scheduler: &Scheduler, device: DeviceId) -> impl Iterator<Item = (&Task, &Bound)> {
@@ -209,7 +236,7 @@ fn check_shortcuts(scheduler: &Scheduler, device: &Device) -> Result<(), Violati
         return Err(Violation::ShortcutsDiffer { device: id });
     }
     let mut protected = Protected::default();
-    if scheduler.traits().gate == GateRule::PerKernel {
+    if scheduler.traits().gate.judges_kernels() {
         for (task, bound) in bound_on(scheduler, id) {
             let owner = scheduler.state().clients.get(&task.client);
             let share = owner.and_then(|owner| Share::of(bound, owner));
@@ -269,7 +296,7 @@ fn check_bound(scheduler: &Scheduler, task: &Task, bound: &Bound) -> Result<(), 
     let eager_beside = bound_on(scheduler, bound.device).any(|(_, other)| other.class == Class::Eager);
     let turn = scheduler.state().devices.get(&bound.device).and_then(|device| device.turn);
     let should_watch = match rule {
-        GateRule::PerKernel => bound.class != Class::Eager && eager_beside,
+        GateRule::PerKernel | GateRule::WhileIdle => bound.class != Class::Eager && eager_beside,
         GateRule::Turns => turn.is_some_and(|turn| turn.task == id),
         GateRule::None | GateRule::Barrier => false,
     };

@@ -86,6 +86,7 @@ impl State {
             stay: Stay::Within,
             share: None,
         }));
+        self.count_holding(client, true);
         self.recount(binding.task);
         self.reindex(binding.device);
         Some(class)
@@ -207,6 +208,9 @@ impl State {
         let task = self.tasks.remove(&id)?;
         let was_waiting = task.bound().is_none();
         let was_held = task.bound().is_some_and(|bound| bound.held.is_some());
+        if !was_waiting {
+            self.count_holding(task.client, false);
+        }
         self.change_client(task.client, |client| {
             client.tasks.remove(&id);
             client.waiting = client.waiting.saturating_sub(u32::from(was_waiting));

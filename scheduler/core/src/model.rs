@@ -263,6 +263,8 @@ pub struct State {
     pub devices: BTreeMap<DeviceId, Device>,
     pub clients: BTreeMap<ClientId, Client>,
     pub tasks: BTreeMap<TaskId, Task>,
+    /// By user, how many tasks are bound; users without any are not in it.
+    pub(crate) holding: BTreeMap<u32, u32>,
     pub(crate) overruns: BTreeMap<(ClientId, DeviceId), Overrun>,
     pub(crate) index: DeviceIndex,
     /// Devices on which nothing new starts.
@@ -300,6 +302,16 @@ impl State {
             && let Some(client) = self.clients.get(&task.client)
         {
             recount(task, client, &mut self.devices);
+        }
+    }
+
+    /// A task of the client's user was bound, or is not any more.
+    pub(crate) fn count_holding(&mut self, client: ClientId, is_bound: bool) {
+        let Some(uid) = self.clients.get(&client).map(|client| client.uid) else { return };
+        let tasks = self.holding.entry(uid).or_default();
+        *tasks = if is_bound { tasks.saturating_add(1) } else { tasks.saturating_sub(1) };
+        if *tasks == 0 {
+            self.holding.remove(&uid);
         }
     }
 
@@ -344,6 +356,14 @@ pub struct Reservation {
     pub spare: Bytes,
 }
 
+/// A waiting task beside which others have to fit from some time on, wherever it could start (specification S-314).
+#[derive(Debug, Clone, Copy)]
+pub struct Beside<'a> {
+    pub head: &'a Task,
+    /// Who was bound before does not have to leave it room.
+    pub since: Nanos,
+}
+
 /// What a policy and the gate may look at; they cannot change it.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
@@ -358,6 +378,8 @@ pub struct View<'a> {
     pub ignores_drains: bool,
     /// Nothing starts on any other device: to say what this one means for a task.
     pub only: Option<DeviceId>,
+    /// Whom the task that is asked for has to leave room.
+    pub beside: Option<Beside<'a>>,
 }
 
 impl<'a> View<'a> {
@@ -375,7 +397,28 @@ impl<'a> View<'a> {
     /// Bytes that a waiting task could be granted on the device, after its program's context is paid for; None if not even
     /// that can be, or it may not start there.
     pub fn free_for(&self, device: &Device, task: &Task) -> Option<Bytes> {
-        if self.admits(device, task) { self.free_beside_context(device, task.client) } else { None }
+        let free = self.free_beside_context(device, task.client).filter(|_| self.admits(device, task))?;
+        match self.beside {
+            Some(beside) => self.left_beside(beside, device, task.client).map(|left| left.min(free)),
+            None => Some(free),
+        }
+    }
+
+    /// What the device has for the client's next task if the overdue one is to fit as soon as those have ended who were
+    /// bound before it was overdue; None if not even the client's context.
+    fn left_beside(&self, beside: Beside<'_>, device: &Device, client: ClientId) -> Option<Bytes> {
+        let Beside { head, since } = beside;
+        let context = |client| self.state.context_cost(device.id, client, self.options.context_bytes);
+        let wanted = head.requirement.saturating_add(context(head.client));
+        if !self.admits(device, head) || wanted > device.task_max {
+            // It cannot start here anyway.
+            return Some(Bytes(u64::MAX));
+        }
+        let passed = self.tasks_on(device.id).filter(|(_, bound)| bound.bound_at >= since);
+        let passed: Bytes = passed.map(|(task, _)| task.requirement).sum();
+        let taken =
+            [device.contexts, device.unaccounted, passed, wanted, context(client)].into_iter().sum::<Bytes>();
+        device.capacity.0.checked_sub(taken.0).map(Bytes)
     }
 
     /// What the device has free for a task, if that is all it wants and no rule that binds every policy bars it there: what its

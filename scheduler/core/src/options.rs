@@ -66,8 +66,9 @@ pub struct Options {
     /// A held kernel goes after this long whatever else runs. None: it waits as long as the rule says, like in the
     /// source document (specification S-218).
     pub hold_ns_max: Option<Nanos>,
-    /// Nobody who came later starts before a task that has waited for so long. None: as the policy has it (60 s under
-    /// `eager-live`, never under the others). The shorter, the more throughput it costs in streams.
+    /// Once the first come has waited for so long, who came later starts only where it leaves that task room (specification
+    /// S-314). None: as the policy has it (60 s under `eager-live` and `eager-fair`, never under the others). The shorter, the
+    /// more throughput it costs in streams.
     pub overtake_ns: Option<Nanos>,
     /// Whoever starts must not delay the first of the queue beyond its predicted start (EASY backfilling; Lifka, 1995;
     /// specification S-315). None: as the policy has it.

@@ -55,7 +55,9 @@ pub enum Reason {
          free on {device}: {most}"
     )]
     NoWayOut { wanted: Bytes, most: Bytes, device: DeviceId },
-    #[error("waits: {head} came first and has waited for {waited}, after which nobody passes it")]
+    #[error(
+        "waits: {head} came first and has waited for {waited}: others start only where they leave it room"
+    )]
     NotPast { head: TaskId, waited: Nanos },
     #[error(
         "waits: {wanted} would be held beyond {at}, when {head}, which is first in the queue, is expected to start on {device}"

@@ -10,6 +10,7 @@ mod explain;
 mod image;
 mod lost;
 mod observed;
+mod overdue;
 mod overstay;
 mod restore;
 mod revert;
@@ -111,6 +112,8 @@ pub struct Scheduler {
     replaced: Option<Replaced>,
     /// How often a policy was replaced since somebody set it.
     reversions: u32,
+    /// Who is overdue and first, and since which step; for the invariants only.
+    kept_since: Option<(TaskId, Nanos)>,
 }
 
 /// Who could start after this step's event.
@@ -143,7 +146,7 @@ impl Scheduler {
             policy,
             state: State {
                 eager_per_device: options.eager_per_device,
-                judges_kernels: traits.gate == GateRule::PerKernel,
+                judges_kernels: traits.gate.judges_kernels(),
                 index,
                 ..State::default()
             },
@@ -163,6 +166,7 @@ impl Scheduler {
             promotion_expected: None,
             replaced: None,
             reversions: 0,
+            kept_since: None,
         }
     }
 
@@ -190,6 +194,7 @@ impl Scheduler {
             self.settle_all(out);
         }
         self.find_overstays(out);
+        self.note_overdue();
     }
 
     fn settle_all(&mut self, out: &mut Vec<Action>) {
@@ -541,7 +546,16 @@ impl Scheduler {
 
     fn read(&self) -> View<'_> {
         let (state, options, now) = (&self.state, &self.options, self.now);
-        View { state, options, now, last_resort: false, reservation: None, ignores_drains: false, only: None }
+        View {
+            state,
+            options,
+            now,
+            last_resort: false,
+            reservation: None,
+            ignores_drains: false,
+            only: None,
+            beside: None,
+        }
     }
 }
 

@@ -152,7 +152,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     });
     prop_oneof![
         1 => (0u32..3, any_bytes()).prop_map(|(id, capacity)| device(id, capacity)),
-        3 => client().prop_map(|client| Event::ClientConnected { client, uid: 1, label: "x".into() }),
+        3 => client().prop_map(|client| Event::ClientConnected { client, uid: client.0 as u32 % 3, label: "x".into() }),
         1 => client().prop_map(|client| Event::ClientGone { client }),
         10 => (task(), client(), request)
             .prop_map(|(task, client, request)| Event::TaskBegin { task, client, request }),
@@ -458,7 +458,7 @@ impl Honest {
         self.next += 1;
         let program = Program { requirement: bytes.0, kernels_left: 2, access, ..Program::default() };
         self.programs.insert(id, program);
-        self.step(Event::ClientConnected { client: ClientId(id), uid: 1, label: String::new() })?;
+        self.step(Event::ClientConnected { client: ClientId(id), uid: id as u32 % 3, label: String::new() })?;
         let request = TaskRequest {
             requirement: bytes,
             blocks: id,
@@ -578,7 +578,7 @@ fn an_unknown_policy_is_named_with_the_known_ones() {
     assert_eq!(
         error.to_string(),
         "unknown policy `fastest`: known are case, case-fifo, case-alg2, sa, cg, schedgpu, quanta, eager, eager-p, eager-b, \
-         eager-pb, eager-opt, eager-live, infinite"
+         eager-pb, eager-opt, eager-live, eager-fair, infinite"
     );
     for policy in PolicyName::ALL {
         assert_eq!(policy.to_string().parse(), Ok(policy));

@@ -91,6 +91,7 @@ fn gate_rule_name(rule: GateRule) -> &'static str {
         GateRule::None => "none",
         GateRule::Barrier => "barrier",
         GateRule::PerKernel => "per-kernel",
+        GateRule::WhileIdle => "while-idle",
         GateRule::Turns => "turns",
     }
 }

@@ -146,6 +146,8 @@ pub struct InFlight {
 pub struct Client<'a> {
     pub id: ClientId,
     pub job: &'a Job,
+    /// What it does of the policy's habits.
+    pub habits: Habits,
     pub steps: Vec<Step<'a>>,
     pub at: usize,
     /// Of the row of launches at `at`, how many are in the stream.
@@ -180,12 +182,14 @@ impl<'a> Client<'a> {
     pub fn new(index: usize, job: &'a Job, habits: Habits) -> Client<'a> {
         let mut steps = Vec::new();
         unroll(&job.ops, &mut steps);
+        let habits = if job.informed { habits } else { habits.without_compiler() };
         // Of a program that keeps what it has to the end nobody asks.
         let matter = habits.release_dead || habits.live_requirement;
         let lives = if matter { Lives::of(&steps, habits.release_dead) } else { Lives::default() };
         Client {
             id: ClientId(index as u64 + 1),
             job,
+            habits,
             steps,
             at: 0,
             launched: 0,

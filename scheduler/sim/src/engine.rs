@@ -16,7 +16,7 @@ use eager_core::Scheduler;
 use eager_core::action::{Action, Class, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
-use eager_core::policy::{Habits, MemoryRule, Traits};
+use eager_core::policy::{MemoryRule, Traits};
 use eager_core::scheduler::Stage;
 use eager_core::units::{Bytes, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Completion, Model, ModelError, OpId};
@@ -58,7 +58,6 @@ pub(crate) struct World<'a> {
     pub(crate) options: &'a SimOptions,
     pub(crate) model: Model,
     pub(crate) traits: Traits,
-    pub(crate) habits: Habits,
     scheduler: Scheduler,
     pub(crate) auditor: Auditor,
     jobs: &'a [Job],
@@ -122,7 +121,6 @@ impl<'a> World<'a> {
             options,
             model: Model::new(cards, options.model.clone()),
             traits,
-            habits: traits.habits,
             scheduler: Scheduler::new(options.policy, options.scheduler.clone()),
             auditor: Auditor::new(options.scheduler.context_bytes, traits.memory != MemoryRule::Counted),
             jobs,
@@ -427,7 +425,8 @@ impl<'a> World<'a> {
             let totals = self.model.totals(model_time(self.now), index)?;
             devices.push(DeviceResult { name, capacity_bytes, totals, granted });
         }
-        let header = JournalHeader::of(&self.scheduler);
+        // A header has what the scheduler knew before the first line, which was nothing.
+        let header = JournalHeader::of(&Scheduler::new(self.options.policy, self.options.scheduler.clone()));
         let jobs: Vec<_> = self.clients.into_iter().map(|client| client.result).collect();
         let makespan = jobs.iter().map(|job| job.end).max().unwrap_or_default();
         let all_asked = jobs.iter().filter_map(|job| job.ask).max().unwrap_or_default();
@@ -463,7 +462,7 @@ mod tests {
     fn a_deadlock_is_told_with_the_schedulers_own_sentence() {
         let begin = JobOp::TaskBegin { requirement: 1 << 30, blocks: 0, threads_per_block: 0, lazy: false };
         let ops = vec![begin, JobOp::TaskEnd];
-        let jobs = [Job { name: "small".into(), class_label: SizeLabel::S, ops }];
+        let jobs = [Job { name: "small".into(), class_label: SizeLabel::S, informed: true, ops }];
         let cards = vec![eager_gpu_model::card("V100-16GB").unwrap()];
         let options = SimOptions::new(cards, PolicyName::Case);
         let mut world = World::new(&jobs, &options);

@@ -31,6 +31,10 @@ pub struct Job {
     /// Program and size, such as `srad_v1-20000`; equal for equal jobs.
     pub name: String,
     pub class_label: SizeLabel,
+    /// The compiler saw through its memory: it can ask late and by name, and says what is dead. Descriptors without the
+    /// field are of such programs.
+    #[serde(default = "is_informed", skip_serializing_if = "Clone::clone")]
+    pub informed: bool,
     /// In program order. At most one task is open at a time.
     pub ops: Vec<JobOp>,
 }
@@ -168,6 +172,11 @@ pub enum JobError {
     Order { job: String, what: String },
     #[error("job {job}: {what} must be a finite number in {range}")]
     Number { job: String, what: String, range: String },
+}
+
+/// For serde.
+fn is_informed() -> bool {
+    true
 }
 
 impl Job {

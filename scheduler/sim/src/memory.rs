@@ -37,15 +37,15 @@ impl<'a> World<'a> {
         let client = &mut self.clients[index];
         client.tasks_begun += 1;
         let total = request.requirement.0;
-        if self.habits.live_requirement {
+        if client.habits.live_requirement {
             request.requirement = Bytes(total.min(client.lives.live_bytes(client.at)));
         }
         let wish = Wish { account: Account::new(request.requirement.0, total), request };
-        if self.habits.late_reservation {
+        if client.habits.late_reservation {
             client.wish = Some(wish);
             return Ok(true);
         }
-        if !self.habits.early_copies {
+        if !client.habits.early_copies {
             client.blocked = Blocked::Binding;
         }
         self.ask(index, wish)?;
@@ -143,7 +143,7 @@ impl<'a> World<'a> {
     /// Of all device operations only a copy to the device can be done before there is one.
     fn do_without_device(&mut self, index: usize, step: &Step<'a>) -> Result<Readiness, SimError> {
         if let Step::Other(JobOp::CopyToDevice { buffer, bytes, .. }) = step
-            && self.habits.early_copies
+            && self.clients[index].habits.early_copies
             && self.stage(index, buffer, *bytes)
         {
             return Ok(Readiness::Done);
@@ -219,8 +219,8 @@ impl<'a> World<'a> {
 
     /// An allocation: an address only where memory comes later.
     pub(crate) fn alloc(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
-        let habits = self.habits;
         let client = &mut self.clients[index];
+        let habits = client.habits;
         if client.buffers.contains_key(name) {
             // Another buffer of that name is about to give its memory back.
             client.blocked = Blocked::Stream;
@@ -297,7 +297,7 @@ impl<'a> World<'a> {
         match self.clients[index].buffers.get(name).map(|buffer| buffer.kind) {
             None => Ok(true),
             Some(AllocKind::Device) => {
-                self.copy_into_plain(index, name, bytes, pinned || self.habits.fast_copies)?;
+                self.copy_into_plain(index, name, bytes, pinned || self.clients[index].habits.fast_copies)?;
                 self.clients[index].blocked = Blocked::Stream;
                 Ok(true)
             }
@@ -379,7 +379,11 @@ impl<'a> World<'a> {
         for name in client.lives.dead_after(client.at).to_vec() {
             if self.clients[index].addresses.contains_key(name) {
                 self.forget_address(index, name)?;
-            } else {
+            } else if self.clients[index]
+                .buffers
+                .get(name)
+                .is_none_or(|buffer| buffer.kind == AllocKind::Device)
+            {
                 self.clients[index].stream.push_back(Queued::Release(name));
                 self.start_next(index)?;
             }

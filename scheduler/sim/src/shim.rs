@@ -123,7 +123,7 @@ impl<'a> World<'a> {
                     blocks: *blocks,
                     threads_per_block: *threads_per_block,
                     lazy: *lazy,
-                    whole: self.habits.comes_by_name(),
+                    whole: client.habits.comes_by_name(),
                     function: client.job.name.clone(),
                     estimate: client.estimates.get(client.tasks_begun).copied().flatten(),
                     ..TaskRequest::default()
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
                     return Ok(true);
                 };
                 let range = Range { offset: 0, bytes: *bytes };
-                let pinned = *pinned || self.habits.fast_copies;
+                let pinned = *pinned || self.clients[index].habits.fast_copies;
                 self.enqueue(index, Op::CopyToHost { alloc: buffer.alloc, range, pinned })?;
                 self.clients[index].blocked = Blocked::Stream;
                 Ok(true)

@@ -44,6 +44,11 @@ impl Habits {
         self.late_reservation || self.live_requirement
     }
 
+    /// What is left of them for a program of which the compiler knows nothing: what the shim does by itself.
+    pub fn without_compiler(self) -> Habits {
+        Habits { fast_copies: self.fast_copies, ..Habits::PLAIN }
+    }
+
     pub(super) fn under(self, options: &Options) -> Habits {
         Habits {
             release_dead: options.release_dead.unwrap_or(self.release_dead),

@@ -8,6 +8,7 @@ mod case_fifo;
 mod cg;
 mod eager;
 mod eager_b;
+mod eager_fair;
 mod eager_live;
 mod eager_opt;
 mod eager_p;
@@ -50,8 +51,17 @@ pub enum GateRule {
     Barrier,
     /// Each one is judged (specification S-213 to S-216).
     PerKernel,
+    /// The same, but what a Normal task has launched is waited for until it has ended (specification S-323).
+    WhileIdle,
     /// Every task's kernels, eager or not, start only in the task's own time quantum on its device.
     Turns,
+}
+
+impl GateRule {
+    /// Is what runs beside an eager task looked at kernel by kernel?
+    pub fn judges_kernels(self) -> bool {
+        matches!(self, GateRule::PerKernel | GateRule::WhileIdle)
+    }
 }
 
 /// What the ledger makes of a device's memory.
@@ -69,11 +79,15 @@ pub enum MemoryRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
     pub queue: QueueOrder,
+    /// Tasks of users who hold nothing are tried before all others.
+    pub users_in_turn: bool,
     /// Whoever is first in line starts where there is room for all of it. Without it only an empty device has to take it:
     /// tasks or slots count as well.
     pub starts_by_room: bool,
     /// Starts tasks whose requirement does not fit.
     pub eager: bool,
+    /// Of them only who came first, or whose user holds nothing.
+    pub eager_in_turn: bool,
     /// Normal and promoted tasks launch on high-priority streams, eager ones on low (specification S-210).
     /// Without it all tasks use the same priority.
     pub priorities: bool,
@@ -83,7 +97,7 @@ pub struct Traits {
     pub memory: MemoryRule,
     /// All memory is managed, also of tasks that have their whole requirement.
     pub managed: bool,
-    /// A task that has waited for so long is not passed any more.
+    /// A task that has waited for so long is passed only by those who leave it room, and by users who hold nothing.
     pub overtake_ns: Option<Nanos>,
     /// Of an eager policy: only when nobody who waits fits anywhere.
     pub last_resort: bool,
@@ -100,8 +114,10 @@ impl Traits {
     /// What CASE does; the other policies say what they do differently.
     pub const CASE: Traits = Traits {
         queue: QueueOrder::LargestFirst,
+        users_in_turn: false,
         starts_by_room: true,
         eager: false,
+        eager_in_turn: false,
         priorities: false,
         short_hold_ns: None,
         gate: GateRule::None,
@@ -186,6 +202,7 @@ pub(crate) fn of(name: PolicyName) -> Box<dyn Policy> {
         PolicyName::EagerPb => Box::new(eager_pb::EagerPb),
         PolicyName::EagerOpt => Box::new(eager_opt::EagerOpt),
         PolicyName::EagerLive => Box::new(eager_live::EagerLive),
+        PolicyName::EagerFair => Box::new(eager_fair::EagerFair),
         PolicyName::Sa => Box::new(sa::Sa),
         PolicyName::Cg => Box::new(cg::Cg),
         PolicyName::SchedGpu => Box::new(schedgpu::SchedGpu),

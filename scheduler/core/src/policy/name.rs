@@ -29,6 +29,8 @@ pub enum PolicyName {
     EagerOpt,
     /// Memory is held only while the device needs it; eager launch is the last resort.
     EagerLive,
+    /// What fits, the longest first, in turns of the users; over-subscribed only who came first.
+    EagerFair,
     /// One task per device.
     Sa,
     /// A fixed number of tasks per device, memory not counted.
@@ -58,7 +60,7 @@ pub struct NotForDevices {
 
 impl PolicyName {
     /// Baselines first.
-    pub const ALL: [PolicyName; 14] = [
+    pub const ALL: [PolicyName; 15] = [
         PolicyName::Case,
         PolicyName::CaseFifo,
         PolicyName::CaseAlg2,
@@ -72,6 +74,7 @@ impl PolicyName {
         PolicyName::EagerPb,
         PolicyName::EagerOpt,
         PolicyName::EagerLive,
+        PolicyName::EagerFair,
         PolicyName::Infinite,
     ];
 
@@ -86,6 +89,7 @@ impl PolicyName {
             PolicyName::EagerPb => "eager-pb",
             PolicyName::EagerOpt => "eager-opt",
             PolicyName::EagerLive => "eager-live",
+            PolicyName::EagerFair => "eager-fair",
             PolicyName::Sa => "sa",
             PolicyName::Cg => "cg",
             PolicyName::SchedGpu => "schedgpu",

@@ -96,10 +96,6 @@ impl Scheduler {
         throttled.map(|task| Nanos(task.asked_at.0.saturating_add(wait.0))).filter(|at| *at > self.now).min()
     }
 
-    fn uid_of(&self, task: &Task) -> u32 {
-        self.state.clients.get(&task.client).map_or(0, |client| client.uid)
-    }
-
     /// Looks at all tasks: only where there is a limit.
     fn tasks_of(&self, uid: u32) -> impl Iterator<Item = &Task> {
         self.state.tasks.values().filter(move |task| self.uid_of(task) == uid)

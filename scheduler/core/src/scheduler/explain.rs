@@ -73,7 +73,7 @@ impl Scheduler {
     /// Whom nobody may pass any more stands first, wherever the order has it.
     fn standing(&self) -> Vec<TaskId> {
         let mut order = self.order();
-        if let Some(first) = self.not_passed().map(|task| task.id) {
+        if let Some(first) = self.overdue().map(|task| task.id) {
             order.retain(|id| *id != first);
             order.insert(0, first);
         }
@@ -92,15 +92,15 @@ impl Scheduler {
         if !self.traits.eager || task.request.whole {
             return Some(Class::Normal);
         }
-        match self.place(self.as_it_is_tried(), task) {
+        match self.place(self.as_it_is_tried(task), task) {
             Placement::Bind { grant, .. } if grant < task.requirement => Some(Class::Eager),
             Placement::Bind { .. } => Some(Class::Normal),
             Placement::Wait(_) => None,
         }
     }
 
-    fn as_it_is_tried(&self) -> View<'_> {
-        View { last_resort: self.has_last_resort(), ..self.read() }
+    fn as_it_is_tried(&self, task: &Task) -> View<'_> {
+        View { last_resort: self.has_last_resort(), ..self.leaving_room(self.read(), task) }
     }
 
     /// What each device means for a waiting task; nothing of one that is not there or has a device.
@@ -123,7 +123,7 @@ impl Scheduler {
         if task.request.barred.has(device.id) {
             return Offer::Barred;
         }
-        let view = View { only: Some(device.id), ..self.as_it_is_tried() };
+        let view = View { only: Some(device.id), ..self.as_it_is_tried(task) };
         match self.place(view, task) {
             Placement::Bind { grant, .. } => {
                 let class = if grant < task.requirement { Class::Eager } else { Class::Normal };
@@ -214,7 +214,7 @@ impl Scheduler {
 
     /// Above which OS-ratios kernels of eager tasks are held, where they are judged one by one.
     fn limits_in_words(&self) -> String {
-        if self.traits.gate != GateRule::PerKernel {
+        if !self.traits.gate.judges_kernels() {
             return String::new();
         }
         let options = &self.options;

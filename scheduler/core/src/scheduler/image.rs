@@ -81,6 +81,7 @@ impl Image {
             promotion_expected,
             replaced,
             reversions,
+            kept_since: _,
         } = scheduler;
         let image = Image {
             now: *now,
@@ -233,6 +234,9 @@ impl Scheduler {
                 device.held.extend(bound.held.as_ref().map(|(_, since)| (*since, id)));
                 device.warps = device.warps.saturating_add(task.warps());
             }
+        }
+        if task.bound().is_some() {
+            state.count_holding(task.client, true);
         }
         match state.tasks.insert(id, task) {
             None => Ok(()),

@@ -51,15 +51,16 @@ impl Scheduler {
         loop {
             let waiting = self.queue.len();
             self.try_each_once(out);
-            // Where the head has a reservation, a start may move it to where it is in nobody's way.
-            if !self.traits.reserve_head || self.queue.len() == waiting {
+            // Where only the first come may start short, the next one may after it; where the head has a reservation, a start may move it to where it is in nobody's way.
+            let moves_on = self.traits.reserve_head || self.traits.eager_in_turn;
+            if !moves_on || self.queue.len() == waiting {
                 return;
             }
         }
     }
 
     fn try_each_once(&mut self, out: &mut Vec<Action>) {
-        self.try_who_is_not_passed(out);
+        self.try_who_is_overdue(out);
         match self.traits.queue {
             QueueOrder::Fifo => while self.queue.head().is_some_and(|head| self.try_one(head, false, out)) {},
             QueueOrder::LargestFirst => {
@@ -76,8 +77,10 @@ impl Scheduler {
 
     fn try_in_order(&mut self, out: &mut Vec<Action>) {
         for id in self.order() {
-            let wanted = self.state.tasks.get(&id).map_or(Bytes::ZERO, |task| task.requirement);
-            if wanted <= self.largest_startable() {
+            let Some(task) = self.state.tasks.get(&id) else { continue };
+            let is_short = self.may_start_short(task);
+            let largest = if is_short { self.largest_startable() } else { self.state.index.most_free() };
+            if task.requirement <= largest {
                 self.try_one(id, false, out);
             }
         }
@@ -85,6 +88,16 @@ impl Scheduler {
 
     /// The waiting tasks in the order in which they are tried.
     pub(super) fn order(&self) -> Vec<TaskId> {
+        let order = self.order_of_all();
+        if !self.traits.users_in_turn {
+            return order;
+        }
+        let is_first = |id: &TaskId| self.state.tasks.get(id).is_some_and(|task| self.holds_nothing(task));
+        let (first, others): (Vec<TaskId>, Vec<TaskId>) = order.into_iter().partition(is_first);
+        [first, others].concat()
+    }
+
+    fn order_of_all(&self) -> Vec<TaskId> {
         match self.traits.queue {
             QueueOrder::LargestFirst => self.queue.largest_first().collect(),
             QueueOrder::LongestRemaining => self.queue.longest_first(),
@@ -92,15 +105,8 @@ impl Scheduler {
         }
     }
 
-    /// The first come, once nobody may pass it any more. All who came later are younger, so no other has to be asked.
-    pub(super) fn not_passed(&self) -> Option<&Task> {
-        let longest = self.traits.overtake_ns?;
-        let head = self.state.tasks.get(&self.queue.head()?)?;
-        (self.now.saturating_sub(head.asked_at) >= longest).then_some(head)
-    }
-
-    fn try_who_is_not_passed(&mut self, out: &mut Vec<Action>) {
-        while let Some(head) = self.not_passed().map(|head| head.id)
+    fn try_who_is_overdue(&mut self, out: &mut Vec<Action>) {
+        while let Some(head) = self.overdue().map(|head| head.id)
             && (self.try_one(head, false, out) || (self.has_last_resort() && self.try_one(head, true, out)))
         {
         }
@@ -150,7 +156,11 @@ impl Scheduler {
             self.try_next(id, out);
         }
         // Who was refused may have stood before somebody whom nobody may pass, or been the head.
-        if self.has_last_resort() || self.traits.overtake_ns.is_some() || self.traits.reserve_head {
+        if self.has_last_resort()
+            || self.traits.overtake_ns.is_some()
+            || self.traits.reserve_head
+            || self.traits.eager_in_turn
+        {
             self.try_who_fits(out);
         }
     }
@@ -202,7 +212,7 @@ impl Scheduler {
         let view = View { last_resort, ..self.read() };
         match self.place(view, task) {
             Placement::Wait(reason) => Placement::Wait(self.keeps_drained(view, task).unwrap_or(reason)),
-            bind => bind,
+            bind => self.beside_overdue(view, task).unwrap_or(bind),
         }
     }
 
@@ -218,8 +228,8 @@ impl Scheduler {
         if let Some(head) = head {
             return Some(Reason::Behind { head });
         }
-        let head = self.not_passed().filter(|head| head.id != task.id)?;
-        Some(Reason::NotPast { head: head.id, waited: self.now.saturating_sub(head.asked_at) })
+        let head = self.must_leave_room_for(task).filter(|_| !self.passes_beside())?;
+        Some(self.not_past(head))
     }
 
     /// Waiting tasks that the policy owes a start, with a device that has room for all of each: nothing that binds every policy
@@ -230,6 +240,7 @@ impl Scheduler {
         let waiting = self.state.tasks.values().filter(|task| task.bound().is_none());
         waiting.filter_map(move |task| {
             let takes = |device: &&Device| self.traits.starts_by_room || device.tasks.is_empty();
+            let view = self.leaving_room(view, task);
             let mut open = self.state.devices.values().filter(takes);
             let device = open.find(|device| view.room_for(device, task).is_some())?;
             self.held_up(task).is_none().then_some((task.id, device.id))
@@ -246,11 +257,17 @@ impl Scheduler {
     pub(super) fn place(&self, view: View<'_>, task: &Task) -> Placement {
         let view = self.reserved(view);
         match self.policy.place(view, task) {
-            Placement::Bind { grant, .. } if task.request.whole && grant < task.requirement => {
+            Placement::Bind { grant, .. } if grant < task.requirement && self.must_be_whole(view, task) => {
                 no_room(view, task)
             }
             placement => placement,
         }
+    }
+
+    /// Nobody starts short who cannot run so, whose turn it is not, or beside an overdue task: its grant would grow into
+    /// what is kept free.
+    fn must_be_whole(&self, view: View<'_>, task: &Task) -> bool {
+        task.request.whole || view.beside.is_some() || !self.may_start_short(task)
     }
 
     /// Whom nobody may delay.
@@ -259,7 +276,7 @@ impl Scheduler {
             return None;
         }
         // Whom nobody may pass stands before the order's first: else each of the two would wait for the other.
-        self.not_passed().or_else(|| self.state.tasks.get(self.order().first()?))
+        self.overdue().or_else(|| self.state.tasks.get(self.order().first()?))
     }
 
     pub(super) fn is_managed(&self, task: &Task, grant: Bytes) -> bool {

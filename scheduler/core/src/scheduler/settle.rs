@@ -161,7 +161,7 @@ impl Scheduler {
     /// the first eager task came or the last is gone.
     fn settle_watches(&mut self, now: &Touched, out: &mut Vec<Action>) {
         let is_per_kernel = match self.traits.gate {
-            GateRule::PerKernel => true,
+            GateRule::PerKernel | GateRule::WhileIdle => true,
             GateRule::Turns => false,
             GateRule::None | GateRule::Barrier => return,
         };

@@ -1,0 +1,82 @@
+//! Who has waited for so long that others start only where they leave it room, and whose turn it is among the users
+//! (specification S-314, S-324).
+//!
+//! Trap: nobody can say when a program ends that keeps its memory for ever, so the first come may never fit. Those behind it
+//! must not wait for that: they go on in what it leaves, and a user who holds nothing may have one task in any case.
+
+use super::Scheduler;
+use crate::model::{Beside, Task, View};
+use crate::policy::{MemoryRule, Placement};
+use crate::reason::Reason;
+use crate::units::{Nanos, TaskId};
+
+impl Scheduler {
+    /// The first come, once it has waited for the longest time that others may pass it. All who came later are younger, so
+    /// no other has to be asked.
+    pub(super) fn overdue(&self) -> Option<&Task> {
+        let longest = self.traits.overtake_ns?;
+        let head = self.state.tasks.get(&self.queue.head()?)?;
+        (self.now.saturating_sub(head.asked_at) >= longest).then_some(head)
+    }
+
+    /// For the invariants: from the next step on, whoever starts leaves this task room.
+    pub(super) fn note_overdue(&mut self) {
+        let first = self.overdue().map(|head| head.id);
+        if self.kept_since.map(|(id, _)| id) != first {
+            self.kept_since = first.map(|id| (id, self.now));
+        }
+    }
+
+    pub(crate) fn kept_since(&self) -> Option<(TaskId, Nanos)> {
+        self.kept_since
+    }
+
+    /// Do those behind an overdue task start where there is room beside it? Else nobody does: devices may be full by
+    /// tasks, not by bytes.
+    pub(crate) fn passes_beside(&self) -> bool {
+        self.traits.starts_by_room && self.traits.memory == MemoryRule::Counted
+    }
+
+    /// The overdue task that this one has to leave room for.
+    pub(super) fn must_leave_room_for(&self, task: &Task) -> Option<&Task> {
+        let head = self.overdue().filter(|head| head.id != task.id)?;
+        let is_exempt = self.holds_nothing(task) && self.uid_of(task) != self.uid_of(head);
+        (!is_exempt).then_some(head)
+    }
+
+    /// What the task is asked with: room is kept for whom it may not pass.
+    pub(super) fn leaving_room<'a>(&'a self, view: View<'a>, task: &Task) -> View<'a> {
+        let since = |head: &Task| {
+            Nanos(head.asked_at.0.saturating_add(self.traits.overtake_ns.unwrap_or_default().0))
+        };
+        let head = self.must_leave_room_for(task).filter(|_| self.passes_beside());
+        View { beside: head.map(|head| Beside { head, since: since(head) }), ..view }
+    }
+
+    /// Where a task that could start may, if it has to leave somebody room.
+    pub(super) fn beside_overdue(&self, view: View<'_>, task: &Task) -> Option<Placement> {
+        let head = self.must_leave_room_for(task)?;
+        Some(match self.place(self.leaving_room(view, task), task) {
+            Placement::Wait(_) => Placement::Wait(self.not_past(head)),
+            bind => bind,
+        })
+    }
+
+    pub(super) fn not_past(&self, head: &Task) -> Reason {
+        Reason::NotPast { head: head.id, waited: self.now.saturating_sub(head.asked_at) }
+    }
+
+    /// None of its user's tasks has a device.
+    pub(super) fn holds_nothing(&self, task: &Task) -> bool {
+        !self.state.holding.contains_key(&self.uid_of(task))
+    }
+
+    /// May it start with less than it asks for, if the policy proposes that?
+    pub(super) fn may_start_short(&self, task: &Task) -> bool {
+        !self.traits.eager_in_turn || self.queue.head() == Some(task.id) || self.holds_nothing(task)
+    }
+
+    pub(super) fn uid_of(&self, task: &Task) -> u32 {
+        self.state.clients.get(&task.client).map_or(0, |client| client.uid)
+    }
+}
