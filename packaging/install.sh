@@ -17,6 +17,7 @@ contents() {
   for file in libeager.so libeager_pass.so libcudart.so libcudart12.so; do
     echo "644 $built/$file $prefix/lib/eager/$file"
   done
+  echo "644 compiler-pass/driver/include/cuda_profiler_api.h $prefix/lib/eager/include/cuda_profiler_api.h"
   for file in compiler-pass/driver/include/eager/*; do
     echo "644 $file $prefix/lib/eager/include/eager/$(basename "$file")"
   done

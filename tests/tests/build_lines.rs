@@ -336,7 +336,8 @@ fn mistakes_are_one_line_each() {
         ("@nothing.rsp", "eagercc: cannot read response file nothing.rsp: "),
         ("--eager-no-instrumnet a.cu", "did you mean '--eager-no-instrument'?"),
         ("--cuda-path=/nothing -x cuda /dev/null", "eagercc: /nothing is no CUDA tree"),
-        ("--cuda-gpu-arch=sm_70 -x cuda /dev/null", "sm_70: CUDA 13 in "),
+        ("--cuda 11.2 -x cuda /dev/null", "eagercc: CUDA 11.2: there is no .toolchain/cuda-11.2"),
+        ("a.cu -Xcompiler -Wall", "eagercc: '-Xcompiler' is nvcc's"),
         ("--nvcc -dlink a.o", "link with `eagercc --nvcc -rdc=true`"),
         ("a.cu -o", "eagercc: argument to '-o' is missing"),
     ] {

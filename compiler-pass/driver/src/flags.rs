@@ -46,6 +46,8 @@ pub enum Use {
     /// `-Rpass=` and its like.
     Remark,
     CudaPath,
+    /// `--cuda 12.9`.
+    CudaVersion,
     CudaRuntime,
     GpuArch,
     HostOnly,
@@ -81,12 +83,14 @@ const fn flag(name: &'static str, value: Value, usage: Use) -> Flag {
 /// Sorted by name. A longer name wins over a shorter one that it begins with.
 pub const FLAGS: &[Flag] = &[
     flag("-###", Value::None, Use::ClangAlone),
+    flag("--cuda", Value::Apart, Use::CudaVersion),
     flag("--cuda-device-only", Value::None, Use::DeviceOnly),
     flag("--cuda-gpu-arch=", Value::Joined, Use::GpuArch),
     flag("--cuda-host-only", Value::None, Use::HostOnly),
     flag("--cuda-include-ptx=", Value::Joined, Use::Cuda),
     flag("--cuda-noopt-device-debug", Value::None, Use::Cuda),
     flag("--cuda-path=", Value::Joined, Use::CudaPath),
+    flag("--cuda=", Value::Joined, Use::CudaVersion),
     flag("--cudart=", Value::Joined, Use::CudaRuntime),
     flag("--eager-archive", Value::None, Use::Archive),
     flag("--eager-kernel-mode=", Value::Joined, Use::KernelMode),

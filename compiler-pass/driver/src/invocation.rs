@@ -2,12 +2,14 @@
 //!
 //! Trap: the order of objects, sources and libraries on the link line matters to the linker, so it is kept.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::args::{self, Arg, ArgError};
 use crate::flags::Use;
 use crate::source::{Language, Source};
+use crate::toolchain::OLDEST_OF_CUDA_12;
 
 /// One word of the link line, in the user's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,17 @@ pub enum LinkItem {
     /// An object, an archive or a library by its path.
     File(OsString),
     Word(OsString),
+}
+
+/// The user's `--cuda`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CudaChoice {
+    #[default]
+    Newest,
+    /// `12.9`, or a major version.
+    Version(String),
+    /// The 12.9 tree where the program needs it.
+    Auto,
 }
 
 /// The driver's own settings.
@@ -33,6 +46,7 @@ pub struct Settings {
     pub strict: bool,
     /// The user's `--cuda-path=`.
     pub cuda_path: Option<PathBuf>,
+    pub cuda: CudaChoice,
 }
 
 /// What comes out.
@@ -99,6 +113,8 @@ pub struct Job {
     pub link: Vec<LinkItem>,
     pub output: Option<PathBuf>,
     pub settings: Settings,
+    /// A file of clang's that puts mended texts in the place of sources.
+    pub overlay: Option<PathBuf>,
     /// What the driver does differently than asked, one line each.
     pub notes: Vec<String>,
 }
@@ -134,6 +150,8 @@ pub enum InvocationError {
     ReportNameMissing,
     #[error("'{word}': the CUDA runtime is one of shared, static, none")]
     UnknownRuntime { word: String },
+    #[error("--cuda {word}: a version such as 12.9, or auto")]
+    UnknownCuda { word: String },
     #[error("--eager-archive needs -o and at least one source or object")]
     ArchiveOfNothing,
 }
@@ -242,6 +260,7 @@ impl Reader {
             Use::CudaRuntime => job.runtime = runtime(&value)?,
             Use::Help => self.help = true,
             Use::Version => self.version = true,
+            Use::CudaVersion => job.settings.cuda = cuda_choice(&value)?,
             Use::CudaPath
             | Use::Show
             | Use::Report
@@ -307,6 +326,19 @@ fn set(settings: &mut Settings, usage: Use, value: OsString) {
     }
 }
 
+fn cuda_choice(value: &OsString) -> Result<CudaChoice, InvocationError> {
+    let word = value.to_string_lossy().into_owned();
+    match &*word {
+        "auto" => Ok(CudaChoice::Auto),
+        _ if word.starts_with(|c: char| c.is_ascii_digit())
+            && word.chars().all(|c| c.is_ascii_digit() || c == '.') =>
+        {
+            Ok(CudaChoice::Version(word))
+        }
+        _ => Err(InvocationError::UnknownCuda { word }),
+    }
+}
+
 fn runtime(value: &OsString) -> Result<CudaRuntime, InvocationError> {
     match value.to_str() {
         Some("shared") => Ok(CudaRuntime::Shared),
@@ -328,6 +360,44 @@ impl Job {
     pub fn is_more_than_clang(&self) -> bool {
         let plain = self.settings.no_instrument && self.settings.no_cpu_kernels;
         !plain && self.side != Side::Device
+    }
+
+    /// Makes code for `oldest` in place of older GPUs, which the CUDA tree knows no more; what to say of it.
+    pub fn raise_gpus(&mut self, oldest: u32, cuda: &str) -> Option<String> {
+        let number = |gpu: &str| {
+            let digits = gpu.strip_prefix("sm_").or_else(|| gpu.strip_prefix("compute_"))?;
+            digits.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse::<u32>().ok()
+        };
+        let is_old = |gpu: &str| number(gpu).is_some_and(|number| number < oldest);
+        let raised = |gpu: &str| if is_old(gpu) { format!("sm_{oldest}") } else { gpu.to_owned() };
+        let old: BTreeSet<&str> = self.gpus.iter().map(String::as_str).filter(|gpu| is_old(gpu)).collect();
+        if old.is_empty() {
+            return None;
+        }
+        // The oldest that some tree of ours makes code for.
+        let other = old.iter().any(|gpu| number(gpu).is_some_and(|number| number >= OLDEST_OF_CUDA_12));
+        let instead = if other { "; `--cuda 12.9` makes code for sm_50 and newer" } else { "" };
+        let names = Vec::from_iter(old).join(", ");
+        let note = format!(
+            "{names}: CUDA {cuda} makes code for sm_{oldest} and newer, so sm_{oldest} is taken instead{instead}"
+        );
+        let mut words: Vec<OsString> = Vec::new();
+        for word in std::mem::take(&mut self.cuda_words) {
+            let text = word.to_string_lossy().into_owned();
+            let flags =
+                ["--cuda-gpu-arch=", "--offload-arch=", "--cuda-include-ptx=", "--no-cuda-include-ptx="];
+            let flag = flags.into_iter().find(|flag| text.starts_with(flag));
+            let word = flag.map_or(word, |flag| {
+                let gpus = text[flag.len()..].split(',').map(raised).collect::<Vec<_>>();
+                format!("{flag}{}", gpus.join(",")).into()
+            });
+            if flag.is_none() || !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        self.cuda_words = words;
+        self.gpus = self.gpus.iter().map(|gpu| raised(gpu)).collect();
+        Some(note)
     }
 
     /// Whether the runtime `word` (`-lcudart…`) is linked by the user's own words.

@@ -6,13 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod code;
 pub mod device_code;
 pub mod dialect;
 pub mod flags;
 mod interrupt;
 pub mod invocation;
 pub mod nvcc;
+pub mod own_files;
 pub mod plan;
+pub mod removed;
 pub mod report;
 pub mod response;
 pub mod run;

@@ -15,12 +15,19 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::dialect::Dialect;
-use crate::invocation::{self, Invocation, Job, Mode, Settings};
+use crate::invocation::{self, CudaChoice, Invocation, Job, Mode, Settings};
+use crate::own_files::{self, OwnFile, own_files};
 use crate::plan::{self, CommandLine, Plan, Step};
+use crate::removed::{self, Removed};
+use crate::source::Language;
 use crate::toolchain::{
-    ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OPTIMISER, Surroundings, Tool, Toolchain,
+    ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OLDEST_OF_CUDA_12, OLDEST_OF_CUDA_13, OPTIMISER,
+    Surroundings, Tool, Toolchain,
 };
-use crate::{device_code, dialect, interrupt, nvcc, report, response};
+use crate::{code, device_code, dialect, interrupt, nvcc, report, response};
+
+/// The tree for what CUDA 13 took away.
+const LAST_CUDA_12: &str = "12.9";
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -35,6 +42,8 @@ usage: eagercc [clang's flags] files... [-o program]
 
   --nvcc                   the other words are nvcc's (also when called by the name nvcc)
   --cuda-gpu-arch=sm_NN    GPU architecture (default sm_90); may be repeated
+  -arch=sm_NN, -gencode …  the same in nvcc's words
+  --cuda 12.9              build with this CUDA (default 13.0); auto: with 12.9 if the program uses what CUDA 13 has no more
   --cuda-path=DIR          CUDA tree (12.9 or 13.0)
   --cudart=KIND            CUDA runtime to link: shared (default), static, none
   -fgpu-rdc                device code linked across files; give it to the link too
@@ -71,7 +80,11 @@ pub fn main(
     }
     let find = |settings: &Settings, needs: Needs| {
         let cuda_path = settings.cuda_path.as_deref();
-        Toolchain::find(&Surroundings { variable, executable, cuda_path }, needs)
+        let cuda_version = match &settings.cuda {
+            CudaChoice::Version(version) => Some(version.as_str()),
+            CudaChoice::Newest | CudaChoice::Auto => None,
+        };
+        Toolchain::find(&Surroundings { variable, executable, cuda_path, cuda_version }, needs)
     };
     match invocation::interpret(&words)? {
         Invocation::Help => {
@@ -109,15 +122,27 @@ pub fn main(
                 );
             }
             let needs = needs(&job);
+            let own = own_files_of(&job);
+            if job.settings.cuda == CudaChoice::Auto && needs_cuda_12(&job, &own) {
+                job.settings.cuda = CudaChoice::Version(LAST_CUDA_12.to_owned());
+            }
             let toolchain = find(&job.settings, needs)?;
-            toolchain.check_gpus(&job.gpus)?;
+            if let Some((version, oldest)) = toolchain.cuda_version()
+                && let Some(warning) = job.raise_gpus(oldest, &version)
+            {
+                eprintln!("eagercc: warning: {warning}");
+            }
             if needs.plugin && variable("EAGER_CLANG").is_some() {
                 check_major(&toolchain.clang)?;
             }
             for note in &job.notes {
                 eprintln!("eagercc: note: {note}");
             }
-            run_job(&job, &toolchain)
+            let code = run_job(&mut job, &toolchain, &own)?;
+            if code != 0 {
+                say_what_was_removed(&own, &toolchain);
+            }
+            Ok(code)
         }
     }
 }
@@ -127,7 +152,7 @@ fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>
     let read = |path: &Path| std::fs::read_to_string(path);
     let (dialect, words) = dialect::of(name, words);
     match dialect {
-        Dialect::Clang => Ok(response::expand(&words, &read)?),
+        Dialect::Clang => Ok(nvcc::only_architectures(&response::expand(&words, &read)?)?),
         Dialect::Nvcc => {
             let words = response::expand(&nvcc::response_files(&words), &read)?;
             Ok(nvcc::translate(&words)?)
@@ -191,7 +216,62 @@ fn check_major(clang: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_job(job: &Job, toolchain: &Toolchain) -> anyhow::Result<u8> {
+/// Of the CUDA sources.
+fn own_files_of(job: &Job) -> Vec<OwnFile> {
+    let read = |path: &Path| path.is_file().then(|| std::fs::read(path).ok()).flatten();
+    let cuda = job.sources.iter().filter(|source| source.language == Language::Cuda);
+    cuda.flat_map(|source| own_files(&source.path, &job.compile_words, &read)).collect()
+}
+
+/// For `--cuda auto`: by the sources' names, by the GPUs, or, in a link, by the names that objects ask for.
+fn needs_cuda_12(job: &Job, own: &[OwnFile]) -> bool {
+    let texts = own.iter().map(|file| file.text.as_str());
+    let by_text = matches!(removed::first_removed(texts), Some(Removed::By13(_)));
+    let between = |gpu: &String| {
+        let number = gpu.strip_prefix("sm_").and_then(|digits| digits.parse::<u32>().ok());
+        number.is_some_and(|number| (OLDEST_OF_CUDA_12..OLDEST_OF_CUDA_13).contains(&number))
+    };
+    let asks = |path: &Path| {
+        let is_library = path.extension().is_some_and(|extension| extension == "so");
+        !is_library && std::fs::read(path).is_ok_and(|bytes| removed::is_named_in(&bytes))
+    };
+    by_text || job.gpus.iter().any(between) || job.files().any(asks)
+}
+
+/// Behind the compiler's own messages.
+fn say_what_was_removed(own: &[OwnFile], toolchain: &Toolchain) {
+    let of_13 = toolchain.cuda_version().is_some_and(|(_, oldest)| oldest >= OLDEST_OF_CUDA_13);
+    let found = removed::first_removed(own.iter().map(|file| file.text.as_str()));
+    if let Some(found) = found.filter(|found| of_13 || matches!(found, Removed::By12(_))) {
+        eprintln!("eagercc: {}", found.hint());
+    }
+}
+
+/// Texts with nvcc's launch brackets, in the scratch folder, and the file that puts them in their sources' places.
+fn write_overlay(own: &[OwnFile], scratch: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let mut paths = Vec::new();
+    for file in own {
+        let Some(mended) = code::with_launch_brackets(&file.text) else { continue };
+        let path = std::path::absolute(&file.path)?;
+        // A header of two sources.
+        if paths.iter().any(|(known, _)| *known == path) {
+            continue;
+        }
+        let external = scratch.join(format!("{}-mended.cu", paths.len()));
+        let written = std::fs::write(&external, file.bytes_of(&mended));
+        written.with_context(|| format!("cannot write {}", external.display()))?;
+        paths.push((path, external));
+    }
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    let overlay = scratch.join("overlay.yaml");
+    std::fs::write(&overlay, own_files::overlay(&paths))
+        .with_context(|| format!("cannot write {}", overlay.display()))?;
+    Ok(Some(overlay))
+}
+
+fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile]) -> anyhow::Result<u8> {
     if job.settings.show {
         return carry_out(&plan::plan(job, toolchain, Path::new("$SCRATCH")), &job.settings);
     }
@@ -200,6 +280,7 @@ fn run_job(job: &Job, toolchain: &Toolchain) -> anyhow::Result<u8> {
         .tempdir()
         .context("cannot make a scratch folder (TMPDIR names where)")?;
     interrupt::clean_up(scratch.path());
+    job.overlay = write_overlay(own, scratch.path())?;
     let plan = plan::plan(job, toolchain, scratch.path());
     let code = carry_out(&plan, &job.settings)?;
     // A compiler cache preprocesses with the same words: that must not empty the report of the compile.

@@ -15,8 +15,11 @@ const LLVM_FOLDER: &str =
 const PLUGIN: &str = "libeager_pass.so";
 const SHIM: &str = "libeager.so";
 const CUDA_TREE: &str = ".toolchain/cuda-13.0";
-/// What stands in front of every CUDA source, as the source's own line would name it.
-pub const HEADER: &str = "eager/managed.h";
+const CUDA_TREES: &str = ".toolchain";
+/// What stands in front of every CUDA source, as the source's own line would name it: what nvcc gives it.
+pub const HEADER: &str = "eager/nvcc.h";
+/// And this, where the plugin works on it.
+pub const MANAGED: &str = "eager/managed.h";
 /// A source beside it, linked into programs whose device code is linked.
 pub const MANAGED_LINK: &str = "eager/managed_link.c";
 
@@ -36,8 +39,10 @@ pub struct Toolchain {
     pub llvm_folder: PathBuf,
 }
 
+/// The oldest GPU that CUDA 12 makes code for (ptxas of 12.9: Maxwell).
+pub const OLDEST_OF_CUDA_12: u32 = 50;
 /// The oldest GPU that CUDA 13 makes code for (its release notes: Maxwell, Pascal and Volta removed).
-const OLDEST_OF_CUDA_13: u32 = 75;
+pub const OLDEST_OF_CUDA_13: u32 = 75;
 
 /// Which part is missing, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,9 +56,9 @@ pub enum ToolchainError {
     #[error("{path} is no CUDA tree (it has no include/cuda_runtime.h): set EAGER_CUDA_PATH or --cuda-path=")]
     CudaNamed { path: String },
     #[error(
-        "{gpu}: CUDA {major} in {path} makes no code for it: name a CUDA 12.9 tree with --cuda-path= (./setup.sh brings .toolchain/cuda-12.9)"
+        "CUDA {version}: there is no .toolchain/cuda-{version} (./setup.sh brings 13.0 and 12.9) and no /usr/local/cuda-{version}: name a tree with --cuda-path="
     )]
-    GpuTooOld { gpu: String, major: u32, path: String },
+    CudaVersion { version: String },
     #[error("libeager_pass.so not found beside eagercc: run `cargo build -p eager-pass` or set EAGER_HOME")]
     Plugin,
     #[error("{HEADER} not found in lib/eager/include beside eagercc: install Eager again or set EAGER_HOME")]
@@ -97,6 +102,8 @@ pub struct Surroundings<'a> {
     pub executable: &'a Path,
     /// `--cuda-path=` of the command line.
     pub cuda_path: Option<&'a Path>,
+    /// `--cuda` of the command line.
+    pub cuda_version: Option<&'a str>,
 }
 
 impl std::fmt::Debug for Surroundings<'_> {
@@ -131,29 +138,20 @@ impl Toolchain {
 }
 
 impl Toolchain {
-    /// Whether the CUDA tree makes code for these GPUs (`sm_NN`); a tree whose version cannot be read is believed to.
-    ///
-    /// # Errors
-    /// Names the first GPU that is too old, before ptxas does in words that do not say why.
-    pub fn check_gpus(&self, gpus: &[String]) -> Result<(), ToolchainError> {
-        let Some(major) = cuda_major(&self.cuda).filter(|&major| major >= 13) else { return Ok(()) };
-        let number = |gpu: &str| gpu.strip_prefix("sm_").and_then(|number| number.parse::<u32>().ok());
-        let is_old = |gpu: &&String| number(gpu).is_some_and(|number| number < OLDEST_OF_CUDA_13);
-        match gpus.iter().find(is_old) {
-            Some(gpu) => {
-                let path = self.cuda.display().to_string();
-                Err(ToolchainError::GpuTooOld { gpu: gpu.clone(), major, path })
-            }
-            None => Ok(()),
-        }
+    /// The tree's version and the oldest GPU that it makes code for, where they can be read.
+    #[must_use]
+    pub fn cuda_version(&self) -> Option<(String, u32)> {
+        let version = cuda_version(&self.cuda)?;
+        let oldest = if version >= 13_000 { OLDEST_OF_CUDA_13 } else { OLDEST_OF_CUDA_12 };
+        Some((format!("{}.{}", version / 1000, version % 1000 / 10), oldest))
     }
 }
 
 /// `CUDART_VERSION` of the tree's header, which is 1000 times the major version and more.
-fn cuda_major(tree: &Path) -> Option<u32> {
+fn cuda_version(tree: &Path) -> Option<u32> {
     let header = std::fs::read_to_string(tree.join("include/cuda_runtime_api.h")).ok()?;
     let line = header.lines().find_map(|line| line.strip_prefix("#define CUDART_VERSION"))?;
-    line.trim().parse::<u32>().ok().map(|version| version / 1000)
+    line.trim().parse().ok()
 }
 
 fn optional(found: Result<PathBuf, ToolchainError>, needed: bool) -> Result<PathBuf, ToolchainError> {
@@ -188,19 +186,38 @@ fn on_path(surroundings: &Surroundings<'_>, name: &Path) -> Option<PathBuf> {
 fn find_cuda(surroundings: &Surroundings<'_>) -> Result<PathBuf, ToolchainError> {
     let is_tree = |path: &Path| path.join("include/cuda_runtime.h").is_file();
     let named = surroundings.cuda_path.map(Path::to_path_buf);
-    if let Some(path) = named.or_else(|| (surroundings.variable)("EAGER_CUDA_PATH").map(PathBuf::from)) {
+    let set = || (surroundings.variable)("EAGER_CUDA_PATH").filter(|_| surroundings.cuda_version.is_none());
+    if let Some(path) = named.or_else(|| set().map(PathBuf::from)) {
         let shown = path.display().to_string();
         return is_tree(&path).then_some(path).ok_or(ToolchainError::CudaNamed { path: shown });
     }
-    let home = (surroundings.variable)("EAGER_HOME").map(|home| PathBuf::from(home).join(CUDA_TREE));
-    let above = surroundings.executable.ancestors().skip(1).map(|folder| folder.join(CUDA_TREE));
-    let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(CUDA_TREE);
-    let candidates = home.into_iter().chain(above).chain([built_from, PathBuf::from("/usr/local/cuda")]);
-    candidates
-        .into_iter()
-        .find(|path| is_tree(path))
-        .map(|path| path.canonicalize().unwrap_or(path))
-        .ok_or(ToolchainError::Cuda)
+    let home = (surroundings.variable)("EAGER_HOME").map(PathBuf::from);
+    let above = surroundings.executable.ancestors().skip(1).map(Path::to_path_buf);
+    let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let places = home.into_iter().chain(above).chain([built_from]);
+    let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
+    let Some(version) = surroundings.cuda_version else {
+        let candidates = places.map(|place| place.join(CUDA_TREE)).chain([PathBuf::from("/usr/local/cuda")]);
+        return candidates.into_iter().find(|path| is_tree(path)).map(real).ok_or(ToolchainError::Cuda);
+    };
+    let folders = places.map(|place| place.join(CUDA_TREES)).chain([PathBuf::from("/usr/local")]);
+    let found = folders.flat_map(|folder| trees_of(&folder, version)).find(|path| is_tree(path));
+    found.map(real).ok_or_else(|| ToolchainError::CudaVersion { version: version.to_owned() })
+}
+
+/// Trees in a folder of a version, or of a major version; the newest first.
+fn trees_of(folder: &Path, version: &str) -> Vec<PathBuf> {
+    let wanted = format!("cuda-{version}");
+    let is_wanted =
+        |name: &str| name == wanted || name.strip_prefix(&wanted).is_some_and(|rest| rest.starts_with('.'));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut trees: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| is_wanted(&name.to_string_lossy())))
+        .collect();
+    trees.sort();
+    trees.reverse();
+    trees
 }
 
 fn find_library(surroundings: &Surroundings<'_>, name: &str) -> Option<PathBuf> {

@@ -19,6 +19,8 @@ pub enum NvccError {
     ValueMissing { switch: String },
     #[error("'{switch}' of nvcc has no counterpart here: {instead}")]
     Unsupported { switch: String, instead: &'static str },
+    #[error("'{switch}' is nvcc's: write `eagercc --nvcc` in front of nvcc's switches")]
+    OfNvcc { switch: String },
     #[error("'{value}' is no GPU architecture (sm_NN or compute_NN)")]
     Architecture { value: String },
 }
@@ -32,6 +34,13 @@ pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
+        // `--cuda 12.9` is the driver's; nvcc's `--cuda` takes no value.
+        let next = rest.as_slice().first().map(|next| next.to_string_lossy());
+        let is_version = |next: &str| next == "auto" || next.starts_with(|c: char| c.is_ascii_digit());
+        if text == "--cuda" && next.as_deref().is_some_and(is_version) {
+            translation.words.extend([word.clone()].into_iter().chain(rest.next().cloned()));
+            continue;
+        }
         let Some((switch, joined)) = find(&text).filter(|_| text.starts_with('-')) else {
             translation.words.push(word.clone());
             continue;
@@ -48,6 +57,66 @@ pub fn translate(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
     }
     translation.finish()
 }
+
+/// Of a command line in clang's words: `-arch=sm_80`, `-gencode …` and the like, which clang knows for other systems only.
+///
+/// # Errors
+/// A wrong architecture, or a switch that only nvcc has: then the whole line is nvcc's.
+pub fn only_architectures(words: &[OsString]) -> Result<Vec<OsString>, NvccError> {
+    let mut translation = Translation::default();
+    let mut rest = words.iter().peekable();
+    let mut before = OsString::new();
+    while let Some(word) = rest.next() {
+        let text = word.to_string_lossy();
+        let is_value = before.to_string_lossy().starts_with("-X") || before == "-mllvm" || before == "-o";
+        let found = find(&text).filter(|_| !is_value && text.starts_with('-'));
+        let is_arch = |switch: &Switch| {
+            matches!(switch.turn, Turn::Special(Special::Arch | Special::Gencode | Special::Code))
+        };
+        match found {
+            Some((switch, joined)) if is_arch(switch) => {
+                let value = match joined {
+                    Some(value) => value,
+                    None => {
+                        let next = rest.next();
+                        let missing = || NvccError::ValueMissing { switch: text.to_string() };
+                        next.ok_or_else(missing)?.to_string_lossy().into_owned()
+                    }
+                };
+                translation.take(&text, switch, &value)?;
+            }
+            Some((switch, _)) if !is_value && NVCC_ONLY.contains(&switch.long) => {
+                return Err(NvccError::OfNvcc { switch: text.into_owned() });
+            }
+            _ => translation.words.push(word.clone()),
+        }
+        before = word.clone();
+    }
+    let side = ["-fgpu-rdc", "--cuda-device-only", "-S", "-E", "-emit-llvm"];
+    let with_ptx = !translation.words.iter().any(|word| side.iter().any(|other| word == other));
+    let gpus = translation.architectures.words(with_ptx);
+    translation.words.extend(gpus);
+    Ok(translation.words)
+}
+
+/// Switches that clang has under no name like it.
+const NVCC_ONLY: [&str; 15] = [
+    "compiler-options",
+    "ptxas-options",
+    "nvlink-options",
+    "cudafe-options",
+    "fatbin-options",
+    "device-c",
+    "device-link",
+    "relocatable-device-code",
+    "generate-line-info",
+    "use_fast_math",
+    "maxrregcount",
+    "compiler-bindir",
+    "expt-relaxed-constexpr",
+    "expt-extended-lambda",
+    "extended-lambda",
+];
 
 /// nvcc's `--options-file f` (and `-optf f`) as `@f`, which the driver reads.
 #[must_use]

@@ -9,7 +9,16 @@ use super::{
 };
 use crate::invocation::{Job, Mode, Side};
 use crate::source::{Language, Source};
-use crate::toolchain::{HEADER, Toolchain};
+use crate::toolchain::{HEADER, MANAGED, Toolchain};
+
+/// nvcc gives C sources to gcc, for whose older versions these are warnings.
+const GCC_WARNS_ONLY: [&str; 5] = [
+    "-Wno-error=implicit-function-declaration",
+    "-Wno-error=implicit-int",
+    "-Wno-error=incompatible-pointer-types",
+    "-Wno-error=int-conversion",
+    "-Wno-error=return-mismatch",
+];
 
 /// One source of a job, with what its commands need.
 #[derive(Clone, Copy)]
@@ -82,6 +91,11 @@ impl Unit<'_> {
         self.has_device_half() && self.job.uses_plugin() && !self.job.settings.no_cpu_kernels
     }
 
+    /// CMake's question who compiles: the answer is clang, whose switches it must use.
+    fn asks_for_the_compiler(&self) -> bool {
+        self.source().path.file_name().is_some_and(|name| name == "CMakeCUDACompilerId.cu")
+    }
+
     fn has_two_sides(&self) -> bool {
         self.source().language == Language::Cuda && self.job.side == Side::Both
     }
@@ -102,7 +116,11 @@ impl Unit<'_> {
     fn words(&self) -> Vec<OsString> {
         let Unit { job, toolchain, .. } = self;
         let language = self.source().language;
-        let mut words = job.compile_words.clone();
+        let mut words: Vec<OsString> = Vec::new();
+        if language == Language::C {
+            words.extend(GCC_WARNS_ONLY.iter().map(OsString::from));
+        }
+        words.extend(job.compile_words.iter().cloned());
         if language.is_cuda() {
             words.extend(job.cuda_words.iter().cloned());
             words.push(joined("--cuda-path=", &toolchain.cuda));
@@ -113,9 +131,16 @@ impl Unit<'_> {
             if job.rdc {
                 words.push("-fgpu-rdc".into());
             }
-            if language == Language::Cuda && job.is_more_than_clang() {
+            if language == Language::Cuda
+                && !toolchain.headers.as_os_str().is_empty()
+                && !self.asks_for_the_compiler()
+            {
                 words.extend(header(toolchain));
+                if job.is_more_than_clang() {
+                    words.extend(managed());
+                }
             }
+            words.extend(job.overlay.iter().flat_map(|file| [OsString::from("-ivfsoverlay"), file.into()]));
         } else if language.is_preprocessed_here() && !toolchain.cuda.as_os_str().is_empty() {
             words.extend(["-isystem".into(), toolchain.cuda.join("include").into()]);
         }
@@ -203,6 +228,11 @@ impl Unit<'_> {
         }
         Some((flag, file, targets))
     }
+}
+
+/// Words that put [`MANAGED`] behind it.
+pub fn managed() -> [OsString; 2] {
+    ["-include".into(), MANAGED.into()]
 }
 
 /// Words that put [`HEADER`] in front of a CUDA source; as a system's header, so that no dependency file lists it.

@@ -129,7 +129,11 @@ pub fn pass_through(words: &[OsString], toolchain: &Toolchain) -> Plan {
         let word = word.to_string_lossy();
         word.starts_with("--eager-") || word.starts_with("--cudart=") || word == "--show"
     };
-    let mut args: Vec<OsString> = words.iter().filter(|word| !own(word)).cloned().collect();
+    let is_version = |at: usize| at > 0 && words[at - 1] == "--cuda";
+    let is_choice = |word: &OsString| word == "--cuda" || word.to_string_lossy().starts_with("--cuda=");
+    let kept =
+        words.iter().enumerate().filter(|(at, word)| !own(word) && !is_choice(word) && !is_version(*at));
+    let mut args: Vec<OsString> = kept.map(|(_, word)| word.clone()).collect();
     let names_cuda =
         words.iter().any(|word| Path::new(word).extension().is_some_and(|extension| extension == "cu"));
     let has_tree = words.iter().any(|word| word.to_string_lossy().starts_with("--cuda-path="));

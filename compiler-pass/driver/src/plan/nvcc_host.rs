@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::compile::{Unit, header};
+use super::compile::{Unit, header, managed};
 use super::{CommandLine, GPU_ARCH, Plan, joined};
 
 /// The macro by which nvcc tells its host compiler the GPU architecture, times ten.
@@ -27,6 +27,7 @@ impl Unit<'_> {
         });
         let gpu = gpu.unwrap_or_else(|| GPU_ARCH.to_owned());
         args.extend(header(self.toolchain));
+        args.extend(managed());
         args.extend([
             joined("--cuda-path=", &self.toolchain.cuda),
             format!("--cuda-gpu-arch={gpu}").into(),

@@ -1,0 +1,121 @@
+//! A program's own files: its sources, and what they include in quotes. Some of nvcc's dialect is seen in their text alone.
+//!
+//! Trap: this is no preprocessor. What a condition leaves out is read too, and a name that a macro makes is not found.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::code;
+
+/// Files of one source beyond which nothing is looked at.
+const FILES_MAX: usize = 256;
+
+/// A file with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnFile {
+    pub path: PathBuf,
+    /// A file that is no UTF-8 has a character for each byte.
+    pub text: String,
+    is_utf8: bool,
+}
+
+impl OwnFile {
+    fn new(path: PathBuf, bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self { path, text, is_utf8: true },
+            Err(error) => {
+                let text = error.as_bytes().iter().map(|&byte| char::from(byte)).collect();
+                Self { path, text, is_utf8: false }
+            }
+        }
+    }
+
+    /// A text that was made of this file's, in the file's own encoding.
+    #[must_use]
+    pub fn bytes_of(&self, text: &str) -> Vec<u8> {
+        if self.is_utf8 {
+            text.as_bytes().to_vec()
+        } else {
+            text.chars().map(|c| u8::try_from(c).unwrap_or(b'?')).collect()
+        }
+    }
+}
+
+/// The source and what it includes in quotes, from the including file's folder or from those of `-I`, each once. `read`
+/// gives a file's text.
+pub fn own_files(source: &Path, words: &[OsString], read: &dyn Fn(&Path) -> Option<Vec<u8>>) -> Vec<OwnFile> {
+    let mut files: Vec<OwnFile> = Vec::new();
+    let mut open = vec![source.to_path_buf()];
+    while let Some(path) = open.pop().filter(|_| files.len() < FILES_MAX) {
+        if files.iter().any(|file| file.path == path) {
+            continue;
+        }
+        let Some(bytes) = read(&path) else { continue };
+        let file = OwnFile::new(path, bytes);
+        let beside = file.path.parent().unwrap_or(Path::new("")).to_path_buf();
+        for name in code::own_includes(&file.text) {
+            let folders = std::iter::once(beside.clone()).chain(include_folders(words));
+            let found = folders.map(|folder| folder.join(name)).find(|path| read(path).is_some());
+            open.extend(found);
+        }
+        files.push(file);
+    }
+    files
+}
+
+fn include_folders(words: &[OsString]) -> impl Iterator<Item = PathBuf> {
+    let apart = words.windows(2).filter(|pair| pair[0] == "-I").map(|pair| PathBuf::from(&pair[1]));
+    let joined = words.iter().filter_map(|word| word.to_str()?.strip_prefix("-I"));
+    apart.chain(joined.filter(|folder| !folder.is_empty()).map(PathBuf::from))
+}
+
+/// What clang reads to find `external` in place of each file of the same place in `paths`.
+#[must_use]
+pub fn overlay(paths: &[(PathBuf, PathBuf)]) -> String {
+    let root = |(path, external): &(PathBuf, PathBuf)| {
+        let quoted = |path: &Path| {
+            let text = path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
+            format!("\"{text}\"")
+        };
+        format!(
+            "{{\"type\": \"file\", \"name\": {}, \"external-contents\": {}}}",
+            quoted(path),
+            quoted(external)
+        )
+    };
+    let roots: Vec<String> = paths.iter().map(root).collect();
+    format!("{{\"version\": 0, \"use-external-names\": false, \"roots\": [{}]}}\n", roots.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_beside_each_other_and_by_the_words() {
+        let texts = [
+            ("src/a.cu", "#include \"b.cuh\"\n#include <cuda.h>\n#include \"far.h\"\n#include \"none.h\"\n"),
+            ("src/b.cuh", "#include \"a.cu\"\n#include \"sub/c.h\"\n"),
+            ("src/sub/c.h", ""),
+            ("inc/far.h", ""),
+        ];
+        let read = |path: &Path| {
+            texts.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| text.as_bytes().to_vec())
+        };
+        for words in [vec!["-O2", "-Iinc"], vec!["-I", "inc"]] {
+            let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+            let mut found: Vec<_> =
+                own_files(Path::new("src/a.cu"), &words, &read).into_iter().map(|file| file.path).collect();
+            found.sort();
+            assert_eq!(found, ["inc/far.h", "src/a.cu", "src/b.cuh", "src/sub/c.h"].map(PathBuf::from));
+        }
+    }
+
+    #[test]
+    fn a_file_keeps_its_encoding() {
+        for bytes in [&b"gr\xfc\xdfe << <"[..], "grüße".as_bytes()] {
+            let file = OwnFile::new("a.cu".into(), bytes.to_vec());
+            assert_eq!(file.bytes_of(&file.text), bytes);
+        }
+    }
+}

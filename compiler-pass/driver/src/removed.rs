@@ -1,0 +1,148 @@
+//! What CUDA 13 took away: programs that use it are of CUDA 12 or older, and build with the 12.9 tree.
+//!
+//! Found by comparing the runtime's headers of both, which a test does again. Trap: fields have names that a program may
+//! use for itself, so what is found here is a reason to say something after a failed compile, or to choose where the user
+//! left the choice (`--cuda auto`), never to refuse.
+
+use crate::code::identifiers;
+
+/// Calls, types and constants.
+pub const NAMES: &[&str] = &[
+    "cudaCGScopeMultiGrid",
+    "cudaCooperativeLaunchMultiDeviceNoPostSync",
+    "cudaCooperativeLaunchMultiDeviceNoPreSync",
+    "cudaDevAttrCooperativeMultiDeviceLaunch",
+    "cudaDevAttrMaxTimelineSemaphoreInteropSupported",
+    "cudaEventElapsedTime_v2",
+    "cudaExternalSemaphoreSignalParams_v1",
+    "cudaExternalSemaphoreWaitParams_v1",
+    "cudaGetDeviceProperties_v2",
+    "cudaGraphAddDependencies_v2",
+    "cudaGraphAddNode_v2",
+    "cudaGraphGetEdges_v2",
+    "cudaGraphNodeGetDependencies_v2",
+    "cudaGraphNodeGetDependentNodes_v2",
+    "cudaGraphRemoveDependencies_v2",
+    "cudaLaunchCooperativeKernelMultiDevice",
+    "cudaLaunchParams",
+    "cudaMemAdvise_v2",
+    "cudaMemPrefetchAsync_v2",
+    "cudaSetDoubleForDevice",
+    "cudaSetDoubleForHost",
+    "cudaSignalExternalSemaphoresAsync_v2",
+    "cudaStreamGetCaptureInfo_v2",
+    "cudaStreamGetCaptureInfo_v3",
+    "cudaStreamUpdateCaptureDependencies_v2",
+    "cudaThreadExit",
+    "cudaThreadGetCacheConfig",
+    "cudaThreadGetLimit",
+    "cudaThreadSetCacheConfig",
+    "cudaThreadSetLimit",
+    "cudaThreadSynchronize",
+    "cudaWaitExternalSemaphoresAsync_v2",
+];
+
+/// Fields of `cudaDeviceProp`; those that a program is likely to have for itself only count beside that name.
+pub const FIELDS: &[&str] = &[
+    "clockRate",
+    "computeMode",
+    "cooperativeMultiDeviceLaunch",
+    "deviceOverlap",
+    "kernelExecTimeoutEnabled",
+    "maxTexture1DLinear",
+    "memoryClockRate",
+    "singleToDoublePrecisionPerfRatio",
+];
+
+/// Calls whose parameter for a device became a `cudaMemLocation`.
+const CHANGED: &[&str] = &["cudaMemAdvise", "cudaMemPrefetchAsync"];
+const LOCATION: &str = "cudaMemLocation";
+
+/// Gone since CUDA 12 already: no tree of ours has them.
+const REFERENCES: &[&str] = &[
+    "cudaBindTexture",
+    "cudaBindTexture2D",
+    "cudaBindTextureToArray",
+    "cudaUnbindTexture",
+    "cudaBindSurfaceToArray",
+    "cudaGetTextureReference",
+    "textureReference",
+];
+
+/// What a text uses that the CUDA runtime does not have any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// By CUDA 13.
+    By13(String),
+    /// By CUDA 12.
+    By12(String),
+}
+
+impl Removed {
+    /// What to do, in one line.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Removed::By13(name) => format!(
+                "{name} is of CUDA 12 and older, and CUDA 13 has it no more or another way: build the whole program with \
+                 `--cuda 12.9` (or `--cuda auto`)"
+            ),
+            Removed::By12(name) => format!(
+                "{name}: CUDA 12 took texture and surface references away, and no newer CUDA has them: the program needs \
+                 texture objects (cudaCreateTextureObject)"
+            ),
+        }
+    }
+}
+
+/// The first such name among a program's files.
+pub fn first_removed<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Removed> {
+    let (mut properties, mut field, mut changed, mut located) = (false, None, None, false);
+    for text in texts {
+        for name in identifiers(text) {
+            if REFERENCES.contains(&name) {
+                return Some(Removed::By12(name.to_owned()));
+            }
+            if NAMES.contains(&name) {
+                return Some(Removed::By13(name.to_owned()));
+            }
+            properties |= name == "cudaDeviceProp";
+            located |= name == LOCATION;
+            if FIELDS.contains(&name) {
+                field.get_or_insert(name);
+            }
+            if CHANGED.contains(&name) {
+                changed.get_or_insert(name);
+            }
+        }
+    }
+    let field = field.filter(|_| properties).map(|name| format!("cudaDeviceProp::{name}"));
+    field.or(changed.filter(|_| !located).map(str::to_owned)).map(Removed::By13)
+}
+
+/// Whether an object names one of the calls.
+#[must_use]
+pub fn is_named_in(object: &[u8]) -> bool {
+    let begins = |at: &usize| object[*at..].starts_with(b"cuda");
+    let named = |at: usize| NAMES.iter().any(|name| object[at..].starts_with(name.as_bytes()));
+    (0..object.len()).filter(begins).any(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_code_and_fields_beside_their_structure() {
+        let found = |text: &str| first_removed([text].into_iter());
+        let by13 = |name: &str| Some(Removed::By13(name.to_owned()));
+        assert_eq!(found("f(); cudaThreadSynchronize();"), by13("cudaThreadSynchronize"));
+        assert_eq!(found("// cudaThreadSynchronize()\nputs(\"cudaThreadExit\");"), None);
+        assert_eq!(found("cudaDeviceProp p; p.clockRate;"), by13("cudaDeviceProp::clockRate"));
+        assert_eq!(found("struct Mine { int clockRate; };"), None);
+        assert_eq!(found("cudaMemPrefetchAsync(p, n, 0, 0);"), by13("cudaMemPrefetchAsync"));
+        assert_eq!(found("cudaMemLocation here; cudaMemPrefetchAsync(p, n, here, 0, 0);"), None);
+        let reference = found("cudaBindTexture(0, t, p, n);").expect("found");
+        assert!(reference.hint().contains("texture objects"), "{}", reference.hint());
+    }
+}

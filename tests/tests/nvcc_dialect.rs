@@ -1,0 +1,148 @@
+//! Sources written for nvcc (`dialect/`), each for one thing that nvcc gives a source and clang does not: they compile with
+//! both CUDA trees and compute what they say. And what is no source's business: old GPUs, what CUDA 13 took away.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use eager_tests::{has_toolchain, root, run, text, tool};
+
+const VERSIONS: [&str; 2] = ["13.0", "12.9"];
+
+fn source(name: &str) -> PathBuf {
+    root().join("tests/dialect").join(name)
+}
+
+fn compile(words: &[&str], source: &Path, program: &Path) -> Output {
+    run(Command::new(tool("eagercc")).arg("-O1").args(words).arg(source).arg("-o").arg(program))
+}
+
+fn run_alone(program: &Path) -> String {
+    text(&run(Command::new(tool("eager")).args(["run", "--plain", "--time-scale", "0", "--"]).arg(program)))
+}
+
+/// Compiles and runs it, with each CUDA.
+fn is_taken(name: &str, words: &[&str]) {
+    if !has_toolchain(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    for version in VERSIONS {
+        let program = folder.path().join(version);
+        let words = [words, &["--cuda", version]].concat();
+        let compiled = compile(&words, &source(name), &program);
+        assert!(compiled.status.success(), "{name} with CUDA {version}: {}", text(&compiled));
+        assert_eq!(run_alone(&program), "ok\n", "{name} with CUDA {version}");
+    }
+}
+
+#[test]
+fn minima_of_mixed_types_are_there_for_host_and_device() {
+    is_taken("minima.cu", &[]);
+}
+
+#[test]
+fn macros_have_values_and_the_libraries_go_on_working() {
+    is_taken("macros.cu", &["-std=c++17"]);
+}
+
+#[test]
+fn atomic_built_ins_are_there() {
+    is_taken("atomics.cu", &[]);
+}
+
+#[test]
+fn loads_and_stores_with_hints_are_there() {
+    is_taken("caches.cu", &[]);
+}
+
+#[test]
+fn headers_are_implied_and_launch_brackets_may_stand_apart() {
+    is_taken("implied.cu", &[]);
+}
+
+#[test]
+fn halves_are_initialised_and_the_profilers_header_is_there() {
+    is_taken("halves.cu", &[]);
+}
+
+#[test]
+fn c_sources_are_held_to_gccs_rules() {
+    is_taken("older.c", &["-w"]);
+}
+
+#[test]
+fn the_dialect_is_there_without_the_pass_too() {
+    is_taken("caches.cu", &["--eager-no-instrument"]);
+    if !has_toolchain("nvcc's dialect without the pass") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let words = ["--eager-no-instrument", "--eager-no-cpu-kernels", "-c"];
+    for name in ["minima.cu", "implied.cu", "atomics.cu"] {
+        let compiled = compile(&words, &source(name), &folder.path().join("object.o"));
+        assert!(compiled.status.success(), "{name}: {}", text(&compiled));
+    }
+}
+
+#[test]
+fn what_cuda_13_took_away_is_named_and_built_with_12_9_when_asked() {
+    if !has_toolchain("what CUDA 13 took away") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = folder.path().join("removed");
+    let refused = compile(&[], &source("removed.cu"), &program);
+    let said = text(&refused);
+    assert!(!refused.status.success(), "{said}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("eagercc: cudaThreadSynchronize is of CUDA 12 and older"), "{said}");
+    assert!(last.contains("`--cuda 12.9` (or `--cuda auto`)"), "{said}");
+    for words in [["--cuda", "12.9"], ["--cuda", "auto"]] {
+        let compiled = compile(&words, &source("removed.cu"), &program);
+        assert!(compiled.status.success(), "{words:?}: {}", text(&compiled));
+        assert_eq!(run_alone(&program), "ok\n", "{words:?}");
+    }
+    // What has nothing of it gets the newest; a link of objects goes by what they ask for.
+    let shown = |words: &[&str], file: &Path| text(&compile(&[words, &["--show"]].concat(), file, &program));
+    assert!(shown(&["--cuda", "auto"], &source("minima.cu")).contains("cuda-13.0"));
+    let object = folder.path().join("removed.o");
+    let compiled = compile(&["--cuda", "auto", "-c"], &source("removed.cu"), &object);
+    assert!(compiled.status.success(), "{}", text(&compiled));
+    assert!(shown(&["--cuda", "auto"], &object).contains("cuda-12.9"));
+    let none = text(&compile(&["--cuda", "11.2"], &source("minima.cu"), &program));
+    assert!(none.contains("CUDA 11.2: there is no .toolchain/cuda-11.2"), "{none}");
+}
+
+#[test]
+fn old_gpus_become_the_oldest_with_one_warning() {
+    if !has_toolchain("old GPUs") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let program = folder.path().join("old");
+    for (words, warning) in [
+        (&["-arch=sm_35"][..], "sm_35: CUDA 13.0 makes code for sm_75 and newer, so sm_75 is taken instead"),
+        (
+            &["--nvcc", "-arch=sm_60", "-gencode", "arch=compute_20,code=sm_20"],
+            "sm_20, sm_60: CUDA 13.0 makes code for sm_75 and newer, so sm_75 is taken instead; `--cuda 12.9` makes code for \
+             sm_50 and newer",
+        ),
+        (
+            &[
+                "--cuda",
+                "12.9",
+                "-gencode",
+                "arch=compute_35,code=sm_35",
+                "-gencode=arch=compute_61,code=sm_61",
+            ],
+            "sm_35: CUDA 12.9 makes code for sm_50 and newer, so sm_50 is taken instead",
+        ),
+    ] {
+        let compiled = compile(words, &source("caches.cu"), &program);
+        assert_eq!(text(&compiled), format!("eagercc: warning: {warning}\n"), "{words:?}");
+        assert!(compiled.status.success(), "{words:?}");
+        assert_eq!(run_alone(&program), "ok\n", "{words:?}");
+    }
+    let compiled = compile(&["-arch=sm_80"], &source("caches.cu"), &program);
+    assert_eq!(text(&compiled), "");
+}
