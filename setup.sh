@@ -9,8 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 readonly LLVM=22
-readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM lld-$LLVM g++ make cmake ccache ninja-build python3
-  python3-pip xz-utils)
+readonly APT_PACKAGES=(clang-$LLVM llvm-$LLVM-dev clang-tools-$LLVM lld-$LLVM libomp-$LLVM-dev g++ make cmake ccache
+  ninja-build python3 python3-pip xz-utils)
 readonly CUDA=(13.0 12.9)
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -22,6 +22,7 @@ missing_packages() {
   command -v llvm-config-$LLVM >/dev/null || echo llvm-$LLVM-dev
   command -v clang-linker-wrapper-$LLVM >/dev/null || echo clang-tools-$LLVM
   command -v ld.lld-$LLVM >/dev/null || echo lld-$LLVM
+  [ -e /usr/lib/llvm-$LLVM/lib/libomp.so ] || echo libomp-$LLVM-dev
   command -v c++ >/dev/null || echo g++
   command -v make >/dev/null || echo make
   command -v cmake >/dev/null || echo cmake

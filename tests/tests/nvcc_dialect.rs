@@ -66,6 +66,16 @@ fn halves_are_initialised_and_the_profilers_header_is_there() {
 }
 
 #[test]
+fn openmp_goes_to_the_host() {
+    if !Path::new("/usr/lib/llvm-22/lib/libomp.so").exists() {
+        eprintln!("SKIPPED: no libomp-22-dev; run ./setup.sh");
+        return;
+    }
+    is_taken("threads.cu", &["-fopenmp"]);
+    is_taken("threads.cu", &["--nvcc", "-Xcompiler", "-fopenmp"]);
+}
+
+#[test]
 fn c_sources_are_held_to_gccs_rules() {
     is_taken("older.c", &["-w"]);
 }
