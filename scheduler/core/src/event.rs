@@ -72,6 +72,14 @@ pub enum Event {
     Idle {
         task: TaskId,
     },
+    /// A client's process is stopped (SIGSTOP), and no kernel of it is on a device any more: it starts none before it goes on.
+    Frozen {
+        client: ClientId,
+    },
+    /// It goes on.
+    Thawed {
+        client: ClientId,
+    },
     /// A promoted task has moved its data and switched to high priority.
     Promoted {
         task: TaskId,

@@ -124,6 +124,9 @@ pub struct Client {
     pub waiting: u32,
     #[serde(skip)]
     pub held: u32,
+    /// Its process is stopped, and its kernels have ended.
+    #[serde(default)]
+    pub frozen: bool,
 }
 
 impl Client {
@@ -132,9 +135,9 @@ impl Client {
         self.waiting == 0 && !self.contexts.is_empty()
     }
 
-    /// One of its tasks waits for a device, or has a kernel at a closed gate.
+    /// One of its tasks waits for a device, or has a kernel at a closed gate; or its process is stopped.
     pub fn is_stopped(&self) -> bool {
-        self.waiting > 0 || self.held > 0
+        self.waiting > 0 || self.held > 0 || self.frozen
     }
 }
 
@@ -283,10 +286,10 @@ impl State {
     /// Changes a client, and counts whether it moves, and what its tasks mean for others if it stops or goes on.
     pub(crate) fn change_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        let (moved, was_stopped) = (client.moves(), client.is_stopped());
+        let (moved, before) = (client.moves(), (client.is_stopped(), client.frozen));
         change(client);
         self.movers = self.movers - usize::from(moved) + usize::from(client.moves());
-        if self.judges_kernels && client.is_stopped() != was_stopped {
+        if self.judges_kernels && (client.is_stopped(), client.frozen) != before {
             for id in &client.tasks {
                 if let Some(task) = self.tasks.get_mut(id) {
                     recount(task, client, &mut self.devices);

@@ -33,9 +33,10 @@ pub(crate) struct Share {
 
 impl Share {
     /// None: the task is eager itself; or it has no kernel there and its program stands still, and then not even its
-    /// memory counts: a kernel held for it could be held for ever.
+    /// memory counts: a kernel held for it could be held for ever. What a stopped process has told of its kernels last
+    /// does not hold any more.
     pub fn of(bound: &Bound, owner: &Client) -> Option<Share> {
-        let active = bound.activity != Activity::Idle;
+        let active = bound.activity != Activity::Idle && !owner.frozen;
         if bound.class == Class::Eager || (!active && owner.is_stopped()) {
             return None;
         }

@@ -270,9 +270,10 @@ impl Scheduler {
             | Event::Busy { task }
             | Event::Idle { task }
             | Event::Promoted { task } => self.touch_task(*task),
-            Event::TaskBegin { client, .. } | Event::ClientGone { client } => {
-                self.touch_client(*client, None)
-            }
+            Event::TaskBegin { client, .. }
+            | Event::ClientGone { client }
+            | Event::Frozen { client }
+            | Event::Thawed { client } => self.touch_client(*client, None),
             Event::DeviceAdded { .. }
             | Event::ClientConnected { .. }
             | Event::Observed { .. }
@@ -300,6 +301,8 @@ impl Scheduler {
             Event::Busy { task } => self.activity(task, Activity::Busy),
             Event::Idle { task } => self.activity(task, Activity::Idle),
             Event::Promoted { task } => self.promotion_done(task),
+            Event::Frozen { client } => self.freeze(client, true),
+            Event::Thawed { client } => self.freeze(client, false),
             Event::Tick => Ok(()),
             Event::Restored { tasks } => self.restore(tasks),
             Event::Observed { device, foreign, clients } => self.observe(device, foreign, clients, out),
@@ -360,8 +363,16 @@ impl Scheduler {
         if self.state.clients.contains_key(&id) {
             return Err(Anomaly::DuplicateClient);
         }
-        let client =
-            Client { id, uid, label, tasks: BTreeSet::new(), contexts: BTreeSet::new(), waiting: 0, held: 0 };
+        let client = Client {
+            id,
+            uid,
+            label,
+            tasks: BTreeSet::new(),
+            contexts: BTreeSet::new(),
+            waiting: 0,
+            held: 0,
+            frozen: false,
+        };
         self.state.clients.insert(id, client);
         Ok(())
     }
@@ -509,6 +520,15 @@ impl Scheduler {
         if self.traits.gate == GateRule::Turns {
             self.note_turn_activity(id, activity);
         }
+        Ok(())
+    }
+
+    /// A stopped process cannot tell that its kernels have ended; who looks at the device can.
+    fn freeze(&mut self, id: ClientId, frozen: bool) -> Result<(), Anomaly> {
+        if !self.state.clients.contains_key(&id) {
+            return Err(Anomaly::UnknownClient);
+        }
+        self.state.change_client(id, |client| client.frozen = frozen);
         Ok(())
     }
 

@@ -164,6 +164,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         2 => task().prop_map(|task| Event::Busy { task }),
         3 => task().prop_map(|task| Event::Idle { task }),
         1 => task().prop_map(|task| Event::Promoted { task }),
+        1 => client().prop_map(|client| Event::Frozen { client }),
+        1 => client().prop_map(|client| Event::Thawed { client }),
         2 => (0u32..3, any_bytes(), prop::collection::vec((client(), any_bytes()), 0..4)).prop_map(
             |(device, foreign, clients)| Event::Observed {
                 device: DeviceId(device),

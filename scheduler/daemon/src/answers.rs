@@ -65,7 +65,8 @@ fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option
 fn explain_task(dispatch: &Dispatch, task: TaskId) -> Result<AdminReply, String> {
     let scheduler = &dispatch.mind.scheduler;
     let sentences = scheduler.explain_task(task, dispatch.mind.decides_at());
-    let sentences = sentences.ok_or_else(|| format!("there is no {task}: `eager ps` lists them"))?;
+    let mut sentences = sentences.ok_or_else(|| format!("there is no {task}: `eager ps` lists them"))?;
+    sentences.extend(dispatch.explain_stopped(task));
     Ok(AdminReply::Explained { sentences, devices: waiting::outlook_rows(scheduler, task) })
 }
 

@@ -25,6 +25,12 @@ pub fn is_stopped(pid: i32) -> bool {
     matches!(state_field(&stat), Some("T" | "t"))
 }
 
+/// It is stopped by a signal (SIGSTOP, Ctrl-Z), with all its threads; of one that a debugger holds some may run.
+pub fn is_stopped_by_signal(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state_field(&stat) == Some("T")
+}
+
 /// Whose process it is now; none where `/proc` does not tell.
 pub fn real_uid(pid: i32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -40,6 +40,7 @@ mod shell;
 mod slots;
 mod state_file;
 mod steer;
+mod stopped;
 mod tables;
 mod tally;
 mod timing;

@@ -46,6 +46,8 @@ pub struct Truth {
     problem: Option<String>,
     /// Looks in vain one after the other: a single one is no news, its device may be ending with the daemon.
     in_vain: u32,
+    /// Since when a client's process has been seen stopped beside an idle device.
+    pub(crate) still: BTreeMap<ClientId, Nanos>,
     /// Programs that used more than they declared, ever.
     pub overruns: u64,
     /// How often a task had its device for longer than it may.
@@ -132,6 +134,7 @@ impl Dispatch {
             self.look_for_loss(device, lost.contains(&device));
             self.compare(device);
         }
+        self.look_for_stopped();
         if silent.is_empty() {
             (self.truth.problem, self.truth.in_vain) = (None, 0);
         } else {

@@ -110,11 +110,12 @@ impl Usage for VirtualUsage {
 #[derive(Debug)]
 pub struct FileUsage(pub PathBuf);
 
-/// A line of it: what a process uses, or that a device is lost.
+/// A line of it: what a process uses, how much a device is used, or that it is lost.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum InFile {
     Use { device: u32, pid: i32, memory: Size },
+    Share { device: u32, utilization: u32 },
     Lost { lost: u32 },
 }
 
@@ -130,6 +131,9 @@ impl Usage for FileUsage {
                 InFile::Use { device, pid, memory } => {
                     let (device, bytes) = (DeviceId(device), Bytes(memory.0));
                     seen.uses.push(ProcessUse { device, pid, bytes });
+                }
+                InFile::Share { device, utilization } => {
+                    seen.utilization.insert(DeviceId(device), utilization);
                 }
                 InFile::Lost { lost } => drop(seen.lost.insert(DeviceId(lost))),
             }

@@ -140,6 +140,8 @@ fn event(line: &str) -> Event {
         "end" => Event::TaskEnd { task: task() },
         "busy" => Event::Busy { task: task() },
         "idle" => Event::Idle { task: task() },
+        "frozen" => Event::Frozen { client: ClientId(number(1)) },
+        "thawed" => Event::Thawed { client: ClientId(number(1)) },
         "promoted" => Event::Promoted { task: task() },
         "tick" => Event::Tick,
         "observed" => Event::Observed {

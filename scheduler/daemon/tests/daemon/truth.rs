@@ -3,7 +3,10 @@
 //! Trap: the daemon looks again and again by itself, so tests wait for what follows from a look, and never count looks.
 
 use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, wait_until};
-use eager_proto::reply::{FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_WAITING};
+use eager_proto::admin::AdminRequest;
+use eager_proto::reply::{
+    CLASS_EAGER, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_WAITING, TaskCell, gate,
+};
 use eager_proto::request::RequestBody;
 use nix::sys::signal::Signal;
 
@@ -29,6 +32,40 @@ fn says(daemon: &Daemon, text: &str) {
     let fresh = daemon.dir.path().join("uses.fresh");
     std::fs::write(&fresh, text).expect("uses");
     std::fs::rename(fresh, daemon.dir.path().join("uses.json")).expect("uses");
+}
+
+/// Under the default policy.
+#[test]
+fn an_eager_task_goes_when_the_kernels_of_its_stopped_neighbour_have_ended() {
+    let dir = tempfile::tempdir().expect("folder");
+    let file = dir.path().join("uses.json");
+    std::fs::write(&file, r#"[{"device":0,"utilization":100}]"#).expect("uses");
+    let mut command = command(dir.path());
+    command.args(["--observe-ms", "5", "--uses-file"]).arg(file);
+    let daemon = Daemon::spawn(dir, command, "1 file device, policy ");
+    let mut holder = Hostile::start(&daemon, &["--hold", "700"]);
+    let eager = daemon.connect("eager");
+    let cell = answer(&eager, slot(0), begin(&eager, slot(0), 800));
+    assert_eq!((cell.class, cell.grant), (CLASS_EAGER, 324 * MIB));
+    let admits = |cell: &TaskCell| gate::admits(cell.gate, 800 * MIB);
+    assert!(!admits(&eager.cell(slot(0)).expect("a whole cell")), "beside 700 MiB that may be in use");
+    holder.signal(Signal::SIGSTOP);
+    let asks = |task| AdminRequest::Explain { task };
+    let task = daemon.tasks()[1].task;
+    let named = format!("(pid {}) is stopped, by a signal or a debugger", holder.pid());
+    daemon.until(|_| daemon.explains(&asks(task)).join(" ").contains(&named));
+    let frozen = || daemon.explains(&asks(task)).join(" ").contains("nobody waits for them");
+    assert!(!frozen() && !admits(&eager.cell(slot(0)).expect("a whole cell")), "its kernels may still run");
+    says(&daemon, r#"[{"device":0,"utilization":0}]"#);
+    wait_until(&eager, slot(0), admits);
+    assert!(frozen());
+    assert_eq!(daemon.device().granted_bytes, 1024 * MIB, "what it holds stays its own");
+    // Its neighbour's kernels say nothing of its own.
+    says(&daemon, r#"[{"device":0,"utilization":100}]"#);
+    holder.signal(Signal::SIGCONT);
+    wait_until(&eager, slot(0), |cell| !admits(cell));
+    holder.end();
+    wait_until(&eager, slot(0), |cell| cell.class == CLASS_PROMOTED);
 }
 
 fn own_pid() -> i32 {

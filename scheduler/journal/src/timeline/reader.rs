@@ -169,6 +169,8 @@ impl Reader {
             | Happened::TaskEnd { .. }
             | Happened::ClientGone { .. }
             | Happened::Cancelled { .. }
+            | Happened::Frozen { .. }
+            | Happened::Thawed { .. }
             | Happened::Tick => {}
             Happened::LimitsSet { .. } => self.tell("other limits".into()),
             Happened::PolicySet { policy } => self.tell(format!("policy {policy} set")),
