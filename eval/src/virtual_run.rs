@@ -207,6 +207,8 @@ impl Daemon {
             .arg("--virtual")
             .arg(&setting.cards)
             .args(["--policy", &setting.policy])
+            // All jobs are one user's here, and the list is what is compared.
+            .args(["--queued-per-user", "1000000"])
             .args(["--memory-scale", &setting.memory_scale.to_string()])
             .args(["--time-scale", &setting.time_scale.to_string()])
             .args(["--clock", if setting.clock == Clock::Virtual { "virtual" } else { "real" }])

@@ -78,6 +78,9 @@ pub struct Limits {
     pub user_bytes_max: Option<Bytes>,
     /// Tasks of one user that may wait; one more is refused.
     pub user_waiting_max: Option<u32>,
+    /// Tasks of one user that stand in the queue at once; more stand behind it, so that decisions for others do not look at them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_queued_max: Option<u32>,
     /// A task that has its device for longer overstays.
     pub task_ns_max: Option<Nanos>,
     pub overstay: Overstay,
@@ -93,6 +96,7 @@ impl Default for Limits {
             overrun_percent: 10,
             user_bytes_max: None,
             user_waiting_max: None,
+            user_queued_max: None,
             task_ns_max: None,
             overstay: Overstay::Observe,
             overstay_grace_ns: Nanos::from_secs(10),

@@ -162,6 +162,10 @@ pub enum Reason {
     Throttled { client: ClientId, wait: Nanos },
     #[error("refused: {wanted} wanted is more than the {limit} that uid {uid} may have")]
     UserMayNot { uid: u32, wanted: Bytes, limit: Bytes },
+    #[error(
+        "waits: {limit} tasks of uid {uid} stand in the queue already, and it comes in when one of them has left"
+    )]
+    UserQueues { uid: u32, limit: u32 },
     #[error("refused: {limit} tasks of uid {uid} wait already, and no more may")]
     UserWaits { uid: u32, limit: u32 },
     #[error(
@@ -243,6 +247,7 @@ impl Reason {
             Reason::Overstays { .. } => 70,
             Reason::DeviceLost { .. } => 71,
             Reason::Agrees { .. } => 80,
+            Reason::UserQueues { .. } => 90,
         }
     }
 }

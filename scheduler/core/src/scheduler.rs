@@ -8,6 +8,7 @@ mod aside;
 mod circle;
 mod explain;
 mod image;
+mod lines;
 mod lost;
 mod observed;
 mod overdue;
@@ -36,6 +37,7 @@ use crate::protected::Protected;
 use crate::queue::Queue;
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use lines::Lines;
 use revert::Replaced;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +98,8 @@ pub struct Scheduler {
     queue: Queue,
     /// Tasks that wait and may not stand in the queue yet.
     aside: BTreeSet<TaskId>,
+    /// Whose the queued tasks are, and who stands behind the queue.
+    lines: Lines,
     retry: Retry,
     /// Devices on which something happened in this step: their eager tasks, turns, gates and watches are looked at.
     touched: Touched,
@@ -157,6 +161,7 @@ impl Scheduler {
             asked_last: None,
             queue: Queue::new(traits.queue),
             aside: BTreeSet::new(),
+            lines: Lines::default(),
             retry: Retry::Nobody,
             touched: Touched::default(),
             settled: Touched::default(),
@@ -200,7 +205,7 @@ impl Scheduler {
     fn settle_all(&mut self, out: &mut Vec<Action>) {
         self.settle(out);
         // Who was refused or bound may have made room for others of its user.
-        while self.take_from_aside() {
+        while self.take_from_aside() || self.take_from_behind() {
             self.settle(out);
         }
     }
@@ -355,6 +360,7 @@ impl Scheduler {
 
     fn set_limits(&mut self, limits: Limits) -> Result<(), Anomaly> {
         self.options.limits = limits;
+        self.look_behind();
         self.retry = Retry::Everybody;
         Ok(())
     }
@@ -405,7 +411,6 @@ impl Scheduler {
             client.waiting += 1;
         });
         self.arrivals += 1;
-        self.asked_last = Some(self.now);
         let wanted = request.requirement;
         let task = Task {
             id,
@@ -416,8 +421,12 @@ impl Scheduler {
             arrival: self.arrivals,
             state: TaskState::Waiting { said: None },
         };
-        self.queue.insert(&task);
+        self.line_up(&task);
         self.state.tasks.insert(id, task);
+        // What is refused is not one of those that keep coming.
+        if self.state.tasks.get(&id).is_some_and(|task| self.refused(task, 1).is_none()) {
+            self.asked_last = Some(self.now);
+        }
         let forgiven = self.forgive(client, wanted);
         self.retry = if forgiven { Retry::Everybody } else { Retry::Newcomer(id) };
         Ok(())
@@ -556,11 +565,12 @@ impl Scheduler {
 
     /// It waits in the queue or beside it.
     pub(crate) fn is_kept(&self, task: &Task) -> bool {
-        self.is_queued(task) != self.aside.contains(&task.id)
+        let places = [self.is_queued(task), self.aside.contains(&task.id), self.is_behind(task.id)];
+        places.into_iter().filter(|stands| *stands).count() == 1
     }
 
     fn leave_queue(&mut self, task: &Task) {
-        self.queue.remove(task);
+        self.dequeue(task);
         self.aside.remove(&task.id);
     }
 

@@ -114,11 +114,13 @@ fn any_limits() -> impl Strategy<Value = Limits> {
         prop::option::of((0u64..100).prop_map(Nanos)),
         prop_oneof![Just(Overstay::Observe), Just(Overstay::End)],
     );
-    (measure, bytes, prop::option::of(0u32..4), stay).prop_map(
-        |(overrun, user_bytes_max, user_waiting_max, (task_ns_max, overstay))| Limits {
+    let tasks = (prop::option::of(0u32..4), prop::option::of(0u32..3));
+    (measure, bytes, tasks, stay).prop_map(
+        |(overrun, user_bytes_max, (user_waiting_max, user_queued_max), (task_ns_max, overstay))| Limits {
             overrun,
             user_bytes_max,
             user_waiting_max,
+            user_queued_max,
             task_ns_max,
             overstay,
             ..Limits::default()

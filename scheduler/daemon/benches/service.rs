@@ -43,13 +43,13 @@ fn main() {
     gate_checks();
     idle_clients();
     crowd();
-    flood();
+    attacks();
     let awake = Awake::keep();
     println!("\nwith {} processors kept awake:", awake.loops.len());
     floor();
     round_trips();
     crowd();
-    flood();
+    attacks();
 }
 
 /// Loops at the priority of what may run only when nothing else wants to, one for each processor.
@@ -161,24 +161,33 @@ fn round_trips() {
     row("the same for who sleeps at once (one processor), p99", "", value(&sleeping, 0.99));
 }
 
-/// Another user floods; root's own requests beside it. The flood takes processors too, not only the daemon.
-fn flood() {
+/// Another user attacks; root's own requests beside it. An attacker takes processors too, not only the daemon.
+fn attacks() {
     if !nix::unistd::Uid::effective().is_root() {
-        println!("SKIPPED: only root can be two users: a flood by one user, another's p99");
+        println!("SKIPPED: only root can be two users: attacks by one user, another's p99");
         return;
     }
-    let dir = tempfile::tempdir().expect("folder");
-    let others = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(dir.path(), others).expect("a folder that others may enter");
-    let daemon = Daemon::start_in(dir, &["--policy", "case"]);
-    let client = daemon.connect("bench");
-    let p99 = |[times]: [Vec<f64>; 1]| quantile(&times, 0.99);
-    let quiet = p99(grants([&client], ROUNDS / 5));
-    let hostile = Hostile::start_as_until(&daemon, 61_001, &["--flood", "60000"], "flooding");
-    let flooded = p99(grants([&client], ROUNDS / 5));
-    drop(hostile);
-    let value = format!("{:.1} ({quiet:.0} to {flooded:.0} us)", flooded / quiet);
-    row("p99 of one user while another floods, times quiet", "2", value);
+    let attacks: [(&[&str], &str); 5] = [
+        (&["--flood", "60000"], "flooding"),
+        (&["--silent", "6000"], "ready"),
+        (&["--torrent", "60000"], "flooding"),
+        (&["--reconnect", "60000"], "flooding"),
+        (&["--waiting", "12000"], "flooding"),
+    ];
+    for (attack, until) in attacks {
+        let dir = tempfile::tempdir().expect("folder");
+        let others = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), others).expect("a folder that others may enter");
+        let daemon = Daemon::start_in(dir, &["--policy", "case"]);
+        let client = daemon.connect("bench");
+        let p99 = |[times]: [Vec<f64>; 1]| quantile(&times, 0.99);
+        let quiet = p99(grants([&client], ROUNDS / 5));
+        let hostile = Hostile::start_as_until(&daemon, 61_001, attack, until);
+        let attacked = p99(grants([&client], ROUNDS / 5));
+        drop(hostile);
+        let value = format!("{attacked:.0} us ({quiet:.0})");
+        row(&format!("p99 beside another user's {}, and quiet", attack.join(" ")), "1000 us", value);
+    }
 }
 
 fn gate_checks() {

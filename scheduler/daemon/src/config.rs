@@ -23,6 +23,9 @@ const WATCHDOG_SECONDS_MAX: u64 = 30;
 const JOURNAL_MAX: Size = Size(512 << 20);
 /// Less would be headers only.
 const JOURNAL_MAX_LEAST: u64 = 64 << 10;
+/// Of one user in the queue: more than lists of jobs that anybody wins by ordering, and few enough to look at in a step
+/// (specification S-720).
+const QUEUED_MAX: u32 = 128;
 /// 31 years: what is longer is no limit, and would not fit into nanoseconds.
 const TASK_SECONDS_MAX: u64 = 1_000_000_000;
 
@@ -103,6 +106,10 @@ pub struct Config {
     /// Tasks of one user that may wait; one more is refused [default: no limit].
     #[arg(long, value_name = "N")]
     pub waiting_per_user: Option<u32>,
+    /// Tasks of one user in the queue at once; more wait behind it, in order, so that decisions for others do not look at them
+    /// [default: 128].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub queued_per_user: Option<u32>,
     /// Longest time that a task may have its device [default: no limit].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=TASK_SECONDS_MAX))]
     pub task_seconds_max: Option<u64>,
@@ -277,6 +284,7 @@ impl Config {
             overrun: self.overrun.or(file.overrun),
             memory_per_user: self.memory_per_user.or(file.memory_per_user),
             waiting_per_user: self.waiting_per_user.or(file.waiting_per_user),
+            queued_per_user: self.queued_per_user.or(file.queued_per_user),
             task_seconds_max: self.task_seconds_max.or(file.task_seconds_max),
             overstay: self.overstay.or(file.overstay),
             allow_uids: self.allow_uids.or(file.allow_uids),
@@ -311,6 +319,7 @@ impl Config {
                 JOURNAL_MAX_LEAST..=u64::MAX,
                 "0 for no limit, or at least 64KiB",
             ),
+            ("queued-per-user", self.queued_per_user.map(u64::from), 1..=u64::MAX, "at least 1"),
             ("clients-max", count(self.clients_max), 1..=u64::MAX, "at least 1"),
             ("clients-per-user", count(self.clients_per_user), 1..=u64::MAX, "at least 1"),
             ("watchdog", self.watchdog, 1..=WATCHDOG_SECONDS_MAX, "1 to 30 seconds"),
@@ -369,6 +378,9 @@ impl Config {
         let limits = Limits {
             overrun: self.overrun.unwrap_or(options.limits.overrun),
             user_bytes_max: self.memory_per_user.map(|size| Bytes(size.0)).or(options.limits.user_bytes_max),
+            user_queued_max: Some(
+                self.queued_per_user.or(options.limits.user_queued_max).unwrap_or(QUEUED_MAX),
+            ),
             user_waiting_max: self.waiting_per_user.or(options.limits.user_waiting_max),
             task_ns_max: self.task_seconds_max.map(Nanos::from_secs).or(options.limits.task_ns_max),
             overstay: self.overstay.unwrap_or(options.limits.overstay),

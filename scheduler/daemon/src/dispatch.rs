@@ -5,7 +5,7 @@
 
 use crate::fault;
 use crate::identity;
-use crate::log::LogLimit;
+use crate::log::{LogLimit, RefusalLimit};
 use crate::mind::{Mind, Panicked, Recording};
 use crate::quota::Quotas;
 use crate::service_manager::ServiceManager;
@@ -13,7 +13,7 @@ use crate::slots::{TaskSlot, TaskSlots};
 use crate::state_file::{Kept, KeptClient, StateFile};
 use crate::truth::Truth;
 use eager_core::action::Action;
-use eager_core::event::Event;
+use eager_core::event::{Event, TaskRequest};
 use eager_core::units::{ClientId, Nanos, TaskId};
 use eager_proto::RING_SLOTS;
 use eager_proto::hello::{self, Uuid};
@@ -69,6 +69,9 @@ pub struct Dispatch {
     pub device_uuids: Vec<Uuid>,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
     log: LogLimit,
+    refusals: RefusalLimit,
+    /// Who is being served, and which of its slots were answered: one that sends many requests is woken once for all.
+    served: Option<(ClientId, BTreeSet<Slot>)>,
     next_client: u64,
     next_task: u64,
 }
@@ -85,6 +88,8 @@ impl Dispatch {
             device_uuids: Vec::new(),
             owners: BTreeMap::new(),
             log: LogLimit::default(),
+            refusals: RefusalLimit::default(),
+            served: None,
             next_client,
             next_task,
             state,
@@ -217,13 +222,20 @@ impl Dispatch {
         Served::CutOff
     }
 
-    /// Takes in what a client rang for, at most `requests`; says how many there were.
-    pub fn serve(&mut self, id: ClientId, requests: u32) -> (Served, u32) {
+    /// Takes in what a client rang for, at most `requests` and, after the first, for so much time; says how many there were.
+    pub fn serve(&mut self, id: ClientId, requests: u32, time: Nanos) -> (Served, u32) {
         let mut taken = 0;
-        (self.serve_counted(id, requests, &mut taken), taken)
+        self.served = Some((id, BTreeSet::new()));
+        let served = self.serve_counted(id, requests, time, &mut taken);
+        if let Some((id, slots)) = self.served.take()
+            && let Some(pages) = self.clients.get(&id).and_then(|client| client.pages.as_ref())
+        {
+            slots.into_iter().for_each(|slot| pages.wake(slot));
+        }
+        (served, taken)
     }
 
-    fn serve_counted(&mut self, id: ClientId, requests: u32, taken: &mut u32) -> Served {
+    fn serve_counted(&mut self, id: ClientId, requests: u32, time: Nanos, taken: &mut u32) -> Served {
         let closed = match self.clients.get(&id).map(drain_doorbells) {
             None => return Served::AllDone,
             Some(Err(bytes)) => {
@@ -231,7 +243,9 @@ impl Dispatch {
             }
             Some(Ok(closed)) => closed,
         };
-        while *taken < requests {
+        let begun = self.now();
+        // The first always: who waits long for a step has it.
+        while *taken < requests && (*taken == 0 || self.now().saturating_sub(begun) < time) {
             match self.take_request(id) {
                 Ok(true) => *taken += 1,
                 Ok(false) => return if closed { Served::Closed } else { Served::AllDone },
@@ -253,6 +267,11 @@ impl Dispatch {
             decode(&record).map_err(|malformed| format!("sent a malformed request: {malformed}"))?;
         let fresh = TaskId(self.next_task);
         match client.slots.get_mut(request.slot).accept(id, &request, fresh) {
+            Ok(Some(Event::TaskBegin { request: wanted, .. }))
+                if self.refuses_without_a_step(id, &wanted, request.slot) =>
+            {
+                self.answer_only(id, &request);
+            }
             Ok(Some(event)) => {
                 if let Event::TaskBegin { .. } = event {
                     self.next_task += 1;
@@ -265,14 +284,49 @@ impl Dispatch {
             }
             Ok(None) => self.answer_only(id, &request),
             Err(_) => {
-                client.strikes += 1;
-                if client.strikes > STRIKES_MAX {
+                let strikes = self.clients.get_mut(&id).map_or(0, |client| {
+                    client.strikes += 1;
+                    client.strikes
+                });
+                if strikes > STRIKES_MAX {
                     return Err(format!("sent {STRIKES_MAX} requests that make no sense"));
                 }
                 self.answer_only(id, &request);
             }
         }
         Ok(true)
+    }
+
+    /// One more request of a user who is refused again and again, if it would be refused too: it gets the answer, which costs
+    /// no step of the core and no line of the journal.
+    fn refuses_without_a_step(&mut self, id: ClientId, wanted: &TaskRequest, slot: Slot) -> bool {
+        let now = self.now();
+        let Some(client) = self.clients.get_mut(&id) else { return false };
+        let uid = client.peer.uid;
+        // On a virtual clock nothing may depend on how fast this machine is.
+        if self.mind.is_told_time() || !self.refusals.is_flood(now, uid) {
+            return false;
+        }
+        let Some(reason) = self.mind.scheduler.refuses(id, wanted) else { return false };
+        self.mind.tally.refused(&reason);
+        client.slots.get_mut(slot).refuse(reason);
+        self.refusals.leave_out(uid);
+        true
+    }
+
+    fn note_refusals(&mut self, actions: &[Action]) {
+        let now = self.now();
+        let refused = actions.iter().filter(|action| matches!(action, Action::Refuse { .. }));
+        for task in refused.filter_map(Action::task) {
+            let Some(uid) = self.owner(task).and_then(|(id, _)| Some(self.clients.get(&id)?.peer.uid)) else {
+                continue;
+            };
+            if let Some(left_out) = self.refusals.note(now, uid) {
+                let line =
+                    format!("{left_out} more requests of uid {uid} were refused, and are not in the journal");
+                self.say_of(Some(uid), line);
+            }
+        }
     }
 
     /// What became of the file of earlier runs.
@@ -312,6 +366,7 @@ impl Dispatch {
                 }
             };
             self.act_on_limits(&actions);
+            self.note_refusals(&actions);
             let awaited = asked.take().map(|(id, request)| ((id, request.slot), is_awaited(&request.body)));
             let mut changed: BTreeSet<(ClientId, Slot)> = awaited.iter().map(|(slot, _)| *slot).collect();
             changed.extend(actions.iter().filter_map(|action| self.carry_out(action)));
@@ -420,8 +475,13 @@ impl Dispatch {
         let state = client.slots.get_mut(slot);
         let view = state.task.and_then(|task| self.mind.scheduler.task(task));
         let (cell, reason) = state.answer(view.as_ref(), self.mind.scheduler.traits());
-        if let Some(pages) = &client.pages {
-            pages.publish_cell(slot, &cell, &reason);
+        let Some(pages) = &client.pages else { return };
+        match &mut self.served {
+            Some((served, slots)) if *served == id => {
+                pages.write_cell(slot, &cell, &reason);
+                slots.insert(slot);
+            }
+            _ => pages.publish_cell(slot, &cell, &reason),
         }
     }
 

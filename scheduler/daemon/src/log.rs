@@ -7,6 +7,7 @@ use eager_core::units::Nanos;
 use std::collections::BTreeMap;
 
 const WINDOW: Nanos = Nanos::from_secs(10);
+/// Lines, and recorded refusals (specification S-720), of one user in a window.
 const LINES_PER_WINDOW: u32 = 20;
 /// Users with a window of their own; more share the daemon's.
 const USERS_MAX: usize = 256;
@@ -37,6 +38,41 @@ impl LogLimit {
             return self.own.admit(now, "", line);
         }
         self.users.entry(uid).or_default().admit(now, &format!(" of uid {uid}"), line)
+    }
+}
+
+/// Refusals of one user's tasks that are stepped and recorded; in the rest of a window they are only answered and counted.
+#[derive(Debug, Default)]
+pub struct RefusalLimit(BTreeMap<u32, Window>);
+
+impl RefusalLimit {
+    /// Were so many of the user's recorded just now that one more would be one of a flood?
+    pub fn is_flood(&self, now: Nanos, uid: u32) -> bool {
+        self.0.get(&uid).is_some_and(|window| !window.is_over(now) && window.said >= LINES_PER_WINDOW)
+    }
+
+    /// One was not recorded.
+    pub fn leave_out(&mut self, uid: u32) {
+        if let Some(window) = self.0.get_mut(&uid) {
+            window.suppressed += 1;
+        }
+    }
+
+    /// One was recorded; gives how many before it were not, once that window is over.
+    pub fn note(&mut self, now: Nanos, uid: u32) -> Option<u64> {
+        if self.0.len() >= USERS_MAX && !self.0.contains_key(&uid) {
+            self.0.retain(|_, window| !window.is_over(now));
+        }
+        if self.0.len() >= USERS_MAX && !self.0.contains_key(&uid) {
+            return None;
+        }
+        let window = self.0.entry(uid).or_default();
+        let left_out = window.is_over(now).then_some(window.suppressed).filter(|count| *count > 0);
+        if window.is_over(now) {
+            *window = Window { start: now, said: 0, suppressed: 0 };
+        }
+        window.said += 1;
+        left_out
     }
 }
 
@@ -77,6 +113,20 @@ mod tests {
         let later = limit.admit(Nanos::from_secs(11), Some(7), "y".into());
         assert_eq!(later, ["30 more messages of uid 7 were left out", "y"]);
         assert_eq!(limit.admit(Nanos::from_secs(12), Some(7), "z".into()), ["z"]);
+    }
+
+    #[test]
+    fn refusals_of_a_flood_are_counted_and_told_with_the_first_of_the_next_window() {
+        let mut limit = RefusalLimit::default();
+        for _ in 0..20 {
+            assert!(!limit.is_flood(Nanos(1), 7));
+            assert_eq!(limit.note(Nanos(1), 7), None);
+        }
+        assert!(limit.is_flood(Nanos(2), 7) && !limit.is_flood(Nanos(2), 8));
+        (0..5).for_each(|_| limit.leave_out(7));
+        assert!(!limit.is_flood(Nanos::from_secs(11), 7));
+        assert_eq!(limit.note(Nanos::from_secs(11), 7), Some(5));
+        assert!(!limit.is_flood(Nanos::from_secs(11), 7));
     }
 
     #[test]

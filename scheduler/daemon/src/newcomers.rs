@@ -1,7 +1,8 @@
 //! Connections that have not said hello yet.
 //!
-//! Trap: each costs two descriptors and may stay silent for ever, so there is a limit on their number and on their
-//! time. A refusal is sent only after the hello was read: closing a socket with an unread packet throws the answer away.
+//! Trap: each costs two descriptors and may stay silent for ever, so each user has so many of them, counted from `accept` on;
+//! one more puts out his oldest that says nothing. A refusal is sent only after the hello was read: closing a socket with an
+//! unread packet throws the answer away.
 
 use crate::dispatch::Dispatch;
 use crate::fault;
@@ -10,28 +11,40 @@ use eager_core::units::{ClientId, Nanos};
 use eager_proto::hello::{Greeting, Hello, Opening, Refusal, Resume, Welcome};
 use eager_shm::daemon::{ClientPages, PageDescriptors, Peer, accept, groups, peer, receive, send_welcome};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Time a connection has for its hello (specification S-713).
 const HELLO_NS_MAX: Nanos = Nanos::from_secs(5);
-/// Connections without a hello at once; more wait in the listener's queue.
-const NEWCOMERS_MAX: usize = 64;
-/// When there are as many as there may be, one that has been silent for so long makes room for the next. A hello comes within
-/// microseconds of the connection, also from a busy machine within milliseconds.
-const PATIENCE_NS: Nanos = Nanos(100_000_000);
+/// Connections without a hello at once, where there are descriptors for so many; of one user half.
+const NEWCOMERS_MAX: usize = 1024;
+/// Connections taken in one turn: the next comes at once, and whoever asks meanwhile is not kept waiting.
+const ACCEPTS_MAX: usize = 16;
 
 #[derive(Debug)]
 struct Newcomer {
     socket: OwnedFd,
     peer: Peer,
     since: Nanos,
+    /// What it said first, and how long that really was.
+    said: Option<([u8; 2 * size_of::<Hello>()], usize)>,
+    /// It is welcomed when its user has earned it.
+    waits_until: Option<Nanos>,
+}
+
+impl Newcomer {
+    fn is_silent(&self) -> bool {
+        let mut fds = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        self.said.is_none() && poll(&mut fds, PollTimeout::ZERO) == Ok(0)
+    }
 }
 
 /// All of them, by order of arrival.
 #[derive(Debug)]
 pub struct Newcomers {
     waiting: BTreeMap<u64, Newcomer>,
+    counts: BTreeMap<u32, usize>,
     arrivals: u64,
     /// Connections without a hello at once.
     limit: usize,
@@ -42,41 +55,54 @@ pub struct Newcomers {
 impl Newcomers {
     /// `descriptors`: how many the process may have; a small part of them is for newcomers.
     pub fn new(descriptors: u64) -> Newcomers {
-        let limit = usize::try_from(descriptors / 16).unwrap_or(NEWCOMERS_MAX).clamp(1, NEWCOMERS_MAX);
-        Newcomers { waiting: BTreeMap::new(), arrivals: 0, limit, reserve: spare() }
-    }
-
-    /// There is no room for one more, and nobody has been silent for long enough to make some.
-    pub fn is_full(&self, now: Nanos) -> bool {
-        self.waiting.len() >= self.limit && self.makes_room_at().is_none_or(|at| at > now)
-    }
-
-    /// When the oldest has been silent for too long while others wait.
-    fn makes_room_at(&self) -> Option<Nanos> {
-        let (_, oldest) = self.waiting.first_key_value()?;
-        Some(Nanos(oldest.since.0.saturating_add(PATIENCE_NS.0)))
+        let limit = usize::try_from(descriptors / 16).unwrap_or(NEWCOMERS_MAX).clamp(2, NEWCOMERS_MAX);
+        Newcomers { waiting: BTreeMap::new(), counts: BTreeMap::new(), arrivals: 0, limit, reserve: spare() }
     }
 
     pub fn socket(&self, id: u64) -> Option<BorrowedFd<'_>> {
         self.waiting.get(&id).map(|newcomer| newcomer.socket.as_fd())
     }
 
-    /// When somebody has been silent for too long, or the listener may be looked at again.
-    pub fn next_deadline(&self, now: Nanos) -> Option<Nanos> {
-        let (_, oldest) = self.waiting.first_key_value()?;
-        let patience = if self.is_full(now) { PATIENCE_NS } else { HELLO_NS_MAX };
-        Some(Nanos(oldest.since.0.saturating_add(patience.0)))
+    /// Whose connection it is.
+    pub fn uid(&self, id: u64) -> Option<u32> {
+        self.waiting.get(&id).map(|newcomer| newcomer.peer.uid)
     }
 
-    /// Takes in waiting connections and gives their ids. `Err` when the process or the system has no descriptor left: then
-    /// one of them was told so.
+    /// It said hello and is not welcomed before then.
+    pub fn put_off(&mut self, id: u64, until: Nanos) {
+        if let Some(newcomer) = self.waiting.get_mut(&id) {
+            newcomer.waits_until = Some(until);
+        }
+    }
+
+    /// Who may be welcomed by now.
+    pub fn put_off_until(&mut self, now: Nanos) -> Vec<u64> {
+        let due =
+            self.waiting.iter_mut().filter(|(_, newcomer)| newcomer.waits_until.is_some_and(|at| at <= now));
+        due.map(|(id, newcomer)| {
+            newcomer.waits_until = None;
+            *id
+        })
+        .collect()
+    }
+
+    /// When somebody has been silent for too long, or may be welcomed.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        let put_off = self.waiting.values().filter_map(|newcomer| newcomer.waits_until).min();
+        let mut silent = self.waiting.values().filter(|newcomer| newcomer.said.is_none());
+        let oldest = silent.next().map(|oldest| Nanos(oldest.since.0.saturating_add(HELLO_NS_MAX.0)));
+        put_off.into_iter().chain(oldest).min()
+    }
+
+    /// Takes in waiting connections and gives their ids to `enter`. `Err` when the process or the system has no descriptor left:
+    /// then one of them was told so.
     pub fn accept_all(
         &mut self,
         listener: BorrowedFd<'_>,
         now: Nanos,
         enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> nix::Result<()>,
     ) -> Result<(), Errno> {
-        while !self.is_full(now) {
+        for _ in 0..ACCEPTS_MAX {
             let socket = match accept(listener) {
                 Ok(socket) => socket,
                 Err(errno) if is_shortage(errno) => return Err(self.turn_away(listener, errno)),
@@ -85,12 +111,13 @@ impl Newcomers {
             };
             fault::point("accepted");
             match peer(socket.as_fd()) {
+                // One too many, and no older one of its user's is silent: they all wait to be welcomed.
+                Ok(peer) if !self.makes_room_for(peer.uid) => refuse_at_once(&socket, Refusal::Resources),
                 Ok(peer) => {
                     enter(self.arrivals, socket.as_fd())?;
-                    if self.waiting.len() >= self.limit {
-                        self.waiting.pop_first();
-                    }
-                    self.waiting.insert(self.arrivals, Newcomer { socket, peer, since: now });
+                    let newcomer = Newcomer { socket, peer, since: now, said: None, waits_until: None };
+                    *self.counts.entry(newcomer.peer.uid).or_default() += 1;
+                    self.waiting.insert(self.arrivals, newcomer);
                     self.arrivals += 1;
                 }
                 Err(errno) if is_shortage(errno) => return Err(errno),
@@ -101,13 +128,55 @@ impl Newcomers {
         Ok(())
     }
 
+    /// Where a user has as many as a user may have, his oldest silent one goes; where all places are taken, that of the user
+    /// who has most.
+    fn makes_room_for(&mut self, uid: u32) -> bool {
+        let is_user_full = self.counts.get(&uid).is_some_and(|count| *count >= self.limit / 2);
+        if !is_user_full && self.waiting.len() < self.limit {
+            return true;
+        }
+        let most = self.counts.iter().max_by_key(|(_, count)| **count).map_or(uid, |(uid, _)| *uid);
+        let from = if is_user_full { uid } else { most };
+        let mut theirs = self.waiting.iter().filter(|(_, newcomer)| newcomer.peer.uid == from);
+        let silent = theirs.find(|(_, newcomer)| newcomer.is_silent()).map(|(id, _)| *id);
+        silent.and_then(|id| self.remove(id)).is_some()
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Newcomer> {
+        let newcomer = self.waiting.remove(&id)?;
+        if let Some(count) = self.counts.get_mut(&newcomer.peer.uid) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&newcomer.peer.uid);
+            }
+        }
+        Some(newcomer)
+    }
+
+    /// Takes its first packet; whoever only looked whether a daemon is here is dropped. False: it has gone.
+    pub fn listen_to(&mut self, id: u64) -> bool {
+        let Some(newcomer) = self.waiting.get_mut(&id) else { return false };
+        if newcomer.said.is_some() {
+            return true;
+        }
+        let mut packet = [0; 2 * size_of::<Hello>()];
+        match receive(newcomer.socket.as_fd(), &mut packet) {
+            Ok(0) | Err(_) => {
+                self.remove(id);
+                false
+            }
+            Ok(bytes) => {
+                newcomer.said = Some((packet, bytes));
+                true
+            }
+        }
+    }
+
     /// Answers one connection with the descriptor kept for that, so that its program does not wait for its deadline.
     fn turn_away(&mut self, listener: BorrowedFd<'_>, errno: Errno) -> Errno {
         self.reserve = None;
         if let Ok(socket) = accept(listener) {
-            // A hello that is there is taken, for an unread one throws the answer away; one that is not is not waited for.
-            let _ = receive(socket.as_fd(), &mut [0; 2 * size_of::<Hello>()]);
-            let _ = send_welcome(socket.as_fd(), &Welcome::refused(&Refusal::Resources).into(), None);
+            refuse_at_once(&socket, Refusal::Resources);
         }
         self.reserve = spare();
         errno
@@ -115,18 +184,16 @@ impl Newcomers {
 
     /// Drops who did not say hello in time.
     pub fn expire(&mut self, now: Nanos) {
-        self.waiting.retain(|_, newcomer| now.saturating_sub(newcomer.since) < HELLO_NS_MAX);
+        let is_late = |newcomer: &Newcomer| now.saturating_sub(newcomer.since) >= HELLO_NS_MAX;
+        let late = self.waiting.iter().filter(|(_, newcomer)| newcomer.said.is_none() && is_late(newcomer));
+        let late: Vec<u64> = late.map(|(id, _)| *id).collect();
+        late.into_iter().for_each(|id| drop(self.remove(id)));
     }
 
-    /// Reads a newcomer's first packet and welcomes or refuses it. Gives the client that is to be served now.
+    /// Welcomes or refuses a newcomer that said something. Gives the client that is to be served now.
     pub fn greet(&mut self, id: u64, clients_max: usize, dispatch: &mut Dispatch) -> Option<ClientId> {
-        let Newcomer { socket, peer, .. } = self.waiting.remove(&id)?;
-        let mut packet = [0; 2 * size_of::<Hello>()];
-        let bytes = match receive(socket.as_fd(), &mut packet) {
-            // Only looked whether a daemon is here.
-            Ok(0) | Err(_) => return None,
-            Ok(bytes) => bytes,
-        };
+        let Newcomer { socket, peer, said, .. } = self.remove(id)?;
+        let (packet, bytes) = said?;
         fault::point("greeted");
         let opening = packet.get(..bytes).ok_or(Refusal::Length { bytes }).and_then(Opening::decode);
         let greeted = opening.and_then(|opening| match opening.resume {
@@ -227,6 +294,12 @@ fn is_shortage(errno: Errno) -> bool {
 /// A descriptor that can be given up.
 fn spare() -> Option<OwnedFd> {
     std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
+}
+
+/// A hello that is there is taken, for an unread one throws the answer away; one that is not is not waited for.
+fn refuse_at_once(socket: &OwnedFd, refusal: Refusal) {
+    let _ = receive(socket.as_fd(), &mut [0; 2 * size_of::<Hello>()]);
+    let _ = send_welcome(socket.as_fd(), &Welcome::refused(&refusal).into(), None);
 }
 
 fn refuse(socket: &OwnedFd, peer: &Peer, refusal: Refusal, dispatch: &mut Dispatch) {

@@ -10,12 +10,19 @@ use std::collections::BTreeMap;
 /// Requests of one user in one turn (specification S-706). Small, so that nobody waits long behind a flood; the next turn
 /// comes at once.
 pub const TURN_SHARE: u32 = 16;
+/// Time of one user in one turn, whatever decisions about his tasks cost; the step that goes beyond is his last there
+/// (specification S-706).
+pub const TURN_NS: Nanos = Nanos(200_000);
 /// Requests of one user that may come at once: several full rings.
 const BURST: u64 = 4096;
 /// Requests of one user per second when he goes on and on. An honest program sends a handful per task.
 const PER_SECOND: u64 = 20_000;
 /// Time in which one request's worth comes back.
 const NANOS_PER_REQUEST: u64 = 1_000_000_000 / PER_SECOND;
+/// A connection that is welcomed counts as so many: pages are made, and a whole life is noted (specification S-713).
+const WELCOME: u32 = 8;
+/// Users without clients whose accounts are kept until they have earned all back.
+const ACCOUNTS_MAX: usize = 256;
 /// A user who has run out is looked at again when this many requests' worth has come back.
 const RESUME_AT: u64 = 256;
 
@@ -60,6 +67,8 @@ struct Account {
     tokens: u64,
     since: Nanos,
     this_turn: u32,
+    /// And the time that they took.
+    took: Nanos,
 }
 
 /// What a user may do now.
@@ -97,26 +106,50 @@ impl Quotas {
 
     /// One more client, or the limit.
     pub fn admit(&mut self, uid: u32, now: Nanos) -> Result<(), usize> {
-        let fresh = Account { clients: 0, tokens: BURST, since: now, this_turn: 0 };
-        let account = self.users.entry(uid).or_insert(fresh);
-        if account.clients >= self.clients_per_user {
-            return Err(self.clients_per_user);
+        let limit = self.clients_per_user;
+        let account = self.account(uid, now);
+        if account.clients >= limit {
+            return Err(limit);
         }
         account.clients += 1;
         Ok(())
     }
 
-    /// One client less. Who has none is forgotten, so that there are never more entries than clients.
+    /// One client less. Its user's account stays for a while, or whoever connects anew each time would always have a full one.
     pub fn leave(&mut self, uid: u32) {
         let Some(account) = self.users.get_mut(&uid) else { return };
         account.clients = account.clients.saturating_sub(1);
-        if account.clients == 0 {
-            self.users.remove(&uid);
+    }
+
+    fn account(&mut self, uid: u32, now: Nanos) -> &mut Account {
+        if self.users.len() >= ACCOUNTS_MAX && !self.users.contains_key(&uid) {
+            self.users.retain(|_, account| {
+                account.refill(now);
+                account.clients > 0 || account.tokens < BURST
+            });
         }
+        let fresh = Account { clients: 0, tokens: BURST, since: now, this_turn: 0, took: Nanos(0) };
+        self.users.entry(uid).or_insert(fresh)
+    }
+
+    /// May one more connection of this user be welcomed now? One in a turn, and so many in a second; counts it.
+    pub fn welcome(&mut self, uid: u32, now: Nanos) -> Allowance {
+        let account = self.account(uid, now);
+        account.refill(now);
+        if account.tokens < u64::from(WELCOME) {
+            let wait = RESUME_AT * NANOS_PER_REQUEST;
+            return Allowance::NotBefore(Nanos(now.0.saturating_add(wait)));
+        }
+        if account.this_turn >= TURN_SHARE {
+            return Allowance::NextTurn;
+        }
+        account.this_turn = account.this_turn.saturating_add(TURN_SHARE);
+        account.tokens -= u64::from(WELCOME);
+        Allowance::Requests(0)
     }
 
     pub fn begin_turn(&mut self) {
-        self.users.values_mut().for_each(|account| account.this_turn = 0);
+        self.users.values_mut().for_each(|account| (account.this_turn, account.took) = (0, Nanos(0)));
     }
 
     pub fn allowance(&mut self, uid: u32, now: Nanos) -> Allowance {
@@ -127,14 +160,16 @@ impl Quotas {
             return Allowance::NotBefore(Nanos(now.0.saturating_add(wait)));
         }
         match TURN_SHARE.saturating_sub(account.this_turn) {
+            _ if account.took >= TURN_NS => Allowance::NextTurn,
             0 => Allowance::NextTurn,
             share => Allowance::Requests(share.min(u32::try_from(account.tokens).unwrap_or(u32::MAX))),
         }
     }
 
-    pub fn spend(&mut self, uid: u32, requests: u32) {
+    pub fn spend(&mut self, uid: u32, requests: u32, took: Nanos) {
         if let Some(account) = self.users.get_mut(&uid) {
             account.this_turn = account.this_turn.saturating_add(requests);
+            account.took = Nanos(account.took.0.saturating_add(took.0));
             account.tokens = account.tokens.saturating_sub(u64::from(requests));
         }
     }
@@ -162,7 +197,43 @@ mod tests {
             assert_eq!(quotas.admit(8, Nanos(0)), Ok(()));
             [7, 7, 8].into_iter().for_each(|uid| quotas.leave(uid));
         }
-        assert!(quotas.users.is_empty());
+        assert!(quotas.users.values().all(|account| account.clients == 0));
+    }
+
+    #[test]
+    fn whose_decisions_take_long_has_fewer_of_them_in_a_turn() {
+        let mut quotas = Quotas::new(10, Users::default());
+        quotas.admit(7, Nanos(0)).expect("room");
+        quotas.spend(7, 1, TURN_NS);
+        assert_eq!(quotas.allowance(7, Nanos(0)), Allowance::NextTurn);
+        quotas.begin_turn();
+        assert_eq!(quotas.allowance(7, Nanos(0)), Allowance::Requests(TURN_SHARE));
+    }
+
+    #[test]
+    fn who_connects_again_and_again_is_welcomed_at_a_rate_and_no_account_stays_for_ever() {
+        let mut quotas = Quotas::new(10, Users::default());
+        let mut welcomed = 0;
+        for ns in (0..2_000_000_000u64).step_by(100_000) {
+            quotas.begin_turn();
+            let mut this_turn = 0;
+            while let Allowance::Requests(_) = quotas.welcome(7, Nanos(ns)) {
+                quotas.admit(7, Nanos(ns)).expect("room");
+                quotas.leave(7);
+                this_turn += 1;
+            }
+            assert!(this_turn <= 1);
+            welcomed += this_turn;
+        }
+        let most = (BURST + 2 * PER_SECOND) / u64::from(WELCOME);
+        assert!((most - 10..=most).contains(&welcomed), "{welcomed} of {most}");
+        (1000..3000).for_each(|uid| {
+            quotas.welcome(uid, Nanos(u64::MAX));
+        });
+        assert!(quotas.users.len() > ACCOUNTS_MAX, "all of them were here just now");
+        quotas.users.values_mut().for_each(|account| account.tokens = BURST);
+        quotas.welcome(9, Nanos(u64::MAX));
+        assert!(quotas.users.len() < 3, "{} accounts", quotas.users.len());
     }
 
     #[test]
@@ -201,7 +272,7 @@ mod tests {
             match quotas.allowance(7, Nanos(0)) {
                 Allowance::Requests(some) => {
                     assert!(some <= TURN_SHARE);
-                    quotas.spend(7, some);
+                    quotas.spend(7, some, Nanos(0));
                     taken += u64::from(some);
                 }
                 Allowance::NextTurn => quotas.begin_turn(),
@@ -216,7 +287,7 @@ mod tests {
         for ns in (wait.0..wait.0 + 1_000_000_000).step_by(100_000) {
             quotas.begin_turn();
             while let Allowance::Requests(some) = quotas.allowance(7, Nanos(ns)) {
-                quotas.spend(7, some);
+                quotas.spend(7, some, Nanos(0));
                 quotas.begin_turn();
                 later += u64::from(some);
             }

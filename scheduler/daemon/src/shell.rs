@@ -11,7 +11,7 @@ use crate::dispatch::{Dispatch, Served};
 use crate::listeners;
 use crate::newcomers::{Newcomers, is_served};
 use crate::poller::{Poller, Source};
-use crate::quota::Allowance;
+use crate::quota::{Allowance, TURN_NS};
 use crate::reload;
 use crate::usage::Observer;
 use crate::virtual_gpus::VirtualGpus;
@@ -30,6 +30,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// A program that closed its connection but lives (it exec'ed, or unloaded the shim) keeps what it has for so long
 /// (specification S-714).
 const CLOSED_GRACE_NS: Nanos = Nanos::from_secs(5);
+/// A look at the devices so long after a connection was closed has seen what its process has there then: two looks are 1 s.
+const UNSEEN_NS: Nanos = Nanos::from_secs(1);
 /// Pause of the listener when descriptors have run out.
 const LISTENER_PAUSE_NS: Nanos = Nanos(100_000_000);
 
@@ -64,8 +66,11 @@ pub struct Shell {
     pub(crate) parts: Parts,
     poller: Poller,
     newcomers: Newcomers,
-    /// Clients that had their share of the last turn, or came too late for it.
-    backlog: VecDeque<ClientId>,
+    /// Clients that had their share of the last turn, or came too late for it, by user; they are out of the poller, so that
+    /// many of them cost one look a turn.
+    backlog: BTreeMap<u32, VecDeque<ClientId>>,
+    /// Newcomers that said hello and come next, one of each user in a turn.
+    late: VecDeque<u64>,
     /// Clients that closed their connections and live, and until when they keep what they have.
     closing: BTreeMap<ClientId, Nanos>,
     /// Clients whose users have used up their requests, and until when; they are out of the poller.
@@ -107,7 +112,8 @@ impl Shell {
             parts,
             poller,
             newcomers,
-            backlog: VecDeque::new(),
+            backlog: BTreeMap::new(),
+            late: VecDeque::new(),
             closing: BTreeMap::new(),
             paused: BTreeMap::new(),
             listener_resumes_at: None,
@@ -144,7 +150,6 @@ impl Shell {
             self.keep_time()?;
         }
         let mut flow = Flow::GoOn;
-        let mut unfinished = std::mem::take(&mut self.backlog);
         for &source in ready.iter().filter(|source| matches!(source, Source::Signals | Source::Death(_))) {
             match source {
                 Source::Death(client) => self.parts.dispatch.bury(client),
@@ -152,17 +157,19 @@ impl Shell {
                 _ => {}
             }
         }
-        let late: Vec<ClientId> = unfinished.iter().copied().collect();
-        unfinished.drain(..).for_each(|client| self.serve(client));
+        self.serve_backlog();
+        for id in std::mem::take(&mut self.late) {
+            self.greet(id)?;
+        }
         for source in ready {
             match source {
-                Source::Client(client) if !late.contains(&client) => self.serve(client),
+                Source::Client(client) => self.serve(client),
                 Source::Newcomer(id) => self.greet(id)?,
                 Source::Uses => self.observe(),
                 Source::Listener => self.accept(),
                 Source::Admin(id) if self.serve_admin(id) == Flow::Stop => flow = Flow::Stop,
                 Source::AdminListener => self.accept_admin(),
-                Source::Client(_) | Source::Admin(_) | Source::Signals | Source::Clock => {}
+                Source::Admin(_) | Source::Signals | Source::Clock => {}
                 Source::Death(_) | Source::Server => {}
             }
         }
@@ -171,7 +178,7 @@ impl Shell {
     }
 
     fn timeout_ms(&self) -> Option<u64> {
-        if !self.backlog.is_empty() {
+        if !self.backlog.is_empty() || !self.late.is_empty() {
             return Some(0);
         }
         let dispatch = &self.parts.dispatch;
@@ -180,7 +187,7 @@ impl Shell {
         let core = dispatch.mind.scheduler.next_deadline().filter(|_| !dispatch.mind.is_told_time());
         let paused = self.paused.values().copied().min();
         let own = [
-            self.newcomers.next_deadline(dispatch.now()),
+            self.newcomers.next_deadline(),
             self.listener_resumes_at,
             self.starvation_check_at,
             dispatch.mind.learnt.next_write(),
@@ -225,11 +232,12 @@ impl Shell {
         let now = dispatch.now();
         let requests = match dispatch.quotas.allowance(uid, now) {
             Allowance::Requests(requests) => requests,
-            Allowance::NextTurn => return self.backlog.push_back(id),
+            Allowance::NextTurn => return self.postpone(id),
             Allowance::NotBefore(at) => return self.pause(id, at),
         };
-        let (served, taken) = dispatch.serve(id, requests);
-        dispatch.quotas.spend(uid, taken);
+        let (served, taken) = dispatch.serve(id, requests, TURN_NS);
+        let took = dispatch.now().saturating_sub(now);
+        dispatch.quotas.spend(uid, taken, took);
         self.served(id, served);
     }
 
@@ -238,7 +246,7 @@ impl Shell {
         let dispatch = &mut self.parts.dispatch;
         match served {
             Served::AllDone | Served::CutOff => {}
-            Served::MoreLeft => self.backlog.push_back(id),
+            Served::MoreLeft => self.postpone(id),
             Served::Closed => {
                 let gone_at = Nanos(dispatch.now().0.saturating_add(CLOSED_GRACE_NS.0));
                 if let Some(client) = dispatch.clients.get_mut(&id) {
@@ -246,6 +254,37 @@ impl Shell {
                     client.gone_at = Some(gone_at);
                     self.closing.insert(id, gone_at);
                 }
+            }
+        }
+    }
+
+    /// Its turn comes again, behind the others of its user.
+    fn postpone(&mut self, id: ClientId) {
+        let Some(client) = self.parts.dispatch.clients.get(&id) else { return };
+        if let Some(socket) = &client.socket {
+            self.poller.remove(socket);
+        }
+        self.backlog.entry(client.peer.uid).or_default().push_back(id);
+    }
+
+    /// Each user's as far as his share goes.
+    fn serve_backlog(&mut self) {
+        for (uid, mut waiting) in std::mem::take(&mut self.backlog) {
+            let now = self.parts.dispatch.now();
+            while self.parts.dispatch.quotas.allowance(uid, now) != Allowance::NextTurn
+                && let Some(id) = waiting.pop_front()
+            {
+                let client = self.parts.dispatch.clients.get(&id);
+                if let Some(socket) = client.and_then(|client| client.socket.as_ref()) {
+                    // It fails for one that came back through another connection, which is in the set.
+                    let _ = self.poller.add(Source::Client(id), socket);
+                }
+                self.serve(id);
+            }
+            if !waiting.is_empty() {
+                // Before those that were put back meanwhile.
+                waiting.extend(self.backlog.remove(&uid).unwrap_or_default());
+                self.backlog.insert(uid, waiting);
             }
         }
     }
@@ -268,15 +307,14 @@ impl Shell {
             if let Some(socket) = client.and_then(|client| client.socket.as_ref()) {
                 // It fails for one that came back through another connection, which is in the set.
                 let _ = self.poller.add(Source::Client(id), socket);
-                self.backlog.push_back(id);
+                self.postpone(id);
             }
         }
     }
 
-    /// The listener is waited for unless there are newcomers enough, or descriptors too few.
+    /// The listener is waited for unless there are descriptors too few.
     fn listen_or_not(&mut self) {
-        let now = self.parts.dispatch.now();
-        let wanted = self.listener_resumes_at.is_none() && !self.newcomers.is_full(now);
+        let wanted = self.listener_resumes_at.is_none();
         if wanted && !self.listens {
             self.listens = self.poller.add(Source::Listener, &self.parts.listener).is_ok();
         } else if !wanted && self.listens {
@@ -288,6 +326,46 @@ impl Shell {
     fn observe(&mut self) {
         if let Some(look) = self.parts.observer.as_ref().and_then(Observer::take) {
             self.parts.dispatch.observe(look);
+            self.forget_unseen();
+        }
+    }
+
+    /// A process that connects anew is known by that: what its closed connections still held for it ends, unless tasks run.
+    fn forget_earlier_of(&mut self, client: ClientId) {
+        let dispatch = &mut self.parts.dispatch;
+        let Some(pid) = dispatch.clients.get(&client).map(|client| client.peer.pid) else { return };
+        let is_earlier = |id: &ClientId| {
+            let found = dispatch.clients.get(id).filter(|_| *id != client);
+            found.is_none_or(|found| found.peer.pid == pid && found.slots.tasks().next().is_none())
+        };
+        let earlier: Vec<ClientId> = self.closing.keys().copied().filter(is_earlier).collect();
+        self.forget(&earlier);
+    }
+
+    /// Nor is anything held for who closed its connection, has no tasks, and has nothing on a device any more.
+    fn forget_unseen(&mut self) {
+        let dispatch = &self.parts.dispatch;
+        let now = dispatch.now();
+        if dispatch.truth.problem(now).is_some() {
+            return;
+        }
+        let is_unseen = |(id, until): &(&ClientId, &Nanos)| {
+            let looked_since = until.saturating_sub(now).0 + UNSEEN_NS.0 <= CLOSED_GRACE_NS.0;
+            let has_tasks =
+                dispatch.clients.get(id).is_some_and(|found| found.slots.tasks().next().is_some());
+            looked_since && !has_tasks && !dispatch.truth.uses_anything(**id)
+        };
+        let unseen: Vec<ClientId> = self.closing.iter().filter(is_unseen).map(|(id, _)| *id).collect();
+        self.forget(&unseen);
+    }
+
+    fn forget(&mut self, closed: &[ClientId]) {
+        for id in closed {
+            self.closing.remove(id);
+            // One that came back meanwhile stays.
+            if self.parts.dispatch.clients.get(id).is_some_and(|client| client.gone_at.is_some()) {
+                self.parts.dispatch.bury(*id);
+            }
         }
     }
 
@@ -306,9 +384,28 @@ impl Shell {
         if let Some(socket) = self.newcomers.socket(id) {
             self.poller.remove(socket);
         }
+        if !self.newcomers.listen_to(id) {
+            return Ok(());
+        }
+        let Some(uid) = self.newcomers.uid(id) else { return Ok(()) };
+        let dispatch = &mut self.parts.dispatch;
+        let now = dispatch.now();
+        let allowed = if is_own(uid) { Allowance::Requests(0) } else { dispatch.quotas.welcome(uid, now) };
+        match allowed {
+            Allowance::Requests(_) => {}
+            Allowance::NextTurn => {
+                self.late.push_back(id);
+                return Ok(());
+            }
+            Allowance::NotBefore(at) => {
+                self.newcomers.put_off(id, at);
+                return Ok(());
+            }
+        }
         let Some(client) = self.newcomers.greet(id, clients_max, &mut self.parts.dispatch) else {
             return Ok(());
         };
+        self.forget_earlier_of(client);
         let Some(found) = self.parts.dispatch.clients.get(&client) else { return Ok(()) };
         // One that came back has its process's end in the set already.
         let _ = self.poller.add(Source::Death(client), &found.peer.pidfd);
@@ -354,18 +451,12 @@ impl Shell {
     fn keep_deadlines(&mut self) {
         let now = self.parts.dispatch.now();
         self.newcomers.expire(now);
+        self.late.extend(self.newcomers.put_off_until(now));
         self.listener_resumes_at = self.listener_resumes_at.filter(|at| *at > now);
         self.resume_paused(now);
-        let dispatch = &mut self.parts.dispatch;
         let over: Vec<ClientId> =
             self.closing.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
-        for id in over {
-            self.closing.remove(&id);
-            // One that came back meanwhile stays.
-            if dispatch.clients.get(&id).is_some_and(|client| client.gone_at.is_some()) {
-                dispatch.bury(id);
-            }
-        }
+        self.forget(&over);
         self.tick();
         let dispatch = &mut self.parts.dispatch;
         let written = dispatch.mind.learnt.write_if_due(now);
@@ -402,4 +493,9 @@ impl Shell {
         }
         self.starvation_check_at = Some(Nanos(now.0.saturating_add((limit.0 / 4).max(1_000_000))));
     }
+}
+
+/// Root and the daemon's own user have no rate to keep to.
+fn is_own(uid: u32) -> bool {
+    uid == 0 || uid == Uid::effective().as_raw()
 }

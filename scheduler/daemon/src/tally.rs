@@ -71,10 +71,15 @@ impl Tally {
                 Action::Regrant { class: Class::Promoted, reason, .. } if promotes(reason) => {
                     self.counts.promoted += 1;
                 }
-                Action::Refuse { reason, .. } => add(&mut self.counts.refused, &name(reason)),
+                Action::Refuse { reason, .. } => self.refused(reason),
                 _ => {}
             }
         }
+    }
+
+    /// A task was refused, or would have been.
+    pub fn refused(&mut self, reason: &Reason) {
+        add(&mut self.counts.refused, &name(reason));
     }
 
     fn started(&mut self, scheduler: &Scheduler, task: TaskId, class: Class) {

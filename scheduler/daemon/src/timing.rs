@@ -31,7 +31,7 @@ impl Shell {
         let clients: Vec<ClientId> = self.parts.dispatch.clients.keys().copied().collect();
         for client in clients {
             // No user's limits here: they are in real time.
-            let (served, _) = self.parts.dispatch.serve(client, u32::MAX);
+            let (served, _) = self.parts.dispatch.serve(client, u32::MAX, Nanos(u64::MAX));
             self.served(client, served);
         }
         for pid in &settle.gone {

@@ -65,6 +65,11 @@ impl Truth {
         foreign.saturating_sub(self.spare.get(device.0 as usize).copied().unwrap_or_default())
     }
 
+    /// Was anything of the client's process seen on any device?
+    pub fn uses_anything(&self, client: ClientId) -> bool {
+        self.devices.values().any(|device| device.of(client) > Bytes::ZERO)
+    }
+
     pub fn on(&self, device: DeviceId) -> Option<&DeviceUse> {
         self.devices.get(&device)
     }

@@ -88,9 +88,19 @@ impl ClientPages {
     /// Replaces a slot's answer, `reason` being its reason in words, and wakes whoever sleeps on it (`value.sequence` is
     /// ignored).
     pub fn publish_cell(&self, slot: Slot, value: &TaskCell, reason: &str) {
+        self.write_cell(slot, value, reason);
+        self.wake(slot);
+    }
+
+    /// The same without waking anybody: who looks sees it, and who sleeps is to be woken by [`ClientPages::wake`].
+    pub fn write_cell(&self, slot: Slot, value: &TaskCell, reason: &str) {
         let cell = &self.replies.cells[slot.index()];
         cell.write(value, &self.replies.texts[slot.index()], text::pack(reason));
-        futex::wake_all(&cell.sequence);
+    }
+
+    /// Wakes whoever sleeps on a slot's answer: once for all that was written since.
+    pub fn wake(&self, slot: Slot) {
+        futex::wake_all(&self.replies.cells[slot.index()].sequence);
     }
 
     /// Sequence of a slot's answer, as the client sees it once it is written.

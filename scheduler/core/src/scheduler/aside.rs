@@ -11,15 +11,15 @@ use crate::units::{Bytes, Nanos, TaskId};
 
 impl Scheduler {
     /// Tasks that a user may not have at all.
-    pub(super) fn over_quota(&self, id: TaskId) -> Option<Reason> {
-        let task = self.state.tasks.get(&id)?;
+    pub(super) fn over_quota(&self, task: &Task, itself: usize) -> Option<Reason> {
         let (limits, uid, wanted) = (&self.options.limits, self.uid_of(task), task.requirement);
         if let Some(limit) = limits.user_bytes_max.filter(|limit| wanted > *limit) {
             return Some(Reason::UserMayNot { uid, wanted, limit });
         }
         let limit = limits.user_waiting_max.filter(|_| task.is_new())?;
-        let others = self.tasks_of(uid).filter(|other| other.id != id && other.bound().is_none());
-        (others.count() >= limit as usize).then_some(Reason::UserWaits { uid, limit })
+        let aside = self.aside.iter().filter_map(|id| self.state.tasks.get(id));
+        let others = self.lined_up(uid) + aside.filter(|other| self.uid_of(other) == uid).count();
+        (others >= limit as usize + itself).then_some(Reason::UserWaits { uid, limit })
     }
 
     /// An extension that its user may not have.
@@ -54,9 +54,9 @@ impl Scheduler {
 
     /// Takes a newcomer out of the queue again if it has to be.
     pub(super) fn put_aside(&mut self, id: TaskId, out: &mut Vec<Action>) -> bool {
-        let Some(task) = self.state.tasks.get(&id) else { return false };
-        let Some(reason) = self.kept_back(task) else { return false };
-        self.queue.remove(task);
+        let Some(task) = self.state.tasks.get(&id).cloned() else { return false };
+        let Some(reason) = self.kept_back(&task) else { return false };
+        self.dequeue(&task);
         self.aside.insert(id);
         self.wait(id, reason, out);
         true
@@ -73,7 +73,8 @@ impl Scheduler {
             let Some(task) = self.state.tasks.get_mut(&id) else { continue };
             // Who started while it was not in the queue has not passed it.
             task.arrival = self.arrivals;
-            self.queue.insert(task);
+            let task = task.clone();
+            self.line_up(&task);
             self.aside.remove(&id);
             came = true;
         }

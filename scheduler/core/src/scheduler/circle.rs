@@ -47,7 +47,13 @@ impl Scheduler {
 
     /// When those who wait in a circle, if there is one, have been silent for long enough.
     pub(super) fn circle_deadline(&self) -> Option<Nanos> {
-        let is_circle = self.state.movers == 0 && self.holders().next().is_some();
+        // Not by going through those who wait, who may be many.
+        let mut holders = self.state.clients.values().filter(|client| !client.contexts.is_empty());
+        let waits = |id: &TaskId| {
+            let task = self.state.tasks.get(id).filter(|task| task.bound().is_none());
+            task.is_some_and(|task| task.request.held_by.is_none())
+        };
+        let is_circle = self.state.movers == 0 && holders.any(|client| client.tasks.iter().any(waits));
         is_circle.then(|| Nanos(self.silent_since.0.saturating_add(self.options.circle_ns.0)))
     }
 
@@ -56,7 +62,8 @@ impl Scheduler {
         let holds = |task: &Task| {
             self.state.clients.get(&task.client).is_some_and(|client| !client.contexts.is_empty())
         };
-        let waiting = self.queue.in_order_of_arrival().chain(self.aside.iter().copied());
+        let waiting =
+            self.queue.in_order_of_arrival().chain(self.aside.iter().copied()).chain(self.lines.behind());
         let tasks = waiting.filter_map(|id: TaskId| self.state.tasks.get(&id));
         // Who is held back waits for a person, and nothing else helps.
         tasks.filter(move |task| task.request.held_by.is_none() && holds(task))

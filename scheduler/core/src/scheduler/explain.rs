@@ -59,7 +59,8 @@ impl Scheduler {
         let standing = self.standing();
         let queued =
             (1..).zip(&standing).filter_map(|(place, id)| Some((Some(place), self.state.tasks.get(id)?)));
-        let aside = self.aside.iter().filter_map(|id| Some((None, self.state.tasks.get(id)?)));
+        let aside = self.aside.iter().copied().chain(self.lines.behind());
+        let aside = aside.filter_map(|id| Some((None, self.state.tasks.get(&id)?)));
         queued.chain(aside).map(|(place, task)| self.stand(place, task)).collect()
     }
 

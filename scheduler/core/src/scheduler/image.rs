@@ -34,6 +34,8 @@ pub struct Image {
     clients: Vec<Client>,
     tasks: Vec<Task>,
     aside: BTreeSet<TaskId>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    behind: BTreeSet<TaskId>,
     overruns: Vec<(ClientId, DeviceId, Overrun)>,
 }
 
@@ -72,6 +74,7 @@ impl Image {
             asked_last,
             queue: _,
             aside,
+            lines,
             retry: _,
             touched: _,
             settled: _,
@@ -97,6 +100,7 @@ impl Image {
             clients: state.clients.values().cloned().collect(),
             tasks: state.tasks.values().cloned().collect(),
             aside: aside.clone(),
+            behind: lines.behind().collect(),
             overruns: state.overruns.iter().map(|(&(client, on), &overrun)| (client, on, overrun)).collect(),
         };
         (image != Image::blank()).then_some(image)
@@ -117,6 +121,7 @@ impl Image {
             clients: Vec::new(),
             tasks: Vec::new(),
             aside: BTreeSet::new(),
+            behind: BTreeSet::new(),
             overruns: Vec::new(),
         }
     }
@@ -177,7 +182,7 @@ impl Scheduler {
         scheduler.raise_clients(image.clients)?;
         let overruns = image.overruns.into_iter();
         scheduler.state.overruns = overruns.map(|(client, on, overrun)| ((client, on), overrun)).collect();
-        image.tasks.into_iter().try_for_each(|task| scheduler.raise_task(task))?;
+        image.tasks.into_iter().try_for_each(|task| scheduler.raise_task(task, &image.behind))?;
         scheduler.sum_up();
         invariants::check_books(&scheduler)?;
         Ok(scheduler)
@@ -212,18 +217,17 @@ impl Scheduler {
     }
 
     /// Puts a task where its state says that it is, and counts it there.
-    fn raise_task(&mut self, task: Task) -> Result<(), NoImage> {
-        let (id, state) = (task.id, &mut self.state);
+    fn raise_task(&mut self, task: Task, behind: &BTreeSet<TaskId>) -> Result<(), NoImage> {
+        let id = task.id;
+        if task.bound().is_none() && !self.aside.contains(&id) {
+            self.raise_in_line(&task, behind.contains(&id));
+        }
+        let state = &mut self.state;
         let missing = |what: String| NoImage::Missing { what };
         let client = state.clients.get_mut(&task.client).ok_or_else(|| missing(task.client.to_string()))?;
         client.tasks.insert(id);
         match task.bound() {
-            None => {
-                client.waiting += 1;
-                if !self.aside.contains(&id) {
-                    self.queue.insert(&task);
-                }
-            }
+            None => client.waiting += 1,
             Some(bound) => {
                 client.held += u32::from(bound.held.is_some());
                 let device = state.devices.get_mut(&bound.device);

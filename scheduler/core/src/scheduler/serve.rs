@@ -5,13 +5,14 @@
 
 use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;
+use crate::event::TaskRequest;
 use crate::forecast;
 use crate::ledger::Binding;
 use crate::model::{Device, Task, TaskState, View};
 use crate::options::QueueOrder;
 use crate::policy::{Placement, no_room};
 use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId, Nanos, TaskId};
+use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
 impl Scheduler {
     /// Decides that everybody is asked again where more than this step's event may have made a start possible.
@@ -167,7 +168,8 @@ impl Scheduler {
 
     /// Tries a task of which nothing was said yet. False if it still waits in the queue.
     fn try_next(&mut self, id: TaskId, out: &mut Vec<Action>) -> bool {
-        if let Some(reason) = self.too_large(id).or_else(|| self.over_quota(id)) {
+        let refused = self.state.tasks.get(&id).and_then(|task| self.refused(task, 1));
+        if let Some(reason) = refused {
             self.forget(id);
             out.push(Action::Refuse { task: id, reason });
             return true;
@@ -221,7 +223,9 @@ impl Scheduler {
         if self.state.devices.is_empty() {
             return Some(Reason::NoDevice);
         }
-        if let Some(reason) = self.none_left().or_else(|| self.why_aside(task)) {
+        if let Some(reason) =
+            self.none_left().or_else(|| self.why_aside(task)).or_else(|| self.why_behind(task.id))
+        {
             return Some(reason);
         }
         let head = self.queue.head().filter(|&head| head != task.id && self.traits.queue == QueueOrder::Fifo);
@@ -291,9 +295,8 @@ impl Scheduler {
         let Some(class) = self.state.bind(binding, self.options.context_bytes, self.now) else {
             return false;
         };
-        if let Some(task) = self.state.tasks.get(&id) {
-            self.queue.remove(task);
-            self.aside.remove(&id);
+        if let Some(task) = self.state.tasks.get(&id).cloned() {
+            self.leave_queue(&task);
         }
         self.touch_task(id);
         out.push(Action::Bind { task: id, device, class, grant, managed, reason });
@@ -303,17 +306,32 @@ impl Scheduler {
     /// Could this waiting task start as things stand? For the invariants: between steps none can.
     pub(crate) fn could_start(&self, task: &Task) -> bool {
         let comes_back = self.aside.contains(&task.id) && self.why_aside(task).is_none();
-        comes_back || matches!(self.ask(task, self.has_last_resort()), Placement::Bind { .. })
+        comes_back
+            || self.may_come_in(task.id)
+            || matches!(self.ask(task, self.has_last_resort()), Placement::Bind { .. })
     }
 
     /// Requirements that no device can ever hold are refused at once, wherever they stand in the queue.
-    fn too_large(&self, id: TaskId) -> Option<Reason> {
-        let task = self.state.tasks.get(&id)?;
+    fn too_large(&self, task: &Task) -> Option<Reason> {
         let wanted = task.requirement;
         let largest = self.read().largest_for(task)?.saturating_sub(self.options.context_bytes);
         let may_be_larger = self.traits.starts_larger() && !task.request.whole;
         let limit = largest.percent(self.options.oversize_percent_under(may_be_larger));
         (wanted > limit).then_some(Reason::TooLarge { wanted, largest, limit })
+    }
+
+    /// Why a task may not even wait; `itself`: how often it is counted among those that do.
+    pub(super) fn refused(&self, task: &Task, itself: usize) -> Option<Reason> {
+        self.too_large(task).or_else(|| self.over_quota(task, itself))
+    }
+
+    /// What a step would say at once to a client's request to begin, if it would refuse it. Nothing is changed, so that many
+    /// such requests need no step.
+    pub fn refuses(&self, client: ClientId, request: &TaskRequest) -> Option<Reason> {
+        let state = TaskState::Waiting { said: None };
+        let (id, requirement, request) = (TaskId(u64::MAX), request.requirement, request.clone());
+        let task = Task { id, client, requirement, request, asked_at: self.now, arrival: 0, state };
+        self.state.clients.get(&client).and_then(|_| self.refused(&task, 0))
     }
 
     pub(super) fn forget(&mut self, id: TaskId) {

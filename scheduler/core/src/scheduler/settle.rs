@@ -22,6 +22,9 @@ impl Scheduler {
             // Time alone may have opened or closed any gate.
             self.touch_all();
         }
+        if let Some(id) = self.take_newcomer() {
+            self.try_newcomer(id, out);
+        }
         match std::mem::replace(&mut self.retry, Retry::Nobody) {
             Retry::Nobody => {}
             Retry::Newcomer(id) => self.try_newcomer(id, out),

@@ -35,7 +35,7 @@ impl Scheduler {
             next.lose(device.id, &mut Vec::new())?;
         }
         for task in tasks.into_iter().filter(|task| task.bound().is_none()) {
-            next.ask_again(task);
+            next.ask_again(task, out);
         }
         next.arrivals = self.arrivals;
         next.state.overruns = self.state.overruns.clone();
@@ -102,15 +102,19 @@ impl Scheduler {
         Ok(())
     }
 
-    fn ask_again(&mut self, task: &Task) {
+    fn ask_again(&mut self, task: &Task, out: &mut Vec<Action>) {
         let id = task.id;
         self.state.change_client(task.client, |client: &mut Client| {
             client.tasks.insert(id);
             client.waiting += 1;
         });
         let task = Task { state: TaskState::Waiting { said: None }, ..task.clone() };
-        self.queue.insert(&task);
+        self.line_up(&task);
         self.state.tasks.insert(id, task);
+        // Who stands behind the queue is not asked with it.
+        if let Some(reason) = self.why_behind(id) {
+            self.wait(id, reason, out);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use eager_proto::{RING_SLOTS, TASK_SLOTS};
 use eager_shm::client::ClientConnection;
 use eager_shm::packet::{receive_with_descriptors, send};
 use nix::fcntl::{FallocateFlags, fallocate};
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, setuid};
 use std::fs::{File, OpenOptions};
@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(30);
 #[derive(Debug, Parser)]
 #[command(name = "hostile-client")]
 struct Flags {
-    /// The daemon's client socket.
+    /// The daemon's client socket. With --silent and --torrent it may be the virtual GPU server's as well.
     #[arg(long, env = "EAGER_SOCKET")]
     socket: PathBuf,
     #[command(flatten)]
@@ -75,9 +75,21 @@ struct Case {
     /// So many connections that never say hello.
     #[arg(long, value_name = "COUNT")]
     silent: Option<usize>,
+    /// So many tasks that wait, of as many programs as that takes, and one of them ends and asks anew all the time.
+    #[arg(long, value_name = "COUNT")]
+    waiting: Option<usize>,
+    /// Says hello and leaves again, for so many milliseconds, as fast as it can.
+    #[arg(long, value_name = "MS")]
+    reconnect: Option<u64>,
+    /// Comes and leaves so many times, each time with a task that ran.
+    #[arg(long, value_name = "COUNT")]
+    visits: Option<usize>,
     /// So many whole clients.
     #[arg(long, value_name = "COUNT")]
     crowd: Option<usize>,
+    /// Connects and leaves without a word for so many milliseconds, as fast as it can.
+    #[arg(long, value_name = "MS")]
+    torrent: Option<u64>,
     /// Asks for so many milliseconds as fast as it can.
     #[arg(long, value_name = "MS")]
     flood: Option<u64>,
@@ -148,7 +160,15 @@ fn run(socket: &Path, case: &Case) {
     } else if case.reshape {
         held.push(reshape(socket));
     } else if let Some(count) = case.silent {
-        held.extend((0..count).map(|_| eager_shm::connect_seqpacket(socket, LONG).expect("connect")));
+        silent(socket, count, held);
+    } else if let Some(count) = case.waiting {
+        waiting(socket, count);
+    } else if let Some(ms) = case.reconnect {
+        reconnect(socket, Duration::from_millis(ms));
+    } else if let Some(count) = case.visits {
+        visits(socket, count);
+    } else if let Some(ms) = case.torrent {
+        torrent(socket, Duration::from_millis(ms));
     } else if let Some(count) = case.crowd {
         crowd(socket, count);
     } else if let Some(ms) = case.flood {
@@ -305,6 +325,80 @@ fn crowd(socket: &Path, count: usize) {
     std::mem::forget(clients);
 }
 
+/// More than a process may have by itself: the soft limit is raised as far as it goes. Whoever is put out is replaced.
+fn silent(socket: &Path, count: usize, held: &mut Vec<OwnedFd>) {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // As many as there may be is what it then has.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+    held.extend((0..count).map_while(|_| any_stream(socket)));
+    println!("{} connections", held.len());
+}
+
+/// A connection to either socket: the daemon's keeps packets apart, the virtual GPU server's does not.
+fn any_stream(socket: &Path) -> Option<OwnedFd> {
+    match eager_shm::connect_seqpacket(socket, LONG) {
+        Ok(connected) => Some(connected),
+        Err(_) => std::os::unix::net::UnixStream::connect(socket).ok().map(OwnedFd::from),
+    }
+}
+
+fn torrent(socket: &Path, time: Duration) {
+    println!("flooding");
+    let end = Instant::now() + time;
+    let mut count = 0u64;
+    while Instant::now() < end {
+        count += u64::from(any_stream(socket).is_some());
+    }
+    println!("{count} came and went");
+}
+
+fn reconnect(socket: &Path, time: Duration) {
+    println!("flooding");
+    let end = Instant::now() + time;
+    let mut count = 0u64;
+    while Instant::now() < end {
+        count += u64::from(ClientConnection::connect(socket, &Hello::new("again"), LONG).is_ok());
+    }
+    println!("{count} came and went");
+}
+
+fn visits(socket: &Path, count: usize) {
+    for visit in 0..count {
+        let client = match ClientConnection::connect(socket, &Hello::new("visitor"), LONG) {
+            Ok(client) => client,
+            Err(error) => return println!("visit {visit}: {error}"),
+        };
+        begin_and_wait(&client, slot(0), 1 << 20);
+        let end = client.send(RequestBody::TaskEnd, slot(0)).expect("send");
+        wait_for(&client, slot(0), end);
+    }
+    println!("{count} visits");
+}
+
+/// 900 MiB each, which do not fit beside what somebody else has.
+fn waiting(socket: &Path, count: usize) {
+    let clients: Vec<ClientConnection> = (0..count.div_ceil(TASK_SLOTS))
+        .map_while(|_| ClientConnection::connect(socket, &Hello::new("waits"), LONG).ok())
+        .collect();
+    let mut asked = 0;
+    for client in &clients {
+        for index in 0..TASK_SLOTS.min(count - asked) {
+            client.send(begin(900 << 20), slot(index)).expect("send");
+            asked += 1;
+        }
+    }
+    println!("{asked} tasks of {} programs", clients.len());
+    println!("flooding");
+    let end = Instant::now() + LONG;
+    while Instant::now() < end {
+        for client in &clients {
+            let _ = client.send(RequestBody::TaskEnd, slot(0));
+            let _ = client.send(begin(900 << 20), slot(0));
+        }
+    }
+}
+
 fn flood(socket: &Path, time: Duration) {
     let clients: Vec<ClientConnection> = (0..4).map(|_| connect(socket, "flood")).collect();
     println!("flooding");
@@ -312,7 +406,9 @@ fn flood(socket: &Path, time: Duration) {
     while Instant::now() < end {
         for client in &clients {
             // A full ring is what a flood comes to.
-            let _ = client.send(RequestBody::Busy, slot(0));
+            // Every request makes sense: one that does not is a strike, and soon there would be no flood.
+            let _ = client.send(begin(1 << 20), slot(0));
+            let _ = client.send(RequestBody::TaskEnd, slot(0));
             let _ = client.send(begin(u64::MAX), slot(1));
             let _ = client.send(RequestBody::TaskEnd, slot(1));
         }

@@ -157,8 +157,12 @@ fn a_zombie_holds_nothing() {
 
 #[test]
 fn a_stopped_client_keeps_its_grant_and_stands_in_nobodys_way() {
-    let daemon = Daemon::start(&["--policy", "case"]);
-    let hostile = Hostile::start(&daemon, &["--hold", "700"]);
+    stops_and_goes_on(&Daemon::start(&[]));
+    stops_and_goes_on(&Daemon::start(&["--policy", "case"]));
+}
+
+fn stops_and_goes_on(daemon: &Daemon) {
+    let hostile = Hostile::start(daemon, &["--hold", "700"]);
     hostile.signal(Signal::SIGSTOP);
     let next = daemon.connect("next");
     assert_eq!(answer(&next, slot(0), begin(&next, slot(0), 324)).state, STATE_BOUND);

@@ -3,6 +3,7 @@
 //! Trap: one test executable, because one of its tests starts it again as a child process.
 
 mod activation;
+mod attacks;
 mod faults;
 mod hostile;
 mod http;

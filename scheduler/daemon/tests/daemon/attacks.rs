@@ -1,0 +1,120 @@
+//! What another user's attacks cost those who only want a device: the time from begin to grant, while the attack runs.
+//!
+//! Trap: an attacker takes processors too, and no daemon can keep them. So the quiet run is one in which the same attacker
+//! attacks another daemon, and only the ratio of the two is judged.
+
+use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot};
+use eager_proto::hello::Hello;
+use eager_proto::reply::STATE_BOUND;
+use eager_proto::request::RequestBody;
+use eager_shm::client::ClientConnection;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+const MALLORY: u32 = 61_001;
+const ROUNDS: usize = 400;
+/// What a shim waits for its welcome before its program runs without a device of its own choosing.
+const CONNECT: Duration = Duration::from_secs(5);
+/// More than the noise of a busy machine; a queue of thousands that is looked at in each step was a hundred times the quiet run.
+const RATIO_MAX: f64 = 8.0;
+/// Of median and 99th percentile, in microseconds: less is the machine's. Where more programs want a processor than there are,
+/// the tail is made of their time slices.
+const FLOORS: [f64; 2] = [200.0, 4000.0];
+
+/// A daemon that every user may reach; none where the tests do not run as root.
+fn daemon(arguments: &[&str]) -> Option<Daemon> {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be several users");
+        return None;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("open to others");
+    let mut command = command(dir.path());
+    command.args(arguments);
+    Some(Daemon::spawn(dir, command, "1 file device, policy "))
+}
+
+/// Median and 99th percentile of begin to grant, in microseconds, while newcomers are served, too.
+fn grants(daemon: &Daemon) -> [f64; 2] {
+    let client = daemon.connect("good");
+    let mut times: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
+            let took = start.elapsed().as_secs_f64() * 1e6;
+            answer(&client, slot(0), client.send(RequestBody::TaskEnd, slot(0)).expect("send"));
+            took
+        })
+        .collect();
+    for _ in 0..20 {
+        let newcomer = ClientConnection::connect(&daemon.socket(), &Hello::new("newcomer"), CONNECT);
+        let newcomer = newcomer.expect("no program is left without the daemon");
+        assert_eq!(answer(&newcomer, slot(0), begin(&newcomer, slot(0), 10)).state, STATE_BOUND);
+    }
+    times.sort_by(f64::total_cmp);
+    [50, 99].map(|percent| times[(times.len() - 1) * percent / 100])
+}
+
+fn costs_others_nothing(arguments: &[&str], attack: &[&str], until: &str) {
+    let (Some(mut attacked), Some(elsewhere)) = (daemon(arguments), daemon(arguments)) else { return };
+    let beside = Hostile::start_as_until(&elsewhere, MALLORY, attack, until);
+    let quiet = grants(&attacked);
+    drop(beside);
+    let hostile = Hostile::start_as_until(&attacked, MALLORY, attack, until);
+    assert!(hostile.said.iter().any(|line| line == until), "{attack:?}: {:?}", hostile.said);
+    let under_attack = grants(&attacked);
+    eprintln!("{attack:?}: {under_attack:.0?} us, {quiet:.0?} us in quiet (p50, p99)");
+    for index in [0, 1] {
+        let (under_attack, quiet) = (under_attack[index], quiet[index].max(FLOORS[index]));
+        assert!(
+            under_attack <= RATIO_MAX * quiet,
+            "{attack:?} costs others {under_attack:.0} us, {quiet:.0} us in quiet"
+        );
+    }
+    drop(hostile);
+    attacked.signal(nix::sys::signal::Signal::SIGTERM);
+    let (status, said) = attacked.end();
+    assert!(status.success() && said.lines().count() <= 60, "{said}");
+}
+
+#[test]
+fn six_thousand_silent_connections_cost_others_nothing() {
+    costs_others_nothing(&[], &["--silent", "6000"], "ready");
+}
+
+#[test]
+fn connections_that_come_and_go_without_a_word_cost_others_nothing() {
+    costs_others_nothing(&[], &["--torrent", "60000"], "flooding");
+}
+
+#[test]
+fn programs_that_come_and_go_cost_others_nothing() {
+    costs_others_nothing(&[], &["--reconnect", "60000"], "flooding");
+}
+
+#[test]
+fn a_flood_of_requests_costs_others_nothing() {
+    costs_others_nothing(&[], &["--flood", "60000"], "flooding");
+}
+
+/// Under policies that let others pass whoever does not fit.
+#[test]
+fn twelve_thousand_waiting_tasks_cost_others_nothing() {
+    for policy in ["case", "eager-live"] {
+        costs_others_nothing(&["--policy", policy], &["--waiting", "12000"], "flooding");
+    }
+}
+
+/// Each visit leaves a context that is paid for; the next one of the same process takes its place.
+#[test]
+fn a_process_that_comes_back_again_and_again_is_served_each_time_and_holds_one_context() {
+    let dir = tempfile::tempdir().expect("folder");
+    let settings = dir.path().join("eagerd.toml");
+    std::fs::write(&settings, format!("[options]\ncontext_bytes = {}\n", 64 * MIB)).expect("settings");
+    let Some(daemon) = daemon(&["--config", settings.to_str().expect("plain")]) else { return };
+    let visitor = Hostile::start_as(&daemon, MALLORY, &["--visits", "1000"]);
+    assert!(visitor.said.contains(&"1000 visits".to_owned()), "{:?}", visitor.said);
+    let client = daemon.connect("good");
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 1024 - 2 * 64)).state, STATE_BOUND);
+    assert!(daemon.row().clients <= 2, "{:?}", daemon.row());
+}
