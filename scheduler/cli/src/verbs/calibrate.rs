@@ -176,7 +176,7 @@ fn on_gpu(program: &Path, flags: &CalibrateFlags, executable: &Path) -> anyhow::
     command.args(words(flags, flags.rounds)).env(ENV_DISABLE, "1");
     // NVIDIA's runtime, where the machine has none of its own.
     let variable = |name: &str| std::env::var_os(name);
-    let surroundings = Surroundings { variable: &variable, executable, cuda_path: None };
+    let surroundings = Surroundings { variable: &variable, executable, cuda_path: None, cuda_version: None };
     if let Ok(toolchain) = Toolchain::find(&surroundings, Needs { cuda: true, ..Needs::default() }) {
         let path = std::env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
         let known = path.iter().flat_map(std::env::split_paths);

@@ -107,7 +107,7 @@ fn shown(checks: &[Check], colored: bool) -> String {
 /// What `eagercc` would find, part by part.
 fn compiler(executable: &Path) -> Vec<Check> {
     let variable = |name: &str| std::env::var_os(name);
-    let surroundings = Surroundings { variable: &variable, executable, cuda_path: None };
+    let surroundings = Surroundings { variable: &variable, executable, cuda_path: None, cuda_version: None };
     let part = |name: &'static str, needs: Needs, found: &dyn Fn(Toolchain) -> PathBuf| match Toolchain::find(
         &surroundings,
         needs,
