@@ -17,10 +17,12 @@ impl Policy for EagerFair {
     fn traits(&self) -> Traits {
         Traits {
             queue: QueueOrder::LongestRemaining,
+            // specification S-324
             users_in_turn: true,
             eager: true,
             eager_in_turn: true,
             priorities: true,
+            // specification S-323
             gate: GateRule::WhileIdle,
             // specification S-314
             overtake_ns: Some(Nanos::from_secs(60)),

@@ -52,7 +52,8 @@ impl Scheduler {
         loop {
             let waiting = self.queue.len();
             self.try_each_once(out);
-            // Where only the first come may start short, the next one may after it; where the head has a reservation, a start may move it to where it is in nobody's way.
+            // Where only the first come may start short, the next one may after it; where the head has a reservation, a start
+            // may move it to where it is in nobody's way.
             let moves_on = self.traits.reserve_head || self.traits.eager_in_turn;
             if !moves_on || self.queue.len() == waiting {
                 return;
