@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use eager_vgpu_link::{FIRST_REQUEST, Refusal, ServerFrame};
+use eager_vgpu_link::{FIRST_REQUEST, Refusal, Request, ServerFrame};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
@@ -257,6 +257,11 @@ impl Server {
 
     /// Reads what a client sent, handles it, writes what it can take. An error ends the server.
     fn exchange(&mut self, process: ProcessId) -> io::Result<()> {
+        self.exchange_with(process, true)
+    }
+
+    /// `sweeps`: before memory is taken, what ended processes held is given back.
+    fn exchange_with(&mut self, process: ProcessId, sweeps: bool) -> io::Result<()> {
         let Some(client) = self.clients.get_mut(&process) else { return Ok(()) };
         let uid = client.peer.uid;
         let mut gone = client.flush().err();
@@ -276,6 +281,9 @@ impl Server {
                 }
             };
             self.crowd.ask(uid);
+            if sweeps && takes_memory(&frame.request) {
+                self.sweep(process)?;
+            }
             let now = self.now();
             self.guarded(process, |service, answers| service.handle(now, process, frame, answers))?;
         }
@@ -289,6 +297,19 @@ impl Server {
             self.drop_client(process, gone);
         }
         Ok(())
+    }
+
+    /// Ends with those whose processes have ended, but for one. A driver has freed what a process held before anybody sees that
+    /// it is gone; here its end is still in a socket when a daemon, which watches the process, gives the memory to another.
+    fn sweep(&mut self, but: ProcessId) -> io::Result<()> {
+        // An end is told without being asked for.
+        let mut fds: Vec<_> =
+            self.clients.values().map(|client| PollFd::new(client.fd(), PollFlags::empty())).collect();
+        // Whoever is not seen now is seen in the next turn.
+        let _ = poll(&mut fds, PollTimeout::ZERO);
+        let clients = self.clients.keys().zip(&fds).filter(|(_, fd)| fd.any().unwrap_or(false));
+        let ended: Vec<ProcessId> = clients.map(|(&process, _)| process).filter(|&one| one != but).collect();
+        ended.into_iter().try_for_each(|process| self.exchange_with(process, false))
     }
 
     /// The user's connections make the server keep too much.
@@ -356,6 +377,10 @@ impl Server {
         }
         self.service.disconnect(self.now(), process);
     }
+}
+
+fn takes_memory(request: &Request) -> bool {
+    matches!(request, Request::OpenContext { .. } | Request::Allocate { .. })
 }
 
 /// A process's claim to be another would charge that one for what it uses.
