@@ -90,6 +90,10 @@ pub enum Event {
     /// at once: what seems free between two of them belongs to the next.
     Restored {
         tasks: Vec<Restored>,
+        /// On which devices clients have their contexts, whether they hold a task there or not. Journals written before
+        /// these were kept have none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        contexts: Vec<(ClientId, DeviceId)>,
     },
     /// What is in use on a device that cannot be evicted, as its driver says; wanted only where [`Scheduler::is_news`].
     ///

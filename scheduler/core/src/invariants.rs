@@ -17,6 +17,8 @@ pub enum Violation {
     OverCommitted { device: DeviceId, granted: Bytes, contexts: Bytes, capacity: Bytes },
     #[error("{device}: the ledger says {ledger}, its tasks hold {held}")]
     SumDiffers { device: DeviceId, ledger: Bytes, held: Bytes },
+    #[error("{device}: programs with a context and no memory so far are not those that are counted")]
+    IdleDiffers { device: DeviceId },
     #[error("{device}: contexts in the ledger are {ledger}, its clients need {needed}")]
     ContextsDiffer { device: DeviceId, ledger: Bytes, needed: Bytes },
     #[error("{device}: lists tasks that are not bound to it, or misses one that is")]
@@ -203,6 +205,9 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
     if needed != contexts {
         return Err(Violation::ContextsDiffer { device: id, ledger: contexts, needed });
     }
+    if idle_on(scheduler, id) != device.idle {
+        return Err(Violation::IdleDiffers { device: id });
+    }
     let warps = bound_on(scheduler, id).map(|(task, _)| task.warps()).fold(0, u64::saturating_add);
     if warps != device.warps {
         return Err(Violation::WarpsDiffer { device: id, ledger: device.warps, held: warps });
@@ -219,6 +224,19 @@ fn check_sums(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
         return Err(Violation::TaskListDiffers { device: id });
     }
     check_shortcuts(scheduler, device)
+}
+
+fn idle_on(scheduler: &Scheduler, device: DeviceId) -> BTreeMap<u32, u32> {
+    let state = scheduler.state();
+    let holds = |task: &Task| task.bound().is_some() && task.requirement > Bytes::ZERO;
+    let mut idle = BTreeMap::new();
+    for client in state.clients.values().filter(|client| client.contexts.contains(&device)) {
+        let holds_now = state.tasks.values().any(|task| task.client == client.id && holds(task));
+        if !client.has_held && !holds_now {
+            *idle.entry(client.uid).or_default() += 1;
+        }
+    }
+    idle
 }
 
 fn check_shortcuts(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {

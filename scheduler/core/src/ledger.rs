@@ -88,21 +88,54 @@ impl State {
         }));
         self.count_holding(client, true);
         self.recount(binding.task);
+        self.recount_idle(client);
         self.reindex(binding.device);
         Some(class)
     }
 
     /// A client has its context on a device from before, whether it has a task there or not. Nothing where it does not fit:
-    /// then its tasks there do not either.
-    pub(crate) fn keep_context(&mut self, client: ClientId, id: DeviceId, context_bytes: Bytes) {
-        let Some(device) = self.devices.get_mut(&id).filter(|device| device.free() >= context_bytes) else {
-            return;
+    /// then its tasks there do not either. False: it is not in the books.
+    pub(crate) fn keep_context(&mut self, client: ClientId, id: DeviceId, context_bytes: Bytes) -> bool {
+        if !self.clients.contains_key(&client) {
+            return false;
+        }
+        let cost = self.context_cost(id, client, context_bytes);
+        let Some(device) = self.devices.get_mut(&id).filter(|device| device.free() >= cost) else {
+            return false;
         };
-        device.contexts = device.contexts.saturating_add(context_bytes);
+        device.contexts = device.contexts.saturating_add(cost);
         self.change_client(client, |client| {
             client.contexts.insert(id);
         });
+        self.recount_idle(client);
         self.reindex(id);
+        true
+    }
+
+    /// After a change of what a client holds: on the devices where it has a context it counts as idle, or does not any more.
+    pub(crate) fn recount_idle(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let holds = |task: &Task| task.bound().is_some() && task.requirement > Bytes::ZERO;
+        let mut tasks = client.tasks.iter().filter_map(|task| self.tasks.get(task));
+        client.has_held = client.has_held || tasks.any(holds);
+        let now = if client.has_held { BTreeSet::new() } else { client.contexts.clone() };
+        let before = std::mem::replace(&mut client.idle_on, now.clone());
+        let uid = client.uid;
+        for &device in now.difference(&before) {
+            self.count_idle(device, uid, 1);
+        }
+        for &device in before.difference(&now) {
+            self.count_idle(device, uid, -1);
+        }
+    }
+
+    fn count_idle(&mut self, device: DeviceId, uid: u32, change: i32) {
+        let Some(device) = self.devices.get_mut(&device) else { return };
+        let idle = device.idle.entry(uid).or_default();
+        *idle = idle.saturating_add_signed(change);
+        if *idle == 0 {
+            device.idle.remove(&uid);
+        }
     }
 
     /// Moves up to `bytes` of the device's free memory to a bound task; says how much.
@@ -113,8 +146,15 @@ impl State {
         bound.grant = bound.grant.saturating_add(added);
         let device = device.id;
         self.recount(task);
+        self.recount_idle_of(task);
         self.reindex(device);
         added
+    }
+
+    fn recount_idle_of(&mut self, task: TaskId) {
+        if let Some(client) = self.tasks.get(&task).map(|task| task.client) {
+            self.recount_idle(client);
+        }
     }
 
     /// Lowers requirement, and the grant as far as it is above it. None, and nothing changed, if it never had so much.
@@ -127,6 +167,7 @@ impl State {
         device.granted = device.granted.saturating_sub(returned);
         let device = device.id;
         self.recount(task);
+        self.recount_idle_of(task);
         self.reindex(device);
         Some(())
     }
@@ -216,6 +257,7 @@ impl State {
             client.waiting = client.waiting.saturating_sub(u32::from(was_waiting));
             client.held = client.held.saturating_sub(u32::from(was_held));
         });
+        self.recount_idle(task.client);
         if let Some(bound) = task.bound()
             && let Some(device) = self.devices.get_mut(&bound.device)
         {
@@ -250,6 +292,7 @@ impl State {
         let removed = tasks.into_iter().filter_map(|task| self.remove_task(task)).collect();
         let client = self.clients.remove(&id)?;
         self.movers -= usize::from(client.moves());
+        client.idle_on.iter().for_each(|&device| self.count_idle(device, client.uid, -1));
         if context_bytes > Bytes::ZERO {
             for &device in &client.contexts {
                 if let Some(device) = self.devices.get_mut(&device) {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+mod contexts;
 pub mod event;
 mod forecast;
 mod gate;

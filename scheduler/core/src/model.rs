@@ -33,6 +33,9 @@ pub struct Device {
     pub lost: bool,
     /// Set aside for the contexts of clients that are or were bound here.
     pub contexts: Bytes,
+    /// How many of those clients have held no memory so far, anywhere; by user.
+    #[serde(skip)]
+    pub idle: BTreeMap<u32, u32>,
     /// What processes use here that are no clients.
     pub foreign: Seen,
     /// That, and what clients use beyond what they declared: in use, and granted to nobody.
@@ -119,6 +122,11 @@ pub struct Client {
     pub tasks: BTreeSet<TaskId>,
     /// Devices on which its context is paid for.
     pub contexts: BTreeSet<DeviceId>,
+    /// Those of them where [`Device::idle`] counts it: all or, once it has held memory anywhere, none.
+    #[serde(skip)]
+    pub(crate) idle_on: BTreeSet<DeviceId>,
+    #[serde(default)]
+    pub(crate) has_held: bool,
     /// How many of its tasks wait for a device, and how many have a kernel at a closed gate.
     #[serde(skip)]
     pub waiting: u32,
@@ -394,6 +402,11 @@ impl<'a> View<'a> {
 
     /// May this task start on the device, if there is room?
     pub fn admits(&self, device: &Device, task: &Task) -> bool {
+        self.is_open_to(device, task) && self.why_no_context(device, task).is_none()
+    }
+
+    /// The same, whatever becomes of its program's context.
+    pub(crate) fn is_open_to(&self, device: &Device, task: &Task) -> bool {
         self.takes_tasks(device) && !task.request.barred.has(device.id)
     }
 

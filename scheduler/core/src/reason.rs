@@ -37,6 +37,11 @@ pub enum Reason {
     TooLittleToStart { wanted: Bytes, most: Bytes, device: DeviceId, least: Bytes },
     #[error("waits: no device has the {context} free that its context takes")]
     NoRoomForContext { context: Bytes },
+    #[error(
+        "waits: it has held no memory yet, and so many programs like it have a context already: of {device}, {user} is the \
+         most for those of uid {uid}, and {all} for everybody's"
+    )]
+    ContextsIdle { device: DeviceId, uid: u32, user: Bytes, all: Bytes },
     #[error("waits: every device has its {tasks_per_device} tasks, the most that this policy allows")]
     DevicesFull { tasks_per_device: u32 },
     #[error("goes to {device}, which has the fewest tasks ({tasks}); this policy does not count memory")]
@@ -216,6 +221,7 @@ impl Reason {
             Reason::ExtendTooLarge { .. } => 26,
             Reason::ExtendNotWhole { .. } => 27,
             Reason::NoWayOut { .. } => 28,
+            Reason::ContextsIdle { .. } => 30,
             Reason::NobodyToProtect { .. } => 40,
             Reason::AllHaveLaunched { .. } => 41,
             Reason::NotAllLaunched { .. } => 42,

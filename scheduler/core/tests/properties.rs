@@ -179,6 +179,10 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => (0u32..3).prop_map(|device| Event::Drained { device: DeviceId(device) }),
         1 => (0u32..3).prop_map(|device| Event::DeviceLost { device: DeviceId(device) }),
         2 => (0u32..3).prop_map(|device| Event::DeviceFound { device: DeviceId(device) }),
+        1 => (0u64..5, 0u32..3).prop_map(|(client, device)| Event::Restored {
+            tasks: Vec::new(),
+            contexts: vec![(ClientId(client), DeviceId(device))],
+        }),
         2 => (0u32..3).prop_map(|device| Event::Undrained { device: DeviceId(device) }),
         2 => task().prop_map(|task| Event::Held { task, by: 1 }),
         3 => task().prop_map(|task| Event::Released { task }),
@@ -460,6 +464,8 @@ impl Honest {
     ) -> Result<(), TestCaseError> {
         let id = self.next;
         self.next += 1;
+        // Some want a device and no memory: their first call makes a context.
+        let bytes = if id % 4 == 3 { Bytes::ZERO } else { bytes };
         let program = Program { requirement: bytes.0, kernels_left: 2, access, ..Program::default() };
         self.programs.insert(id, program);
         self.step(Event::ClientConnected { client: ClientId(id), uid: id as u32 % 3, label: String::new() })?;

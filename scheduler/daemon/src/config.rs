@@ -99,8 +99,8 @@ pub struct Config {
     /// (its further tasks wait 10 s longer), kill [default: observe].
     #[arg(long, value_name = "MEASURE")]
     pub overrun: Option<Measure>,
-    /// Memory that the tasks of one user may have in sum, waiting and running, such as `64GiB`; who asks for more waits
-    /// [default: no limit].
+    /// Memory that the tasks of one user may have in sum, waiting and running, with their programs' contexts, such as
+    /// `64GiB`; who asks for more waits [default: no limit].
     #[arg(long, value_name = "SIZE")]
     pub memory_per_user: Option<Size>,
     /// Tasks of one user that may wait; one more is refused [default: no limit].

@@ -430,7 +430,9 @@ impl Dispatch {
         let Some(client) = self.clients.get(&id) else { return };
         let Some(state) = client.slots.get(slot) else { return };
         let view = state.task.and_then(|task| self.mind.scheduler.task(task));
-        let kept = state.kept(view.as_ref());
+        let known = self.mind.scheduler.state().clients.get(&id);
+        let contexts = known.map(|client| client.contexts.iter().copied().collect()).unwrap_or_default();
+        let kept = state.kept(view.as_ref(), contexts);
         self.state.slot(id.0, slot, kept, awaited);
     }
 

@@ -38,6 +38,7 @@ pub fn state(bytes: &[u8]) {
     let (kept, _) = state_file::load(bytes);
     let mut life = Life::new(PolicyName::EagerOpt);
     let mut tasks = Vec::new();
+    let contexts = kept.contexts().collect();
     for (id, client) in kept.clients {
         life.step(Event::ClientConnected { client: ClientId(id), uid: client.uid, label: client.label });
         for (index, slot) in client.slots {
@@ -47,7 +48,7 @@ pub fn state(bytes: &[u8]) {
             tasks.extend(Slot::new(usize::from(index)).and(slot.task));
         }
     }
-    life.step(Event::Restored { tasks });
+    life.step(Event::Restored { tasks, contexts });
 }
 
 /// A client's request page, written as the bytes say, and all that the daemon makes of it.

@@ -40,7 +40,7 @@ impl Recent {
                 let (function, requirement) = (request.function.clone(), request.requirement.0);
                 self.begin(now, scheduler, *task, *client, (function, requirement));
             }
-            Event::Restored { tasks } => {
+            Event::Restored { tasks, .. } => {
                 for task in tasks {
                     let request = (task.request.function.clone(), task.requirement.0);
                     self.begin(now, scheduler, task.task, task.client, request);

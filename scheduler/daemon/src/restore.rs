@@ -21,6 +21,7 @@ impl Dispatch {
     /// Takes over the clients of an earlier daemon whose processes still live; `handles` are those that a service manager
     /// has kept of them. Says how many.
     pub fn take_over(&mut self, old: Kept, handles: &mut service_manager::Kept) -> usize {
+        let mut contexts: Vec<_> = old.contexts().collect();
         for (device, at_ns) in old.drained {
             self.drain_again(DeviceId(device), at_ns);
         }
@@ -40,8 +41,9 @@ impl Dispatch {
                 self.state.slot(id.0, slot, kept, true);
             }
         }
-        if !tasks.is_empty() {
-            self.happen(Event::Restored { tasks }, None);
+        contexts.retain(|(client, _)| self.clients.contains_key(client));
+        if !tasks.is_empty() || !contexts.is_empty() {
+            self.happen(Event::Restored { tasks, contexts }, None);
         }
         self.clients.len()
     }
@@ -140,7 +142,8 @@ impl Dispatch {
             .collect();
         clients.into_iter().for_each(|event| self.happen(event, None));
         self.tell_drains();
-        self.happen(Event::Restored { tasks: bound }, None);
+        let contexts = self.state.kept().contexts().collect();
+        self.happen(Event::Restored { tasks: bound, contexts }, None);
         lost.into_iter().for_each(|device| self.happen(Event::DeviceLost { device }, None));
         for (task, client, request) in waiting {
             self.happen(Event::TaskBegin { task, client, request }, None);

@@ -8,7 +8,7 @@ use eager_core::action::{Class, Gate, Reason};
 use eager_core::event::{AccessClass, Barred, Event, KernelRequest, Restored, TaskRequest};
 use eager_core::policy::Traits;
 use eager_core::scheduler::{Stage, TaskView};
-use eager_core::units::{Bytes, ClientId, TaskId};
+use eager_core::units::{Bytes, ClientId, DeviceId, TaskId};
 use eager_proto::reply::{self, TaskCell, gate};
 use eager_proto::request::{self, Request, RequestBody, Slot};
 use zerocopy::FromZeros;
@@ -125,10 +125,11 @@ impl TaskSlot {
     }
 
     /// What a later daemon must know of it. `view` is the core's view of the slot's task.
-    pub fn kept(&self, view: Option<&TaskView<'_>>) -> KeptSlot {
+    /// `contexts`: where its program has one.
+    pub fn kept(&self, view: Option<&TaskView<'_>>, contexts: Vec<DeviceId>) -> KeptSlot {
         let waiting = self.asking.as_ref();
         let held_by = waiting.map_or(self.held_by, |request| request.held_by);
-        KeptSlot { answered: self.answered, task: view.and_then(restorable), held_by }
+        KeptSlot { answered: self.answered, task: view.and_then(restorable), held_by, contexts }
     }
 
     /// Its waiting task is held back, or is not any more.

@@ -7,10 +7,10 @@
 
 use crate::whole_file;
 use eager_core::event::{DeviceProfile, Restored};
-use eager_core::units::Nanos;
+use eager_core::units::{ClientId, DeviceId, Nanos};
 use eager_proto::request::Slot;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,9 @@ pub struct KeptSlot {
     /// Who holds back the task that waits in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<u32>,
+    /// The devices on which its program had a context when this was noted: it has them to its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contexts: Vec<DeviceId>,
 }
 
 /// A device by its number's place in a list.
@@ -104,6 +107,14 @@ enum Line {
 }
 
 impl Kept {
+    /// On which devices clients have their contexts, each once.
+    pub fn contexts(&self) -> impl Iterator<Item = (ClientId, DeviceId)> + '_ {
+        self.clients.iter().flat_map(|(&id, client)| {
+            let noted = client.slots.values().flat_map(|slot| slot.contexts.iter().copied());
+            noted.collect::<BTreeSet<_>>().into_iter().map(move |device| (ClientId(id), device))
+        })
+    }
+
     fn apply(&mut self, line: Line) {
         match line {
             Line::Header { boot, next_client, next_task, .. } => {
@@ -325,7 +336,7 @@ mod tests {
     use super::*;
     use eager_core::action::Class;
     use eager_core::event::TaskRequest;
-    use eager_core::units::{Bytes, ClientId, DeviceId, TaskId};
+    use eager_core::units::{Bytes, TaskId};
 
     fn client(pid: i32) -> KeptClient {
         KeptClient { pid, started: 7, uid: 1000, label: "prog\u{e9}".into(), slots: BTreeMap::new() }
@@ -352,7 +363,7 @@ mod tests {
             all_launched: false,
             promotion_done: false,
         };
-        KeptSlot { answered: 5, task: Some(task), held_by: None }
+        KeptSlot { answered: 5, task: Some(task), held_by: None, contexts: Vec::new() }
     }
 
     fn slot(index: usize) -> Slot {
@@ -365,7 +376,12 @@ mod tests {
         file.client(2, client(20));
         file.slot(1, slot(0), holding(1, 1, 100), true);
         file.slot(1, slot(3), holding(1, 2, 200), true);
-        file.slot(1, slot(0), KeptSlot { answered: 6, task: None, held_by: None }, true);
+        file.slot(
+            1,
+            slot(0),
+            KeptSlot { answered: 6, task: None, held_by: None, contexts: Vec::new() },
+            true,
+        );
         file.gone(2);
         file.flush(Nanos(0)).expect("written");
     }
@@ -404,7 +420,12 @@ mod tests {
         let (mut file, ..) = StateFile::open(&path, "boot".into());
         story(&mut file);
         for answered in 0..20_000 {
-            file.slot(1, slot(0), KeptSlot { answered, task: None, held_by: None }, true);
+            file.slot(
+                1,
+                slot(0),
+                KeptSlot { answered, task: None, held_by: None, contexts: Vec::new() },
+                true,
+            );
             file.flush(Nanos(0)).expect("written");
         }
         let bytes = std::fs::metadata(&path).expect("the file").len();

@@ -29,7 +29,7 @@ pub fn sentence(event: &Event) -> String {
         Event::Thawed { client } => format!("{client}'s process goes on"),
         Event::Promoted { task } => format!("{task} has moved in"),
         Event::Tick => "the deadline passes".to_owned(),
-        Event::Restored { tasks } => format!("{} tasks go on from an earlier scheduler", tasks.len()),
+        Event::Restored { tasks, .. } => format!("{} tasks go on from an earlier scheduler", tasks.len()),
         Event::Observed { device, foreign, clients } => {
             let used = clients.iter().map(|usage| usage.bytes).sum::<Bytes>();
             format!("{device} is used: {foreign} by others, {used} by clients")

@@ -1,18 +1,21 @@
-//! Tasks that may not stand in the queue yet: somebody holds them, their user has as much as a user may have, or their
-//! program overruns.
+//! Tasks that may not stand in the queue yet: somebody holds them, their user has as much as a user may have, their program
+//! overruns, or it cannot have its first context.
 //!
 //! Trap: they stand beside the queue and not in it, because there they would hold up others where the first blocks the rest.
 
 use super::{Retry, Scheduler};
 use crate::action::Action;
+use crate::event::TaskRequest;
 use crate::model::Task;
 use crate::reason::Reason;
 use crate::units::{Bytes, Nanos, TaskId};
+use std::collections::BTreeSet;
 
 impl Scheduler {
     /// Tasks that a user may not have at all.
     pub(super) fn over_quota(&self, task: &Task, itself: usize) -> Option<Reason> {
-        let (limits, uid, wanted) = (&self.options.limits, self.uid_of(task), task.requirement);
+        let (limits, uid) = (&self.options.limits, self.uid_of(task));
+        let wanted = task.requirement.saturating_add(self.options.context_bytes);
         if let Some(limit) = limits.user_bytes_max.filter(|limit| wanted > *limit) {
             return Some(Reason::UserMayNot { uid, wanted, limit });
         }
@@ -26,14 +29,8 @@ impl Scheduler {
     pub(super) fn extends_beyond_user(&self, id: TaskId, wanted: Bytes) -> Option<Reason> {
         let limit = self.options.limits.user_bytes_max?;
         let uid = self.uid_of(self.state.tasks.get(&id)?);
-        let has = self.sum_of(uid, None);
+        let has = self.read().held_by_user(uid, |task| !self.aside.contains(&task)).total();
         (has.saturating_add(wanted) > limit).then_some(Reason::ExtendsBeyondUser { uid, has, wanted, limit })
-    }
-
-    /// A user's tasks that run or stand in the queue, but for one.
-    fn sum_of(&self, uid: u32, but: Option<TaskId>) -> Bytes {
-        let counts = |task: &&Task| Some(task.id) != but && !self.aside.contains(&task.id);
-        self.tasks_of(uid).filter(counts).map(|task| task.requirement).sum()
     }
 
     /// Why a task has to stand beside the queue.
@@ -46,10 +43,28 @@ impl Scheduler {
         if self.is_throttled(task.client) && waited < wait {
             return Some(Reason::Throttled { client: task.client, wait });
         }
+        self.why_user_full(task)
+            .or_else(|| self.needs_foothold(task).then(|| self.why_no_foothold(task)).flatten())
+    }
+
+    fn why_user_full(&self, task: &Task) -> Option<Reason> {
         let limit = self.options.limits.user_bytes_max?;
-        let (uid, wanted) = (self.uid_of(task), task.requirement);
-        let has = self.sum_of(uid, Some(task.id));
-        (has.saturating_add(wanted) > limit).then_some(Reason::UserFull { uid, has, wanted, limit })
+        let uid = self.uid_of(task);
+        let counts = |id| !self.aside.contains(&id);
+        let others = self.read().held_by_user(uid, |id| id != task.id && counts(id));
+        let all = self.read().held_by_user(uid, |id| id == task.id || counts(id));
+        // Were it kept back by contexts alone, those whose contexts they are could wait for it in turn
+        // (specification S-123).
+        let is_first = others.required == Bytes::ZERO && task.requirement > Bytes::ZERO;
+        let (has, wanted) = (others.total(), all.total().saturating_sub(others.total()));
+        (!is_first && all.total() > limit).then_some(Reason::UserFull { uid, has, wanted, limit })
+    }
+
+    /// It wants no memory yet, and its program's first context.
+    fn needs_foothold(&self, task: &Task) -> bool {
+        let has_none = |id| self.state.clients.get(id).is_some_and(|client| client.contexts.is_empty());
+        let is_empty = task.requirement == Bytes::ZERO && self.options.context_bytes > Bytes::ZERO;
+        is_empty && task.bound().is_none() && has_none(&task.client)
     }
 
     /// Takes a newcomer out of the queue again if it has to be.
@@ -65,14 +80,28 @@ impl Scheduler {
     /// Puts into the queue who may stand there now; says whether anybody came.
     pub(super) fn take_from_aside(&mut self) -> bool {
         let mut came = false;
+        // Of a user's programs that want a first context all wait for the same.
+        let mut without_foothold = BTreeSet::new();
         for id in self.aside.clone() {
-            if self.state.tasks.get(&id).is_none_or(|task| self.kept_back(task).is_some()) {
+            let Some(task) = self.state.tasks.get(&id) else { continue };
+            let is_alike =
+                self.needs_foothold(task) && says_nothing(&task.request) && !self.is_throttled(task.client);
+            let uid = self.uid_of(task);
+            if is_alike && without_foothold.contains(&uid) {
                 continue;
             }
+            if self.kept_back(task).is_some() {
+                without_foothold.extend(is_alike.then_some(uid));
+                continue;
+            }
+            let keeps_place = self.needs_foothold(task);
             self.arrivals += 1;
+            let arrival = self.arrivals;
             let Some(task) = self.state.tasks.get_mut(&id) else { continue };
-            // Who started while it was not in the queue has not passed it.
-            task.arrival = self.arrivals;
+            if !keeps_place {
+                // Who started while it was not in the queue has not passed it.
+                task.arrival = arrival;
+            }
             let task = task.clone();
             self.line_up(&task);
             self.aside.remove(&id);
@@ -96,9 +125,13 @@ impl Scheduler {
         let throttled = tasks.filter(|task| self.is_throttled(task.client));
         throttled.map(|task| Nanos(task.asked_at.0.saturating_add(wait.0))).filter(|at| *at > self.now).min()
     }
+}
 
-    /// Looks at all tasks: only where there is a limit.
-    fn tasks_of(&self, uid: u32) -> impl Iterator<Item = &Task> {
-        self.state.tasks.values().filter(move |task| self.uid_of(task) == uid)
-    }
+/// Two such requests of a user get the same answer.
+fn says_nothing(request: &TaskRequest) -> bool {
+    let TaskRequest {
+        requirement, blocks, threads_per_block, managed, whole, barred, held_by, estimate, ..
+    } = request;
+    let is_free = barred.is_empty() && held_by.is_none() && estimate.is_none() && !managed && !whole;
+    is_free && *requirement == Bytes::ZERO && *blocks == 0 && *threads_per_block == 0
 }

@@ -253,6 +253,8 @@ impl Scheduler {
         self.state.movers = self.state.clients.values().filter(|client| client.moves()).count();
         let tasks: Vec<TaskId> = self.state.tasks.keys().copied().collect();
         tasks.into_iter().for_each(|id| self.state.recount(id));
+        let clients: Vec<ClientId> = self.state.clients.keys().copied().collect();
+        clients.into_iter().for_each(|id| self.state.recount_idle(id));
         let devices: Vec<DeviceId> = self.state.devices.keys().copied().collect();
         for id in devices {
             self.state.reindex(id);

@@ -9,10 +9,21 @@ use crate::event::Restored;
 use crate::ledger::Binding;
 use crate::model::{Activity, Task, TaskState, View};
 use crate::reason::Reason;
+use crate::units::{ClientId, DeviceId};
 
 impl Scheduler {
-    pub(super) fn restore(&mut self, tasks: Vec<Restored>) -> Result<(), Anomaly> {
+    pub(super) fn restore(
+        &mut self,
+        tasks: Vec<Restored>,
+        contexts: &[(ClientId, DeviceId)],
+    ) -> Result<(), Anomaly> {
         let mut result = Ok(());
+        // Before the tasks: a context cannot be moved out, a grant can be cut.
+        for &(client, device) in contexts {
+            if !self.state.keep_context(client, device, self.options.context_bytes) {
+                result = Err(Anomaly::NotRestored);
+            }
+        }
         for restored in tasks {
             result = self.restore_one(restored).and(result);
         }

@@ -213,28 +213,54 @@ impl Scheduler {
             return Placement::Wait(reason);
         }
         let view = View { last_resort, ..self.read() };
+        self.propose(view, task)
+    }
+
+    /// The same for one whom nothing holds up.
+    fn propose(&self, view: View<'_>, task: &Task) -> Placement {
         match self.place(view, task) {
-            Placement::Wait(reason) => Placement::Wait(self.keeps_drained(view, task).unwrap_or(reason)),
+            Placement::Wait(reason) => {
+                let bars = || self.keeps_drained(view, task).or_else(|| view.why_no_context_anywhere(task));
+                Placement::Wait(bars().unwrap_or(reason))
+            }
             bind => self.beside_overdue(view, task).unwrap_or(bind),
         }
     }
 
+    /// Why a program that has no context anywhere and wants no memory yet cannot have one now. It stands beside the queue
+    /// meanwhile: in it, it would keep those from starting whose contexts it waits for.
+    pub(super) fn why_no_foothold(&self, task: &Task) -> Option<Reason> {
+        let view = View { last_resort: self.has_last_resort(), ..self.read() };
+        let bars = self
+            .no_device()
+            .or_else(|| view.why_no_context_anywhere(task))
+            .or_else(|| self.is_passed_by(task));
+        bars.or_else(|| match self.propose(view, task) {
+            Placement::Wait(reason) => Some(reason),
+            Placement::Bind { .. } => None,
+        })
+    }
+
     /// Why a waiting task may not start under any policy, wherever there is room.
     fn held_up(&self, task: &Task) -> Option<Reason> {
-        if self.state.devices.is_empty() {
-            return Some(Reason::NoDevice);
+        let aside = || self.why_aside(task).or_else(|| self.why_behind(task.id));
+        self.no_device().or_else(aside).or_else(|| self.is_passed_by(task))
+    }
+
+    fn no_device(&self) -> Option<Reason> {
+        if self.state.devices.is_empty() { Some(Reason::NoDevice) } else { self.none_left() }
+    }
+
+    /// Who stands before it and goes first. Who waits beside the queue stands before those who came later.
+    fn is_passed_by(&self, task: &Task) -> Option<Reason> {
+        let is_before = |head: &Task| head.arrival < task.arrival;
+        let is_fifo = self.traits.queue == QueueOrder::Fifo;
+        let first = self.queue.head().filter(|_| is_fifo).and_then(|head| self.state.tasks.get(&head));
+        if let Some(head) = first.filter(|head| is_before(head)) {
+            return Some(Reason::Behind { head: head.id });
         }
-        if let Some(reason) =
-            self.none_left().or_else(|| self.why_aside(task)).or_else(|| self.why_behind(task.id))
-        {
-            return Some(reason);
-        }
-        let head = self.queue.head().filter(|&head| head != task.id && self.traits.queue == QueueOrder::Fifo);
-        if let Some(head) = head {
-            return Some(Reason::Behind { head });
-        }
-        let head = self.must_leave_room_for(task).filter(|_| !self.passes_beside())?;
-        Some(self.not_past(head))
+        let kept = self.must_leave_room_for(task).filter(|head| is_before(head) && !self.passes_beside())?;
+        Some(self.not_past(kept))
     }
 
     /// Waiting tasks that the policy owes a start, with a device that has room for all of each: nothing that binds every policy

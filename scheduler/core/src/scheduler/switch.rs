@@ -58,6 +58,9 @@ impl Scheduler {
         next.state.drained = self.state.drained.clone();
         for client in self.state.clients.values() {
             let _ = next.add_client(client.id, client.uid, client.label.clone());
+            if let Some(new) = next.state.clients.get_mut(&client.id) {
+                new.has_held = client.has_held;
+            }
             for &device in &client.contexts {
                 next.state.keep_context(client.id, device, self.options.context_bytes);
             }

@@ -4,6 +4,7 @@
 
 mod activation;
 mod attacks;
+mod contexts;
 mod faults;
 mod hostile;
 mod http;

@@ -148,7 +148,7 @@ impl Reader {
                 self.begun(*task, *client, &request.function, request.requirement);
                 self.hold_back(*task, request.held_by);
             }
-            Happened::Restored { tasks } => {
+            Happened::Restored { tasks, .. } => {
                 for task in tasks {
                     let reason = Reason::Restored { device: task.device, grant: task.grant };
                     self.begun(task.task, task.client, &task.request.function, task.requirement);

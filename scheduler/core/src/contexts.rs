@@ -1,0 +1,129 @@
+//! Which programs may have a context on a device: memory that a program takes there before it holds any of its own.
+//!
+//! Trap: a context stays until its program ends, and nothing moves it out. Programs that hold one and nothing else would
+//! keep those from starting that all of them wait for, so they are bounded, for each user and for all together
+//! (specification S-121); and contexts are bounded under policies that do not count memory, too (S-122).
+
+use crate::model::{Device, Task, View};
+use crate::reason::Reason;
+use crate::units::{Bytes, DeviceId, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The share of a device that contexts of one user's programs may take that hold no memory: an eighth.
+const IDLE_OF_USER: u64 = 8;
+/// The same for all users' programs together: half.
+const IDLE_OF_ALL: u64 = 2;
+/// The share of a device that contexts may take under policies that do not count memory: half.
+const UNCOUNTED: u64 = 2;
+
+impl View<'_> {
+    /// Why the task's program may have no context on the device; nothing if it may, or has one.
+    pub(crate) fn why_no_context(&self, device: &Device, task: &Task) -> Option<Reason> {
+        let context = self.state.context_cost(device.id, task.client, self.options.context_bytes);
+        if context == Bytes::ZERO {
+            return None;
+        }
+        let is_counted = device.capacity <= device.task_max;
+        if !is_counted && device.contexts.saturating_add(context) > Bytes(device.task_max.0 / UNCOUNTED) {
+            return Some(Reason::NoRoomForContext { context });
+        }
+        if task.requirement == Bytes::ZERO
+            && let Some(reason) = self.too_many_idle(device, task)
+        {
+            return Some(reason);
+        }
+        self.second_beyond_user(task, context)
+    }
+
+    /// A program that holds nothing yet, beside others that hold nothing. One may always.
+    fn too_many_idle(&self, device: &Device, task: &Task) -> Option<Reason> {
+        let uid = self.state.clients.get(&task.client)?.uid;
+        let context = self.options.context_bytes;
+        let (user, all) = (device.task_max.0 / IDLE_OF_USER, device.task_max.0 / IDLE_OF_ALL);
+        let is_full = |idle: u32, share: u64| {
+            let with_it = context.0.saturating_mul(u64::from(idle).saturating_add(1));
+            idle > 0 && with_it > share
+        };
+        let of_user = device.idle.get(&uid).copied().unwrap_or_default();
+        let of_all = device.idle.values().fold(0, |sum: u32, idle| sum.saturating_add(*idle));
+        let is_bounded = is_full(of_user, user) || is_full(of_all, all);
+        let (device, user, all) = (device.id, Bytes(user), Bytes(all));
+        is_bounded.then_some(Reason::ContextsIdle { device, uid, user, all })
+    }
+
+    /// A further context of a program that has one elsewhere; what its first one costs was asked when it came.
+    fn second_beyond_user(&self, task: &Task, context: Bytes) -> Option<Reason> {
+        let limit = self.options.limits.user_bytes_max?;
+        let client = self.state.clients.get(&task.client).filter(|client| !client.contexts.is_empty())?;
+        let has = self.held_by_user(client.uid, |_| true).total();
+        let (uid, wanted) = (client.uid, context);
+        (has.saturating_add(wanted) > limit).then_some(Reason::UserFull { uid, has, wanted, limit })
+    }
+
+    /// What a user's tasks that `count` require, and what the contexts of their programs take. Looks at all tasks: only where
+    /// there is a limit.
+    pub(crate) fn held_by_user(&self, uid: u32, counts: impl Fn(TaskId) -> bool) -> Held {
+        let clients = self.state.clients.values().filter(|client| client.uid == uid);
+        let mut contexts: BTreeMap<_, usize> =
+            clients.map(|client| (client.id, client.contexts.len())).collect();
+        let mut required = Bytes::ZERO;
+        for task in self.state.tasks.values().filter(|task| counts(task.id)) {
+            if let Some(contexts) = contexts.get_mut(&task.client) {
+                required = required.saturating_add(task.requirement);
+                // It will have one, wherever it goes.
+                *contexts = (*contexts).max(1);
+            }
+        }
+        let count: usize = contexts.values().sum();
+        Held { required, contexts: Bytes(self.options.context_bytes.0.saturating_mul(count as u64)) }
+    }
+
+    /// Why a task may go nowhere if it is for want of a context alone.
+    pub(crate) fn why_no_context_anywhere(&self, task: &Task) -> Option<Reason> {
+        let mut open = self.state.devices.values().filter(|device| self.is_open_to(device, task));
+        let first = self.why_no_context(open.next()?, task)?;
+        open.all(|device| self.why_no_context(device, task).is_some()).then_some(first)
+    }
+
+    /// Of the devices that are as loaded as the `best` one and fit, that on which the task's context costs least: one where
+    /// its program has it, or for a program that will hold nothing yet the one with the fewest like it.
+    pub(crate) fn cheapest_like(
+        &self,
+        best: DeviceId,
+        task: &Task,
+        fits: impl Fn(DeviceId) -> bool,
+    ) -> DeviceId {
+        let devices = &self.state.devices;
+        let load = |device: &Device| (device.warps, device.tasks.len());
+        let Some(least) = devices.get(&best).map(load).filter(|_| self.options.context_bytes > Bytes::ZERO)
+        else {
+            return best;
+        };
+        let is_alike = |id: &DeviceId| devices.get(id).map(load) == Some(least) && fits(*id);
+        let none = BTreeSet::new();
+        let own = self.state.clients.get(&task.client).map_or(&none, |client| &client.contexts);
+        if let Some(own) = own.iter().find(|id| is_alike(id)) {
+            return *own;
+        }
+        if task.requirement > Bytes::ZERO {
+            return best;
+        }
+        let alike = devices.values().filter(|device| is_alike(&device.id));
+        let idle =
+            |device: &&Device| (device.idle.values().map(|idle| u64::from(*idle)).sum::<u64>(), device.id);
+        alike.min_by_key(idle).map_or(best, |device| device.id)
+    }
+}
+
+/// What counts against a user's limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub required: Bytes,
+    pub contexts: Bytes,
+}
+
+impl Held {
+    pub fn total(self) -> Bytes {
+        self.required.saturating_add(self.contexts)
+    }
+}
