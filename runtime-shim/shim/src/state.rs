@@ -70,6 +70,8 @@ pub struct State {
     pub streams: BTreeMap<StreamId, ProgramStream>,
     /// The program holds streams, events or constants on the lazy task's device.
     pub pinned: bool,
+    /// Where the program may have a context, whether it has a task there or not: the device that it was given last.
+    pub foothold: Option<DeviceIndex>,
     /// Asynchronous work may be running: a host write to managed memory must wait for it.
     pub unsynchronized: bool,
     /// Stream of the last default-stream launch.

@@ -108,6 +108,9 @@ pub enum CallRule {
 /// allocator's own rounding on every device known to CUDA 12 and 13, so that it bounds the pitch (specification S-518).
 pub const PITCH_ALIGNMENT: u64 = 512;
 
+/// Of calls that do nothing with memory.
+const GIVEN: &str = "makes a context: on a device that the daemon gave";
+
 /// One call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {

@@ -38,4 +38,12 @@ hooks! { declared;
         shim.set(thread, Setting::Limit { limit, value })
     };
     fn cudaDeviceSetCacheConfig(config: c_uint) = |shim, thread| shim.set(thread, Setting::Cache { config });
+    fn cudaDeviceGetLimit(_value: *mut usize, _limit: c_uint) = |shim, thread| shim.on_some_device(thread);
+    fn cudaDeviceGetCacheConfig(_config: *mut c_uint) = |shim, thread| shim.on_some_device(thread);
+    fn cudaDeviceGetSharedMemConfig(_config: *mut c_uint) = |shim, thread| shim.on_some_device(thread);
+    fn cudaDeviceSetSharedMemConfig(_config: c_uint) = |shim, thread| shim.on_some_device(thread);
+    fn cudaDeviceGetStreamPriorityRange(_least: *mut c_int, _greatest: *mut c_int) = |shim, thread| {
+        shim.on_some_device(thread)
+    };
+    fn cudaCtxResetPersistingL2Cache() = |shim, thread| shim.on_some_device(thread);
 }

@@ -4,7 +4,9 @@ use super::layouts::{LaunchConfig, read};
 use super::{made, stream_id};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{How, Launch, Setting, StreamId};
-use cudarc::runtime::sys::{cudaHostFn_t, cudaKernel_t, cudaLaunchConfig_t, cudaStream_t, dim3};
+use cudarc::runtime::sys::{
+    cudaFuncAttributes, cudaHostFn_t, cudaKernel_t, cudaLaunchConfig_t, cudaStream_t, dim3,
+};
 use std::ffi::{c_int, c_uint, c_void};
 
 fn dimensions(size: dim3) -> [u32; 3] {
@@ -61,6 +63,41 @@ hooks! { declared;
     fn cudaFuncSetCacheConfig(function: *const c_void, config: c_uint) = |shim, thread| {
         shim.set(thread, Setting::FunctionCache { stub: function.expose_provenance(), config })
     };
+    fn cudaFuncGetAttributes(_attributes: *mut cudaFuncAttributes, _function: *const c_void) = |shim, thread| {
+        shim.on_some_device(thread)
+    };
+    fn cudaFuncSetSharedMemConfig(_function: *const c_void, _config: c_uint) = |shim, thread| {
+        shim.on_some_device(thread)
+    };
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        _blocks: *mut c_int,
+        _function: *const c_void,
+        _block_size: c_int,
+        _shared_bytes: usize,
+    ) = |shim, thread| shim.on_some_device(thread);
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        _blocks: *mut c_int,
+        _function: *const c_void,
+        _block_size: c_int,
+        _shared_bytes: usize,
+        _flags: c_uint,
+    ) = |shim, thread| shim.on_some_device(thread);
+    fn cudaOccupancyAvailableDynamicSMemPerBlock(
+        _shared_bytes: *mut usize,
+        _function: *const c_void,
+        _blocks: c_int,
+        _block_size: c_int,
+    ) = |shim, thread| shim.on_some_device(thread);
+    fn cudaOccupancyMaxActiveClusters(
+        _clusters: *mut c_int,
+        _function: *const c_void,
+        _config: *const cudaLaunchConfig_t,
+    ) = |shim, thread| shim.on_some_device(thread);
+    fn cudaOccupancyMaxPotentialClusterSize(
+        _size: *mut c_int,
+        _function: *const c_void,
+        _config: *const cudaLaunchConfig_t,
+    ) = |shim, thread| shim.on_some_device(thread);
 }
 
 /// Launches whose stream is not an argument of its own, and calls of nvcc's host code, which no header declares.

@@ -5,9 +5,9 @@ use super::{made, number, pointer, stored, stream_id};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::CudaError;
 use cudarc::runtime::sys::{
-    cudaArray_t, cudaChannelFormatDesc, cudaExtent, cudaMemPool_t, cudaMemPoolProps, cudaMipmappedArray_t,
-    cudaPitchedPtr, cudaResourceDesc, cudaResourceViewDesc, cudaStream_t, cudaSurfaceObject_t,
-    cudaTextureDesc, cudaTextureObject_t,
+    cudaArray_t, cudaChannelFormatDesc, cudaEvent_t, cudaExtent, cudaIpcEventHandle_t, cudaIpcMemHandle_t,
+    cudaMemPool_t, cudaMemPoolProps, cudaMipmappedArray_t, cudaPitchedPtr, cudaResourceDesc,
+    cudaResourceViewDesc, cudaStream_t, cudaSurfaceObject_t, cudaTextureDesc, cudaTextureObject_t,
 };
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -118,12 +118,22 @@ hooks! { declared;
         stored(out, || shim.malloc_host(thread, bytes as u64, flags).map(pointer))
     };
     fn cudaFreeHost(address: *mut c_void) = |shim, _thread| shim.free_host(number(address));
-    fn cudaHostGetDevicePointer(_device: *mut *mut c_void, host: *mut c_void, _flags: c_uint) = |shim, _thread| {
-        shim.about_host_memory(number(host))
+    fn cudaHostGetDevicePointer(_device: *mut *mut c_void, host: *mut c_void, _flags: c_uint) = |shim, thread| {
+        shim.about_host_memory(thread, number(host))
     };
-    fn cudaHostGetFlags(_flags: *mut c_uint, host: *mut c_void) = |shim, _thread| {
-        shim.about_host_memory(number(host))
+    fn cudaHostGetFlags(_flags: *mut c_uint, host: *mut c_void) = |shim, thread| {
+        shim.about_host_memory(thread, number(host))
     };
+    fn cudaHostRegister(_host: *mut c_void, _bytes: usize, _flags: c_uint) = |shim, thread| {
+        shim.on_some_device(thread)
+    };
+    fn cudaHostUnregister(_host: *mut c_void) = |shim, thread| shim.on_some_device(thread);
+    fn cudaIpcOpenMemHandle(_address: *mut *mut c_void, _handle: cudaIpcMemHandle_t, _flags: c_uint) =
+        |shim, thread| shim.on_some_device(thread);
+    fn cudaIpcOpenEventHandle(_event: *mut cudaEvent_t, _handle: cudaIpcEventHandle_t) = |shim, thread| {
+        shim.on_some_device(thread)
+    };
+    fn cudaGetSymbolSize(_bytes: *mut usize, _symbol: *const c_void) = |shim, thread| shim.on_some_device(thread);
     fn cudaFreeAsync(address: *mut c_void, stream: cudaStream_t) [ptsz stream] = |shim, thread| {
         shim.free_async(thread, number(address), stream_id(stream))
     };

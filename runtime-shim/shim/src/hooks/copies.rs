@@ -74,7 +74,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Outcome::Handled(())
             }
             Route::Captured => Outcome::PassThrough(Why::Captured),
-            Route::Runtime(None) => Outcome::PassThrough(Why::NotOurs),
+            Route::Runtime(None) => self.not_ours(thread),
             Route::Runtime(Some(device)) => self.copy_on(thread, copy, device),
         }
     }
@@ -158,7 +158,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let span = fill.span();
         let found = span.and_then(|span| state.ledger.find_span(span));
         let Some(place) = found.map(|allocation| place(&state, allocation)) else {
-            return Outcome::PassThrough(Why::NotOurs);
+            drop(state);
+            return self.not_ours(thread);
         };
         match (place, span) {
             (Place::Unbound { owner }, Some(span)) => {
@@ -175,7 +176,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 drop(state);
                 self.enter(thread, device).map_or_else(Outcome::Fail, |()| Outcome::PassThrough(Why::AsItIs))
             }
-            _ => Outcome::PassThrough(Why::NotOurs),
+            _ => {
+                drop(state);
+                self.not_ours(thread)
+            }
         }
     }
 

@@ -52,7 +52,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.ever_bound.load(Ordering::Relaxed) { None } else { self.bypass_harmless() }
     }
 
-    /// A call that concerns the task's device, if it has one: `cudaMemGetInfo` (which says nothing about what the
+    /// A call that concerns the task's device, or if it has none the one where its context is: `cudaMemGetInfo` (which says nothing about what the
     /// scheduler will grant), `cudaEventRecord`, `cudaLaunchHostFunc`, `cudaGraphInstantiate`, …
     pub fn on_own_device(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
@@ -62,11 +62,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Err(stop) = self.bind_own(thread) {
             return self.stopped(stop);
         }
-        let device = self.state.lock().own_device(thread);
-        match device.map_or(Ok(()), |device| self.enter(thread, device)) {
-            Ok(()) => Outcome::PassThrough(Why::AsItIs),
-            Err(error) => Outcome::Fail(error),
-        }
+        self.on_some_device(thread)
     }
 
     /// A call with a device number of the program's: all its numbers mean the task's device.
@@ -115,9 +111,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         if devices.is_empty() {
             let is_deferred = self.state.lock().tasks().any(|task| task.phase.is_deferred());
-            // There is nothing to wait for, and asking would make a context on a device that nobody chose.
+            // There is nothing to wait for, and asking would make a context.
             let nothing_yet = is_deferred || !self.runtime.has_context();
-            return if nothing_yet { Outcome::Handled(()) } else { Outcome::PassThrough(Why::NotOurs) };
+            return if nothing_yet { Outcome::Handled(()) } else { self.not_ours(thread) };
         }
         let result = self.on_each(thread, &devices, |runtime| runtime.device_synchronize());
         if result.is_ok() {
@@ -151,7 +147,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // A reset ends page-locked memory with the context that it was made in.
         self.ring.lock().release(&self.runtime);
         let result = if devices.is_empty() {
-            self.runtime.device_reset()
+            let stands_on = self.stands_on(thread);
+            stands_on
+                .map_or(Ok(()), |device| self.enter(thread, device))
+                .and_then(|()| self.runtime.device_reset())
         } else {
             self.on_each(thread, &devices, |runtime| runtime.device_reset())
         };

@@ -32,14 +32,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return bypass;
         }
         let is_plain = flags & !PORTABLE_OR_MAPPED == 0 && bytes > 0;
-        let device = self.state.lock().own_device(thread);
-        if let Some(device) = device {
-            return self
-                .enter(thread, device)
-                .map_or_else(Outcome::Fail, |()| Outcome::PassThrough(Why::AsItIs));
-        }
-        if !is_plain || self.runtime.has_context() {
-            return Outcome::PassThrough(Why::NotOurs);
+        if !is_plain || self.stands_on(thread).is_some() || self.runtime.has_context() {
+            return match self.stand(thread) {
+                Ok(()) => Outcome::PassThrough(Why::AsItIs),
+                Err(stop) => self.stopped(stop),
+            };
         }
         let made = self.runtime.map_host(bytes);
         if let Ok(start) = made {
@@ -61,7 +58,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// A call that looks at how host memory is locked: `cudaHostGetDevicePointer`, `cudaPointerGetAttributes`, …
-    pub fn about_host_memory(&self, address: u64) -> Outcome<()> {
+    pub fn about_host_memory(&self, thread: &mut Thread, address: u64) -> Outcome<()> {
+        match self.on_some_device(thread) {
+            Outcome::PassThrough(_) => {}
+            outcome => return outcome,
+        }
         let is_ours = {
             let blocks = &self.host_memory.lock().0;
             blocks.range(..=address).next_back().is_some_and(|(start, block)| address < start + block.bytes)

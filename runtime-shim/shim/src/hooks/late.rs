@@ -337,6 +337,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         {
             return self.stopped(stop);
         }
-        self.about_host_memory(address)
+        self.about_host_memory(thread, address)
     }
 }

@@ -123,9 +123,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Err(stop) => return self.stopped(stop),
         };
         let (made, origin) = match room.place {
-            Place::Unbound => {
-                (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed), Origin::Rewritten)
-            }
+            Place::Unbound => match self.stand(thread) {
+                Ok(()) => (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed), Origin::Rewritten),
+                Err(stop) => {
+                    self.give_room_back(room, bytes, room.beyond);
+                    return self.stopped(stop);
+                }
+            },
             Place::Bound { device, managed: rewrite, mapped } => {
                 // What a graph records stays as it is.
                 let captured = !self.state.lock().captures.is_empty();
@@ -159,10 +163,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Err(stop) => return self.stopped(stop),
         };
         let entered = match room.place {
-            Place::Bound { device, .. } => self.enter(thread, device),
-            Place::Unbound => Ok(()),
+            Place::Bound { device, .. } => self.enter(thread, device).map_err(Stop::Cuda),
+            Place::Unbound => self.stand(thread),
         };
-        let made = entered.and_then(|()| self.runtime.malloc_managed(bytes, flags));
+        if let Err(stop) = entered {
+            self.give_room_back(room, bytes, room.beyond);
+            return self.stopped(stop);
+        }
+        let made = self.runtime.malloc_managed(bytes, flags);
         self.settle_room(room, made, bytes, Origin::Program).into()
     }
 
@@ -180,7 +188,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::Handled(());
         }
         let Some(owner) = self.state.lock().ledger.get(address).map(|allocation| allocation.owner) else {
-            return Outcome::PassThrough(Why::NotOurs);
+            return self.not_ours(thread);
         };
         if let Err(error) = self.wait_for_users(thread, address) {
             return Outcome::Fail(error);

@@ -7,6 +7,7 @@ mod dead;
 mod device;
 mod early;
 mod fast;
+mod foothold;
 pub mod host_memory;
 mod late;
 mod launch;

@@ -84,7 +84,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             (state.marks(), own)
         };
         if own.is_empty() {
-            return Outcome::PassThrough(Why::NotOurs);
+            let nothing_yet =
+                self.stands_on(thread).is_none() && (stream.is_legacy() || stream == StreamId::PER_THREAD);
+            return if nothing_yet { Outcome::Handled(()) } else { self.not_ours(thread) };
         }
         let mut waited = vec![stream];
         let result = if stream.is_legacy() {

@@ -257,9 +257,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn bound(&self, thread: &mut Thread, key: TaskKey, terms: Terms) {
         self.ever_bound.store(true, Ordering::Relaxed);
         nvtx::bound(key.slot, &terms);
-        if let Some(task) = self.state.lock().task_mut(key) {
-            task.terms = terms;
-            task.phase = Phase::Bound;
+        {
+            let mut state = self.state.lock();
+            state.foothold = Some(terms.device);
+            if let Some(task) = state.task_mut(key) {
+                task.terms = terms;
+                task.phase = Phase::Bound;
+            }
         }
         if let Err(error) = self.enter(thread, terms.device) {
             self.voice.once("device", || unusable(terms.device, error));
@@ -268,7 +272,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         settings.into_iter().for_each(|setting| self.runtime.apply(setting));
     }
 
-    fn lazy_refused(&self, key: TaskKey, bytes: u64, reason: &str) {
+    pub(crate) fn lazy_refused(&self, key: TaskKey, bytes: u64, reason: &str) {
         if let Some(task) = self.state.lock().task_mut(key) {
             task.phase = Phase::Refused;
         }

@@ -126,7 +126,7 @@ fn a_kernel_of_a_refused_task_does_not_run_whosever_memory_it_names() {
 fn a_lazy_task_is_asked_for_at_its_first_launch_with_all_it_has() {
     let mut bench = Bench::new();
     let (a, b) = (bench.malloc(60), bench.malloc(40));
-    assert_eq!(bench.daemon.requests(), [], "nothing is asked before the launch");
+    assert_eq!(bench.daemon.requests(), super::foothold::ASKED, "no memory is asked for before the launch");
     assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
     let begin = RequestBody::TaskBegin {
         requirement: 100,

@@ -10,8 +10,8 @@ fn bench() -> (Bench, u64, u64) {
     let mut bench = Bench::new();
     let sure = Learnt { uses: 1, runs: 2 };
     bench.shim.state.lock().beliefs = Some(Beliefs::of_runs(Sites::from([(0, sure), (1, sure)])));
-    bench.daemon.decide(Decision::Releasing);
     let (a, b) = (bench.malloc(1000), bench.malloc(100));
+    bench.daemon.decide(Decision::Releasing);
     (bench, a, b)
 }
 

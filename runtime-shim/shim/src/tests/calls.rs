@@ -127,7 +127,7 @@ fn rows_are_filled_by_the_cpu_where_their_memory_has_no_device() {
     let fill = Fill { dst: a, value: 7, bytes: 8, rows: 2, pitch: 40 };
     assert_eq!(bench.shim.fill(&mut bench.thread, &fill), Outcome::Handled(()));
     let [row, set] = ["host copy 8", "host fill 8 with 7"];
-    assert_eq!(bench.cuda.log(), ["managed 100 on 0", row, row, row, set, set]);
+    assert_eq!(bench.cuda.log(), ["device 0", "managed 100 on 0", row, row, row, set, set]);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     assert!(bench.cuda.log().contains(&"prefetch 88 to 0 on stream 257".to_owned()), "with the gaps");
 }
@@ -276,8 +276,9 @@ fn memory_of_a_graphs_node_is_counted_until_it_is_freed() {
 fn settings_follow_the_program_to_every_device_of_its_tasks() {
     let mut bench = Bench::new();
     let setting = |value| Setting::Function { stub: STUB, attribute: 8, value };
-    assert_eq!(bench.shim.set(&mut bench.thread, setting(1)), AS_IT_IS, "made on the current device");
+    assert_eq!(bench.shim.set(&mut bench.thread, setting(1)), AS_IT_IS, "made on the device that was given");
     assert_eq!(bench.shim.set(&mut bench.thread, setting(2)), AS_IT_IS);
+    assert_eq!(bench.cuda.log(), ["device 0"]);
     bench.daemon.bind_on(3);
     bench.begin(SITE, 10);
     let apply = |value, device| format!("apply {:?} on {device}", setting(value));

@@ -14,12 +14,14 @@ fn a_lazy_task_fills_on_the_host_and_moves_in_at_its_first_launch() {
     let (a, b) = (bench.malloc(60), bench.malloc(40));
     assert_eq!(bench.upload(a, 60), Outcome::Handled(()));
     assert_eq!(bench.upload(b, 40), Outcome::Handled(()));
-    assert_eq!(bench.cuda.log(), ["managed 60 on 0", "managed 40 on 0", "host copy 60", "host copy 40"]);
+    assert_eq!(
+        bench.cuda.log(),
+        ["device 1", "managed 60 on 1", "managed 40 on 1", "host copy 60", "host copy 40"]
+    );
     assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
     assert_eq!(
         bench.cuda.log(),
         [
-            "device 1",
             "prefer 1 for 60",
             "prefer 1 for 40",
             "stream 257 Highest",
@@ -40,7 +42,7 @@ fn memory_without_a_device_is_read_and_set_by_the_cpu() {
     let fill = Fill { dst: a, value: 0x1ff, bytes: 60, rows: 1, pitch: 0 };
     assert_eq!(bench.shim.fill(&mut bench.thread, &fill), Outcome::Handled(()));
     assert_eq!(bench.download(a, 60), Outcome::Handled(()));
-    assert_eq!(bench.cuda.log(), ["managed 60 on 0", "host fill 60 with 255", "host copy 60"]);
+    assert_eq!(bench.cuda.log(), ["device 0", "managed 60 on 0", "host fill 60 with 255", "host copy 60"]);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
     assert_eq!(bench.shim.fill(&mut bench.thread, &fill), Outcome::PassThrough(Why::AsItIs));
 }

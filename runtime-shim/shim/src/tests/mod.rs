@@ -5,6 +5,7 @@ mod believed;
 mod calls;
 mod dead;
 mod fakes;
+mod foothold;
 mod host_memory;
 mod late;
 mod launches;
