@@ -155,6 +155,8 @@ pub struct Client<'a> {
     pub blocked: Blocked,
     pub open: Option<Open>,
     pub device: Option<DeviceId>,
+    /// Since when its open task is one of nothing: it asks where it may have its first context.
+    pub foothold: Option<Nanos>,
     /// On `device`.
     pub context: Option<ContextId>,
     pub contexts: BTreeMap<DeviceId, ContextId>,
@@ -196,6 +198,7 @@ impl<'a> Client<'a> {
             blocked: Blocked::NotSubmitted,
             open: None,
             device: None,
+            foothold: None,
             context: None,
             contexts: BTreeMap::new(),
             buffers: BTreeMap::new(),

@@ -320,6 +320,10 @@ impl<'a> World<'a> {
         let client = &mut self.clients[index];
         let Some(open) = client.open.as_mut().filter(|open| open.task == task) else { return };
         match action {
+            Action::Bind { device, .. } if client.foothold.is_some() => {
+                open.bound = Some(now);
+                client.device = Some(*device);
+            }
             Action::Bind { device, class, grant, managed, .. } => {
                 (open.class, open.grant, open.managed, open.bound) = (*class, *grant, *managed, Some(now));
                 self.eager_launches += u64::from(*class == Class::Eager);

@@ -34,6 +34,9 @@ pub(crate) enum Readiness {
 impl<'a> World<'a> {
     /// The pass's call before a task's first device operation: it asks at once, or when it first uses the device.
     pub(crate) fn task_begins(&mut self, index: usize, mut request: TaskRequest) -> Result<bool, SimError> {
+        if request.lazy && !self.has_foothold(index)? {
+            return Ok(false);
+        }
         let client = &mut self.clients[index];
         client.tasks_begun += 1;
         let total = request.requirement.0;
@@ -50,6 +53,30 @@ impl<'a> World<'a> {
         }
         self.ask(index, wish)?;
         Ok(true)
+    }
+
+    /// A program whose task is asked for at its first launch makes its first context before that, on a device that it is
+    /// given for it by a task of nothing. False: it waits for it.
+    fn has_foothold(&mut self, index: usize) -> Result<bool, SimError> {
+        let now = self.now;
+        let client = &mut self.clients[index];
+        if let Some(since) = client.foothold.take() {
+            client.result.wait.0 += now.0 - since.0;
+            self.tell(index, |task| Event::TaskEnd { task })?;
+            self.clients[index].open = None;
+            return Ok(true);
+        }
+        if client.device.is_some() {
+            return Ok(true);
+        }
+        client.foothold = Some(now);
+        client.blocked = Blocked::Binding;
+        client.result.ask.get_or_insert(now);
+        let request = TaskRequest { lazy: true, function: client.job.name.clone(), ..TaskRequest::default() };
+        let client = client.id;
+        let task = self.open_task(index, Account::new(0, 0), request.clone());
+        self.step(Event::TaskBegin { task, client, request })?;
+        Ok(false)
     }
 
     fn ask(&mut self, index: usize, wish: Wish) -> Result<(), SimError> {
