@@ -57,7 +57,7 @@ test-long: setup ## tests that take long: every interleaving of the shared pages
 	cargo build --locked --workspace
 	cargo test --locked -p eagerd --test daemon -- --ignored --nocapture --test-threads 1 long::
 	cargo test --locked --workspace --test gpu_bundle --test mps -- --ignored --nocapture long_
-	cargo test --locked -p eager-tests --test newcomers -- --ignored --nocapture long_
+	cargo test --locked -p eager-tests --test contexts --test newcomers -- --ignored --nocapture long_
 	cargo run --locked -p eager-tests --bin live-programs -- --count 10000 --jobs 2
 	EAGER_TEST_INPUTS=50000 cargo test --locked --workspace --test mathematics
 
