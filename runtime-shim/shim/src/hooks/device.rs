@@ -52,7 +52,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if self.ever_bound.load(Ordering::Relaxed) { None } else { self.bypass_harmless() }
     }
 
-    /// A call that concerns the task's device, or if it has none the one where its context is: `cudaMemGetInfo` (which says nothing about what the
+    /// A call that concerns the task's device, or if it has none the one where its context is: `cudaMemGetInfo` (which
+    /// says nothing about what the
     /// scheduler will grant), `cudaEventRecord`, `cudaLaunchHostFunc`, `cudaGraphInstantiate`, …
     pub fn on_own_device(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {

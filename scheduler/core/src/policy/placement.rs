@@ -10,7 +10,8 @@ use crate::units::{Bytes, DeviceId};
 use std::cmp::Reverse;
 
 /// CASE's Algorithm 3 (specification S-111): of the devices with room for the whole requirement, the one with the
-/// fewest warps in use; equal: with the fewest tasks (all warps are 0 where no geometry is known), then where its program has its context, then the lowest index.
+/// fewest warps in use; equal: with the fewest tasks (all warps are 0 where no geometry is known), then where its
+/// program has its context, then the lowest index.
 pub(super) fn whole_fewest_warps(view: View<'_>, task: &Task) -> Option<Placement> {
     let room_on = |id| {
         let device = view.state.devices.get(&id)?;
