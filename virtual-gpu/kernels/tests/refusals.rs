@@ -83,7 +83,7 @@ fn what_is_not_device_bitcode_is_refused() {
 }
 
 #[test]
-fn a_trap_ends_the_launch_and_nothing_else() {
+fn a_trap_or_a_failed_assertion_ends_the_launch_and_nothing_else() {
     let Some(cuda) = toolchain() else { return };
     let source = "#include <cassert>
     __global__ void loops(int *x, int bad) { if (blockIdx.x == bad) __trap(); x[blockIdx.x] = 1; }
@@ -93,11 +93,14 @@ fn a_trap_ends_the_launch_and_nothing_else() {
         if (threadIdx.x == 63) x[blockIdx.x] = 1;
     }";
     let program = Program::build(&cuda, source, &Options::default());
-    for (kernel, workers) in [("loops", 1), ("loops", 2), ("waits", 1), ("waits", 2)] {
+    let (trap, assertion) = (LaunchFailure::Trap, LaunchFailure::Assertion);
+    let cases = [("loops", 1, &trap), ("loops", 2, &trap), ("waits", 1, &assertion), ("waits", 2, &assertion)];
+    for (kernel, workers, failure) in cases {
         let mut x = vec![0i32; 256];
         let (px, bad, never) = (x.as_mut_ptr(), 7i32, -1i32);
         let run = Run::new(256, 64).workers(workers);
-        assert_eq!(run.launch(program.kernel(kernel), &[arg(&px), arg(&bad)]), Err(LaunchFailure::Trap));
+        let outcome = run.launch(program.kernel(kernel), &[arg(&px), arg(&bad)]);
+        assert_eq!(outcome.as_ref(), Err(failure), "{kernel}");
         assert_eq!(x[7], 0);
         run.launch(program.kernel(kernel), &[arg(&px), arg(&never)]).unwrap();
         assert!(x.iter().all(|&v| v == 1), "the next launch is a clean one");
