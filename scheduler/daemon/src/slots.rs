@@ -16,6 +16,11 @@ use zerocopy::FromZeros;
 /// No device has so much; larger claims are cut to it, so that no sum of them can overflow.
 const CLAIM_MAX: u64 = 1 << 56;
 
+/// The shim tells this refusal from all others.
+const TOO_LARGE: &Reason =
+    &Reason::TooLarge { wanted: Bytes::ZERO, largest: Bytes::ZERO, limit: Bytes::ZERO };
+const _: () = assert!(TOO_LARGE.code() == reply::REASON_TOO_LARGE);
+
 /// One task slot of a client.
 #[derive(Debug, Clone, Default)]
 pub struct TaskSlot {

@@ -63,6 +63,10 @@ pub struct ReplyPage {
 /// Room for a reason in words; a longer one is cut.
 pub const REASON_BYTES: usize = 192;
 
+/// [`TaskCell::reason`] of a task that is refused because it is larger than every device: the only no of which a program may
+/// do without a part.
+pub const REASON_TOO_LARGE: u32 = 4;
+
 pub const STATE_FREE: u32 = 0;
 pub const STATE_WAITING: u32 = 1;
 pub const STATE_BOUND: u32 = 2;

@@ -94,7 +94,8 @@ fn a_trap_or_a_failed_assertion_ends_the_launch_and_nothing_else() {
     }";
     let program = Program::build(&cuda, source, &Options::default());
     let (trap, assertion) = (LaunchFailure::Trap, LaunchFailure::Assertion);
-    let cases = [("loops", 1, &trap), ("loops", 2, &trap), ("waits", 1, &assertion), ("waits", 2, &assertion)];
+    let cases =
+        [("loops", 1, &trap), ("loops", 2, &trap), ("waits", 1, &assertion), ("waits", 2, &assertion)];
     for (kernel, workers, failure) in cases {
         let mut x = vec![0i32; 256];
         let (px, bad, never) = (x.as_mut_ptr(), 7i32, -1i32);

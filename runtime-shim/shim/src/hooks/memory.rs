@@ -264,6 +264,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             drop(state);
             return Err(self.out_of_memory());
         }
+        if let (Phase::Unbound, Some(frame)) = (task.phase, frame) {
+            // A refused site's: what can never fit must fail here, not at the first launch.
+            self.bind_with(thread, state, key, frame, bytes)?;
+            let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
+            let place = Place::by(&terms, Some(frame));
+            return Ok(Room { key, frame: Some(frame), beyond: bytes, place });
+        }
         let beyond = task.account.take(frame, bytes);
         let (phase, terms) = (task.phase, task.terms);
         drop(state);

@@ -1,6 +1,6 @@
 //! Static tasks as the pass announces them, and the binding of the lazy one.
 
-use crate::account::{Announced, Requirement};
+use crate::account::{Announced, FrameId, Requirement};
 use crate::buffers;
 use crate::ledger::Origin;
 use crate::nvtx;
@@ -11,7 +11,9 @@ use crate::state::{Around, NoSlot, OpenSite, State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use crate::trace;
 use crate::voice::size_text;
+use eager_proto::reply::REASON_TOO_LARGE;
 use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, BEGIN_WHOLE, RequestBody, Slot};
+use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
 /// The daemon bound a task to another device than the program's handles are on.
@@ -20,8 +22,10 @@ struct Elsewhere;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `eager_task_begin`. Returns when the daemon has bound or refused the task. Its no to a whole task is final: until the
-    /// site ends, what it allocates and launches fails, and nothing of it is asked for again. Never waits for memory while
-    /// this thread holds some: see [`Self::begin_inside`].
+    /// site ends, what it allocates and launches fails, and nothing of it is asked for again. Only one that is larger than
+    /// every device is none: what it announced is an upper bound, so its allocations are asked for one by one, and those
+    /// that can never fit fail, as they do without us. Never waits for memory while this thread holds some: see
+    /// [`Self::begin_inside`].
     pub fn task_begin(
         &self,
         thread: &mut Thread,
@@ -101,6 +105,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
                 self.bound(thread, key, terms);
             }
+            Ok(Answer::Refused(reason)) if self.is_too_large(key) => {
+                self.site_refused(thread, key, announced, &reason);
+                return Ok(());
+            }
             Ok(Answer::Refused(reason)) => {
                 self.set_phase(key, Phase::Refused);
                 self.say_refused_task(site, bytes, &reason);
@@ -134,11 +142,32 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
-    fn say_refused_extension(&self, site: u64, bytes: u64, reason: &str) {
+    /// No device can hold all that the site announced, but the program may do without some of it: the site is open in the
+    /// lazy task, with nothing announced, and each of its allocations is asked for by itself.
+    fn site_refused(&self, thread: &mut Thread, key: TaskKey, announced: Announced, reason: &str) {
+        let Announced { site, bytes, .. } = announced;
+        self.say_refused_site(site, bytes, "", reason);
+        let mut state = self.state.lock();
+        if let Some(task) = state.task_mut(key) {
+            task.phase = Phase::Refused;
+        }
+        let _ = self.end(&mut state, key);
+        let lazy = state.lazy();
+        if let Some(task) = state.task_mut(lazy) {
+            let frame = task.account.open(Announced { site, bytes: 0, reuses: false });
+            thread.open.push(OpenSite { site, key: lazy, frame, covered: false });
+        }
+    }
+
+    fn is_too_large(&self, key: TaskKey) -> bool {
+        self.cell(key.slot).is_ok_and(|cell| cell.reason == REASON_TOO_LARGE)
+    }
+
+    fn say_refused_site(&self, site: u64, bytes: u64, place: &str, reason: &str) {
         let (function, size) = (self.program.read().function(site).to_owned(), size_text(bytes));
         self.voice.say(&format!(
-            "the task in {function} ({size}), inside another one, is refused as a whole: {reason}. Its allocations are \
-             asked for one by one"
+            "the task in {function} ({size}){place} is refused as a whole: {reason}. Its allocations are asked for one \
+             by one"
         ));
     }
 
@@ -164,7 +193,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let promised = match self.ask_extension(thread, key, bytes) {
             Ok(None) => bytes,
             Ok(Some(refusal)) => {
-                self.say_refused_extension(site, bytes, &refusal);
+                self.say_refused_site(site, bytes, ", inside another one,", &refusal);
                 0
             }
             Err(_) => return,
@@ -324,6 +353,52 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Err(stop)
             }
         };
+        self.notify_settled();
+        outcome
+    }
+
+    /// Binds the lazy task, which `state` says is unbound, for an allocation of `bytes` by a refused site: the task asks
+    /// for all that it has and for these, which may wait, as nothing is held. Refused, this allocation alone fails.
+    pub(crate) fn bind_with(
+        &self,
+        thread: &mut Thread,
+        mut state: MutexGuard<'_, State>,
+        key: TaskKey,
+        frame: FrameId,
+        bytes: u64,
+    ) -> Result<(), Stop> {
+        let Some(task) = state.task_mut(key) else { return Err(Stop::Cuda(CudaError::INITIALIZATION)) };
+        let has_memory = task.account.live() > 0;
+        let beyond = task.account.take(Some(frame), bytes);
+        task.phase = Phase::Asking;
+        let requirement = task.account.live();
+        let ended = state.take_ended(key.slot);
+        drop(state);
+        let outcome = match self.ask_lazy(key, requirement, has_memory, ended, None) {
+            Ok(Answer::Bound(terms)) => {
+                self.bound(thread, key, terms);
+                self.place(key, None);
+                Ok(())
+            }
+            Ok(Answer::Refused(reason)) => {
+                self.say_refused_allocation(bytes, &reason);
+                Err(self.out_of_memory())
+            }
+            Err(stop) => Err(stop),
+        };
+        if let Err(stop) = outcome {
+            let mut state = self.state.lock();
+            if let Some(task) = state.task_mut(key) {
+                task.account.untake(Some(frame), bytes, beyond);
+                task.phase = Phase::Unbound;
+            }
+            // The daemon shows the refused task in the slot until it is ended.
+            if stop != Stop::Lost
+                && let Ok(end) = self.send(key.slot, &RequestBody::TaskEnd)
+            {
+                state.set_ended(key.slot, end);
+            }
+        }
         self.notify_settled();
         outcome
     }

@@ -95,6 +95,78 @@ fn a_refused_task_is_asked_for_once_and_all_that_is_its_own_fails() {
 }
 
 #[test]
+fn a_task_larger_than_every_device_asks_for_each_allocation_and_only_what_never_fits_fails() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::TooLarge);
+    bench.begin(SITE, 5 << 30);
+    let refused = "the task in main (5.0 GiB) is refused as a whole: too much is wanted. Its allocations are asked for one by one";
+    assert_eq!(*bench.said.lock(), [refused]);
+    bench.daemon.requests();
+    bench.daemon.decide(Decision::Refuse);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 4 << 30), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    assert_eq!(bench.cuda.log(), ["provoke out of memory"], "cudaGetLastError says it too");
+    assert!(bench.said.lock()[1].starts_with("an allocation of 4.0 GiB is refused: too much is wanted"));
+    let a = bench.malloc(10);
+    let begin = |requirement| RequestBody::TaskBegin {
+        requirement,
+        site: 0,
+        blocks: 0,
+        threads_per_block: 0,
+        flags: BEGIN_LAZY,
+        function: String::new(),
+    };
+    let asked = bench.daemon.requests();
+    assert_eq!(asked, [begin(4 << 30), RequestBody::TaskEnd, begin(10)], "which may wait: nothing is held");
+    bench.daemon.refuse_extensions(true);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 4 << 30), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    bench.daemon.refuse_extensions(false);
+    let b = bench.malloc(5);
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(15));
+    let log = bench.cuda.log();
+    assert!(["malloc 10 on 0", "malloc 5 on 0"].iter().all(|line| log.iter().any(|l| l == line)), "{log:?}");
+    assert_eq!(bench.launch(&[a, b]), Outcome::Handled(()));
+    bench.free(a);
+    bench.free(b);
+    bench.daemon.requests();
+    bench.shim.all_launched(&bench.thread, SITE);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskEnd]);
+    bench.begin(SITE, 10);
+    bench.malloc(10);
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(10), "the next time it is a task again");
+    assert_eq!(bench.daemon.violations(), [""; 0]);
+}
+
+#[test]
+fn an_allocation_of_a_task_too_large_that_cuda_fails_gives_its_room_back() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::TooLarge);
+    bench.begin(SITE, 100);
+    bench.cuda.fail_malloc(true);
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 60), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    assert_eq!(bench.daemon.held(), 0);
+    bench.end(SITE);
+    assert_eq!((bench.daemon.requirement(lazy_slot()), bench.daemon.violations().len()), (None, 0));
+}
+
+#[test]
+fn a_task_too_large_whose_thread_has_lazy_memory_is_bound_with_it() {
+    let mut bench = Bench::new();
+    let early = bench.malloc(50);
+    bench.daemon.decide(Decision::TooLarge);
+    bench.begin(SITE, 100);
+    assert_eq!(bench.daemon.held(), 0);
+    let own = bench.malloc(30);
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(80));
+    assert_eq!(bench.launch(&[early, own]), Outcome::Handled(()), "one device");
+    bench.end(SITE);
+    assert_eq!(bench.daemon.requirement(lazy_slot()), Some(80), "buffers outlive their site");
+    bench.free(early);
+    bench.free(own);
+    assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (0, 0));
+}
+
+#[test]
 fn a_refused_task_leaves_the_threads_lazy_memory_alone() {
     let mut bench = Bench::new();
     let early = bench.malloc(50);

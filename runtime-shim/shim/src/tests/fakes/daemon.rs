@@ -6,7 +6,7 @@ use eager_proto::TASK_SLOTS;
 use eager_proto::hello::Uuid;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NORMAL, FLAG_EXTEND_REFUSED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_RELEASES,
-    STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell, gate,
+    REASON_TOO_LARGE, STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell, gate,
 };
 use eager_proto::request::{RequestBody, Slot};
 use parking_lot::Mutex;
@@ -23,6 +23,8 @@ pub enum Decision {
     /// Bound with this grant, managed.
     Eager(u64),
     Refuse,
+    /// Refused, since no device could ever hold it.
+    TooLarge,
     /// Left waiting until a later step of the script.
     Wait,
 }
@@ -226,6 +228,9 @@ fn decide(cell: &mut TaskCell, decision: Decision, requirement: u64, device: u32
         }
         Decision::Eager(grant) => (cell.class, cell.flags, cell.grant) = (CLASS_EAGER, FLAG_MANAGED, grant),
         Decision::Refuse => (cell.state, cell.reason, cell.requirement) = (STATE_REFUSED, 9, 0),
+        Decision::TooLarge => {
+            (cell.state, cell.reason, cell.requirement) = (STATE_REFUSED, REASON_TOO_LARGE, 0);
+        }
         Decision::Wait => cell.state = STATE_WAITING,
     }
 }
