@@ -51,12 +51,20 @@ pub(crate) enum Stop {
     Cuda(CudaError),
 }
 
+/// The daemon's no.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    /// [`TaskCell::reason`].
+    pub code: u32,
+    /// The same in words.
+    pub why: String,
+}
+
 /// Answer to a request for memory.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Bound(Terms),
-    /// Why, in words.
-    Refused(String),
+    Refused(Refusal),
 }
 
 #[derive(Debug)]
@@ -343,7 +351,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         match cell.state {
             STATE_BOUND if answered(cell, sequence) => Some(Answer::Bound(self.terms(cell))),
             STATE_REFUSED if answered(cell, sequence) => {
-                Some(Answer::Refused(self.reason(slot, cell.reason)))
+                let why = self.reason(slot, cell.reason);
+                Some(Answer::Refused(Refusal { code: cell.reason, why }))
             }
             _ => None,
         }

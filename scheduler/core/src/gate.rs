@@ -98,14 +98,13 @@ fn per_kernel(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Ver
     let Some(on_device) = view.state.devices.get(&device) else { return Verdict::hold(Reason::NoDevice) };
     let without_own = without_client(view, &on_device.protected, task.client, device);
     let Protected { tasks, unfinished, live, pinned, active } = without_own.as_ref();
-    if rule == GateRule::WhileIdle && *tasks == 0 {
+    if *tasks == 0 {
         return Verdict::go(None, Reason::NobodyToProtect { device });
     }
     if rule != GateRule::WhileIdle && *unfinished == 0 {
-        return match (*pinned, *tasks) {
-            (Bytes::ZERO, 0) => Verdict::go(None, Reason::NobodyToProtect { device }),
-            (Bytes::ZERO, tasks) => Verdict::go(None, Reason::AllHaveLaunched { device, tasks }),
-            _ => within_ratio(view.options, on_device, bound, *pinned),
+        return match *pinned {
+            Bytes::ZERO => Verdict::go(None, Reason::AllHaveLaunched { device, tasks: *tasks }),
+            pinned => within_ratio(view.options, on_device, bound, pinned),
         };
     }
     match active.first().and_then(|id| view.state.tasks.get(id)) {

@@ -118,6 +118,20 @@ pub enum RequestBody {
     Promoted,
 }
 
+impl RequestBody {
+    /// A lazy task asks for so much; nothing is known of its launches.
+    pub const fn lazy_begin(requirement: u64) -> RequestBody {
+        RequestBody::TaskBegin {
+            requirement,
+            site: 0,
+            blocks: 0,
+            threads_per_block: 0,
+            flags: BEGIN_LAZY,
+            function: String::new(),
+        }
+    }
+}
+
 /// TaskBegin flag bits.
 pub const BEGIN_LAZY: u64 = 1;
 pub const BEGIN_MANAGED: u64 = 2;

@@ -145,13 +145,13 @@ impl ClientConnection {
         ClientConnection::connect_trusting(path, hello, timeout, None)
     }
 
-    /// For who waits for a daemon that is being started: connects anew for `patience`, and tells `waits` of each try in vain
+    /// For who waits for a daemon that is being started: connects, or comes back, anew for `patience`, and tells `waits` of each try in vain
     /// how long it has waited, and why there is none yet.
-    pub fn connect_within(
+    pub fn connect_within<T>(
         patience: Duration,
         mut waits: impl FnMut(Duration, &ConnectError),
-        mut connect: impl FnMut() -> Result<ClientConnection, ConnectError>,
-    ) -> Result<ClientConnection, ConnectError> {
+        mut connect: impl FnMut() -> Result<T, ConnectError>,
+    ) -> Result<T, ConnectError> {
         let start = Instant::now();
         loop {
             match connect() {

@@ -8,6 +8,7 @@ mod attributes;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 
@@ -46,15 +47,21 @@ fn a_child_of_a_program_that_used_cuda_gets_an_error_at_once_and_one_forked_befo
     run(built, "fork-before", SMALL);
 }
 
-#[test]
-fn a_child_keeps_nothing_of_its_parents_memory_on_a_server() {
-    let Some(built) = built() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("vgpu.sock");
+/// The socket of a server that serves one V100 from now on.
+fn serve_in(folder: &Path) -> PathBuf {
+    let socket = folder.join("vgpu.sock");
     let endpoint = Endpoint::bind(&socket).unwrap();
     let scale = Scale { memory: 1024, time: 0.0 };
     let service = Service::new(parse_cards("V100-16GB").unwrap(), Options::default(), scale, Clock::Real);
     std::thread::spawn(move || serve(&endpoint, service, Until::Told));
+    socket
+}
+
+#[test]
+fn a_child_keeps_nothing_of_its_parents_memory_on_a_server() {
+    let Some(built) = built() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = serve_in(folder.path());
     let free_at_first = query_devices(&socket).unwrap()[0].free_bytes;
     // The parent ends while its child lives, whose end is that of its standard input.
     let mut program = command(built, "fork-and-end", &[]);
@@ -476,11 +483,7 @@ fn a_program_that_ignores_a_fault_ends_with_the_status_that_was_asked_for() {
     assert_eq!(ended("only-wrong-arguments", &one).0, Some(0));
 
     let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("vgpu.sock");
-    let endpoint = Endpoint::bind(&socket).unwrap();
-    let scale = Scale { memory: 1024, time: 0.0 };
-    let service = Service::new(parse_cards("V100-16GB").unwrap(), Options::default(), scale, Clock::Real);
-    std::thread::spawn(move || serve(&endpoint, service, Until::Told));
+    let socket = serve_in(folder.path());
     let shared = [one[0], ("EAGER_VGPU_SOCKET", socket.to_str().unwrap())];
     assert_eq!(ended("ignores-a-fault", &shared), (Some(1), printed.clone(), said));
 }

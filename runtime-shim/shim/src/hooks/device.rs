@@ -53,8 +53,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// A call that concerns the task's device, or if it has none the one where its context is: `cudaMemGetInfo` (which
-    /// says nothing about what the
-    /// scheduler will grant), `cudaEventRecord`, `cudaLaunchHostFunc`, `cudaGraphInstantiate`, …
+    /// says nothing about what the scheduler will grant), `cudaEventRecord`, `cudaLaunchHostFunc`, `cudaGraphInstantiate`, …
     pub fn on_own_device(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;

@@ -11,7 +11,7 @@ use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::{State, Thread};
 use crate::task::{Phase, TaskKey};
-use eager_proto::request::{BEGIN_LAZY, RequestBody};
+use eager_proto::request::RequestBody;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -69,7 +69,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Foothold::Asked(key, ended) => (key, ended),
         };
         let awaited = ended.map_or(Ok(()), |end| self.await_answer(key.slot, end));
-        let answer = awaited.and_then(|()| self.ask(key.slot, &nothing()));
+        let answer = awaited.and_then(|()| self.ask(key.slot, &RequestBody::lazy_begin(0)));
         let refused = matches!(answer, Ok(Answer::Refused(_)));
         let device = match answer {
             Ok(Answer::Bound(terms)) => {
@@ -81,8 +81,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 state.foothold = Some(terms.device);
                 Ok(terms.device)
             }
-            Ok(Answer::Refused(reason)) => {
-                self.lazy_refused(key, 0, &reason);
+            Ok(Answer::Refused(refusal)) => {
+                self.lazy_refused(key, 0, &refusal.why);
                 Err(self.out_of_memory())
             }
             Err(stop) => Err(stop),
@@ -125,16 +125,5 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 return (key, state);
             }
         }
-    }
-}
-
-fn nothing() -> RequestBody {
-    RequestBody::TaskBegin {
-        requirement: 0,
-        site: 0,
-        blocks: 0,
-        threads_per_block: 0,
-        flags: BEGIN_LAZY,
-        function: String::new(),
     }
 }

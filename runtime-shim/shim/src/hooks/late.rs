@@ -221,9 +221,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.give_back_unneeded(key, queued);
                 Ok(())
             }
-            Ok((queued, Some(Answer::Refused(reason)))) => {
+            Ok((queued, Some(Answer::Refused(refusal)))) => {
                 self.set_phase(key, Phase::Refused);
-                self.say_refused_task(asking.asks.site, queued.bytes, &reason);
+                self.say_refused_task(asking.asks.site, queued.bytes, &refusal.why);
                 Err(self.out_of_memory())
             }
             Ok((queued, None)) => {

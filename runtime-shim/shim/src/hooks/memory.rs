@@ -313,7 +313,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Ok(None)
             }
             Answer::Bound(terms) => Ok(Some(self.reason(key.slot, terms.reason))),
-            Answer::Refused(reason) => Ok(Some(reason)),
+            Answer::Refused(refusal) => Ok(Some(refusal.why)),
         }
     }
 

@@ -105,13 +105,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 }
                 self.bound(thread, key, terms);
             }
-            Ok(Answer::Refused(reason)) if self.is_too_large(key) => {
-                self.site_refused(thread, key, announced, &reason);
+            Ok(Answer::Refused(refusal)) if refusal.code == REASON_TOO_LARGE => {
+                self.site_refused(thread, key, announced, &refusal.why);
                 return Ok(());
             }
-            Ok(Answer::Refused(reason)) => {
+            Ok(Answer::Refused(refusal)) => {
                 self.set_phase(key, Phase::Refused);
-                self.say_refused_task(site, bytes, &reason);
+                self.say_refused_task(site, bytes, &refusal.why);
             }
             Err(_) => {
                 self.state.lock().remove_task(key);
@@ -157,10 +157,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let frame = task.account.open(Announced { site, bytes: 0, reuses: false });
             thread.open.push(OpenSite { site, key: lazy, frame, covered: false });
         }
-    }
-
-    fn is_too_large(&self, key: TaskKey) -> bool {
-        self.cell(key.slot).is_ok_and(|cell| cell.reason == REASON_TOO_LARGE)
     }
 
     fn say_refused_site(&self, site: u64, bytes: u64, place: &str, reason: &str) {
@@ -342,8 +338,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.place(key, launch);
                 Ok(())
             }
-            Ok(Answer::Refused(reason)) => {
-                self.lazy_refused(key, requirement, &reason);
+            Ok(Answer::Refused(refusal)) => {
+                self.lazy_refused(key, requirement, &refusal.why);
                 Err(self.out_of_memory())
             }
             Err(stop) => {
@@ -380,8 +376,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.place(key, None);
                 Ok(())
             }
-            Ok(Answer::Refused(reason)) => {
-                self.say_refused_allocation(bytes, &reason);
+            Ok(Answer::Refused(refusal)) => {
+                self.say_refused_allocation(bytes, &refusal.why);
                 Err(self.out_of_memory())
             }
             Err(stop) => Err(stop),

@@ -107,14 +107,7 @@ fn a_task_larger_than_every_device_asks_for_each_allocation_and_only_what_never_
     assert_eq!(bench.cuda.log(), ["provoke out of memory"], "cudaGetLastError says it too");
     assert!(bench.said.lock()[1].starts_with("an allocation of 4.0 GiB is refused: too much is wanted"));
     let a = bench.malloc(10);
-    let begin = |requirement| RequestBody::TaskBegin {
-        requirement,
-        site: 0,
-        blocks: 0,
-        threads_per_block: 0,
-        flags: BEGIN_LAZY,
-        function: String::new(),
-    };
+    let begin = RequestBody::lazy_begin;
     let asked = bench.daemon.requests();
     assert_eq!(asked, [begin(4 << 30), RequestBody::TaskEnd, begin(10)], "which may wait: nothing is held");
     bench.daemon.refuse_extensions(true);

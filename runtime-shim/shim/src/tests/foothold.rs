@@ -5,22 +5,12 @@ use super::{Bench, SITE};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, Geometry, Setting, StreamId};
 use eager_proto::reply::{CLASS_NORMAL, STATE_BOUND};
-use eager_proto::request::{BEGIN_LAZY, RequestBody};
+use eager_proto::request::RequestBody;
 
 const AS_IT_IS: Outcome<()> = Outcome::PassThrough(Why::AsItIs);
 
 /// What goes to the daemon before the first call that makes a context.
-pub(super) const ASKED: [RequestBody; 2] = [
-    RequestBody::TaskBegin {
-        requirement: 0,
-        site: 0,
-        blocks: 0,
-        threads_per_block: 0,
-        flags: BEGIN_LAZY,
-        function: String::new(),
-    },
-    RequestBody::TaskEnd,
-];
+pub(super) const ASKED: [RequestBody; 2] = [RequestBody::lazy_begin(0), RequestBody::TaskEnd];
 
 #[test]
 fn the_first_allocation_goes_where_the_daemon_says_and_no_later_one_asks() {

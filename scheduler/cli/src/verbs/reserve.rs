@@ -12,7 +12,7 @@ use eager_proto::hello::{Hello, Uuid};
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED};
 use eager_proto::request::{BEGIN_WHOLE, RequestBody, Slot};
 use eager_proto::size::Size;
-use eager_shm::client::{ClientConnection, ConnectError, Wait};
+use eager_shm::client::{ClientConnection, Wait};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -120,20 +120,9 @@ fn reserve_one(
         }
         if connection.wait_cell(slot, cell.sequence, Instant::now() + WAIT_SLICE) == Wait::DaemonGone {
             let lost = || format!("the daemon ended while {what} was waited for");
-            come_back(connection, connect_max()?).with_context(lost)?;
-        }
-    }
-}
-
-/// Goes on with the next daemon, which is asked the same again.
-fn come_back(connection: &ClientConnection, patience: Duration) -> Result<(), ConnectError> {
-    let start = Instant::now();
-    loop {
-        match connection.resume(CONNECT_TIMEOUT) {
-            Err(error) if error.is_passing() && start.elapsed() < patience => {
-                std::thread::sleep(LOOK_EVERY);
-            }
-            result => return result,
+            // The next daemon is asked the same again.
+            let come_back = || connection.resume(CONNECT_TIMEOUT);
+            ClientConnection::connect_within(connect_max()?, |_, _| {}, come_back).with_context(lost)?;
         }
     }
 }

@@ -3,7 +3,7 @@
 //! the compiler proved what is dead give it back early.
 //!
 //! Trap: memory does not come by name here, although programs that the compiler sees through could do that: a task that must
-//! have its memory whole gets none while others take all that is free over-subscribed (S-322 has the figures).
+//! have its memory whole gets none while others take all that is free over-subscribed.
 
 use super::{GateRule, Habits, Placement, Policy, Traits, placement};
 use crate::model::{Task, View};

@@ -4,7 +4,7 @@ use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, take_di
 use crate::watchdog::strike;
 use eager_proto::admin::AdminRequest;
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, STATE_WAITING, TaskCell};
-use eager_proto::request::{BEGIN_LAZY, RequestBody};
+use eager_proto::request::RequestBody;
 use eager_shm::client::ClientConnection;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -29,15 +29,7 @@ fn start(settings: &str) -> Daemon {
 }
 
 fn asks_for_a_context(client: &ClientConnection) -> u32 {
-    let body = RequestBody::TaskBegin {
-        requirement: 0,
-        site: 0,
-        blocks: 0,
-        threads_per_block: 0,
-        flags: BEGIN_LAZY,
-        function: String::new(),
-    };
-    client.send(body, slot(9)).expect("send")
+    client.send(RequestBody::lazy_begin(0), slot(9)).expect("send")
 }
 
 fn has_context(client: &ClientConnection, asked: u32) {

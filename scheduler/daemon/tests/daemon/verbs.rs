@@ -129,16 +129,21 @@ fn a_held_task_lets_others_pass_until_it_is_released_also_over_a_restart() {
     bind(&second, 2, 500);
 }
 
-#[test]
-fn a_waiting_task_is_cancelled_by_a_refusal_and_a_running_one_by_a_signal() {
-    let daemon = Daemon::start(&["--policy", "case"]);
-    let mut holder = std::process::Command::new(env!("CARGO_BIN_EXE_hostile-client"))
+/// A program that takes 900 MiB, or waits for them; nobody waits until it has.
+fn hold(daemon: &Daemon) -> std::process::Child {
+    std::process::Command::new(env!("CARGO_BIN_EXE_hostile-client"))
         .args(["--hold", "900", "--socket"])
         .arg(daemon.socket())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
         .spawn()
-        .expect("a program");
+        .expect("a program")
+}
+
+#[test]
+fn a_waiting_task_is_cancelled_by_a_refusal_and_a_running_one_by_a_signal() {
+    let daemon = Daemon::start(&["--policy", "case"]);
+    let mut holder = hold(&daemon);
     daemon.until(|row| row.running == 1);
     let waits = daemon.connect("waits");
     let asked = begin(&waits, slot(0), 500);
@@ -162,13 +167,7 @@ fn a_waiting_task_is_cancelled_by_a_refusal_and_a_running_one_by_a_signal() {
 fn a_waiting_program_is_ended_by_a_signal_that_was_asked_for() {
     let daemon = Daemon::start(&[]);
     daemon.act(&AdminRequest::Drain { device: 0 });
-    let mut waits = std::process::Command::new(env!("CARGO_BIN_EXE_hostile-client"))
-        .args(["--hold", "900", "--socket"])
-        .arg(daemon.socket())
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .expect("a program");
+    let mut waits = hold(&daemon);
     daemon.until(|row| row.waiting == 1);
     let task = daemon.queue()[0].task;
     let said = daemon.act(&AdminRequest::Cancel { task, signal: "SIGTERM".into(), ends_waiting: true });
