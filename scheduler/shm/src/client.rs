@@ -145,8 +145,8 @@ impl ClientConnection {
         ClientConnection::connect_trusting(path, hello, timeout, None)
     }
 
-    /// For who waits for a daemon that is being started: connects, or comes back, anew for `patience`, and tells `waits` of each try in vain
-    /// how long it has waited, and why there is none yet.
+    /// Calls `connect` until it succeeds, fails for good, or `patience` is over: a daemon may be starting. `waits` gets each
+    /// passing error and the time waited so far.
     pub fn connect_within<T>(
         patience: Duration,
         mut waits: impl FnMut(Duration, &ConnectError),
