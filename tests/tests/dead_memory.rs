@@ -46,6 +46,30 @@ int main() {
 }
 "#;
 
+/// Computes on 5 GiB and then on other 5 GiB, and frees both only when its standard input ends.
+const IN_TURN: &str = r#"
+#include <cstdio>
+__global__ void count(int *p) { p[threadIdx.x] = threadIdx.x; }
+__global__ void twice(int *p) { p[threadIdx.x] *= 2; }
+int main() {
+  int *a = nullptr, *b = nullptr, out[32], sum = 0;
+  if (cudaMalloc(&a, size_t(5) << 30) != cudaSuccess) return 1;
+  if (cudaMalloc(&b, size_t(5) << 30) != cudaSuccess) return 1;
+  count<<<1, 32>>>(a);
+  count<<<1, 32>>>(b);
+  if (cudaMemcpy(out, a, sizeof out, cudaMemcpyDeviceToHost) != cudaSuccess) return 1;
+  for (int value : out) sum += value;
+  puts("first"); fflush(stdout);
+  while (getchar() != EOF) {}
+  twice<<<1, 32>>>(b);
+  if (cudaMemcpy(out, b, sizeof out, cudaMemcpyDeviceToHost) != cudaSuccess) return 1;
+  for (int value : out) sum += value;
+  if (cudaFree(a) != cudaSuccess || cudaFree(b) != cudaSuccess) return 1;
+  printf("sum %d\n", sum);
+  return 0;
+}
+"#;
+
 /// Whether devices have virtual memory management: else memory that comes late and goes early is managed.
 const MAPS: [&str; 2] = ["1", "0"];
 
@@ -139,5 +163,41 @@ fn under_eager_live_addresses_take_nothing_and_a_copy_that_must_wait_lets_its_pr
     assert_eq!(granted(), 10 << 30);
     for reader in readers {
         ends_well(reader, "sum 992\n");
+    }
+}
+
+#[test]
+fn an_over_subscribed_program_gives_dead_memory_back_and_is_promoted() {
+    if !has_toolchain("dead managed memory") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let reader = compiled(folder.path(), "reader", READER);
+    let in_turn = compiled(folder.path(), "in-turn", IN_TURN);
+    for (policy, gives_back) in [("eager-opt", false), ("eager-fair", true)] {
+        let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", policy]);
+        let mut holder = start(&daemon, &reader, MAPS[0]);
+        assert_eq!(next_line(&mut holder), "allocated\n");
+        let mut second = start(&daemon, &in_turn, MAPS[0]);
+        assert_eq!(next_line(&mut second), "first\n", "under {policy}");
+        let classes = || {
+            let tasks = daemon.ask("ps")["tasks"].clone();
+            let field = |task: &serde_json::Value, name: &str| task[name].as_str().unwrap_or("").to_owned();
+            let described = |task: &serde_json::Value| {
+                (field(task, "class"), task["requirement_bytes"].as_u64().unwrap_or(0) >> 30)
+            };
+            tasks.as_array().map_or(Vec::new(), |tasks| tasks.iter().map(described).collect::<Vec<_>>())
+        };
+        let has = |class: &str, gib: u64| classes().contains(&(class.to_owned(), gib));
+        if gives_back {
+            until_holds("the promotion by its own dead memory", || has("promoted", 5));
+        } else {
+            assert!(has("eager", 10), "{:?}", classes());
+        }
+        // Waiting for it closes its input.
+        ends_well(second, "sum 1488\n");
+        holder.stdin.as_mut().expect("stdin").write_all(b"\n").expect("go on");
+        assert_eq!(next_line(&mut holder), "copied\n");
+        ends_well(holder, "sum 992\n");
     }
 }

@@ -17,13 +17,13 @@ pub enum Origin {
     /// `cudaMalloc`: addresses of the shim's, `reserved` bytes of them, to which device memory is mapped, so that it can
     /// come later than the addresses and go before them.
     Mapped { reserved: u64, backing: Backing },
-    /// `cudaMalloc`, made managed by the shim.
-    Rewritten,
+    /// `cudaMalloc`, made managed by the shim. Never awaited: it is there from the allocation on.
+    Rewritten { backing: Backing },
     /// `cudaMallocManaged` of the program: its copies and hints are the program's own business.
     Program,
 }
 
-/// What is behind mapped addresses.
+/// What is behind addresses whose memory the shim may give back before they are freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backing {
     /// Nothing yet: memory comes with the first call that names them.
@@ -34,11 +34,19 @@ pub enum Backing {
 }
 
 impl Origin {
-    fn backing(self) -> Option<Backing> {
+    /// Managed by the shim, with its contents.
+    pub const REWRITTEN: Origin = Origin::Rewritten { backing: Backing::Present };
+
+    /// `None`: the memory stays until it is freed.
+    pub fn backing(self) -> Option<Backing> {
         match self {
-            Origin::Mapped { backing, .. } => Some(backing),
-            Origin::Plain | Origin::Rewritten | Origin::Program => None,
+            Origin::Mapped { backing, .. } | Origin::Rewritten { backing } => Some(backing),
+            Origin::Plain | Origin::Program => None,
         }
+    }
+
+    pub fn is_rewritten(self) -> bool {
+        matches!(self, Origin::Rewritten { .. })
     }
 }
 
@@ -56,6 +64,13 @@ pub struct Allocation {
     pub on_device: Spans,
     /// Believed dead: moved to the host, and not counted.
     pub is_away: bool,
+}
+
+impl Allocation {
+    /// Its memory is there, counted as its task's, and the shim may give it back.
+    fn is_counted(&self) -> bool {
+        self.origin.backing() == Some(Backing::Present) && !self.is_away
+    }
 }
 
 /// Device memory behind a handle: an array.
@@ -76,7 +91,7 @@ pub struct Ledger {
     arrays: BTreeMap<u64, Held>,
     /// Start addresses of allocations that the compiler shows to be dead.
     dead: BTreeSet<u64>,
-    /// Start addresses of mapped allocations without memory.
+    /// Start addresses of allocations without memory.
     absent: BTreeSet<u64>,
 }
 
@@ -109,12 +124,12 @@ impl Ledger {
     /// A dead allocation whose memory can be given back.
     pub fn dead_and_present(&self, base: u64) -> Option<&Allocation> {
         let allocation = self.allocations.get(&base).filter(|_| self.dead.contains(&base))?;
-        (allocation.origin.backing() == Some(Backing::Present)).then_some(allocation)
+        allocation.is_counted().then_some(allocation)
     }
 
     /// An allocation whose contents may move to the host and back, whoever uses it, and that has not moved yet.
     pub fn movable(&self, base: u64) -> Option<&Allocation> {
-        self.allocations.get(&base).filter(|found| found.origin == Origin::Rewritten && !found.is_away)
+        self.allocations.get(&base).filter(|found| found.origin.is_rewritten() && found.is_counted())
     }
 
     /// Notes that the contents of one are on the host, or not any more.
@@ -124,12 +139,15 @@ impl Ledger {
         }
     }
 
-    /// Notes what is behind a mapped allocation's addresses from now on.
+    /// Notes what is behind an allocation's addresses from now on.
     pub fn set_backing(&mut self, base: u64, now: Backing) {
-        if let Some(Allocation { origin: Origin::Mapped { backing, .. }, .. }) =
-            self.allocations.get_mut(&base)
-        {
+        let Some(allocation) = self.allocations.get_mut(&base) else { return };
+        if let Origin::Mapped { backing, .. } | Origin::Rewritten { backing } = &mut allocation.origin {
             *backing = now;
+            if now == Backing::Gone {
+                // Nothing of it is to be moved anywhere.
+                (allocation.on_host, allocation.on_device) = (Spans::default(), Spans::default());
+            }
             self.note_absent(base);
         }
     }
@@ -147,12 +165,14 @@ impl Ledger {
         !self.absent.is_empty() || !self.dead.is_empty()
     }
 
-    /// Allocations without memory that some words name. Words that miss one by a little count: programs shift pointers
-    /// to index from 1, and an address too many costs time only.
+    /// Allocations without memory that some words name. Words that miss an awaited one by a little count: programs shift
+    /// pointers to index from 1, and an address too many costs time only. A dead one is named by no word that means it; a
+    /// pointer to its neighbour, shifted or not, must not bring it back.
     pub fn absent_among(&self, words: &[u64]) -> Vec<Allocation> {
         let is_named = |allocation: &&Allocation| {
             let Span { start, bytes } = allocation.span;
-            let (first, last) = (start.saturating_sub(NEAR_BYTES), start.saturating_add(bytes + NEAR_BYTES));
+            let near = if allocation.origin.backing() == Some(Backing::Awaited) { NEAR_BYTES } else { 0 };
+            let (first, last) = (start.saturating_sub(near), start.saturating_add(bytes + near));
             words.iter().any(|word| (first..last).contains(word))
         };
         self.absent().filter(is_named).cloned().collect()
@@ -172,7 +192,7 @@ impl Ledger {
     pub fn waste_of(&self, owner: TaskKey) -> u64 {
         let waste = |allocation: &Allocation| match allocation.origin {
             Origin::Mapped { reserved, .. } => reserved - allocation.span.bytes,
-            Origin::Plain | Origin::Rewritten | Origin::Program => 0,
+            Origin::Plain | Origin::Rewritten { .. } | Origin::Program => 0,
         };
         self.of_task(owner).map(waste).sum()
     }
@@ -275,7 +295,8 @@ impl Ledger {
     /// in before; the allocations in `first` (base addresses) before the others, none of those in `not`. Counts the
     /// chosen as moved.
     pub fn plan_fetch(&mut self, owner: TaskKey, grant: u64, first: &[u64], not: &[u64]) -> Vec<Span> {
-        let moved: u64 = self.of_task(owner).map(|allocation| allocation.on_device.total_bytes()).sum();
+        let here = self.of_task(owner).filter(|allocation| !allocation.is_away);
+        let moved: u64 = here.map(|allocation| allocation.on_device.total_bytes()).sum();
         let mut budget = grant.saturating_sub(moved);
         let others = self.of_task(owner).map(|allocation| allocation.span.start);
         let order: Vec<u64> =
@@ -285,7 +306,7 @@ impl Ledger {
             let Some(allocation) = self.allocations.get_mut(&base).filter(|a| a.owner == owner) else {
                 continue;
             };
-            if not.contains(&base) {
+            if not.contains(&base) || allocation.is_away {
                 continue;
             }
             for span in allocation.on_host.prefix(budget) {
@@ -314,8 +335,8 @@ mod tests {
 
     fn two_buffers() -> Ledger {
         let mut ledger = Ledger::default();
-        ledger.insert(span(1000, 100), owner(), None, Origin::Rewritten);
-        ledger.insert(span(2000, 50), owner(), None, Origin::Rewritten);
+        ledger.insert(span(1000, 100), owner(), None, Origin::REWRITTEN);
+        ledger.insert(span(2000, 50), owner(), None, Origin::REWRITTEN);
         ledger
     }
 

@@ -243,10 +243,7 @@ impl Runtime for RealRuntime {
     fn unback(&self, reserved: Span) -> CudaResult<()> {
         match self.known_way()? {
             Way::Mapped(driver) => driver.unback(reserved),
-            Way::Managed => self.aside(|stream| {
-                let (start, bytes) = (address(reserved.start), reserved.bytes as usize);
-                drop_managed(&self.table.memory, start, bytes, stream)
-            }),
+            Way::Managed => self.discard(reserved),
         }
     }
 
@@ -327,6 +324,11 @@ impl Runtime for RealRuntime {
 
     fn is_pageable(&self, pointer: u64) -> bool {
         self.attributes(pointer).is_some_and(|of| of.kind == PointerAttributes::UNREGISTERED)
+    }
+
+    fn discard(&self, span: Span) -> CudaResult<()> {
+        let (start, bytes) = (address(span.start), span.bytes as usize);
+        self.aside(|stream| drop_managed(&self.table.memory, start, bytes, stream))
     }
 
     fn move_to_host(&self, span: Span) -> CudaResult<()> {

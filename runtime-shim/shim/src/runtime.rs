@@ -342,6 +342,9 @@ pub trait Runtime {
     /// Is this host memory that the device cannot reach by itself? False also if the runtime does not say.
     fn is_pageable(&self, address: u64) -> bool;
 
+    /// Takes managed memory off the devices with what is in it (`cudaMemDiscardAndPrefetchBatchAsync`; before CUDA 13 the
+    /// contents move to the host), and returns when that is done: nothing reads it again.
+    fn discard(&self, span: Span) -> CudaResult<()>;
     /// Moves managed memory off the devices, and returns when that is done.
     fn move_to_host(&self, span: Span) -> CudaResult<()>;
     /// The same onto the device that was the thread's when it was allocated.

@@ -406,11 +406,7 @@ impl<'a> World<'a> {
         for name in client.lives.dead_after(client.at).to_vec() {
             if self.clients[index].addresses.contains_key(name) {
                 self.forget_address(index, name)?;
-            } else if self.clients[index]
-                .buffers
-                .get(name)
-                .is_none_or(|buffer| buffer.kind == AllocKind::Device)
-            {
+            } else {
                 self.clients[index].stream.push_back(Queued::Release(name));
                 self.start_next(index)?;
             }

@@ -8,7 +8,7 @@ use core::ffi::c_void;
 
 use eager_exec::strict::Problem;
 use eager_exec::{Fault, LaunchFailure};
-use eager_gpu_model::Op;
+use eager_gpu_model::{AllocId, Op};
 
 use crate::kernel::Launch;
 use crate::runtime::Runtime;
@@ -28,8 +28,18 @@ pub enum Command {
     Release(u64),
     /// For the model only, on a device.
     Model(u32, Op),
+    #[cfg_attr(cuda_12, allow(dead_code, reason = "only CUDA 13 has discards"))]
+    Discard(Discarded),
     Host(HostFunction),
     Callback(Callback),
+}
+
+/// A whole managed allocation whose contents nothing needs any more.
+#[derive(Debug, Clone, Copy)]
+pub struct Discarded {
+    pub alloc: AllocId,
+    pub address: u64,
+    pub bytes: u64,
 }
 
 /// What `cudaLaunchHostFunc` was given.
@@ -79,6 +89,7 @@ impl Command {
             Command::Fill(fill) => fill.run(runtime),
             Command::Release(address) => runtime.release(*address).map(|()| 0),
             Command::Model(device, op) => runtime.run_op(*device, op.clone()),
+            Command::Discard(discarded) => runtime.discard(*discarded).map(|()| 0),
             Command::Host(host) => {
                 as_host_function(|| (host.function)(host.data));
                 Ok(0)
@@ -99,7 +110,7 @@ impl Command {
             | Command::Copy(_)
             | Command::Fill(_)
             | Command::Host(_) => true,
-            Command::Release(_) | Command::Model(..) | Command::Callback(_) => false,
+            Command::Release(_) | Command::Model(..) | Command::Discard(_) | Command::Callback(_) => false,
         }
     }
 
@@ -110,6 +121,7 @@ impl Command {
             Command::Kernel(_) | Command::Model(..) => true,
             Command::Copy(copy) => holds(&copy.to) || holds(&copy.from),
             Command::Fill(fill) => holds(&fill.to),
+            Command::Discard(discarded) => (address..address + bytes).contains(&discarded.address),
             Command::Nothing | Command::Release(_) | Command::Host(_) | Command::Callback(_) => false,
         }
     }

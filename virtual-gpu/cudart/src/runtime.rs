@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 
-use eager_gpu_model::{AllocId, AllocKind, Op};
+use eager_gpu_model::{self as model, AllocId, AllocKind, Op, Range};
 use eager_vgpu_link::{Backend, DeviceInfo, Reply, Request, Socket};
 use eager_vgpud::{Embedded, EmbeddedConfig};
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::command::{Command, in_host_function};
+use crate::command::{Command, Discarded, in_host_function};
 use crate::config::{Config, Devices};
 use crate::ending;
 use crate::event::Event;
@@ -434,6 +434,19 @@ impl Runtime {
         let Kind::Modelled { alloc, .. } = allocation.kind else { return Err(Code::cudaErrorInvalidValue) };
         self.call(Request::Free { alloc })?;
         self.memory.lock().forget(&allocation);
+        Ok(())
+    }
+
+    /// Drops the contents of managed memory: what is read before it is written again is zero, and nothing of it is on a
+    /// device.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn discard(&self, discarded: Discarded) -> Result<(), Code> {
+        let Discarded { alloc, address, bytes } = discarded;
+        let range = Range { offset: 0, bytes };
+        self.call(Request::Advise { alloc, range, advice: model::Advice::Discard })?;
+        self.memory.lock().arena.wipe(address, bytes);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! Only memory that the shim made managed is moved: whoever uses it after all, in sight or not, finds its contents there.
 //! Trap: what a kernel finds through a pointer in memory is used unseen; it then comes back by page faults, uncounted.
 
-use crate::ledger::{Allocation, Origin};
+use crate::ledger::Allocation;
 use crate::runtime::{Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
@@ -107,7 +107,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Tells the task of an allocation that is freed while its contents are on the host.
     pub(crate) fn forget_away(&self, allocation: &Allocation) {
         let Allocation { owner, span, .. } = *allocation;
-        debug_assert_eq!(allocation.origin, Origin::Rewritten);
+        debug_assert!(allocation.origin.is_rewritten());
         let mut state = self.state.lock();
         let pinned = state.pinned;
         let gone = |task: &mut Task| task.forget_away(span.bytes, pinned);

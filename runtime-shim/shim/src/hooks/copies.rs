@@ -11,7 +11,7 @@
 //! memory. Such copies are never done by the CPU.
 
 use crate::buffers;
-use crate::ledger::{Allocation, Origin};
+use crate::ledger::Allocation;
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{Copy, CopyKind, CudaResult, DeviceIndex, Fill, Order, Rows, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -271,7 +271,7 @@ enum Place {
 
 fn place(state: &State, allocation: &Allocation) -> Place {
     let owner = allocation.owner;
-    let rewritten = allocation.origin == Origin::Rewritten;
+    let rewritten = allocation.origin.is_rewritten();
     match state.task(owner) {
         Some(task) if task.phase == Phase::Bound => {
             Place::Bound { owner, device: task.terms.device, rewritten, eager: task.terms.eager() }

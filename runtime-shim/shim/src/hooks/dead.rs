@@ -1,6 +1,7 @@
 //! Buffers that the compiler shows to be dead: their memory goes back to the daemon, and uses that must not be are seen.
 //!
-//! Memory goes back where it was mapped ([`Origin::Mapped`]); other buffers keep theirs until they are freed. Traps: the
+//! Memory goes back where it was mapped ([`Origin::Mapped`]) or is managed by the shim ([`Origin::Rewritten`]): of the former
+//! it is unmapped, of the latter the contents are discarded. Other buffers keep theirs until they are freed. Traps: the
 //! device may still work on a buffer when its last *call* is made, so an event is recorded behind that call on each busy
 //! stream, and memory goes back at the first hook, or end of a wait, that finds them all done; while there are dead
 //! buffers each launch looks at its arguments, without any it costs one load.
@@ -24,8 +25,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let Some((owner, bytes)) = state.ledger.declare_dead(address) else { return };
             trace::record_dead(owner.slot, bytes);
             stats::count_dead();
-            let awaited =
-                |a: &&Allocation| matches!(a.origin, Origin::Mapped { backing: Backing::Awaited, .. });
+            let awaited = |a: &&Allocation| a.origin.backing() == Some(Backing::Awaited);
             let never_used = state.ledger.get(address).filter(awaited).cloned();
             if never_used.is_some() {
                 state.ledger.set_backing(address, Backing::Gone);
@@ -97,11 +97,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let held = {
             let _mapping = self.mapping.lock();
             let dead = self.state.lock().ledger.dead_and_present(address).cloned();
-            let Some(Allocation { owner, frame, span, origin: Origin::Mapped { reserved, .. }, .. }) = dead
-            else {
-                return;
+            let Some(Allocation { owner, frame, span, origin, .. }) = dead else { return };
+            let gone = match origin {
+                Origin::Mapped { reserved, .. } => {
+                    self.runtime.unback(Span { start: address, bytes: reserved })
+                }
+                Origin::Rewritten { .. } => self.runtime.discard(span),
+                Origin::Plain | Origin::Program => return,
             };
-            if self.runtime.unback(Span { start: address, bytes: reserved }).is_err() {
+            if gone.is_err() {
                 // It keeps its memory until it is freed; a lost device says so there.
                 return;
             }

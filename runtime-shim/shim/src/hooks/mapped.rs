@@ -77,8 +77,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Allocation { owner, frame, span, origin, .. } = *allocation;
         match origin {
             _ if allocation.is_away => self.forget_away(allocation),
-            Origin::Mapped { backing: Backing::Gone, .. } => {}
-            Origin::Mapped { backing: Backing::Awaited, .. } => self.forgo(allocation),
+            _ if origin.backing() == Some(Backing::Gone) => {}
+            _ if origin.backing() == Some(Backing::Awaited) => self.forgo(allocation),
             _ => self.uncount(Held { owner, frame, bytes: span.bytes }),
         }
     }
@@ -107,9 +107,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn bring_all(&self, thread: &mut Thread, key: TaskKey) -> Result<(), Stop> {
         let absent = self.state.lock().ledger.absent_of(key);
         // What is dead stays so until it is named.
-        let awaited = absent
-            .into_iter()
-            .filter(|a| matches!(a.origin, Origin::Mapped { backing: Backing::Awaited, .. }));
+        let awaited = absent.into_iter().filter(|a| a.origin.backing() == Some(Backing::Awaited));
         awaited.map(|a| a.span.start).try_for_each(|start| self.bring(thread, start))
     }
 
@@ -118,9 +116,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // Held until it is there: two threads may name it.
         let _mapping = self.mapping.lock();
         let Some((owner, bytes, coming)) = self.count_coming(base) else { return Ok(()) };
-        if let Err(stop) = self.extend(thread, owner, coming.more) {
-            self.uncount_coming(base, bytes, coming, false);
-            return Err(stop);
+        match self.ask_extension(thread, owner, coming.more) {
+            Ok(None) => {}
+            Ok(Some(reason)) => {
+                self.uncount_coming(base, bytes, coming, false);
+                return self.go_without(base, bytes, &reason);
+            }
+            Err(stop) => {
+                self.uncount_coming(base, bytes, coming, false);
+                return Err(stop);
+            }
         }
         match self.back(thread, base) {
             Ok(true) => Ok(()),
@@ -139,14 +144,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
     }
 
+    /// The daemon refused memory for an allocation: managed memory stays uncounted, and comes by page faults.
+    fn go_without(&self, base: u64, bytes: u64, reason: &str) -> Result<(), Stop> {
+        let is_managed = self.state.lock().ledger.get(base).is_some_and(|found| found.origin.is_rewritten());
+        if is_managed {
+            return Ok(());
+        }
+        self.say_refused_allocation(bytes, reason);
+        Err(self.out_of_memory())
+    }
+
     /// Counts memory that comes; `None`: it is there, or its task has no device.
     fn count_coming(&self, base: u64) -> Option<(TaskKey, u64, Coming)> {
         let mut state = self.state.lock();
-        let Allocation { owner, span, origin: Origin::Mapped { backing, .. }, .. } =
-            *state.ledger.get(base)?
-        else {
-            return None;
-        };
+        let Allocation { owner, span, origin, .. } = *state.ledger.get(base)?;
+        let backing = origin.backing()?;
         let was_expected = backing == Backing::Awaited;
         let task = state.task_mut(owner).filter(|task| task.phase == Phase::Bound);
         let more = match backing {
@@ -187,13 +199,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let device = allocation.and_then(|a| state.task(a.owner)).map(|task| task.terms.device);
             allocation.map(|allocation| allocation.origin).zip(device)
         };
-        let Some((Origin::Mapped { reserved, backing }, device)) = found else {
+        let Some((origin, device)) = found.filter(|(origin, _)| origin.backing().is_some()) else {
             return Err(CudaError::INVALID_VALUE);
         };
-        if backing != Backing::Present {
-            self.enter(thread, device)?;
-            if self.runtime.back(Span { start: base, bytes: reserved }, device)?.is_none() {
-                return Ok(false);
+        if origin.backing() != Some(Backing::Present) {
+            // Managed memory comes by page faults.
+            if let Origin::Mapped { reserved, .. } = origin {
+                self.enter(thread, device)?;
+                if self.runtime.back(Span { start: base, bytes: reserved }, device)?.is_none() {
+                    return Ok(false);
+                }
             }
             let mut state = self.state.lock();
             state.ledger.set_backing(base, Backing::Present);
@@ -211,8 +226,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let (absent, staged) = {
             let mut state = self.state.lock();
-            let awaited =
-                |a: &&Allocation| matches!(a.origin, Origin::Mapped { backing: Backing::Awaited, .. });
+            let awaited = |a: &&Allocation| a.origin.backing() == Some(Backing::Awaited);
             let device =
                 |a: &Allocation| state.task(a.owner).map_or(DeviceIndex(0), |task| task.terms.device);
             let absent: Vec<_> =

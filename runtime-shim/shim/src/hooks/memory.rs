@@ -124,7 +124,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let (made, origin) = match room.place {
             Place::Unbound => match self.stand(thread) {
-                Ok(()) => (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed), Origin::Rewritten),
+                Ok(()) => (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed), Origin::REWRITTEN),
                 Err(stop) => {
                     self.give_room_back(room, bytes, room.beyond);
                     return self.stopped(stop);
@@ -357,7 +357,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // A hint: without it the memory still works, it only stays less firmly on the device.
             let _ = self.runtime.prefer_device(Span { start, bytes }, device);
         }
-        (made.map(managed), Origin::Rewritten)
+        (made.map(managed), Origin::REWRITTEN)
     }
 
     /// Enters a made allocation in the ledger, or gives its room back.
@@ -373,7 +373,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let mut state = self.state.lock();
             state.ledger.insert(span, room.key, room.frame, origin);
             if room.frame.is_none()
-                && origin == Origin::Rewritten
+                && origin.is_rewritten()
                 && let Some(beliefs) = &mut state.beliefs
             {
                 beliefs.allocated(span.start);

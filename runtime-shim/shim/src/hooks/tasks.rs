@@ -2,7 +2,6 @@
 
 use crate::account::{Announced, FrameId, Requirement};
 use crate::buffers;
-use crate::ledger::Origin;
 use crate::nvtx;
 use crate::runtime::{CudaError, DeviceIndex, Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
@@ -433,7 +432,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let (device, spans) = {
             let state = self.state.lock();
             let Some(terms) = state.task(key).map(|task| task.terms) else { return };
-            let rewritten = state.ledger.of_task(key).filter(|a| a.origin == Origin::Rewritten);
+            let rewritten = state.ledger.of_task(key).filter(|a| a.origin.is_rewritten());
             (terms.device, rewritten.map(|allocation| allocation.span).collect::<Vec<Span>>())
         };
         if spans.is_empty() {

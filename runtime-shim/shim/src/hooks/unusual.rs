@@ -47,7 +47,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let freed = match allocation.origin {
             Origin::Plain => self.runtime.free_async(address, stream),
-            Origin::Mapped { .. } | Origin::Rewritten | Origin::Program => {
+            Origin::Mapped { .. } | Origin::Rewritten { .. } | Origin::Program => {
                 self.free_later(thread, &allocation, stream)
             }
         };

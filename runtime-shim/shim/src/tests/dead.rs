@@ -1,6 +1,18 @@
 //! Buffers that the compiler shows to be dead: a use after all is said once and harms nothing.
 
+use super::fakes::Decision;
 use super::*;
+use eager_proto::request::RequestBody;
+
+/// An over-subscribed task of 2,000 bytes with 500, under a daemon that wants dead memory back.
+fn eager() -> Bench {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::EagerReleasing(500));
+    bench.begin(SITE, 2000);
+    bench.daemon.requests();
+    bench.cuda.log();
+    bench
+}
 
 fn said_of_dead(bench: &Bench) -> usize {
     bench.said.lock().iter().filter(|line| line.contains("shown to be dead")).count()
@@ -58,4 +70,80 @@ fn an_address_that_is_allocated_again_is_a_new_buffer() {
         crate::ledger::Origin::Plain,
     );
     assert!(state.ledger.dead_among(&[first]).is_empty());
+}
+
+#[test]
+fn a_dead_managed_buffer_is_discarded_when_the_device_is_done_with_it() {
+    let mut bench = eager();
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    let _ = bench.launch(&[a]);
+    bench.cuda.log();
+    bench.dead(a);
+    assert_eq!(bench.cuda.log(), Vec::<String>::new(), "its kernel runs");
+    bench.cuda.finish_kernels();
+    let _ = bench.download(b, 8);
+    assert_eq!(bench.cuda.log()[0], "discard 1000");
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 1000 }]);
+    bench.free(a);
+    assert_eq!(bench.daemon.requests(), [], "a free tells nothing twice");
+    bench.free(b);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.violations(), Vec::<String>::new());
+    assert_eq!(bench.daemon.held(), 0);
+    assert_eq!(bench.cuda.live_bytes(), 0);
+}
+
+#[test]
+fn a_managed_buffer_keeps_its_contents_where_the_daemon_does_not_want_memory_back() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::Eager(500));
+    bench.begin(SITE, 1000);
+    let a = bench.malloc(1000);
+    bench.daemon.requests();
+    bench.dead(a);
+    assert!(!bench.cuda.log().contains(&"discard 1000".to_owned()));
+    bench.free(a);
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 1000 }]);
+}
+
+#[test]
+fn a_use_of_a_discarded_buffer_is_counted_again_and_told_loudly() {
+    let mut bench = eager();
+    let a = bench.malloc(1000);
+    bench.dead(a);
+    bench.daemon.requests();
+    assert_eq!(bench.launch(&[a + 8]), crate::outcome::Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskExtend { bytes: 1000 }]);
+    assert!(bench.said.lock().iter().any(|line| line.contains("RESULTS OF THIS PROGRAM ARE WRONG")));
+    bench.cuda.finish_kernels();
+    bench.free(a);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.violations(), Vec::<String>::new());
+    assert_eq!(bench.daemon.held(), 0);
+}
+
+#[test]
+fn a_discarded_buffer_whose_memory_is_refused_pages_uncounted() {
+    let mut bench = eager();
+    let a = bench.malloc(1000);
+    bench.dead(a);
+    bench.daemon.refuse_extensions(true);
+    assert_eq!(bench.launch(&[a]), crate::outcome::Outcome::Handled(()));
+    bench.cuda.finish_kernels();
+    bench.free(a);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.violations(), Vec::<String>::new());
+    assert_eq!(bench.daemon.held(), 0);
+}
+
+#[test]
+fn a_pointer_just_past_a_dead_buffer_does_not_bring_it_back() {
+    let mut bench = eager();
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    bench.dead(a);
+    bench.daemon.requests();
+    // Where the next buffer may begin.
+    let _ = bench.launch(&[a + 1000, b]);
+    assert_eq!(bench.daemon.requests(), []);
+    assert_eq!(said_of_dead(&bench), 0);
 }

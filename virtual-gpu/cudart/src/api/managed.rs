@@ -14,10 +14,14 @@ use super::open_uncaptured;
 use super::{open, stream_key};
 use crate::command::Command;
 #[cfg(not(cuda_12))]
+use crate::command::Discarded;
+#[cfg(not(cuda_12))]
 use crate::ffi::In;
 use crate::memory::{Advised, Kind, Side};
 use crate::runtime::Runtime;
 use crate::status::{Code, guard};
+#[cfg(not(cuda_12))]
+use crate::stream::StreamKey;
 
 /// `cudaMemLocation` with the type as a plain number.
 #[repr(C)]
@@ -184,21 +188,25 @@ pub extern "C" fn cudaMemAdvise(
     })
 }
 
-/// Contents that nobody needs any more. Of a whole allocation they are dropped at once: what is read before it is written
-/// again is zero, and nothing of it is on a device. Of a part of one they stay, as CUDA allows.
+/// Contents that nothing needs any more, in the order of a stream. Of a whole allocation they are dropped
+/// ([`Runtime::discard`]); of a part of one they stay, as CUDA allows.
 #[cfg(not(cuda_12))]
-fn discard(runtime: &'static Runtime, pointer: *mut c_void, bytes: usize) -> Result<(), Code> {
-    let Managed { alloc, device, range } = Managed::find(runtime, pointer, bytes)?;
-    let whole = runtime.memory.lock().table.starting_at(pointer as u64).map(|found| found.bytes);
+fn discard(
+    runtime: &'static Runtime,
+    stream: StreamKey,
+    pointer: *mut c_void,
+    bytes: usize,
+) -> Result<(), Code> {
+    let Managed { alloc, range, .. } = Managed::find(runtime, pointer, bytes)?;
+    let address = pointer as u64;
+    let whole = runtime.memory.lock().table.starting_at(address).map(|found| found.bytes);
     if whole != Some(range.bytes) {
         return Ok(());
     }
-    runtime.rehome(alloc, device)?;
-    runtime.memory.lock().arena.wipe(pointer as u64, range.bytes);
-    Ok(())
+    let discarded = Discarded { alloc, address, bytes: range.bytes };
+    runtime.submit(stream, Command::Discard(discarded)).map(drop)
 }
 
-/// Waits for all devices, as moving an allocation does.
 #[cfg(not(cuda_12))]
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemDiscardBatchAsync(
@@ -206,15 +214,16 @@ pub extern "C" fn cudaMemDiscardBatchAsync(
     sizes: In<usize>,
     count: usize,
     flags: u64,
-    _stream: *mut c_void,
+    stream: *mut c_void,
 ) -> Code {
     guard("cudaMemDiscardBatchAsync", 0, || {
-        let (runtime, _) = open_uncaptured()?;
+        let (runtime, current) = open_uncaptured()?;
         if flags != 0 || count == 0 {
             return Err(Code::cudaErrorInvalidValue);
         }
         let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
-        pointers.iter().zip(sizes).try_for_each(|(pointer, bytes)| discard(runtime, *pointer, bytes))
+        let stream = stream_key(stream, current);
+        pointers.iter().zip(sizes).try_for_each(|(pointer, bytes)| discard(runtime, stream, *pointer, bytes))
     })
 }
 
@@ -238,16 +247,17 @@ pub extern "C" fn cudaMemDiscardAndPrefetchBatchAsync(
         }
         let (pointers, sizes) = (pointers.all(count)?, sizes.all(count)?);
         let (places, first) = (places.all(place_count)?, first_indices.all(place_count)?);
+        let stream = stream_key(stream, current);
         if first[0] != 0 || !first.is_sorted() {
             return Err(Code::cudaErrorInvalidValue);
         }
         for (index, (pointer, bytes)) in pointers.iter().zip(sizes).enumerate() {
-            discard(runtime, *pointer, bytes)?;
+            discard(runtime, stream, *pointer, bytes)?;
             let place = places[first.partition_point(|from| *from <= index) - 1];
             let managed = Managed::find(runtime, *pointer, bytes)?;
             let (Managed { alloc, device, range }, to) = managed.at(runtime, place.target(runtime)?)?;
             let prefetch = Command::Model(device, Op::Prefetch { alloc, range, to });
-            runtime.submit(stream_key(stream, current), prefetch)?;
+            runtime.submit(stream, prefetch)?;
         }
         Ok(())
     })

@@ -249,9 +249,11 @@ impl Work {
                 Command::Copy(_) => NodeKind::Copy,
                 Command::Fill(_) => NodeKind::Fill,
                 Command::Host(_) => NodeKind::Host,
-                Command::Nothing | Command::Release(_) | Command::Model(..) | Command::Callback(_) => {
-                    NodeKind::Empty
-                }
+                Command::Nothing
+                | Command::Release(_)
+                | Command::Model(..)
+                | Command::Discard(_)
+                | Command::Callback(_) => NodeKind::Empty,
             },
         }
     }

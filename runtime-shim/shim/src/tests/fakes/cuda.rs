@@ -309,6 +309,11 @@ impl Runtime for Arc<FakeCuda> {
         address < PINNED
     }
 
+    fn discard(&self, span: Span) -> CudaResult<()> {
+        self.note(format!("discard {}", span.bytes));
+        Ok(())
+    }
+
     fn move_to_host(&self, span: Span) -> CudaResult<()> {
         self.note(format!("to the host {}", span.bytes));
         Ok(())

@@ -22,6 +22,8 @@ pub enum Decision {
     Releasing,
     /// Bound with this grant, managed.
     Eager(u64),
+    /// The same by a daemon that wants dead memory back.
+    EagerReleasing(u64),
     Refuse,
     /// Refused, since no device could ever hold it.
     TooLarge,
@@ -227,6 +229,9 @@ fn decide(cell: &mut TaskCell, decision: Decision, requirement: u64, device: u32
             (cell.class, cell.flags, cell.grant) = (CLASS_NORMAL, flags, requirement)
         }
         Decision::Eager(grant) => (cell.class, cell.flags, cell.grant) = (CLASS_EAGER, FLAG_MANAGED, grant),
+        Decision::EagerReleasing(grant) => {
+            (cell.class, cell.flags, cell.grant) = (CLASS_EAGER, FLAG_MANAGED | FLAG_RELEASES, grant);
+        }
         Decision::Refuse => (cell.state, cell.reason, cell.requirement) = (STATE_REFUSED, 9, 0),
         Decision::TooLarge => {
             (cell.state, cell.reason, cell.requirement) = (STATE_REFUSED, REASON_TOO_LARGE, 0);
