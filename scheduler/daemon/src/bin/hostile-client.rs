@@ -8,12 +8,13 @@ use clap::{Args, Parser};
 use eager_proto::hello::{Hello, Opening, Resume, Welcome};
 use eager_proto::request::{Request, RequestBody, RequestPage, Slot, encode};
 use eager_proto::{RING_SLOTS, TASK_SLOTS};
-use eager_shm::client::ClientConnection;
+use eager_shm::client::{ClientConnection, SendError, Wait};
 use eager_shm::packet::{receive_with_descriptors, send};
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, setuid};
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -142,13 +143,13 @@ fn run(socket: &Path, case: &Case) {
         held.push(first_packet(socket, Hello { major, ..Hello::new("other") }.as_bytes()));
     } else if case.wrong_doorbell {
         let raw = Raw::meet(socket);
-        send(raw.socket.as_fd(), &[1, 2], &[]).expect("send");
+        send(raw.socket.as_fd(), &[1, 2], &[]).or_end();
         held.push(raw.socket);
     } else if let Some(count) = case.descriptors {
         let raw = Raw::meet(socket);
         let file = File::open("/dev/null").expect("/dev/null");
         for _ in 0..50 {
-            send(raw.socket.as_fd(), &[1], &vec![file.as_raw_fd(); count]).expect("send");
+            send(raw.socket.as_fd(), &[1], &vec![file.as_raw_fd(); count]).or_end();
         }
         held.push(raw.socket);
     } else if let Some(ahead) = case.ring_head {
@@ -178,8 +179,8 @@ fn run(socket: &Path, case: &Case) {
     } else if let Some(client) = case.impersonate {
         let resume = Some(Resume { client, sequence_floor: 0, reserved: 0 });
         let packet = Opening { hello: Hello::new("impostor"), resume }.encode();
-        let socket = eager_shm::connect_seqpacket(socket, LONG).expect("connect");
-        send(socket.as_fd(), &packet, &[]).expect("send");
+        let socket = eager_shm::connect_seqpacket(socket, LONG).or_end();
+        send(socket.as_fd(), &packet, &[]).or_end();
         println!("{}", answer(&socket).reason());
     } else if case.deaf {
         held.push(first_packet(socket, Hello::new("deaf").as_bytes()));
@@ -197,16 +198,31 @@ fn run(socket: &Path, case: &Case) {
     }
 }
 
+/// What fails because the daemon has ended, or has had enough.
+trait OrEnd<T> {
+    /// Ends the process with one line.
+    fn or_end(self) -> T;
+}
+
+impl<T, E: Display> OrEnd<T> for Result<T, E> {
+    fn or_end(self) -> T {
+        self.unwrap_or_else(|why| {
+            eprintln!("hostile-client: {why}");
+            std::process::exit(1)
+        })
+    }
+}
+
 fn slot(index: usize) -> Slot {
     Slot::new(index).expect("slot in range")
 }
 
 fn connect(socket: &Path, label: &str) -> ClientConnection {
-    ClientConnection::connect(socket, &Hello::new(label), LONG).expect("connect")
+    ClientConnection::connect(socket, &Hello::new(label), LONG).or_end()
 }
 
 fn first_packet(socket: &Path, packet: &[u8]) -> OwnedFd {
-    let socket = eager_shm::connect_seqpacket(socket, LONG).expect("connect");
+    let socket = eager_shm::connect_seqpacket(socket, LONG).or_end();
     // The daemon may have had enough of it already.
     let _ = send(socket.as_fd(), packet, &[]);
     socket
@@ -214,7 +230,7 @@ fn first_packet(socket: &Path, packet: &[u8]) -> OwnedFd {
 
 fn answer(socket: &OwnedFd) -> Welcome {
     let mut packet = [0; size_of::<Welcome>()];
-    receive_with_descriptors(socket.as_fd(), &mut packet).expect("an answer");
+    receive_with_descriptors(socket.as_fd(), &mut packet).or_end();
     zerocopy::FromBytes::read_from_bytes(&packet).expect("a welcome")
 }
 
@@ -231,7 +247,7 @@ fn begin(bytes: u64) -> RequestBody {
 
 /// Asks, waits for the answer, and gives the reason's words.
 fn begin_and_wait(client: &ClientConnection, slot: Slot, bytes: u64) -> String {
-    let sequence = client.send(begin(bytes), slot).expect("send");
+    let sequence = client.send(begin(bytes), slot).or_end();
     wait_for(client, slot, sequence);
     client.reason(slot).unwrap_or_default()
 }
@@ -243,7 +259,9 @@ fn wait_for(client: &ClientConnection, slot: Slot, sequence: u32) {
         if cell.answers(sequence) {
             return;
         }
-        client.wait_cell(slot, cell.sequence, deadline);
+        if client.wait_cell(slot, cell.sequence, deadline) == Wait::DaemonGone {
+            Err(SendError::DaemonGone).or_end()
+        }
     }
 }
 
@@ -257,9 +275,9 @@ fn honest_life(socket: &Path, die_at: u32) {
         }
         step += 1;
     };
-    let first = eager_shm::connect_seqpacket(socket, LONG).expect("connect");
+    let first = eager_shm::connect_seqpacket(socket, LONG).or_end();
     reached();
-    send(first.as_fd(), Hello::new("short").as_bytes(), &[]).expect("hello");
+    send(first.as_fd(), Hello::new("short").as_bytes(), &[]).or_end();
     reached();
     answer(&first);
     reached();
@@ -273,18 +291,18 @@ fn honest_life(socket: &Path, die_at: u32) {
     drop(raw);
     let client = connect(socket, "honest");
     reached();
-    let sequence = client.send(begin(100 << 20), slot(0)).expect("send");
+    let sequence = client.send(begin(100 << 20), slot(0)).or_end();
     reached();
     wait_for(&client, slot(0), sequence);
     reached();
-    let sequence = client.send(RequestBody::TaskExtend { bytes: 1 << 20 }, slot(0)).expect("send");
+    let sequence = client.send(RequestBody::TaskExtend { bytes: 1 << 20 }, slot(0)).or_end();
     reached();
     wait_for(&client, slot(0), sequence);
     reached();
     client.add_launched(slot(0), 1);
-    client.send(RequestBody::Busy, slot(0)).expect("send");
+    client.send(RequestBody::Busy, slot(0)).or_end();
     reached();
-    let sequence = client.send(RequestBody::TaskEnd, slot(0)).expect("send");
+    let sequence = client.send(RequestBody::TaskEnd, slot(0)).or_end();
     reached();
     wait_for(&client, slot(0), sequence);
     reached();
@@ -303,7 +321,7 @@ fn double_release(socket: &Path) {
         (RequestBody::TaskEnd, 0),
     ];
     for (body, index) in nonsense {
-        let sequence = client.send(body, slot(index)).expect("send");
+        let sequence = client.send(body, slot(index)).or_end();
         wait_for(&client, slot(index), sequence);
     }
     std::mem::forget(client);
@@ -370,7 +388,7 @@ fn visits(socket: &Path, count: usize) {
             Err(error) => return println!("visit {visit}: {error}"),
         };
         begin_and_wait(&client, slot(0), 1 << 20);
-        let end = client.send(RequestBody::TaskEnd, slot(0)).expect("send");
+        let end = client.send(RequestBody::TaskEnd, slot(0)).or_end();
         wait_for(&client, slot(0), end);
     }
     println!("{count} visits");
@@ -384,36 +402,45 @@ fn waiting(socket: &Path, count: usize) {
     let mut asked = 0;
     for client in &clients {
         for index in 0..TASK_SLOTS.min(count - asked) {
-            client.send(begin(900 << 20), slot(index)).expect("send");
+            client.send(begin(900 << 20), slot(index)).or_end();
             asked += 1;
         }
     }
     println!("{asked} tasks of {} programs", clients.len());
-    println!("flooding");
-    let end = Instant::now() + LONG;
-    while Instant::now() < end {
-        for client in &clients {
-            let _ = client.send(RequestBody::TaskEnd, slot(0));
-            let _ = client.send(begin(900 << 20), slot(0));
-        }
-    }
+    let renew = [(RequestBody::TaskEnd, slot(0)), (begin(900 << 20), slot(0))];
+    ask_in_circles(&clients, &renew, LONG);
 }
 
 fn flood(socket: &Path, time: Duration) {
     let clients: Vec<ClientConnection> = (0..4).map(|_| connect(socket, "flood")).collect();
+    let requests = [
+        (begin(1 << 20), slot(0)),
+        (RequestBody::TaskEnd, slot(0)),
+        (begin(u64::MAX), slot(1)),
+        (RequestBody::TaskEnd, slot(1)),
+    ];
+    ask_in_circles(&clients, &requests, time);
+    std::mem::forget(clients);
+}
+
+/// Each client sends the requests in their order, again and again, and fills its ring. None is left out where the ring is full:
+/// one that makes no sense is a strike, and soon there would be no flood.
+fn ask_in_circles(clients: &[ClientConnection], requests: &[(RequestBody, Slot)], time: Duration) {
     println!("flooding");
     let end = Instant::now() + time;
+    let mut next = vec![0; clients.len()];
     while Instant::now() < end {
-        for client in &clients {
-            // A full ring is what a flood comes to.
-            // Every request makes sense: one that does not is a strike, and soon there would be no flood.
-            let _ = client.send(begin(1 << 20), slot(0));
-            let _ = client.send(RequestBody::TaskEnd, slot(0));
-            let _ = client.send(begin(u64::MAX), slot(1));
-            let _ = client.send(RequestBody::TaskEnd, slot(1));
+        for (client, next) in clients.iter().zip(&mut next) {
+            for _ in requests {
+                let (body, slot) = &requests[*next % requests.len()];
+                match client.send(body.clone(), *slot) {
+                    Ok(_) => *next += 1,
+                    Err(SendError::RingFull) => break,
+                    Err(gone) => Err(gone).or_end(),
+                }
+            }
         }
     }
-    std::mem::forget(clients);
 }
 
 /// Pages in raw form: written through their descriptors.
@@ -425,8 +452,8 @@ struct Raw {
 
 impl Raw {
     fn meet(socket: &Path) -> Raw {
-        let socket = eager_shm::connect_seqpacket(socket, LONG).expect("connect");
-        send(socket.as_fd(), Hello::new("raw").as_bytes(), &[]).expect("hello");
+        let socket = eager_shm::connect_seqpacket(socket, LONG).or_end();
+        send(socket.as_fd(), Hello::new("raw").as_bytes(), &[]).or_end();
         let mut packet = [0; size_of::<Welcome>()];
         let (_, descriptors) = receive_with_descriptors(socket.as_fd(), &mut packet).expect("a welcome");
         let [requests, replies]: [OwnedFd; 2] = descriptors.try_into().expect("two pages");
