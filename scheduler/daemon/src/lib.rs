@@ -7,6 +7,7 @@
 
 mod admin;
 mod answers;
+mod backlog;
 mod config;
 mod devices;
 mod dispatch;

@@ -94,13 +94,14 @@ impl Newcomers {
         put_off.into_iter().chain(oldest).min()
     }
 
-    /// Takes in waiting connections and gives their ids to `enter`. `Err` when the process or the system has no descriptor left:
-    /// then one of them was told so.
+    /// Takes in waiting connections and gives their ids to `enter`, and to `users` whose each was. `Err` when the process or the
+    /// system has no descriptor left: then one of them was told so.
     pub fn accept_all(
         &mut self,
         listener: BorrowedFd<'_>,
         now: Nanos,
         enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> nix::Result<()>,
+        users: &mut Vec<u32>,
     ) -> Result<(), Errno> {
         for _ in 0..ACCEPTS_MAX {
             let socket = match accept(listener) {
@@ -110,7 +111,9 @@ impl Newcomers {
                 Err(_) => return Ok(()),
             };
             fault::point("accepted");
-            match peer(socket.as_fd()) {
+            let peer = peer(socket.as_fd());
+            users.extend(peer.as_ref().ok().map(|peer| peer.uid));
+            match peer {
                 // One too many, and no older one of its user's is silent: they all wait to be welcomed.
                 Ok(peer) if !self.makes_room_for(peer.uid) => refuse_at_once(&socket, Refusal::Resources),
                 Ok(peer) => {

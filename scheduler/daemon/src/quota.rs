@@ -1,7 +1,9 @@
-//! What one user may take of the daemon: clients, requests per turn, requests per second. Pure.
+//! What one user may take of the daemon: clients, requests per turn, requests per second, processor time. Pure.
 //!
-//! Trap: limits per connection protect nobody, because a user makes as many connections as he likes. Everything here is
-//! counted per uid (the scheme of dbus-broker), and the uid is the kernel's word.
+//! Traps: limits per connection protect nobody, because a user makes as many connections as he likes. Everything here is
+//! counted per uid (the scheme of dbus-broker), and the uid is the kernel's word. And a daemon that serves one user without ever
+//! sleeping is in everybody's way on a machine with few processors: an answer's receiver has to wait for a time slice. So what
+//! a user takes is bounded in time, not only in requests.
 
 use eager_core::units::Nanos;
 use serde::Serialize;
@@ -23,8 +25,13 @@ const NANOS_PER_REQUEST: u64 = 1_000_000_000 / PER_SECOND;
 const WELCOME: u32 = 8;
 /// Users without clients whose accounts are kept until they have earned all back.
 const ACCOUNTS_MAX: usize = 256;
-/// A user who has run out is looked at again when this many requests' worth has come back.
-const RESUME_AT: u64 = 256;
+/// A user who has run out is looked at again when this many requests' worth has come back: a turn's, so that the daemon does
+/// not work for him without a pause for longer than that.
+const RESUME_AT: u64 = TURN_SHARE as u64;
+/// Processor time that one user may take at once where others are connected (specification S-706).
+const TIME_BURST: Nanos = Nanos(2_000_000);
+/// Of the time that passes, this part is a user's when he goes on and on.
+pub const TIME_PART: u64 = 4;
 
 /// Who is served at all, by the kernel's word at the moment of connecting.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -69,6 +76,9 @@ struct Account {
     this_turn: u32,
     /// And the time that they took.
     took: Nanos,
+    /// Processor time taken and not earned back yet, as of `paid_at`.
+    owed: Nanos,
+    paid_at: Nanos,
 }
 
 /// What a user may do now.
@@ -125,11 +135,39 @@ impl Quotas {
         if self.users.len() >= ACCOUNTS_MAX && !self.users.contains_key(&uid) {
             self.users.retain(|_, account| {
                 account.refill(now);
-                account.clients > 0 || account.tokens < BURST
+                account.pay(now);
+                account.clients > 0 || account.tokens < BURST || account.owed > Nanos(0)
             });
         }
-        let fresh = Account { clients: 0, tokens: BURST, since: now, this_turn: 0, took: Nanos(0) };
+        let (this_turn, nothing) = (0, Nanos(0));
+        let fresh = Account {
+            clients: 0,
+            tokens: BURST,
+            since: now,
+            this_turn,
+            took: nothing,
+            owed: nothing,
+            paid_at: now,
+        };
         self.users.entry(uid).or_insert(fresh)
+    }
+
+    /// So much processor time went to a user.
+    pub fn charge(&mut self, uid: u32, time: Nanos, now: Nanos) {
+        let account = self.account(uid, now);
+        // First: what was not owed in the time before cannot be paid with it.
+        account.pay(now);
+        account.owed = Nanos(account.owed.0.saturating_add(time.0));
+    }
+
+    /// Until when a user has to wait who took more processor time than he may. Nobody waits who is alone: then the daemon's time
+    /// is his.
+    pub fn rests_until(&mut self, uid: u32, now: Nanos) -> Option<Nanos> {
+        let account = self.users.get_mut(&uid)?;
+        account.pay(now);
+        let excess = account.owed.0.checked_sub(TIME_BURST.0).filter(|excess| *excess > 0)?;
+        let is_alone = self.users.iter().all(|(other, account)| *other == uid || account.clients == 0);
+        (!is_alone).then(|| Nanos(now.0.saturating_add(excess.saturating_mul(TIME_PART))))
     }
 
     /// May one more connection of this user be welcomed now? One in a turn, and so many in a second; counts it.
@@ -176,6 +214,11 @@ impl Quotas {
 }
 
 impl Account {
+    fn pay(&mut self, now: Nanos) {
+        let earned = now.saturating_sub(self.paid_at).0 / TIME_PART;
+        (self.owed, self.paid_at) = (self.owed.saturating_sub(Nanos(earned)), now);
+    }
+
     fn refill(&mut self, now: Nanos) {
         let earned = now.saturating_sub(self.since).0 / NANOS_PER_REQUEST;
         // Less than a whole one stays to be counted next time.
@@ -208,6 +251,21 @@ mod tests {
         assert_eq!(quotas.allowance(7, Nanos(0)), Allowance::NextTurn);
         quotas.begin_turn();
         assert_eq!(quotas.allowance(7, Nanos(0)), Allowance::Requests(TURN_SHARE));
+    }
+
+    #[test]
+    fn whose_requests_take_the_daemons_time_rests_where_others_are_and_no_longer_than_it_takes() {
+        let mut quotas = Quotas::new(10, Users::default());
+        quotas.admit(7, Nanos(0)).expect("room");
+        let long = Nanos::from_secs(1);
+        quotas.charge(7, Nanos(TIME_BURST.0 + 1000), long);
+        assert_eq!(quotas.rests_until(7, long), None, "alone");
+        quotas.admit(8, long).expect("room");
+        assert_eq!(quotas.rests_until(7, long), Some(Nanos(long.0 + 1000 * TIME_PART)));
+        assert_eq!(quotas.rests_until(8, long), None);
+        assert_eq!(quotas.rests_until(7, Nanos(long.0 + 1000 * TIME_PART)), None);
+        quotas.leave(8);
+        assert_eq!(quotas.rests_until(7, long), None, "alone again");
     }
 
     #[test]

@@ -6,12 +6,13 @@
 
 use crate::admin::AdminServer;
 use crate::answers::{About, answer};
+use crate::backlog::{Backlog, is_own, processor_time};
 use crate::config::Settings;
 use crate::dispatch::{Dispatch, Served};
 use crate::listeners;
 use crate::newcomers::{Newcomers, is_served};
 use crate::poller::{Poller, Source};
-use crate::quota::{Allowance, TURN_NS};
+use crate::quota::{Allowance, TIME_PART};
 use crate::reload;
 use crate::usage::Observer;
 use crate::virtual_gpus::VirtualGpus;
@@ -64,17 +65,13 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Shell {
     pub(crate) parts: Parts,
-    poller: Poller,
+    pub(crate) poller: Poller,
     newcomers: Newcomers,
-    /// Clients that had their share of the last turn, or came too late for it, by user; they are out of the poller, so that
-    /// many of them cost one look a turn.
-    backlog: BTreeMap<u32, VecDeque<ClientId>>,
+    pub(crate) backlog: Backlog,
     /// Newcomers that said hello and come next, one of each user in a turn.
     late: VecDeque<u64>,
     /// Clients that closed their connections and live, and until when they keep what they have.
     closing: BTreeMap<ClientId, Nanos>,
-    /// Clients whose users have used up their requests, and until when; they are out of the poller.
-    paused: BTreeMap<ClientId, Nanos>,
     listener_resumes_at: Option<Nanos>,
     /// The listener is in the poller.
     listens: bool,
@@ -112,10 +109,9 @@ impl Shell {
             parts,
             poller,
             newcomers,
-            backlog: BTreeMap::new(),
+            backlog: Backlog::default(),
             late: VecDeque::new(),
             closing: BTreeMap::new(),
-            paused: BTreeMap::new(),
             listener_resumes_at: None,
             listens: false,
             starvation_check_at: None,
@@ -178,22 +174,22 @@ impl Shell {
     }
 
     fn timeout_ms(&self) -> Option<u64> {
-        if !self.backlog.is_empty() || !self.late.is_empty() {
+        if self.backlog.is_due() || !self.late.is_empty() {
             return Some(0);
         }
         let dispatch = &self.parts.dispatch;
         let closed = self.closing.values().copied().min();
         // A virtual clock comes by itself when the core has something to do.
         let core = dispatch.mind.scheduler.next_deadline().filter(|_| !dispatch.mind.is_told_time());
-        let paused = self.paused.values().copied().min();
         let own = [
+            self.backlog.next_deadline(),
             self.newcomers.next_deadline(),
             self.listener_resumes_at,
             self.starvation_check_at,
             dispatch.mind.learnt.next_write(),
             dispatch.state.next_try(),
         ];
-        let deadline = [core, closed, paused].into_iter().chain(own).flatten().min()?;
+        let deadline = [core, closed].into_iter().chain(own).flatten().min()?;
         Some(deadline.saturating_sub(dispatch.now()).0.div_ceil(1_000_000))
     }
 
@@ -226,21 +222,6 @@ impl Shell {
         Ok(())
     }
 
-    fn serve(&mut self, id: ClientId) {
-        let dispatch = &mut self.parts.dispatch;
-        let Some(uid) = dispatch.clients.get(&id).map(|client| client.peer.uid) else { return };
-        let now = dispatch.now();
-        let requests = match dispatch.quotas.allowance(uid, now) {
-            Allowance::Requests(requests) => requests,
-            Allowance::NextTurn => return self.postpone(id),
-            Allowance::NotBefore(at) => return self.pause(id, at),
-        };
-        let (served, taken) = dispatch.serve(id, requests, TURN_NS);
-        let took = dispatch.now().saturating_sub(now);
-        dispatch.quotas.spend(uid, taken, took);
-        self.served(id, served);
-    }
-
     /// What serving a client came to.
     pub(crate) fn served(&mut self, id: ClientId, served: Served) {
         let dispatch = &mut self.parts.dispatch;
@@ -254,60 +235,6 @@ impl Shell {
                     client.gone_at = Some(gone_at);
                     self.closing.insert(id, gone_at);
                 }
-            }
-        }
-    }
-
-    /// Its turn comes again, behind the others of its user.
-    fn postpone(&mut self, id: ClientId) {
-        let Some(client) = self.parts.dispatch.clients.get(&id) else { return };
-        if let Some(socket) = &client.socket {
-            self.poller.remove(socket);
-        }
-        self.backlog.entry(client.peer.uid).or_default().push_back(id);
-    }
-
-    /// Each user's as far as his share goes.
-    fn serve_backlog(&mut self) {
-        for (uid, mut waiting) in std::mem::take(&mut self.backlog) {
-            let now = self.parts.dispatch.now();
-            while self.parts.dispatch.quotas.allowance(uid, now) != Allowance::NextTurn
-                && let Some(id) = waiting.pop_front()
-            {
-                let client = self.parts.dispatch.clients.get(&id);
-                if let Some(socket) = client.and_then(|client| client.socket.as_ref()) {
-                    // It fails for one that came back through another connection, which is in the set.
-                    let _ = self.poller.add(Source::Client(id), socket);
-                }
-                self.serve(id);
-            }
-            if !waiting.is_empty() {
-                // Before those that were put back meanwhile.
-                waiting.extend(self.backlog.remove(&uid).unwrap_or_default());
-                self.backlog.insert(uid, waiting);
-            }
-        }
-    }
-
-    /// Leaves a client's requests where they are. Its death is seen all the same.
-    fn pause(&mut self, id: ClientId, until: Nanos) {
-        let client = self.parts.dispatch.clients.get(&id);
-        if let Some(socket) = client.and_then(|client| client.socket.as_ref()) {
-            self.poller.remove(socket);
-            self.paused.insert(id, until);
-        }
-    }
-
-    fn resume_paused(&mut self, now: Nanos) {
-        let over: Vec<ClientId> =
-            self.paused.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
-        for id in over {
-            self.paused.remove(&id);
-            let client = self.parts.dispatch.clients.get(&id);
-            if let Some(socket) = client.and_then(|client| client.socket.as_ref()) {
-                // It fails for one that came back through another connection, which is in the set.
-                let _ = self.poller.add(Source::Client(id), socket);
-                self.postpone(id);
             }
         }
     }
@@ -370,16 +297,45 @@ impl Shell {
     }
 
     fn accept(&mut self) {
-        let now = self.parts.dispatch.now();
+        let (now, begun) = (self.parts.dispatch.now(), processor_time());
         let poller = &self.poller;
         let mut enter = |id, socket: BorrowedFd<'_>| poller.add(Source::Newcomer(id), socket);
-        if let Err(errno) = self.newcomers.accept_all(self.parts.listener.as_fd(), now, &mut enter) {
+        let mut users = Vec::new();
+        let accepted = self.newcomers.accept_all(self.parts.listener.as_fd(), now, &mut enter, &mut users);
+        self.charge_newcomers(&users, begun);
+        if let Err(errno) = accepted {
             self.listener_resumes_at = Some(Nanos(now.0.saturating_add(LISTENER_PAUSE_NS.0)));
             self.parts.dispatch.say(format!("cannot accept more programs now: {errno}"));
         }
     }
 
+    /// Whose connections they are pays for them. Whoever cannot any more is one of many in the backlog of the socket, and
+    /// nobody knows which: the listener rests for as long as that work may be of the time, and no longer, because others wait
+    /// there as well. What comes fills the backlog meanwhile, and then whoever goes on and on sleeps in the kernel.
+    fn charge_newcomers(&mut self, users: &[u32], begun: Nanos) {
+        let took = processor_time().saturating_sub(begun);
+        let each = Nanos(took.0 / (users.len() as u64).max(1));
+        let now = self.parts.dispatch.now();
+        let quotas = &mut self.parts.dispatch.quotas;
+        let mut rests = false;
+        for &uid in users {
+            quotas.charge(uid, each, now);
+            rests |= !is_own(uid) && quotas.rests_until(uid, now).is_some();
+        }
+        if rests {
+            self.listener_resumes_at = Some(Nanos(now.0.saturating_add(took.0.saturating_mul(TIME_PART))));
+        }
+    }
+
     fn greet(&mut self, id: u64) -> anyhow::Result<()> {
+        let Some(uid) = self.newcomers.uid(id) else { return Ok(()) };
+        let begun = processor_time();
+        let greeted = self.greet_of(uid, id);
+        self.charge(uid, begun);
+        greeted
+    }
+
+    fn greet_of(&mut self, uid: u32, id: u64) -> anyhow::Result<()> {
         let clients_max = self.parts.clients_max;
         if let Some(socket) = self.newcomers.socket(id) {
             self.poller.remove(socket);
@@ -387,10 +343,13 @@ impl Shell {
         if !self.newcomers.listen_to(id) {
             return Ok(());
         }
-        let Some(uid) = self.newcomers.uid(id) else { return Ok(()) };
-        let dispatch = &mut self.parts.dispatch;
-        let now = dispatch.now();
-        let allowed = if is_own(uid) { Allowance::Requests(0) } else { dispatch.quotas.welcome(uid, now) };
+        let now = self.parts.dispatch.now();
+        let quotas = &mut self.parts.dispatch.quotas;
+        let allowed = if is_own(uid) {
+            Allowance::Requests(0)
+        } else {
+            quotas.rests_until(uid, now).map_or_else(|| quotas.welcome(uid, now), Allowance::NotBefore)
+        };
         match allowed {
             Allowance::Requests(_) => {}
             Allowance::NextTurn => {
@@ -410,7 +369,6 @@ impl Shell {
         // One that came back has its process's end in the set already.
         let _ = self.poller.add(Source::Death(client), &found.peer.pidfd);
         if let Some(socket) = &found.socket {
-            self.paused.remove(&client);
             self.poller.add(Source::Client(client), socket).context("epoll")?;
         }
         Ok(())
@@ -453,7 +411,6 @@ impl Shell {
         self.newcomers.expire(now);
         self.late.extend(self.newcomers.put_off_until(now));
         self.listener_resumes_at = self.listener_resumes_at.filter(|at| *at > now);
-        self.resume_paused(now);
         let over: Vec<ClientId> =
             self.closing.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         self.forget(&over);
@@ -493,9 +450,4 @@ impl Shell {
         }
         self.starvation_check_at = Some(Nanos(now.0.saturating_add((limit.0 / 4).max(1_000_000))));
     }
-}
-
-/// Root and the daemon's own user have no rate to keep to.
-fn is_own(uid: u32) -> bool {
-    uid == 0 || uid == Uid::effective().as_raw()
 }

@@ -14,11 +14,15 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
+/// Connections that wait to be accepted; one more waits in the kernel until there is room, in the order in which they came.
+/// Few, because whoever connects waits behind all of them (specification S-713).
+const BACKLOG: i32 = 512;
+
 /// A listening socket at `path`, not blocking, closed on exec.
 pub fn bind_seqpacket(path: &Path) -> nix::Result<OwnedFd> {
     let listener = seqpacket(SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK)?;
     bind(listener.as_raw_fd(), &UnixAddr::new(path)?)?;
-    listen(&listener, Backlog::MAXCONN)?;
+    listen(&listener, Backlog::new(BACKLOG)?)?;
     Ok(listener)
 }
 

@@ -105,6 +105,23 @@ fn twelve_thousand_waiting_tasks_cost_others_nothing() {
     }
 }
 
+/// On a machine with few processors whoever gets an answer waits for the time slice of a daemon that never sleeps.
+#[test]
+fn a_daemon_that_is_attacked_sleeps_most_of_the_time() {
+    for attack in [["--torrent", "60000"], ["--waiting", "12000"], ["--flood", "60000"]] {
+        let Some(daemon) = daemon(&["--policy", "case"]) else { return };
+        let other = daemon.connect("good");
+        let hostile = Hostile::start_as_until(&daemon, MALLORY, &attack, "flooding");
+        // Some of its work is paid later, and a tick is 10 ms.
+        let (ticks, begun) = (daemon.cpu_ticks(), Instant::now());
+        std::thread::sleep(Duration::from_secs(2));
+        let share = (daemon.cpu_ticks() - ticks) as f64 / (100.0 * begun.elapsed().as_secs_f64());
+        eprintln!("{attack:?}: the daemon ran for {share:.2} of the time");
+        assert!(share < 0.5, "{attack:?} keeps the daemon busy: {share:.2}");
+        drop((hostile, other));
+    }
+}
+
 /// Each visit leaves a context that is paid for; the next one of the same process takes its place.
 #[test]
 fn a_process_that_comes_back_again_and_again_is_served_each_time_and_holds_one_context() {
