@@ -4,6 +4,8 @@
 //! when nothing else does. In a virtual machine a processor without work stops its host's thread, and to wake it costs tens
 //! of microseconds that are neither the daemon's nor a server's.
 //!
+//! Words after `--` name the parts that are measured: `cargo bench -p eagerd --bench service -- round-trips attacks`.
+//!
 //! Trap: client and daemon share the machine with whatever else runs; the load is printed, and a value above its goal on
 //! a busy machine says little.
 
@@ -15,7 +17,6 @@ use eager_proto::request::RequestBody;
 use eager_shm::client::ClientConnection;
 use eager_shm::daemon::accept;
 use eager_shm::{bind_seqpacket, connect_seqpacket};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -29,6 +30,10 @@ const ROUNDS: usize = 10_000;
 /// This benchmark as the other end of [`floor`].
 const ECHO: &str = "--echo";
 const IDLE_CLIENTS: usize = 500;
+/// Measured again with processors that are awake.
+const DEPEND_ON_WAKE_UPS: [&str; 4] = ["floor", "round-trips", "crowd", "attacks"];
+/// Between two requests of a program that has work of its own.
+const PACE: Duration = Duration::from_millis(1);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -38,18 +43,22 @@ fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load before: {}", load.trim());
     println!("{:<56} {:>12} {:>12}", "measure", "goal", "value");
-    floor();
-    round_trips();
-    gate_checks();
-    idle_clients();
-    crowd();
-    attacks();
+    let all: [(&str, fn()); 6] = [
+        ("floor", floor),
+        ("round-trips", round_trips),
+        ("gate", gate_checks),
+        ("idle", idle_clients),
+        ("crowd", crowd),
+        ("attacks", attacks),
+    ];
+    // What cargo adds begins with two hyphens.
+    let named: Vec<&String> = arguments.iter().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let is_wanted = |name: &str| named.is_empty() || named.iter().any(|wanted| *wanted == name);
+    let wanted = || all.iter().filter(|(name, _)| is_wanted(name));
+    wanted().for_each(|(_, measure)| measure());
     let awake = Awake::keep();
     println!("\nwith {} processors kept awake:", awake.loops.len());
-    floor();
-    round_trips();
-    crowd();
-    attacks();
+    wanted().filter(|(name, _)| DEPEND_ON_WAKE_UPS.contains(name)).for_each(|(_, measure)| measure());
 }
 
 /// Loops at the priority of what may run only when nothing else wants to, one for each processor.
@@ -82,30 +91,23 @@ fn row(measure: &str, goal: &str, value: String) {
     println!("{measure:<56} {goal:>12} {value:>12}");
 }
 
-/// Times from begin to grant in microseconds, sorted; of each of the clients, who take turns.
-fn grants<const N: usize>(clients: [&ClientConnection; N], rounds: usize) -> [Vec<f64>; N] {
-    let mut times = [const { Vec::new() }; N];
-    for _ in 0..rounds {
-        for (client, times) in clients.iter().zip(&mut times) {
+/// Times from begin to grant in microseconds, sorted, with a pause before each.
+fn grants(client: &ClientConnection, rounds: usize, pause: Duration) -> Vec<f64> {
+    let mut times: Vec<f64> = (0..rounds)
+        .map(|_| {
+            if !pause.is_zero() {
+                // The pause itself is part of what is measured.
+                std::thread::sleep(pause);
+            }
             let start = Instant::now();
             answer(client, slot(0), begin(client, slot(0), 10));
-            times.push(start.elapsed().as_secs_f64() * 1e6);
+            let took = start.elapsed().as_secs_f64() * 1e6;
             answer(client, slot(0), client.send(RequestBody::TaskEnd, slot(0)).expect("send"));
-        }
-    }
-    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+            took
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
     times
-}
-
-/// A client that was told that it has one processor: it sleeps at once when it waits, and does not look first.
-fn sleeper(daemon: &Daemon) -> ClientConnection {
-    let all = sched_getaffinity(None).expect("processors");
-    let mut one = CpuSet::new();
-    one.set((0..CpuSet::MAX_CPU).find(|&processor| all.is_set(processor)).expect("a processor"));
-    sched_setaffinity(None, &one).expect("one processor");
-    let client = daemon.connect("sleeper");
-    sched_setaffinity(None, &all).expect("all processors again");
-    client
 }
 
 fn quantile(times: &[f64], share: f64) -> f64 {
@@ -152,13 +154,14 @@ fn floor() {
 
 fn round_trips() {
     let daemon = Daemon::start(&["--policy", "eager-opt"]);
-    let (looks, sleeps) = (daemon.connect("bench"), sleeper(&daemon));
-    let [looking, sleeping] = grants([&looks, &sleeps], ROUNDS);
+    let client = daemon.connect("bench");
     let value = |times: &[f64], share| format!("{:.1} us", quantile(times, share));
-    row("task begin to grant, idle daemon, p50", "20 us", value(&looking, 0.5));
-    row("task begin to grant, idle daemon, p99", "100 us", value(&looking, 0.99));
-    row("the same for who sleeps at once (one processor), p50", "", value(&sleeping, 0.5));
-    row("the same for who sleeps at once (one processor), p99", "", value(&sleeping, 0.99));
+    let times = grants(&client, ROUNDS, Duration::ZERO);
+    row("task begin to grant, idle daemon, p50", "20 us", value(&times, 0.5));
+    row("task begin to grant, idle daemon, p99", "100 us", value(&times, 0.99));
+    let times = grants(&client, ROUNDS / 5, PACE);
+    row("the same after a pause of 1 ms, p50", "", value(&times, 0.5));
+    row("the same after a pause of 1 ms, p99", "", value(&times, 0.99));
 }
 
 /// Another user attacks; root's own requests beside it. An attacker takes processors too, not only the daemon.
@@ -180,10 +183,10 @@ fn attacks() {
         std::fs::set_permissions(dir.path(), others).expect("a folder that others may enter");
         let daemon = Daemon::start_in(dir, &["--policy", "case"]);
         let client = daemon.connect("bench");
-        let p99 = |[times]: [Vec<f64>; 1]| quantile(&times, 0.99);
-        let quiet = p99(grants([&client], ROUNDS / 5));
+        let p99 = || quantile(&grants(&client, ROUNDS / 5, Duration::ZERO), 0.99);
+        let quiet = p99();
         let hostile = Hostile::start_as_until(&daemon, 61_001, attack, until);
-        let attacked = p99(grants([&client], ROUNDS / 5));
+        let attacked = p99();
         drop(hostile);
         let value = format!("{attacked:.0} us ({quiet:.0})");
         row(&format!("p99 beside another user's {}, and quiet", attack.join(" ")), "1000 us", value);

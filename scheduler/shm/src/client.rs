@@ -23,15 +23,12 @@ use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How late a sleeper may notice that the daemon died without a word (specification S-703).
 pub const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a thread looks at a cell before it sleeps on it: what an idle daemon takes to wake up and answer. It saves the
-/// thread its own wake-up, which costs as much as all the rest.
-const SPIN_MAX: Duration = Duration::from_micros(50);
 /// Pause between two tries to connect to a daemon that is being started (specification S-701).
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// Tries to read a cell that is being written; each waits up to a millisecond for the writer.
@@ -110,8 +107,6 @@ pub struct ClientConnection {
     process: u32,
     path: PathBuf,
     trusted: Option<u32>,
-    /// Waits begin with a short look instead of a sleep.
-    spins: bool,
     hello: Hello,
     /// Of the daemon: see [`eager_proto::hello::FEATURES`].
     features: u64,
@@ -185,7 +180,6 @@ impl ClientConnection {
             process: std::process::id(),
             path: path.into(),
             trusted,
-            spins: has_processors(),
             hello: *hello,
             features: welcome.features,
             devices,
@@ -336,9 +330,6 @@ impl ClientConnection {
     /// passes, or the daemon is gone (noticed within [`LIVENESS_INTERVAL`]).
     pub fn wait_cell(&self, slot: Slot, seen_sequence: u32, deadline: Instant) -> Wait {
         let word = &self.replies.cells[slot.index()].sequence;
-        if self.spins {
-            spin_while(word, seen_sequence);
-        }
         loop {
             // Acquire: pairs with the release store of `sequence` in `exchange::write`.
             let sequence = word.load(Ordering::Acquire);
@@ -419,20 +410,6 @@ impl ClientConnection {
         poll(&mut socket, PollTimeout::ZERO).is_ok()
             && socket[0].revents().is_some_and(|seen| seen.intersects(gone))
     }
-}
-
-/// Looks at a word until it is no longer `seen`, for at most [`SPIN_MAX`].
-fn spin_while(word: &AtomicU32, seen: u32) {
-    let start = Instant::now();
-    // Relaxed: whoever goes on reads it again.
-    while word.load(Ordering::Relaxed) == seen && start.elapsed() < SPIN_MAX {
-        std::hint::spin_loop();
-    }
-}
-
-/// May this thread run on several processors? On a single one, whoever spins keeps the daemon from answering.
-fn has_processors() -> bool {
-    rustix::thread::sched_getaffinity(None).is_ok_and(|processors| processors.count() > 1)
 }
 
 fn count(own: &AtomicU64, shared: &AtomicU64, launches: u64) -> u64 {
