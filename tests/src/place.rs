@@ -3,6 +3,8 @@
 //! Trap: the runtime's device memory is the heap, so what is granted says nothing of what is in use.
 
 use crate::{bin_dir, run_ok, tool, until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -26,12 +28,18 @@ int cudaLaunchHostFunc(void *stream, void (*call)(void *), void *data) { call(da
 pub struct Place {
     pub dir: TempDir,
     pub daemon: Child,
+    eagerd: PathBuf,
 }
 
 impl Place {
     /// `source` is the program's text in a file of this name, whose ending is its language's; `flags` are for its compiler.
     /// None, loudly, where there is no compiler.
     pub fn new(name: &str, source: &str, flags: &[&str]) -> Option<Place> {
+        Place::of(&bin_dir(), &bin_dir(), name, source, flags)
+    }
+
+    /// The same with a daemon and a shim from these folders, which may be of another release.
+    pub fn of(daemon: &Path, shim: &Path, name: &str, source: &str, flags: &[&str]) -> Option<Place> {
         let compiler = if name.ends_with(".c") { "cc" } else { "c++" };
         if !Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success()) {
             eprintln!("SKIPPED: needs a compiler: {compiler}");
@@ -42,14 +50,23 @@ impl Place {
         std::fs::write(path("devices.json"), DEVICES).expect("write");
         std::fs::write(path(name), source).expect("write");
         std::fs::write(path("runtime.c"), RUNTIME).expect("write");
-        std::fs::copy(bin_dir().join("libeager.so"), path("libeager.so")).expect("copy the library");
+        std::fs::copy(shim.join("libeager.so"), path("libeager.so")).expect("copy the library");
         let runtime =
             ["-shared", "-fPIC", "-Wl,-soname,libcudart.so.13", "-o", "libcudart.so.13", "runtime.c"];
         let program = ["-pthread", "-o", "program", name, "./libeager.so", "-ldl"];
         run_ok(Command::new("cc").args(runtime).current_dir(dir.path()));
         run_ok(Command::new(compiler).args(flags).args(program).current_dir(dir.path()));
-        let daemon = start_daemon(dir.path(), &[]);
-        Some(Place { dir, daemon })
+        let eagerd = daemon.join("eagerd");
+        let daemon = start_daemon(&eagerd, dir.path(), &[]);
+        Some(Place { dir, daemon, eagerd })
+    }
+
+    /// The package's daemon is replaced: the one that runs gets this signal, and the one from this folder takes its place.
+    pub fn upgrade(&mut self, signal: Signal, daemon: &Path) {
+        kill(Pid::from_raw(self.daemon.id() as i32), signal).expect("signal");
+        self.daemon.wait().expect("wait");
+        self.eagerd = daemon.join("eagerd");
+        self.restart_daemon_under(&[]);
     }
 
     /// A library to be loaded before others.
@@ -62,7 +79,7 @@ impl Place {
 
     /// A new one, for one that was killed, under another program.
     pub fn restart_daemon_under(&mut self, wrapper: &[&str]) {
-        self.daemon = start_daemon(self.dir.path(), wrapper);
+        self.daemon = start_daemon(&self.eagerd, self.dir.path(), wrapper);
     }
 
     pub fn kill_daemon(&mut self) {
@@ -91,6 +108,15 @@ impl Place {
         let run_dir = self.dir.path().join("run");
         let out = run_ok(Command::new(tool("eager")).args(["info", "--json", "--run-dir"]).arg(run_dir));
         serde_json::from_str(&out).expect("JSON")
+    }
+
+    /// Waits until so many tasks run or wait.
+    pub fn until_tasks(&self, count: usize, when: &str) {
+        until(|| {
+            let row = &self.info()["daemon"];
+            let tasks = row["running"].as_u64().unwrap_or(0) + row["waiting"].as_u64().unwrap_or(0);
+            if tasks == count as u64 { Ok(()) } else { Err(format!("{when}: {row}")) }
+        });
     }
 
     pub fn granted(&self) -> u64 {
@@ -124,13 +150,14 @@ fn under(wrapper: &[&str], program: &Path) -> Command {
     command
 }
 
-fn start_daemon(dir: &Path, wrapper: &[&str]) -> Child {
-    let mut child = under(wrapper, &tool("eagerd"))
+fn start_daemon(eagerd: &Path, dir: &Path, wrapper: &[&str]) -> Child {
+    let mut child = under(wrapper, eagerd)
         .arg("--devices-file")
         .arg(dir.join("devices.json"))
         .arg("--run-dir")
         .arg(dir.join("run"))
-        .args(["--policy", "case"])
+        .args(["--policy", "case", "--journal"])
+        .arg(dir.join("journal.jsonl"))
         .stdout(Stdio::piped())
         .spawn()
         .expect("start eagerd");

@@ -1,5 +1,7 @@
-//! An object of another interface version does not link with `libeager.so`, and a program of one does not start with it.
+//! An object of an interface version that was never released does not link with `libeager.so`, and a program of one does not
+//! start with it; a program of a release before is told what to compile again.
 
+use eager_tests::place::Place;
 use eager_tests::{bin_dir, corpus, has_toolchain, root, run, run_ok, text, tool};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -68,4 +70,80 @@ fn a_program_of_another_version_does_not_start() {
     assert!(!output.status.success(), "it started");
     let said = text(&output);
     assert!(said.lines().any(|line| line.contains("undefined symbol") && line.contains(OTHER)), "{said}");
+}
+
+/// What an older `eagercc` made of two source files, with calls whose arguments mean something else by now.
+const OLDER: &str = r#"
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+struct module { uint32_t version, counts[3]; const char *source; const void *tables[3]; };
+int eager_cudaMalloc(void **, size_t);
+int eager_cudaFree(void *);
+void eager_module_register(const struct module *);
+void eager_task_begin(uint64_t, uint64_t, uint64_t, uint64_t, uint32_t);
+void eager_task_end(uint64_t);
+static const struct module modules[2] = {{VERSION, {7, 7, 7}, "first.cu"}, {VERSION, {7, 7, 7}, "second.cu"}};
+static void load(void) { for (int i = 0; i < 2; i++) eager_module_register(&modules[i]); }
+int main(int count, char **arguments) {
+  char line[8];
+  void *p = 0;
+  int late = count > 1 && !strcmp(arguments[1], "late");
+  if (!late) load();
+  eager_task_begin(1, 64 << 20, 64 << 20, 0, 0);
+  int error = eager_cudaMalloc(&p, 64 << 20);
+  printf("malloc %d\n", error); fflush(stdout);
+  if (!fgets(line, sizeof line, stdin)) return 1;
+  if (late) load();
+  eager_task_begin(2, UINT64_MAX, UINT64_MAX, UINT64_MAX, 3000000000u);
+  printf("then %d\n", eager_cudaMalloc(&p, 1 << 20)); fflush(stdout);
+  if (!fgets(line, sizeof line, stdin)) return 1;
+  eager_task_end(1);
+  return 0;
+}
+"#;
+
+fn older() -> String {
+    OLDER.replace("VERSION", &(eager_abi::ABI_VERSION - 1).to_string())
+}
+
+#[test]
+fn a_program_of_an_older_version_is_told_what_to_compile_again_and_takes_nothing_of_the_ledger() {
+    let Some(place) = Place::new("program.c", &older(), &[]) else { return };
+    for (on_loss, answer, instead) in
+        [("open", 0, "running as plain CUDA"), ("closed", 46, "CUDA calls fail")]
+    {
+        let mut program = place.program("", on_loss);
+        program.says(&format!("malloc {answer}"));
+        assert_eq!((place.granted(), place.info()["daemon"]["clients"].as_u64()), (0, Some(0)), "{on_loss}");
+        program.go_on();
+        program.says(&format!("then {answer}"));
+        program.go_on();
+        assert!(program.end().success(), "{on_loss}");
+        let said = program.said();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        for part in
+            ["first.cu, second.cu were compiled for version", "with the eagercc of this release", instead]
+        {
+            assert!(said.contains(part), "{on_loss}: {said}");
+        }
+    }
+}
+
+/// What it holds it keeps; what the older part asks for is no request.
+#[test]
+fn a_library_of_an_older_version_that_is_loaded_late_ends_the_scheduling_with_a_line() {
+    let Some(place) = Place::new("program.c", &older(), &[]) else { return };
+    let mut program = place.program("late", "open");
+    program.says("malloc 0");
+    assert_eq!(place.granted(), 64 << 20);
+    program.go_on();
+    program.says("then 0");
+    assert_eq!(place.granted(), 64 << 20);
+    program.go_on();
+    assert!(program.end().success());
+    let said = program.said();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("first.cu was compiled for version") && said.contains("plain CUDA"), "{said}");
+    place.until_granted(0, "after its end");
 }

@@ -2,16 +2,23 @@
 //!
 //! The pass builds its declarations from these names and layouts, and the shim implements them, so that the two cannot
 //! differ. Trap: every change here is a change of the binary interface. Raise [`ABI_VERSION`] and the name in
-//! [`VERSION_SYMBOL`] with it: each instrumented object refers to that symbol, so an object and a shim of different
-//! versions fail at link (or load) time with a name that says so, not at run time.
+//! [`VERSION_SYMBOL`] with it: each instrumented object refers to that symbol, so a shim without it fails at link (or load)
+//! time with a name that says so, not at run time.
+//!
+//! Programs outlive releases, so a shim goes on to define the symbols of versions that were released ([`RELEASED_FIRST`]):
+//! such a program starts, is told by one line what to compile again, and is not scheduled. For that, modules of every version
+//! have [`EagerModule::abi_version`] and [`EagerModule::source`] in the same places.
 #![forbid(unsafe_code)]
 
 pub mod calls;
 
 use core::ffi::{c_char, c_void};
+use core::mem::offset_of;
 
 /// Version of everything in this file.
 pub const ABI_VERSION: u32 = 3;
+/// The first version that was in a release (0.1.0). The shim defines the version symbols from this one on.
+pub const RELEASED_FIRST: u32 = 3;
 /// Symbol that each instrumented object refers to and the shim defines: a `uint32_t` that holds [`ABI_VERSION`]. Only
 /// its address is used.
 pub const VERSION_SYMBOL: &str = "eager_abi_v3";
@@ -220,3 +227,5 @@ pub const TASK_NAMED: u32 = 4;
 const _: () = assert!(size_of::<EagerModule>() == 48 && align_of::<EagerModule>() == 8);
 const _: () = assert!(size_of::<EagerKernel>() == 40 && size_of::<EagerKernelArg>() == 8);
 const _: () = assert!(size_of::<EagerTask>() == 40 && size_of::<EagerRuntimeCall>() == 16);
+// Of every version.
+const _: () = assert!(offset_of!(EagerModule, abi_version) == 0 && offset_of!(EagerModule, source) == 16);

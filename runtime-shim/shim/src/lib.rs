@@ -44,6 +44,7 @@ use account::Requirement;
 use eager_abi::{ABI_VERSION, EagerModule};
 use outcome::Outcome;
 use process::guarded;
+use program::ModuleError;
 use runtime::Geometry;
 use std::ffi::c_void;
 
@@ -59,8 +60,14 @@ pub static eager_abi_v3: u32 = ABI_VERSION;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eager_module_register(module: *const EagerModule) {
     // SAFETY: passed on from the caller. No panic can come out: the reader checks every length and pointer it follows.
-    if let Err(error) = unsafe { process::PROGRAM.write().register(module) } {
-        voice::to_stderr(&format!("a module of the program is not scheduled by kernel: {error}"));
+    let registered = unsafe { process::PROGRAM.write().register(module) };
+    match registered {
+        Ok(()) => {}
+        // Said once for all of them, where it is seen what the program does about it.
+        Err(ModuleError::Version { .. }) => process::met_another_version(),
+        Err(error) => {
+            voice::to_stderr(&format!("a module of the program is not scheduled by kernel: {error}"));
+        }
     }
 }
 

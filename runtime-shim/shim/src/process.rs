@@ -210,13 +210,18 @@ fn start() -> Option<LiveShim> {
             Profile::default()
         })
     });
-    let connection = match config.measure.is_none().then(|| connect(&config)).transpose() {
+    let foreign = PROGRAM.read_recursive().foreign();
+    let wants_daemon = config.measure.is_none() && foreign.is_none();
+    let connection = match wants_daemon.then(|| connect(&config)).transpose() {
         Ok(connection) => connection,
         Err(error) => {
             to_stderr(&without_daemon(&error, config.is_closed_at_start));
             None
         }
     };
+    if let Some(foreign) = foreign {
+        to_stderr(&format!("{foreign}; {}", instead(config.is_closed_at_start)));
+    }
     if config.measure.is_some() {
         // SAFETY: as in `beliefs`.
         let _ = unsafe { libc::atexit(save_footprints) };
@@ -292,11 +297,28 @@ fn without_daemon(error: &ConnectError, is_closed: bool) -> String {
         ConnectError::NoDaemon { path } => format!("no daemon at {}", path.display()),
         other => other.to_string(),
     };
+    format!("{what}: {}", instead(is_closed))
+}
+
+/// What a program does that is not scheduled.
+fn instead(is_closed: bool) -> String {
     if is_closed {
         let by = format!("{ENV_ON_DAEMON_LOSS} or {ENV_ON_NO_DAEMON} is closed");
-        format!("{what}: CUDA calls fail ({by}; `eager run --or-plain` runs unscheduled then)")
+        format!("CUDA calls fail ({by}; `eager run --or-plain` runs unscheduled then)")
     } else {
-        format!("{what}: running as plain CUDA")
+        "running as plain CUDA".into()
+    }
+}
+
+/// A module of another version of the interface came. One that comes late, with a library that the program has loaded, ends the
+/// program's scheduling: what its calls mean is not known. One that comes before the first call is met by [`start`].
+pub fn met_another_version() {
+    if let Some(Some(shim)) = SHIM.get()
+        && !is_forked_child()
+        && shim.step_aside()
+    {
+        let foreign = PROGRAM.read_recursive().foreign().unwrap_or_default();
+        to_stderr(&format!("{foreign}; {}", instead(shim.config.is_closed_at_start)));
     }
 }
 

@@ -40,10 +40,15 @@ pub struct Program {
     /// Addresses of the functions of the program's own runtime.
     runtime: BTreeMap<String, usize>,
     managed_bytes: u64,
+    /// Source files by the version of the interface that they were compiled for, where it is not this shim's.
+    foreign: BTreeMap<u32, Vec<String>>,
 }
 
 /// Limits on a module's tables, against a corrupt one: far above any real translation unit.
 const ENTRIES_MAX: u32 = 1 << 16;
+
+/// Source files that a line names; the others are counted.
+const NAMED_MAX: usize = 3;
 
 /// Why a module is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +68,25 @@ impl Program {
             sites: BTreeMap::new(),
             runtime: BTreeMap::new(),
             managed_bytes: 0,
+            foreign: BTreeMap::new(),
         }
+    }
+
+    /// Which parts of the program were compiled for another version of the interface, and what to do about it; `None`: all are of
+    /// this one.
+    pub fn foreign(&self) -> Option<String> {
+        let (&version, sources) = self.foreign.first_key_value()?;
+        let (named, more) = sources.split_at(sources.len().min(NAMED_MAX));
+        let mut what = named.join(", ");
+        if !more.is_empty() {
+            what += &format!(" and {} more", more.len());
+        }
+        let (were, them) = if sources.len() == 1 { ("was", "it") } else { ("were", "them") };
+        let remedy = if version < ABI_VERSION { "" } else { "install the libeager.so of that release, or " };
+        Some(format!(
+            "{what} {were} compiled for version {version} of Eager's binary interface, and this libeager.so has version \
+             {ABI_VERSION}: {remedy}compile {them} again with the eagercc of this release"
+        ))
     }
 
     pub fn kernel(&self, stub: usize) -> Option<&Kernel> {
@@ -133,6 +156,9 @@ impl Program {
         // SAFETY: the caller gives null or a live module constant; null is what `as_ref` is here for.
         let module = unsafe { module.as_ref() }.ok_or(ModuleError::Null)?;
         if module.abi_version != ABI_VERSION {
+            // SAFETY: `source` is a NUL-terminated constant in the same place of a module of every version.
+            let source = unsafe { text(module.source) };
+            self.foreign.entry(module.abi_version).or_default().push(source);
             return Err(ModuleError::Version { found: module.abi_version });
         }
         let (kernels, tasks) = (module.kernel_count, module.task_count);
@@ -256,5 +282,23 @@ mod tests {
         // SAFETY: null is allowed, and `other` is a whole module with empty tables.
         let (null, version) = unsafe { (program.register(ptr::null()), program.register(&other)) };
         assert_eq!((null, version), (Err(ModuleError::Null), Err(ModuleError::Version { found: 9 })));
+        let said = program.foreign().expect("another version");
+        assert!(said.starts_with("vec.cu was compiled for version 9 of "), "{said}");
+        assert!(said.contains("install the libeager.so of that release"), "{said}");
+    }
+
+    #[test]
+    fn names_what_was_compiled_for_an_older_version() {
+        let mut program = Program::new();
+        assert_eq!(program.foreign(), None);
+        let sources = [c"a.cu", c"b.cu", c"c.cu", c"d.cu", c"e.cu"];
+        for source in sources {
+            let older = EagerModule { abi_version: 2, source: source.as_ptr(), ..module(&[], &[]) };
+            // SAFETY: a whole module with empty tables.
+            unsafe { program.register(&older) }.expect_err("another version");
+        }
+        let said = program.foreign().expect("another version");
+        assert!(said.starts_with("a.cu, b.cu, c.cu and 2 more were compiled for version 2 of "), "{said}");
+        assert!(said.ends_with(": compile them again with the eagercc of this release"), "{said}");
     }
 }

@@ -192,6 +192,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Stop::Lost
     }
 
+    /// From now on plain CUDA, or errors, although the daemon is there. True if the program was scheduled until now.
+    pub(crate) fn step_aside(&self) -> bool {
+        let next = if self.config.is_closed_at_start { Standing::Closed } else { Standing::Plain };
+        self.standing.swap(next as u8, Ordering::Relaxed) == Standing::Scheduled as u8
+    }
+
     /// The daemon is gone. True when another has taken its place in time: nothing is lost then, and the call that noticed
     /// goes on. May be called under the state's lock: nobody could be served meanwhile.
     fn regain(&self) -> bool {
