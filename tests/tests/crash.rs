@@ -1,10 +1,18 @@
-//! A job killed in the middle gives its memory back at once, and the others complete.
+//! A job killed in the middle gives its memory back at once, and the others complete; a daemon killed in the middle is replaced,
+//! and what programs compute on its virtual GPUs comes out right.
 
 use eager_tests::{compiled, daemon::Daemon, has_toolchain, text, until_holds};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use nix::unistd::{Pid, Uid};
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 
 /// Takes 10 GiB, says so, and holds it until its standard input ends.
 const HOLDER: &str = r#"
@@ -69,5 +77,185 @@ fn a_killed_job_frees_its_grant_and_the_next_one_runs() {
             text(&output)
         );
         until_holds("the end of the second task", || granted() == 0);
+    }
+}
+
+/// Computes in rounds, on the device and on the host, until its standard input ends: with memory that it `keeps`, or with memory
+/// of each round, which the compiler announces (`rounds`) or not (`lazy`). A value that differs ends it.
+const COMPUTES: &str = r#"
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+const int COUNT = 1 << 15, STEPS = 100;
+static std::atomic<bool> told{false};
+#define CHECK(call) \
+  if (cudaError_t error = call) { printf("%s: %s\n", #call, cudaGetErrorString(error)); fflush(stdout); _Exit(1); }
+__host__ __device__ unsigned turned(unsigned value, int steps) {
+  for (int step = 0; step < steps; step++) value = (value ^ value >> 15) * 2246822519u + step;
+  return value;
+}
+__global__ void turn(unsigned *to, const unsigned *from, int steps) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  to[i] = turned(from[i], steps);
+}
+static void compute(unsigned *one, unsigned *other, std::vector<unsigned> &values) {
+  std::vector<unsigned> expected = values;
+  for (unsigned &value : expected) value = turned(turned(value, STEPS), STEPS + 1);
+  CHECK(cudaMemcpy(one, values.data(), COUNT * sizeof *one, cudaMemcpyHostToDevice));
+  turn<<<COUNT / 256, 256>>>(other, one, STEPS);
+  turn<<<COUNT / 256, 256>>>(one, other, STEPS + 1);
+  CHECK(cudaMemcpy(values.data(), one, COUNT * sizeof *one, cudaMemcpyDeviceToHost));
+  static int round;
+  if (values != expected) { printf("wrong in round %d\n", round); fflush(stdout); _Exit(2); }
+  printf("round %d\n", round++);
+  fflush(stdout);
+}
+static void with_announced(size_t bytes, std::vector<unsigned> &values) {
+  unsigned *one, *other;
+  CHECK(cudaMalloc(&one, bytes));
+  CHECK(cudaMalloc(&other, COUNT * sizeof *other));
+  compute(one, other, values);
+  CHECK(cudaFree(one));
+  CHECK(cudaFree(other));
+}
+static void with_lazy(size_t bytes, int buffers, std::vector<unsigned> &values) {
+  unsigned *list[8];
+  for (int i = 0; i < buffers; i++) CHECK(cudaMalloc(&list[i], bytes / buffers));
+  compute(list[0], list[buffers - 1], values);
+  for (int i = 0; i < buffers; i++) CHECK(cudaFree(list[i]));
+}
+int main(int, char **words) {
+  size_t bytes = strtoull(words[2], nullptr, 10) << 20;
+  std::vector<unsigned> values(COUNT);
+  for (int i = 0; i < COUNT; i++) values[i] = i * 2654435761u;
+  std::thread([] { while (getchar() != EOF) {} told = true; }).detach();
+  if (!strcmp(words[1], "keeps")) {
+    unsigned *one, *other;
+    CHECK(cudaMalloc(&one, bytes));
+    CHECK(cudaMalloc(&other, COUNT * sizeof *other));
+    while (!told) compute(one, other, values);
+    compute(one, other, values);
+    CHECK(cudaFree(one));
+    CHECK(cudaFree(other));
+  } else {
+    int buffers = strcmp(words[1], "lazy") ? 0 : atoi(words[3]);
+    for (bool last = false; !last;) {
+      last = told;
+      if (buffers) with_lazy(bytes, buffers, values); else with_announced(bytes, values);
+    }
+  }
+  puts("all right");
+  return 0;
+}
+"#;
+
+/// A program that computes, and how many rounds it has done so far.
+struct Computes {
+    child: Child,
+    rounds: Arc<AtomicUsize>,
+    output: Option<JoinHandle<String>>,
+}
+
+impl Computes {
+    fn start(mut command: Command) -> Computes {
+        // A machine under load may take its time to start a daemon; that is not what is asked here.
+        command.env("EAGER_CONNECT_MAX", "120").env("EAGER_ON_DAEMON_LOSS", "wait:120").current_dir("/");
+        let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = streams.spawn().expect("start");
+        let rounds = Arc::new(AtomicUsize::new(0));
+        let (lines, count) =
+            (BufReader::new(child.stdout.take().expect("stdout")).lines(), Arc::clone(&rounds));
+        let output = std::thread::spawn(move || {
+            let is_news = |line: &String| {
+                let is_round = line.starts_with("round ");
+                count.fetch_add(usize::from(is_round), Ordering::Relaxed);
+                !is_round
+            };
+            lines.map(|line| line.expect("its output")).filter(is_news).collect::<Vec<_>>().join("\n")
+        });
+        Computes { child, rounds, output: Some(output) }
+    }
+
+    fn rounds(&self) -> usize {
+        self.rounds.load(Ordering::Relaxed)
+    }
+
+    /// Lets it end; what it said besides its rounds and why it waited.
+    fn end(mut self) -> String {
+        drop(self.child.stdin.take());
+        let mut said = self.output.take().expect("once").join().expect("its output") + "\n";
+        self.child.stderr.take().expect("stderr").read_to_string(&mut said).expect("stderr");
+        self.child.wait().expect("wait");
+        said.lines().filter(|line| !line.starts_with("eager: waits: ")).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Computes {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Of another user, where there can be one.
+const ALICE: u32 = 61_001;
+const KILLS: usize = 5;
+
+/// The daemon dies by `kill -9`, again and again, while four programs of two users compute on its device, which holds two.
+fn daemon_dies_while_programs_compute(policy: &str, program: &Path, other: Option<u32>) {
+    let arguments = ["--virtual", "1xV100-16GB", "--time-scale", "0.1", "--policy", policy, "--mps"];
+    let mut daemon = Daemon::start(&arguments);
+    std::fs::set_permissions(daemon.run_dir(), Permissions::from_mode(0o755)).expect("open to others");
+    let start = |words: &[&str], uid: Option<u32>| {
+        let mut command = daemon.run(program);
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        command.args(words);
+        Computes::start(command)
+    };
+    let programs = [
+        start(&["keeps", "6000"], None),
+        start(&["rounds", "6000"], other),
+        start(&["lazy", "6000", "3"], None),
+        start(&["lazy", "7000", "5"], other),
+    ];
+    let all = || programs.iter().map(Computes::rounds).sum::<usize>();
+    for kill in 0..=KILLS {
+        let before = all();
+        until_holds(&format!("progress under {policy} after {kill} kills"), || all() >= before + 20);
+        if kill < KILLS {
+            daemon = daemon.restarted(&arguments, &[]);
+        }
+    }
+    let rounds: Vec<usize> = programs.iter().map(Computes::rounds).collect();
+    for program in programs {
+        assert_eq!(program.end(), "all right", "under {policy}");
+    }
+    eprintln!("{policy}: {rounds:?} rounds over {KILLS} kills of the daemon");
+    until_holds("the end of all tasks", || {
+        daemon.ask("info")["devices"][0]["granted_bytes"] == 0
+            && daemon.ask("ps")["tasks"] == serde_json::json!([])
+    });
+}
+
+#[test]
+fn what_programs_compute_is_right_whenever_the_daemon_of_their_virtual_gpus_is_killed() {
+    if !has_toolchain("crash of the daemon under CUDA programs") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("open to others");
+    let program = compiled(folder.path(), "computes", COMPUTES);
+    let other = Uid::effective().is_root().then_some(ALICE);
+    if other.is_none() {
+        eprintln!("SKIPPED: programs of another user: only root can be several users");
+    }
+    for policy in ["case", "eager-opt", "eager-live"] {
+        daemon_dies_while_programs_compute(policy, &program, other);
     }
 }
