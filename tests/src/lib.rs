@@ -24,10 +24,12 @@ pub mod generate;
 pub mod gpu;
 pub mod live;
 pub mod measure;
+pub mod mixed;
 pub mod mps;
 pub mod mutate;
 pub mod nvml;
 pub mod place;
+pub mod release_before;
 pub mod verbs;
 
 /// The folder of the built executables and libraries.

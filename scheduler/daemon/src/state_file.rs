@@ -386,6 +386,31 @@ mod tests {
         file.flush(Nanos(0)).expect("written");
     }
 
+    /// See `tests/releases/0.1.0/README.txt`.
+    #[test]
+    fn what_release_0_1_0_left_is_read_whole() {
+        let (kept, damage) = load(include_bytes!("../tests/releases/0.1.0/eagerd.state"));
+        assert_eq!(damage, None);
+        assert_eq!((kept.next_client, kept.next_task), (6, 5));
+        let mib = |bytes: Bytes| bytes.0 >> 20;
+        let held: Vec<(u64, Class, u32, u64, u64)> = kept
+            .clients
+            .iter()
+            .flat_map(|(&client, kept)| kept.slots.values().map(move |slot| (client, slot)))
+            .filter_map(|(client, slot)| Some((client, slot.task.as_ref()?)))
+            .map(|(client, task)| (client, task.class, task.device.0, mib(task.grant), mib(task.requirement)))
+            .collect();
+        let expected = [
+            (2, Class::Normal, 1, 800, 800),
+            (3, Class::Promoted, 0, 600, 600),
+            (4, Class::Eager, 1, 224, 700),
+        ];
+        assert_eq!(held, expected);
+        assert_eq!(kept.clients[&5].slots[&0].held_by, Some(0), "it waits, and is held");
+        assert_eq!(kept.drained.keys().copied().collect::<Vec<u32>>(), [1]);
+        assert_eq!(kept.contexts().count(), 0, "none were noted then");
+    }
+
     #[test]
     fn what_was_noted_is_read_again_in_the_same_boot_only() {
         let dir = tempfile::tempdir().expect("folder");

@@ -221,7 +221,10 @@ pub struct RunReport {
 /// Why the server did not do what was asked. The connection stays usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
-    #[error("protocol version {client} is not the server's {server}; use programs of one build")]
+    #[error(
+        "protocol version {client} is not the server's {server}: they are of different releases; start this program again, \
+         and eagerd if it is older than the libraries"
+    )]
     Version { client: u32, server: u32 },
     #[error("the first message must be a hello")]
     NoHello,

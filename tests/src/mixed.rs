@@ -1,0 +1,294 @@
+//! A server under mixed load, its programs, and the comparison of its ledger with what they hold.
+//!
+//! Trap: what a program asks for is in the ledger a moment before or after the program counts it; reports therefore tell both,
+//! and a program inside a call is held to the bounds of the two.
+
+use crate::{run_ok, tool, until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
+use serde_json::Value;
+use std::fs::{File, Permissions};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Another user than the daemon's, who also attacks.
+pub const ALICE: u32 = 61_001;
+pub const MALLORY: u32 = 61_002;
+
+/// A generator that needs no crate: the same numbers from the same seed (xorshift64, Marsaglia, 2003).
+#[derive(Debug)]
+pub struct Draw(u64);
+
+impl Draw {
+    pub fn new(seed: u64) -> Draw {
+        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1))
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// `eagerd` on two small virtual GPUs, with settings that can be changed.
+#[derive(Debug)]
+pub struct Server {
+    dir: TempDir,
+    daemon: Child,
+    attackers: Vec<Child>,
+}
+
+impl Server {
+    pub fn start() -> Server {
+        let dir = tempfile::tempdir().expect("folder");
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("open to others");
+        std::fs::write(dir.path().join("eagerd.toml"), "").expect("settings");
+        let daemon = start(dir.path());
+        Server { dir, daemon, attackers: Vec::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn run(&self, program: &Path) -> Command {
+        let mut command = Command::new(tool("eager"));
+        command.arg("run").arg("--run-dir").arg(self.path("run")).arg("--").arg(program);
+        // A machine under load may take its time to start a daemon; that is not what is asked here.
+        command.env("EAGER_CONNECT_MAX", "120").env("EAGER_ON_DAEMON_LOSS", "wait:120").current_dir("/");
+        command
+    }
+
+    /// Ends the daemon by this signal, and starts another after the pause.
+    pub fn restart(&mut self, signal: Signal, pause: Duration) {
+        kill(Pid::from_raw(self.daemon.id() as i32), signal).expect("signal");
+        self.daemon.wait().expect("wait");
+        std::thread::sleep(pause);
+        self.daemon = start(self.dir.path());
+    }
+
+    pub fn reload(&self, settings: &str) {
+        std::fs::write(self.path("eagerd.toml"), settings).expect("settings");
+        kill(Pid::from_raw(self.daemon.id() as i32), Signal::SIGHUP).expect("signal");
+    }
+
+    /// `eager WORDS`; whatever it answers, the daemon lives.
+    pub fn say(&self, words: &[&str]) {
+        let output = Command::new(tool("eager")).args(words).arg("--run-dir").arg(self.path("run")).output();
+        assert!(output.expect("start eager").status.code().is_some(), "{words:?}");
+    }
+
+    fn ask(&self, verb: &str) -> Value {
+        let mut command = Command::new(tool("eager"));
+        let said = run_ok(command.arg(verb).arg("--run-dir").arg(self.path("run")).arg("--json"));
+        serde_json::from_str(&said)
+            .unwrap_or_else(|error| panic!("eager {verb} --json printed {said:?}: {error}"))
+    }
+
+    /// Somebody attacks, by another user where there can be one, until the next quiet moment.
+    pub fn attack(&mut self, socket: &str, words: &[&str]) {
+        let mut command = Command::new(tool("hostile-client"));
+        command.arg("--socket").arg(self.path("run").join(socket)).args(words);
+        if Uid::effective().is_root() {
+            command.uid(MALLORY).gid(MALLORY);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.attackers.push(command.spawn().expect("start hostile-client"));
+    }
+
+    pub fn end_attacks(&mut self) {
+        for mut attacker in self.attackers.drain(..) {
+            // It may have ended already.
+            let _ = attacker.kill();
+            let _ = attacker.wait();
+        }
+    }
+
+    /// Waits until nobody has anything any more.
+    pub fn until_empty(&self) {
+        until(|| {
+            let (info, tasks) = (self.ask("info"), self.ask("ps")["tasks"].clone());
+            let devices = info["devices"].as_array().cloned().unwrap_or_default();
+            let of = |device: &Value, field: &str| device[field].as_u64().unwrap_or(u64::MAX);
+            let is_free = |device: &Value| of(device, "granted_bytes") + of(device, "context_bytes") == 0;
+            let is_empty = tasks == serde_json::json!([]) && devices.iter().all(is_free);
+            if is_empty { Ok(()) } else { Err(format!("{info}\n{tasks}")) }
+        });
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end_attacks();
+        // In order, so that it takes the virtual GPUs with it.
+        let _ = kill(Pid::from_raw(self.daemon.id() as i32), Signal::SIGTERM);
+        let _ = self.daemon.wait();
+    }
+}
+
+fn start(dir: &Path) -> Child {
+    let mut child = Command::new(tool("eagerd"))
+        .args(["--virtual", "2xV100-16GB", "--time-scale", "0", "--memory-scale", "64", "--mps", "--config"])
+        .arg(dir.join("eagerd.toml"))
+        .arg("--run-dir")
+        .arg(dir.join("run"))
+        .arg("--journal")
+        .arg(dir.join("journal.jsonl"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("start eagerd");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("first line");
+    assert!(line.contains("ready"), "eagerd said {line:?}");
+    child
+}
+
+/// What a program says of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Report {
+    pub pid: u32,
+    pub holds: u64,
+    /// Of the call that is under way.
+    pub asks: u64,
+    /// It stands between two calls.
+    pub is_parked: bool,
+}
+
+/// `tests/mixed/worker.cu` as a process.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    /// Its standard error: a file, so that it never waits for somebody who reads.
+    said: File,
+}
+
+impl Worker {
+    pub fn start(server: &Server, program: &Path, seed: u64, mib: u64, uid: Option<u32>) -> Worker {
+        let said = tempfile::tempfile().expect("file");
+        let mut command = server.run(program);
+        command.arg(seed.to_string()).arg(mib.to_string());
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        let error = said.try_clone().expect("descriptor");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(error).spawn().expect("start");
+        let (input, output) = (child.stdin.take(), child.stdout.take().expect("stdout"));
+        Worker { child, input, output: BufReader::new(output), said }
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().expect("kill -9");
+        self.child.wait().expect("wait");
+    }
+
+    /// Its process is stopped for a while.
+    pub fn stop_for(&self, time: Duration) {
+        let pid = Pid::from_raw(self.child.id() as i32);
+        kill(pid, Signal::SIGSTOP).expect("stop");
+        std::thread::sleep(time);
+        kill(pid, Signal::SIGCONT).expect("go on");
+    }
+
+    pub fn tell(&mut self, word: &str) {
+        let input = self.input.as_mut().expect("it was not told to end");
+        if let Err(error) = writeln!(input, "{word}") {
+            panic!("{error}: {}", self.last_words());
+        }
+    }
+
+    pub fn report(&mut self) -> Report {
+        self.tell("report");
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("its output");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["holds", holds, "asks", asks, stands] => {
+                let (holds, asks) = (holds.parse().expect("bytes"), asks.parse().expect("bytes"));
+                Report { pid: self.child.id(), holds, asks, is_parked: *stands == "parked" }
+            }
+            _ => panic!("it said {line:?}: {}", self.last_words()),
+        }
+    }
+
+    /// What it said at its end, or on standard error.
+    fn last_words(&mut self) -> String {
+        let mut said = String::new();
+        let _ = self.output.read_to_string(&mut said);
+        let _ = self.said.rewind();
+        let _ = self.said.read_to_string(&mut said);
+        said
+    }
+
+    /// Lets it give everything back and end.
+    pub fn ends_well(mut self) {
+        self.input = None;
+        let said = self.last_words();
+        let status = self.child.wait().expect("wait");
+        let words = ["plain CUDA", "unscheduled", "CUDA calls fail", "WRONG", "please report"];
+        let is_harmed = words.iter().any(|word| said.contains(word));
+        assert!(status.success() && said.contains("all right\n") && !is_harmed, "{status}: {said}");
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where the daemon's ledger and the programs' word differ, a line each.
+pub fn differences(server: &Server, reports: &[Report]) -> Vec<String> {
+    let (info, ps) = (server.ask("info"), server.ask("ps"));
+    let tasks = ps["tasks"].as_array().cloned().unwrap_or_default();
+    let number = |row: &Value, field: &str| row[field].as_u64().unwrap_or_default();
+    let mut found = Vec::new();
+    for task in &tasks {
+        if !reports.iter().any(|report| u64::from(report.pid) == number(task, "pid")) {
+            found.push(format!("a task of nobody: {task}"));
+        }
+        let (grant, requirement) = (number(task, "grant_bytes"), number(task, "requirement_bytes"));
+        let is_whole = task["class"] == "normal" || task["class"] == "promoted";
+        if grant > requirement
+            || (is_whole && grant != requirement)
+            || (task["state"] == "waiting" && grant != 0)
+        {
+            found.push(format!("a grant that does not fit its class: {task}"));
+        }
+    }
+    for report in reports {
+        let own = tasks.iter().filter(|task| number(task, "pid") == u64::from(report.pid));
+        let has: u64 = own.clone().map(|task| number(task, "requirement_bytes")).sum();
+        // Inside a call, what is asked for may be taken, or given back, already.
+        let (least, most) = if report.is_parked {
+            (report.holds, report.holds)
+        } else {
+            (report.holds.saturating_sub(report.asks), report.holds + report.asks)
+        };
+        if !(least..=most).contains(&has) {
+            let own: Vec<&Value> = own.collect();
+            found.push(format!("{report:?}, and the ledger has {has}: {own:?}"));
+        }
+    }
+    for device in info["devices"].as_array().into_iter().flatten() {
+        let here = tasks.iter().filter(|task| task["device"] == device["device"]);
+        let granted: u64 = here.map(|task| number(task, "grant_bytes")).sum();
+        let all = number(device, "granted_bytes") + number(device, "context_bytes");
+        if granted != number(device, "granted_bytes") || all > number(device, "capacity_bytes") {
+            found.push(format!("{granted} granted to tasks: {device}"));
+        }
+    }
+    found
+}
