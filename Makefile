@@ -52,12 +52,12 @@ test: setup ## every test (about ten minutes on two cores)
 	cargo build --locked --workspace
 	cargo test --locked --workspace --no-fail-fast
 
-test-long: setup ## tests that take long: every interleaving of the shared pages, thousands of clients, random programs
+test-long: setup ## tests that take long: an hour of mixed load, upgrades, every interleaving of the shared pages, random programs
 	RUSTFLAGS="--cfg loom" cargo test --locked -p eager-shm --lib --target-dir target/loom --release
 	cargo build --locked --workspace
 	cargo test --locked -p eagerd --test daemon -- --ignored --nocapture --test-threads 1 long::
 	cargo test --locked --workspace --test gpu_bundle --test mps -- --ignored --nocapture long_
-	cargo test --locked -p eager-tests --test contexts --test newcomers -- --ignored --nocapture long_
+	cargo test --locked -p eager-tests --test contexts --test newcomers --test mixed_load --test upgrade -- --ignored --nocapture long_
 	cargo run --locked -p eager-tests --bin live-programs -- --count 10000 --jobs 2
 	EAGER_TEST_INPUTS=50000 cargo test --locked --workspace --test mathematics
 

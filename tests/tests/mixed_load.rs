@@ -1,0 +1,224 @@
+//! A mixed load: programs of two users that take, check and give back memory while neighbours, the daemon and they themselves
+//! are killed, users attack, settings are read again and policies change. At quiet moments the daemon's ledger is compared with
+//! what the programs say they hold.
+//!
+//! Half a minute here; `make test-long` runs an hour. `EAGER_TEST_SECONDS=N` sets the time, `EAGER_TEST_SEED=N` repeats a seed,
+//! which is printed. Trap: a moment is quiet when every program stands between two calls or inside one that waits; the ledger
+//! follows within moments, so a difference is one that stays.
+
+use eager_tests::mixed::{ALICE, Draw, Server, Worker, differences};
+use eager_tests::{eagercc, has_toolchain, number, root, run_ok};
+use nix::sys::signal::Signal;
+use nix::unistd::Uid;
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const WORKERS: usize = 8;
+/// Eight of them want twice what two devices have.
+const MIB_EACH: u64 = 120;
+const POLICIES: [&str; 10] = [
+    "case",
+    "case-alg2",
+    "case-fifo",
+    "eager",
+    "eager-p",
+    "eager-b",
+    "eager-pb",
+    "eager-opt",
+    "eager-live",
+    "eager-fair",
+];
+/// What a quiet moment is given to become one: programs that wait for a daemon, devices that page, a machine under load.
+const SETTLES: Duration = Duration::from_secs(60);
+/// Attacks by what the hostile client is told; those with a dot are for the virtual GPUs' server.
+const ATTACKS: [&[&str]; 14] = [
+    &["--scribble", "1000"],
+    &["--flood", "1000"],
+    &["--reconnect", "1000"],
+    &["--torrent", "1000"],
+    &["--silent", "300"],
+    &["--waiting", "300"],
+    &["--crowd", "200"],
+    &["--visits", "50"],
+    &["--log-flood", "500"],
+    &["--double-release"],
+    &["--ring-head", "1000000"],
+    &["--descriptors", "10"],
+    &["--hold", "40"],
+    &["--deaf"],
+];
+
+struct Mix<'a> {
+    server: Server,
+    workers: Vec<Worker>,
+    program: &'a Path,
+    draw: Draw,
+    started: u64,
+    counts: BTreeMap<&'static str, u32>,
+    /// Bytes that programs said they hold, over all comparisons.
+    compared: u64,
+}
+
+impl Mix<'_> {
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    fn start_worker(&mut self) -> Worker {
+        self.started += 1;
+        let other = Uid::effective().is_root() && self.draw.below(2) == 0;
+        Worker::start(&self.server, self.program, self.started, MIB_EACH, other.then_some(ALICE))
+    }
+
+    /// One thing happens.
+    fn step(&mut self) {
+        let which = self.draw.below(self.workers.len() as u64) as usize;
+        match self.draw.below(12) {
+            0..=2 => {
+                self.workers[which].kill();
+                self.workers[which] = self.start_worker();
+                self.count("kills of programs");
+            }
+            3 | 4 => {
+                let attack = ATTACKS[self.draw.below(ATTACKS.len() as u64) as usize];
+                self.server.attack("client.sock", attack);
+                self.count("attacks");
+            }
+            5 => {
+                let attack = [["--silent", "200"], ["--torrent", "1000"]][self.draw.below(2) as usize];
+                self.server.attack("vgpu.sock", &attack);
+                self.count("attacks on the virtual GPUs");
+            }
+            6 => {
+                let signal = if self.draw.below(2) == 0 { Signal::SIGKILL } else { Signal::SIGTERM };
+                let pause = Duration::from_millis(self.draw.below(300));
+                self.server.restart(signal, pause);
+                self.count("restarts of the daemon");
+            }
+            7 => {
+                let settings = self.settings();
+                self.server.reload(&settings);
+                self.count("reloads");
+            }
+            8 | 9 => {
+                let policy = POLICIES[self.draw.below(POLICIES.len() as u64) as usize];
+                self.server.say(&["policy", "set", policy]);
+                self.count("other policies");
+            }
+            10 => {
+                self.workers[which].stop_for(Duration::from_millis(self.draw.below(1500)));
+                self.count("stopped programs");
+            }
+            _ => {
+                self.server.say(&["drain", "1"]);
+                std::thread::sleep(Duration::from_millis(self.draw.below(500)));
+                self.server.say(&["undrain", "1"]);
+                self.count("drains");
+            }
+        }
+    }
+
+    fn settings(&mut self) -> String {
+        let mut text = String::new();
+        if self.draw.below(2) == 0 {
+            text += &format!("memory-per-user = \"{}MiB\"\n", 150 + self.draw.below(300));
+        }
+        if self.draw.below(2) == 0 {
+            text += &format!("waiting-per-user = {}\n", 1 + self.draw.below(10));
+        }
+        if self.draw.below(2) == 0 {
+            text += "overrun = \"throttle\"\n";
+        }
+        text + "[options]\nhold_ns_max = 2000000000\ncircle_ns = 1000000000\n"
+    }
+
+    /// Everything comes to rest, is compared, and goes on. What differs, if it stays so.
+    fn quiet_moment(&mut self) -> Result<(), String> {
+        self.server.end_attacks();
+        self.workers.iter_mut().for_each(|worker| worker.tell("stop"));
+        let deadline = Instant::now() + SETTLES;
+        loop {
+            let reports: Vec<_> = self.workers.iter_mut().map(Worker::report).collect();
+            let found = differences(&self.server, &reports);
+            if found.is_empty() {
+                self.compared += reports.iter().map(|report| report.holds).sum::<u64>();
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(found.join("\n"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.workers.iter_mut().for_each(|worker| worker.tell("go"));
+        self.count("comparisons");
+        Ok(())
+    }
+}
+
+fn mixed_load(seconds: u64) {
+    if !has_toolchain("mixed load") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("open to others");
+    let program = folder.path().join("worker");
+    eagercc(&[&root().join("tests/mixed/worker.cu")], &program);
+    let seed = number("EAGER_TEST_SEED", u64::from(std::process::id()));
+    let seconds = number("EAGER_TEST_SECONDS", seconds);
+    eprintln!("EAGER_TEST_SEED={seed} EAGER_TEST_SECONDS={seconds}");
+    if !Uid::effective().is_root() {
+        eprintln!("SKIPPED: programs and attacks of another user: only root can be several users");
+    }
+    let draw = Draw::new(seed);
+    let server = Server::start();
+    // The first makes a folder beside the tools, which others may not.
+    run_ok(server.run(Path::new("true")).stdout(std::process::Stdio::null()));
+    let mut mix = Mix {
+        server,
+        workers: Vec::new(),
+        program: &program,
+        draw,
+        started: seed,
+        counts: BTreeMap::new(),
+        compared: 0,
+    };
+    for _ in 0..WORKERS {
+        let worker = mix.start_worker();
+        mix.workers.push(worker);
+    }
+    let (start, mut next) = (Instant::now(), Duration::ZERO);
+    let mut steps = 0;
+    while start.elapsed() < Duration::from_secs(seconds) {
+        std::thread::sleep(Duration::from_millis(mix.draw.below(400)));
+        mix.step();
+        steps += 1;
+        if start.elapsed() >= next {
+            mix.quiet_moment()
+                .unwrap_or_else(|found| panic!("EAGER_TEST_SEED={seed}, after {steps} steps:\n{found}"));
+            next = start.elapsed() + Duration::from_secs(2);
+        }
+    }
+    mix.quiet_moment().unwrap_or_else(|found| panic!("EAGER_TEST_SEED={seed}, at the end:\n{found}"));
+    for worker in std::mem::take(&mut mix.workers) {
+        worker.ends_well();
+    }
+    mix.server.until_empty();
+    let (took, mib) = (start.elapsed(), mix.compared >> 20);
+    eprintln!("{steps} steps in {took:?}, no difference in {mib} MiB: {:?}", mix.counts);
+    assert!(mib > 0, "nobody held anything when it was compared");
+}
+
+#[test]
+fn the_ledger_is_what_programs_hold_whatever_happens_around_them() {
+    mixed_load(30);
+}
+
+/// An hour, unless `EAGER_TEST_SECONDS` says otherwise.
+#[test]
+#[ignore = "long"]
+fn long_the_ledger_is_what_programs_hold_after_an_hour_of_mixed_load() {
+    mixed_load(3600);
+}
