@@ -292,6 +292,7 @@ impl State {
         let removed = tasks.into_iter().filter_map(|task| self.remove_task(task)).collect();
         let client = self.clients.remove(&id)?;
         self.movers -= usize::from(client.moves());
+        self.frozen.remove(&id);
         client.idle_on.iter().for_each(|&device| self.count_idle(device, client.uid, -1));
         if context_bytes > Bytes::ZERO {
             for &device in &client.contexts {

@@ -284,6 +284,8 @@ pub struct State {
     pub(crate) largest_task: Option<Bytes>,
     /// Clients that hold something and do not wait ([`Client::moves`]).
     pub(crate) movers: usize,
+    /// Clients whose processes are stopped ([`Client::frozen`]).
+    pub(crate) frozen: BTreeSet<ClientId>,
     /// [`Options::eager_per_device`], for the index.
     pub(crate) eager_per_device: u32,
     /// [`Device::protected`] is kept.
@@ -297,6 +299,11 @@ impl State {
         let (moved, before) = (client.moves(), (client.is_stopped(), client.frozen));
         change(client);
         self.movers = self.movers - usize::from(moved) + usize::from(client.moves());
+        if client.frozen {
+            self.frozen.insert(id);
+        } else {
+            self.frozen.remove(&id);
+        }
         if self.judges_kernels && (client.is_stopped(), client.frozen) != before {
             for id in &client.tasks {
                 if let Some(task) = self.tasks.get_mut(id) {

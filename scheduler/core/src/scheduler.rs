@@ -17,6 +17,7 @@ mod restore;
 mod revert;
 mod serve;
 mod settle;
+mod stopped;
 mod switch;
 mod touched;
 mod turns;

@@ -50,14 +50,17 @@ impl Dispatch {
         self.say_of(Some(uid), line);
     }
 
-    /// Clients whose word an eager task's gate depends on, and those that are taken for stopped.
+    /// Clients whose word an eager task's gate depends on, those that hold what others wait for, and those that are taken for
+    /// stopped.
     fn waited_for(&self) -> Vec<(ClientId, i32)> {
         let state = self.mind.scheduler.state();
         let bound = || state.tasks.values().filter_map(|task| Some((task, task.bound()?)));
         let shared: BTreeSet<DeviceId> =
             bound().filter(|(_, bound)| bound.class == Class::Eager).map(|(_, bound)| bound.device).collect();
+        let is_waited_for = state.tasks.values().any(|task| task.bound().is_none());
         let decides = |(task, bound): (&Task, &Bound)| {
-            (bound.class != Class::Eager && shared.contains(&bound.device)).then_some(task.client)
+            let is_beside_eager = bound.class != Class::Eager && shared.contains(&bound.device);
+            (is_waited_for || is_beside_eager).then_some(task.client)
         };
         let frozen = state.clients.values().filter(|client| client.frozen).map(|client| client.id);
         let wanted: BTreeSet<ClientId> = bound().filter_map(decides).chain(frozen).collect();

@@ -251,6 +251,8 @@ impl Scheduler {
     /// What is kept beside devices, clients and tasks so that a step need not look at all of them.
     fn sum_up(&mut self) {
         self.state.movers = self.state.clients.values().filter(|client| client.moves()).count();
+        let frozen = self.state.clients.values().filter(|client| client.frozen);
+        self.state.frozen = frozen.map(|client| client.id).collect();
         let tasks: Vec<TaskId> = self.state.tasks.keys().copied().collect();
         tasks.into_iter().for_each(|id| self.state.recount(id));
         let clients: Vec<ClientId> = self.state.clients.keys().copied().collect();

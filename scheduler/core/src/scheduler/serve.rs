@@ -19,7 +19,10 @@ impl Scheduler {
     pub(super) fn retry_by_clock(&mut self) {
         let is_due = self.promotion_expected.is_some_and(|at| at <= self.now);
         // Predictions follow from all that is bound and waits, so any event may change what the head's reservation allows.
-        if is_due || (self.traits.reserve_head && !self.queue.is_empty()) {
+        // The same holds for who is kept waiting by a stopped process alone.
+        let may_change = self.traits.reserve_head
+            || (self.traits.queue == QueueOrder::Fifo && !self.state.frozen.is_empty());
+        if is_due || (may_change && !self.queue.is_empty()) {
             self.retry = match self.retry {
                 Retry::Nobody => Retry::WhoFits,
                 Retry::Newcomer(id) => Retry::NewcomerAndWhoFits(id),
@@ -64,7 +67,11 @@ impl Scheduler {
     fn try_each_once(&mut self, out: &mut Vec<Action>) {
         self.try_who_is_overdue(out);
         match self.traits.queue {
-            QueueOrder::Fifo => while self.queue.head().is_some_and(|head| self.try_one(head, false, out)) {},
+            QueueOrder::Fifo => {
+                while self.first_come().map(|head| head.id).is_some_and(|head| self.try_one(head, false, out))
+                {
+                }
+            }
             QueueOrder::LargestFirst => {
                 let mut last = None;
                 while let Some(next) = self.queue.next_within(self.largest_startable(), last) {
@@ -255,7 +262,7 @@ impl Scheduler {
     fn is_passed_by(&self, task: &Task) -> Option<Reason> {
         let is_before = |head: &Task| head.arrival < task.arrival;
         let is_fifo = self.traits.queue == QueueOrder::Fifo;
-        let first = self.queue.head().filter(|_| is_fifo).and_then(|head| self.state.tasks.get(&head));
+        let first = is_fifo.then(|| self.first_come()).flatten();
         if let Some(head) = first.filter(|head| is_before(head)) {
             return Some(Reason::Behind { head: head.id });
         }

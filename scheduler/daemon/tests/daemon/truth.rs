@@ -2,12 +2,12 @@
 //!
 //! Trap: the daemon looks again and again by itself, so tests wait for what follows from a look, and never count looks.
 
-use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, wait_until};
+use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, wait_until, wants};
 use eager_proto::admin::AdminRequest;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_WAITING, TaskCell, gate,
 };
-use eager_proto::request::RequestBody;
+use eager_proto::request::{BEGIN_WHOLE, RequestBody};
 use nix::sys::signal::Signal;
 
 /// A daemon that is told in a file what is in use, at first nothing.
@@ -66,6 +66,39 @@ fn an_eager_task_goes_when_the_kernels_of_its_stopped_neighbour_have_ended() {
     wait_until(&eager, slot(0), |cell| !admits(cell));
     holder.end();
     wait_until(&eager, slot(0), |cell| cell.class == CLASS_PROMOTED);
+}
+
+/// Also where the first come blocks those behind it: what it waits for may never come.
+#[test]
+fn a_small_program_starts_although_the_first_waits_for_a_stopped_one() {
+    for policy in ["eager-opt", "eager-fair"] {
+        let dir = tempfile::tempdir().expect("folder");
+        let file = dir.path().join("uses.json");
+        std::fs::write(&file, r#"[{"device":0,"utilization":0}]"#).expect("uses");
+        let mut command = command(dir.path());
+        command.args(["--policy", policy, "--observe-ms", "5", "--uses-file"]).arg(file);
+        let daemon = Daemon::spawn(dir, command, "1 file device, policy ");
+        let holder = Hostile::start(&daemon, &["--hold", "700"]);
+        let (large, small) = (daemon.connect("large"), daemon.connect("small"));
+        let RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, function, .. } =
+            wants(800)
+        else {
+            unreachable!("a begin")
+        };
+        let flags = BEGIN_WHOLE;
+        let whole = RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function };
+        large.send(whole, slot(0)).expect("send");
+        wait_until(&large, slot(0), |cell| cell.state == STATE_WAITING);
+        let asked = begin(&small, slot(0), 10);
+        if policy == "eager-opt" {
+            wait_until(&small, slot(0), |cell| cell.state == STATE_WAITING);
+        }
+        holder.signal(Signal::SIGSTOP);
+        assert_eq!(answer(&small, slot(0), asked).state, STATE_BOUND);
+        let waits = daemon.queue()[0].task;
+        let said = || daemon.explains(&AdminRequest::Explain { task: waits }).join(" ");
+        daemon.until(|_| said().contains(&format!("(pid {}) is stopped", holder.pid())));
+    }
 }
 
 fn own_pid() -> i32 {

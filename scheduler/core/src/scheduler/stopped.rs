@@ -1,0 +1,42 @@
+//! Who waits for memory that stopped processes hold, and holds up nobody meanwhile (specification S-719).
+//!
+//! Trap: a user can stop his own process, and must not get past others by that. So only who could not start if all that goes on
+//! had ended is passed; what keeps all others waiting comes free by itself, and nobody passes them.
+
+use super::Scheduler;
+use crate::model::{Device, Task};
+use crate::units::{Bytes, DeviceId};
+
+impl Scheduler {
+    /// Who came first of those who do not wait for a stopped process.
+    pub(super) fn first_come(&self) -> Option<&Task> {
+        let mut waiting = self.queue.in_order_of_arrival().filter_map(|id| self.state.tasks.get(&id));
+        waiting.find(|task| !self.waits_for_stopped(task))
+    }
+
+    /// Nothing but memory of stopped processes can let it start: nobody knows when that comes.
+    fn waits_for_stopped(&self, task: &Task) -> bool {
+        if self.state.frozen.is_empty() {
+            return false;
+        }
+        let may_be_short = self.traits.eager && !task.request.whole;
+        let share = if may_be_short { self.options.grant_percent_min } else { 100 };
+        let least = task.requirement.percent(share).saturating_add(self.options.context_bytes);
+        let takes = |device: &&Device| self.read().is_open_to(device, task) && device.capacity >= least;
+        let mut devices = self.state.devices.values().filter(takes).peekable();
+        devices.peek().is_some()
+            && devices.all(|device| device.capacity.saturating_sub(self.stopped_hold(device.id)) < least)
+    }
+
+    /// What stopped processes hold on a device, their contexts included.
+    fn stopped_hold(&self, device: DeviceId) -> Bytes {
+        let stopped = self.state.frozen.iter().filter_map(|id| self.state.clients.get(id));
+        let hold = stopped.map(|client| {
+            let tasks = client.tasks.iter().filter_map(|id| self.state.tasks.get(id)?.bound());
+            let grants: Bytes = tasks.filter(|bound| bound.device == device).map(|bound| bound.grant).sum();
+            let has_context = client.contexts.contains(&device);
+            grants.saturating_add(if has_context { self.options.context_bytes } else { Bytes::ZERO })
+        });
+        hold.sum()
+    }
+}
