@@ -26,7 +26,7 @@ pub(crate) fn check(imported: &Imported, runtime: &Runtime) -> Vec<Unsupported> 
     }
     let assembly = imported.module.inline_assembly();
     if !assembly.is_empty() {
-        let construct = format!("inline PTX assembly `{}`", assembly.trim());
+        let construct = describe_assembly(&assembly);
         found.push(Unsupported { kernel: "(all)".to_owned(), construct, place: "file scope".to_owned() });
     }
     found
@@ -43,7 +43,7 @@ fn unsupported(instruction: Value, runtime: &Runtime) -> Option<String> {
 fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
     if let Some(assembly) = call.called_value().assembly() {
         // An empty text orders the compiler only, for the CPU as for the GPU.
-        return (!assembly.trim().is_empty()).then(|| format!("inline PTX assembly `{}`", assembly.trim()));
+        return (!assembly.trim().is_empty()).then(|| describe_assembly(&assembly));
     }
     let Some(callee) = call.callee() else { return Some("a call through a function pointer".to_owned()) };
     let name = callee.name();
@@ -89,6 +89,28 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("llvm.nvvm.cp.async", "an asynchronous copy"),
 ];
 
+/// Instructions that stand in CUDA's headers behind functions of the source, in the source's words.
+const INSTRUCTIONS: &[(&str, &str)] = &[
+    ("tex.", "a texture read"),
+    ("tld4.", "a texture read"),
+    ("txq.", "a question about a texture"),
+    ("suld.", "a surface read"),
+    ("sust.", "a surface write"),
+    ("sured.", "a surface write"),
+    ("suq.", "a question about a surface"),
+    ("wmma.", "a tensor-core operation"),
+    ("mma.", "a tensor-core operation"),
+];
+
+fn describe_assembly(assembly: &str) -> String {
+    let words = assembly.split(|c: char| c.is_whitespace() || ";{}".contains(c));
+    let known = |word: &str| {
+        let (_, said) = INSTRUCTIONS.iter().find(|(start, _)| word.starts_with(start))?;
+        Some(format!("{said} (`{word}`)"))
+    };
+    words.into_iter().find_map(known).unwrap_or_else(|| format!("inline PTX assembly `{}`", assembly.trim()))
+}
+
 fn describe(intrinsic: &str) -> String {
     let known = DESCRIPTIONS.iter().find(|(prefix, _)| intrinsic.starts_with(prefix));
     known.map_or_else(|| format!("`{intrinsic}`"), |(_, words)| (*words).to_owned())
@@ -113,7 +135,23 @@ pub(crate) fn readable(mangled: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::readable;
+    use super::{describe_assembly, readable};
+
+    #[test]
+    fn instructions_of_headers_are_named_as_the_source_names_them() {
+        assert_eq!(
+            describe_assembly("tex.2d.v4.f32.f32 {$0, $1, $2, $3}, [$4, {$5, $6}];"),
+            "a texture read (`tex.2d.v4.f32.f32`)"
+        );
+        assert_eq!(
+            describe_assembly("{ .reg .b32 r; sust.b.2d.b32.zero [$0], r; }"),
+            "a surface write (`sust.b.2d.b32.zero`)"
+        );
+        assert_eq!(
+            describe_assembly("\tcvt.rna.tf32.f32 $0, $0;"),
+            "inline PTX assembly `cvt.rna.tf32.f32 $0, $0;`"
+        );
+    }
 
     #[test]
     fn names_are_what_the_user_wrote() {
