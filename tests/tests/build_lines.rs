@@ -347,3 +347,27 @@ fn mistakes_are_one_line_each() {
         assert!(said.contains(expected) && said.lines().count() == 1, "{line}:\n{said}");
     }
 }
+
+#[test]
+fn a_program_starts_by_itself_where_it_was_compiled_for_that() {
+    if !has_toolchain("direct start") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    copy_examples(folder.path());
+    compile(folder.path(), "-O2 sum.cu main.cpp -o plain");
+    compile(folder.path(), "-O2 --eager-virtual sum.cu main.cpp -o virtual");
+    let start = |name: &str| {
+        let mut command = Command::new(folder.path().join(name));
+        run(command.env("EAGER_DISABLE", "1").env_remove("LD_LIBRARY_PATH"))
+    };
+    let direct = start("virtual");
+    assert!(direct.status.success() && text(&direct).contains(SUM), "{}", text(&direct));
+    let plain = start("plain");
+    if plain.status.success() {
+        eprintln!("SKIPPED: the loader's message: this machine has a CUDA runtime in its loader's path");
+        return;
+    }
+    let message = "libcudart.so.13: cannot open shared object file: No such file or directory";
+    assert!(text(&plain).contains(message), "{}", text(&plain));
+}

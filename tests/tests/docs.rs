@@ -157,6 +157,9 @@ fn sources() -> String {
     all.replace("\\\"", "\"").replace("{{", "{").replace("}}", "}")
 }
 
+/// A heading of the page that the loader says, as `build_lines.rs` sees it.
+const OF_THE_LOADER: &str = "libcudart.so.13: cannot open shared object file: No such file or directory";
+
 /// Headings of the page are messages; `…` stands for what differs from case to case.
 #[test]
 fn messages_that_the_book_explains_are_said_by_the_code() {
@@ -166,6 +169,9 @@ fn messages_that_the_book_explains_are_said_by_the_code() {
     let messages: Vec<&str> = quoted.collect();
     assert!(messages.len() > 10, "{TROUBLESHOOTING} explains {} messages", messages.len());
     let missing = |message: &&&str| {
+        if **message == OF_THE_LOADER {
+            return false;
+        }
         let pieces = message.split('…').map(str::trim).filter(|piece| piece.len() > 2);
         pieces.into_iter().any(|piece| !sources.contains(piece))
     };

@@ -64,6 +64,7 @@ pub enum Use {
     NoCpuKernels,
     KernelMode,
     Strict,
+    Virtual,
     Help,
     Version,
 }
@@ -98,6 +99,7 @@ pub const FLAGS: &[Flag] = &[
     flag("--eager-no-instrument", Value::None, Use::NoInstrument),
     flag("--eager-report=", Value::Joined, Use::Report),
     flag("--eager-strict", Value::None, Use::Strict),
+    flag("--eager-virtual", Value::None, Use::Virtual),
     flag("--eager-whole-program", Value::None, Use::WholeProgram),
     flag("--help", Value::None, Use::Help),
     flag("--ld-path=", Value::Joined, Use::Link),

@@ -44,6 +44,8 @@ pub struct Settings {
     pub kernel_mode: Option<OsString>,
     /// CPU code asks before every access.
     pub strict: bool,
+    /// The program finds the virtual GPU's runtime by itself.
+    pub is_virtual: bool,
     /// The user's `--cuda-path=`.
     pub cuda_path: Option<PathBuf>,
     pub cuda: CudaChoice,
@@ -267,7 +269,8 @@ impl Reader {
             | Use::NoInstrument
             | Use::NoCpuKernels
             | Use::KernelMode
-            | Use::Strict => {
+            | Use::Strict
+            | Use::Virtual => {
                 set(&mut job.settings, usage, value);
             }
         }
@@ -322,6 +325,7 @@ fn set(settings: &mut Settings, usage: Use, value: OsString) {
         Use::NoCpuKernels => settings.no_cpu_kernels = true,
         Use::KernelMode => settings.kernel_mode = Some(value),
         Use::Strict => settings.strict = true,
+        Use::Virtual => settings.is_virtual = true,
         _ => {}
     }
 }
@@ -419,6 +423,22 @@ impl Job {
         let outputs = || self.output.iter().chain(&self.settings.report).chain(&self.dependencies.file);
         let inputs = self.sources.iter().map(|source| source.path.as_path()).chain(self.files());
         inputs.into_iter().find(|input| outputs().any(|output| is_same(input, output)))
+    }
+
+    /// For machines without a GPU: how the CUDA program that this command makes is started there. None where it starts by
+    /// itself, or is no program.
+    #[must_use]
+    pub fn how_to_start(&self) -> Option<String> {
+        let is_program = self.mode == Mode::Link && !["-shared", "-r"].iter().any(|word| self.links(word));
+        let has_cuda = self.sources.iter().any(|source| source.language.is_cuda());
+        let finds_none = self.runtime == CudaRuntime::Shared && !self.settings.is_virtual;
+        (is_program && has_cuda && finds_none).then(|| {
+            let program = self.output.as_deref().unwrap_or(Path::new("a.out")).display();
+            format!(
+                "no GPU here: start it with `eager run --plain {}{program}`, or compile it with --eager-virtual",
+                if program.to_string().contains('/') { "" } else { "./" }
+            )
+        })
     }
 
     /// The first source that has to be there and is not, by `exists`.

@@ -20,4 +20,5 @@ pub mod report;
 pub mod response;
 pub mod run;
 pub mod source;
+pub mod stand_in;
 pub mod toolchain;

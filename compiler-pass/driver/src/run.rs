@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::toolchain::{
     ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OLDEST_OF_CUDA_12, OLDEST_OF_CUDA_13, OPTIMISER,
     Surroundings, Tool, Toolchain,
 };
-use crate::{code, device_code, dialect, interrupt, nvcc, report, response};
+use crate::{code, device_code, dialect, interrupt, nvcc, report, response, stand_in};
 
 /// The tree for what CUDA 13 took away.
 const LAST_CUDA_12: &str = "12.9";
@@ -55,6 +55,7 @@ usage: eagercc [clang's flags] files... [-o program]
   --eager-strict           CPU code finds accesses out of bounds and reads of what nobody wrote
   --eager-no-instrument    leave the host code as it is (no scheduler)
   --eager-no-cpu-kernels   no CPU code for kernels (the program then needs a real GPU)
+  --eager-virtual          the program finds the virtual GPU's CUDA runtime without `eager run`, also beside a real GPU
   --eager-archive          a static library of the sources and objects
   --show                   print the commands instead of running them
   --version, --help
@@ -138,10 +139,11 @@ pub fn main(
             for note in &job.notes {
                 eprintln!("eagercc: note: {note}");
             }
-            let code = run_job(&mut job, &toolchain, &own)?;
-            if code != 0 {
-                say_what_was_removed(&own, &toolchain);
+            if job.settings.is_virtual && job.mode == Mode::Link && !job.settings.show {
+                stand_in::link_all(&toolchain.shim_folder)?;
             }
+            let code = run_job(&mut job, &toolchain, &own)?;
+            say_what_next(code, &job, &own, &toolchain);
             Ok(code)
         }
     }
@@ -160,9 +162,23 @@ fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>
     }
 }
 
+/// Of a command that failed: a reason that the compiler does not know. Of one that made a program: how it starts.
+fn say_what_next(code: u8, job: &Job, own: &[OwnFile], toolchain: &Toolchain) {
+    if code != 0 {
+        say_what_was_removed(own, toolchain);
+    } else if std::io::stderr().is_terminal() && !is_gpu_in_sight() && !job.settings.show {
+        job.how_to_start().into_iter().for_each(|line| eprintln!("eagercc: note: {line}"));
+    }
+}
+
+/// NVIDIA's driver makes the first of these, WSL's the second.
+fn is_gpu_in_sight() -> bool {
+    ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
+}
+
 fn needs(job: &Job) -> Needs {
     let links = job.mode == Mode::Link;
-    let instrumented_link = links && !job.settings.no_instrument;
+    let instrumented_link = links && (!job.settings.no_instrument || job.settings.is_virtual);
     Needs {
         cuda: links || job.sources.iter().any(|source| source.language.is_cuda()) || job.uses_plugin(),
         plugin: job.uses_plugin() && (!job.sources.is_empty() || job.whole_program || job.rdc),

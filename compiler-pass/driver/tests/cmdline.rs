@@ -76,3 +76,30 @@ fn command_lines_match_their_golden_files() {
         assert_eq!(found, expected, "{}", path.display());
     }
 }
+
+#[test]
+fn how_a_program_starts_without_a_gpu_is_said_of_programs_that_do_not_start_by_themselves() {
+    let said = |line: &str| match interpret(&clang_words(line).expect(line)).expect(line) {
+        Invocation::Run(job) => job.how_to_start(),
+        other => panic!("{line}: {other:?}"),
+    };
+    for (line, start) in [
+        ("eagercc a.cu -o a", "`eager run --plain ./a`"),
+        ("eagercc a.cu", "`eager run --plain ./a.out`"),
+        ("eagercc a.cu -o /tmp/a", "`eager run --plain /tmp/a`"),
+        ("eagercc --nvcc -cudart shared a.cu -o bin/a", "`eager run --plain bin/a`"),
+    ] {
+        assert!(said(line).expect(line).contains(start), "{line}");
+    }
+    for line in [
+        "eagercc -c a.cu",
+        "eagercc a.cpp -o a",
+        "eagercc a.o -o a",
+        "eagercc -shared a.cu -o a.so",
+        "eagercc --eager-virtual a.cu -o a",
+        "eagercc --cudart=static a.cu -o a",
+        "eagercc --cudart=none a.cu -o a",
+    ] {
+        assert_eq!(said(line), None, "{line}");
+    }
+}

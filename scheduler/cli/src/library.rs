@@ -1,20 +1,13 @@
-//! Lets the loader find the stand-in runtime under the name that programs ask for.
+//! Where the stand-in runtime and the shim are.
 //!
-//! Trap: several `eager run` start at once, so the link appears by one atomic rename and is never seen half made.
+//! Trap: `eager` may have been installed alone; then neither is there.
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use eager_proto::place::companion_folders;
-use std::fs::DirBuilder;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use eagercc::stand_in::{LIBRARY_13, link_all};
 use std::path::{Path, PathBuf};
 
-/// As cargo builds it, and as programs of CUDA 13 ask for it.
-const LIBRARY_13: (&str, &str) = ("libcudart.so", "libcudart.so.13");
-/// The same for CUDA 12; left out where it was not built.
-const LIBRARY_12: (&str, &str) = ("libcudart12.so", "libcudart.so.12");
 const SHIM: &str = "libeager.so";
-/// Folder, beside the libraries, that holds nothing but the links: only this one goes into the loader's path.
-const FOLDER: &str = "eager-virtual";
 
 /// The folder with the stand-in runtime, if it is there. `executables` is where `eager` itself lies.
 pub fn stand_in(executables: &Path) -> Option<PathBuf> {
@@ -38,31 +31,13 @@ pub fn folder(executables: &Path) -> anyhow::Result<PathBuf> {
             companion_folders(executables)[0].join(LIBRARY_13.0).display()
         );
     };
-    let folder = libraries.join(FOLDER);
-    for (built_name, soname) in [LIBRARY_13, LIBRARY_12] {
-        let library = libraries.join(built_name);
-        if library.is_file() {
-            link(&folder, &library, soname)?;
-        }
-    }
-    Ok(folder)
-}
-
-fn link(folder: &Path, library: &Path, soname: &str) -> anyhow::Result<()> {
-    let link = folder.join(soname);
-    if link.canonicalize().is_ok_and(|found| library.canonicalize().is_ok_and(|library| library == found)) {
-        return Ok(());
-    }
-    let cannot = || format!("cannot make {}", link.display());
-    DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(cannot)?;
-    let fresh = folder.join(format!("{soname}.{}", std::process::id()));
-    symlink(library, &fresh).with_context(cannot)?;
-    std::fs::rename(&fresh, &link).with_context(cannot)
+    link_all(&libraries)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn the_link_is_made_once_and_repaired() {

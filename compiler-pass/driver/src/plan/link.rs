@@ -1,8 +1,8 @@
 //! The last command: an executable, a shared library, or an archive of objects.
 //!
-//! Trap: the executable gets a run path to `libeager.so` but none to CUDA's libraries: the loader must stay free to take
-//! the stand-in runtime or NVIDIA's. For the linker CUDA's folder comes first, since the shim's may hold the stand-in
-//! under the same name.
+//! Trap: the executable gets a run path to `libeager.so` but none to CUDA's libraries, unless the user asks for one to the
+//! stand-in's: the loader must stay free to take the stand-in runtime or NVIDIA's. For the linker CUDA's folder comes first,
+//! since the shim's may hold the stand-in under the same name.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use super::{
     WHOLE_PROGRAM_VARIABLE, cpu_kernel_variables, joined,
 };
 use crate::invocation::{CudaRuntime, Job, LinkItem};
+use crate::stand_in;
 use crate::toolchain::{ARCHIVER, MANAGED_LINK, MODULE_LINKER, OPTIMISER, Toolchain};
 
 /// Links the objects of the sources with the user's words, the shim and the CUDA runtime.
@@ -125,6 +126,10 @@ fn add_libraries(args: &mut Vec<OsString>, job: &Job, toolchain: &Toolchain) {
         args.push("-leager".into());
         args.push("-Wl,--enable-new-dtags".into());
         args.push(joined("-Wl,-rpath,", &toolchain.shim_folder));
+    }
+    if job.settings.is_virtual {
+        args.push("-Wl,--enable-new-dtags".into());
+        args.push(joined("-Wl,-rpath,", &stand_in::folder_beside(&toolchain.shim_folder)));
     }
     args.extend(runtime.iter().map(OsString::from));
     args.extend(["-lm".into(), "-Wl,--pop-state".into()]);

@@ -1,0 +1,48 @@
+//! The stand-in CUDA runtime under the names that programs ask for, in a folder that holds nothing else.
+//!
+//! Trap: several programs make the links at once, so each appears by one atomic rename and is never seen half made.
+
+use anyhow::Context;
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// As cargo builds it, and as programs of CUDA 13 ask for it.
+pub const LIBRARY_13: (&str, &str) = ("libcudart.so", "libcudart.so.13");
+/// The same for CUDA 12; left out where it was not built.
+pub const LIBRARY_12: (&str, &str) = ("libcudart12.so", "libcudart.so.12");
+/// Beside the libraries. Only this folder goes into a loader's path.
+const FOLDER: &str = "eager-virtual";
+
+/// The folder of the links beside the libraries.
+#[must_use]
+pub fn folder_beside(libraries: &Path) -> PathBuf {
+    libraries.join(FOLDER)
+}
+
+/// The folder of the links; makes them if they are not there, which an installation never needs.
+///
+/// # Errors
+/// When a link cannot be made.
+pub fn link_all(libraries: &Path) -> anyhow::Result<PathBuf> {
+    let folder = folder_beside(libraries);
+    for (built_name, soname) in [LIBRARY_13, LIBRARY_12] {
+        let library = libraries.join(built_name);
+        if library.is_file() {
+            link(&folder, &library, soname)?;
+        }
+    }
+    Ok(folder)
+}
+
+fn link(folder: &Path, library: &Path, soname: &str) -> anyhow::Result<()> {
+    let link = folder.join(soname);
+    if link.canonicalize().is_ok_and(|found| library.canonicalize().is_ok_and(|library| library == found)) {
+        return Ok(());
+    }
+    let cannot = || format!("cannot make {}", link.display());
+    DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(cannot)?;
+    let fresh = folder.join(format!("{soname}.{}", std::process::id()));
+    symlink(library, &fresh).with_context(cannot)?;
+    std::fs::rename(&fresh, &link).with_context(cannot)
+}
