@@ -164,6 +164,8 @@ impl Scheduler {
         let (name, wanted) = (named(view), view.requirement);
         let waited = now.saturating_sub(view.asked_at);
         let mut said = vec![format!("{name} has waited for {waited} for {wanted} of device memory.")];
+        // What decides comes first: a limit, a hold, the order, the memory.
+        said.push(format!("It {reason}."));
         let standing = self.standing_of(view.task);
         said.push(match standing.as_ref().and_then(|standing| standing.place) {
             Some(place) => {
@@ -172,9 +174,7 @@ impl Scheduler {
             }
             None => "It stands beside the queue and holds up nobody.".to_owned(),
         });
-        said.push(format!("It {reason}."));
-        let outlooks = self.outlooks(view.task);
-        said.extend(outlooks.iter().map(|outlook| self.tell_outlook(outlook, wanted)));
+        said.extend(self.tell_outlooks(&self.outlooks(view.task), wanted));
         if let Some(at) = standing.and_then(|standing| standing.expected) {
             let expected = at.saturating_sub(now);
             said.push(format!(
@@ -182,6 +182,20 @@ impl Scheduler {
             ));
         }
         said
+    }
+
+    /// A sentence for each device; one for all of which the same is to be said.
+    fn tell_outlooks(&self, outlooks: &[Outlook], wanted: Bytes) -> Vec<String> {
+        let mut groups: Vec<(Vec<DeviceId>, String)> = Vec::new();
+        for outlook in outlooks {
+            let sentence = self.tell_outlook(outlook, wanted);
+            let said = sentence.strip_prefix(&outlook.device.to_string()).unwrap_or(&sentence);
+            match groups.iter_mut().find(|(_, known)| known == said) {
+                Some((devices, _)) => devices.push(outlook.device),
+                None => groups.push((vec![outlook.device], said.to_owned())),
+            }
+        }
+        groups.iter().map(|(devices, said)| format!("{}{said}", each_of(devices))).collect()
     }
 
     fn tell_outlook(&self, outlook: &Outlook, wanted: Bytes) -> String {
@@ -299,6 +313,27 @@ impl Scheduler {
     }
 }
 
+/// `GPU 1`, or `Each of GPU 0 to 3`.
+fn each_of(devices: &[DeviceId]) -> String {
+    if let [device] = devices {
+        return device.to_string();
+    }
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &DeviceId(number) in devices {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let range = |(first, last): &(u32, u32)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first} to {last}"),
+    };
+    let ranges: Vec<String> = ranges.iter().map(range).collect();
+    format!("Each of GPU {}", ranges.join(", "))
+}
+
 /// Of a device with too little memory: why a task does not start there over-subscribed, under policies that know that.
 fn why_not_eager(reason: &Reason) -> String {
     match reason {
@@ -352,5 +387,18 @@ fn order_in_words(order: QueueOrder) -> &'static str {
         QueueOrder::Backfill => "in order of arrival, and whoever fits starts",
         QueueOrder::LargestFirst => "the largest first, and whoever fits starts",
         QueueOrder::LongestRemaining => "who is expected to run longest first, and whoever fits starts",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_in_a_row_are_a_range() {
+        let of = |numbers: &[u32]| each_of(&numbers.iter().copied().map(DeviceId).collect::<Vec<_>>());
+        assert_eq!(of(&[7]), "GPU 7");
+        assert_eq!(of(&[0, 1, 2, 3]), "Each of GPU 0 to 3");
+        assert_eq!(of(&[1, 2, 4, 6, 7, 8]), "Each of GPU 1, 2, 4, 6 to 8");
     }
 }
