@@ -4,6 +4,8 @@
 //! defaults.
 
 use crate::http::{HttpAddress, HttpSettings};
+use crate::names::{GroupName, UserName};
+use crate::plainly;
 use crate::quota::Users;
 use crate::selection::Selection;
 use clap::Parser;
@@ -117,18 +119,18 @@ pub struct Config {
     /// SIGKILL 10 s later) [default: observe].
     #[arg(long, value_name = "MEASURE")]
     pub overstay: Option<Overstay>,
-    /// Serve these users only, such as `1000,1001` [default: everybody].
-    #[arg(long, value_name = "UID,…", value_delimiter = ',')]
-    pub allow_uids: Option<Vec<u32>>,
+    /// Serve these users only, by number or name, such as `1000,anna` [default: everybody].
+    #[arg(long, value_name = "USER,…", value_delimiter = ',')]
+    pub allow_uids: Option<Vec<UserName>>,
     /// Never serve these users, whoever is allowed [default: nobody].
-    #[arg(long, value_name = "UID,…", value_delimiter = ',')]
-    pub deny_uids: Option<Vec<u32>>,
+    #[arg(long, value_name = "USER,…", value_delimiter = ',')]
+    pub deny_uids: Option<Vec<UserName>>,
     /// Serve members of these groups, besides the users of --allow-uids [default: everybody].
-    #[arg(long, value_name = "GID,…", value_delimiter = ',')]
-    pub allow_gids: Option<Vec<u32>>,
+    #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
+    pub allow_gids: Option<Vec<GroupName>>,
     /// Never serve members of these groups, whoever is allowed [default: nobody].
-    #[arg(long, value_name = "GID,…", value_delimiter = ',')]
-    pub deny_gids: Option<Vec<u32>>,
+    #[arg(long, value_name = "GROUP,…", value_delimiter = ',')]
+    pub deny_gids: Option<Vec<GroupName>>,
     /// Serve metrics and health over HTTP at this address too, such as 9690 or 0.0.0.0:9690; without an address only to
     /// this machine. They are always at http.sock in the run directory, for the daemon's own user.
     #[arg(long, value_name = "[ADDRESS:]PORT")]
@@ -155,6 +157,15 @@ pub struct Config {
     #[arg(long)]
     #[serde(skip)]
     pub show_config: bool,
+    /// Serve in the background: end when programs can connect, or with the error. What the daemon says then is in eagerd.log
+    /// in the run directory.
+    #[arg(long)]
+    #[serde(skip)]
+    pub detach: bool,
+    /// This is the process in the background.
+    #[arg(long, hide = true)]
+    #[serde(skip)]
+    pub detached: bool,
 }
 
 /// What time is on virtual GPUs.
@@ -298,6 +309,8 @@ impl Config {
             options: self.options.or(file.options),
             config: self.config,
             show_config: self.show_config,
+            detach: self.detach,
+            detached: self.detached,
         }
     }
 
@@ -400,10 +413,10 @@ impl Config {
             observe_ms: self.observe_ms.unwrap_or(500),
             uses_file: self.uses_file,
             users: Users {
-                allow_uids: self.allow_uids,
-                allow_gids: self.allow_gids,
-                deny_uids: self.deny_uids.unwrap_or_default(),
-                deny_gids: self.deny_gids.unwrap_or_default(),
+                allow_uids: self.allow_uids.map(uids),
+                allow_gids: self.allow_gids.map(gids),
+                deny_uids: self.deny_uids.map(uids).unwrap_or_default(),
+                deny_gids: self.deny_gids.map(gids).unwrap_or_default(),
             },
             http: HttpSettings {
                 http: self.http,
@@ -416,6 +429,20 @@ impl Config {
     }
 }
 
+fn uids(users: Vec<UserName>) -> Vec<u32> {
+    users.into_iter().map(|UserName(uid)| uid).collect()
+}
+
+fn gids(groups: Vec<GroupName>) -> Vec<u32> {
+    groups.into_iter().map(|GroupName(gid)| gid).collect()
+}
+
+/// Names of the settings under `[options]`.
+fn option_names() -> Vec<String> {
+    let table = toml::Table::try_from(Options::default()).unwrap_or_default();
+    table.keys().cloned().collect()
+}
+
 /// A file alone, without flags, on a machine where nothing is set; for fuzzers.
 pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
     let config = parse_file(path, text).map_err(|error| error.to_string())?;
@@ -425,7 +452,7 @@ pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
 fn parse_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
     toml::from_str(text).map_err(|error| {
         let (line, column) = position(text, error.span().map_or(0, |span| span.start));
-        let message = error.message().lines().collect::<Vec<_>>().join("; ");
+        let message = plainly::said(error.message(), &option_names());
         ConfigError::Malformed { path: path.into(), line, column, message }
     })
 }
@@ -481,12 +508,25 @@ mod tests {
     #[test]
     fn a_bad_file_is_one_line_with_the_place() {
         for (text, message) in [
-            ("policy = \"case\"\nno_such_key = 1\n", "eagerd.toml:2:1: unknown field `no_such_key`"),
+            (
+                "policy = \"case\"\nno_such_key = 1\n",
+                "eagerd.toml:2:1: there is no setting `no_such_key`; `eagerd --help`",
+            ),
             ("\n  virtual = \"4xGTX\"\n", "eagerd.toml:2:13: no card `GTX`; known: "),
-            ("policy = \"fastest\"", "eagerd.toml:1:10: unknown variant `fastest`"),
+            ("policy = \"fastest\"", "eagerd.toml:1:10: `fastest` is none of case, "),
+            ("policy = \"eager-otp\"", "eagerd.toml:1:10: `eager-otp` is none of case, "),
+            ("eager_per_device = 1", "eagerd.toml:1:1: `eager_per_device` belongs under `[options]`"),
+            (
+                "clients_max = 1",
+                "eagerd.toml:1:1: there is no setting `clients_max`; did you mean `clients-max`?",
+            ),
+            ("allow-uids = [\"no-such-user\"]", "eagerd.toml:1:14: this machine has no user `no-such-user`"),
             ("device-memory = \"12GB\"", "eagerd.toml:1:17: `12GB` is no size"),
-            ("clients-max = -1", "eagerd.toml:1:15: invalid value: integer `-1`"),
-            ("[options]\nwrong = 1", "eagerd.toml:2:1: unknown field `wrong`"),
+            (
+                "clients-max = -1",
+                "eagerd.toml:1:15: a whole number of at least 0 is wanted here, and the file has `-1`",
+            ),
+            ("[options]\nwrong = 1", "eagerd.toml:2:1: there is no setting `wrong`"),
             ("policy = ", "eagerd.toml:1:10: "),
         ] {
             let error = file(text).expect_err(text);

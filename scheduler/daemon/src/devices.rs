@@ -97,6 +97,7 @@ impl Devices {
             DeviceSource::Gpus { gpus } => Devices::of_machine(gpus, old)?,
         };
         let limit = settings.device_memory.map_or(Bytes(u64::MAX), |Size(limit)| Bytes(limit));
+        larger_than_all(settings.device_memory, &devices.profiles)?;
         for profile in &mut devices.profiles {
             devices.spare.push(profile.capacity.saturating_sub(limit));
             profile.capacity = profile.capacity.min(limit);
@@ -165,6 +166,18 @@ impl Devices {
     pub fn summary(&self) -> String {
         let count = self.profiles.len();
         format!("{count} {} device{}", self.kind, if count == 1 { "" } else { "s" })
+    }
+}
+
+/// A limit that no device has is a mistake; one that only some have is a limit for the others.
+fn larger_than_all(limit: Option<Size>, profiles: &[DeviceProfile]) -> anyhow::Result<()> {
+    let largest = profiles.iter().map(|profile| profile.capacity).max();
+    match (limit.map(|Size(bytes)| Bytes(bytes)), largest) {
+        (Some(limit), Some(largest)) if limit > largest => Err(Unservable(format!(
+            "device-memory is {limit}, and the largest device has {largest}: leave it out to grant all of each device"
+        ))
+        .into()),
+        _ => Ok(()),
     }
 }
 

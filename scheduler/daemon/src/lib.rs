@@ -9,6 +9,7 @@ mod admin;
 mod answers;
 mod backlog;
 mod config;
+mod detach;
 mod devices;
 mod dispatch;
 mod drains;
@@ -25,10 +26,12 @@ mod listeners;
 mod log;
 mod metrics;
 mod mind;
+mod names;
 mod newcomers;
 mod numbering;
 mod nvml;
 mod origins;
+mod plainly;
 mod poller;
 mod quota;
 mod recent;
@@ -104,28 +107,36 @@ pub fn main() -> ExitCode {
         .map_err(|error| -> anyhow::Error { error.exit() })
         .and_then(|flags| run(flags, &matches));
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
+            let line = format!("eagerd: {error:#}");
             // Nobody is left to be told that standard error is closed.
-            let _ = writeln!(std::io::stderr(), "eagerd: {error:#}");
+            let _ = writeln!(std::io::stderr(), "{line}");
+            detach::tell_starter(&line);
             exit::code(&error)
         }
     }
 }
 
-fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<()> {
-    let show = flags.show_config;
+fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
+    let (show, detached) = (flags.show_config, flags.detached);
+    if flags.detach && !show {
+        return detach::start();
+    }
     let xdg_runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");
     let source = Source { flags, xdg_runtime_dir, is_root: Uid::effective().is_root() };
     let settings = source.read()?;
     if show {
-        return show_settings(&settings, &source, matches);
+        return show_settings(&settings, &source, matches).map(|()| ExitCode::SUCCESS);
     }
     let mut kept = service_manager::Kept::from_environment(|name| std::env::var_os(name));
     let manager = ServiceManager::from_environment(|name| std::env::var_os(name));
     let signals = block_signals().context("signals")?;
     let given = |path: &Path| kept.has(|_, socket| listeners::is_at(socket, path));
     let mut run_dir = RunDir::claim(&settings.run_dir, given)?;
+    if detached {
+        detach::leave(run_dir.path())?;
+    }
     for path in [run_dir.client_socket(), run_dir.admin_socket(), run_dir.http_socket()] {
         // A manager's client socket is kept by it over a restart, whoever made it.
         let is_kept = manager.is_there() && path == run_dir.client_socket();
@@ -135,7 +146,7 @@ fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<()> {
     }
     // Dropped before the run directory, whose sockets it uses.
     let mut shell = open(settings, source, &run_dir, signals, manager, &mut kept)?;
-    shell.run()
+    shell.run().map(|()| ExitCode::SUCCESS)
 }
 
 /// The settings that hold, as a file, each with where it came from.
@@ -204,6 +215,7 @@ fn open(
     dispatch.manager.ready();
     // Whoever started it may not read its output.
     let _ = writeln!(std::io::stdout(), "{ready}");
+    detach::serves();
     let parts = Parts {
         dispatch,
         listener: clients,

@@ -27,7 +27,7 @@ pub fn command() -> clap::Command {
 
 /// What asks for something to be done is no setting.
 fn is_setting(long: &str) -> bool {
-    !matches!(long, "show-config" | "reverted" | "help" | "version")
+    !matches!(long, "show-config" | "detach" | "detached" | "reverted" | "help" | "version")
 }
 
 fn variable(long: &str) -> String {

@@ -1,4 +1,4 @@
-//! Sizes as people write them: `16GiB`, `512 MiB`, `4096`.
+//! Sizes as people write them: `16GiB`, `512 MiB`, `48G`, `4096`.
 //!
 //! Trap: only binary units. `GB` is refused, because on GPUs it is used for both 10⁹ and 2³⁰.
 
@@ -13,7 +13,7 @@ const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 
 pub struct Size(pub u64);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no size: write a whole number and KiB, MiB, GiB or TiB, such as `16GiB`")]
+#[error("`{text}` is no size: write a whole number and KiB, MiB, GiB or TiB, such as `16GiB` or `16G`")]
 pub struct BadSize {
     text: String,
 }
@@ -24,11 +24,11 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Size, BadSize> {
         let bad = || BadSize { text: text.to_owned() };
         let trimmed = text.trim();
-        let unit = UNITS.iter().find(|(name, _)| trimmed.ends_with(name));
-        let (number, shift) = match unit {
-            Some((name, shift)) => (trimmed[..trimmed.len() - name.len()].trim_end(), *shift),
-            None => (trimmed, 0),
-        };
+        let with_unit = UNITS.iter().find_map(|(name, shift)| {
+            let number = trimmed.strip_suffix(name).or_else(|| trimmed.strip_suffix(&name[..1]))?;
+            Some((number.trim_end(), *shift))
+        });
+        let (number, shift) = with_unit.unwrap_or((trimmed, 0));
         let count: u64 = number.parse().map_err(|_| bad())?;
         count.checked_mul(1 << shift).map(Size).ok_or_else(bad)
     }
@@ -63,9 +63,14 @@ mod tests {
 
     #[test]
     fn sizes_read_as_they_are_written() {
-        for (text, bytes) in
-            [("16GiB", 16 << 30), ("512 MiB", 512 << 20), ("4096", 4096), (" 1TiB ", 1 << 40)]
-        {
+        for (text, bytes) in [
+            ("16GiB", 16 << 30),
+            ("512 MiB", 512 << 20),
+            ("4096", 4096),
+            (" 1TiB ", 1 << 40),
+            ("48G", 48 << 30),
+            ("7 M", 7 << 20),
+        ] {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
         assert_eq!(Size(3 << 29).to_string(), "1536MiB");
@@ -74,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for text in ["", "GiB", "16GB", "1.5GiB", "-1", "99999999TiB", "16 gib"] {
+        for text in ["", "GiB", "16GB", "1.5GiB", "-1", "99999999TiB", "16 gib", "G", "16Gi"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }
     }

@@ -153,7 +153,7 @@ fn a_bad_configuration_is_one_line_with_the_place_and_leaves_nothing() {
     let output = command(dir.path()).arg("--config").arg(&config).output().expect("run");
     assert_eq!(output.status.code(), Some(78));
     let said = String::from_utf8_lossy(&output.stderr);
-    let start = format!("eagerd: {}:2:1: unknown field `no_such_key`", config.display());
+    let start = format!("eagerd: {}:2:1: there is no setting `no_such_key`", config.display());
     assert!(said.starts_with(&start) && said.lines().count() == 1, "{said}");
     assert!(!dir.path().join("run").exists(), "the run directory was made");
 }

@@ -5,12 +5,14 @@
 
 use crate::http::{get, over_unix};
 use crate::support::{Daemon, answer, begin, command, restarted, slot};
+use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use eager_proto::reply::STATE_BOUND;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
 use std::fs::{File, Permissions};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -189,4 +191,54 @@ fn a_journal_is_for_the_daemons_own_user_and_group() {
     std::fs::set_permissions(&journal, Permissions::from_mode(0o644)).expect("mode");
     let _daemon = Daemon::start_in(dir, &["--journal", journal.to_str().expect("plain")]);
     assert_eq!(mode(&journal), 0o640);
+}
+
+/// `eagerd --detach` on the files in `dir`: status, and all that it said until its output was closed.
+fn detached(dir: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = command(dir).arg("--detach").args(arguments).output().expect("run");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(said).expect("text"))
+}
+
+fn asks(dir: &Path, request: &AdminRequest) -> AdminReply {
+    let mut stream = UnixStream::connect(dir.join("run/admin.sock")).expect("a daemon");
+    stream.write_all(&to_line(request).expect("a line")).expect("asked");
+    let mut line = Vec::new();
+    BufReader::new(stream).read_until(b'\n', &mut line).expect("an answer");
+    from_line(&line).expect("an answer")
+}
+
+#[test]
+fn in_the_background_it_serves_when_the_command_ends_and_holds_none_of_its_output() {
+    let dir = tempfile::tempdir().expect("folder");
+    // `output` ends only when nobody has the pipes any more.
+    let (status, said) = detached(dir.path(), &[]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.starts_with("eagerd: ready: ") && said.lines().count() == 1, "{said}");
+    let AdminReply::Info { daemon, .. } = asks(dir.path(), &AdminRequest::Info) else { panic!("no answer") };
+    assert!(daemon.pid > 0);
+    let (status, said) = detached(dir.path(), &[]);
+    assert_eq!(status, Some(78), "{said}");
+    assert!(said.contains("serves") && said.lines().count() == 1, "{said}");
+    let log = dir.path().join("run/eagerd.log");
+    assert_eq!(mode(&log), 0o640);
+    asks(dir.path(), &AdminRequest::Shutdown { force: true, when_idle: false });
+    while UnixStream::connect(dir.path().join("run/admin.sock")).is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn in_the_background_what_keeps_it_from_serving_is_said_where_it_was_started() {
+    let dir = tempfile::tempdir().expect("folder");
+    // Before and after it has the run directory.
+    for (arguments, words) in [
+        (["--journal", "/no/such/folder/journal"], "/no/such/folder/journal"),
+        (["--device-memory", "2G"], "device-memory is 2 GiB, and the largest device has 1 GiB"),
+        (["--config", "/no/such/file.toml"], "/no/such/file.toml"),
+    ] {
+        let (status, said) = detached(dir.path(), &arguments);
+        assert_eq!(status, Some(78), "{said}");
+        assert!(said.contains(words) && said.lines().count() == 1, "{said}");
+    }
 }
