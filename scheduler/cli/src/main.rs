@@ -7,13 +7,14 @@
 mod color;
 mod daemon;
 mod library;
+mod people;
 mod tables;
 mod verbs;
 
 use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, ShutdownFlags, TaskFlags, act};
 use crate::verbs::look::{self, ExplainFlags, look};
 use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
-use crate::verbs::{Question, calibrate, doctor, mps, profile, run, top, trace};
+use crate::verbs::{Question, calibrate, doctor, mps, profile, ps, run, top, trace};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
 use std::io::Write;
@@ -47,8 +48,11 @@ enum Verb {
     )]
     Calibrate(calibrate::CalibrateFlags),
     /// List tasks: device, class, grant, and why each one waits.
-    #[command(after_help = "Examples:\n  eager ps\n  eager ps --json")]
-    Ps(Question),
+    #[command(
+        after_help = "Examples:\n  eager ps\n  eager ps --user anna --sort wait\n  eager ps --watch 1 --format task,label,class,why\n  \
+                            eager ps --json"
+    )]
+    Ps(ps::PsFlags),
     /// List devices.
     #[command(after_help = "Examples:\n  eager info\n  eager info --json")]
     Info(Question),
@@ -120,7 +124,7 @@ fn main() -> ExitCode {
         Verb::Run(flags) => return run::run(flags),
         Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),
         Verb::Calibrate(flags) => calibrate::calibrate(flags),
-        Verb::Ps(question) => look(&question, &AdminRequest::Ps),
+        Verb::Ps(flags) => ps::ps(&flags),
         Verb::Info(question) => look(&question, &AdminRequest::Info),
         Verb::Top(flags) => top::top(flags).map(|text| print(&text)),
         Verb::Drain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Drain { device }),

@@ -1,4 +1,4 @@
-//! Tables for people: aligned, sizes in GiB. Pure.
+//! Tables for people: aligned, sizes and times with their units. Pure.
 //!
 //! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
 //! longest entry.
@@ -11,6 +11,7 @@ pub use waiting::{policy, queue};
 
 use eager_journal::names;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
+use eager_proto::shown::{size, time};
 
 /// Which side of a column is straight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,37 +22,63 @@ enum Align {
 
 use Align::{Left, Right};
 
-/// `eager ps`.
-pub fn tasks(rows: &[TaskRow]) -> String {
-    const HEADER: [(&str, Align); 11] = [
-        ("TASK", Right),
-        ("PID", Right),
-        ("LABEL", Left),
-        ("FUNCTION", Left),
-        ("CLASS", Left),
-        ("GPU", Right),
-        ("NEEDS GiB", Right),
-        ("GRANT GiB", Right),
-        ("USED GiB", Right),
-        ("WAIT s", Right),
-        ("WHY", Left),
-    ];
-    let cells = rows.iter().map(|row| {
-        [
-            row.task.to_string(),
-            row.pid.to_string(),
-            row.label.clone(),
-            names::readable(&row.function),
-            class(row),
-            row.device.map_or("-".into(), |device| device.to_string()),
-            gib(row.requirement_bytes),
-            gib(row.grant_bytes),
-            row.used_bytes.map_or("-".into(), gib),
-            format!("{:.1}", row.waited_ms as f64 / 1e3),
-            row.reason.clone(),
-        ]
-    });
-    table(HEADER, cells)
+/// A column of `eager ps`.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskColumn {
+    name: &'static str,
+    align: Align,
+    cell: fn(&TaskRow) -> String,
+}
+
+const fn column(name: &'static str, align: Align, cell: fn(&TaskRow) -> String) -> TaskColumn {
+    TaskColumn { name, align, cell }
+}
+
+/// Its cell is the user's name, which only the caller knows.
+const USER: &str = "USER";
+
+const TASK_COLUMNS: [TaskColumn; 14] = [
+    column("TASK", Right, |row| row.task.to_string()),
+    column("PID", Right, |row| row.pid.to_string()),
+    column(USER, Left, |row| row.uid.to_string()),
+    column("LABEL", Left, |row| row.label.clone()),
+    column("FUNCTION", Left, |row| names::readable(&row.function)),
+    column("CLASS", Left, class),
+    column("GPU", Right, |row| or_dash(row.device)),
+    column("NEEDS", Right, |row| size(row.requirement_bytes)),
+    column("GRANT", Right, |row| or_dash(row.device.map(|_| size(row.grant_bytes)))),
+    column("RESIDENT", Right, |row| or_dash(row.resident_bytes.map(size))),
+    column("PINNED", Right, |row| or_dash(row.pinned_bytes.map(size))),
+    column("WAIT", Right, |row| time(row.waited_ms)),
+    column("RUN", Right, |row| or_dash(row.device.map(|_| time(row.running_ms)))),
+    column("WHY", Left, |row| row.reason.clone()),
+];
+
+/// The named columns in their order, or all.
+pub fn task_columns(wanted: Option<&[String]>) -> Result<Vec<TaskColumn>, String> {
+    let Some(wanted) = wanted else { return Ok(TASK_COLUMNS.to_vec()) };
+    let find = |name: &String| {
+        let found = TASK_COLUMNS.into_iter().find(|column| column.name.eq_ignore_ascii_case(name.trim()));
+        found.ok_or_else(|| {
+            let known = TASK_COLUMNS.map(|column| column.name.to_lowercase()).join(", ");
+            format!("no column `{name}`; known: {known}")
+        })
+    };
+    wanted.iter().map(find).collect()
+}
+
+/// `eager ps`. `user`: a user's name.
+pub fn tasks(rows: &[TaskRow], columns: &[TaskColumn], user: impl Fn(u32) -> String) -> String {
+    let header: Vec<(&str, Align)> = columns.iter().map(|column| (column.name, column.align)).collect();
+    let cell = |row: &TaskRow, column: &TaskColumn| {
+        if column.name == USER { user(row.uid) } else { (column.cell)(row) }
+    };
+    let cells = rows.iter().map(|row| columns.iter().map(|column| cell(row, column)).collect());
+    lined_up(&header, cells)
+}
+
+fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or("-".into(), |value| value.to_string())
 }
 
 /// How it runs, or that it does not.
@@ -66,16 +93,19 @@ fn class(row: &TaskRow) -> String {
 
 /// `eager info`.
 pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
-    const HEADER: [(&str, Align); 11] = [
+    const HEADER: [(&str, Align); 14] = [
         ("GPU", Right),
         ("NAME", Left),
         ("KIND", Left),
         ("STATE", Left),
-        ("MEMORY GiB", Right),
-        ("GRANTED GiB", Right),
-        ("OVER GiB", Right),
-        ("USED GiB", Right),
-        ("UTIL %", Right),
+        ("MEMORY", Right),
+        ("GRANTED", Right),
+        ("CONTEXTS", Right),
+        ("FREE", Right),
+        ("OVER", Right),
+        ("RESIDENT", Right),
+        ("PINNED", Right),
+        ("UTIL", Right),
         ("NORMAL", Right),
         ("EAGER", Right),
     ];
@@ -90,20 +120,23 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
                 (false, None) => "open",
             }
             .into(),
-            gib(row.capacity_bytes),
-            gib(row.granted_bytes),
-            gib(row.oversubscribed_bytes),
-            row.used_bytes.map_or("-".into(), gib),
-            row.utilization_percent.map_or("-".into(), |percent| percent.to_string()),
+            size(row.capacity_bytes),
+            size(row.granted_bytes),
+            size(row.context_bytes),
+            size(row.free_bytes),
+            if row.oversubscribed_bytes == 0 { "-".into() } else { size(row.oversubscribed_bytes) },
+            or_dash(row.resident_bytes.map(size)),
+            or_dash(row.pinned_bytes.map(size)),
+            or_dash(row.utilization_percent.map(|percent| format!("{percent}%"))),
             row.normal_tasks.to_string(),
             row.eager_tasks.to_string(),
         ]
     });
     let DaemonRow { version, pid, policy, uptime_ms, clients, waiting, running, .. } = daemon;
     format!(
-        "eagerd {version}, pid {pid}, policy {policy}, up {} s: {clients} programs, {running} tasks running, \
+        "eagerd {version}, pid {pid}, policy {policy}, up {}: {clients} programs, {running} tasks running, \
          {waiting} waiting\n{}{}",
-        uptime_ms / 1000,
+        time(*uptime_ms),
         notes(daemon) + &drained(rows) + &unaccounted(rows),
         table(HEADER, cells)
     )
@@ -131,56 +164,39 @@ pub fn notes(daemon: &DaemonRow) -> String {
 /// A line for each device on which nothing new starts.
 pub fn drained(rows: &[DeviceRow]) -> String {
     let line = |row: &DeviceRow| {
-        let (device, since) = (row.device, duration(row.drained_ms?));
+        let (device, since) = (row.device, time(row.drained_ms?));
         let running = row.normal_tasks + row.eager_tasks;
         Some(format!("GPU {device}: drained for {since}: nothing new starts there, {running} tasks run\n"))
     };
     rows.iter().filter_map(line).collect()
 }
 
-/// The two largest units that say something: `41 s`, `3 min 5 s`, `2 h 1 min`, `4 d 3 h`.
-fn duration(ms: u64) -> String {
-    let seconds = ms / 1000;
-    let units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
-    let first = units.iter().position(|(_, length)| seconds >= *length).unwrap_or(units.len() - 1);
-    let mut left = seconds;
-    let mut parts = Vec::new();
-    for (unit, length) in &units[first..units.len().min(first + 2)] {
-        if parts.is_empty() || left >= *length {
-            parts.push(format!("{} {unit}", left / length));
-        }
-        left %= length;
-    }
-    parts.join(" ")
-}
-
 /// Memory that is in use and was granted to nobody, a line for each device that has some.
 pub fn unaccounted(rows: &[DeviceRow]) -> String {
     let line = |row: &DeviceRow| {
-        let (device, foreign) = (row.device, gib(row.foreign_bytes));
-        let beyond = gib(row.unaccounted_bytes.saturating_sub(row.foreign_bytes));
+        let (device, foreign) = (row.device, size(row.foreign_bytes));
+        let beyond = size(row.unaccounted_bytes.saturating_sub(row.foreign_bytes));
         format!(
-            "GPU {device}: in use and not given away: {foreign} GiB by programs that are not scheduled, {beyond} GiB \
+            "GPU {device}: in use and not given away: {foreign} by programs that are not scheduled, {beyond} \
              beyond what was declared\n"
         )
     };
     rows.iter().filter(|row| row.unaccounted_bytes > 0).map(line).collect()
 }
 
-/// Three decimals: on scaled-down devices a MiB must still be seen.
-fn gib(bytes: u64) -> String {
-    format!("{:.3}", bytes as f64 / f64::from(1 << 30))
+fn table<const N: usize>(header: [(&str, Align); N], rows: impl Iterator<Item = [String; N]>) -> String {
+    lined_up(&header, rows.map(Vec::from))
 }
 
-fn table<const N: usize>(header: [(&str, Align); N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let mut lines = vec![header.map(|(name, _)| name.to_owned())];
+/// Each row has a cell for each column.
+fn lined_up(header: &[(&str, Align)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut lines = vec![header.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
     lines.extend(rows);
-    let widths: [usize; N] = std::array::from_fn(|column| {
-        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
-    });
+    let widest = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..header.len()).map(widest).collect();
     let mut text = String::new();
     for line in &lines {
-        let padded = line.iter().zip(header).zip(widths).map(|((cell, (_, align)), width)| match align {
+        let padded = line.iter().zip(header).zip(&widths).map(|((cell, (_, align)), &width)| match align {
             Left => format!("{cell:<width$}"),
             Right => format!("{cell:>width$}"),
         });
@@ -208,7 +224,8 @@ mod tests {
             device: Some(2),
             requirement_bytes: 9_556_302_234,
             grant_bytes: 3 << 30,
-            used_bytes: Some(7 << 30),
+            resident_bytes: Some(8 << 30),
+            pinned_bytes: Some(12 << 20),
             waited_ms: 1234,
             running_ms: 5000,
             gate: "hold".into(),
@@ -227,27 +244,34 @@ mod tests {
             class: String::new(),
             device: None,
             grant_bytes: 0,
-            used_bytes: None,
+            resident_bytes: None,
+            pinned_bytes: None,
             waited_ms: 60_000,
             reason: "waits: there is no device yet".into(),
             ..task()
         };
+        let user = |uid: u32| if uid == 1000 { "anna".into() } else { uid.to_string() };
         let expected = "\
-TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED GiB  WAIT s  WHY
-   7  4242  sradv1         main      eager      2      8.900      3.000     7.000     1.2  starts eagerly: GPU 2 has 3 GiB free
-  12  4242  needle-größer            waiting    -      8.900      0.000         -    60.0  waits: there is no device yet
+TASK   PID  USER  LABEL          FUNCTION  CLASS    GPU    NEEDS  GRANT  RESIDENT  PINNED   WAIT   RUN  WHY
+   7  4242  anna  sradv1         main      eager      2  8.9 GiB  3 GiB     8 GiB  12 MiB   1.2s  5.0s  starts eagerly: GPU 2 has 3 GiB free
+  12  4242  anna  needle-größer            waiting    -  8.9 GiB      -         -       -  1m00s     -  waits: there is no device yet
 ";
-        assert_eq!(tasks(&[task(), waiting]), expected);
+        let all = task_columns(None).expect("all");
+        assert_eq!(tasks(&[task(), waiting.clone()], &all, user), expected);
+        let wanted = ["why", "Task", "user"].map(String::from);
+        let some = task_columns(Some(&wanted)).expect("known");
+        let expected = "\
+WHY                                   TASK  USER
+starts eagerly: GPU 2 has 3 GiB free     7  anna
+waits: there is no device yet           12  anna
+";
+        assert_eq!(tasks(&[task(), waiting], &some, user), expected);
+        let unknown = task_columns(Some(&["colour".to_owned()])).expect_err("unknown");
+        assert!(unknown.starts_with("no column `colour`; known: task, pid, user, "), "{unknown}");
         assert_eq!(
-            tasks(&[]),
-            "TASK  PID  LABEL  FUNCTION  CLASS  GPU  NEEDS GiB  GRANT GiB  USED GiB  WAIT s  WHY\n"
+            tasks(&[], &all, user),
+            "TASK  PID  USER  LABEL  FUNCTION  CLASS  GPU  NEEDS  GRANT  RESIDENT  PINNED  WAIT  RUN  WHY\n"
         );
-    }
-
-    #[test]
-    fn durations_have_two_units() {
-        let shown = [0, 999, 41_000, 60_000, 185_000, 7_260_000, 86_400_000, 356_400_000].map(duration);
-        assert_eq!(shown, ["0 s", "0 s", "41 s", "1 min", "3 min 5 s", "2 h 1 min", "1 d", "4 d 3 h"]);
     }
 
     #[test]
@@ -277,10 +301,11 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
             kind: "virtual".into(),
             capacity_bytes: 16 << 30,
             granted_bytes: 12 << 30,
-            context_bytes: 0,
-            free_bytes: 1 << 30,
+            context_bytes: 300 << 20,
+            free_bytes: 724 << 20,
             oversubscribed_bytes: 1 << 20,
-            used_bytes: Some(15 << 30),
+            resident_bytes: Some(15 << 30),
+            pinned_bytes: Some(3 << 30),
             utilization_percent: Some(87),
             foreign_bytes: 2 << 30,
             unaccounted_bytes: 3 << 30,
@@ -290,17 +315,17 @@ TASK   PID  LABEL          FUNCTION  CLASS    GPU  NEEDS GiB  GRANT GiB  USED Gi
             ..DeviceRow::default()
         };
         let expected = "\
-eagerd 0.1.0, pid 99, policy eager-opt, up 61 s: 3 programs, 2 tasks running, 1 waiting
+eagerd 0.1.0, pid 99, policy eager-opt, up 1m01s: 3 programs, 2 tasks running, 1 waiting
 policy reverted: eager-opt panicked
 the state file cannot be written (No space left): a restart would lose what is granted
 the journal cannot be written (No space left): what is decided is not recorded
 the devices have not said for 12.000 s what is in use
 2 programs have not come back since the daemon was restarted
 2 times a program used more than it declared
-GPU 0: drained for 1 h 2 min: nothing new starts there, 2 tasks run
-GPU 0: in use and not given away: 2.000 GiB by programs that are not scheduled, 1.000 GiB beyond what was declared
-GPU  NAME       KIND     STATE    MEMORY GiB  GRANTED GiB  OVER GiB  USED GiB  UTIL %  NORMAL  EAGER
-  0  V100-16GB  virtual  drained      16.000       12.000     0.001    15.000      87       1      1
+GPU 0: drained for 1h02m: nothing new starts there, 2 tasks run
+GPU 0: in use and not given away: 2 GiB by programs that are not scheduled, 1 GiB beyond what was declared
+GPU  NAME       KIND     STATE    MEMORY  GRANTED  CONTEXTS     FREE   OVER  RESIDENT  PINNED  UTIL  NORMAL  EAGER
+  0  V100-16GB  virtual  drained  16 GiB   12 GiB   300 MiB  724 MiB  1 MiB    15 GiB   3 GiB   87%       1      1
 ";
         assert_eq!(devices(&daemon, &[device]), expected);
     }

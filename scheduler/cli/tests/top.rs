@@ -21,6 +21,7 @@ use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_secs(30);
 const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
 
 fn device(device: u32, granted: u64, over: u64, tasks: (u32, u32)) -> DeviceRow {
     DeviceRow {
@@ -30,7 +31,9 @@ fn device(device: u32, granted: u64, over: u64, tasks: (u32, u32)) -> DeviceRow 
         capacity_bytes: 16 * GIB,
         granted_bytes: granted * GIB,
         oversubscribed_bytes: over * GIB,
-        used_bytes: Some(granted * GIB / 2),
+        context_bytes: 300 * MIB * u64::from(tasks.0 + tasks.1),
+        resident_bytes: Some(granted * GIB * 3 / 4),
+        pinned_bytes: Some(granted * GIB / 2),
         paged_bytes: Some(0),
         utilization_percent: Some(37),
         normal_tasks: tasks.0,
@@ -44,7 +47,7 @@ fn running(task: u64, label: &str, class: &str, device: u32, gib: (u64, u64)) ->
         task,
         client: task,
         pid: 4200 + task as i32,
-        uid: 1000,
+        uid: 0,
         label: label.into(),
         function: "runTest".into(),
         state: "running".into(),
@@ -52,7 +55,8 @@ fn running(task: u64, label: &str, class: &str, device: u32, gib: (u64, u64)) ->
         device: Some(device),
         requirement_bytes: gib.1 * GIB,
         grant_bytes: gib.0 * GIB,
-        used_bytes: Some(gib.0 * GIB / 2),
+        resident_bytes: Some(gib.0 * GIB * 3 / 4),
+        pinned_bytes: Some(gib.0 * GIB / 2),
         waited_ms: 120 * task,
         running_ms: 65_000 - 1000 * task,
         gate: "none".into(),
@@ -82,7 +86,8 @@ fn moment(second: bool) -> Snapshot {
         grant_bytes: 0,
         running_ms: 0,
         gate: String::new(),
-        used_bytes: None,
+        resident_bytes: None,
+        pinned_bytes: None,
         waited_ms: 41_000,
         reason: "waits: 12 GiB fits nowhere (largest free memory is 2 GiB) and no device can take another eager task (at \
                  most 1 each)"
@@ -101,8 +106,8 @@ fn moment(second: bool) -> Snapshot {
     busy.utilization_percent = Some(100);
     let mut foreign = device(2, 0, 0, (0, 0));
     foreign.utilization_percent = None;
-    (foreign.foreign_bytes, foreign.unaccounted_bytes, foreign.used_bytes) =
-        (2 * GIB, 2 * GIB, Some(2 * GIB));
+    (foreign.foreign_bytes, foreign.unaccounted_bytes) = (2 * GIB, 2 * GIB);
+    (foreign.resident_bytes, foreign.pinned_bytes) = (Some(2 * GIB), Some(2 * GIB));
     let daemon = DaemonRow {
         version: "0.1.0".into(),
         policy: "eager-opt".into(),
@@ -124,6 +129,11 @@ struct Daemon {
 
 impl Daemon {
     fn start(moments: [Snapshot; 2]) -> Daemon {
+        Daemon::telling(moments, explained)
+    }
+
+    /// `explained`: what it says of a task.
+    fn telling(moments: [Snapshot; 2], explained: impl Fn(u64) -> AdminReply + Send + 'static) -> Daemon {
         let dir = tempfile::tempdir().expect("folder");
         let listener = UnixListener::bind(dir.path().join("admin.sock")).expect("bind");
         let asked = Arc::new(AtomicUsize::new(0));
@@ -131,14 +141,14 @@ impl Daemon {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let moment = &moments[count.fetch_add(1, Ordering::Relaxed).min(1)];
-                answer(stream, moment);
+                answer(stream, moment, &explained);
             }
         });
         Daemon { dir, asked }
     }
 }
 
-fn answer(mut stream: UnixStream, moment: &Snapshot) {
+fn answer(mut stream: UnixStream, moment: &Snapshot, explained: &dyn Fn(u64) -> AdminReply) {
     let mut question = String::new();
     let _ = BufReader::new(&stream).read_line(&mut question);
     let reply = match from_line(question.as_bytes()).expect("a question") {
@@ -170,7 +180,10 @@ struct Terminal {
 
 impl Terminal {
     fn open(columns: u16, rows: u16, no_color: bool) -> Terminal {
-        let daemon = Daemon::start([moment(false), moment(true)]);
+        Terminal::on(Daemon::start([moment(false), moment(true)]), columns, rows, no_color)
+    }
+
+    fn on(daemon: Daemon, columns: u16, rows: u16, no_color: bool) -> Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).expect("a terminal");
         let end = || Stdio::from(pty.slave.try_clone().expect("clone"));
@@ -271,7 +284,8 @@ fn some(length: u16) -> NonZero<u16> {
     NonZero::new(length).expect("a terminal has cells")
 }
 
-const PAGES: &str = "3.0G";
+/// On the second moment's screen.
+const PAGES: &str = "up 1m02s";
 
 #[test]
 fn a_screen_of_80_by_24_shows_devices_tasks_and_why() {
@@ -288,11 +302,44 @@ fn a_screen_of_80_by_24_shows_devices_tasks_and_why() {
 }
 
 #[test]
-fn the_books_picture_is_what_a_terminal_shows() {
+fn a_screen_of_110_by_22_explains_in_full() {
     let mut top = Terminal::open(110, 22, false);
     top.until(|screen| screen.contains(PAGES));
     top.press("jjje");
     top.shows("110x22-explain.txt", "place 1 of 1");
+    top.press("q");
+    assert_eq!(top.ends(), Some(0));
+}
+
+/// What a daemon said at two moments half a second apart, and of the task that then stood at its gate: `eager top --json`,
+/// twice, and `eager explain TASK --json`, while the programs of `docs/pictures/top.sh` ran.
+fn recorded() -> ([Snapshot; 2], u64, AdminReply) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens/recorded");
+    let read = |name: &str| {
+        let text = std::fs::read(folder.join(name)).expect(name);
+        let value: serde_json::Value = serde_json::from_slice(&text).expect(name);
+        serde_json::from_value::<AdminReply>(value).expect(name)
+    };
+    let snapshot = |name: &str| match read(name) {
+        AdminReply::Snapshot(snapshot) => *snapshot,
+        other => panic!("{name}: {other:?}"),
+    };
+    let moments = [snapshot("first.json"), snapshot("second.json")];
+    let held = moments[1].tasks.iter().find(|row| row.class == "eager" && !row.held_kernel.is_empty());
+    let task = held.expect("an eager task that holds").task;
+    (moments, task, read("explained.json"))
+}
+
+#[test]
+fn the_books_picture_is_of_an_eager_task_that_holds_and_says_why() {
+    let (moments, task, explained) = recorded();
+    let at = moments[1].tasks.iter().position(|row| row.task == task).expect("its row");
+    let daemon = Daemon::telling(moments, move |_| explained.clone());
+    let mut top = Terminal::on(daemon, 120, 24, false);
+    top.until(|screen| screen.contains("WHY"));
+    top.press(&"j".repeat(at));
+    top.press("e");
+    top.shows("120x24-recorded.txt", "has stood there for");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/top.svg");
     let drawn = picture::svg(top.parser.screen());
     if std::env::var_os("EAGER_BLESS").is_some() {

@@ -139,7 +139,8 @@ mod tests {
             capacity_bytes: 16 << 30,
             granted_bytes: 12 << 30,
             oversubscribed_bytes: 2 << 30,
-            used_bytes: Some(13 << 30),
+            resident_bytes: Some(14 << 30),
+            pinned_bytes: Some(13 << 30),
             foreign_bytes: 1 << 30,
             unaccounted_bytes: 1 << 30,
             paged_bytes: Some(5 << 20),
@@ -150,7 +151,8 @@ mod tests {
         };
         let silent = DeviceRow {
             device: 1,
-            used_bytes: None,
+            resident_bytes: None,
+            pinned_bytes: None,
             paged_bytes: None,
             utilization_percent: None,
             ..device.clone()

@@ -27,10 +27,15 @@ const WARP_THREADS: u32 = 32;
 const DRIVERS_BYTES: Bytes = Bytes(256 << 20);
 
 /// The library, for the rest of the process: its events borrow it for as long as somebody looks.
-pub fn load() -> Result<&'static Nvml, NvmlError> {
+pub fn load() -> Result<&'static Nvml, String> {
     let named = std::env::var_os(ENV_LIBRARY).filter(|path| !path.is_empty());
     let path = named.unwrap_or_else(|| OsString::from(LIBRARY));
-    let nvml = Nvml::builder().lib_path(&path).init()?;
+    let nvml = Nvml::builder().lib_path(&path).init().map_err(|error| match error {
+        NvmlError::LibloadingError(_) => {
+            format!("{} cannot be loaded: is NVIDIA's driver installed?", path.display())
+        }
+        error => error.to_string(),
+    })?;
     Ok(Box::leak(Box::new(nvml)))
 }
 
@@ -153,8 +158,9 @@ impl Usage for NvmlUsage {
                 Ok((used, device.utilization_rates().ok()))
             });
             match told {
-                Ok(((uses, unnamed), rates)) => {
+                Ok((UsedOn { uses, in_all, unnamed }, rates)) => {
                     seen.uses.extend(uses);
+                    seen.in_all.insert(number, in_all);
                     seen.unnamed.extend(unnamed.map(|bytes| (number, bytes)));
                     seen.utilization.extend(rates.map(|rates| (number, rates.gpu.min(100))));
                 }
@@ -190,9 +196,17 @@ impl Usage for NvmlUsage {
     }
 }
 
-/// Memory of a device by process; and what is in use there by none that NVML names, which it does not where it may not tell,
-/// or where processes are of another container.
-fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<(Vec<ProcessUse>, Option<Bytes>), NvmlError> {
+/// Memory of a device in use.
+struct UsedOn {
+    /// By process. How much of it is managed, NVML does not tell.
+    uses: Vec<ProcessUse>,
+    /// The driver's own included.
+    in_all: Bytes,
+    /// By none that NVML names, which it does not where it may not tell, or where processes are of another container.
+    unnamed: Option<Bytes>,
+}
+
+fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<UsedOn, NvmlError> {
     let in_all = Bytes(handle.memory_info()?.used);
     let mut uses = Vec::new();
     let mut is_hidden = false;
@@ -203,13 +217,13 @@ fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<(Vec<ProcessUse>, Op
         match process.used_gpu_memory {
             UsedGpuMemory::Used(bytes) => {
                 let pid = i32::try_from(process.pid).unwrap_or(0);
-                uses.push(ProcessUse { device, pid, bytes: Bytes(bytes) });
+                uses.push(ProcessUse { device, pid, pinned: Bytes(bytes), managed: Bytes::ZERO });
             }
             UsedGpuMemory::Unavailable => is_hidden = true,
         }
     }
-    let unnamed = in_all.saturating_sub(uses.iter().map(|used| used.bytes).sum());
-    Ok((uses, (is_hidden || unnamed > DRIVERS_BYTES).then_some(unnamed)))
+    let unnamed = in_all.saturating_sub(uses.iter().map(|used| used.pinned).sum());
+    Ok(UsedOn { uses, in_all, unnamed: (is_hidden || unnamed > DRIVERS_BYTES).then_some(unnamed) })
 }
 
 /// Errors after which a GPU does no more work until it is reset (NVIDIA, "XID Errors": those whose immediate action is a

@@ -19,9 +19,14 @@ const STALE_NS: Nanos = Nanos::from_secs(10);
 /// What is in use on one device.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceUse {
+    /// What cannot be evicted, by client.
     pub clients: BTreeMap<ClientId, Bytes>,
-    /// By processes that are no clients.
+    /// The same of processes that are no clients.
     pub foreign: Bytes,
+    /// Managed memory that is on the device, by client.
+    managed: BTreeMap<ClientId, Bytes>,
+    /// All that is on the device.
+    pub resident: Bytes,
 }
 
 impl DeviceUse {
@@ -29,7 +34,13 @@ impl DeviceUse {
         self.clients.get(&client).copied().unwrap_or_default()
     }
 
-    pub fn in_all(&self) -> Bytes {
+    /// What of a client is on the device, managed memory included.
+    pub fn resident_of(&self, client: ClientId) -> Bytes {
+        self.of(client).saturating_add(self.managed.get(&client).copied().unwrap_or_default())
+    }
+
+    /// What cannot be evicted.
+    pub fn pinned(&self) -> Bytes {
         self.clients.values().copied().sum::<Bytes>().saturating_add(self.foreign)
     }
 }
@@ -103,7 +114,12 @@ fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<De
             Some(&client) => device.clients.entry(client).or_default(),
             None => &mut device.foreign,
         };
-        *sum = sum.saturating_add(used.bytes);
+        *sum = sum.saturating_add(used.pinned);
+        if let Some(&client) = clients.get(&used.pid) {
+            let sum = device.managed.entry(client).or_default();
+            *sum = sum.saturating_add(used.managed);
+        }
+        device.resident = device.resident.saturating_add(used.pinned).saturating_add(used.managed);
     }
     devices
 }
@@ -119,7 +135,7 @@ impl Dispatch {
     /// Takes in what was seen.
     pub fn observe(&mut self, look: Look) {
         look.faults.into_iter().for_each(|fault| self.befell(fault));
-        let Seen { uses, unnamed, paged, utilization, lost, silent } = match look.seen {
+        let Seen { uses, unnamed, in_all, paged, utilization, lost, silent } = match look.seen {
             Ok(seen) => seen,
             Err(problem) => return self.not_told(&problem),
         };
@@ -135,6 +151,7 @@ impl Dispatch {
                 let strangers = of_strangers(unnamed, &used, &self.clients.keys().map(may_use).collect());
                 used.foreign = used.foreign.saturating_add(strangers);
             }
+            used.resident = in_all.get(&device).copied().unwrap_or(used.resident);
             self.truth.devices.insert(device, used);
             self.look_for_loss(device, lost.contains(&device));
             self.compare(device);
@@ -262,18 +279,26 @@ mod tests {
 
     #[test]
     fn what_processes_use_is_their_clients_or_foreign() {
-        let used = |device, pid, bytes| ProcessUse { device: DeviceId(device), pid, bytes: Bytes(bytes) };
+        let used = |device, pid, bytes| ProcessUse {
+            device: DeviceId(device),
+            pid,
+            pinned: Bytes(bytes),
+            managed: Bytes(100 * bytes),
+        };
         let clients = BTreeMap::from([(7, ClientId(1)), (8, ClientId(2))]);
         let uses = [used(0, 7, 5), used(0, 9, 2), used(0, 7, 1), used(1, 8, 3), used(0, 10, 4)];
         let devices = sorted(&uses, &clients);
         let on = |device| &devices[&DeviceId(device)];
         assert_eq!((on(0).clients[&ClientId(1)], on(0).foreign), (Bytes(6), Bytes(6)));
         assert_eq!((on(1).clients[&ClientId(2)], on(1).foreign), (Bytes(3), Bytes::ZERO));
+        assert_eq!((on(0).pinned(), on(0).resident), (Bytes(12), Bytes(12 * 101)));
+        assert_eq!(on(0).resident_of(ClientId(1)), Bytes(6 * 101));
     }
 
     #[test]
     fn what_nobody_is_named_for_is_first_that_of_clients_that_are_not_seen() {
-        let seen = DeviceUse { clients: BTreeMap::from([(ClientId(1), Bytes(6))]), foreign: Bytes(2) };
+        let clients = BTreeMap::from([(ClientId(1), Bytes(6))]);
+        let seen = DeviceUse { clients, foreign: Bytes(2), ..DeviceUse::default() };
         let may_use = BTreeMap::from([(ClientId(1), Bytes(10)), (ClientId(2), Bytes(5))]);
         assert_eq!(of_strangers(Bytes(9), &seen, &may_use), Bytes::ZERO);
         assert_eq!(of_strangers(Bytes(12), &seen, &may_use), Bytes(3));

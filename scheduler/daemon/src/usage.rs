@@ -14,12 +14,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What one process holds of one device and what cannot be evicted for others.
+/// What one process holds of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessUse {
     pub device: DeviceId,
     pub pid: i32,
-    pub bytes: Bytes,
+    /// What cannot be evicted for others; all that the driver tells of, where it does not tell managed memory apart.
+    pub pinned: Bytes,
+    /// Managed memory that is on the device.
+    pub managed: Bytes,
 }
 
 /// What one look saw.
@@ -28,6 +31,8 @@ pub struct Seen {
     pub uses: Vec<ProcessUse>,
     /// In use on each device by nobody that the driver names; only of those where programs may be behind it.
     pub unnamed: BTreeMap<DeviceId, Bytes>,
+    /// All that is in use on each device; where the driver does not tell, it is what processes hold.
+    pub in_all: BTreeMap<DeviceId, Bytes>,
     /// Managed memory that each device moved because it did not fit, ever; only of those that tell.
     pub paged: BTreeMap<DeviceId, Bytes>,
     /// Share of the time, in percent, in which at least one kernel ran on each device, stalled ones included: of the driver's
@@ -96,7 +101,8 @@ impl Usage for VirtualUsage {
         self.link = Some(link);
         let usage = |used: &eager_vgpu_link::ProcessUse| {
             let pid = i32::try_from(used.pid).unwrap_or(0);
-            ProcessUse { device: DeviceId(used.device), pid, bytes: Bytes(used.bytes) }
+            let (device, pinned, managed) = (DeviceId(used.device), Bytes(used.pinned), Bytes(used.managed));
+            ProcessUse { device, pid, pinned, managed }
         };
         let paged =
             (0..).map(DeviceId).zip(now.devices.iter().map(|device| Bytes(device.paged_bytes))).collect();
@@ -114,7 +120,7 @@ pub struct FileUsage(pub PathBuf);
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum InFile {
-    Use { device: u32, pid: i32, memory: Size },
+    Use { device: u32, pid: i32, memory: Size, managed: Option<Size> },
     Share { device: u32, utilization: u32 },
     Lost { lost: u32 },
 }
@@ -128,9 +134,10 @@ impl Usage for FileUsage {
         let mut seen = Seen::default();
         for line in lines {
             match line {
-                InFile::Use { device, pid, memory } => {
-                    let (device, bytes) = (DeviceId(device), Bytes(memory.0));
-                    seen.uses.push(ProcessUse { device, pid, bytes });
+                InFile::Use { device, pid, memory, managed } => {
+                    let (device, pinned) = (DeviceId(device), Bytes(memory.0));
+                    let managed = Bytes(managed.map_or(0, |size| size.0));
+                    seen.uses.push(ProcessUse { device, pid, pinned, managed });
                 }
                 InFile::Share { device, utilization } => {
                     seen.utilization.insert(DeviceId(device), utilization);

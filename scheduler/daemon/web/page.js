@@ -26,21 +26,25 @@ function drawn(name, attributes, text) {
   return made;
 }
 
-/** `12.0 GiB`. */
+/** `15.6 GiB`, `10 MiB`, `512 B`, as every program of Eager shows sizes. */
 function size(bytes) {
   for (const [unit, scale] of [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
-    if (bytes >= scale) return (bytes / scale).toFixed(1) + " " + unit;
+    if (bytes < scale) continue;
+    const value = bytes / scale;
+    return (value < 99.95 ? value.toFixed(1).replace(".0", "") : Math.min(1023, Math.round(value))) + " " + unit;
   }
   return bytes + " B";
 }
 
-/** `0.4 s`, `12 s`, `3 min 5 s`, `2 h 7 min`. */
+/** `0.4s`, `12s`, `2m06s`, `2h07m`, `4d03h`. */
 function time(ms) {
   const seconds = Math.floor(ms / 1000);
-  if (seconds < 10) return (ms / 1000).toFixed(1) + " s";
-  if (seconds < 60) return seconds + " s";
-  if (seconds < 3600) return Math.floor(seconds / 60) + " min " + (seconds % 60) + " s";
-  return Math.floor(seconds / 3600) + " h " + (Math.floor(seconds / 60) % 60) + " min";
+  const two = (first, unit, second, below) => `${Math.floor(first)}${unit}${String(Math.floor(second)).padStart(2, "0")}${below}`;
+  if (seconds < 10) return (Math.floor(ms / 100) / 10).toFixed(1) + "s";
+  if (seconds < 60) return seconds + "s";
+  if (seconds < 3600) return two(seconds / 60, "m", seconds % 60, "s");
+  if (seconds < 86400) return two(seconds / 3600, "h", seconds / 60 % 60, "m");
+  return two(seconds / 86400, "d", seconds / 3600 % 24, "h");
 }
 
 /** Bytes per second that each device pages, from the snapshots of the last seconds. */
@@ -103,10 +107,11 @@ function showDaemon(snapshot) {
 function parts(device, tasks) {
   const theirs = tasks.filter((task) => task.device === device.device && task.class === "eager");
   const eager = Math.min(device.granted_bytes, theirs.reduce((sum, task) => sum + task.grant_bytes, 0));
-  const taken = device.granted_bytes + device.unaccounted_bytes;
+  const taken = device.granted_bytes + device.context_bytes + device.unaccounted_bytes;
   return [
     ["normal", device.granted_bytes - eager],
     ["eager", eager],
+    ["contexts", device.context_bytes],
     ["unaccounted", device.unaccounted_bytes],
     ["free", Math.max(0, device.capacity_bytes - taken)],
   ];
@@ -138,7 +143,10 @@ function showDevices(snapshot) {
     const facts = [
       ["granted", `${size(device.granted_bytes)} of ${size(device.capacity_bytes)}`],
       ["over-subscribed", device.oversubscribed_bytes > 0 ? size(device.oversubscribed_bytes) : null],
-      ["in use", device.used_bytes == null ? null : size(device.used_bytes)],
+      ["contexts", device.context_bytes > 0 ? size(device.context_bytes) : null],
+      ["free", size(device.free_bytes)],
+      ["resident", device.resident_bytes == null ? null : size(device.resident_bytes)],
+      ["pinned", device.pinned_bytes == null ? null : size(device.pinned_bytes)],
       ["not ours", device.unaccounted_bytes > 0 ? size(device.unaccounted_bytes) : null],
       ["utilization", device.utilization_percent == null ? null : device.utilization_percent + " %"],
       ["paging", rate === null ? null : size(Math.round(rate)) + "/s"],
@@ -170,11 +178,13 @@ function showTasks(snapshot) {
       cell(runs ? task.device : "–", true),
       cell(size(task.requirement_bytes), true),
       cell(runs ? size(task.grant_bytes) : "–", true),
+      cell(task.resident_bytes == null ? "–" : size(task.resident_bytes), true),
+      cell(task.pinned_bytes == null ? "–" : size(task.pinned_bytes), true),
       cell(time(task.waited_ms), true),
       cell(runs ? time(task.running_ms) : "–", true),
       cell(readable(held + task.reason)));
   });
-  const none = element("tr", {}, element("td", { colSpan: 9, className: "none", textContent: "No tasks now." }));
+  const none = element("tr", {}, element("td", { colSpan: 11, className: "none", textContent: "No tasks now." }));
   byId("tasks").replaceChildren(...(rows.length ? rows : [none]));
   const all = snapshot.daemon.running + snapshot.daemon.waiting;
   byId("more").hidden = all <= snapshot.tasks.length;
@@ -210,7 +220,7 @@ function grid(picture, from, now, place, height) {
   for (let at = now; at >= from; at -= step) {
     const x = place(at);
     picture.append(drawn("line", { class: "grid", x1: x, x2: x, y1: 20, y2: height }));
-    const said = at === now ? "now" : `−${time(now - at).replace(".0 s", " s")}`;
+    const said = at === now ? "now" : `−${time(now - at).replace(".0s", "s")}`;
     picture.append(drawn("text", { class: "axis", x, y: 14, "text-anchor": at === now ? "end" : "middle" }, said));
   }
 }

@@ -13,7 +13,7 @@ use crate::clock::{Joined, Settle, Settled, Stamp};
 use crate::nesting;
 
 /// Raised with every change of a message.
-pub const PROTOCOL_VERSION: u32 = 7;
+pub const PROTOCOL_VERSION: u32 = 8;
 
 /// Under which a server answers that turns a connection away before it has read from it: every client's first request
 /// has this number.
@@ -200,14 +200,16 @@ pub struct DeviceActivity {
     pub kernels: Nanos,
 }
 
-/// What one process holds of one device and what is never evicted for others: context and device allocations. Program
-/// bytes.
+/// What one process holds of one device, in program bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessUse {
     pub device: u32,
     /// The kernel's word where the server is behind a socket.
     pub pid: u32,
-    pub bytes: u64,
+    /// What is never evicted for others: its context and device allocations.
+    pub pinned: u64,
+    /// Managed memory that is on the device now.
+    pub managed: u64,
 }
 
 /// How an operation went, in modelled (full-size) time and bytes.

@@ -202,6 +202,11 @@ impl Device {
         self.contexts.get(&context).copied().unwrap_or(0) + self.memory.device_bytes_of(context)
     }
 
+    /// What of a context's managed memory is on the device.
+    pub fn managed_bytes(&self, context: ContextId) -> u64 {
+        self.memory.managed_bytes_of(context)
+    }
+
     pub fn context_remove(&mut self, context: ContextId) {
         self.running.retain(|_, r| r.context != context);
         self.fault_queue.retain(|op| self.running.contains_key(op));

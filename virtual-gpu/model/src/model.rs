@@ -167,6 +167,14 @@ impl Model {
         Ok(self.devices[self.device_of(context)?].pinned_bytes(context))
     }
 
+    /// Managed memory of a context that is on its device.
+    ///
+    /// # Errors
+    /// No such context.
+    pub fn managed_bytes(&self, context: ContextId) -> Result<u64, ModelError> {
+        Ok(self.devices[self.device_of(context)?].managed_bytes(context))
+    }
+
     /// Bytes of an allocation that are on its device.
     ///
     /// # Errors

@@ -168,6 +168,12 @@ impl Memory {
         own.map(|b| b.bytes).sum()
     }
 
+    /// Managed memory of a context that is on the device: it goes to the host where others need the room.
+    pub fn managed_bytes_of(&self, context: ContextId) -> u64 {
+        let own = self.buffers.iter().filter(|(_, b)| b.context == context && b.kind != AllocKind::Device);
+        own.map(|(&alloc, _)| self.resident_bytes(alloc)).sum()
+    }
+
     /// The most host memory that stood behind managed allocations, in bytes.
     pub fn host_bytes_max(&self) -> u64 {
         self.host_bytes_max

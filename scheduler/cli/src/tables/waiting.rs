@@ -2,36 +2,38 @@
 //!
 //! Trap: who stands beside the queue has no place, and comes last.
 
-use super::{Align, Left, Right, gib, table};
+use super::{Align, Left, Right, or_dash, table};
 use eager_journal::names;
 use eager_proto::admin::{PolicyRow, QueueRow};
+use eager_proto::shown::{size, time};
 
-/// `eager queue`.
-pub fn queue(rows: &[QueueRow]) -> String {
-    const HEADER: [(&str, Align); 10] = [
+/// `eager queue`. `user`: a user's name.
+pub fn queue(rows: &[QueueRow], user: impl Fn(u32) -> String) -> String {
+    const HEADER: [(&str, Align); 11] = [
         ("PLACE", Right),
         ("TASK", Right),
         ("PID", Right),
+        ("USER", Left),
         ("LABEL", Left),
         ("FUNCTION", Left),
         ("CLASS", Left),
-        ("NEEDS GiB", Right),
-        ("WAIT s", Right),
+        ("NEEDS", Right),
+        ("WAIT", Right),
         ("EXPECTED", Left),
         ("WHY", Left),
     ];
-    let seconds = |ms: u64| format!("{:.1}", ms as f64 / 1e3);
     let cells = rows.iter().map(|row| {
         [
-            row.place.map_or("-".into(), |place| place.to_string()),
+            or_dash(row.place),
             row.task.to_string(),
             row.pid.to_string(),
+            user(row.uid),
             row.label.clone(),
             names::readable(&row.function),
             if row.class.is_empty() { "?".into() } else { row.class.clone() },
-            gib(row.requirement_bytes),
-            seconds(row.waited_ms),
-            row.expected_ms.map_or("-".into(), |ms| format!("in {} s", seconds(ms))),
+            size(row.requirement_bytes),
+            time(row.waited_ms),
+            or_dash(row.expected_ms.map(|ms| format!("in {}", time(ms)))),
             row.reason.clone(),
         ]
     });
@@ -81,11 +83,11 @@ mod tests {
             ..first.clone()
         };
         let expected = "\
-PLACE  TASK   PID  LABEL   FUNCTION  CLASS  NEEDS GiB  WAIT s  EXPECTED   WHY
-    1    12  4242  needle  main      eager      8.900    60.0  in 41.2 s  waits: for memory
-    -     7  4242  needle  main      ?          8.900    60.0  -          waits: uid 0 holds it until it is released
+PLACE  TASK   PID  USER  LABEL   FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WHY
+    1    12  4242  anna  needle  main      eager  8.9 GiB  1m00s  in 41s    waits: for memory
+    -     7  4242  anna  needle  main      ?      8.9 GiB  1m00s  -         waits: uid 0 holds it until it is released
 ";
-        assert_eq!(queue(&[first, held]), expected);
+        assert_eq!(queue(&[first, held], |_| "anna".into()), expected);
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Verbs that only look: `ps`, `queue`, `info`, `explain`, `policy show`.
+//! Verbs that only look: `queue`, `info`, `explain`, `policy show`.
 //!
 //! Trap: with `--json` a script gets the daemon's answer as it came; what is worked out for people is in no JSON.
 
 use super::Question;
 use crate::daemon::DaemonPlace;
-use crate::{print, tables};
+use crate::{people, print, tables};
 use clap::Args;
 use eager_journal::names;
 use eager_proto::admin::{AdminReply, AdminRequest};
@@ -76,12 +76,14 @@ pub fn json(reply: &AdminReply) -> anyhow::Result<String> {
 
 fn shown(reply: &AdminReply) -> anyhow::Result<String> {
     Ok(match reply {
-        AdminReply::Ps { tasks, .. } => tables::tasks(tasks),
         AdminReply::Info { daemon, devices } => tables::devices(daemon, devices),
-        AdminReply::Queue { tasks } => tables::queue(tasks),
+        AdminReply::Queue { tasks } => tables::queue(tasks, people::name),
         AdminReply::Policy { policy } => tables::policy(policy),
         AdminReply::Explained { sentences, .. } => sentences.join("\n") + "\n",
-        AdminReply::Done { .. } | AdminReply::Error { .. } | AdminReply::Snapshot(_) => {
+        AdminReply::Ps { .. }
+        | AdminReply::Done { .. }
+        | AdminReply::Error { .. }
+        | AdminReply::Snapshot(_) => {
             anyhow::bail!("the daemon answers {reply:?}")
         }
     })

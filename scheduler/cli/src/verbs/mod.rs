@@ -10,6 +10,7 @@ pub mod look;
 pub mod mps;
 pub mod papers;
 pub mod profile;
+pub mod ps;
 pub mod reserve;
 pub mod run;
 pub mod top;

@@ -165,11 +165,26 @@ pub(super) const METRICS: &[Metric] = &[
         "Memory that eager tasks need beyond their grants.",
         |it| by_device(it, |device| Some(device.oversubscribed_bytes)),
     ),
+    memory("device_memory_contexts", Gauge, "Memory set aside for the contexts of programs.", |it| {
+        by_device(it, |device| Some(device.context_bytes))
+    }),
     memory(
-        "device_memory_observed",
+        "device_memory_free",
         Gauge,
-        "Memory in use that cannot be evicted, as the device says; absent where it does not.",
-        |it| by_device(it, |device| device.used_bytes),
+        "Memory that can be granted now: neither granted, nor for contexts, nor in use by others.",
+        |it| by_device(it, |device| Some(device.free_bytes)),
+    ),
+    memory(
+        "device_memory_resident",
+        Gauge,
+        "Memory in use on the device: contexts, allocations, and managed memory that is there; absent where it does not tell.",
+        |it| by_device(it, |device| device.resident_bytes),
+    ),
+    memory(
+        "device_memory_pinned",
+        Gauge,
+        "Of what is resident, what cannot be evicted; absent where the device does not tell.",
+        |it| by_device(it, |device| device.pinned_bytes),
     ),
     memory(
         "device_memory_foreign",

@@ -137,8 +137,8 @@ fn an_overrun_is_charged_said_and_shown() {
     uses(&daemon, &[(liar.pid(), 700)]);
     counts(&daemon, 600);
     assert_eq!(daemon.row().overruns, 1);
-    assert_eq!(daemon.tasks()[0].used_bytes, Some(700 * MIB));
-    assert_eq!((daemon.device().used_bytes, daemon.device().foreign_bytes), (Some(700 * MIB), 0));
+    assert_eq!(daemon.tasks()[0].pinned_bytes, Some(700 * MIB));
+    assert_eq!((daemon.device().pinned_bytes, daemon.device().foreign_bytes), (Some(700 * MIB), 0));
     let asked = begin(&other, slot(0), 500);
     wait_until(&other, slot(0), |cell| cell.state == STATE_WAITING);
     uses(&daemon, &[(liar.pid(), 100)]);

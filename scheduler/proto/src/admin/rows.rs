@@ -21,7 +21,14 @@ pub struct TaskRow {
     pub device: Option<u32>,
     pub requirement_bytes: u64,
     pub grant_bytes: u64,
-    /// What the whole program holds of this device and cannot be evicted, as the device says; none where nobody looks.
+    /// What of the whole program is on this device: its context, its allocations and managed memory that is there, as the
+    /// device says; none where nobody looks.
+    #[serde(default)]
+    pub resident_bytes: Option<u64>,
+    /// Of that, what cannot be evicted; the same as `resident_bytes` where the device does not tell managed memory apart.
+    #[serde(default)]
+    pub pinned_bytes: Option<u64>,
+    /// `pinned_bytes` by its earlier name.
     #[serde(default)]
     pub used_bytes: Option<u64>,
     pub waited_ms: u64,
@@ -125,10 +132,17 @@ pub struct DeviceRow {
     pub free_bytes: u64,
     /// What eager tasks demand above their grants.
     pub oversubscribed_bytes: u64,
-    /// In use that cannot be evicted, as the device says; none where nobody looks.
+    /// What is on the device: contexts, allocations, managed memory that is there, and the driver's own, as the device says;
+    /// none where nobody looks.
+    #[serde(default)]
+    pub resident_bytes: Option<u64>,
+    /// Of that, what cannot be evicted, as far as the device tells whose it is.
+    #[serde(default)]
+    pub pinned_bytes: Option<u64>,
+    /// `pinned_bytes` by its earlier name.
     #[serde(default)]
     pub used_bytes: Option<u64>,
-    /// Of that, by programs that are not scheduled; and all that was never granted to anybody. Neither is given away.
+    /// Of what is pinned, by programs that are not scheduled; and all that was never granted to anybody. Neither is given away.
     #[serde(default)]
     pub foreign_bytes: u64,
     #[serde(default)]

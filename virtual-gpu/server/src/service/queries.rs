@@ -52,8 +52,10 @@ impl Service {
             process.contexts.iter().map(|(&device, &context)| (device, process.pid, context))
         });
         held.map(|(device, pid, context)| {
-            let bytes = self.model.pinned_bytes(context).map_err(|e| self.refusal(e))?;
-            Ok(ProcessUse { device, pid, bytes: self.scale.to_program_bytes(bytes) })
+            let pinned = self.model.pinned_bytes(context).map_err(|e| self.refusal(e))?;
+            let managed = self.model.managed_bytes(context).map_err(|e| self.refusal(e))?;
+            let [pinned, managed] = [pinned, managed].map(|bytes| self.scale.to_program_bytes(bytes));
+            Ok(ProcessUse { device, pid, pinned, managed })
         })
         .collect()
     }

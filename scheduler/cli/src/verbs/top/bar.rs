@@ -12,6 +12,8 @@ pub enum Part {
     Normal,
     /// Granted to eager tasks.
     Eager,
+    /// Set aside for programs' contexts.
+    Contexts,
     /// In use and granted to nobody.
     Unaccounted,
     Free,
@@ -29,6 +31,7 @@ impl Part {
         match self {
             Part::Normal => '█',
             Part::Eager => '▒',
+            Part::Contexts => '≡',
             Part::Unaccounted => '╳',
             Part::Free => '·',
             Part::End => '│',
@@ -45,6 +48,7 @@ pub struct Memory {
     pub granted: u64,
     /// Of that, to eager tasks.
     pub eager: u64,
+    pub contexts: u64,
     pub unaccounted: u64,
     pub over: u64,
 }
@@ -57,6 +61,7 @@ impl Memory {
             capacity: device.capacity_bytes,
             granted: device.granted_bytes,
             eager: eager.min(device.granted_bytes),
+            contexts: device.context_bytes,
             unaccounted: device.unaccounted_bytes,
             over: device.oversubscribed_bytes,
         }
@@ -79,6 +84,7 @@ pub fn cells(memory: &Memory, inside: usize, width: usize) -> Vec<Part> {
     let parts = [
         (Part::Normal, memory.granted - memory.eager.min(memory.granted)),
         (Part::Eager, memory.eager),
+        (Part::Contexts, memory.contexts),
         (Part::Unaccounted, memory.unaccounted),
     ];
     for (part, bytes) in parts {
@@ -110,7 +116,7 @@ mod tests {
     use super::*;
 
     fn memory(granted: u64, eager: u64, unaccounted: u64, over: u64) -> Memory {
-        Memory { capacity: 16, granted, eager, unaccounted, over }
+        Memory { capacity: 16, granted, eager, contexts: 0, unaccounted, over }
     }
 
     fn drawn(memory: &Memory, inside: usize, width: usize) -> String {
@@ -121,15 +127,17 @@ mod tests {
     fn a_bar_shows_who_has_what() {
         assert_eq!(drawn(&memory(0, 0, 0, 0), 16, 16), "················");
         assert_eq!(drawn(&memory(12, 4, 2, 0), 16, 16), "████████▒▒▒▒╳╳··");
+        let with_contexts = Memory { contexts: 1, ..memory(12, 4, 2, 0) };
+        assert_eq!(drawn(&with_contexts, 16, 16), "████████▒▒▒▒≡╳╳·");
         assert_eq!(drawn(&memory(16, 4, 0, 5), 16, 22), "████████████▒▒▒▒│≈≈≈≈≈");
         assert_eq!(drawn(&memory(16, 4, 9, 99), 8, 12), "██████▒▒│≈≈≈", "more than there is stays inside");
     }
 
     #[test]
     fn the_smallest_part_is_seen() {
-        let little = Memory { capacity: 1 << 34, granted: 1, eager: 0, unaccounted: 0, over: 1 };
+        let little = Memory { capacity: 1 << 34, granted: 1, eager: 0, contexts: 0, unaccounted: 0, over: 1 };
         assert_eq!(drawn(&little, 8, 12), "█·······│≈  ");
-        let nothing = Memory { capacity: 0, granted: 0, eager: 0, unaccounted: 0, over: 0 };
+        let nothing = Memory { capacity: 0, granted: 0, eager: 0, contexts: 0, unaccounted: 0, over: 0 };
         assert_eq!(drawn(&nothing, 4, 4), "····");
     }
 

@@ -3,8 +3,10 @@
 //! Trap: the narrower the terminal, the fewer columns; none is squeezed until it says nothing.
 
 use super::line::{Line, Tone};
-use super::text::{pad, size, time, width};
+use super::text::{pad, width};
+use crate::people;
 use eager_proto::admin::TaskRow;
+use eager_proto::shown::{size, time};
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
@@ -20,22 +22,25 @@ const fn column(name: &'static str, is_right: bool, most: usize, cell: fn(&TaskR
     Column { name, is_right, most, cell }
 }
 
-const COLUMNS: [Column; 11] = [
+const COLUMNS: [Column; 14] = [
     column("TASK", true, 8, |row| row.task.to_string()),
     column("PID", true, 8, |row| row.pid.to_string()),
+    column("USER", false, 10, |row| people::name(row.uid)),
     column("LABEL", false, 16, |row| row.label.clone()),
     column("FUNCTION", false, 20, |row| row.function.clone()),
     column("CLASS", false, 8, class),
     column("GPU", true, 4, |row| row.device.map_or("-".into(), |device| device.to_string())),
-    column("NEED", true, 6, |row| size(row.requirement_bytes)),
-    column("GRANT", true, 6, |row| size(row.grant_bytes)),
+    column("NEEDS", true, 8, |row| size(row.requirement_bytes)),
+    column("GRANT", true, 8, |row| if row.device.is_some() { size(row.grant_bytes) } else { "-".into() }),
+    column("RESIDENT", true, 8, |row| or_dash(row.resident_bytes)),
+    column("PINNED", true, 8, |row| or_dash(row.pinned_bytes)),
     column("WAIT", true, 6, |row| time(row.waited_ms)),
     column("RUN", true, 6, run),
-    column("GATE", false, 7, gate),
+    column("GATE", false, 9, gate),
 ];
 /// What goes first when there is no room; the last column, why, goes between the two lists.
-const GO_FIRST: [&str; 5] = ["PID", "FUNCTION", "RUN", "GRANT", "GATE"];
-const GO_LAST: [&str; 4] = ["NEED", "WAIT", "CLASS", "GPU"];
+const GO_FIRST: [&str; 8] = ["PINNED", "PID", "FUNCTION", "RUN", "USER", "RESIDENT", "GRANT", "GATE"];
+const GO_LAST: [&str; 4] = ["NEEDS", "WAIT", "CLASS", "GPU"];
 /// A shorter reason says nothing.
 const WHY_MIN: usize = 24;
 const GAP: usize = 1;
@@ -48,11 +53,15 @@ pub fn class(row: &TaskRow) -> String {
     }
 }
 
+fn or_dash(bytes: Option<u64>) -> String {
+    bytes.map_or("-".into(), size)
+}
+
 fn run(row: &TaskRow) -> String {
     if row.device.is_some() { time(row.running_ms) } else { "-".into() }
 }
 
-/// The gate in six columns; the reason has it in words.
+/// The gate in nine columns; the reason has it in words.
 fn gate(row: &TaskRow) -> String {
     match (row.gate.as_str(), row.gate_max_bytes) {
         ("" | "none", _) => "-".into(),
@@ -138,14 +147,14 @@ mod tests {
             format!("{}\n{}", header.text().trim_end(), lines[0].text().trim_end())
         };
         let expected = "\
-TASK  PID LABEL  FUNCTION CLASS GPU NEED GRANT WAIT   RUN GATE  WHY
-   7 4242 needle runTest  eager   2 9.0G  3.0G 1.2s 1m05s ≤4.0G starts eagerly: GPU 2 has 3 GiB free of the 9 GiB wanted";
+TASK  PID USER LABEL  FUNCTION CLASS GPU NEEDS GRANT RESIDENT PINNED WAIT   RUN GATE   WHY
+   7 4242 root needle runTest  eager   2 9 GiB 3 GiB        -      - 1.2s 1m05s ≤4 GiB starts eagerly: GPU 2 has 3 GiB free of th…";
         assert_eq!(told(130), expected);
         let expected = "\
-TASK LABEL  CLASS GPU NEED GRANT WAIT GATE  WHY
-   7 needle eager   2 9.0G  3.0G 1.2s ≤4.0G starts eagerly: GPU 2 has…";
+TASK LABEL  CLASS GPU NEEDS GRANT WAIT GATE   WHY
+   7 needle eager   2 9 GiB 3 GiB 1.2s ≤4 GiB starts eagerly: GPU 2 h…";
         assert_eq!(told(70), expected);
-        assert_eq!(told(40), "TASK LABEL  CLASS GPU NEED WAIT\n   7 needle eager   2 9.0G 1.2s");
+        assert_eq!(told(40), "TASK LABEL  CLASS GPU NEEDS WAIT\n   7 needle eager   2 9 GiB 1.2s");
         assert_eq!(told(20), "TASK LABEL  GPU\n   7 needle   2");
         (11..200).for_each(|columns| drop(told(columns)));
     }
@@ -154,7 +163,7 @@ TASK LABEL  CLASS GPU NEED GRANT WAIT GATE  WHY
     fn gates_and_states_are_short() {
         let with = |gate: &str| super::gate(&TaskRow { gate: gate.into(), gate_max_bytes: None, ..row() });
         assert_eq!(["", "none", "go", "hold"].map(with), ["-", "-", "go", "hold"]);
-        assert_eq!(super::gate(&TaskRow { gate_max_bytes: Some(512 << 20), ..row() }), "≤512M");
+        assert_eq!(super::gate(&TaskRow { gate_max_bytes: Some(512 << 20), ..row() }), "≤512 MiB");
         let of = |state: &str| class(&TaskRow { state: state.into(), ..row() });
         assert_eq!(["running", "stopped", "waiting"].map(of), ["eager", "stopped", "waiting"]);
     }

@@ -7,10 +7,11 @@ use super::columns;
 use super::line::{Line, Tone};
 use super::rates::Rates;
 use super::seen::Seen;
-use super::text::{cut, pad, size, time, width, wrap};
+use super::text::{cut, pad, width, wrap};
 use super::view::View;
-use crate::tables;
+use crate::{people, tables};
 use eager_proto::admin::{DeviceRow, TaskRow};
+use eager_proto::shown::{size, time};
 use eager_proto::snapshot::Snapshot;
 
 /// Room on the screen. `rows`: none where there is no end.
@@ -46,7 +47,7 @@ pub fn frame(seen: &Seen, view: &View, room: Room) -> Vec<Line> {
     lines
 }
 
-const LEGEND: &str = "█ normal  ▒ eager  ╳ not ours  · free  │≈ over-subscribed";
+const LEGEND: &str = "█ normal  ▒ eager  ≡ contexts  ╳ not ours  · free  │≈ over-subscribed";
 
 /// The daemon, and what is wrong with it.
 fn head(snapshot: &Snapshot, trouble: Option<&str>, columns: usize) -> Vec<Line> {
@@ -69,34 +70,51 @@ fn head(snapshot: &Snapshot, trouble: Option<&str>, columns: usize) -> Vec<Line>
     lines
 }
 
-/// Numbers of a device in their order, with the widths of their columns and whether they go when there is no room.
-const NUMBERS: [(&str, usize, bool); 6] = [
-    ("GRANTED", 12, false),
-    ("USED", 6, true),
-    ("OVER", 6, false),
-    ("UTIL", 4, true),
-    ("PAGING/s", 8, true),
-    ("TASKS", 7, true),
+/// Numbers of a device in their order, with the widths of their columns.
+const NUMBERS: [(&str, usize); 7] = [
+    ("GRANTED", 17),
+    ("RESIDENT", 8),
+    ("PINNED", 8),
+    ("OVER", 8),
+    ("UTIL", 4),
+    ("PAGING/s", 8),
+    ("TASKS", 7),
 ];
-const BAR_MIN: usize = 12;
+/// Which of them goes first when there is no room.
+const NUMBERS_GO: [&str; 5] = ["PINNED", "PAGING/s", "UTIL", "TASKS", "RESIDENT"];
+const BAR_MIN: usize = 16;
+
+/// The numbers that there is room for beside so many columns and a bar, and what they take.
+fn fitting_numbers(columns: usize, beside: usize) -> (Vec<bool>, usize) {
+    let mut shown = vec![true; NUMBERS.len()];
+    let taken = |shown: &[bool]| {
+        let numbers = NUMBERS.iter().zip(shown).filter(|(_, is_shown)| **is_shown);
+        numbers.map(|((_, width), _)| width + 1).sum::<usize>()
+    };
+    for name in NUMBERS_GO {
+        if columns >= beside + taken(&shown) + BAR_MIN {
+            break;
+        }
+        let at = NUMBERS.iter().position(|(head, _)| *head == name);
+        at.into_iter().for_each(|at| shown[at] = false);
+    }
+    let taken = taken(&shown);
+    (shown, taken)
+}
 
 fn devices(snapshot: &Snapshot, rates: &Rates, columns: usize) -> Vec<Line> {
     let longest = snapshot.devices.iter().map(|device| width(&device.name)).max().unwrap_or(0);
     let name = longest.clamp(4, 20).min(columns / 4);
-    let taken = |optional: bool| {
-        let numbers = NUMBERS.iter().filter(|(_, _, goes)| optional || !goes);
-        4 + name + numbers.map(|(_, width, _)| width + 1).sum::<usize>()
-    };
-    let optional = columns >= taken(true) + BAR_MIN;
-    let width = columns.saturating_sub(taken(optional) + 1).min(60);
+    let (is_shown, taken) = fitting_numbers(columns, 5 + name);
+    let width = columns.saturating_sub(taken + 5 + name).min(60);
     let memories: Vec<Memory> =
         snapshot.devices.iter().map(|device| Memory::of(device, &snapshot.tasks)).collect();
     let inside = bar::inside(&memories, width);
-    let numbers = |cells: [String; 6]| {
-        let shown = cells.into_iter().zip(NUMBERS).filter(|(_, (_, _, goes))| optional || !goes);
-        shown.map(|(cell, (_, width, _))| format!(" {}", pad(&cell, width, true))).collect::<String>()
+    let numbers = |cells: [String; 7]| {
+        let shown = cells.into_iter().zip(NUMBERS).zip(&is_shown).filter(|(_, is_shown)| **is_shown);
+        shown.map(|((cell, (_, width)), _)| format!(" {}", pad(&cell, width, true))).collect::<String>()
     };
-    let heads = numbers(NUMBERS.map(|(head, _, _)| head.to_owned()));
+    let heads = numbers(NUMBERS.map(|(head, _)| head.to_owned()));
     let head = format!("GPU {} {}{heads}", pad("NAME", name, false), pad("MEMORY", width, false));
     let lines = snapshot.devices.iter().zip(&memories).map(|(device, memory)| {
         let start =
@@ -110,11 +128,12 @@ fn devices(snapshot: &Snapshot, rates: &Rates, columns: usize) -> Vec<Line> {
     [Line::of(Tone::Header, cut(&head, columns))].into_iter().chain(lines).collect()
 }
 
-fn device_numbers(device: &DeviceRow, rates: &Rates) -> [String; 6] {
+fn device_numbers(device: &DeviceRow, rates: &Rates) -> [String; 7] {
     let or_dash = |bytes: Option<u64>| bytes.map_or("-".into(), size);
     [
         format!("{}/{}", size(device.granted_bytes), size(device.capacity_bytes)),
-        or_dash(device.used_bytes),
+        or_dash(device.resident_bytes),
+        or_dash(device.pinned_bytes),
         if device.oversubscribed_bytes == 0 { "-".into() } else { size(device.oversubscribed_bytes) },
         device.utilization_percent.map_or("-".into(), |percent| format!("{percent}%")),
         or_dash(rates.paging(device.device)),
@@ -179,7 +198,7 @@ fn explain(row: &TaskRow, in_full: bool, said: Option<&[String]>, columns: usize
         "" => row.label.clone(),
         function => format!("{} ({function})", row.label),
     };
-    let who = format!("task {}: {name}, pid {}, uid {}", row.task, row.pid, row.uid);
+    let who = format!("task {}: {name}, pid {}, user {}", row.task, row.pid, people::name(row.uid));
     let mut lines = line(Tone::Header, pad(&who, columns, false));
     let texts = said.map_or_else(|| of_row(row), <[String]>::to_vec);
     lines.extend(texts.into_iter().flat_map(|text| line(Tone::Plain, text)));
@@ -199,8 +218,11 @@ fn of_row(row: &TaskRow) -> Vec<String> {
         ),
         None => format!("waits for {}; {} wanted", time(row.waited_ms), size(row.requirement_bytes)),
     };
-    let used =
-        row.used_bytes.map(|bytes| format!("its program holds {} that cannot be evicted", size(bytes)));
+    let used = row.resident_bytes.map(|bytes| {
+        let pinned =
+            row.pinned_bytes.map_or(String::new(), |bytes| format!(", {} of it pinned", size(bytes)));
+        format!("resident: {} of its program{pinned}", size(bytes))
+    });
     let held = (!row.held_kernel.is_empty())
         .then(|| format!("kernel {} stands at its gate for {}", row.held_kernel, time(row.held_ms)));
     let gate = match (row.gate.as_str(), row.gate_max_bytes) {

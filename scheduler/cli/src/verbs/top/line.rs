@@ -36,6 +36,7 @@ impl Tone {
             Part::Eager => Tone::Eager,
             Part::Unaccounted => Tone::Warning,
             Part::Over => Tone::Over,
+            Part::Contexts => Tone::Plain,
             Part::Free | Part::End | Part::Blank => Tone::Dim,
         }
     }

@@ -26,7 +26,8 @@ use ratatui::DefaultTerminal;
 use seen::{Asker, Seen};
 use std::io::IsTerminal;
 use std::time::Duration;
-use view::{Key, Sort, View};
+pub use view::Sort;
+use view::{Key, View};
 
 /// Keys are waited for so long before news of the daemon are looked for.
 const KEYS_WAIT: Duration = Duration::from_millis(100);
@@ -46,12 +47,12 @@ pub struct TopFlags {
     /// What tasks are ordered by; on the screen: key s.
     #[arg(long, value_enum, default_value_t)]
     sort: Sort,
-    /// Show only tasks with this in their label, function, class, state, device, pid or reason; on the screen: key /.
+    /// Show only tasks with this in their label, function, class, state, device, pid, user or reason; on the screen: key /.
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("`{text}` is not a number from 0.1 to 3600"))
 }

@@ -2,6 +2,7 @@
 //!
 //! Trap: the selection is a task, not a line: lines move under the eye when others end.
 
+use crate::people;
 use eager_proto::admin::TaskRow;
 use eager_proto::snapshot::Snapshot;
 use std::cmp::Ordering;
@@ -16,10 +17,13 @@ pub enum Sort {
     Need,
     Grant,
     Label,
+    Run,
+    User,
 }
 
 impl Sort {
-    const ALL: [Sort; 6] = [Sort::Task, Sort::Gpu, Sort::Wait, Sort::Need, Sort::Grant, Sort::Label];
+    const ALL: [Sort; 8] =
+        [Sort::Task, Sort::Gpu, Sort::Wait, Sort::Need, Sort::Grant, Sort::Label, Sort::Run, Sort::User];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -29,6 +33,8 @@ impl Sort {
             Sort::Need => "need",
             Sort::Grant => "grant",
             Sort::Label => "label",
+            Sort::Run => "run",
+            Sort::User => "user",
         }
     }
 
@@ -38,7 +44,7 @@ impl Sort {
     }
 
     /// What is largest is what people look for, so it comes first; what waits for a device comes after what has one.
-    fn order(self, a: &TaskRow, b: &TaskRow) -> Ordering {
+    pub fn order(self, a: &TaskRow, b: &TaskRow) -> Ordering {
         let chosen = match self {
             Sort::Task => Ordering::Equal,
             Sort::Gpu => a.device.unwrap_or(u32::MAX).cmp(&b.device.unwrap_or(u32::MAX)),
@@ -46,6 +52,8 @@ impl Sort {
             Sort::Need => b.requirement_bytes.cmp(&a.requirement_bytes),
             Sort::Grant => b.grant_bytes.cmp(&a.grant_bytes),
             Sort::Label => a.label.cmp(&b.label),
+            Sort::Run => b.running_ms.cmp(&a.running_ms),
+            Sort::User => people::name(a.uid).cmp(&people::name(b.uid)),
         };
         chosen.then(a.task.cmp(&b.task))
     }
@@ -160,7 +168,8 @@ impl View {
 /// Does what people read in a row contain what they look for? `wanted` is in small letters.
 fn matches(row: &TaskRow, wanted: &str) -> bool {
     let device = row.device.map_or(String::new(), |device| format!("gpu {device}"));
-    [&row.label, &row.function, &row.state, &row.class, &row.reason, &device, &row.pid.to_string()]
+    let (pid, user) = (row.pid.to_string(), people::name(row.uid));
+    [&row.label, &row.function, &row.state, &row.class, &row.reason, &device, &pid, &user]
         .iter()
         .any(|text| text.to_lowercase().contains(wanted))
 }
@@ -206,6 +215,8 @@ mod tests {
             ("need", vec![2, 3, 1]),
             ("grant", vec![1, 2, 3]),
             ("label", vec![2, 3, 1]),
+            ("run", vec![1, 2, 3]),
+            ("user", vec![1, 2, 3]),
         ];
         assert_eq!(seen, expected);
         assert_eq!(view.sort, Sort::Task, "the first comes again");

@@ -1,0 +1,78 @@
+//! `eager ps`: the tasks, all or some, once or again and again.
+//!
+//! Trap: with `--json` a script gets the daemon's answer as it came: choices of rows and columns are for people.
+
+use super::Question;
+use super::look::json;
+use super::top::Sort;
+use crate::daemon::DaemonPlace;
+use crate::{people, print, tables};
+use anyhow::Context;
+use clap::Args;
+use eager_journal::names;
+use eager_proto::admin::{AdminReply, AdminRequest, TaskRow};
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub struct PsFlags {
+    #[command(flatten)]
+    question: Question,
+    /// Show only tasks of this user, by name or number.
+    #[arg(long, value_name = "USER", conflicts_with = "json", value_parser = user)]
+    user: Option<u32>,
+    /// What tasks are ordered by.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "json")]
+    sort: Sort,
+    /// Show these columns only, in this order, by the names in the table's head, such as `task,label,why`.
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', conflicts_with = "json")]
+    format: Option<Vec<String>>,
+    /// Print the list again every so many seconds, from 0.1 to 3600, until Ctrl-C.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", conflicts_with = "json",
+        value_parser = super::top::interval)]
+    watch: Option<Duration>,
+}
+
+fn user(text: &str) -> Result<u32, String> {
+    people::uid(text).ok_or_else(|| format!("this machine has no user `{text}`"))
+}
+
+pub fn ps(flags: &PsFlags) -> anyhow::Result<()> {
+    let place = DaemonPlace::find(flags.question.which.run_dir.clone())?;
+    let columns = tables::task_columns(flags.format.as_deref()).map_err(anyhow::Error::msg)?;
+    let ask = || place.ask(&AdminRequest::Ps);
+    if flags.question.json {
+        print(&json(&ask()?)?);
+        return Ok(());
+    }
+    loop {
+        let reply = ask()?;
+        let AdminReply::Ps { tasks, .. } = reply else { anyhow::bail!("the daemon answers {reply:?}") };
+        let rows = chosen(tasks, flags);
+        let table = names::in_text(&tables::tasks(&rows, &columns, people::name));
+        let Some(interval) = flags.watch else {
+            print(&table);
+            return Ok(());
+        };
+        again(&table).context("standard output")?;
+        std::thread::sleep(interval);
+    }
+}
+
+fn chosen(mut tasks: Vec<TaskRow>, flags: &PsFlags) -> Vec<TaskRow> {
+    tasks.retain(|row| flags.user.is_none_or(|uid| row.uid == uid));
+    tasks.sort_by(|a, b| flags.sort.order(a, b));
+    tasks
+}
+
+/// In the place of what the terminal shows; elsewhere below it, behind an empty line. An error: nobody reads any more.
+fn again(table: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout();
+    if out.is_terminal() {
+        // Home, and clear what is below (ECMA-48: CUP, ED).
+        out.write_all(format!("\x1b[H\x1b[J{table}").as_bytes())?;
+    } else {
+        out.write_all(format!("{table}\n").as_bytes())?;
+    }
+    out.flush()
+}
