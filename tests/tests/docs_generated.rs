@@ -81,6 +81,7 @@ fn written(kind: &str) -> &str {
         "Bytes" => "bytes",
         "Nanos" => "nanoseconds",
         "Vec<u32>" => "list of numbers",
+        "Vec<UserName>" | "Vec<GroupName>" => "list of numbers or names",
         "Vec<String>" => "list of texts",
         _ => "text",
     }
