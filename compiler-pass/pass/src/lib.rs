@@ -149,7 +149,8 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
         if let Some(path) = &options.cpu_kernels {
             device::cpu_kernels::hand_over(module, path, options).map_err(|error| error.to_string())?;
         }
-        return Ok(managed::mark(module) || mended);
+        let cast = device::casts::make_plain(module);
+        return Ok(managed::mark(module) || mended || cast);
     }
     let mut changed = managed::point_host(module).map_err(|error| error.to_string())?;
     if let Some(path) = &options.device_code {

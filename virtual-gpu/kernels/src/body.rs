@@ -11,7 +11,7 @@ use crate::llvm::{Block, Builder, Context, Machine, Opcode, Split, Type, Value};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
 use crate::thread::{Form, Maker, Thread};
-use crate::{Mode, coroutine, suspend};
+use crate::{Mode, coroutine, shared, suspend};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -65,6 +65,8 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     let has_slots = function.instructions().iter().any(|i| i.opcode() == Some(Opcode::LLVMAlloca));
     let counters = add_counters(maker, prologue);
     let blocks: Vec<Block> = function.blocks().into_iter().filter(|&b| b != prologue).collect();
+    let known = KnownAddresses { private: &private, constant: maker.constants };
+    shared::wrap(maker.context, maker.module, function, thread.block_context, known);
     instrument(
         &Instrument {
             context: maker.context,
@@ -73,7 +75,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
             options: maker.options,
             thread,
             counters,
-            known: KnownAddresses { private: &private, constant: maker.constants },
+            known,
         },
         &blocks,
     );

@@ -2,7 +2,8 @@
 //!
 //! Trap: in LLVM such a cast has no result at all, and this CPU's gives the least integer; so `(int)x` and `(unsigned)x`
 //! become calls of functions that hold it in range, before the optimiser may draw conclusions. Integers of 8 and 16 bits
-//! stay as they are: clang's own code for a GPU leaves open what they give.
+//! are cast to 16 bits first, as LLVM's own code for a GPU does it, and cut. LLVM's saturating casts, as clang writes them
+//! where it is told to, become the same calls: a constant is folded to the same number as at run time.
 
 use std::fmt::Write;
 
@@ -18,12 +19,7 @@ pub(crate) fn saturate(context: &Context, module: &Module) -> Result<(), String>
             let sign = if signed { 's' } else { 'u' };
             let name = format!("eager_cast_{suffix}_{sign}_{integer}");
             if module.function(&name).is_none() {
-                let Some((body, declarations)) = conversion_body(real, suffix, &integer, signed, "rz") else {
-                    continue;
-                };
-                let text = format!(
-                    "define {integer} @{name}({real} %x) alwaysinline {{\n{body} ret {integer} %r\n}}\n{declarations}"
-                );
+                let Some(text) = definition(&name, (real, suffix), &integer, signed) else { continue };
                 let library = context.parse_text(&text)?;
                 library.set_layout_of(module);
                 module.link(library).map_err(|()| format!("{name}: {}", context.messages()))?;
@@ -41,6 +37,14 @@ fn out_of_range_matters(instruction: Value) -> Option<(&'static str, &'static st
     let signed = match instruction.opcode()? {
         Opcode::LLVMFPToSI => true,
         Opcode::LLVMFPToUI => false,
+        Opcode::LLVMCall => {
+            let name = instruction.callee()?.name();
+            let signed = name.starts_with("llvm.fptosi.sat.");
+            if !signed && !name.starts_with("llvm.fptoui.sat.") {
+                return None;
+            }
+            signed
+        }
         _ => return None,
     };
     let (real, suffix) = match instruction.operand(0).ty().kind() {
@@ -49,7 +53,30 @@ fn out_of_range_matters(instruction: Value) -> Option<(&'static str, &'static st
         _ => return None,
     };
     let integer = instruction.ty().to_text();
-    matches!(integer.as_str(), "i32" | "i64").then_some((real, suffix, integer, signed))
+    matches!(integer.as_str(), "i8" | "i16" | "i32" | "i64").then_some((real, suffix, integer, signed))
+}
+
+fn definition(name: &str, (real, suffix): (&str, &str), integer: &str, signed: bool) -> Option<String> {
+    let head = format!("define {integer} @{name}({real} %x) alwaysinline {{");
+    if matches!(integer, "i8" | "i16") {
+        // To 32 bits, held in the range of 16: a NaN is 0 there.
+        let (body, declarations) = conversion_body(real, "", "i32", true, "rz")?;
+        let body = if real == "double" {
+            body.replace(" %r = ", " %whole = ")
+                + " %nan = fcmp uno double %x, %x\n %r = select i1 %nan, i32 0, i32 %whole\n"
+        } else {
+            body
+        };
+        let (least, most) =
+            if signed { (i32::from(i16::MIN), i32::from(i16::MAX)) } else { (0, i32::from(u16::MAX)) };
+        return Some(format!(
+            "{head}\n{body} %low = icmp sgt i32 %r, {least}\n %a = select i1 %low, i32 %r, i32 {least}\n \
+             %high = icmp slt i32 %a, {most}\n %b = select i1 %high, i32 %a, i32 {most}\n \
+             %cut = trunc i32 %b to {integer}\n ret {integer} %cut\n}}\n{declarations}"
+        ));
+    }
+    let (body, declarations) = conversion_body(real, suffix, integer, signed, "rz")?;
+    Some(format!("{head}\n{body} ret {integer} %r\n}}\n{declarations}"))
 }
 
 /// From `%x` to `%r`, and what that declares. Conversions saturate; a NaN becomes 0, or only the highest bit set where

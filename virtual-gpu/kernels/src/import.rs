@@ -5,7 +5,7 @@
 //! the file uses must survive too, because the host may copy to it.
 
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Opcode, Value, constant_address_space_cast};
-use crate::{casts, integers, math, ptx};
+use crate::{casts, denormals, integers, math, minmax, ptx};
 
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
@@ -74,8 +74,11 @@ pub(crate) fn import(
         }
     }
     let variables = take_variables(context, &module, machine, literals);
+    // Before their bodies are ours, which know nothing of what the program asks for.
+    denormals::flush(context, &module)?;
     replace_math(context, &module)?;
     ptx::replace_assembly(context, &module)?;
+    minmax::order(context, &module)?;
     casts::saturate(context, &module)?;
     integers::define_all_results(context, &module)?;
     for function in module.functions() {

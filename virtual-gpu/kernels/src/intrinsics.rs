@@ -1,12 +1,12 @@
 //! NVVM's own arithmetic intrinsics, which libdevice's functions and clang's headers are made of.
 //!
-//! Trap: "approximate" ones are computed accurately and denormals are kept, as everywhere here. Roundings
-//! other than to nearest are in `rounding`.
+//! Trap: "approximate" ones are computed accurately, as everywhere here. Roundings other than to nearest are in `rounding`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::casts::conversion_body;
+use crate::{denormals, minmax};
 
 /// Intrinsics that are one LLVM or C library function: names behind `llvm.nvvm.`, the function, number of arguments.
 /// `f` is for `float`, `d` for `double`.
@@ -17,9 +17,7 @@ const FUNCTIONS: &[(&str, &str, usize)] = &[
     ("fabs", "llvm.fabs", 1),
     ("floor", "llvm.floor", 1),
     ("fma.rn", "llvm.fma", 3),
-    ("fmax", "llvm.maxnum", 2),
     ("fmax.nan", "llvm.maximum", 2),
-    ("fmin", "llvm.minnum", 2),
     ("fmin.nan", "llvm.minimum", 2),
     ("lg2.approx", "log2", 1),
     ("round", "llvm.roundeven", 1),
@@ -118,7 +116,8 @@ const TYPES: [(&str, &str, &str, &str); 2] = [("float", "f", "f32", "f"), ("doub
 
 /// Definitions of all rows, in every spelling that LLVM has had.
 pub(crate) fn text() -> String {
-    let mut text = String::new();
+    let mut text =
+        format!("define float @eager.flush_denormal(float %x) {{\n{}\nret float %r\n}}\n", denormals::BODY);
     let mut declared = BTreeSet::new();
     for (ty, letter, bits, c_suffix) in TYPES {
         for (name, function, count) in FUNCTIONS {
@@ -145,9 +144,13 @@ pub(crate) fn text() -> String {
         }
         let root = format!("%s = call {ty} @llvm.sqrt.{bits}({ty} %a0)\n%r = fdiv {ty} 1.0, %s");
         spellings(&mut text, "rsqrt.approx", (ty, letter, bits), &format!("{ty} %a0"), &root);
+        for (name, which) in [("fmin", "min"), ("fmax", "max")] {
+            spellings(&mut text, name, (ty, letter, bits), &pair, &minmax::body(which, ty));
+        }
+        // A NaN is above nothing, and becomes 0.
         let held = format!(
-            "%l = call {ty} @llvm.maxnum.{bits}({ty} %a0, {ty} 0.0)\n\
-             %r = call {ty} @llvm.minnum.{bits}({ty} %l, {ty} 1.0)"
+            "%above = fcmp ogt {ty} %a0, 0.0\n%l = select i1 %above, {ty} %a0, {ty} 0.0\n\
+             %below = fcmp olt {ty} %l, 1.0\n%r = select i1 %below, {ty} %l, {ty} 1.0"
         );
         spellings(&mut text, "saturate", (ty, letter, bits), &format!("{ty} %a0"), &held);
     }
@@ -201,9 +204,22 @@ fn spellings(
     params: &str,
     body: &str,
 ) {
+    let count = params.split(", ").count();
+    let list = |item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(", ");
     for ending in [letter, bits] {
         define(text, &format!("{name}.{ending}"), ty, params, body);
-        define(text, &format!("{name}.ftz.{ending}"), ty, params, body);
+        if ty != "float" {
+            define(text, &format!("{name}.ftz.{ending}"), ty, params, body);
+            continue;
+        }
+        let flushed = (0..count).map(|i| format!("%f{i} = call float @eager.flush_denormal(float %a{i})\n"));
+        let flushed = flushed.collect::<String>()
+            + &format!(
+                "%v = call float @eager.nvvm.{name}.{ending}({THREAD}, {})\n\
+                 %r = call float @eager.flush_denormal(float %v)",
+                list(&|i| format!("float %f{i}"))
+            );
+        define(text, &format!("{name}.ftz.{ending}"), ty, params, &flushed);
     }
 }
 

@@ -292,6 +292,17 @@ define ptr @eager.nvvm.shared_address(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i32 %
   %p = getelementptr i8, ptr %shared, i64 %wide
   ret ptr %p
 }
+; An address in shared memory, of whose distance from the start the low half counts.
+define ptr @eager.shared.wrapped(ptr %ctx, ptr %address) {
+  %shared.at = getelementptr i8, ptr %ctx, i64 40
+  %shared = load ptr, ptr %shared.at, !invariant.load !0
+  %start = ptrtoint ptr %shared to i64
+  %at = ptrtoint ptr %address to i64
+  %distance = sub i64 %at, %start
+  %low = and i64 %distance, 4294967295
+  %p = getelementptr i8, ptr %shared, i64 %low
+  ret ptr %p
+}
 ; The low half of the address of the memory behind the program's own that cooperative groups use.
 define i32 @eager.nvvm.reserved_shared(ptr %ctx, i32 %tx, i32 %ty, i32 %tz) {
   %shared.at = getelementptr i8, ptr %ctx, i64 40

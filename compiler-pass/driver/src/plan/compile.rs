@@ -20,6 +20,10 @@ const GCC_WARNS_ONLY: [&str; 5] = [
     "-Wno-error=return-mismatch",
 ];
 
+/// Else clang folds casts of constants out of range to no number at all; the plugin makes of the calls what is right for
+/// the CPU and for the GPU.
+pub const CASTS_AS_CALLS: &str = "-fno-strict-float-cast-overflow";
+
 /// One source of a job, with what its commands need.
 #[derive(Clone, Copy)]
 pub struct Unit<'a> {
@@ -180,6 +184,9 @@ impl Unit<'_> {
                 if job.rdc { (DEVICE_CODE_VARIABLE, "device") } else { (CPU_KERNELS_VARIABLE, "kernels") };
             command.variables.push((variable, scratch.join(format!("{index}-{name}.bc")).into()));
             command.variables.extend(cpu_kernel_variables(job));
+            if self.source().language.is_cuda() {
+                command.args.extend(["-Xarch_device".into(), CASTS_AS_CALLS.into()]);
+            }
         }
         if job.settings.report.is_some() && !job.whole_program {
             let report = scratch.join(format!("{index}-report.json"));

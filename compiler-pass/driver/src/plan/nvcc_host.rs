@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::compile::{Unit, header, managed};
+use super::compile::{CASTS_AS_CALLS, Unit, header, managed};
 use super::{CommandLine, GPU_ARCH, Plan, joined};
 
 /// The macro by which nvcc tells its host compiler the GPU architecture, times ten.
@@ -34,6 +34,7 @@ impl Unit<'_> {
             "-Wno-unknown-cuda-version".into(),
             joined("-fpass-plugin=", &self.toolchain.plugin),
             "-Rpass-analysis=eager-places".into(),
+            CASTS_AS_CALLS.into(),
             "--cuda-device-only".into(),
             "-x".into(),
             "cuda".into(),

@@ -91,6 +91,11 @@ impl Value {
         llvm!(LLVMGetIsDisjoint(self.0)) != 0
     }
 
+    /// Of a widening without a sign, whether the number is known not to have the highest bit set.
+    pub fn is_never_negative(self) -> bool {
+        llvm!(LLVMGetNNeg(self.0)) != 0
+    }
+
     /// Takes from an instruction what makes its result poison: that nothing wraps, is lost or is negative.
     pub fn forget_promises(self) {
         use super::Opcode::*;
@@ -102,6 +107,10 @@ impl Value {
             Some(LLVMUDiv | LLVMSDiv | LLVMLShr | LLVMAShr) => llvm!(LLVMSetExact(self.0, 0)),
             Some(LLVMZExt) => llvm!(LLVMSetNNeg(self.0, 0)),
             Some(LLVMOr) => llvm!(LLVMSetIsDisjoint(self.0, 0)),
+            #[cfg(feature = "llvm22")]
+            Some(LLVMGetElementPtr) => llvm!(LLVMGEPSetNoWrapFlags(self.0, 0)),
+            #[cfg(not(feature = "llvm22"))]
+            Some(LLVMGetElementPtr) => llvm!(LLVMSetIsInBounds(self.0, 0)),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@
 //! saturating ones do. (PTX ISA 9.0, "cvt".)
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
-use super::float::{narrow, narrow_directed, pair, widen};
+use super::float::{flushed, narrow, narrow_directed, pair, widen};
 use super::parse::Instruction;
 use super::types::{bits, integer, resize};
 use crate::rounding::MODES;
@@ -44,20 +44,23 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
         let ty = if to == "f32" { "float" } else { "double" };
         if let (Some(mode), "f32" | "f64") = (directed, to) {
             let real = integer_directed(e, &value, (from_ty, signed), ty, mode)?;
-            return finish(e, instruction, to, ty, real, None, false);
+            return finish(e, (instruction, words), to, ty, real, None, false);
         }
         if !matches!(rounding, None | Some("rn")) && (directed.is_none() || bits(from_ty) > 32) {
             return Err(Unknown);
         }
         let real = e.value(&format!("{operation} {from_ty} {value} to {ty}"));
-        return finish(e, instruction, to, ty, real, directed, false);
+        return finish(e, (instruction, words), to, ty, real, directed, false);
     }
     let (value, ty) = match from {
         "f16" | "bf16" => {
             let narrow = e.read(source, "i16")?;
             (widen(e, from, &narrow), "float")
         }
-        "f32" => (e.read(source, "float")?, "float"),
+        "f32" => {
+            let value = e.read(source, "float")?;
+            (flushed(e, words, "float", value), "float")
+        }
         "f64" => (e.read(source, "double")?, "double"),
         _ => return Err(Unknown),
     };
@@ -80,7 +83,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
         let number = resize(e, &number, to_ty, wide, signed);
         return e.write(to_operand, wide, &number);
     }
-    finish(e, instruction, to, ty, value, directed, saturates)
+    finish(e, (instruction, words), to, ty, value, directed, saturates)
 }
 
 /// A real number as the nearest integer that a type can hold; a NaN becomes 0, or the highest bit where either has 64 bits.
@@ -114,7 +117,7 @@ fn integer_directed(
 /// Writes a real number of LLVM type `ty` as a `to`, to nearest or as `directed` says.
 fn finish(
     e: &mut Emitter,
-    instruction: &Instruction,
+    (instruction, words): (&Instruction, &[&str]),
     to: &str,
     ty: &str,
     value: String,
@@ -140,6 +143,7 @@ fn finish(
         ("f64", _) => ("double", value),
         _ => return Err(Unknown),
     };
+    let value = flushed(e, words, register, value);
     e.write(operand(instruction, 0)?, register, &value)
 }
 

@@ -59,6 +59,19 @@ fn round_to_odd(e: &mut Emitter, value: &str) -> String {
     e.value(&format!("bitcast i32 {odd} to float"))
 }
 
+/// With `.ftz`, a `float` that is denormal is the zero of its sign; others and other types stay as they are.
+pub(super) fn flushed(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
+    if ty != "float" || !words.contains(&"ftz") {
+        return value;
+    }
+    let bits = e.value(&format!("bitcast float {value} to i32"));
+    let exponent = e.value(&format!("and i32 {bits}, 2139095040"));
+    let small = e.value(&format!("icmp eq i32 {exponent}, 0"));
+    let sign = e.value(&format!("and i32 {bits}, -2147483648"));
+    let kept = e.value(&format!("select i1 {small}, i32 {sign}, i32 {bits}"));
+    e.value(&format!("bitcast i32 {kept} to float"))
+}
+
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let last = *words.last().ok_or(Unknown)?;
     let directed = words.iter().copied().find(|word| MODES.contains(word));
@@ -73,13 +86,15 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     };
     let mut inputs = Vec::new();
     for input in instruction.operands.iter().skip(1) {
-        inputs.push(e.read(input, register)?);
+        let value = e.read(input, register)?;
+        inputs.push(flushed(e, words, register, value));
     }
     if register == "float" || register == "double" {
         let result = match directed {
             Some(mode) => directed_operation(e, words, mode, register, inputs)?,
             None => wide(e, words, register, &inputs)?,
         };
+        let result = flushed(e, words, register, result);
         return e.write(operand(instruction, 0)?, register, &result);
     }
     let mut results = Vec::new();
@@ -218,11 +233,12 @@ fn limited(e: &mut Emitter, words: &[&str], ty: &str, value: String) -> String {
 /// A comparison as an `i1`.
 pub(super) fn compare(
     e: &mut Emitter,
-    comparison: &str,
+    words: &[&str],
     word: &str,
     a: &Operand,
     b: &Operand,
 ) -> Emitted<String> {
+    let comparison = *words.get(1).ok_or(Unknown)?;
     let condition = match comparison {
         "eq" | "lt" | "le" | "gt" | "ge" => format!("o{comparison}"),
         "ne" => "one".to_owned(),
@@ -244,7 +260,8 @@ pub(super) fn compare(
             let bits = e.read(operand, "i16")?;
             widen(e, word, &bits)
         } else {
-            e.read(operand, ty)?
+            let value = e.read(operand, ty)?;
+            flushed(e, words, ty, value)
         });
     }
     Ok(e.value(&format!("fcmp {condition} {ty} {}, {}", operands[0], operands[1])))

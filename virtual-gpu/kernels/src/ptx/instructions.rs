@@ -1,7 +1,7 @@
 //! The table of instructions: integers, bits, moves, comparisons, synchronisation. What is not here, in `float`,
 //! `convert` or `memory` is unknown.
 //!
-//! Trap: denormals are kept and nothing is approximate, whatever `.ftz` and `.approx` say. (PTX ISA 9.0, "Instruction Set".)
+//! Trap: nothing is approximate, whatever `.approx` says. (PTX ISA 9.0, "Instruction Set".)
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
@@ -45,6 +45,11 @@ fn arithmetic(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emi
             let a = e.read(operand(instruction, 1)?, ty)?;
             let b = e.read(operand(instruction, 2)?, ty)?;
             let value = with_carry(e, words, ty, &a, &b);
+            return e.write(operand(instruction, 0)?, ty, &value);
+        }
+        "add" | "sub" if words.contains(&"sat") => {
+            let (a, b) = (e.read(operand(instruction, 1)?, ty)?, e.read(operand(instruction, 2)?, ty)?);
+            let value = e.call(ty, &format!("llvm.s{}.sat.{ty}", words[0]), &[(ty, a), (ty, b)]);
             return e.write(operand(instruction, 0)?, ty, &value);
         }
         "add" | "sub" | "and" | "or" | "xor" | "div" | "rem" | "min" | "max" | "shl" | "shr" => {
@@ -406,7 +411,7 @@ fn compare(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitte
             };
             e.value(&format!("icmp {condition} {ty} {a}, {b}"))
         }
-        None => float::compare(e, comparison, last, a, b)?,
+        None => float::compare(e, words, last, a, b)?,
     };
     if words[0] == "setp" {
         if instruction.operands.len() != 3 {
