@@ -110,6 +110,35 @@ int main(int argc, char **) {
 }
 
 #[test]
+fn what_was_never_allocated_is_no_memory_in_any_mode() {
+    if !has_toolchain("memory never allocated") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let kernel = "#include <cstdio>
+__global__ void far(int *p, long long at) { p[at] = 1; }
+int main() {
+    int *p;
+    cudaMalloc(&p, 1 << 20);
+    far<<<1, 1>>>(p, 100);
+    int near = cudaDeviceSynchronize();
+    far<<<1, 1>>>(p, 1ll << 32);
+    int wild = cudaDeviceSynchronize();
+    printf(\"%d %d %d\\n\", near, wild, cudaFree(p));
+    return wild == 700 ? 0 : 3;
+}
+";
+    let source = folder.path().join("far.cu");
+    std::fs::write(&source, kernel).expect("source");
+    let program = folder.path().join("far");
+    eagercc_with(&["-O2".into()], &[&source], &program);
+    let mut command = Command::new(tool("eager"));
+    let output = run(command.args(["run", "--plain", "--fault-status", "0", "--"]).arg(&program));
+    let said = text(&output);
+    assert!(output.status.success() && said.contains("0 700 700\n"), "{}: {said}", output.status);
+}
+
+#[test]
 fn without_checks_strict_mode_says_which_kernel_has_none() {
     if !has_toolchain("strict mode without checks") {
         return;

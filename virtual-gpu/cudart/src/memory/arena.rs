@@ -1,8 +1,8 @@
 //! The address arena: one private reservation in which all device and managed memory of the process lies.
 //!
-//! Pointers are equal on host and device, and bytes that nobody touched cost nothing. Trap: the whole arena is readable
-//! and writable, not only the allocations, so that an access a little outside an array does no harm; it is also why a
-//! wild pointer into the arena goes unnoticed.
+//! Pointers are equal on host and device, and bytes that nobody touched cost nothing. Trap: up to the last address that was
+//! ever given out the arena is readable and writable, not only the allocations, so that an access a little outside an array
+//! does no harm; a wild pointer there goes unnoticed. Behind, it is a fault, as on a GPU.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -12,12 +12,16 @@ use super::ranges::FreeRanges;
 /// Least distance between allocations; srad_v2 of Rodinia reads a matrix row before its array
 /// (specification S-519).
 const HOLE_BYTES: u64 = 64 << 10;
+/// What becomes usable at once: the size of a GPU's pages, and of the holes behind the last allocation.
+const OPENED_BYTES: u64 = 2 << 20;
 
 /// A reserved address range and what is free in it.
 #[derive(Debug)]
 pub struct Arena {
     base: u64,
     bytes: u64,
+    /// The end of what is readable and writable.
+    opened_end: u64,
     ranges: FreeRanges,
 }
 
@@ -33,7 +37,7 @@ impl Arena {
             libc::mmap(
                 ptr::null_mut(),
                 mapped_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
+                libc::PROT_NONE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
                 -1,
                 0,
@@ -43,7 +47,7 @@ impl Arena {
             return Err(io::Error::last_os_error());
         }
         let base = (mapped as u64).next_multiple_of(block_bytes);
-        Ok(Arena { base, bytes, ranges: FreeRanges::new(base, bytes, block_bytes, HOLE_BYTES) })
+        Ok(Arena { base, bytes, opened_end: base, ranges: FreeRanges::new(base, bytes, block_bytes, HOLE_BYTES) })
     }
 
     /// First address of the arena.
@@ -51,9 +55,30 @@ impl Arena {
         self.base
     }
 
-    /// Addresses for `bytes`, or `None` when the arena is full. The memory reads as zero.
+    /// Addresses for `bytes`, or `None` when the arena is full or the kernel gives no more memory. It reads as zero.
     pub fn allocate(&mut self, bytes: u64) -> Option<NonNull<u8>> {
-        NonNull::new(self.ranges.allocate(bytes)? as *mut u8)
+        let address = self.ranges.allocate(bytes)?;
+        if !self.open(address + bytes + HOLE_BYTES) {
+            self.ranges.release(address, bytes);
+            return None;
+        }
+        NonNull::new(address as *mut u8)
+    }
+
+    /// Makes the arena usable up to `end` at least.
+    fn open(&mut self, end: u64) -> bool {
+        let end = end.next_multiple_of(OPENED_BYTES).min(self.base + self.bytes);
+        if end <= self.opened_end {
+            return true;
+        }
+        let bytes = usize::try_from(end - self.opened_end).expect("was reserved in this address space");
+        let at = self.opened_end as *mut libc::c_void;
+        // SAFETY: the range lies in the arena behind everything that was ever given out, so nobody uses it.
+        let opened = unsafe { libc::mprotect(at, bytes, libc::PROT_READ | libc::PROT_WRITE) } == 0;
+        if opened {
+            self.opened_end = end;
+        }
+        opened
     }
 
     /// Gives addresses and host memory back.
@@ -76,5 +101,35 @@ impl Arena {
                 libc::madvise(at, whole_pages, libc::MADV_DONTNEED);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the kernel can read a byte there.
+    fn is_readable(address: u64) -> bool {
+        let mut ends = [0; 2];
+        // SAFETY: the system reads the byte, and answers EFAULT where it cannot; the pipe is ours.
+        unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            let written = libc::write(ends[1], address as *const libc::c_void, 1);
+            libc::close(ends[0]);
+            libc::close(ends[1]);
+            written == 1
+        }
+    }
+
+    #[test]
+    fn what_was_never_given_out_is_no_memory() {
+        let mut arena = Arena::reserve(64 << 20, 1 << 20).unwrap();
+        let given = arena.allocate(3 << 20).unwrap().as_ptr() as u64;
+        assert!(is_readable(given - 1) && is_readable(given + (3 << 20) + HOLE_BYTES - 1));
+        assert!(!is_readable(given + (16 << 20)));
+        let next = arena.allocate(20 << 20).unwrap().as_ptr() as u64;
+        assert!(next > given && is_readable(given + (16 << 20)));
+        arena.release(next, 20 << 20);
+        assert!(is_readable(next), "what was given out once stays");
     }
 }
