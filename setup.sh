@@ -104,6 +104,7 @@ main() {
   esac
   local start=$SECONDS version
   check_rust
+  say "CUDA's wheels are NVIDIA's, under its licence (https://docs.nvidia.com/cuda/eula/): docs/licences.md"
   install_packages
   for version in "${CUDA[@]}"; do install_cuda "$version"; done
   say "done in $((SECONDS - start)) s"

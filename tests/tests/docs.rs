@@ -214,3 +214,21 @@ fn package_and_changelog_are_of_this_version() {
     let latest = changes.lines().find(|line| line.starts_with("## ")).expect("a version in CHANGELOG.md");
     assert!(latest.starts_with(&format!("## {version}")), "CHANGELOG.md: {latest}");
 }
+
+#[test]
+fn whatever_set_up_downloads_is_on_the_page_of_licences() {
+    const PAGE: &str = "docs/licences.md";
+    let page = text_of(Path::new(PAGE));
+    assert!(text_of(Path::new("setup.sh")).contains(PAGE), "setup.sh names {PAGE}");
+    let wheels =
+        ["cuda-13.0.requirements.txt", "cuda-12.9.requirements.txt"].map(|pins| text_of(Path::new(pins)));
+    let names: Vec<&str> = wheels
+        .iter()
+        .flat_map(|pins| pins.lines())
+        .filter_map(|line| line.split_once("=="))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(names.len() >= 8, "{names:?}");
+    let missing = names.into_iter().filter(|name| !page.contains(&format!("`{name}`")));
+    none(missing.map(|name| format!("{PAGE} does not say under which licence {name} is")).collect());
+}

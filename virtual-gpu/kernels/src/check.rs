@@ -59,6 +59,9 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
     if math::is_c_library(&name) {
         return None;
     }
+    if name.starts_with(math::PREFIX) {
+        return Some(format!("CUDA's function `{name}`, of which there is none for the CPU,"));
+    }
     Some(format!("a call of `{}`, which is not defined in this file,", readable(&name)))
 }
 

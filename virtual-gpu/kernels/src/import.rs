@@ -5,7 +5,7 @@
 //! the file uses must survive too, because the host may copy to it.
 
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Opcode, Value, constant_address_space_cast};
-use crate::{casts, denormals, integers, math, minmax, ptx};
+use crate::{casts, denormals, integers, library, math, minmax, ptx};
 
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
@@ -68,15 +68,17 @@ pub(crate) fn import(
     let architecture = module.functions().into_iter().find_map(architecture_of).unwrap_or(0);
     let kernels = take_kernels(&module);
     module.set_target(machine);
+    // Before the bodies of functions are ours, which know nothing of what the program asks for.
+    denormals::flush(context, &module)?;
+    replace_math(context, &module)?;
+    // What libdevice's bodies referred to is no part of the program.
+    module.run_passes("globaldce", machine)?;
     for name in ["llvm.used", "llvm.compiler.used"] {
         if let Some(list) = module.globals().into_iter().find(|g| g.name() == name) {
             list.delete_global();
         }
     }
     let variables = take_variables(context, &module, machine, literals);
-    // Before their bodies are ours, which know nothing of what the program asks for.
-    denormals::flush(context, &module)?;
-    replace_math(context, &module)?;
     ptx::replace_assembly(context, &module)?;
     minmax::order(context, &module)?;
     casts::saturate(context, &module)?;
@@ -154,24 +156,51 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine, literal
     variables
 }
 
-/// Gives the `__nv_*` functions in use the bodies of [`math`].
+/// Gives the `__nv_*` functions in use the bodies of [`math`] and [`library`], and takes libdevice's from all: one that has
+/// no body of ours is only declared, and the check names it.
 fn replace_math(context: &Context, module: &Module) -> Result<(), String> {
+    let mut from_library = false;
     for function in module.functions() {
         let name = function.name();
-        let Some(text) = math::definition(&name).filter(|_| !function.users().is_empty()) else { continue };
-        let library = context.parse_text(&text)?;
-        let same_type = library.function(&name).is_some_and(|f| f.value_type() == function.value_type());
-        if !same_type {
+        if !name.starts_with(math::PREFIX) {
             continue;
         }
+        let (own, in_library) = (math::definition(&name), library::defines(&name));
+        if own.is_none() && !in_library && !is_libdevices(function) {
+            continue;
+        }
+        let ty = function.value_type();
+        let is_used = !function.users().is_empty();
         function.set_name("");
-        let declared = module.add_function(&name, function.value_type());
+        let declared = module.add_function(&name, ty);
         function.replace_uses_with(declared);
         function.delete_function();
-        library.set_layout_of(module);
-        module.link(library).map_err(|()| format!("{name}: {}", context.messages()))?;
+        if !is_used {
+            declared.delete_function();
+        } else if let Some(text) = own {
+            let own = context.parse_text(&text)?;
+            if own.function(&name).is_some_and(|own| own.value_type() == ty) {
+                link(context, module, own, &name)?;
+            }
+        } else {
+            from_library |= in_library;
+        }
+    }
+    if from_library {
+        link(context, module, context.parse_text(library::TEXT)?, "mathematics")?;
     }
     Ok(())
+}
+
+/// Whether a function is from libdevice: CUDA's headers have names like its own, but not what older compilers said of floating
+/// point in every function.
+fn is_libdevices(function: Value) -> bool {
+    function.string_attribute("less-precise-fpmad").is_some()
+}
+
+fn link(context: &Context, module: &Module, other: Module, name: &str) -> Result<(), String> {
+    other.set_layout_of(module);
+    module.link(other).map_err(|()| format!("{name}: {}", context.messages()))
 }
 
 fn prepare_function(context: &Context, function: Value, is_kernel: bool) {

@@ -17,6 +17,7 @@ mod import;
 mod instrument;
 mod integers;
 mod intrinsics;
+mod library;
 mod llvm;
 mod loops;
 mod math;

@@ -2,9 +2,13 @@
 //!
 //! Trap: the fast variants (`__powf`, `__expf`) map to the accurate functions too. Programs rely on small exact results,
 //! such as `(int)__powf(2, 3)` being 8, which an approximation with a few units of error would make 7. What has no entry
-//! here keeps the body that libdevice gives it.
+//! here has one in `library`; libdevice's own bodies are never used.
 
 use crate::casts::conversion_body;
+use crate::library;
+
+/// How the names of the functions begin.
+pub(crate) const PREFIX: &str = "__nv_";
 
 /// C library functions of one argument that take and return `double` (with suffix `f`: `float`).
 const LIBM_UNARY: &[&str] = &[
@@ -16,7 +20,7 @@ const LIBM_UNARY: &[&str] = &[
 const BY_LONG_DOUBLE: &[&str] = &["cbrt", "exp10", "log10", "tanh"];
 /// The same for large arguments only (2^27 and above), near the zeros there.
 const FAR_BY_LONG_DOUBLE: &[&str] = &["cos", "sin", "tan"];
-/// Of `double`, the C library's are thousands of units off near their zeros: libdevice's own bodies stay.
+/// Of `double`, the C library's are thousands of units off near their zeros: `library` has others.
 const SINGLE_ONLY: &[&str] = &["j0", "j1", "y0", "y1"];
 const LIBM_BINARY: &[&str] = &["atan2", "fdim", "fmod", "hypot", "nextafter", "pow", "remainder"];
 
@@ -148,7 +152,7 @@ const COMPOSED: &[(&str, &str)] = &[
         "tgammaf",
         "define float @{n}(float %x) {\n %d = fpext float %x to double\n %g = call double @tgamma(double %d)\n %r = fptrunc double %g to float\n ret float %r\n}\ndeclare double @tgamma(double) #0\n",
     ),
-    // The C library knows negative orders, CUDA does not; libdevice's own `jn` is NaN at 0.
+    // The C library knows negative orders, CUDA does not.
     (
         "jn",
         "define double @{n}(i32 %n, double %x) {\n %v = call double @jn(i32 %n, double %x)\n %o = icmp slt i32 %n, 0\n %r = select i1 %o, double 0x7FF8000000000000, double %v\n ret double %r\n}\ndeclare double @jn(i32, double) #0\n",
@@ -193,17 +197,18 @@ const BITCASTS: &[(&str, &str, &str)] = &[
     ("longlong_as_double", "i64", "double"),
 ];
 
+/// Of other arguments or, behind an `l`, only used by `library`.
+const OTHERS: &[&str] = &["jn", "ldexp", "remquo", "yn", "ynl"];
+
 /// C library functions that translated kernels may call.
 pub(crate) fn is_c_library(name: &str) -> bool {
     let double = name.strip_suffix('f').or_else(|| long_double(name)).unwrap_or(name);
-    [name, double]
-        .iter()
-        .any(|n| LIBM_UNARY.contains(n) || LIBM_BINARY.contains(n) || ["jn", "ldexp"].contains(n))
+    [name, double].iter().any(|n| LIBM_UNARY.contains(n) || LIBM_BINARY.contains(n) || OTHERS.contains(n))
 }
 
 /// The function of `double` that one of `long double` stands for.
 fn long_double(name: &str) -> Option<&str> {
-    name.strip_suffix('l').filter(|name| BY_LONG_DOUBLE.contains(name) || FAR_BY_LONG_DOUBLE.contains(name))
+    name.strip_suffix('l').filter(|name| LIBM_UNARY.contains(name))
 }
 
 /// Floating-point operations that a GPU needs for a function of the C library, where they are many: those in libdevice's
@@ -235,16 +240,17 @@ pub(crate) fn c_library_flops(name: &str) -> Option<u64> {
     double.or_else(single).or_else(|| is_c_library(name).then_some(1))
 }
 
-/// LLVM IR that defines the device function `name`, or nothing if libdevice's own body serves.
+/// LLVM IR that defines the device function `name`; nothing for those of [`library::TEXT`] and unknown ones.
 pub(crate) fn definition(name: &str) -> Option<String> {
-    let function = name.strip_prefix("__nv_")?;
+    let function = name.strip_prefix(PREFIX)?;
     let function = function.strip_prefix("fast_").unwrap_or(function);
     let text = composed(name, function)
         .or_else(|| by_long_double(name, function))
         .or_else(|| of_reals(name, function, "double", "f64", ""))
         .or_else(|| function.strip_suffix('f').and_then(|f| of_reals(name, f, "float", "f32", "f")))
         .or_else(|| of_integers(name, function))
-        .or_else(|| conversion(name, function))?;
+        .or_else(|| conversion(name, function))
+        .or_else(|| library::definition(name, function))?;
     Some(format!("{text}attributes #0 = {{ nounwind willreturn memory(none) }}\n"))
 }
 
@@ -393,8 +399,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_functions_are_left_to_libdevice() {
-        assert_eq!(definition("__nv_normcdfinv"), None);
+    fn unknown_functions_have_no_definition() {
+        assert_eq!(definition("__nv_normcdfinv"), None, "the library has it");
         assert_eq!(definition("__nv_float2int_xy"), None);
         assert_eq!(definition("sinf"), None);
     }

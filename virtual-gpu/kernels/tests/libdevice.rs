@@ -1,12 +1,13 @@
-//! Every function of CUDA's device math library has a translation.
+//! Every function of CUDA's device math library has a translation, and none of them is libdevice's own body.
 //!
 //! Trap: the list is libdevice's own, so a new CUDA tree brings new functions here unasked.
 
 mod common;
 
 use common::toolchain;
-use eager_kernels::{Options, convert};
+use eager_kernels::{ConvertError, Converted, Options, convert};
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::Command;
 
 /// A kernel that calls `name`: arguments from `%from`, results to `%to`.
@@ -39,29 +40,69 @@ fn signature(line: &str) -> Option<(&str, &str, Vec<&str>)> {
     name.starts_with("__nv_").then(|| Some((name, before.split_whitespace().last()?, params.collect())))?
 }
 
-#[test]
-fn every_function_of_libdevice_has_a_translation() {
-    let Some(cuda) = toolchain() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let library = Command::new("llvm-dis-22")
+/// libdevice with a call in each of its bodies, its own helpers' too, of what no CPU code may contain.
+fn marked(text: &str) -> String {
+    let mark = |line: &str| match line {
+        line if line.starts_with("define ") && line.ends_with('{') => {
+            format!("{line}\n  call void @body_of_libdevice()\n")
+        }
+        line => format!("{line}\n"),
+    };
+    text.lines().map(mark).collect::<String>() + "declare void @body_of_libdevice()\n"
+}
+
+/// The library's text.
+fn library(cuda: &Path) -> String {
+    let text = Command::new("llvm-dis-22")
         .args([cuda.join("nvvm/libdevice/libdevice.10.bc").as_os_str(), "-o".as_ref(), "-".as_ref()])
         .output()
         .expect("llvm-dis-22");
-    let mut text = String::from_utf8(library.stdout).unwrap();
+    String::from_utf8(text.stdout).unwrap()
+}
+
+/// CPU code of a module in LLVM's text.
+fn converted(text: &str) -> Result<Converted, ConvertError> {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, bitcode) = (folder.path().join("all.ll"), folder.path().join("all.bc"));
+    std::fs::write(&source, text).unwrap();
+    let assembled = Command::new("llvm-as-22").arg(&source).arg("-o").arg(&bitcode).output().unwrap();
+    assert!(assembled.status.success(), "{}", String::from_utf8_lossy(&assembled.stderr));
+    convert(&std::fs::read(&bitcode).unwrap(), &Options::default())
+}
+
+#[test]
+fn a_function_of_a_newer_library_is_refused_by_name() {
+    let Some(cuda) = toolchain() else { return };
+    let mut text = library(&cuda);
+    let known = text.lines().find(|line| line.contains("@__nv_fabs(")).unwrap();
+    let group = known.split('#').next_back().unwrap().trim_end_matches(" {").to_owned();
+    let _ = writeln!(text, "define double @__nv_newest(double %x) #{group} {{\n  ret double %x\n}}");
+    text += &kernel("__nv_newest", "double", &["double"]);
+    let said = converted(&text).unwrap_err().to_string();
+    assert!(said.contains("CUDA's function `__nv_newest`, of which there is none for the CPU"), "{said}");
+}
+
+#[test]
+fn every_function_of_libdevice_has_a_translation() {
+    let Some(cuda) = toolchain() else { return };
+    let mut text = library(&cuda);
     let kernels: Vec<String> = text
         .lines()
         .filter_map(signature)
         .map(|(name, result, params)| kernel(name, result, &params))
         .collect();
     assert!(kernels.len() > 300, "{} functions in libdevice", kernels.len());
+    text = marked(&text);
+    assert!(text.matches("call void @body_of_libdevice").count() > kernels.len());
     text += &kernels.concat();
-    let (source, bitcode) = (folder.path().join("all.ll"), folder.path().join("all.bc"));
-    std::fs::write(&source, text).unwrap();
-    let assembled = Command::new("llvm-as-22").arg(&source).arg("-o").arg(&bitcode).output().unwrap();
-    assert!(assembled.status.success(), "{}", String::from_utf8_lossy(&assembled.stderr));
-    let converted = convert(&std::fs::read(&bitcode).unwrap(), &Options::default());
-    match converted {
-        Ok(converted) => assert_eq!(converted.report.kernels.len(), kernels.len()),
+    match converted(&text) {
+        Ok(converted) => {
+            assert_eq!(converted.report.kernels.len(), kernels.len());
+            let names = String::from_utf8_lossy(&converted.bitcode).into_owned();
+            for name in ["body_of_libdevice", "__internal_", "__cudart_"] {
+                assert!(!names.contains(name), "{name} is left in CPU code");
+            }
+        }
         Err(refusals) => panic!("{refusals}"),
     }
 }

@@ -1,0 +1,129 @@
+//! `src/library/functions.ll` is what clang makes of `src/library/functions.c`.
+//!
+//! Trap: what another LLVM may not know, or what says where code comes from, is left out: attributes, metadata, life times.
+
+mod common;
+
+use common::toolchain;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// No unrolling and no vectors: the kernels' own optimisation does that.
+const FLAGS: [&str; 9] = [
+    "-std=c17",
+    "-O1",
+    "-fno-unroll-loops",
+    "-fno-builtin",
+    "-fno-math-errno",
+    "-ffp-contract=off",
+    "-fno-asynchronous-unwind-tables",
+    "-S",
+    "-emit-llvm",
+];
+
+const HEAD: &str =
+    "; Made of `functions.c` by clang: EAGER_BLESS=1 cargo test -p eager-kernels --test library\n";
+
+/// Words that are left out wherever they stand, also with an argument: `captures(none)`.
+const WORDS: [&str; 13] = [
+    "dso_local",
+    "local_unnamed_addr",
+    "unnamed_addr",
+    "fastcc",
+    "noundef",
+    "readonly",
+    "writeonly",
+    "captures",
+    "initializes",
+    "range",
+    "nofpclass",
+    "memory",
+    "nonnull",
+];
+
+/// The length of what stands in parentheses at the start.
+fn parentheses(text: &str) -> usize {
+    let mut depth = 0;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return if at == 0 { 0 } else { at + 1 };
+        }
+    }
+    0
+}
+
+fn without(line: &str, word: &str) -> String {
+    let mut line = line.to_owned();
+    while let Some(at) = line.find(&format!(" {word}")) {
+        let end = at + 1 + word.len();
+        let end = end + parentheses(&line[end..]);
+        if line[end..].starts_with(|next: char| next.is_alphanumeric() || next == '_') {
+            break;
+        }
+        line.replace_range(at..end, "");
+    }
+    line
+}
+
+fn cleaned(line: &str) -> String {
+    let code = line.split(", !").next().unwrap_or_default();
+    let code = WORDS.iter().fold(code.to_owned(), |code, word| without(&code, word));
+    let kept: Vec<&str> = code.split(" #").collect();
+    let [first, rest @ ..] = &kept[..] else { return code };
+    // Behind the number of a group of attributes there is the body's bracket, or nothing.
+    rest.iter().fold((*first).to_owned(), |text, part| {
+        text + part.trim_start_matches(|digit: char| digit.is_ascii_digit())
+    })
+}
+
+/// clang's text without what is left out; declarations say that mathematics touches no memory.
+fn reduced(text: &str) -> String {
+    let mut out = HEAD.to_owned();
+    for line in text.lines() {
+        let line =
+            line.split(" ; preds").next().unwrap_or_default().split("; preds").next().unwrap_or_default();
+        let skipped = ["source_filename", "target ", "attributes ", "!", ";"];
+        if skipped.iter().any(|start| line.starts_with(start)) || line.contains("@llvm.lifetime.") {
+            continue;
+        }
+        let mut line = cleaned(line);
+        if line.starts_with("declare ") && !line.contains("@llvm.") {
+            line += " #0";
+        }
+        if !(line.is_empty() && out.ends_with("\n\n")) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
+    out.trim_end().to_owned() + "\n\nattributes #0 = { nounwind willreturn memory(none) }\n"
+}
+
+#[test]
+fn the_text_is_made_of_the_source() {
+    if toolchain().is_none() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/library");
+    let made = Command::new("clang-22")
+        .current_dir(&folder)
+        .args(FLAGS)
+        .args(["functions.c", "-o", "-"])
+        .output()
+        .expect("clang-22");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let text = reduced(&String::from_utf8(made.stdout).expect("text"));
+    let path = folder.join("functions.ll");
+    if std::env::var_os("EAGER_BLESS").is_some() {
+        std::fs::write(&path, &text).expect("functions.ll");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == text,
+        "functions.ll is not of functions.c: EAGER_BLESS=1 cargo test -p eager-kernels --test library"
+    );
+}
