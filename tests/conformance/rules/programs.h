@@ -177,3 +177,79 @@ TEST(program_blurs_with_a_halo) {
     blur<<<(n + 63) / 64, 64>>>(din.device, out.device, n);
     return all(out.fetch(), n, [&](size_t i) { return (i ? in[i - 1] : 0) + in[i] + (i + 1 < n ? in[i + 1] : 0); });
 }
+
+// A scalar product whose terms cancel: what a product and a sum lose is added up beside them.
+__global__ void product(const float *a, const float *b, float *out, int n) {
+    float sum = 0, lost = 0;
+    for (int i = 0; i < n; i++) {
+        float p = __fmul_rn(a[i], b[i]), e = fmaf(a[i], b[i], -p);
+        float next = __fadd_rn(sum, p), part = __fsub_rn(next, sum);
+        float off = __fadd_rn(__fsub_rn(sum, __fsub_rn(next, part)), __fsub_rn(p, part));
+        sum = next, lost = __fadd_rn(lost, __fadd_rn(e, off));
+    }
+    *out = __fadd_rn(sum, lost);
+}
+
+TEST(program_sums_with_compensation) {
+    const int n = 2000;
+    std::vector<float> a(n), b(n);
+    for (int i = 0; i < n / 2; i++) {
+        a[i] = a[n - 1 - i] = (int(noise(i) % 2000001) - 1000000) / 1e6f;
+        b[i] = (int(noise(i + n) % 2000001) - 1000000) / 1e6f, b[n - 1 - i] = -b[i] + 1e-4f * (i % 3);
+    }
+    double want = 0;
+    for (int i = 0; i < n; i++) want += double(a[i]) * b[i];
+    Buffer<float> da(a), db(b), out(1);
+    product<<<1, 1>>>(da.device, db.device, out.device, n);
+    return std::fabs(out.fetch()[0] - want) <= 1e-6 * std::fabs(want);
+}
+
+// Halves a number until nothing is left, which takes 23 steps more where denormals are kept.
+__global__ void decays(const float *start, int *steps) {
+    float x = start[threadIdx.x];
+    int count = 0;
+    while (x != 0) x *= 0.5f, count++;
+    steps[threadIdx.x] = count;
+}
+
+TEST(program_decays_to_zero) {
+    std::vector<float> start = {1, -3.5f, 1e10f, 1e-30f, real(3)};
+    Buffer<float> dstart(start);
+    Buffer<int> steps(start.size());
+    decays<<<1, unsigned(start.size())>>>(dstart.device, steps.device);
+    return all(steps.fetch(), start.size(), [&](size_t i) {
+        int count = 0;
+        for (float x = flushed(start[i]); x != 0; x = flushed(x * 0.5f)) count++;
+        return count;
+    });
+}
+
+// Colours of any size into 16 bits, and the mean of neighbours in each byte of a sum.
+__global__ void pack(const float *colours, unsigned *out, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (t >= n) return;
+    unsigned red = __float2int_rn(__saturatef(colours[3 * t]) * 31), green = __float2uint_rn(__saturatef(colours[3 * t + 1]) * 63);
+    unsigned blue = (unsigned)rintf(fminf(fmaxf(colours[3 * t + 2], 0.f), 1.f) * 31), word = blue;
+    asm("bfi.b32 %0, %1, %0, 5, 6;" : "+r"(word) : "r"(green));
+    asm("bfi.b32 %0, %1, %0, 11, 5;" : "+r"(word) : "r"(red));
+    out[t] = word | __uhadd(red * 0x08000000u, 0xffffffffu) >> 16 << 16;
+}
+
+TEST(program_packs_colours) {
+    const int n = 256;
+    const float odd[] = {NAN, -0.f, INFINITY, -INFINITY, 1e30f, 0.5f / 31, 1.5f / 31, 2.5f / 31};
+    std::vector<float> colours(3 * n);
+    for (int i = 0; i < 3 * n; i++) colours[i] = i % 5 ? int(noise(i) % 2000) / 1000.f - 0.5f : odd[noise(i) % 8];
+    Buffer<float> dcolours(colours);
+    Buffer<unsigned> out(n);
+    pack<<<4, 64>>>(dcolours.device, out.device, n);
+    return all(out.fetch(), n, [&](size_t t) {
+        auto level = [&](int part, float most) {
+            float x = colours[3 * t + part];
+            return unsigned(std::nearbyint((x > 0 ? x < 1 ? x : 1.f : 0.f) * most));
+        };
+        unsigned red = level(0, 31);
+        unsigned mean = unsigned(((unsigned long long)(red * 0x08000000u) + 0xffffffffull) / 2);
+        return red << 11 | level(1, 63) << 5 | level(2, 31) | mean >> 16 << 16;
+    });
+}
