@@ -1,8 +1,9 @@
 //! The device half of a compile: what the host half of the same clang command gets from the NVPTX module.
 //!
 //! CPU kernels ([`cpu_kernels`]) and what kernels do with their arguments ([`kernel_data`]). Before both, what clang gets
-//! wrong is put right ([`mend`]); after them casts are what a GPU has an instruction for ([`casts`]). Trap: neither of the first two may change the module, which goes on to become the program's GPU
-//! code; what CPU kernels need otherwise is changed in a copy.
+//! wrong is put right ([`mend`]); after them casts are what a GPU has an instruction for ([`casts`]). Trap: neither of the
+//! first two may change the module, which goes on to become the program's GPU code; what CPU kernels need otherwise is
+//! changed in a copy.
 
 pub mod casts;
 pub mod cpu_kernels;

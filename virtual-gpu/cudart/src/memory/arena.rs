@@ -47,7 +47,12 @@ impl Arena {
             return Err(io::Error::last_os_error());
         }
         let base = (mapped as u64).next_multiple_of(block_bytes);
-        Ok(Arena { base, bytes, opened_end: base, ranges: FreeRanges::new(base, bytes, block_bytes, HOLE_BYTES) })
+        Ok(Arena {
+            base,
+            bytes,
+            opened_end: base,
+            ranges: FreeRanges::new(base, bytes, block_bytes, HOLE_BYTES),
+        })
     }
 
     /// First address of the arena.
