@@ -70,7 +70,7 @@ fn the_page_shows_devices_tasks_and_the_last_minutes_and_runs_no_strangers_code(
     for shown in [
         "data-shown=\"yes\"",
         "1 running · 1 waiting",
-        "700.0 MiB of 1.0 GiB",
+        "700 MiB of 1 GiB granted",
         "second (solver::advance)",
         "waits: largest free memory is",
         "<rect class=\"normal\"",
