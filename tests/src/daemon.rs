@@ -6,6 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
+/// Starts an `eagerd` by this command and waits for its line that says it is ready.
+pub fn ready(mut command: Command) -> Child {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("start eagerd");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("eagerd's first line");
+    assert!(line.contains("ready"), "eagerd said {line:?}");
+    child
+}
+
 /// A running daemon.
 #[derive(Debug)]
 pub struct Daemon {
@@ -33,22 +42,11 @@ impl Daemon {
     }
 
     fn start_in(dir: TempDir, args: &[&str], variables: &[(&str, &Path)]) -> Daemon {
-        let mut child = Command::new(tool("eagerd"))
-            .arg("--run-dir")
-            .arg(dir.path())
-            .arg("--journal")
-            .arg(dir.path().join("journal.jsonl"))
-            .args(args)
-            .envs(variables.iter().copied())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("start eagerd");
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().expect("stdout"))
-            .read_line(&mut ready)
-            .expect("eagerd's first line");
-        assert!(ready.contains("ready"), "eagerd said {ready:?}");
-        Daemon { child, dir }
+        let mut command = Command::new(tool("eagerd"));
+        command.arg("--run-dir").arg(dir.path());
+        command.arg("--journal").arg(dir.path().join("journal.jsonl"));
+        command.args(args).envs(variables.iter().copied());
+        Daemon { child: ready(command), dir }
     }
 
     pub fn run_dir(&self) -> &Path {

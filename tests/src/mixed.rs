@@ -3,6 +3,7 @@
 //! Trap: what a program asks for is in the ledger a moment before or after the program counts it; reports therefore tell both,
 //! and a program inside a call is held to the bounds of the two.
 
+use crate::daemon::ready;
 use crate::{run_ok, tool, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
@@ -134,21 +135,16 @@ impl Drop for Server {
 }
 
 fn start(dir: &Path) -> Child {
-    let mut child = Command::new(tool("eagerd"))
+    let mut command = Command::new(tool("eagerd"));
+    command
         .args(["--virtual", "2xV100-16GB", "--time-scale", "0", "--memory-scale", "64", "--mps", "--config"])
         .arg(dir.join("eagerd.toml"))
         .arg("--run-dir")
         .arg(dir.join("run"))
         .arg("--journal")
         .arg(dir.join("journal.jsonl"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("start eagerd");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("first line");
-    assert!(line.contains("ready"), "eagerd said {line:?}");
-    child
+        .stderr(Stdio::null());
+    ready(command)
 }
 
 /// What a program says of itself.

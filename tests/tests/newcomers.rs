@@ -3,10 +3,10 @@
 //! Trap: two programs fit on the device at once only by accident of what they ask for, so that one which runs unscheduled
 //! takes the memory of another. Nothing here asserts how long a program waits.
 
+use eager_tests::daemon::ready;
 use eager_tests::{compiled, has_toolchain, run, run_ok, text, tool};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -33,17 +33,12 @@ int main() {
 "#;
 
 fn start(run_dir: &Path) -> Child {
-    let mut child = Command::new(tool("eagerd"))
+    let mut command = Command::new(tool("eagerd"));
+    command
         .args(["--virtual", "1xV100-16GB", "--time-scale", "0", "--run-dir"])
         .arg(run_dir)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("start eagerd");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("first line");
-    assert!(line.contains("ready"), "eagerd said {line:?}");
-    child
+        .stderr(Stdio::null());
+    ready(command)
 }
 
 fn end(daemon: &mut Child, signal: Signal) {

@@ -4,14 +4,14 @@
 //! Trap: a program keeps the library that it was started with; so what is replaced under it is the daemon, and what meets the old
 //! daemon is a program that starts before the daemon is restarted.
 
+use eager_tests::daemon::ready;
 use eager_tests::place::{MIB, Place, Running};
 use eager_tests::{bin_dir, has_toolchain, release_before, run, run_ok, text, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use tempfile::TempDir;
 
 /// Takes as many MiB as it is told, says so, waits for a line; twice.
@@ -185,18 +185,13 @@ impl Drop for VirtualGpus {
 }
 
 fn daemon_on_virtual_gpus(bin: &Path, dir: &Path) -> Child {
-    let mut child = Command::new(bin.join("eagerd"))
+    let mut command = Command::new(bin.join("eagerd"));
+    command
         .args(["--virtual", "1xV100-16GB", "--time-scale", "0", "--run-dir"])
         .arg(dir)
         .arg("--journal")
-        .arg(dir.join("journal.jsonl"))
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("start eagerd");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("first line");
-    assert!(line.contains("ready"), "eagerd said {line:?}");
-    child
+        .arg(dir.join("journal.jsonl"));
+    ready(command)
 }
 
 fn compiled_by(bin: &Path, folder: &Path) -> PathBuf {

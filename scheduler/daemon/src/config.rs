@@ -64,7 +64,7 @@ pub struct Config {
     #[arg(long, value_name = "FILE.json", conflicts_with = "virtual_devices")]
     pub devices_file: Option<PathBuf>,
     /// How to decide: case, case-alg2, case-fifo, sa, cg, schedgpu, quanta, eager, eager-p, eager-b, eager-pb, eager-opt,
-    /// eager-live
+    /// eager-live, eager-fair
     /// [default: eager-opt].
     #[arg(long)]
     pub policy: Option<PolicyName>,

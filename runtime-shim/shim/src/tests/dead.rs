@@ -18,6 +18,15 @@ fn said_of_dead(bench: &Bench) -> usize {
     bench.said.lock().iter().filter(|line| line.contains("shown to be dead")).count()
 }
 
+/// The program frees its last buffer and ends its task, and the daemon agrees.
+fn ends_with_nothing_held(mut bench: Bench, buffer: u64) {
+    bench.cuda.finish_kernels();
+    bench.free(buffer);
+    bench.end(SITE);
+    assert_eq!(bench.daemon.violations(), Vec::<String>::new());
+    assert_eq!(bench.daemon.held(), 0);
+}
+
 #[test]
 fn a_dead_buffer_that_nobody_uses_is_freed_like_any_other() {
     let mut bench = Bench::new();
@@ -115,11 +124,7 @@ fn a_use_of_a_discarded_buffer_is_counted_again_and_told_loudly() {
     assert_eq!(bench.launch(&[a + 8]), crate::outcome::Outcome::Handled(()));
     assert_eq!(bench.daemon.requests(), [RequestBody::TaskExtend { bytes: 1000 }]);
     assert!(bench.said.lock().iter().any(|line| line.contains("RESULTS OF THIS PROGRAM ARE WRONG")));
-    bench.cuda.finish_kernels();
-    bench.free(a);
-    bench.end(SITE);
-    assert_eq!(bench.daemon.violations(), Vec::<String>::new());
-    assert_eq!(bench.daemon.held(), 0);
+    ends_with_nothing_held(bench, a);
 }
 
 #[test]
@@ -129,11 +134,7 @@ fn a_discarded_buffer_whose_memory_is_refused_pages_uncounted() {
     bench.dead(a);
     bench.daemon.refuse_extensions(true);
     assert_eq!(bench.launch(&[a]), crate::outcome::Outcome::Handled(()));
-    bench.cuda.finish_kernels();
-    bench.free(a);
-    bench.end(SITE);
-    assert_eq!(bench.daemon.violations(), Vec::<String>::new());
-    assert_eq!(bench.daemon.held(), 0);
+    ends_with_nothing_held(bench, a);
 }
 
 #[test]
