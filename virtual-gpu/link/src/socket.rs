@@ -15,8 +15,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 
 use crate::{
-    Backend, ClientFrame, FrameBuffer, LinkError, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId,
-    ServerFrame, encode_frame,
+    Backend, ClientFrame, FIRST_REQUEST, FrameBuffer, LinkError, PROTOCOL_VERSION, Refusal, Reply, Request,
+    RequestId, ServerFrame, encode_frame,
 };
 
 /// A connection to a virtual GPU server. The server frees everything of the process when it ends.
@@ -78,7 +78,12 @@ impl Socket {
             .spawn(move || read_replies(reader, &readers_inbox))
             .map_err(LinkError::NoThread)?;
         let socket = Socket { writer: Mutex::new(writer), descriptors, inbox };
-        socket.call(Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() })?;
+        let hello = Request::Hello { version: PROTOCOL_VERSION, pid: std::process::id() };
+        match socket.call(hello) {
+            // A server that turns a connection away says why and closes it, maybe before the hello could be written.
+            Err(LinkError::Lost(_)) => socket.inbox.wait_for(FIRST_REQUEST)?,
+            other => other?,
+        };
         Ok(socket)
     }
 

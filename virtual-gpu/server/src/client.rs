@@ -11,6 +11,7 @@ use std::time::Instant;
 use eager_vgpu_link::{ClientFrame, FrameBuffer, HELLO_BYTES_MAX, ServerFrame, encode_frame};
 
 use crate::Peer;
+use crate::poller::Interest;
 
 /// Read from one connection in a turn.
 const TURN_BYTES: usize = 256 << 10;
@@ -28,6 +29,10 @@ pub struct Client {
     outbox: Vec<u8>,
     /// Whole messages may be left of what was read.
     pub has_more: bool,
+    /// What is waited for.
+    pub interest: Interest,
+    /// What of [`Client::buffered_bytes`] is counted as its user's.
+    pub counted_bytes: usize,
 }
 
 /// Why a client is dropped; its end is normal, anything else is said.
@@ -40,7 +45,8 @@ pub enum Gone {
 impl Client {
     pub fn new(stream: UnixStream, peer: Peer, since: Instant) -> Client {
         let inbox = FrameBuffer::with_limit(HELLO_BYTES_MAX);
-        Client { stream, peer, since, inbox, outbox: Vec::new(), has_more: false }
+        let interest = Interest { read: true, write: false };
+        Client { stream, peer, since, inbox, outbox: Vec::new(), has_more: false, interest, counted_bytes: 0 }
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {

@@ -22,6 +22,8 @@ const DESCRIPTORS_RESERVED: u64 = 64;
 pub struct Crowd {
     connections_max: u64,
     connections: BTreeMap<u32, u64>,
+    /// Bytes that users' connections make the server keep.
+    kept: BTreeMap<u32, usize>,
     /// Requests that users have had in this turn.
     asked: BTreeMap<u32, u32>,
     /// Rises with every turn.
@@ -34,6 +36,7 @@ impl Crowd {
         Crowd {
             connections_max: (descriptors.saturating_sub(DESCRIPTORS_RESERVED) / 4).clamp(1, CONNECTIONS_MAX),
             connections: BTreeMap::new(),
+            kept: BTreeMap::new(),
             asked: BTreeMap::new(),
             turn: 0,
         }
@@ -55,6 +58,19 @@ impl Crowd {
             *count = count.saturating_sub(1);
         }
         self.connections.retain(|_, count| *count > 0);
+    }
+
+    /// A connection of the user makes the server keep so many bytes now.
+    pub fn keep(&mut self, uid: u32, before: usize, after: usize) {
+        let kept = self.kept.entry(uid).or_default();
+        *kept = kept.saturating_sub(before).saturating_add(after);
+        if *kept == 0 {
+            self.kept.remove(&uid);
+        }
+    }
+
+    pub fn kept(&self, uid: u32) -> usize {
+        self.kept.get(&uid).copied().unwrap_or_default()
     }
 
     /// A new turn: where to begin in a list of so many that are ready, so that nobody is always last.

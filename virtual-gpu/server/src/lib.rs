@@ -13,6 +13,7 @@ mod endpoint;
 pub mod fuzz;
 mod holdings;
 mod log;
+mod poller;
 mod scale;
 mod serve;
 mod service;

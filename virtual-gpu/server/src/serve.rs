@@ -4,15 +4,14 @@
 //! a share of it ([`Crowd`]). And what panics while a client is served ends that client, not the server, as long as the
 //! model's books are right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use eager_vgpu_link::{FIRST_REQUEST, Refusal, Request, ServerFrame};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::EpollTimeout;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -24,6 +23,7 @@ use nix::unistd::Uid;
 use crate::client::{Client, Gone};
 use crate::crowd::{BUFFERED_BYTES_MAX, CONNECTION_REQUESTS, Crowd, silent_until};
 use crate::log::Log;
+use crate::poller::{Interest, Poller, Source};
 use crate::sleep::{LOOK, Watch};
 use crate::{Answer, Endpoint, Peer, ProcessId, RealNanos, Service};
 
@@ -55,13 +55,17 @@ pub fn serve(endpoint: &Endpoint, service: Service, until: Until) -> io::Result<
     signals.thread_block()?;
     let signal_fd = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)?;
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
-    let mut server = Server::new(service, descriptors());
+    let mut server = Server::new(service, descriptors())?;
+    let reads = Interest { read: true, write: false };
+    server.poller.add(Source::Listener, &endpoint.listener, reads)?;
+    server.poller.add(Source::Signals, &signal_fd, reads)?;
+    server.poller.add(Source::Timer, &timer, reads)?;
     loop {
         if until == Until::Unused && server.is_unused(Instant::now()) {
             return Ok(());
         }
         server.set_timer(&timer)?;
-        let ready = server.wait(endpoint, &timer, &signal_fd, until)?;
+        let ready = server.wait(endpoint, until)?;
         if ready.signal {
             return Ok(());
         }
@@ -95,7 +99,16 @@ struct Ready {
 struct Server {
     started: Instant,
     service: Service,
+    poller: Poller,
     clients: BTreeMap<ProcessId, Client>,
+    /// Those that have said no hello, since when; numbers rise with time.
+    silent: BTreeMap<ProcessId, Instant>,
+    /// Those that have, by the numbers of their processes.
+    greeted: BTreeMap<u32, usize>,
+    /// Those of daemons, and the numbers of their processes.
+    daemons: BTreeMap<ProcessId, u32>,
+    /// Those of which whole messages are left, and that may ask.
+    pending: BTreeSet<ProcessId>,
     crowd: Crowd,
     watch: Watch,
     log: Log,
@@ -105,18 +118,23 @@ struct Server {
 }
 
 impl Server {
-    fn new(service: Service, descriptors: u64) -> Server {
+    fn new(service: Service, descriptors: u64) -> io::Result<Server> {
         let now = Instant::now();
-        Server {
+        Ok(Server {
             started: now,
             service,
+            poller: Poller::new()?,
             clients: BTreeMap::new(),
+            silent: BTreeMap::new(),
+            greeted: BTreeMap::new(),
+            daemons: BTreeMap::new(),
+            pending: BTreeSet::new(),
             crowd: Crowd::new(descriptors),
             watch: Watch::default(),
             log: Log::default(),
             listener_resumes_at: None,
             used_at: now,
-        }
+        })
     }
 
     fn now(&self) -> RealNanos {
@@ -136,81 +154,50 @@ impl Server {
         Ok(())
     }
 
-    fn wait(
-        &mut self,
-        endpoint: &Endpoint,
-        timer: &TimerFd,
-        signals: &SignalFd,
-        until: Until,
-    ) -> io::Result<Ready> {
+    fn wait(&mut self, endpoint: &Endpoint, until: Until) -> io::Result<Ready> {
         let now = Instant::now();
-        self.listener_resumes_at = self.listener_resumes_at.filter(|at| *at > now);
-        let listens = if self.listener_resumes_at.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
-        let mut fds = vec![
-            PollFd::new(endpoint.listener.as_fd(), listens),
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(timer.as_fd(), PollFlags::POLLIN),
-        ];
-        let fixed = fds.len();
-        fds.extend(self.clients.values().map(|client| {
-            let mut wanted = PollFlags::empty();
-            wanted.set(PollFlags::POLLIN, client.may_ask());
-            wanted.set(PollFlags::POLLOUT, client.wants_to_write());
-            PollFd::new(client.fd(), wanted)
+        if self.listener_resumes_at.is_some_and(|at| at <= now) {
+            self.listener_resumes_at = None;
+            self.listen(endpoint, true);
+        }
+        let sources = self.poller.wait(self.timeout(now, until))?;
+        let mut clients = self.pending.clone();
+        clients.extend(sources.iter().filter_map(|source| match source {
+            Source::Process(process) => Some(*process),
+            _ => None,
         }));
-        match poll(&mut fds, self.timeout(now, until)) {
-            Err(nix::errno::Errno::EINTR) => return Ok(Ready::default()),
-            // No memory for the list: as with descriptors, others must go first.
-            Err(nix::errno::Errno::ENOMEM) => {
-                std::thread::sleep(LISTENER_PAUSE);
-                return Ok(Ready::default());
-            }
-            other => other?,
-        };
-        let ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
-        let clients = self.clients.iter().zip(&fds[fixed..]);
-        let is_ready = |client: &Client, fd| ready(fd) || (client.has_more && client.may_ask());
-        let clients = clients.filter(|((_, client), fd)| is_ready(client, fd));
         Ok(Ready {
-            listener: ready(&fds[0]),
-            signal: ready(&fds[1]),
-            clients: clients.map(|((&process, _), _)| process).collect(),
+            listener: sources.contains(&Source::Listener),
+            signal: sources.contains(&Source::Signals),
+            clients: clients.into_iter().collect(),
         })
     }
 
+    fn listen(&self, endpoint: &Endpoint, read: bool) {
+        self.poller.change(Source::Listener, &endpoint.listener, Interest { read, write: false });
+    }
+
     /// How long nothing has to be done that no descriptor tells.
-    fn timeout(&self, now: Instant, until: Until) -> PollTimeout {
-        if self.clients.values().any(|client| client.has_more && client.may_ask()) {
-            return PollTimeout::ZERO;
+    fn timeout(&self, now: Instant, until: Until) -> EpollTimeout {
+        if !self.pending.is_empty() {
+            return EpollTimeout::ZERO;
         }
-        let silent = self.silent().map(|(_, client)| silent_until(client.since)).min();
+        let silent = self.silent.values().next().map(|since| silent_until(*since));
         let unused = (until == Until::Unused && !self.is_used()).then(|| self.used_at + LINGER);
         let Some(at) = [silent, unused, self.listener_resumes_at].into_iter().flatten().min() else {
-            return PollTimeout::NONE;
+            return EpollTimeout::NONE;
         };
         // Rounded up, or it would be too early and look again at once.
         let ms = at.saturating_duration_since(now).as_millis().saturating_add(1);
-        PollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(PollTimeout::MAX)
-    }
-
-    fn silent(&self) -> impl Iterator<Item = (ProcessId, &Client)> {
-        let silent = |process: &ProcessId| !self.service.has_greeted(*process);
-        self.clients
-            .iter()
-            .filter(move |(process, _)| silent(process))
-            .map(|(process, client)| (*process, client))
+        EpollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(EpollTimeout::MAX)
     }
 
     /// A daemon is connected, or a program: somebody who said hello and is no daemon's process.
     fn is_used(&self) -> bool {
-        let attends = |(process, _): &(&ProcessId, &Client)| self.service.attends(**process);
-        let daemons: Vec<u32> =
-            self.clients.iter().filter(attends).map(|(_, client)| client.peer.pid).collect();
-        if !daemons.is_empty() && !self.service.is_dismissed() {
+        if !self.daemons.is_empty() && !self.service.is_dismissed() {
             return true;
         }
-        let greeted = self.clients.iter().filter(|(process, _)| self.service.has_greeted(**process));
-        greeted.into_iter().any(|(_, client)| !daemons.contains(&client.peer.pid))
+        self.greeted.keys().any(|pid| self.daemons.values().all(|daemon| daemon != pid))
     }
 
     fn is_unused(&mut self, now: Instant) -> bool {
@@ -231,6 +218,7 @@ impl Server {
                 // Descriptors or memory are short. Whoever waits is still there after a pause.
                 Err(e) => {
                     self.listener_resumes_at = Some(Instant::now() + LISTENER_PAUSE);
+                    self.listen(endpoint, false);
                     self.log.say(None, &format!("cannot accept more programs now: {e}"));
                     return;
                 }
@@ -252,7 +240,34 @@ impl Server {
             let _ = client.answer(&ServerFrame { id: FIRST_REQUEST, reply });
             return;
         }
-        self.clients.insert(self.service.connect_from(Some(peer)), client);
+        let since = client.since;
+        let process = self.service.connect_from(Some(peer));
+        if let Err(errno) = self.poller.add(Source::Process(process), client.fd(), client.interest) {
+            self.service.disconnect(self.now(), process);
+            self.crowd.leave(peer.uid);
+            self.log.say(Some(peer.uid), &format!("pid {} cannot be waited for: {errno}", peer.pid));
+            return;
+        }
+        self.silent.insert(process, since);
+        self.clients.insert(process, client);
+    }
+
+    /// Takes down how a connection stands, after anything was done with it.
+    fn note(&mut self, process: ProcessId) {
+        let Some(client) = self.clients.get_mut(&process) else { return };
+        let wanted = Interest { read: client.may_ask(), write: client.wants_to_write() };
+        if wanted != client.interest {
+            client.interest = wanted;
+            self.poller.change(Source::Process(process), client.fd(), wanted);
+        }
+        if client.has_more && client.may_ask() {
+            self.pending.insert(process);
+        } else {
+            self.pending.remove(&process);
+        }
+        let (before, after) = (client.counted_bytes, client.buffered_bytes());
+        client.counted_bytes = after;
+        self.crowd.keep(client.peer.uid, before, after);
     }
 
     /// Reads what a client sent, handles it, writes what it can take. An error ends the server.
@@ -288,11 +303,18 @@ impl Server {
             self.guarded(process, |service, answers| service.handle(now, process, frame, answers))?;
         }
         let Some(client) = self.clients.get_mut(&process) else { return Ok(()) };
-        if self.service.has_greeted(process) {
-            client.greeted();
-        }
+        let pid = client.peer.pid;
         // Its last words may be more than a turn's.
-        let gone = gone.or(ended.filter(|_| !client.has_more)).or_else(|| self.hoards(uid));
+        let gone = gone.or(ended.filter(|_| !client.has_more));
+        if self.service.has_greeted(process) && self.silent.remove(&process).is_some() {
+            client.greeted();
+            *self.greeted.entry(pid).or_default() += 1;
+        }
+        if self.service.attends(process) {
+            self.daemons.insert(process, pid);
+        }
+        self.note(process);
+        let gone = gone.or_else(|| self.hoards(uid));
         if let Some(gone) = gone {
             self.drop_client(process, gone);
         }
@@ -302,20 +324,13 @@ impl Server {
     /// Ends with those whose processes have ended, but for one. A driver has freed what a process held before anybody sees that
     /// it is gone; here its end is still in a socket when a daemon, which watches the process, gives the memory to another.
     fn sweep(&mut self, but: ProcessId) -> io::Result<()> {
-        // An end is told without being asked for.
-        let mut fds: Vec<_> =
-            self.clients.values().map(|client| PollFd::new(client.fd(), PollFlags::empty())).collect();
-        // Whoever is not seen now is seen in the next turn.
-        let _ = poll(&mut fds, PollTimeout::ZERO);
-        let clients = self.clients.keys().zip(&fds).filter(|(_, fd)| fd.any().unwrap_or(false));
-        let ended: Vec<ProcessId> = clients.map(|(&process, _)| process).filter(|&one| one != but).collect();
-        ended.into_iter().try_for_each(|process| self.exchange_with(process, false))
+        let ended = self.poller.ended().into_iter().filter(|&one| one != but);
+        ended.collect::<Vec<_>>().into_iter().try_for_each(|process| self.exchange_with(process, false))
     }
 
     /// The user's connections make the server keep too much.
     fn hoards(&self, uid: u32) -> Option<Gone> {
-        let own = self.clients.values().filter(|client| client.peer.uid == uid);
-        let bytes: usize = own.map(Client::buffered_bytes).sum();
+        let bytes = self.crowd.kept(uid);
         let said = || format!("{bytes} bytes of messages that are not whole, or answers that are not read");
         (bytes > BUFFERED_BYTES_MAX).then(|| Gone::Fault(format!("uid {uid} has {}", said())))
     }
@@ -354,6 +369,7 @@ impl Server {
             if let Err(gone) = client.answer(&frame) {
                 faults.insert(process, gone);
             }
+            self.note(process);
         }
         for (process, gone) in faults {
             self.drop_client(process, gone);
@@ -362,8 +378,8 @@ impl Server {
 
     fn drop_silent(&mut self) {
         let now = Instant::now();
-        let over = self.silent().filter(|(_, client)| silent_until(client.since) <= now);
-        for process in over.map(|(process, _)| process).collect::<Vec<_>>() {
+        let over = self.silent.iter().take_while(|(_, since)| silent_until(**since) <= now);
+        for process in over.map(|(process, _)| *process).collect::<Vec<_>>() {
             self.drop_client(process, Gone::Fault("it said no hello".to_owned()));
         }
     }
@@ -371,7 +387,16 @@ impl Server {
     fn drop_client(&mut self, process: ProcessId, gone: Gone) {
         let Some(client) = self.clients.remove(&process) else { return };
         let Peer { pid, uid, .. } = client.peer;
+        self.crowd.keep(uid, client.counted_bytes, 0);
         self.crowd.leave(uid);
+        self.pending.remove(&process);
+        self.daemons.remove(&process);
+        if self.silent.remove(&process).is_none()
+            && let Some(count) = self.greeted.get_mut(&pid)
+        {
+            *count -= 1;
+            self.greeted.retain(|_, count| *count > 0);
+        }
         if let Gone::Fault(why) = gone {
             self.log.say(Some(uid), &format!("pid {pid} of uid {uid} dropped: {why}"));
         }
@@ -404,7 +429,8 @@ mod tests {
     fn a_panic_while_a_client_is_served_ends_that_client_only() {
         let cards = parse_cards("V100-16GB").unwrap();
         let scale = Scale { memory: 1, time: 0.0 };
-        let mut server = Server::new(Service::new(cards, Options::default(), scale, Clock::Real), 1024);
+        let mut server =
+            Server::new(Service::new(cards, Options::default(), scale, Clock::Real), 1024).unwrap();
         let (mut bad, theirs) = UnixStream::pair().unwrap();
         server.admit(theirs);
         let (_good, theirs) = UnixStream::pair().unwrap();
@@ -420,7 +446,8 @@ mod tests {
     fn it_is_used_while_a_program_or_a_daemon_is_there() {
         let cards = parse_cards("V100-16GB").unwrap();
         let scale = Scale { memory: 1, time: 0.0 };
-        let mut server = Server::new(Service::new(cards, Options::default(), scale, Clock::Real), 1024);
+        let mut server =
+            Server::new(Service::new(cards, Options::default(), scale, Clock::Real), 1024).unwrap();
         let start = Instant::now();
         assert!(!server.is_unused(start), "a daemon may still come");
         assert!(server.is_unused(start + LINGER));
