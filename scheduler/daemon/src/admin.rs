@@ -4,6 +4,7 @@
 //! has a limit. And everybody may connect to a daemon of root: strangers have limits of their own, within which they
 //! cannot keep the owner out.
 
+use crate::backlog::processor_time;
 use eager_core::units::Nanos;
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use nix::sys::socket::{getsockopt, sockopt};
@@ -22,6 +23,11 @@ const OTHER_CONNECTIONS_MAX: usize = 48;
 const ACCEPTED_MAX: usize = 16;
 /// Questions that are answered to another user in one second.
 const USER_QUESTIONS_MAX: u32 = 100;
+/// Processor time that answers to another user may take at once: a table of thousands of waiting tasks takes longer.
+const USER_TIME_BURST: Nanos = Nanos(10_000_000);
+/// Of the time that passes, answers to another user take this part when questions go on: whoever waits for a grant meanwhile
+/// waits for the whole answer.
+const USER_TIME_PART: u64 = 200;
 /// No question is longer.
 const LINE_BYTES_MAX: usize = 4096;
 /// Answers that were not read; more and the connection is closed.
@@ -55,22 +61,48 @@ struct Connection {
     is_over: bool,
 }
 
-/// Questions of users in one second.
+/// Questions of users in one second, and the processor time that the answers took.
 #[derive(Debug, Default)]
 struct Rates {
     second: u64,
     questions: BTreeMap<u32, u32>,
+    /// Of users whose answers took time: when it will have come back.
+    paid_at: BTreeMap<u32, Nanos>,
 }
 
 impl Rates {
-    fn admit(&mut self, by: Caller, now: Nanos) -> bool {
+    /// # Errors
+    /// Why the question is not answered now.
+    fn admit(&mut self, by: Caller, now: Nanos) -> Result<(), String> {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
-            *self = Rates { second, ..Rates::default() };
+            (self.second, self.questions) = (second, BTreeMap::new());
         }
         let questions = self.questions.entry(by.uid).or_default();
         *questions += 1;
-        by.is_owner() || *questions <= USER_QUESTIONS_MAX
+        if by.is_owner() {
+            return Ok(());
+        }
+        if *questions > USER_QUESTIONS_MAX {
+            return Err(format!("more than {USER_QUESTIONS_MAX} questions of uid {} in a second", by.uid));
+        }
+        let burst = USER_TIME_BURST.0 * USER_TIME_PART;
+        let paid_at = self.paid_at.get(&by.uid).copied().unwrap_or_default();
+        let wait = Nanos(paid_at.saturating_sub(now).0.saturating_sub(burst));
+        if wait > Nanos(0) {
+            let why = "answers to one user may take 1/200 of the daemon's time";
+            return Err(format!("{why}: ask again in {wait} (uid {})", by.uid));
+        }
+        Ok(())
+    }
+
+    /// An answer took so much processor time.
+    fn charge(&mut self, by: Caller, took: Nanos, now: Nanos) {
+        self.paid_at.retain(|_, at| *at > now);
+        if !by.is_owner() {
+            let paid_at = self.paid_at.entry(by.uid).or_insert(now);
+            *paid_at = Nanos(paid_at.0.saturating_add(took.0.saturating_mul(USER_TIME_PART)));
+        }
     }
 }
 
@@ -140,15 +172,13 @@ impl AdminServer {
     pub fn serve(&mut self, id: u64, now: Nanos, answer: &mut dyn FnMut(Caller, AdminRequest) -> AdminReply) {
         let Some(open) = self.connections.get_mut(&id) else { return };
         let (by, rates) = (open.by, &mut self.rates);
-        let goes_on = open.exchange(&mut |line| match from_line(line) {
-            _ if !rates.admit(by, now) => {
-                let message =
-                    format!("more than {USER_QUESTIONS_MAX} questions of uid {} in a second", by.uid);
-                AdminReply::Error { message }
-            }
-            Ok(request) => answer(by, request),
-            Err(error) => AdminReply::Error { message: format!("not a question: {error}") },
+        let begun = processor_time();
+        let goes_on = open.exchange(&mut |line| match (rates.admit(by, now), from_line(line)) {
+            (Err(message), _) => AdminReply::Error { message },
+            (Ok(()), Ok(request)) => answer(by, request),
+            (Ok(()), Err(error)) => AdminReply::Error { message: format!("not a question: {error}") },
         });
+        rates.charge(by, processor_time().saturating_sub(begun), now);
         if !goes_on {
             self.connections.remove(&id);
         }
@@ -194,5 +224,44 @@ impl Connection {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRANGER: Caller = Caller { uid: 61_001 };
+
+    #[test]
+    fn long_answers_to_a_user_are_a_small_part_of_the_time_and_cost_no_other_user_his() {
+        let mut rates = Rates::default();
+        let (mut asked, mut took, answer) = (0u64, Nanos(0), Nanos(60_000_000));
+        // As fast as it can for a minute.
+        for ms in 0..60_000 {
+            let now = Nanos(ms * 1_000_000);
+            if rates.admit(STRANGER, now).is_ok() {
+                rates.charge(STRANGER, answer, now);
+                (asked, took) = (asked + 1, Nanos(took.0 + answer.0));
+            }
+            assert!(rates.admit(Caller { uid: 0 }, now).is_ok());
+        }
+        assert!((5..=7).contains(&asked), "{asked} answers took {took}");
+        let refused = rates.admit(STRANGER, Nanos::from_secs(60)).expect_err("its time is used up");
+        assert!(refused.contains("ask again in"), "{refused}");
+        assert!(rates.admit(Caller { uid: 61_002 }, Nanos::from_secs(60)).is_ok());
+        assert!(rates.admit(STRANGER, Nanos::from_secs(90)).is_ok());
+        rates.charge(Caller { uid: 0 }, answer, Nanos::from_secs(1000));
+        assert!(rates.paid_at.is_empty());
+    }
+
+    #[test]
+    fn short_answers_come_as_often_as_they_are_asked_for() {
+        let mut rates = Rates::default();
+        for question in 0..50 {
+            let now = Nanos(question * 20_000_000);
+            assert!(rates.admit(STRANGER, now).is_ok(), "question {question}");
+            rates.charge(STRANGER, Nanos(100_000), now);
+        }
     }
 }
