@@ -94,9 +94,23 @@ fn host_llvm_major() -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eager_run_on_module(module: LLVMModuleRef) -> bool {
     // SAFETY: the caller's promise is the one `from_raw` asks for.
-    let module = unsafe { Module::from_raw(module) };
+    guarded(unsafe { Module::from_raw(module) }, run)
+}
+
+/// Called behind the host's optimisation, once per module. Returns whether the module was changed.
+///
+/// # Safety
+/// As for [`eager_run_on_module`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eager_link_kernels(module: LLVMModuleRef) -> bool {
+    // SAFETY: the caller's promise is the one `from_raw` asks for.
+    guarded(unsafe { Module::from_raw(module) }, link_kernels)
+}
+
+/// Runs a step on a module; what goes wrong becomes an error of clang's.
+fn guarded(module: Module<'_>, step: fn(Module<'_>, &PassOptions) -> Result<bool, String>) -> bool {
     let options = options();
-    match catch_unwind(AssertUnwindSafe(|| run(module, &options))) {
+    match catch_unwind(AssertUnwindSafe(|| step(module, &options))) {
         Ok(Ok(changed)) => changed,
         Ok(Err(message)) => {
             report_error(module, &message);
@@ -165,13 +179,20 @@ fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if let (WholeProgram::Compile, Some(path)) = (&options.whole_program, &options.kernel_data) {
         changed |= device::kernel_data::keep(module, path).map_err(|error| error.to_string())?;
     }
-    if let Some(path) =
-        options.cpu_kernels.as_ref().filter(|path| device::cpu_kernels::has_device_code(module, path))
-    {
-        device::cpu_kernels::link_in(module, path).map_err(|error| error.to_string())?;
-        changed = true;
-    }
     Ok(changed)
+}
+
+/// Links the CPU kernels into a host module that has device code.
+///
+/// # Errors
+/// As for [`run`].
+fn link_kernels(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
+    let path = options.cpu_kernels.as_ref().filter(|_| !device::is_device(module));
+    let Some(path) = path.filter(|path| device::cpu_kernels::has_device_code(module, path)) else {
+        return Ok(false);
+    };
+    device::cpu_kernels::link_in(module, path).map_err(|error| error.to_string())?;
+    Ok(true)
 }
 
 fn report_error(module: Module<'_>, message: &str) {

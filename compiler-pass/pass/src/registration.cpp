@@ -25,6 +25,8 @@ using namespace llvm;
 
 // Rust: true if the module was changed.
 extern "C" bool eager_run_on_module(LLVMModuleRef module);
+// Rust: true if CPU kernels were linked into the module.
+extern "C" bool eager_link_kernels(LLVMModuleRef module);
 // Rust: true if this module's host code is instrumented by the linker, so that its optimisation has to wait too.
 extern "C" bool eager_is_postponed(LLVMModuleRef module);
 // Rust: true if the linker runs the plugin on the whole program.
@@ -40,6 +42,14 @@ struct EagerPass : PassInfoMixin<EagerPass> {
     return eager_run_on_module(wrap(&module)) ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }
   // Also at -O0, where clang skips every pass that is not required.
+  static bool isRequired() { return true; }
+};
+
+// CPU kernels come optimised, so they join the host's module where its own optimisation ends.
+struct EagerKernelsPass : PassInfoMixin<EagerKernelsPass> {
+  PreservedAnalyses run(Module &module, ModuleAnalysisManager &) {
+    return eager_link_kernels(wrap(&module)) ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
   static bool isRequired() { return true; }
 };
 } // namespace
@@ -66,11 +76,15 @@ extern "C" uint32_t eager_plugin_api_version() { return LLVM_PLUGIN_API_VERSION;
 extern "C" void eager_register_callbacks(PassBuilder &builder) {
   builder.registerPipelineStartEPCallback(
       [](ModulePassManager &manager, OptimizationLevel) { manager.addPass(EagerPass()); });
+  // LLVM 22 also tells the phase of link-time optimisation.
+  builder.registerOptimizerLastEPCallback(
+      [](ModulePassManager &manager, auto...) { manager.addPass(EagerKernelsPass()); });
   builder.registerPipelineParsingCallback(
       [](StringRef name, ModulePassManager &manager, ArrayRef<PassBuilder::PipelineElement>) {
         if (name != "eager")
           return false;
         manager.addPass(EagerPass());
+        manager.addPass(EagerKernelsPass());
         return true;
       });
   register_whole_program(builder);
