@@ -4,6 +4,7 @@
 //! Trap: the C interface cannot add parameters, so the kernel's blocks move into a new function. Stack slots must end up
 //! in its first block: elsewhere they would be allocated anew each time control passes.
 
+use crate::budget::{Economy, count_accesses};
 use crate::fission::{self, Cut};
 use crate::import::SHARED;
 use crate::instrument::{Instrument, instrument};
@@ -46,6 +47,9 @@ pub(crate) struct Body {
     pub static_shared_bytes: u32,
     /// It has more than [`BLOCKS_MAX`] blocks.
     pub is_large: bool,
+    pub economy: Economy,
+    /// Accesses to memory in the loop over threads; of a kernel that is cut, see its regions.
+    pub accesses: usize,
 }
 
 /// # Errors
@@ -56,6 +60,9 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     end_threads(maker, old);
     let is_large = old.blocks().len() > BLOCKS_MAX;
     let form = form_of(maker, old, if is_large { Mode::Loops } else { mode });
+    let instructions = old.instructions();
+    let economy = Economy::of(instructions.len(), form.is_coroutine(), &maker.options.budget);
+    let accesses = count_accesses(&instructions);
     let symbol = format!("{kernel}.thread");
     let (function, thread) = new_function(maker, old, &symbol, form);
     let prologue = move_blocks(maker.context, old, function);
@@ -76,6 +83,8 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
             thread,
             counters,
             known,
+            always_marks: form.is_coroutine(),
+            marks_apart: economy.marks_apart,
         },
         &blocks,
     );
@@ -104,6 +113,8 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         guard: None,
         static_shared_bytes,
         is_large,
+        economy,
+        accesses,
     })
 }
 

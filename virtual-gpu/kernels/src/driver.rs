@@ -12,8 +12,8 @@ use crate::import::Imported;
 use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Loops, Part};
 use crate::thread::Form;
-use crate::thread_call::{guard_call, load_arguments, parallel};
-use crate::{DEVICE_CODE_SYMBOL, Options, guards, regions};
+use crate::thread_call::{Marks, guard_call, load_arguments, parallel};
+use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
 pub(crate) const ABI_VERSION: u32 = 4;
@@ -32,7 +32,7 @@ pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) ->
          declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
     );
     for body in bodies {
-        text.push_str(&block_functions(body, options.touch));
+        text.push_str(&block_functions(body, options));
     }
     text.push_str(PARALLEL);
     text.push_str(&table(bodies, imported, options));
@@ -43,27 +43,32 @@ pub(crate) fn block_symbol(body: &Body) -> String {
     escaped(&format!("{}.block", body.kernel))
 }
 
-/// Metadata of what says that threads do not depend on each other between barriers.
-const PARALLEL: &str =
-    "!1 = distinct !{}\n!2 = !{!\"llvm.loop.parallel_accesses\", !1}\n!3 = distinct !{!3, !2}\n";
+/// Metadata of what says that threads do not depend on each other between barriers, and of loops that are not vectorised.
+const PARALLEL: &str = "!1 = distinct !{}\n!2 = !{!\"llvm.loop.parallel_accesses\", !1}\n!3 = distinct !{!3, !2}\n\
+     !4 = distinct !{!4, !2, !5}\n!6 = distinct !{!6, !5}\n!5 = !{!\"llvm.loop.vectorize.enable\", i1 false}\n";
 
 /// A kernel that runs in loops has two: one that marks the touch map, and one without, whose loops the optimiser can make
 /// much faster; which one runs is decided for each block by whether there is a map (`BlockContext::touch_limit`).
-fn block_functions(body: &Body, touch: bool) -> String {
+fn block_functions(body: &Body, options: &Options) -> String {
     let symbol = block_symbol(body);
     let one = |symbol: &str, marks| match &body.cut {
-        Some(cut) => regions::block_function(body, cut, symbol, marks),
-        None => block_function(body, symbol, marks),
+        Some(cut) => regions::block_function(body, cut, symbol, marks, &options.budget),
+        None => block_function(body, symbol, marks, &options.budget),
     };
-    let both = touch && !body.form.is_coroutine();
     let mut text = declarations(body);
     text.push_str(&regions::any_region(body));
-    if !both {
-        return text + &one(&symbol, touch);
+    let only = match () {
+        () if !options.touch => Some(Marks::Never),
+        () if body.form.is_coroutine() => Some(Marks::Always),
+        () if body.economy.one_version => Some(Marks::Asked),
+        () => None,
+    };
+    if let Some(marks) = only {
+        return text + &one(&symbol, marks);
     }
     let [marked, quick] = ["marked", "quick"].map(|way| format!("{symbol}.{way}"));
-    text.push_str(&one(&marked, true));
-    text.push_str(&one(&quick, false));
+    text.push_str(&one(&marked, Marks::Always));
+    text.push_str(&one(&quick, Marks::Never));
     let _ = write!(
         text,
         "define internal void @\"{symbol}\"(ptr %ctx, ptr %args) {{\n  \
@@ -94,7 +99,7 @@ fn declarations(body: &Body) -> String {
     text
 }
 
-fn block_function(body: &Body, symbol: &str, marks: bool) -> String {
+fn block_function(body: &Body, symbol: &str, marks: Marks, budget: &Budget) -> String {
     let coroutine = body.form.is_coroutine();
     let mut text = format!(
         "define internal void @\"{symbol}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n{DIMENSIONS}"
@@ -105,16 +110,18 @@ fn block_function(body: &Body, symbol: &str, marks: bool) -> String {
     } else {
         "  %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n"
     });
+    text.push_str(marks.asked());
     let arguments = load_arguments(body, &mut text);
-    let [group, parallel_loop] = parallel(body);
+    let [group, parallel_loop] = parallel(body, body.accesses, budget);
+    let marked = marks.value();
     let thread_function = escaped(&body.symbol);
-    let guard = if marks { None } else { body.guard };
+    let guard = body.guard.filter(|_| marks == Marks::Never);
     let thread = |p: &str, part: Part| {
         let call = if coroutine {
-            format!("%{p}.handle = call ptr @\"{thread_function}\"(INDEX, ptr %out, i1 {marks}")
+            format!("%{p}.handle = call ptr @\"{thread_function}\"(INDEX, ptr %out, i1 {marked}")
         } else {
             let part = guards::part_number(guard, part);
-            format!("call void @\"{thread_function}\"(INDEX, ptr %out, i1 {marks}, i32 {part}")
+            format!("call void @\"{thread_function}\"(INDEX, ptr %out, i1 {marked}, i32 {part}")
         };
         let call = call.replace("INDEX", &format!("ptr %ctx, i32 %{p}.x, i32 %t.y, i32 %t.z"));
         format!("  {call}{arguments}){group}\n  br label %{p}.thread.end\n")

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::budget::count_accesses;
 use crate::flow::{Divergence, Graph};
 use crate::llvm::{Block, Builder, Opcode, Split, Value};
 use crate::runtime::{helper, is_barrier_call};
@@ -60,6 +61,8 @@ pub(crate) struct Region {
     pub once: bool,
     /// Number of its guard.
     pub guard: Option<usize>,
+    /// Accesses to memory other than stack slots.
+    pub accesses: usize,
 }
 
 /// Splits blocks at barriers, and lets each region compute again what is cheap. The barriers stay for [`cut`].
@@ -229,7 +232,8 @@ fn describe(
         let next = returned.filter_map(|end| end.operand(0).constant_integer()).collect();
         let differs = |i: Value| does_something(i, own, fixed);
         let once = alike && !blocks.iter().any(|block| block.instructions().into_iter().any(differs));
-        Region { number, next, once, guard: None }
+        let instructions: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
+        Region { number, next, once, guard: None, accesses: count_accesses(&instructions) }
     };
     starts.iter().map(describe).collect()
 }

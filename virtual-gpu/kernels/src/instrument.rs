@@ -38,6 +38,10 @@ pub(crate) struct Instrument<'a> {
     /// The thread's three counters.
     pub counters: Value,
     pub known: KnownAddresses<'a>,
+    /// The code runs with marks always.
+    pub always_marks: bool,
+    /// A mark is a call, so that much code stays small.
+    pub marks_apart: bool,
 }
 
 #[derive(Default)]
@@ -103,18 +107,27 @@ impl Instrument<'_> {
     /// Marks where the block is run with marks; elsewhere the branch around it and the code behind it go.
     fn mark(&self, instruction: Value, access: &Access) {
         let builder = self.context.builder();
+        if self.always_marks {
+            builder.before(instruction);
+            self.mark_planes(&builder, access);
+            return;
+        }
         let Split { head, tail } = builder.split_before(instruction, "access");
         let marks = self.context.append_block(head.function(), "marks");
         marks.move_after(head);
         builder.at_end(head).branch_if(self.thread.marks, marks, tail);
         builder.at_end(marks);
+        self.mark_planes(&builder, access);
+        builder.branch(tail);
+    }
+
+    fn mark_planes(&self, builder: &Builder, access: &Access) {
         let address = builder.address_space_cast(access.address, self.context.ptr_type(0));
         for (wanted, plane) in [(access.reads, 0), (access.writes, 1)] {
             if wanted {
-                self.mark_plane(&builder, address, access.bytes, self.context.int_type(64).constant(plane));
+                self.mark_plane(builder, address, access.bytes, self.context.int_type(64).constant(plane));
             }
         }
-        builder.branch(tail);
     }
 
     fn mark_plane(&self, builder: &Builder, address: Value, bytes: Bytes, plane: Value) {
@@ -135,6 +148,11 @@ impl Instrument<'_> {
     }
 
     fn mark_one(&self, builder: &Builder, address: Value, plane: Value) {
+        if self.marks_apart {
+            let number = builder.cast(Opcode::LLVMPtrToInt, address, self.context.int_type(64));
+            builder.call(self.helper(runtime::MARK_APART), &[self.thread.block_context, number, plane]);
+            return;
+        }
         let mark = builder.call(self.helper("eager.mark"), &[self.thread.block_context, address, plane]);
         let store = builder.store(self.context.int_type(8).constant(1), mark);
         if let Some(scope) = self.touch_scope() {

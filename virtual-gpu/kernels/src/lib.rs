@@ -5,6 +5,7 @@
 //! back as [`ConvertError::Unsupported`], all of it at once.
 
 mod body;
+mod budget;
 mod casts;
 mod check;
 mod coroutine;
@@ -74,6 +75,43 @@ impl Mode {
     }
 }
 
+/// How many instructions a kernel may have, as the program wrote it and simplified, before something that costs time to
+/// compile is left out. Results do not depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Times the copies of it: rows are cut at comparisons of the thread index.
+    pub guards: usize,
+    /// Times the copies of it: a version for launches with a touch map and one for those without.
+    pub versions: usize,
+    /// Times the copies of it: the optimiser works as for `-O3`.
+    pub optimiser: usize,
+    /// Marks of a coroutine are part of its code.
+    pub marks_inline: usize,
+    /// Straight code is vectorised.
+    pub slp: usize,
+    /// Accesses to memory in a loop over threads: it is vectorised.
+    pub vectorised_accesses: usize,
+}
+
+impl Budget {
+    /// Everything that can be left out is.
+    pub const NOTHING: Budget =
+        Budget { guards: 0, versions: 0, optimiser: 0, marks_inline: 0, slp: 0, vectorised_accesses: 0 };
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget {
+            guards: 30_000,
+            versions: 60_000,
+            optimiser: 120_000,
+            marks_inline: 4_000,
+            slp: 8_000,
+            vectorised_accesses: 256,
+        }
+    }
+}
+
 /// What to make of a device module.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -86,6 +124,7 @@ pub struct Options {
     /// Ask before every access whether it may happen: strict mode.
     pub strict: bool,
     pub mode: Mode,
+    pub budget: Budget,
     /// Named in messages; the source file as the user wrote it.
     pub module_name: String,
 }
@@ -100,6 +139,7 @@ impl Default for Options {
             counters: true,
             strict: false,
             mode: Mode::Auto,
+            budget: Budget::default(),
             module_name: "device code".to_owned(),
         }
     }

@@ -6,24 +6,25 @@
 
 use std::fmt::Write;
 
+use crate::Budget;
 use crate::body::Body;
 use crate::fission::{Cut, Region};
 use crate::guards::part_number;
 use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Loops, Part};
-use crate::thread_call::{guard_call, load_arguments, parallel};
+use crate::thread_call::{Marks, guard_call, load_arguments, parallel};
 
 /// What the texts of one block function share.
 struct BlockText<'a> {
     body: &'a Body,
     cut: &'a Cut,
     symbol: String,
-    marks: bool,
+    marks: Marks,
+    budget: &'a Budget,
     arguments: String,
 }
 
-/// With or without marks in the touch map.
-pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: bool) -> String {
+pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: Marks, budget: &Budget) -> String {
     let mut text = format!(
         "define internal void @\"{name}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n{DIMENSIONS}"
     );
@@ -42,8 +43,9 @@ pub(crate) fn block_function(body: &Body, cut: &Cut, name: &str, marks: bool) ->
         state_bytes = if cut.alike { 0 } else { 4 },
         bytes = cut.bytes_per_thread,
     );
+    text.push_str(marks.asked());
     let arguments = load_arguments(body, &mut text);
-    let block = BlockText { body, cut, symbol: escaped(&body.symbol), marks, arguments };
+    let block = BlockText { body, cut, symbol: escaped(&body.symbol), marks, budget, arguments };
     text.push_str("  br label %r0.begin\n");
     for region in &cut.regions {
         text.push_str(&block.region(region));
@@ -65,13 +67,13 @@ impl BlockText<'_> {
             return format!("{p}.begin:\n{call}  store i32 %{p}.next, ptr %next\n")
                 + &self.behind(&p, region);
         }
-        let [group, parallel_loop] = parallel(self.body);
+        let [group, parallel_loop] = parallel(self.body, region.accesses, self.budget);
         let thread = |q: &str, part: Part| {
             let index = [format!("%{q}.x"), format!("%{p}.y"), format!("%{p}.z"), format!("%{q}.i")];
             let [x, y, z, i] = &index;
             self.call(q, [x, y, z, i], region, part, group) + &self.note_next(q, group)
         };
-        let guard = region.guard.filter(|_| !self.marks);
+        let guard = region.guard.filter(|_| self.marks == Marks::Never);
         let guard = guard.map(|guard| guard_call(self.body, guard, "%common", &self.arguments));
         let guard = guard.as_ref().map(|guard| guard as &dyn Fn(&str) -> String);
         let exit = if self.cut.alike { format!("{p}.behind") } else { "look".to_owned() };
@@ -86,11 +88,13 @@ impl BlockText<'_> {
         let [x, y, z, i] = index;
         // No region but the first has the number that says "none" as a next one.
         let number = if region.number == 0 { -1 } else { region.number.cast_signed() };
-        let part = part_number(region.guard.filter(|_| !self.marks), part);
+        let part = part_number(region.guard.filter(|_| self.marks == Marks::Never), part);
         format!(
             "  %{q}.next = call i32 @\"{}\"(ptr %ctx, i32 {x}, i32 {y}, i32 {z}, ptr %out, i1 {}, i32 {part}, \
              ptr %frames, i64 {i}, i64 %n, i32 {number}, ptr %common, ptr %common.next{}){group}\n",
-            self.symbol, self.marks, self.arguments
+            self.symbol,
+            self.marks.value(),
+            self.arguments
         )
     }
 
@@ -155,7 +159,7 @@ impl BlockText<'_> {
                  {p}.go:\n  %{p}.next = call i32 @\"{}.any\"(ptr %ctx, i32 %{p}.x, i32 %{p}.y, i32 %{p}.z, ptr %sums, \
                  i1 {}, ptr %frames, i64 %{p}.i, i64 %n, i32 %{p}.due{})\n{}",
                 self.symbol,
-                self.marks,
+                self.marks.value(),
                 self.arguments,
                 self.note_next(p, "")
             )

@@ -505,6 +505,13 @@ define ptr @eager.mark(ptr %ctx, ptr %address, i64 %plane) {
   %mark = getelementptr i8, ptr %map, i64 %index
   ret ptr %mark
 }
+; The whole mark, as a call. (It must not say what memory it writes: of what LLVM sees and what it is told, it believes the less.)
+define void @eager.mark.apart(ptr %ctx, i64 %address, i64 %plane) noinline {
+  %p = inttoptr i64 %address to ptr
+  %mark = call ptr @eager.mark(ptr %ctx, ptr %p, i64 %plane)
+  store i8 1, ptr %mark
+  ret void
+}
 define void @eager.alias(ptr %mark) {
   store i8 1, ptr %mark, !alias.scope !2
   ret void

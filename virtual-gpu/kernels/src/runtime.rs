@@ -12,6 +12,8 @@ use crate::{intrinsics, ptx, rounding, stretches, suspend};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
+/// The one helper that is called instead of inlined.
+pub(crate) const MARK_APART: &str = "eager.mark.apart";
 
 /// `__syncthreads()` in the spellings of LLVM 20 to 22 and of LLVM 19.
 const BLOCK_BARRIERS: &[&str] =

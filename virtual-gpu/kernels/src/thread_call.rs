@@ -5,17 +5,54 @@
 
 use std::fmt::Write;
 
+use crate::Budget;
 use crate::body::Body;
 use crate::guards;
 use crate::llvm::escaped;
 
-/// What a call of the thread function and the end of the loop around it say: that threads do not depend on each other.
-/// Nothing where they would share stack slots.
-pub(crate) fn parallel(body: &Body) -> [&'static str; 2] {
-    if body.has_slots || body.form.is_coroutine() {
-        return ["", ""];
+/// Whether a block function marks the touch map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marks {
+    Never,
+    Always,
+    /// If there is a map.
+    Asked,
+}
+
+impl Marks {
+    /// The argument of the thread function, of type `i1`.
+    pub fn value(self) -> &'static str {
+        match self {
+            Marks::Never => "false",
+            Marks::Always => "true",
+            Marks::Asked => "%marks",
+        }
     }
-    [", !llvm.access.group !1", ", !llvm.loop !3"]
+
+    /// The code that asks.
+    pub fn asked(self) -> &'static str {
+        match self {
+            Marks::Asked => {
+                "  %limit.at = getelementptr i8, ptr %ctx, i64 72\n  %limit = load i64, ptr %limit.at\n  \
+                 %marks = icmp ne i64 %limit, 0\n"
+            }
+            _ => "",
+        }
+    }
+}
+
+/// What a call of the thread function and the end of the loop around it say: that threads do not depend on each other.
+/// Nothing where they would share stack slots. A loop with many accesses is not to be vectorised: comparing each with each
+/// takes a time that rises faster than the square of them.
+pub(crate) fn parallel(body: &Body, accesses: usize, budget: &Budget) -> [&'static str; 2] {
+    let is_large = accesses > budget.vectorised_accesses;
+    match body.has_slots || body.form.is_coroutine() {
+        true if is_large => ["", ", !llvm.loop !6"],
+        true => ["", ""],
+        // That threads are independent spares other passes the same comparison.
+        false if is_large => [", !llvm.access.group !1", ", !llvm.loop !4"],
+        false => [", !llvm.access.group !1", ", !llvm.loop !3"],
+    }
 }
 
 /// The call of a guard's function, with `common` for where the values lie that all threads have in common.

@@ -7,13 +7,15 @@ use crate::body::{BLOCKS_MAX, Body, fixed_memory, make_body};
 use crate::check::{check, readable};
 use crate::import::{Imported, import};
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
-use crate::runtime::Runtime;
+use crate::runtime::{MARK_APART, Runtime};
 use crate::thread::{Form, Maker};
 use crate::{ConvertError, Converted, KernelReport, Mode, Note, Options, ParamReport, Report};
 use crate::{driver, fission, guards, places};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
+/// Where a kernel is too large for that.
+const OPTIMISE_LITTLE: &str = "always-inline,globaldce,default<O1>";
 
 pub(crate) fn translate(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError> {
     match attempt(bitcode, options) {
@@ -86,20 +88,37 @@ fn generate(
     }
     finish_functions(module, options);
     module.verify()?;
-    module.run_passes(OPTIMISE, machine)?;
+    optimise(module, machine, &bodies)?;
     module.verify()?;
     module.forget_triple();
     let variables = imported.variables.iter().map(|v| v.name.clone()).collect();
     let kernels = bodies.iter().map(report).collect();
-    let large = bodies.iter().filter(|body| body.is_large).map(|body| {
-        let (kernel, name) = (body.kernel.clone(), readable(&body.kernel));
-        let text = format!(
-            "kernel {name} has more than {BLOCKS_MAX} basic blocks: it runs in a simpler, slower form"
-        );
-        Note { kernel, text }
-    });
-    let report = Report { kernels, variables, notes: large.collect() };
+    let report = Report { kernels, variables, notes: notes(&bodies) };
     Ok(Converted { bitcode: module.to_bitcode(), report })
+}
+
+fn optimise(module: &Module, machine: &Machine, bodies: &[Body]) -> Result<(), String> {
+    let any = |holds: fn(&Body) -> bool| bodies.iter().any(holds);
+    let passes = if any(|body| body.economy.little_optimised) { OPTIMISE_LITTLE } else { OPTIMISE };
+    module.run_passes_with(passes, machine, !any(|body| body.economy.no_slp))
+}
+
+/// What the user is told of kernels that are too large for something.
+fn notes(bodies: &[Body]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for body in bodies {
+        let (kernel, name) = (&body.kernel, readable(&body.kernel));
+        let mut add = |text| notes.push(Note { kernel: kernel.clone(), text });
+        if body.is_large {
+            add(format!(
+                "kernel {name} has more than {BLOCKS_MAX} basic blocks: it runs in a simpler, slower form"
+            ));
+        }
+        if let Some(told) = body.economy.told() {
+            add(format!("kernel {name} is large, so to compile it in time {told}"));
+        }
+    }
+    notes
 }
 
 /// Cuts kernels into regions, and finds what their loops over threads need not ask each thread.
@@ -119,7 +138,9 @@ fn finish_loops(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
     if maker.options.strict {
         return Ok(());
     }
-    for body in bodies.iter_mut().filter(|body| !body.form.is_coroutine() && !body.is_large) {
+    let may_be_guarded =
+        |body: &&mut Body| !body.form.is_coroutine() && !body.is_large && !body.economy.no_guards;
+    for body in bodies.iter_mut().filter(may_be_guarded) {
         guards::find(maker, thread_function(body)?, body);
     }
     Ok(())
@@ -148,7 +169,7 @@ fn finish_functions(module: &Module, options: &Options) {
     for function in module.functions().into_iter().filter(|f| !f.is_declaration()) {
         let name = function.name();
         function.make_internal();
-        if Runtime::is_helper(&name) && name != driver::CONSTRUCTOR {
+        if Runtime::is_helper(&name) && ![driver::CONSTRUCTOR, MARK_APART].contains(&name.as_str()) {
             function.add_attribute("alwaysinline");
         }
         function.remove_attribute("nounwind");

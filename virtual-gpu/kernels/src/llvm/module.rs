@@ -103,7 +103,13 @@ impl Module {
     }
 
     pub fn run_passes(&self, passes: &str, machine: &Machine) -> Result<(), String> {
+        self.run_passes_with(passes, machine, true)
+    }
+
+    /// With or without vectorising straight code.
+    pub fn run_passes_with(&self, passes: &str, machine: &Machine, slp: bool) -> Result<(), String> {
         let options = llvm!(LLVMCreatePassBuilderOptions());
+        llvm!(LLVMPassBuilderOptionsSetSLPVectorization(options, i32::from(slp)));
         let error = llvm!(LLVMRunPasses(self.raw, c_string(passes).as_ptr(), machine.raw, options));
         llvm!(LLVMDisposePassBuilderOptions(options));
         if error.is_null() {

@@ -1,0 +1,65 @@
+//! How much code a kernel may become before it gets a simpler form, so that the time to compile it stays in proportion.
+//!
+//! Trap: nothing here may change a result. What is left out is speed only, and a remark names it.
+
+use crate::Budget;
+use crate::llvm::{Opcode, Value};
+
+/// What a kernel has to do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Economy {
+    /// Rows of threads are not cut where a comparison of the index changes.
+    pub no_guards: bool,
+    /// One code for launches with a touch map and without.
+    pub one_version: bool,
+    /// Marks are calls.
+    pub marks_apart: bool,
+    /// Straight code is not searched for operations that go together.
+    pub no_slp: bool,
+    /// The optimiser does little.
+    pub little_optimised: bool,
+}
+
+impl Economy {
+    /// For a kernel of this many instructions; of a coroutine there is one version anyway.
+    pub fn of(instructions: usize, is_coroutine: bool, budget: &Budget) -> Economy {
+        let mut economy = Economy {
+            marks_apart: is_coroutine && instructions > budget.marks_inline,
+            no_slp: instructions > budget.slp,
+            ..Economy::default()
+        };
+        let mut copies = if is_coroutine { 1 } else { 4 };
+        if !is_coroutine && instructions * copies > budget.guards {
+            economy.no_guards = true;
+            copies = 2;
+        }
+        if !is_coroutine && instructions * copies > budget.versions {
+            economy.one_version = true;
+            copies = 1;
+        }
+        economy.little_optimised = instructions * copies > budget.optimiser;
+        economy
+    }
+
+    /// What a remark says of it; nothing where nothing that a user may notice is left out.
+    pub fn told(&self) -> Option<String> {
+        let parts = [
+            (self.no_guards, "rows of threads are not cut at comparisons of the index"),
+            (self.one_version, "one version serves launches with and without a touch map"),
+            (self.little_optimised, "its file is optimised little"),
+        ];
+        let told: Vec<&str> = parts.iter().filter(|(holds, _)| *holds).map(|(_, text)| *text).collect();
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+}
+
+/// Accesses to memory that is no stack slot, of instructions that a loop over threads runs.
+pub(crate) fn count_accesses(instructions: &[Value]) -> usize {
+    let is_slot = |address: Value| address.opcode() == Some(Opcode::LLVMAlloca);
+    let counts = |i: &&Value| match i.opcode() {
+        Some(Opcode::LLVMLoad) => !is_slot(i.operand(0)),
+        Some(Opcode::LLVMStore) => !is_slot(i.operand(1)),
+        _ => false,
+    };
+    instructions.iter().filter(counts).count()
+}

@@ -1,0 +1,85 @@
+//! What is left out of kernels that are too large changes no result, and a note names it.
+
+mod common;
+
+use common::{Program, Run, arg, toolchain};
+use eager_exec::TouchMap;
+use eager_kernels::{Budget, Mode, Options};
+
+/// A guard, barriers, loads that may be vectorised, straight code, stores of every thread and of some.
+const SOURCE: &str = "__global__ void mixed(float *out, const float *in, int n) {
+    __shared__ float s[64];
+    int l = threadIdx.x, i = blockIdx.x * blockDim.x + l;
+    float v[8];
+    #pragma unroll
+    for (int k = 0; k < 8; k++) v[k] = i < n ? in[i * 8 + k] : 0.f;
+    for (int round = 0; round < 3; round++) {
+        s[l] = v[round];
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 8; k++) v[k] = v[k] * v[(k + 3) & 7] + s[(l + k) & 63];
+        __syncthreads();
+    }
+    if (i < n) {
+        #pragma unroll
+        for (int k = 0; k < 8; k++) out[i * 8 + k] = v[k];
+    }
+}
+__global__ void plain(float *out, const float *in, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float x = in[i];
+    #pragma unroll
+    for (int k = 0; k < 8; k++) { float y = in[i + k * 37]; if (y > x) out[i + k * n] = x + y; x += y * 0.5f; }
+}";
+
+/// Bits of what both kernels write, the numbers that they report, and the memory that they mark.
+fn results(program: &Program, marked: bool) -> (Vec<u32>, Vec<String>) {
+    let n = 150i32;
+    let inputs = (n * 8 + 400) as usize;
+    let mut memory: Vec<f32> = (0..inputs as i32).map(|i| ((i * 37) % 101) as f32 * 0.01 - 0.3).collect();
+    memory.resize(inputs + (n * 16) as usize, -1.0);
+    let start = memory.as_mut_ptr();
+    let mut told = Vec::new();
+    for (kernel, offset) in [("mixed", inputs), ("plain", inputs + (n * 8) as usize)] {
+        let (input, out) = (start.cast_const(), start.wrapping_add(offset));
+        let args = [arg(&out), arg(&input), arg(&n)];
+        let map = TouchMap::new(start as u64, 4 * memory.len() as u64, 6);
+        let run = Run { touch: marked.then_some(&map), ..Run::new(3, 64) };
+        told.push(format!("{:?}", run.launch(program.kernel(kernel), &args).unwrap()));
+        let touched = map.touched().collect::<Vec<_>>();
+        assert_eq!(touched.is_empty(), !marked);
+        told.push(format!("{touched:?}"));
+    }
+    (memory.into_iter().map(f32::to_bits).collect(), told)
+}
+
+#[test]
+fn results_do_not_depend_on_what_is_left_out() {
+    let Some(cuda) = toolchain() else { return };
+    for mode in [Mode::Auto, Mode::Coroutine] {
+        let with = |budget| Options { mode, budget, ..Options::default() };
+        let whole = Program::build(&cuda, SOURCE, &with(Budget::default()));
+        assert_eq!(whole.converted.report.notes, []);
+        let least = Program::build(&cuda, SOURCE, &with(Budget::NOTHING));
+        for marked in [false, true] {
+            assert_eq!(results(&whole, marked), results(&least, marked), "{mode:?}, marked: {marked}");
+        }
+    }
+}
+
+#[test]
+fn a_note_says_what_is_left_out() {
+    let Some(cuda) = toolchain() else { return };
+    let told = |budget| {
+        let notes =
+            Program::build(&cuda, SOURCE, &Options { budget, ..Options::default() }).converted.report.notes;
+        notes.into_iter().map(|note| note.text).collect::<Vec<_>>().join("\n")
+    };
+    let guards = told(Budget { guards: 0, ..Budget::default() });
+    assert!(guards.contains("comparisons of the index") && !guards.contains("version"), "{guards}");
+    let versions = told(Budget { guards: 0, versions: 0, ..Budget::default() });
+    assert!(versions.contains("one version") && !versions.contains("optimised"), "{versions}");
+    let all = told(Budget::NOTHING);
+    assert!(all.contains("kernel mixed is large") && all.contains("optimised little"), "{all}");
+}
