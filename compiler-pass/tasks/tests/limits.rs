@@ -169,3 +169,12 @@ fn pointers_that_take_too_many_steps_are_lazy_and_say_so() {
         "{placements:?}"
     );
 }
+
+#[test]
+fn pointers_that_are_found_last_to_first_are_no_reason_to_give_up() {
+    const LENGTH: u32 = 5000;
+    let next = |number: u32| PointerDef::Offset { of: PointerId(2 + number + 1), by: Some(0) };
+    let chain: Vec<PointerDef> = (0..LENGTH).map(next).chain([PointerDef::Local]).collect();
+    let placements = placements(&with(chain, Vec::new()));
+    assert!(matches!(placements.as_slice(), [Placement::Static(_)]), "{placements:?}");
+}

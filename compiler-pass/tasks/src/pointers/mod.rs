@@ -9,6 +9,7 @@
 //! then is too little.
 
 mod questions;
+mod stale;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,8 @@ use crate::expand::{Binding, Expansion};
 use crate::facts::BufferKind;
 use crate::names::{ForeignBuffer, FrameId, GlobalId, Point, PointerId};
 use crate::program::{Action, ActionKind, PointerDef};
+
+use stale::Ages;
 
 /// Index into the objects of a solution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +83,7 @@ pub struct Pointers<'a, 'p> {
     tainted: BTreeSet<Slot>,
     /// What memory held from the start counts.
     with_initial: bool,
-    changed: bool,
+    ages: Ages,
     /// What is left of the work that this solution may take.
     steps: usize,
 }
@@ -101,26 +104,47 @@ impl<'a, 'p> Pointers<'a, 'p> {
             copies: BTreeSet::new(),
             tainted: BTreeSet::new(),
             with_initial: false,
-            changed: false,
+            ages: Ages::new((0..expansion.frames.len()).map(|frame| {
+                let actions = |frame: usize| {
+                    expansion.function(FrameId(u32::try_from(frame).unwrap_or(0))).actions.len()
+                };
+                (count(frame), actions(frame))
+            })),
             steps,
         };
         solution.iterate();
         solution.with_initial = true;
+        solution.ages.forget_looks();
         solution.iterate();
+        debug_assert!(
+            solution.is_given_up()
+                || steps - solution.steps > stale::CHECKED_STEPS_MAX
+                || solution.is_settled(),
+            "a part of a solution was not looked at although something that it is made of had changed"
+        );
         solution
     }
 
+    /// Looks at everything, and again at what depends on what changed, until nothing does.
     fn iterate(&mut self) {
         loop {
-            self.changed = false;
+            let before = self.ages.now();
             for frame in (0_u32..).map(FrameId).take(self.expansion.frames.len()) {
                 let function = self.expansion.function(frame);
                 for id in (0_u32..).map(PointerId).take(function.pointers.len()) {
+                    if !self.is_value_stale(frame, id) {
+                        continue;
+                    }
+                    self.ages.look_at_value(frame, id);
                     let found = self.eval(frame, id);
                     self.spend(found.len());
                     self.add_value(frame, id, found);
                 }
-                for action in &function.actions {
+                for (number, action) in function.actions.iter().enumerate() {
+                    if !self.is_action_stale(frame, number, action) {
+                        continue;
+                    }
+                    self.ages.look_at_action(frame, number);
                     self.spend(1);
                     self.apply(frame, action);
                 }
@@ -128,7 +152,7 @@ impl<'a, 'p> Pointers<'a, 'p> {
                     return;
                 }
             }
-            if !self.changed {
+            if self.ages.now() == before {
                 return;
             }
         }
@@ -146,13 +170,14 @@ impl<'a, 'p> Pointers<'a, 'p> {
     }
 
     fn add_value(&mut self, frame: FrameId, id: PointerId, found: Targets) {
-        let set = &mut self.values[frame.index()][id.index()];
-        self.changed |= merge(set, found);
+        if merge(&mut self.values[frame.index()][id.index()], found) {
+            self.ages.value_changed(frame, id);
+        }
     }
 
     fn store(&mut self, slot: Slot, found: Targets) {
-        if !found.is_empty() {
-            self.changed |= merge(self.memory.entry(slot).or_default(), found);
+        if !found.is_empty() && merge(self.memory.entry(slot).or_default(), found) {
+            self.ages.object_changed(slot.0);
         }
     }
 
@@ -321,7 +346,9 @@ impl<'a, 'p> Pointers<'a, 'p> {
             ActionKind::Create { into } => self.add_slot(frame, *into, BufferKind::Handle),
             ActionKind::WriteSymbol { .. } => {
                 let symbols = self.object(Object::Symbols);
-                self.slots.insert((symbols, Some(0)), BufferKind::Symbols);
+                if self.slots.insert((symbols, Some(0)), BufferKind::Symbols).is_none() {
+                    self.ages.object_changed(symbols);
+                }
             }
             ActionKind::Store { value, to } => {
                 let value = self.targets(frame, *value).clone();
@@ -336,20 +363,30 @@ impl<'a, 'p> Pointers<'a, 'p> {
             ActionKind::Use { operands, .. } | ActionKind::Library { operands } => {
                 let written = operands.iter().flat_map(|&operand| addresses(self.targets(frame, operand)));
                 let written: Vec<_> = written.collect();
-                self.tainted.extend(written);
+                self.taint(written);
             }
             ActionKind::Opaque { operands, .. } => {
                 let written = operands.iter().flat_map(|&operand| addresses(self.targets(frame, operand)));
                 let written: Vec<_> = written.map(|(object, _)| (object, None)).collect();
-                self.tainted.extend(written);
+                self.taint(written);
             }
             _ => {}
         }
     }
 
+    fn taint(&mut self, written: Vec<Slot>) {
+        for slot in written {
+            if self.tainted.insert(slot) {
+                self.ages.object_changed(slot.0);
+            }
+        }
+    }
+
     fn add_slot(&mut self, frame: FrameId, into: PointerId, kind: BufferKind) {
         for slot in addresses(&self.targets(frame, into).clone()) {
-            self.changed |= self.slots.insert(slot, kind).is_none();
+            if self.slots.insert(slot, kind).is_none() {
+                self.ages.object_changed(slot.0);
+            }
         }
     }
 
@@ -357,7 +394,9 @@ impl<'a, 'p> Pointers<'a, 'p> {
         for (source, source_offset) in addresses(from) {
             for (target, target_offset) in addresses(to).into_iter().filter(|&(target, _)| target != source) {
                 let shift = moved_by(target_offset, source_offset.and_then(i64::checked_neg));
-                self.changed |= self.copies.insert((target, source, shift));
+                if self.copies.insert((target, source, shift)) {
+                    self.ages.object_changed(target);
+                }
                 let begins = source_offset.unwrap_or(i64::MIN);
                 let is_copied = |slot: &Slot| slot.1.is_none_or(|at| at >= begins);
                 let moved = |slot: &Slot| (target, moved_by(slot.1, shift));
