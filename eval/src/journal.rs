@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn client(id: u64, label: &str) -> Event {
-        Event::ClientConnected { client: ClientId(id), uid: 0, label: label.into() }
+        Event::ClientConnected { client: ClientId(id), uid: 0, label: label.into(), informed: false }
     }
 
     fn begin(id: u64, gib: u64) -> Event {

@@ -277,7 +277,8 @@ extern "C" fn save_footprints() {
 }
 
 fn connect(config: &Config) -> Result<ClientConnection, ConnectError> {
-    let hello = Hello::new(&config.label);
+    let is_informed = PROGRAM.read().is_informed();
+    let hello = if is_informed { Hello::new(&config.label) } else { Hello::uninformed(&config.label) };
     let patience = config.patience();
     let mut is_said = false;
     virtual_clock::turn();

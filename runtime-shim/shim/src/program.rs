@@ -110,6 +110,11 @@ impl Program {
         true
     }
 
+    /// Does the memory of all its tasks come by name? A program without any has nothing that could.
+    pub fn is_informed(&self) -> bool {
+        !self.sites.is_empty() && self.sites.values().all(|site| site.named) && !self.shares_memory()
+    }
+
     /// Does the program hand device memory to other processes? Mapped memory cannot be.
     pub fn shares_memory(&self) -> bool {
         self.runtime.contains_key("cudaIpcGetMemHandle")

@@ -129,7 +129,12 @@ impl Cluster {
     fn submit(&mut self) {
         self.started += 1;
         let (id, size) = (self.started, 1 + self.random.below(13));
-        self.step(Event::ClientConnected { client: ClientId(id), uid: 1000, label: String::new() });
+        self.step(Event::ClientConnected {
+            client: ClientId(id),
+            uid: 1000,
+            label: String::new(),
+            informed: false,
+        });
         let request = TaskRequest {
             requirement: Bytes(size * self.unit.0),
             blocks: 1 + self.random.below(4096),

@@ -32,6 +32,10 @@ pub enum Event {
         client: ClientId,
         uid: u32,
         label: String,
+        /// All memory of its tasks is known by name ([`crate::policy::Habits::comes_by_name`]). Journals written before this
+        /// could be said have none.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        informed: bool,
     },
     /// The process is gone (or its connection is invalid): everything it holds is free.
     ClientGone {

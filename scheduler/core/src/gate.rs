@@ -5,10 +5,10 @@
 //! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for (S-217).
 
 use crate::action::{Class, Gate};
-use crate::event::AccessClass;
+use crate::event::{AccessClass, KernelRequest};
 use crate::model::{Activity, Bound, Client, Device, Task, View};
 use crate::options::Options;
-use crate::policy::GateRule;
+use crate::policy::{GateRule, Traits};
 use crate::protected::Protected;
 use crate::reason::Reason;
 use crate::units::{Bytes, ClientId, DeviceId};
@@ -32,7 +32,8 @@ impl Verdict {
 }
 
 /// Judges a bound task as things stand.
-pub(crate) fn judge(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Verdict {
+pub(crate) fn judge(view: View<'_>, traits: &Traits, task: &Task, bound: &Bound) -> Verdict {
+    let rule = traits.gate;
     if rule == GateRule::None {
         return Verdict { gate: Gate::Ungated, reason: Reason::NoGate };
     }
@@ -44,7 +45,7 @@ pub(crate) fn judge(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) 
         return Verdict::go(None, Reason::DeviceLost { device: bound.device });
     }
     if bound.waived_until.is_some_and(|until| view.now < until) {
-        let held = view.options.hold_ns_max.unwrap_or_default();
+        let held = traits.hold_ns_max.unwrap_or_default();
         return Verdict::go(None, Reason::HeldLongEnough { held });
     }
     match rule {
@@ -112,6 +113,7 @@ fn per_kernel(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Ver
             Some(Activity::Busy) => Reason::NormalBusy { device, task: other.id },
             _ => Reason::NormalUnknown { device, task: other.id },
         }),
+        None if rule == GateRule::WhileIdle => by_turns(view.options, on_device, task, bound, *live),
         None => within_ratio(view.options, on_device, bound, *live),
     }
 }
@@ -134,37 +136,58 @@ fn without_client<'a>(
     left
 }
 
+/// The same where a task's kernels are judged with all that the task needs over its run (specification S-325): kernels that fit
+/// one by one evict each other's buffers where all of them together do not fit.
+fn by_turns(options: &Options, on_device: &Device, task: &Task, bound: &Bound, live: Bytes) -> Verdict {
+    let taken = live.saturating_add(on_device.contexts).saturating_add(on_device.unaccounted);
+    let percent = options.os_ratio_percent_min();
+    let (device, requirement, capacity) = (bound.device, task.requirement, on_device.capacity);
+    if taken.saturating_add(requirement) <= capacity.percent(percent) {
+        return within_ratio(options, on_device, bound, taken);
+    }
+    let kernel = bound.held.as_ref().map(|(kernel, _)| kernel).or(bound.admitted.as_ref());
+    let pages_little = |kernel: &&KernelRequest| percent_for(options, kernel.access) > percent;
+    match kernel.filter(pages_little) {
+        Some(kernel) => within_ratio_of(options, on_device, kernel, taken, Bytes::ZERO),
+        None => Verdict::hold(Reason::AllOverRatio { device, requirement, taken, percent, capacity }),
+    }
+}
+
 /// Judges the kernel that stands at the gate; with none there, says what could start without asking: what any kernel is
 /// allowed, or the kernel last let through if that is more.
 fn within_ratio(options: &Options, on_device: &Device, bound: &Bound, live: Bytes) -> Verdict {
     let (device, capacity) = (bound.device, on_device.capacity);
-    let strictest = options.os_ratio_percent_min();
-    let unasked = capacity.percent(strictest).saturating_sub(live);
+    let percent = options.os_ratio_percent_min();
+    let unasked = capacity.percent(percent).saturating_sub(live);
     let held = bound.held.as_ref().map(|(kernel, _)| kernel);
     let admitted = bound.admitted.as_ref().filter(|kernel| kernel.footprint > unasked);
-    if let Some(kernel) = held.or(admitted) {
-        let percent = percent_for(options, kernel.access);
-        let demand = live.saturating_add(kernel.footprint);
-        let (name, footprint, ratio) = (kernel.name.clone(), kernel.footprint, demand.percent_of(capacity));
-        if demand <= capacity.percent(percent) {
-            let reason = Reason::WithinRatio { kernel: name, footprint, live, ratio, percent, capacity };
-            return Verdict::go(Some(unasked.max(whole_kib(footprint))), reason);
-        }
-        if held.is_some() {
-            return Verdict::hold(Reason::OverRatio {
-                kernel: name,
-                footprint,
-                live,
-                ratio,
-                percent,
-                capacity,
-            });
-        }
+    let verdict = held.or(admitted).map(|kernel| within_ratio_of(options, on_device, kernel, live, unasked));
+    if let Some(verdict) = verdict.filter(|verdict| held.is_some() || verdict.gate != Gate::Hold) {
+        return verdict;
     }
     if unasked == Bytes::ZERO {
-        return Verdict::hold(Reason::NoneAllowed { device, live, percent: strictest, capacity });
+        return Verdict::hold(Reason::NoneAllowed { device, live, percent, capacity });
     }
-    Verdict::go(Some(unasked), Reason::Idle { device, live, allowed: unasked, percent: strictest, capacity })
+    Verdict::go(Some(unasked), Reason::Idle { device, live, allowed: unasked, percent, capacity })
+}
+
+/// One kernel; `unasked`: the footprint of those that may go without.
+fn within_ratio_of(
+    options: &Options,
+    on_device: &Device,
+    kernel: &KernelRequest,
+    live: Bytes,
+    unasked: Bytes,
+) -> Verdict {
+    let capacity = on_device.capacity;
+    let percent = percent_for(options, kernel.access);
+    let demand = live.saturating_add(kernel.footprint);
+    let (name, footprint, ratio) = (kernel.name.clone(), kernel.footprint, demand.percent_of(capacity));
+    if demand <= capacity.percent(percent) {
+        let reason = Reason::WithinRatio { kernel: name, footprint, live, ratio, percent, capacity };
+        return Verdict::go(Some(unasked.max(whole_kib(footprint))), reason);
+    }
+    Verdict::hold(Reason::OverRatio { kernel: name, footprint, live, ratio, percent, capacity })
 }
 
 fn percent_for(options: &Options, access: AccessClass) -> u32 {

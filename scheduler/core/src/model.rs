@@ -118,6 +118,9 @@ pub struct Client {
     pub id: ClientId,
     pub uid: u32,
     pub label: String,
+    /// See [`crate::event::Event::ClientConnected`].
+    #[serde(default)]
+    pub informed: bool,
     #[serde(skip)]
     pub tasks: BTreeSet<TaskId>,
     /// Devices on which its context is paid for.

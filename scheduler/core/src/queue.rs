@@ -19,6 +19,8 @@ type LengthKey = (Reverse<Nanos>, u64, TaskId);
 pub(crate) struct Queue {
     order: QueueOrder,
     by_arrival: BTreeSet<(u64, TaskId)>,
+    /// Of them those that can run over-subscribed.
+    short_by_arrival: BTreeSet<(u64, TaskId)>,
     by_size: BTreeSet<SizeKey>,
     by_length: BTreeSet<LengthKey>,
     of_unknown_length: BTreeSet<(u64, TaskId)>,
@@ -31,6 +33,7 @@ impl Queue {
         Queue {
             order,
             by_arrival: BTreeSet::new(),
+            short_by_arrival: BTreeSet::new(),
             by_size: BTreeSet::new(),
             by_length: BTreeSet::new(),
             of_unknown_length: BTreeSet::new(),
@@ -48,6 +51,9 @@ impl Queue {
 
     pub fn insert(&mut self, task: &Task) {
         self.by_arrival.insert((task.arrival, task.id));
+        if !task.request.whole {
+            self.short_by_arrival.insert((task.arrival, task.id));
+        }
         if self.is_by_size() {
             self.by_size.insert(size_key(task));
         }
@@ -64,6 +70,7 @@ impl Queue {
 
     pub fn remove(&mut self, task: &Task) {
         self.by_arrival.remove(&(task.arrival, task.id));
+        self.short_by_arrival.remove(&(task.arrival, task.id));
         if self.is_by_size() {
             self.by_size.remove(&size_key(task));
         }
@@ -84,6 +91,7 @@ impl Queue {
             None => self.of_unknown_length.contains(&(task.arrival, task.id)),
         };
         self.by_arrival.contains(&(task.arrival, task.id))
+            && self.short_by_arrival.contains(&(task.arrival, task.id)) != task.request.whole
             && (!self.is_by_size() || self.by_size.contains(&size_key(task)))
             && (!self.is_by_length() || has_length())
     }
@@ -91,6 +99,11 @@ impl Queue {
     /// Who came first.
     pub fn head(&self) -> Option<TaskId> {
         self.by_arrival.first().map(|&(_, id)| id)
+    }
+
+    /// The first come of those that can run over-subscribed.
+    pub fn first_short(&self) -> Option<TaskId> {
+        self.short_by_arrival.first().map(|&(_, id)| id)
     }
 
     pub fn len(&self) -> usize {

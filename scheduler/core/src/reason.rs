@@ -141,6 +141,10 @@ pub enum Reason {
     OverRatio { kernel: String, footprint: Bytes, live: Bytes, ratio: u64, percent: u32, capacity: Bytes },
     #[error("holds: {live} live on {device} leave no room within {percent} % of {capacity}")]
     NoneAllowed { device: DeviceId, live: Bytes, percent: u32, capacity: Bytes },
+    #[error(
+        "holds: its kernels go through {requirement} by turns, and {taken} are taken on {device}: more than {percent} % of {capacity}"
+    )]
+    AllOverRatio { device: DeviceId, requirement: Bytes, taken: Bytes, percent: u32, capacity: Bytes },
     #[error("goes: its kernel was held for {held}, the longest allowed")]
     HeldLongEnough { held: Nanos },
     #[error("goes: its whole requirement is reserved")]
@@ -254,6 +258,7 @@ impl Reason {
             Reason::DeviceLost { .. } => 71,
             Reason::Agrees { .. } => 80,
             Reason::UserQueues { .. } => 90,
+            Reason::AllOverRatio { .. } => 91,
         }
     }
 }

@@ -6,6 +6,7 @@
 mod admin;
 mod aside;
 mod circle;
+mod company;
 mod explain;
 mod image;
 mod lines;
@@ -117,6 +118,8 @@ pub struct Scheduler {
     replaced: Option<Replaced>,
     /// How often a policy was replaced since somebody set it.
     reversions: u32,
+    /// When the last client went that was not informed.
+    uninformed_gone: Option<Nanos>,
     /// Who is overdue and first, and since which step; for the invariants only.
     kept_since: Option<(TaskId, Nanos)>,
 }
@@ -172,6 +175,7 @@ impl Scheduler {
             promotion_expected: None,
             replaced: None,
             reversions: 0,
+            uninformed_gone: None,
             kept_since: None,
         }
     }
@@ -224,15 +228,8 @@ impl Scheduler {
         deadlines.into_iter().flatten().min()
     }
 
-    /// When a kernel will have been held for the longest time allowed, or its waiver ends.
     fn hold_deadline(&self) -> Option<Nanos> {
-        let longest = self.options.hold_ns_max?;
-        let bound = self.state.tasks.values().filter_map(Task::bound);
-        let held_until = |bound: &Bound| {
-            let (_, since) = bound.held.as_ref()?;
-            Some(Nanos(since.0.saturating_add(longest.0)))
-        };
-        bound.flat_map(|bound| [held_until(bound), bound.waived_until]).flatten().min()
+        self.state.devices.values().filter_map(|device| self.held_until(device)).min()
     }
 
     /// A client was heard of. Marks the devices that its tasks lie on: whether one of its programs is stopped decides
@@ -296,7 +293,9 @@ impl Scheduler {
         }
         match event {
             Event::DeviceAdded { device, profile } => self.add_device(device, profile),
-            Event::ClientConnected { client, uid, label } => self.add_client(client, uid, label),
+            Event::ClientConnected { client, uid, label, informed } => {
+                self.add_client(client, uid, label, informed)
+            }
             Event::ClientGone { client } => self.drop_client(client),
             Event::TaskBegin { task, client, request } => self.begin(task, client, request),
             Event::TaskExtend { task, bytes } => self.extend(task, bytes, out),
@@ -367,7 +366,7 @@ impl Scheduler {
         Ok(())
     }
 
-    fn add_client(&mut self, id: ClientId, uid: u32, label: String) -> Result<(), Anomaly> {
+    fn add_client(&mut self, id: ClientId, uid: u32, label: String, informed: bool) -> Result<(), Anomaly> {
         if self.state.clients.contains_key(&id) {
             return Err(Anomaly::DuplicateClient);
         }
@@ -375,6 +374,7 @@ impl Scheduler {
             id,
             uid,
             label,
+            informed,
             tasks: BTreeSet::new(),
             contexts: BTreeSet::new(),
             idle_on: BTreeSet::new(),
@@ -389,6 +389,9 @@ impl Scheduler {
 
     fn drop_client(&mut self, id: ClientId) -> Result<(), Anomaly> {
         let context_bytes = self.options.context_bytes;
+        if self.state.clients.get(&id).is_some_and(|client| !client.informed) {
+            self.uninformed_gone = Some(self.now);
+        }
         let (removed, contexts) =
             self.state.remove_client(id, context_bytes).ok_or(Anomaly::UnknownClient)?;
         contexts.iter().for_each(|&device| self.touched.devices.add(device));

@@ -154,7 +154,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     });
     prop_oneof![
         1 => (0u32..3, any_bytes()).prop_map(|(id, capacity)| device(id, capacity)),
-        3 => client().prop_map(|client| Event::ClientConnected { client, uid: client.0 as u32 % 3, label: "x".into() }),
+        3 => client().prop_map(|client| Event::ClientConnected { client, uid: client.0 as u32 % 3, label: "x".into(), informed: false }),
         1 => client().prop_map(|client| Event::ClientGone { client }),
         10 => (task(), client(), request)
             .prop_map(|(task, client, request)| Event::TaskBegin { task, client, request }),
@@ -307,7 +307,7 @@ proptest! {
         };
         let mut all = vec![(0, device(0, Bytes(16 * GIB)))];
         all.extend(events);
-        all.push((100, Event::ClientConnected { client: ClientId(99), uid: 2, label: "x".into() }));
+        all.push((100, Event::ClientConnected { client: ClientId(99), uid: 2, label: "x".into(), informed: false }));
         all.push((100, Event::TaskBegin { task, client: ClientId(99), request }));
         let mut sound = Scheduler::new(PolicyName::Case, options);
         let mut faulty = Scheduler::new(PolicyName::Case, sound.options().clone());
@@ -468,7 +468,12 @@ impl Honest {
         let bytes = if id % 4 == 3 { Bytes::ZERO } else { bytes };
         let program = Program { requirement: bytes.0, kernels_left: 2, access, ..Program::default() };
         self.programs.insert(id, program);
-        self.step(Event::ClientConnected { client: ClientId(id), uid: id as u32 % 3, label: String::new() })?;
+        self.step(Event::ClientConnected {
+            client: ClientId(id),
+            uid: id as u32 % 3,
+            label: String::new(),
+            informed: false,
+        })?;
         let request = TaskRequest {
             requirement: bytes,
             blocks: id,

@@ -34,7 +34,7 @@ impl Run {
             faults_stall: false,
         };
         run.step(Event::DeviceAdded { device: DeviceId(0), profile });
-        run.step(Event::ClientConnected { client: ClientId(0), uid: 1, label: "x".into() });
+        run.step(Event::ClientConnected { client: ClientId(0), uid: 1, label: "x".into(), informed: false });
         run
     }
 

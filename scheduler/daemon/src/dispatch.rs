@@ -16,7 +16,7 @@ use eager_core::action::Action;
 use eager_core::event::{Event, TaskRequest};
 use eager_core::units::{ClientId, Nanos, TaskId};
 use eager_proto::RING_SLOTS;
-use eager_proto::hello::{self, Uuid};
+use eager_proto::hello::{self, Hello, Uuid};
 use eager_proto::request::{Request, RequestBody, Slot, decode};
 use eager_shm::daemon::{ClientPages, Peer, receive};
 use nix::errno::Errno;
@@ -140,11 +140,12 @@ impl Dispatch {
     }
 
     /// Adds a client.
-    pub fn welcome(&mut self, label: String, peer: Peer, socket: OwnedFd, pages: ClientPages) -> ClientId {
+    pub fn welcome(&mut self, hello: &Hello, peer: Peer, socket: OwnedFd, pages: ClientPages) -> ClientId {
         let id = ClientId(self.next_client);
         self.next_client += 1;
-        let (pid, uid) = (peer.pid, peer.uid);
-        let kept = KeptClient { pid, started: identity::started(pid), uid, label, slots: BTreeMap::new() };
+        let (pid, uid, started) = (peer.pid, peer.uid, identity::started(peer.pid));
+        let (label, informed) = (hello.label(), hello.comes_by_name());
+        let kept = KeptClient { pid, started, uid, label, informed, slots: BTreeMap::new() };
         self.manager.keep_client(id, &peer.pidfd);
         self.enter(id, kept, peer, Some(socket), Some(pages));
         id
@@ -152,8 +153,8 @@ impl Dispatch {
 
     /// What a client should do for the policy, as bits of [`hello::FEATURES`], and the most in bytes that a task can ever
     /// be granted: 0 if there is no device yet.
-    pub fn client_habits(&self) -> (u64, u64) {
-        let habits = self.mind.scheduler.traits().habits;
+    pub fn client_habits(&self, hello: &Hello) -> (u64, u64) {
+        let habits = self.mind.scheduler.habits_of_newcomer(hello.comes_by_name());
         let flag = |on: bool, bit: u64| if on { bit } else { 0 };
         let wanted = flag(habits.late_reservation, hello::FEATURE_LATE_RESERVATION)
             | flag(habits.early_copies, hello::FEATURE_EARLY_COPIES)
@@ -175,12 +176,12 @@ impl Dispatch {
         socket: Option<OwnedFd>,
         pages: Option<ClientPages>,
     ) {
-        let (uid, label) = (kept.uid, kept.label.clone());
+        let (uid, label, informed) = (kept.uid, kept.label.clone(), kept.informed);
         let slots = TaskSlots::default();
         let client = Client { label: label.clone(), peer, socket, gone_at: None, pages, slots, strikes: 0 };
         self.clients.insert(id, client);
         self.state.client(id.0, kept);
-        self.happen(Event::ClientConnected { client: id, uid, label }, None);
+        self.happen(Event::ClientConnected { client: id, uid, label, informed }, None);
     }
 
     /// Puts a slot of an earlier daemon back.

@@ -40,7 +40,12 @@ pub fn state(bytes: &[u8]) {
     let mut tasks = Vec::new();
     let contexts = kept.contexts().collect();
     for (id, client) in kept.clients {
-        life.step(Event::ClientConnected { client: ClientId(id), uid: client.uid, label: client.label });
+        life.step(Event::ClientConnected {
+            client: ClientId(id),
+            uid: client.uid,
+            label: client.label,
+            informed: false,
+        });
         for (index, slot) in client.slots {
             let restored = TaskSlot::restored(&slot);
             assert_eq!(restored.task.is_some(), slot.task.is_some());
@@ -101,7 +106,7 @@ impl Life {
             faults_stall: false,
         };
         life.step(Event::DeviceAdded { device: DeviceId(0), profile });
-        life.step(Event::ClientConnected { client: CLIENT, uid: 1, label: "fuzz".into() });
+        life.step(Event::ClientConnected { client: CLIENT, uid: 1, label: "fuzz".into(), informed: false });
         life
     }
 

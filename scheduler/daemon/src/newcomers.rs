@@ -207,9 +207,9 @@ impl Newcomers {
         match greeted {
             Ok(Greeted::New(hello, (pages, descriptors))) => {
                 // Noted before it is told: whoever knows its number is known to the next daemon.
-                let client = dispatch.welcome(hello.label(), peer, socket, pages);
+                let client = dispatch.welcome(&hello, peer, socket, pages);
                 fault::point("entered");
-                let (wanted, grant_max) = dispatch.client_habits();
+                let (wanted, grant_max) = dispatch.client_habits(&hello);
                 let welcome = Welcome::accepted(client.0).granting(hello.features);
                 let welcome = welcome.to_do(&hello, wanted, grant_max);
                 let greeting = Greeting::new(welcome, &hello, &dispatch.device_uuids);

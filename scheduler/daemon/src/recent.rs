@@ -174,7 +174,12 @@ pub mod tests {
             lived.happen(Event::DeviceAdded { device: DeviceId(0), profile });
             for client in 1..=3 {
                 let label = format!("program {client}");
-                lived.happen(Event::ClientConnected { client: ClientId(client), uid: 0, label });
+                lived.happen(Event::ClientConnected {
+                    client: ClientId(client),
+                    uid: 0,
+                    label,
+                    informed: false,
+                });
             }
             lived
         }

@@ -138,6 +138,7 @@ impl Dispatch {
                 client: *id,
                 uid: client.peer.uid,
                 label: client.label.clone(),
+                informed: self.state.kept().clients.get(&id.0).is_some_and(|kept| kept.informed),
             })
             .collect();
         clients.into_iter().for_each(|event| self.happen(event, None));

@@ -32,6 +32,9 @@ pub struct KeptClient {
     pub started: u64,
     pub uid: u32,
     pub label: String,
+    /// See [`eager_core::event::Event::ClientConnected`]. Files of releases before have none.
+    #[serde(default)]
+    pub informed: bool,
     #[serde(skip)]
     pub slots: BTreeMap<u8, KeptSlot>,
 }
@@ -339,7 +342,14 @@ mod tests {
     use eager_core::units::{Bytes, TaskId};
 
     fn client(pid: i32) -> KeptClient {
-        KeptClient { pid, started: 7, uid: 1000, label: "prog\u{e9}".into(), slots: BTreeMap::new() }
+        KeptClient {
+            pid,
+            started: 7,
+            uid: 1000,
+            label: "prog\u{e9}".into(),
+            informed: true,
+            slots: BTreeMap::new(),
+        }
     }
 
     fn holding(client: u64, task: u64, mib: u64) -> KeptSlot {

@@ -147,6 +147,17 @@ impl Hello {
         }
     }
 
+    /// The same of a program whose memory does not come by name, because the compiler does not see all uses of it.
+    pub fn uninformed(label: &str) -> Hello {
+        let by_name = FEATURE_LATE_RESERVATION | FEATURE_EARLY_COPIES | FEATURE_LIVE_REQUIREMENT;
+        Hello { features: FEATURES & !by_name, ..Hello::new(label) }
+    }
+
+    /// Can the client's tasks ask late, and whole, for what calls name? Clients of releases before say so in any case.
+    pub fn comes_by_name(&self) -> bool {
+        self.features & FEATURE_LATE_RESERVATION != 0
+    }
+
     /// Checks a first packet. A higher minor is served: it may use features only when the answer grants them.
     pub fn decode(packet: &[u8]) -> Result<Hello, Refusal> {
         let hello = Hello::read_from_bytes(packet).map_err(|_| Refusal::Length { bytes: packet.len() })?;

@@ -181,17 +181,23 @@ pub struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    pub fn new(index: usize, job: &'a Job, habits: Habits) -> Client<'a> {
+    /// It starts, and has been told what to do.
+    pub fn come(&mut self, habits: Habits) {
+        self.blocked = Blocked::Not;
+        self.habits = habits;
+        // The lives of the buffers of a program that keeps them to its end are never looked at.
+        if habits.release_dead || habits.live_requirement {
+            self.lives = Lives::of(&self.steps, habits.release_dead);
+        }
+    }
+
+    pub fn new(index: usize, job: &'a Job) -> Client<'a> {
         let mut steps = Vec::new();
         unroll(&job.ops, &mut steps);
-        let habits = if job.informed { habits } else { habits.without_compiler() };
-        // Of a program that keeps what it has to the end nobody asks.
-        let matter = habits.release_dead || habits.live_requirement;
-        let lives = if matter { Lives::of(&steps, habits.release_dead) } else { Lives::default() };
         Client {
             id: ClientId(index as u64 + 1),
             job,
-            habits,
+            habits: Habits::PLAIN,
             steps,
             at: 0,
             launched: 0,
@@ -202,7 +208,7 @@ impl<'a> Client<'a> {
             context: None,
             contexts: BTreeMap::new(),
             buffers: BTreeMap::new(),
-            lives,
+            lives: Lives::default(),
             wish: None,
             addresses: BTreeMap::new(),
             staged: 0,

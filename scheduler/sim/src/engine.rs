@@ -124,11 +124,7 @@ impl<'a> World<'a> {
             scheduler: Scheduler::new(options.policy, options.scheduler.clone()),
             auditor: Auditor::new(options.scheduler.context_bytes, traits.memory != MemoryRule::Counted),
             jobs,
-            clients: jobs
-                .iter()
-                .enumerate()
-                .map(|(index, job)| Client::new(index, job, traits.habits))
-                .collect(),
+            clients: jobs.iter().enumerate().map(|(index, job)| Client::new(index, job)).collect(),
             waiting: VecDeque::new(),
             host: HostMemory::new(options.host_memory_bytes, traits.manages_normal_tasks(&options.scheduler)),
             ended: 0,
@@ -188,10 +184,10 @@ impl<'a> World<'a> {
         {
             self.waiting.pop_front();
             self.ready.push_back(job);
-            let client = &mut self.clients[job];
-            client.blocked = Blocked::Not;
-            let (client, label) = (client.id, self.jobs[job].name.clone());
-            self.step(Event::ClientConnected { client, uid: 0, label })?;
+            let (client, informed) = (self.clients[job].id, self.jobs[job].informed);
+            let label = self.jobs[job].name.clone();
+            self.step(Event::ClientConnected { client, uid: 0, label, informed })?;
+            self.clients[job].come(self.scheduler.habits_of_newcomer(informed));
         }
         Ok(())
     }

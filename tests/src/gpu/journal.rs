@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn connected(client: u64, label: &str) -> Event {
-        Event::ClientConnected { client: ClientId(client), uid: 0, label: label.to_owned() }
+        Event::ClientConnected { client: ClientId(client), uid: 0, label: label.to_owned(), informed: false }
     }
 
     fn begin(task: u64, client: u64) -> Event {

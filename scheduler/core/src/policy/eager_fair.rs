@@ -1,9 +1,9 @@
-//! Each task by what is known of it (specification S-322). What fits starts, the longest first, users who hold
-//! nothing before all others; over-subscribed starts only who came first, or whose user holds nothing. Programs of which
-//! the compiler proved what is dead give it back early.
+//! The default: each task by what is known of it (specification S-322). What fits starts, the longest first, users who hold
+//! nothing before all others; over-subscribed starts only the first come that can, or whose user holds nothing. Where all
+//! programs are informed, their memory comes by name, as under `eager-live`; in mixed company they only give dead memory back early.
 //!
-//! Trap: memory does not come by name here, although programs that the compiler sees through could do that: a task that must
-//! have its memory whole gets none while others take all that is free over-subscribed.
+//! Trap: a task that must have its memory whole gets none while others take all that is free over-subscribed. So memory comes
+//! by name only while no uninformed program is about.
 
 use super::{GateRule, Habits, Placement, Policy, Traits, placement};
 use crate::model::{Task, View};
@@ -21,12 +21,18 @@ impl Policy for EagerFair {
             users_in_turn: true,
             eager: true,
             eager_in_turn: true,
+            // specification S-319
+            short_hold_ns: Some(Nanos::from_secs(3)),
             priorities: true,
             // specification S-323
             gate: GateRule::WhileIdle,
+            // specification S-325
+            hold_ns_max: Some(Nanos::from_secs(30)),
             // specification S-314
             overtake_ns: Some(Nanos::from_secs(60)),
-            habits: Habits { release_dead: true, fast_copies: true, ..Habits::PLAIN },
+            habits: Habits::LIVE,
+            // specification S-326
+            habits_in_company: Some(Habits { release_dead: true, fast_copies: true, ..Habits::PLAIN }),
             ..Traits::CASE
         }
     }

@@ -86,7 +86,7 @@ pub struct Traits {
     pub starts_by_room: bool,
     /// Starts tasks whose requirement does not fit.
     pub eager: bool,
-    /// Of them only who came first, or whose user holds nothing.
+    /// Of them only the first come that can run over-subscribed, and tasks of users who hold nothing.
     pub eager_in_turn: bool,
     /// Normal and promoted tasks launch on high-priority streams, eager ones on low (specification S-210).
     /// Without it all tasks use the same priority.
@@ -94,6 +94,8 @@ pub struct Traits {
     /// Of those with priorities: whole tasks that are expected to hold memory for longer launch on low-priority streams too.
     pub short_hold_ns: Option<Nanos>,
     pub gate: GateRule,
+    /// A kernel that was held for so long goes ([`Options::hold_ns_max`]).
+    pub hold_ns_max: Option<Nanos>,
     pub memory: MemoryRule,
     /// All memory is managed, also of tasks that have their whole requirement.
     pub managed: bool,
@@ -108,6 +110,8 @@ pub struct Traits {
     pub heeds_streams: bool,
     /// What programs do about memory that the device does not need.
     pub habits: Habits,
+    /// The same for those that come while a program is connected, or was lately, whose memory does not come by name.
+    pub habits_in_company: Option<Habits>,
 }
 
 impl Traits {
@@ -121,6 +125,7 @@ impl Traits {
         priorities: false,
         short_hold_ns: None,
         gate: GateRule::None,
+        hold_ns_max: None,
         memory: MemoryRule::Counted,
         managed: false,
         last_resort: false,
@@ -128,6 +133,7 @@ impl Traits {
         reserve_head: false,
         heeds_streams: false,
         habits: Habits::PLAIN,
+        habits_in_company: None,
     };
     /// What eager launch does before anything protects the Normal tasks.
     pub const EAGER: Traits = Traits { queue: QueueOrder::Fifo, eager: true, ..Traits::CASE };
@@ -170,7 +176,9 @@ impl Traits {
             overtake_ns: options.overtake_ns.or(self.overtake_ns),
             reserve_head: options.reserve_head.unwrap_or(self.reserve_head),
             short_hold_ns: options.short_hold_ns.or(self.short_hold_ns),
+            hold_ns_max: options.hold_ns_max.or(self.hold_ns_max),
             habits: self.habits.under(options),
+            habits_in_company: self.habits_in_company.map(|habits| habits.under(options)),
             ..self
         }
     }

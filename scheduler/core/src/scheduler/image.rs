@@ -37,6 +37,8 @@ pub struct Image {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     behind: BTreeSet<TaskId>,
     overruns: Vec<(ClientId, DeviceId, Overrun)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uninformed_gone: Option<Nanos>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,6 +86,7 @@ impl Image {
             promotion_expected,
             replaced,
             reversions,
+            uninformed_gone,
             kept_since: _,
         } = scheduler;
         let image = Image {
@@ -102,6 +105,7 @@ impl Image {
             aside: aside.clone(),
             behind: lines.behind().collect(),
             overruns: state.overruns.iter().map(|(&(client, on), &overrun)| (client, on, overrun)).collect(),
+            uninformed_gone: *uninformed_gone,
         };
         (image != Image::blank()).then_some(image)
     }
@@ -123,6 +127,7 @@ impl Image {
             aside: BTreeSet::new(),
             behind: BTreeSet::new(),
             overruns: Vec::new(),
+            uninformed_gone: None,
         }
     }
 
@@ -175,6 +180,7 @@ impl Scheduler {
         scheduler.silent_since = image.silent_since;
         scheduler.promotion_expected = image.promotion_expected;
         scheduler.reversions = image.reversions;
+        scheduler.uninformed_gone = image.uninformed_gone;
         scheduler.replaced = image.replaced.map(ReplacedImage::raise);
         scheduler.anomalies = image.anomalies;
         scheduler.aside = image.aside;

@@ -18,10 +18,7 @@ const WAIVER: Nanos = Nanos::from_secs(1);
 
 impl Scheduler {
     pub(super) fn settle(&mut self, out: &mut Vec<Action>) {
-        if self.options.hold_ns_max.is_some() {
-            // Time alone may have opened or closed any gate.
-            self.touch_all();
-        }
+        self.touch_held_long();
         if let Some(id) = self.take_newcomer() {
             self.try_newcomer(id, out);
         }
@@ -99,7 +96,7 @@ impl Scheduler {
 
     /// Is a bound task's gate what it would be if it were judged now? For the invariants.
     pub(crate) fn gate_is_current(&self, task: &Task, bound: &Bound) -> bool {
-        gate::judge(self.read(), self.traits.gate, task, bound).gate == bound.gate
+        gate::judge(self.read(), &self.traits, task, bound).gate == bound.gate
     }
 
     /// Judges anew the tasks whose gate may be another now: those that something was about, and the eager ones, which are
@@ -126,12 +123,12 @@ impl Scheduler {
     }
 
     fn settle_gate(&mut self, id: TaskId, out: &mut Vec<Action>) {
-        if self.options.hold_ns_max.is_some() {
+        if self.traits.hold_ns_max.is_some() {
             self.waive(id);
         }
         let Some(task) = self.state.tasks.get(&id) else { return };
         let Some(bound) = task.bound() else { return };
-        let (verdict, before) = (gate::judge(self.read(), self.traits.gate, task, bound), bound.gate);
+        let (verdict, before) = (gate::judge(self.read(), &self.traits, task, bound), bound.gate);
         let was_let_through = bound.barrier_passed && bound.held.is_none();
         let gate = verdict.gate;
         if gate != before {
@@ -144,9 +141,26 @@ impl Scheduler {
         }
     }
 
+    /// Time alone may have opened or closed gates.
+    fn touch_held_long(&mut self) {
+        let now = self.now;
+        let is_due = |device: &&Device| self.held_until(device).is_some_and(|at| at <= now);
+        let due: Vec<DeviceId> = self.state.devices.values().filter(is_due).map(|device| device.id).collect();
+        due.into_iter().for_each(|device| self.touched.devices.add(device));
+    }
+
+    /// When a kernel on the device will have been held for the longest time allowed, or a waiver there ends.
+    pub(super) fn held_until(&self, device: &Device) -> Option<Nanos> {
+        let longest = self.traits.hold_ns_max?;
+        let held = device.held.first().map(|(since, _)| Nanos(since.0.saturating_add(longest.0)));
+        let gated = if self.traits.gate == GateRule::Turns { &device.tasks } else { &device.eager };
+        let waived = gated.iter().filter_map(|id| self.state.tasks.get(id)?.bound()?.waived_until).min();
+        [held, waived].into_iter().flatten().min()
+    }
+
     /// Opens the gate for a while when its kernel was held for the longest time allowed.
     fn waive(&mut self, id: TaskId) {
-        let (now, hold_ns_max) = (self.now, self.options.hold_ns_max);
+        let (now, hold_ns_max) = (self.now, self.traits.hold_ns_max);
         let Ok(bound) = self.bound(id) else { return };
         if bound.waived_until.is_some_and(|until| until <= now) {
             bound.waived_until = None;

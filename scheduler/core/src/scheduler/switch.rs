@@ -56,8 +56,9 @@ impl Scheduler {
             }
         }
         next.state.drained = self.state.drained.clone();
+        next.uninformed_gone = self.uninformed_gone;
         for client in self.state.clients.values() {
-            let _ = next.add_client(client.id, client.uid, client.label.clone());
+            let _ = next.add_client(client.id, client.uid, client.label.clone(), client.informed);
             if let Some(new) = next.state.clients.get_mut(&client.id) {
                 new.has_held = client.has_held;
             }

@@ -168,7 +168,7 @@ impl Scheduler {
                     bound_at: bound.bound_at,
                     reason: &bound.reason,
                     gate: bound.gate,
-                    gate_reason: gate::judge(self.read(), self.traits.gate, task, bound).reason,
+                    gate_reason: gate::judge(self.read(), &self.traits, task, bound).reason,
                     held: bound.held.as_ref().map(|(kernel, since)| (kernel.name.as_str(), *since)),
                     all_launched: bound.all_launched,
                     watched: bound.watched,

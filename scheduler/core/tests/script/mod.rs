@@ -116,6 +116,7 @@ fn event(line: &str) -> Event {
             client: ClientId(number(1)),
             uid: value("uid=").map_or(1000, |uid| uid.parse().expect("a uid")),
             label: format!("job{}", number(1)),
+            informed: false,
         },
         "gone" => Event::ClientGone { client: ClientId(number(1)) },
         "begin" => Event::TaskBegin {
