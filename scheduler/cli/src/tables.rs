@@ -252,9 +252,9 @@ mod tests {
         };
         let user = |uid: u32| if uid == 1000 { "anna".into() } else { uid.to_string() };
         let expected = "\
-TASK   PID  USER  LABEL          FUNCTION  CLASS    GPU    NEEDS  GRANT  RESIDENT  PINNED   WAIT   RUN  WHY
-   7  4242  anna  sradv1         main      eager      2  8.9 GiB  3 GiB     8 GiB  12 MiB   1.2s  5.0s  starts eagerly: GPU 2 has 3 GiB free
-  12  4242  anna  needle-größer            waiting    -  8.9 GiB      -         -       -  1m00s     -  waits: there is no device yet
+TASK   PID  USER  LABEL          FUNCTION  CLASS    GPU    NEEDS  GRANT  RESIDENT  PINNED   WAIT  RUN  WHY
+   7  4242  anna  sradv1         main      eager      2  8.9 GiB  3 GiB     8 GiB  12 MiB  1.2 s  5 s  starts eagerly: GPU 2 has 3 GiB free
+  12  4242  anna  needle-größer            waiting    -  8.9 GiB      -         -       -  1m00s    -  waits: there is no device yet
 ";
         let all = task_columns(None).expect("all");
         assert_eq!(tasks(&[task(), waiting.clone()], &all, user), expected);
@@ -290,7 +290,7 @@ waits: there is no device yet           12  anna
             survives_restart: false,
             overstays: 0,
             overruns: 2,
-            usage_problem: "the devices have not said for 12.000 s what is in use".into(),
+            usage_problem: "the devices have not said for 12 s what is in use".into(),
             state_problem: "No space left".into(),
             journal_problem: "No space left".into(),
             history_problem: String::new(),
@@ -319,7 +319,7 @@ eagerd 0.1.0, pid 99, policy eager-opt, up 1m01s: 3 programs, 2 tasks running, 1
 policy reverted: eager-opt panicked
 the state file cannot be written (No space left): a restart would lose what is granted
 the journal cannot be written (No space left): what is decided is not recorded
-the devices have not said for 12.000 s what is in use
+the devices have not said for 12 s what is in use
 2 programs have not come back since the daemon was restarted
 2 times a program used more than it declared
 GPU 0: drained for 1h02m: nothing new starts there, 2 tasks run

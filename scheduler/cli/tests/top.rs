@@ -162,7 +162,7 @@ fn answer(mut stream: UnixStream, moment: &Snapshot, explained: &dyn Fn(u64) -> 
 
 fn explained(task: u64) -> AdminReply {
     let sentences = [
-        format!("task {task} (srad_v1, uid 1000) has waited for 41.000 s for 12 GiB of device memory."),
+        format!("task {task} (srad_v1, uid 1000) has waited for 41 s for 12 GiB of device memory."),
         "It has place 1 of 1 in the queue of eager-opt: in order of arrival, and nobody starts before the first.".into(),
         "GPU 0 lacks 10 GiB: 2 GiB of 12 GiB are free, and it takes no further eager task (at most 1).".into(),
     ];

@@ -65,7 +65,7 @@ pub enum Reason {
     )]
     NotPast { head: TaskId, waited: Nanos },
     #[error(
-        "waits: {wanted} would be held beyond {at}, when {head}, which is first in the queue, is expected to start on {device}"
+        "waits: {wanted} would still be held when {head}, which is first in the queue, is expected to start on {device}"
     )]
     WouldDelay { wanted: Bytes, head: TaskId, device: DeviceId, at: Nanos },
     #[error(

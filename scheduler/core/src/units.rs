@@ -84,10 +84,23 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Seconds with three decimals: `12.345 s`.
+/// A length of time as people read it, in two units at most: `31 ms`, `0.4 s`, `12 s`, `2m06s`, `2h07m`, `4d03h`. A point in
+/// time is [`Nanos::moment`].
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:03} s", self.0 / 1_000_000_000, self.0 / 1_000_000 % 1000)
+        let (micros, seconds) = (self.0 / 1000, self.0 / 1_000_000_000);
+        let [ms, tenths] = [micros / 1000, micros / 100_000];
+        match seconds {
+            0 if self.0 == 0 => write!(f, "0 s"),
+            0 if micros == 0 => write!(f, "{} ns", self.0),
+            0 if ms == 0 => write!(f, "{micros} µs"),
+            0 if ms < 100 => write!(f, "{ms} ms"),
+            0..=9 if tenths % 10 != 0 => write!(f, "{seconds}.{} s", tenths % 10),
+            0..=59 => write!(f, "{seconds} s"),
+            60..=3599 => write!(f, "{}m{:02}s", seconds / 60, seconds % 60),
+            3600..=86_399 => write!(f, "{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+            _ => write!(f, "{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+        }
     }
 }
 
@@ -98,6 +111,11 @@ impl Nanos {
 
     pub const fn saturating_sub(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// A point in time, for the first column of traces: seconds with three decimals, `126.345 s`.
+    pub fn moment(self) -> String {
+        format!("{}.{:03} s", self.0 / 1_000_000_000, self.0 / 1_000_000 % 1000)
     }
 }
 
@@ -116,5 +134,20 @@ impl fmt::Display for TaskId {
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "GPU {}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Nanos;
+
+    #[test]
+    fn lengths_of_time_have_two_units_points_in_time_one() {
+        let said = |ns: u64| Nanos(ns).to_string();
+        let short = [0, 7, 999, 1_000, 999_999, 1_000_000, 99_999_999].map(said);
+        assert_eq!(short, ["0 s", "7 ns", "999 ns", "1 µs", "999 µs", "1 ms", "99 ms"]);
+        let long = [100, 430, 2_000, 9_999, 10_400, 126_000, 7_620_000, 356_400_000].map(|ms| said(ms * 1_000_000));
+        assert_eq!(long, ["0.1 s", "0.4 s", "2 s", "9.9 s", "10 s", "2m06s", "2h07m", "4d03h"]);
+        assert_eq!([0, 126_345_678_901].map(|ns| Nanos(ns).moment()), ["0.000 s", "126.345 s"]);
     }
 }

@@ -36,12 +36,13 @@ function size(bytes) {
   return bytes + " B";
 }
 
-/** `0.4s`, `12s`, `2m06s`, `2h07m`, `4d03h`. */
+/** `31 ms`, `0.4 s`, `12 s`, `2m06s`, `2h07m`, `4d03h`. */
 function time(ms) {
   const seconds = Math.floor(ms / 1000);
   const two = (first, unit, second, below) => `${Math.floor(first)}${unit}${String(Math.floor(second)).padStart(2, "0")}${below}`;
-  if (seconds < 10) return (Math.floor(ms / 100) / 10).toFixed(1) + "s";
-  if (seconds < 60) return seconds + "s";
+  if (ms > 0 && ms < 100) return Math.floor(ms) + " ms";
+  if (seconds < 10) return Math.floor(ms / 100) / 10 + " s";
+  if (seconds < 60) return seconds + " s";
   if (seconds < 3600) return two(seconds / 60, "m", seconds % 60, "s");
   if (seconds < 86400) return two(seconds / 3600, "h", seconds / 60 % 60, "m");
   return two(seconds / 86400, "d", seconds / 3600 % 24, "h");
@@ -220,7 +221,7 @@ function grid(picture, from, now, place, height) {
   for (let at = now; at >= from; at -= step) {
     const x = place(at);
     picture.append(drawn("line", { class: "grid", x1: x, x2: x, y1: 20, y2: height }));
-    const said = at === now ? "now" : `−${time(now - at).replace(".0s", "s")}`;
+    const said = at === now ? "now" : `−${time(now - at)}`;
     picture.append(drawn("text", { class: "axis", x, y: 14, "text-anchor": at === now ? "end" : "middle" }, said));
   }
 }

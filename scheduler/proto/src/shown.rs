@@ -17,12 +17,13 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// `0.4s`, `12s`, `2m06s`, `2h07m`, `4d03h`.
+/// `31 ms`, `0.4 s`, `12 s`, `2m06s`, `2h07m`, `4d03h`: as the scheduler's reasons have it.
 pub fn time(ms: u64) -> String {
-    let seconds = ms / 1000;
+    let (seconds, tenth) = (ms / 1000, ms / 100 % 10);
     match seconds {
-        0..=9 => format!("{seconds}.{}s", ms / 100 % 10),
-        10..=59 => format!("{seconds}s"),
+        0 if (1..100).contains(&ms) => format!("{ms} ms"),
+        0..=9 if tenth != 0 => format!("{seconds}.{tenth} s"),
+        0..=59 => format!("{seconds} s"),
         60..=3599 => format!("{}m{:02}s", seconds / 60, seconds % 60),
         3600..=86_399 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
         _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
@@ -44,8 +45,9 @@ mod tests {
 
     #[test]
     fn times_have_two_units() {
-        let times = [0, 430, 9_999, 10_000, 59_999, 126_000, 3_599_999, 7_620_000].map(time);
-        assert_eq!(times, ["0.0s", "0.4s", "9.9s", "10s", "59s", "2m06s", "59m59s", "2h07m"]);
+        let times = [0, 31, 99, 430, 9_999, 10_000, 59_999, 126_000, 3_599_999, 7_620_000].map(time);
+        let expected = ["0 s", "31 ms", "99 ms", "0.4 s", "9.9 s", "10 s", "59 s", "2m06s", "59m59s", "2h07m"];
+        assert_eq!(times, expected);
         assert_eq!([86_400_000, 356_400_000].map(time), ["1d00h", "4d03h"]);
     }
 }

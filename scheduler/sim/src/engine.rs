@@ -31,10 +31,10 @@ pub enum SimError {
     #[error("the simulation needs at least one device and one host core")]
     Empty,
     /// A deadlock, with where its first job stands.
-    #[error("nothing can happen any more at {at}; jobs not done: {jobs}; the first: {first}")]
+    #[error("nothing can happen any more at {}; jobs not done: {jobs}; the first: {first}", at.moment())]
     Stuck { at: Nanos, jobs: usize, first: String },
     /// A defect of the scheduler core or of the simulator: to be reported with the input.
-    #[error("at {at}, after `{event}`: {offence}")]
+    #[error("at {}, after `{event}`: {offence}", at.moment())]
     Audit { at: Nanos, event: String, offence: String },
     /// A defect of the simulator.
     #[error("the GPU model refused an operation: {0}")]
@@ -264,8 +264,9 @@ impl<'a> World<'a> {
         self.auditor.event(&event);
         self.scheduler.step(self.now, event.clone(), &mut actions);
         if self.options.trace {
-            self.trace.push(format!("{} {said}", self.now));
-            self.trace.extend(actions.iter().map(|action| format!("{}   -> {action}", self.now)));
+            let now = self.now.moment();
+            self.trace.push(format!("{now} {said}"));
+            self.trace.extend(actions.iter().map(|action| format!("{now}   -> {action}")));
         }
         if self.options.audit {
             self.audit(&said, &actions)?;

@@ -6,6 +6,7 @@
 mod common;
 use common::*;
 use eager_core::event::AccessClass;
+use eager_core::units::Nanos;
 use eager_sim::job::Job;
 use std::path::Path;
 
@@ -53,9 +54,12 @@ fn account(script: &str) -> String {
         text.push('\n');
     }
     for job in &result.jobs {
+        // To the millisecond: as people see times, a changed model could stay unseen.
+        let times = [job.wait, job.held, job.kernels, job.kernels_alone, job.end];
+        let [waited, held, kernels, alone, ended] = times.map(Nanos::moment);
         text += &format!(
-            "{}: {:?}, waited {}, held {}, kernels {} (alone {}), ended {}\n",
-            job.name, job.outcome, job.wait, job.held, job.kernels, job.kernels_alone, job.end
+            "{}: {:?}, waited {waited}, held {held}, kernels {kernels} (alone {alone}), ended {ended}\n",
+            job.name, job.outcome
         );
     }
     text

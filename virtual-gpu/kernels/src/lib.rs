@@ -210,7 +210,12 @@ pub struct Unsupported {
 impl std::fmt::Display for Unsupported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kernel = check::readable(&self.kernel);
-        write!(f, "{}: kernel {kernel}: {} cannot run on the virtual GPU", self.place, self.construct)
+        let (place, construct) = (&self.place, &self.construct);
+        write!(
+            f,
+            "{place}: kernel {kernel}: {construct} cannot run on the virtual GPU; `--eager-no-cpu-kernels` compiles for \
+             real GPUs only"
+        )
     }
 }
 

@@ -84,7 +84,7 @@ mod tests {
         };
         let expected = "\
 PLACE  TASK   PID  USER  LABEL   FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WHY
-    1    12  4242  anna  needle  main      eager  8.9 GiB  1m00s  in 41s    waits: for memory
+    1    12  4242  anna  needle  main      eager  8.9 GiB  1m00s  in 41 s   waits: for memory
     -     7  4242  anna  needle  main      ?      8.9 GiB  1m00s  -         waits: uid 0 holds it until it is released
 ";
         assert_eq!(queue(&[first, held], |_| "anna".into()), expected);

@@ -88,7 +88,7 @@ fn tell(scheduler: &Scheduler, line: &str, now: Nanos) -> Option<Vec<String>> {
 fn standing(of: &Standing<'_>) -> String {
     let place = of.place.map_or("-".to_owned(), |place| place.to_string());
     let class = of.class.map_or("unknown".to_owned(), |class| class.to_string());
-    let expected = of.expected.map_or(String::new(), |at| format!(", expected at {at}"));
+    let expected = of.expected.map_or(String::new(), |at| format!(", expected at {}", at.moment()));
     format!("{place}: {}, {class}{expected}", of.task.task)
 }
 
@@ -229,7 +229,7 @@ fn show(scheduler: &Scheduler, out: &mut String) {
             Stage::Waiting { reason } => writeln!(out, "    {id}: {wants}, {reason}"),
             Stage::Bound { device, class, grant, gate, gate_reason, held, .. } => {
                 let held =
-                    held.map_or(String::new(), |(kernel, since)| format!("; {kernel} held since {since}"));
+                    held.map_or(String::new(), |(kernel, since)| format!("; {kernel} held since {}", since.moment()));
                 writeln!(
                     out,
                     "    {id}: {grant} of {wants} on {device}, {class}; {gate} ({gate_reason}){held}"
@@ -239,7 +239,7 @@ fn show(scheduler: &Scheduler, out: &mut String) {
         .expect("writing to a string");
     }
     match scheduler.next_deadline() {
-        Some(deadline) => writeln!(out, "    next deadline: {deadline}"),
+        Some(deadline) => writeln!(out, "    next deadline: {}", deadline.moment()),
         None => Ok(()),
     }
     .expect("writing to a string");

@@ -209,7 +209,7 @@ fn a_task_that_overstays_is_said_once_and_shown() {
     assert_eq!(daemon.device().granted_bytes, 100 * MIB, "nobody takes it away");
     end(&client, 0);
     let said = said(&mut daemon);
-    assert_eq!(said.matches("1.000 s is the longest that a task may").count(), 1, "{said}");
+    assert_eq!(said.matches("1 s is the longest that a task may").count(), 1, "{said}");
 }
 
 /// One is asked to end and does; one that does not listen is ended. Whoever waited for their memory runs.

@@ -147,14 +147,14 @@ mod tests {
             format!("{}\n{}", header.text().trim_end(), lines[0].text().trim_end())
         };
         let expected = "\
-TASK  PID USER LABEL  FUNCTION CLASS GPU NEEDS GRANT RESIDENT PINNED WAIT   RUN GATE   WHY
-   7 4242 root needle runTest  eager   2 9 GiB 3 GiB        -      - 1.2s 1m05s ≤4 GiB starts eagerly: GPU 2 has 3 GiB free of th…";
+TASK  PID USER LABEL  FUNCTION CLASS GPU NEEDS GRANT RESIDENT PINNED  WAIT   RUN GATE   WHY
+   7 4242 root needle runTest  eager   2 9 GiB 3 GiB        -      - 1.2 s 1m05s ≤4 GiB starts eagerly: GPU 2 has 3 GiB free of t…";
         assert_eq!(told(130), expected);
         let expected = "\
-TASK LABEL  CLASS GPU NEEDS GRANT WAIT GATE   WHY
-   7 needle eager   2 9 GiB 3 GiB 1.2s ≤4 GiB starts eagerly: GPU 2 h…";
-        assert_eq!(told(70), expected);
-        assert_eq!(told(40), "TASK LABEL  CLASS GPU NEEDS WAIT\n   7 needle eager   2 9 GiB 1.2s");
+TASK LABEL  CLASS GPU NEEDS GRANT  WAIT GATE   WHY
+   7 needle eager   2 9 GiB 3 GiB 1.2 s ≤4 GiB starts eagerly: GPU 2 h…";
+        assert_eq!(told(71), expected);
+        assert_eq!(told(40), "TASK LABEL  CLASS GPU NEEDS  WAIT\n   7 needle eager   2 9 GiB 1.2 s");
         assert_eq!(told(20), "TASK LABEL  GPU\n   7 needle   2");
         (11..200).for_each(|columns| drop(told(columns)));
     }
