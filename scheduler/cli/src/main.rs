@@ -14,9 +14,11 @@ mod verbs;
 use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, ShutdownFlags, TaskFlags, act};
 use crate::verbs::look::{self, ExplainFlags, look};
 use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
-use crate::verbs::{Question, calibrate, doctor, mps, profile, ps, run, top, trace};
+use crate::verbs::submit::{self, LogFlags, SubmitFlags, WaitFlags};
+use crate::verbs::{Question, calibrate, doctor, limit, mps, profile, ps, run, top, trace};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -36,9 +38,25 @@ enum Verb {
                             eager run --plain --virtual 1xH200 ./train\n  \
         eager run --mem 8GiB python3 train.py     # not compiled by eagercc\n  \
         eager run --mem 8GiB -n 2 python3 train.py\n  \
-        eager run --after 12 ./evaluate"
+        eager run --after 12 ./evaluate\n  \
+        eager run --time-limit 2h ./train"
     )]
     Run(run::RunFlags),
+    /// Run a program as `eager run` does, in the background: it goes on when you log out. Prints the job's number; what the
+    /// program prints and how it ends is kept.
+    #[command(after_help = "Examples:\n  eager submit ./train --epochs 3\n  \
+        eager submit --label night --time-limit 8h ./train\n  eager wait $(eager submit ./train)")]
+    Submit(SubmitFlags),
+    /// List your submitted jobs, and how they ended.
+    #[command(after_help = "Examples:\n  eager jobs")]
+    Jobs,
+    /// Wait for submitted jobs to end; ends with the exit code of the first that failed, 128 + N for one that signal N ended,
+    /// 125 for a lost one.
+    #[command(after_help = "Examples:\n  eager wait\n  eager wait 3 4")]
+    Wait(WaitFlags),
+    /// Print what a submitted job has printed.
+    #[command(after_help = "Examples:\n  eager log 3\n  eager log -f")]
+    Log(LogFlags),
     /// Run a program alone on a virtual GPU, and say what each kernel took and touched.
     #[command(after_help = "Examples:\n  eager profile ./train\n  eager profile --out train.json ./train")]
     Profile(profile::ProfileFlags),
@@ -120,8 +138,26 @@ fn main() -> ExitCode {
     {
         return code;
     }
-    let done = match Flags::parse().verb {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = limit::asked(words.get(1..).unwrap_or_default()) {
+        return code;
+    }
+    let flags = match submit::asked(words.get(1..).unwrap_or_default()) {
+        Some(Err(code)) => return code,
+        Some(Ok(words)) => Flags::parse_from(words),
+        None => Flags::parse(),
+    };
+    carry_out(flags.verb, &words)
+}
+
+/// `words`: the command line.
+fn carry_out(verb: Verb, words: &[OsString]) -> ExitCode {
+    let done = match verb {
         Verb::Run(flags) => return run::run(flags),
+        Verb::Submit(flags) => submit::submit(&flags, words.get(2..).unwrap_or_default()),
+        Verb::Jobs => submit::jobs(),
+        Verb::Wait(flags) => return submit::wait(&flags).unwrap_or_else(|error| fail(&error)),
+        Verb::Log(flags) => submit::log(&flags),
         Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),
         Verb::Calibrate(flags) => calibrate::calibrate(flags),
         Verb::Ps(flags) => ps::ps(&flags),

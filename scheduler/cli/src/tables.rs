@@ -3,9 +3,11 @@
 //! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
 //! longest entry.
 
+mod jobs;
 mod kernels;
 mod waiting;
 
+pub use jobs::{JobRow, jobs};
 pub use kernels::{Kernel, footprints, kernels};
 pub use waiting::{policy, queue};
 

@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn times_have_two_units() {
         let times = [0, 31, 99, 430, 9_999, 10_000, 59_999, 126_000, 3_599_999, 7_620_000].map(time);
-        let expected = ["0 s", "31 ms", "99 ms", "0.4 s", "9.9 s", "10 s", "59 s", "2m06s", "59m59s", "2h07m"];
+        let expected =
+            ["0 s", "31 ms", "99 ms", "0.4 s", "9.9 s", "10 s", "59 s", "2m06s", "59m59s", "2h07m"];
         assert_eq!(times, expected);
         assert_eq!([86_400_000, 356_400_000].map(time), ["1d00h", "4d03h"]);
     }

@@ -132,8 +132,7 @@ fn policy() -> PolicyRow {
 
 /// One answer of each kind, by the verb that prints it.
 fn answers() -> Vec<(&'static str, AdminReply)> {
-    let sentences =
-        vec!["task 13 (srad, uid 1000) has waited for 2.5 s for 12 GiB of device memory.".into()];
+    let sentences = vec!["task 13 (srad, uid 1000) has waited for 2.5 s for 12 GiB of device memory.".into()];
     vec![
         ("ps", AdminReply::Ps { tasks: vec![task()], next_task: 14 }),
         ("queue", AdminReply::Queue { tasks: vec![waiting()] }),

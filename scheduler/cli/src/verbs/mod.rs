@@ -6,6 +6,7 @@ pub mod act;
 pub mod calibrate;
 pub mod choice;
 pub mod doctor;
+pub mod limit;
 pub mod look;
 pub mod mps;
 pub mod papers;
@@ -13,6 +14,7 @@ pub mod profile;
 pub mod ps;
 pub mod reserve;
 pub mod run;
+pub mod submit;
 pub mod top;
 pub mod trace;
 

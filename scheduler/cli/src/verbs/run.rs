@@ -4,7 +4,7 @@
 //! something else; [`environment`] sets or removes every variable that decides between them.
 
 use crate::daemon::{self, DaemonPlace, Present};
-use crate::verbs::reserve;
+use crate::verbs::{limit, reserve};
 use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
@@ -19,6 +19,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// Variables of the stand-in runtime for devices of the program's own (`virtual-gpu`, stand-in runtime).
 const ENV_VGPU_CARDS: &str = "EAGER_VGPU";
@@ -61,6 +62,13 @@ pub struct RunFlags {
     /// Start when this task has ended, however it ends.
     #[arg(long, value_name = "TASK", conflicts_with = "plain")]
     after: Option<u64>,
+    /// End the program when it has run for so long, waits for a device included: `90s`, `10m`, `1h30m`, `2d`. It gets SIGTERM,
+    /// then SIGKILL.
+    #[arg(long, value_name = "TIME", value_parser = limit::length)]
+    time_limit: Option<Duration>,
+    /// Time between SIGTERM and SIGKILL [default: 30s].
+    #[arg(long, value_name = "TIME", requires = "time_limit", value_parser = limit::length)]
+    grace: Option<Duration>,
     /// JSON file of measured kernel footprints.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -124,7 +132,11 @@ type Change = (&'static str, Option<OsString>);
 /// Never returns when it succeeds: this process becomes the program.
 pub fn run(flags: RunFlags) -> ExitCode {
     let wait = |(target, command)| wait_and_reserve(&flags, &target, command);
-    match make(&flags).and_then(wait) {
+    let limited = |command| match flags.time_limit {
+        Some(time) => limit::begin(time, flags.grace.unwrap_or(limit::GRACE)).map(|()| command),
+        None => Ok(command),
+    };
+    match make(&flags).and_then(wait).and_then(limited) {
         Ok(mut command) => {
             let error = command.exec();
             say(&format!("cannot run {}: {error}", Path::new(command.get_program()).display()));

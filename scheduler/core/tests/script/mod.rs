@@ -228,8 +228,9 @@ fn show(scheduler: &Scheduler, out: &mut String) {
         match task.stage {
             Stage::Waiting { reason } => writeln!(out, "    {id}: {wants}, {reason}"),
             Stage::Bound { device, class, grant, gate, gate_reason, held, .. } => {
-                let held =
-                    held.map_or(String::new(), |(kernel, since)| format!("; {kernel} held since {}", since.moment()));
+                let held = held.map_or(String::new(), |(kernel, since)| {
+                    format!("; {kernel} held since {}", since.moment())
+                });
                 writeln!(
                     out,
                     "    {id}: {grant} of {wants} on {device}, {class}; {gate} ({gate_reason}){held}"

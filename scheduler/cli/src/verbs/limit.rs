@@ -1,0 +1,158 @@
+//! `eager run --time-limit`: ends a program that runs for too long, although `eager run` itself becomes the program.
+//!
+//! Another process keeps the time: it knows the program by pidfd, so that it never ends one that got its number since, and has
+//! no parent, so that the program never waits for it by mistake. Trap: it must not keep anything open that the program had,
+//! but for standard error, which it gives up when the program ends.
+
+use crate::say;
+use anyhow::{Context, ensure};
+use eager_proto::shown;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// First word of this program's command line when it is to keep the time; no verb for people.
+pub const WORD: &str = "__time-limit";
+/// The process between, which ends at once.
+const WORD_BETWEEN: &str = "__time-limit-between";
+/// Between SIGTERM and SIGKILL where nothing else was asked for (specification S-645).
+pub const GRACE: Duration = Duration::from_secs(30);
+/// More than a year is a slip.
+const LENGTH_MAX: Duration = Duration::from_secs(366 * 86_400);
+
+/// `90`, `90s`, `10m`, `1h30m`, `2d`.
+pub fn length(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no length of time such as `90s`, `10m`, `1h30m` or `2d`");
+    let (mut total, mut digits) = (0_u64, String::new());
+    for letter in text.chars() {
+        if letter.is_ascii_digit() {
+            digits.push(letter);
+            continue;
+        }
+        let unit = match letter {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return Err(wrong()),
+        };
+        let count: u64 = std::mem::take(&mut digits).parse().map_err(|_| wrong())?;
+        total = count.checked_mul(unit).and_then(|more| total.checked_add(more)).ok_or_else(wrong)?;
+    }
+    if !digits.is_empty() {
+        let rest: u64 = digits.parse().map_err(|_| wrong())?;
+        total = total.checked_add(rest).ok_or_else(wrong)?;
+    }
+    let total = Duration::from_secs(total);
+    if total.is_zero() || total > LENGTH_MAX { Err(wrong()) } else { Ok(total) }
+}
+
+/// From now on this process, whatever it becomes, has so much time.
+pub fn begin(limit: Duration, grace: Duration) -> anyhow::Result<()> {
+    let own = rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
+        .context("the time limit: a handle of this process")?;
+    let status = keeper(WORD_BETWEEN, limit, grace, own)?.status().context("the time limit")?;
+    ensure!(status.success(), "the time limit cannot be kept: {status}");
+    Ok(())
+}
+
+fn keeper(word: &str, limit: Duration, grace: Duration, program: OwnedFd) -> anyhow::Result<Command> {
+    let own = std::env::current_exe().context("cannot find my own executable")?;
+    let mut command = Command::new(own);
+    command.arg(word).arg(limit.as_millis().to_string()).arg(grace.as_millis().to_string());
+    command.stdin(Stdio::from(program)).stdout(Stdio::null());
+    Ok(command)
+}
+
+/// What the command line asks of this process, if it is to keep the time.
+pub fn asked(arguments: &[OsString]) -> Option<ExitCode> {
+    let (word, rest) = arguments.split_first()?;
+    let done = match word.to_str()? {
+        WORD => keep(rest),
+        WORD_BETWEEN => pass_on(rest),
+        _ => return None,
+    };
+    Some(done.map_or_else(|error| crate::fail(&error), |()| ExitCode::SUCCESS))
+}
+
+fn times(arguments: &[OsString]) -> anyhow::Result<(Duration, Duration)> {
+    let time = |index: usize| arguments.get(index)?.to_str()?.parse().ok().map(Duration::from_millis);
+    time(0).zip(time(1)).context("no times")
+}
+
+fn program() -> anyhow::Result<OwnedFd> {
+    std::io::stdin().as_fd().try_clone_to_owned().context("the program's handle")
+}
+
+fn pass_on(arguments: &[OsString]) -> anyhow::Result<()> {
+    let (limit, grace) = times(arguments)?;
+    // Nobody waits for it: this process ends now.
+    let _keeper = keeper(WORD, limit, grace, program()?)?.spawn().context("the time limit")?;
+    Ok(())
+}
+
+fn keep(arguments: &[OsString]) -> anyhow::Result<()> {
+    let (limit, grace) = times(arguments)?;
+    // A Ctrl-C that the program outlives does not end its limit.
+    nix::unistd::setsid().context("a session of its own")?;
+    let program = program()?;
+    if ended_within(&program, limit)? {
+        return Ok(());
+    }
+    let shown_limit = shown::time(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+    say(&format!("the time limit of {shown_limit} is over: the program gets SIGTERM"));
+    send(&program, Signal::SIGTERM)?;
+    if !ended_within(&program, grace)? {
+        say("it is still there: it gets SIGKILL");
+        send(&program, Signal::SIGKILL)?;
+    }
+    Ok(())
+}
+
+fn send(program: &OwnedFd, signal: Signal) -> anyhow::Result<()> {
+    match eager_shm::process::signal(program, signal) {
+        // It has just ended.
+        Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => Ok(()),
+        sent => sent.with_context(|| format!("the time limit: {signal}")),
+    }
+}
+
+/// A pidfd is readable when its process has ended.
+fn ended_within(program: &OwnedFd, time: Duration) -> anyhow::Result<bool> {
+    let end = Instant::now() + time;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        // Rounded up: no turn without a wait.
+        let wait = PollTimeout::try_from(left.min(Duration::from_secs(3600)) + Duration::from_millis(1));
+        let mut handles = [PollFd::new(program.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut handles, wait.unwrap_or(PollTimeout::MAX)) {
+            Ok(0) if left.is_zero() => return Ok(false),
+            Ok(0) => {}
+            Ok(_) => return Ok(true),
+            Err(error) if std::io::Error::from(error).kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("the time limit: waiting for the program"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_read_as_they_are_shown() {
+        let read = |text: &str| length(text).map(|time| time.as_secs());
+        for (text, seconds) in
+            [("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("2d", 172_800), ("2m06s", 126)]
+        {
+            assert_eq!(read(text), Ok(seconds), "{text}");
+        }
+        for text in ["", "0", "0s", "m", "1w", "-1", "1.5h", "99999999999999999999", "999999d", "1 h"] {
+            assert!(length(text).expect_err(text).contains("no length of time"), "{text}");
+        }
+    }
+}

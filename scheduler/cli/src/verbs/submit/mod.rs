@@ -1,0 +1,131 @@
+//! `eager submit`, `jobs`, `wait`, `log`: programs that go on when their user has gone.
+//!
+//! The daemon has no part in it: nothing is ever run on a user's behalf. Each job has a process of the same user that watches
+//! over it ([`supervise`]), and files of this user ([`store`]). Trap: nobody but that process knows how the program ended;
+//! where it was killed, the job is *lost*, and so is its program.
+
+mod store;
+mod supervise;
+
+pub use supervise::asked;
+
+use crate::verbs::run::{self, RunFlags};
+use crate::{print, say, tables};
+use anyhow::Context;
+use clap::Args;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read, Write};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+use store::{Job, State, Store};
+
+/// Exit code of `eager wait` for a job of which nobody knows how it ended.
+const EXIT_LOST: u8 = 125;
+/// Between two looks at a job's files.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Args)]
+pub struct SubmitFlags {
+    #[command(flatten)]
+    run: RunFlags,
+}
+
+#[derive(Debug, Args)]
+pub struct WaitFlags {
+    /// Jobs by the numbers that `eager submit` printed [default: the one submitted last].
+    #[arg(value_name = "JOB")]
+    jobs: Vec<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct LogFlags {
+    /// Go on until the job has ended.
+    #[arg(short, long)]
+    follow: bool,
+    /// The job by its number [default: the one submitted last].
+    #[arg(value_name = "JOB")]
+    job: Option<u64>,
+}
+
+/// `words`: of the command line behind `submit`, which `eager run` understands alike.
+pub fn submit(flags: &SubmitFlags, words: &[OsString]) -> anyhow::Result<()> {
+    // What can be wrong with the flags, the daemon and the files of a profile is said now, not in a log.
+    run::prepare(&flags.run)?;
+    let store = Store::of_this_user()?;
+    let (job, lock) = store.create(words)?;
+    let own = std::env::current_exe().context("cannot find my own executable")?;
+    let mut supervisor = Command::new(own);
+    supervisor.arg(supervise::WORD).arg(job.folder()).args(words);
+    // It inherits the lock as its standard input, and with it the proof that it lives.
+    supervisor.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = supervisor.spawn() {
+        job.remove();
+        return Err(error).context("cannot start the process that watches over the job");
+    }
+    let id = job.id;
+    print(&format!("{id}\n"));
+    if std::io::stdout().is_terminal() {
+        say(&format!(
+            "job {id}: `eager log -f {id}` shows what it prints, `eager wait {id}` ends with its exit code"
+        ));
+    }
+    Ok(())
+}
+
+pub fn jobs() -> anyhow::Result<()> {
+    let rows = Store::of_this_user()?.jobs()?.into_iter().map(|job| job.row()).collect::<Vec<_>>();
+    print(&tables::jobs(&rows));
+    Ok(())
+}
+
+/// The exit code of the first that did not end with 0.
+pub fn wait(flags: &WaitFlags) -> anyhow::Result<ExitCode> {
+    let store = Store::of_this_user()?;
+    let jobs: Vec<Job> = match flags.jobs.as_slice() {
+        [] => vec![store.find(None)?],
+        ids => ids.iter().map(|id| store.find(Some(*id))).collect::<anyhow::Result<_>>()?,
+    };
+    let mut worst = 0;
+    for job in jobs {
+        let code = loop {
+            match job.state()? {
+                State::Runs => std::thread::sleep(LOOK_EVERY),
+                State::Lost => {
+                    say(&format!("job {}: {}", job.id, store::LOST));
+                    break EXIT_LOST;
+                }
+                State::Ended(end) => {
+                    if !end.note.is_empty() {
+                        say(&format!("job {}: {}", job.id, end.note));
+                    }
+                    break end.exit_code();
+                }
+            }
+        };
+        if worst == 0 {
+            worst = code;
+        }
+    }
+    Ok(ExitCode::from(worst))
+}
+
+pub fn log(flags: &LogFlags) -> anyhow::Result<()> {
+    let job = Store::of_this_user()?.find(flags.job)?;
+    let mut log = job.open_log()?;
+    loop {
+        // Asked first: what is read after the end is everything.
+        let is_over = !flags.follow || job.state()? != State::Runs;
+        let mut piece = Vec::new();
+        Read::by_ref(&mut log).take(1 << 20).read_to_end(&mut piece).context("the log")?;
+        let mut out = std::io::stdout();
+        if out.write_all(&piece).and_then(|()| out.flush()).is_err() {
+            // A reader that has seen enough (`| head`) is no error.
+            return Ok(());
+        }
+        match (piece.is_empty(), is_over) {
+            (true, true) => return Ok(()),
+            (true, false) => std::thread::sleep(LOOK_EVERY),
+            (false, _) => {}
+        }
+    }
+}

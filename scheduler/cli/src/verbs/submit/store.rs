@@ -1,0 +1,333 @@
+//! The files of submitted jobs: `$XDG_STATE_HOME/eager/jobs/N`, or below `~/.local/state`, for their user alone.
+//!
+//! `job.json` says what was asked for, `log` has what the program printed, `state` how it ended. Traps: `state` gets its
+//! size when the job is made and is written in place, so that a full disk does not keep an end from being told; and the process
+//! that watches over the job holds a lock on `lock` for as long as it lives, which also ends with the machine.
+
+use crate::tables::JobRow;
+use anyhow::{Context, bail, ensure};
+use nix::sys::signal::Signal;
+use nix::unistd::{User, geteuid};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Ended jobs that are kept, and jobs that run at once (specification S-646).
+const ENDED_MAX: usize = 200;
+const RUNNING_MAX: usize = 1000;
+/// Of the `state` file, always.
+const STATE_BYTES: usize = 4096;
+/// Of a description that is read.
+const JOB_BYTES_MAX: u64 = 1 << 20;
+
+/// Of a job whose watching process is gone.
+pub const LOST: &str = "lost: the process that watched over it was killed, or the machine was restarted; how its program \
+                        ended is not known";
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Since 1970.
+    pub submitted_ms: u64,
+    pub folder: String,
+    /// For people: what is no text is replaced.
+    pub words: Vec<String>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    pub ended_ms: u64,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    /// What else is to be said, such as why it was not started or that its log is not whole.
+    pub note: String,
+}
+
+impl End {
+    /// As shells have it.
+    pub fn exit_code(&self) -> u8 {
+        let code = self.code.or(self.signal.map(|signal| 128 + signal));
+        code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum State {
+    Runs,
+    Ended(End),
+    Lost,
+}
+
+/// A user's jobs.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Job {
+    pub id: u64,
+    folder: PathBuf,
+}
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn private_file(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+impl Store {
+    pub fn of_this_user() -> anyhow::Result<Store> {
+        let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+        let given = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).and_then(absolute);
+        let home = || {
+            let named = std::env::var_os("HOME").map(PathBuf::from).and_then(absolute);
+            let known = || User::from_uid(geteuid()).ok().flatten().map(|user| user.dir);
+            named.or_else(known).map(|home| home.join(".local/state"))
+        };
+        let state = given.or_else(home).context("no home directory; set XDG_STATE_HOME")?;
+        Store::at(state.join("eager/jobs"))
+    }
+
+    fn at(folder: PathBuf) -> anyhow::Result<Store> {
+        let shown = || folder.display().to_string();
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(shown)?;
+        let owner = std::fs::metadata(&folder).with_context(shown)?.uid();
+        // `sudo` may leave another user's HOME.
+        let me = geteuid().as_raw();
+        ensure!(owner == me, "{} belongs to uid {owner}, not to you: set XDG_STATE_HOME or HOME", shown());
+        Ok(Store { folder })
+    }
+
+    /// By number.
+    pub fn jobs(&self) -> anyhow::Result<Vec<Job>> {
+        let mut jobs = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).with_context(|| self.folder.display().to_string())? {
+            let entry = entry?;
+            if let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+                jobs.push(Job { id, folder: entry.path() });
+            }
+        }
+        jobs.sort_by_key(|job| job.id);
+        Ok(jobs)
+    }
+
+    /// None: the newest.
+    pub fn find(&self, id: Option<u64>) -> anyhow::Result<Job> {
+        let mut jobs = self.jobs()?;
+        match id {
+            None => jobs.pop().context("there is no job: `eager submit PROGRAM` makes one"),
+            Some(id) => jobs
+                .into_iter()
+                .find(|job| job.id == id)
+                .with_context(|| format!("there is no job {id}: `eager jobs` lists them")),
+        }
+    }
+
+    /// A new job, and the lock that says that it goes on. Makes room for it first.
+    pub fn create(&self, words: &[OsString]) -> anyhow::Result<(Job, File)> {
+        let jobs = self.jobs()?;
+        let next = jobs.last().map_or(1, |job| job.id.saturating_add(1));
+        let (running, over): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| matches!(job.state(), Ok(State::Runs)));
+        ensure!(
+            running.len() < RUNNING_MAX,
+            "{RUNNING_MAX} jobs of yours have not ended yet: no more at once"
+        );
+        let too_many = (over.len() + 1).saturating_sub(ENDED_MAX);
+        over.into_iter().take(too_many).for_each(|job| job.remove());
+        let folder = std::env::current_dir().context("the current folder")?;
+        let asked = Asked {
+            submitted_ms: now_ms(),
+            folder: folder.to_string_lossy().into_owned(),
+            words: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        };
+        let job = self.fresh(next)?;
+        match job.fill(&asked) {
+            Ok(lock) => Ok((job, lock)),
+            Err(error) => {
+                job.remove();
+                Err(error).with_context(|| format!("the files of a job in {}", self.folder.display()))
+            }
+        }
+    }
+
+    /// Two that submit at once get two numbers.
+    fn fresh(&self, first: u64) -> anyhow::Result<Job> {
+        for id in first..first.saturating_add(RUNNING_MAX as u64) {
+            let folder = self.folder.join(id.to_string());
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Ok(()) => return Ok(Job { id, folder }),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(|| folder.display().to_string()),
+            }
+        }
+        bail!("no free number for a job in {}", self.folder.display())
+    }
+}
+
+impl Job {
+    pub fn in_folder(folder: PathBuf) -> Job {
+        Job { id: 0, folder }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn fill(&self, asked: &Asked) -> std::io::Result<File> {
+        let lock = private_file(&self.folder.join("lock"))?;
+        lock.try_lock()?;
+        private_file(&self.folder.join("log"))?;
+        let mut state = private_file(&self.folder.join("state"))?;
+        state.write_all(&padded("")?)?;
+        state.sync_all()?;
+        // The last one: a folder without it is no job yet.
+        private_file(&self.folder.join("job.json"))?.write_all(&serde_json::to_vec(asked)?)?;
+        Ok(lock)
+    }
+
+    /// With all its files; what cannot be removed stays.
+    pub fn remove(&self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+
+    pub fn open_log(&self) -> anyhow::Result<File> {
+        File::open(self.folder.join("log")).with_context(|| format!("the log of job {}", self.id))
+    }
+
+    pub fn append_log(&self) -> std::io::Result<File> {
+        OpenOptions::new().append(true).open(self.folder.join("log"))
+    }
+
+    /// In place, and to the disk.
+    pub fn write_end(&self, end: &End) -> std::io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.folder.join("state"))?;
+        file.write_all_at(&padded(&serde_json::to_string(end)?)?, 0)?;
+        file.sync_data()
+    }
+
+    fn end(&self) -> anyhow::Result<Option<End>> {
+        let mut text = Vec::new();
+        let path = self.folder.join("state");
+        let file = File::open(&path).with_context(|| path.display().to_string())?;
+        file.take(STATE_BYTES as u64).read_to_end(&mut text)?;
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        serde_json::from_slice(text).map(Some).with_context(|| format!("{} is damaged", path.display()))
+    }
+
+    pub fn state(&self) -> anyhow::Result<State> {
+        if let Some(end) = self.end()? {
+            return Ok(State::Ended(end));
+        }
+        let path = self.folder.join("lock");
+        let lock = File::open(&path).with_context(|| path.display().to_string())?;
+        match lock.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => return Ok(State::Runs),
+            Err(TryLockError::Error(error)) => return Err(error).with_context(|| path.display().to_string()),
+            Ok(()) => {}
+        }
+        // It may have ended between the two looks.
+        Ok(self.end()?.map_or(State::Lost, State::Ended))
+    }
+
+    fn asked(&self) -> Option<Asked> {
+        let mut text = Vec::new();
+        let file = File::open(self.folder.join("job.json")).ok()?;
+        file.take(JOB_BYTES_MAX).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    pub fn row(&self) -> JobRow {
+        let asked = self.asked();
+        let begun = asked.as_ref().map(|asked| asked.submitted_ms);
+        let (state, exit, until) = match self.state() {
+            Ok(State::Runs) => ("runs", "-".into(), Some(now_ms())),
+            Ok(State::Lost) => ("lost", "-".into(), None),
+            Ok(State::Ended(end)) => ("ended", exit(&end), Some(end.ended_ms)),
+            Err(_) => ("damaged", "-".into(), None),
+        };
+        let took_ms = begun.zip(until).map(|(begun, until)| until.saturating_sub(begun));
+        let words = asked.map_or(String::new(), |asked| asked.words.join(" "));
+        JobRow { job: self.id, state, exit, took_ms, words: printable(&words) }
+    }
+}
+
+/// A number, or the signal's name.
+fn exit(end: &End) -> String {
+    let named =
+        |signal: i32| Signal::try_from(signal).map_or(format!("signal {signal}"), |it| it.to_string());
+    let signal = end.signal.map(named);
+    end.code.map(|code| code.to_string()).or(signal).unwrap_or_else(|| "not started".into())
+}
+
+fn printable(words: &str) -> String {
+    words.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+fn padded(text: &str) -> std::io::Result<Vec<u8>> {
+    let mut bytes = text.as_bytes().to_vec();
+    if bytes.len() > STATE_BYTES {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    bytes.resize(STATE_BYTES, b' ');
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(dir: &tempfile::TempDir) -> Store {
+        Store::at(dir.path().join("jobs")).expect("a store")
+    }
+
+    #[test]
+    fn a_job_runs_ends_or_is_lost() {
+        let dir = tempfile::tempdir().expect("folder");
+        let store = store(&dir);
+        let (job, lock) = store.create(&["sleep".into(), "1".into()]).expect("a job");
+        assert_eq!((job.id, job.state().expect("readable")), (1, State::Runs));
+        drop(lock);
+        assert_eq!(job.state().expect("readable"), State::Lost);
+        let end = End { ended_ms: 7, code: Some(3), ..End::default() };
+        job.write_end(&end).expect("written");
+        assert_eq!(job.state().expect("readable"), State::Ended(end));
+        let mode = |name: &str| std::fs::metadata(job.folder().join(name)).expect(name).mode() & 0o777;
+        assert_eq!(["", "log", "state", "lock", "job.json"].map(mode), [0o700, 0o600, 0o600, 0o600, 0o600]);
+    }
+
+    #[test]
+    fn old_ends_are_forgotten_and_running_jobs_are_not() {
+        let dir = tempfile::tempdir().expect("folder");
+        let store = store(&dir);
+        let (runs, _lock) = store.create(&[]).expect("a job");
+        for _ in 0..ENDED_MAX + 5 {
+            drop(store.create(&[]).expect("a job"));
+        }
+        let jobs = store.jobs().expect("jobs");
+        assert_eq!((jobs.len(), jobs[0].id), (ENDED_MAX + 1, runs.id));
+        assert_eq!(jobs[1].id, 7, "the oldest went first");
+    }
+
+    #[test]
+    fn an_end_is_told_as_shells_tell_it() {
+        let end = |code, signal| End { code, signal, ..End::default() };
+        let told = [end(Some(0), None), end(Some(7), None), end(None, Some(15)), end(None, None)];
+        assert_eq!(told.clone().map(|end| end.exit_code()), [0, 7, 143, 1]);
+        assert_eq!(told.map(|told| exit(&told)), ["0", "7", "SIGTERM", "not started"]);
+    }
+}

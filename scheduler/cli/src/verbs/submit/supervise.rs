@@ -1,0 +1,146 @@
+//! The process that watches over one submitted job: starts `eager run` for it, keeps what it prints, and says how it ended.
+//!
+//! Traps: its standard input is the lock that says that it lives, so nothing that it starts may inherit it; and a log that
+//! cannot be written any more must not stop the program, which would wait for its output to be taken.
+
+use super::store::{End, Job, now_ms};
+use anyhow::{Context, ensure};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{PipeReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// First word of this program's command line when it is to watch over a job; no verb for people.
+pub const WORD: &str = "__supervise";
+/// First word of the process that becomes the job's program.
+const WORD_RUN: &str = "__run-for";
+/// A log has no more (specification S-646).
+const LOG_BYTES_MAX: u64 = 64 << 20;
+/// Output of processes that the program left behind is taken for so long after its end.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
+
+/// What the command line asks of this process, if it is about a job: an end, or the words of an `eager run`.
+pub fn asked(arguments: &[OsString]) -> Option<Result<Vec<OsString>, ExitCode>> {
+    let (word, rest) = arguments.split_first()?;
+    match word.to_str()? {
+        WORD => Some(Err(supervise(rest).map_or_else(|error| crate::fail(&error), |()| ExitCode::SUCCESS))),
+        WORD_RUN => Some(run_for(rest).map_err(|error| crate::fail(&error))),
+        _ => None,
+    }
+}
+
+/// The program ends with the process that watches over it: else it would run on with nobody to tell how it ends.
+fn run_for(arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+    let (parent, words) = arguments.split_first().context("no process to run for")?;
+    let parent = parent.to_str().and_then(|text| text.parse().ok()).context("no process to run for")?;
+    set_pdeathsig(Signal::SIGKILL).context("a tie to the process that watches over the job")?;
+    ensure!(getppid() == Pid::from_raw(parent), "the process that watches over the job is gone");
+    Ok([&["eager".into(), "run".into()], words].concat())
+}
+
+fn supervise(arguments: &[OsString]) -> anyhow::Result<()> {
+    let (folder, words) = arguments.split_first().context("no job")?;
+    let job = Job::in_folder(PathBuf::from(folder));
+    // The end of the user's session is not the job's.
+    nix::unistd::setsid().context("a session of its own")?;
+    let end = run(&job, words).unwrap_or_else(|error| End { note: format!("{error:#}"), ..End::default() });
+    job.write_end(&End { ended_ms: now_ms(), ..end }).context("the job's end")
+}
+
+fn run(job: &Job, words: &[OsString]) -> anyhow::Result<End> {
+    let log = job.append_log().context("the log")?;
+    let (reader, writer) = std::io::pipe().context("a pipe for the program's output")?;
+    let own = std::env::current_exe().context("cannot find my own executable")?;
+    let mut command = Command::new(own);
+    command.arg(WORD_RUN).arg(std::process::id().to_string()).args(words);
+    command.stdin(Stdio::null()).stdout(writer.try_clone().context("the pipe")?).stderr(writer);
+    let mut child = command.process_group(0).spawn().context("the program was not started")?;
+    // Its ends of the pipe would keep the pipe open.
+    drop(command);
+    let copied = copy_in_background(reader, log);
+    let status = child.wait().context("waiting for the program")?;
+    let note = copied.recv_timeout(LAST_OUTPUT).unwrap_or_default();
+    Ok(End { code: status.code(), signal: status.signal(), note, ..End::default() })
+}
+
+/// What was wrong with the log comes when the last output was taken.
+fn copy_in_background(reader: PipeReader, log: File) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let note = copy(reader, log, LOG_BYTES_MAX);
+        // The other side may have given up waiting.
+        let _ = sender.send(note);
+    });
+    receiver
+}
+
+/// Takes all there is, and writes what the log may have; says why it does not have all.
+fn copy(mut from: impl Read, mut log: impl Write, most: u64) -> String {
+    let (mut buffer, mut written, mut note) = (vec![0; 1 << 16], 0_u64, String::new());
+    loop {
+        let length = match from.read(&mut buffer) {
+            Ok(0) => return note,
+            Ok(length) => length,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return format!("its output could not be read: {error}"),
+        };
+        if !note.is_empty() {
+            continue;
+        }
+        let fits = usize::try_from(most - written).unwrap_or(usize::MAX).min(length);
+        if let Err(error) = log.write_all(&buffer[..fits]) {
+            note = format!("its log is not whole: {error}");
+        } else if fits < length {
+            note = format!("its log is not whole: it ends after {}", eager_proto::shown::size(most));
+            let _ = writeln!(log, "\neager: {note}");
+        }
+        written += fits as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with room for so many bytes.
+    #[derive(Debug)]
+    struct Disk(Vec<u8>, usize);
+
+    impl Write for &mut Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let room = (self.1 - self.0.len()).min(bytes.len());
+            if room == 0 {
+                return Err(std::io::ErrorKind::StorageFull.into());
+            }
+            self.0.extend(&bytes[..room]);
+            Ok(room)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn all_output_is_taken_whatever_the_log_can_have() {
+        let said = vec![b'x'; 300_000];
+        let mut enough = Disk(Vec::new(), 1 << 20);
+        assert_eq!(copy(&said[..], &mut enough, 1 << 20), "");
+        assert_eq!(enough.0, said);
+        let mut input = &said[..];
+        let mut full = Disk(Vec::new(), 70_000);
+        assert!(copy(&mut input, &mut full, 1 << 20).contains("is not whole: "));
+        assert_eq!((input.len(), full.0.len()), (0, 70_000));
+        let mut input = &said[..];
+        let mut bounded = Disk(Vec::new(), 1 << 20);
+        assert_eq!(copy(&mut input, &mut bounded, 100_000), "its log is not whole: it ends after 97.7 KiB");
+        assert!(input.is_empty() && bounded.0.starts_with(&said[..100_000]) && bounded.0.len() < 100_200);
+    }
+}
