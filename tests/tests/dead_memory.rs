@@ -174,8 +174,15 @@ fn an_over_subscribed_program_gives_dead_memory_back_and_is_promoted() {
     let folder = tempfile::tempdir().expect("folder");
     let reader = compiled(folder.path(), "reader", READER);
     let in_turn = compiled(folder.path(), "in-turn", IN_TURN);
+    // Else the programs' memory would come by name, and they would wait until it fits.
+    let settings = folder.path().join("eagerd.toml");
+    let unnamed = "[options]\nlate_reservation = false\nearly_copies = false\nlive_requirement = false\n";
+    std::fs::write(&settings, unnamed).expect("settings");
+    let settings = settings.to_str().expect("a plain path");
     for (policy, gives_back) in [("eager-opt", false), ("eager-fair", true)] {
-        let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", policy]);
+        let flags =
+            ["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", policy, "--config", settings];
+        let daemon = Daemon::start(&flags);
         let mut holder = start(&daemon, &reader, MAPS[0]);
         assert_eq!(next_line(&mut holder), "allocated\n");
         let mut second = start(&daemon, &in_turn, MAPS[0]);
