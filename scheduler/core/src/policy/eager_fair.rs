@@ -1,4 +1,4 @@
-//! The default: each task by what is known of it (specification S-322). What fits starts, the longest first, users who hold
+//! Each task by what is known of it (specification S-322). What fits starts, the longest first, users who hold
 //! nothing before all others; over-subscribed starts only the first come that can, or whose user holds nothing. Where all
 //! programs are informed, their memory comes by name, as under `eager-live`; in mixed company they only give dead memory back early.
 //!
