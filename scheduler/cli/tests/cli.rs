@@ -88,8 +88,8 @@ fn tables_and_json_come_from_the_daemons_answer() {
     let dir = tempfile::tempdir().expect("folder");
     let daemon = answer_once(dir.path(), TASKS);
     let table = "\
-TASK  PID  USER  LABEL  FUNCTION  CLASS   GPU  NEEDS  GRANT  RESIDENT  PINNED  WAIT   RUN  WHY
-   1   10  root  nw     runTest   normal    3  1 GiB  1 GiB         -       -  0.0s  0.0s  fits
+TASK  PID  USER  LABEL  FUNCTION  CLASS   GPU  NEEDS  GRANT  RESIDENT  PINNED  WAIT  RUN  WHY
+   1   10  root  nw     runTest   normal    3  1 GiB  1 GiB         -       -   0 s  0 s  fits
 ";
     assert_eq!(printed(&eager(dir.path(), "ps", &[])), (Some(0), table.into(), String::new()));
     assert_eq!(daemon.join().expect("daemon"), "{\"version\":2,\"cmd\":\"ps\"}\n");
