@@ -1,6 +1,7 @@
 //! Each task by what is known of it (specification S-322). What fits starts, the longest first, users who hold
 //! nothing before all others; over-subscribed starts only the first come that can, or whose user holds nothing. Where all
-//! programs are informed, their memory comes by name, as under `eager-live`; in mixed company they only give dead memory back early.
+//! programs are informed, their memory comes by name, as under `eager-live`; in mixed company they only give dead memory
+//! back early.
 //!
 //! Trap: a task that must have its memory whole gets none while others take all that is free over-subscribed. So memory comes
 //! by name only while no uninformed program is about.

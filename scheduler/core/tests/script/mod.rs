@@ -92,6 +92,11 @@ fn standing(of: &Standing<'_>) -> String {
     format!("{place}: {}, {class}{expected}", of.task.task)
 }
 
+fn profile(capacity: Bytes, faults_stall: bool) -> DeviceProfile {
+    let name = "test".into();
+    DeviceProfile { name, capacity, sms: 80, warps_per_sm: 64, blocks_per_sm: 32, faults_stall }
+}
+
 fn event(line: &str) -> Event {
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |index: usize| -> u64 {
@@ -101,17 +106,9 @@ fn event(line: &str) -> Event {
     let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
     let (task, device) = (|| TaskId(number(1)), || DeviceId(number(1) as u32));
     match words[0] {
-        "gpu" => Event::DeviceAdded {
-            device: device(),
-            profile: DeviceProfile {
-                name: "test".into(),
-                capacity: size(2),
-                sms: 80,
-                warps_per_sm: 64,
-                blocks_per_sm: 32,
-                faults_stall: words.contains(&"stalls"),
-            },
-        },
+        "gpu" => {
+            Event::DeviceAdded { device: device(), profile: profile(size(2), words.contains(&"stalls")) }
+        }
         "client" => Event::ClientConnected {
             client: ClientId(number(1)),
             uid: value("uid=").map_or(1000, |uid| uid.parse().expect("a uid")),
