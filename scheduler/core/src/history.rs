@@ -132,7 +132,7 @@ impl History {
     /// Takes in one step of the scheduler: its event and the actions that came of it.
     pub fn note(&mut self, now: Nanos, event: &Event, actions: &[Action]) {
         match event {
-            Event::ClientConnected { client, uid, label, informed: false } => {
+            Event::ClientConnected { client, uid, label, .. } => {
                 // A scheduler that takes another's place is told of clients again.
                 self.close(*client);
                 let open = OpenClient { uid: *uid, program: label.clone(), tasks: BTreeMap::new() };
@@ -302,7 +302,7 @@ mod tests {
             let (client, task) = (ClientId(self.clients), TaskId(self.clients));
             self.step(
                 second,
-                Event::ClientConnected { client, uid: 0, label: program.into(), informed: false },
+                Event::ClientConnected { client, uid: 0, label: program.into(), informed: true },
             );
             self.step(second, Event::TaskBegin { task, client, request: request(gib) });
             self.clients
@@ -320,7 +320,7 @@ mod tests {
 
         fn expected_by(&mut self, uid: u32, program: &str, gib: u64) -> Option<(u64, u64)> {
             let client = ClientId(1 << 32);
-            let event = Event::ClientConnected { client, uid, label: program.into(), informed: false };
+            let event = Event::ClientConnected { client, uid, label: program.into(), informed: true };
             self.history.note(Nanos(0), &event, &[]);
             let Estimate { remaining, hold } = self.history.estimate(client, &request(gib))?;
             Some((remaining.0 / 1_000_000_000, hold.0 / 1_000_000_000))
