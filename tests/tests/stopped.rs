@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 /// Works on so many MiB: for so many rounds, or without end until its standard input ends. Then compares all of it.
+/// A program that can hand its memory to others has none by name (specification S-326), so each policy may over-subscribe it.
 const WORKS: &str = r#"
 #include <atomic>
 #include <cstdio>
@@ -24,13 +25,15 @@ const WORKS: &str = r#"
 #define CHECK(call) \
   if (cudaError_t error = call) { printf("%s: %s\n", #call, cudaGetErrorString(error)); fflush(stdout); _Exit(1); }
 __global__ void add(unsigned *data, unsigned by) { data[blockIdx.x * blockDim.x + threadIdx.x] += by + threadIdx.x; }
-int main(int, char **words) {
+int main(int count_of_words, char **words) {
   size_t bytes = strtoull(words[1], nullptr, 10) << 20, count = bytes / sizeof(unsigned);
   int rounds = atoi(words[2]);
   static std::atomic<bool> told{false};
   std::thread([] { while (getchar() != EOF) {} told = true; }).detach();
   unsigned *data, sum = 0, turns = 0;
   CHECK(cudaMalloc(&data, bytes));
+  cudaIpcMemHandle_t handle;
+  if (count_of_words > 9) { CHECK(cudaIpcGetMemHandle(&handle, data)); }
   CHECK(cudaMemset(data, 0, bytes));
   for (; rounds ? turns < unsigned(rounds) : !told; turns++) {
     add<<<count / 256, 256>>>(data, turns);
