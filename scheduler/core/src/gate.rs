@@ -113,7 +113,7 @@ fn per_kernel(view: View<'_>, rule: GateRule, task: &Task, bound: &Bound) -> Ver
             Some(Activity::Busy) => Reason::NormalBusy { device, task: other.id },
             _ => Reason::NormalUnknown { device, task: other.id },
         }),
-        None if rule == GateRule::WhileIdle => by_turns(view.options, on_device, task, bound, *live),
+        None if rule == GateRule::WhileIdle => all_together(view.options, on_device, task, bound, *live),
         None => within_ratio(view.options, on_device, bound, *live),
     }
 }
@@ -138,19 +138,14 @@ fn without_client<'a>(
 
 /// The same where a task's kernels are judged with all that the task needs over its run (specification S-325): kernels that fit
 /// one by one evict each other's buffers where all of them together do not fit.
-fn by_turns(options: &Options, on_device: &Device, task: &Task, bound: &Bound, live: Bytes) -> Verdict {
+fn all_together(options: &Options, on_device: &Device, task: &Task, bound: &Bound, live: Bytes) -> Verdict {
     let taken = live.saturating_add(on_device.contexts).saturating_add(on_device.unaccounted);
     let percent = options.os_ratio_percent_min();
     let (device, requirement, capacity) = (bound.device, task.requirement, on_device.capacity);
     if taken.saturating_add(requirement) <= capacity.percent(percent) {
         return within_ratio(options, on_device, bound, taken);
     }
-    let kernel = bound.held.as_ref().map(|(kernel, _)| kernel).or(bound.admitted.as_ref());
-    let pages_little = |kernel: &&KernelRequest| percent_for(options, kernel.access) > percent;
-    match kernel.filter(pages_little) {
-        Some(kernel) => within_ratio_of(options, on_device, kernel, taken, Bytes::ZERO),
-        None => Verdict::hold(Reason::AllOverRatio { device, requirement, taken, percent, capacity }),
-    }
+    Verdict::hold(Reason::AllOverRatio { device, requirement, taken, percent, capacity })
 }
 
 /// Judges the kernel that stands at the gate; with none there, says what could start without asking: what any kernel is
