@@ -248,7 +248,9 @@ mod tests {
         let mut running = Running::start(&mut sh("setsid sleep 1000 & wait")).expect("starts");
         let start = Instant::now();
         // While a process is in the middle of an exec, its environment reads as empty: the mark is looked for afterwards.
-        let sleeps = |id: &i32| std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n");
+        let sleeps = |id: &i32| {
+            std::fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sleep\n")
+        };
         while !left_behind().iter().any(sleeps) {
             assert!(start.elapsed() < LONG, "{:?}", left_behind());
         }
