@@ -48,7 +48,7 @@ live: ## policy eager-live against CASE, simulated; report in target/live/
 	cargo build --locked --release -p eager-eval
 	target/release/eager-eval sim --experiment live --out target/live
 
-test: setup ## every test (about ten minutes on two cores)
+test: setup ## every test (about half an hour on two cores, besides the build)
 	cargo build --locked --workspace
 	cargo test --locked --workspace --no-fail-fast
 

@@ -63,8 +63,8 @@ pub struct Options {
     /// When all who hold memory wait for more and have been silent for this long, one of them is started over-subscribed.
     /// Programs with several threads are not silent while one of them works (specification S-107).
     pub circle_ns: Nanos,
-    /// A held kernel goes after this long whatever else runs. None: it waits as long as the rule says, like in the
-    /// source document (specification S-218).
+    /// A held kernel goes after this long whatever else runs. None: as the policy has it (30 s under `eager-fair`, S-325; never
+    /// under the others, like in the source document; specification S-218).
     pub hold_ns_max: Option<Nanos>,
     /// Once the first come has waited for so long, who came later starts only where it leaves that task room (specification
     /// S-314). None: as the policy has it (60 s under `eager-live` and `eager-fair`, never under the others). The shorter, the
