@@ -65,7 +65,7 @@ pub struct Config {
     pub devices_file: Option<PathBuf>,
     /// How to decide: case, case-alg2, case-fifo, sa, cg, schedgpu, quanta, eager, eager-p, eager-b, eager-pb, eager-opt,
     /// eager-live, eager-fair
-    /// [default: eager-opt].
+    /// [default: eager-fair].
     #[arg(long)]
     pub policy: Option<PolicyName>,
     /// Memory that may be granted on each device, such as `12GiB` [default: all of it].
@@ -401,7 +401,7 @@ impl Config {
         };
         Ok(Settings {
             devices,
-            policy: self.policy.unwrap_or(PolicyName::EagerOpt),
+            policy: self.policy.unwrap_or(PolicyName::EagerFair),
             device_memory: self.device_memory,
             run_dir,
             journal: self.journal,

@@ -45,7 +45,7 @@ enum Command {
 #[derive(clap::Args)]
 struct RunArguments {
     workload: PathBuf,
-    #[arg(long, default_value = "eager-opt")]
+    #[arg(long, default_value = "eager-fair")]
     policy: PolicyName,
     /// Cards, such as 4xV100-16GB,1xH200.
     #[arg(long, default_value = "4xV100-16GB")]

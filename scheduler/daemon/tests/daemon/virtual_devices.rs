@@ -22,7 +22,7 @@ fn start() -> Option<Daemon> {
     }
     let dir = tempfile::tempdir().expect("folder");
     let command = command(dir.path());
-    Some(Daemon::spawn(dir, command, "2 virtual devices, policy eager-opt"))
+    Some(Daemon::spawn(dir, command, "2 virtual devices, policy eager-fair"))
 }
 
 fn command(dir: &Path) -> Command {
@@ -114,7 +114,7 @@ fn a_killed_daemons_virtual_gpus_go_on_and_the_next_daemon_finds_them() {
     assert!(said.lines().count() == 1 && said.contains(&format!("pid {of_server}")), "{said}");
 
     let command = command(dir.path());
-    let mut next = Daemon::spawn(dir, command, "2 virtual devices, policy eager-opt");
+    let mut next = Daemon::spawn(dir, command, "2 virtual devices, policy eager-fair");
     let again = next.tasks();
     let granted =
         |tasks: &[eager_proto::admin::TaskRow]| tasks.iter().map(|task| task.grant_bytes).sum::<u64>();
