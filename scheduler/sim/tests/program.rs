@@ -30,7 +30,7 @@ fn runs_a_workload_file_and_replays_the_journal_of_it() {
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     let table = stdout(&ran);
     assert!(
-        table.starts_with("modelled, not measured: workload two of a kind, policy eager-opt\n"),
+        table.starts_with("modelled, not measured: workload two of a kind, policy eager-fair\n"),
         "{table}"
     );
     assert_eq!(table.matches("Done").count(), 2, "{table}");
