@@ -11,7 +11,7 @@ use eager_tests::{has_toolchain, run, script, tool, until};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 
 /// Kinds of value by field, as the page has them for one verb.
 type Fields = BTreeMap<String, BTreeSet<String>>;
@@ -87,22 +87,39 @@ fn printed(answer: &Value, at: &str, known: &Fields, found: &mut Fields) {
     }
 }
 
-/// A daemon with something of everything to see: a task that runs, two that wait, and one that was refused.
+/// A daemon with something of everything to see: a task that runs, two that wait, one that was refused, a program that waits
+/// for a task, and one that has ended.
 struct Stage {
     daemon: Daemon,
     _runs: Holder,
     _waiting: [Holder; 2],
+    _after: Follower,
     folder: tempfile::TempDir,
+}
+
+/// A program that waits for a task to end.
+struct Follower(Child);
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait().map(drop));
+    }
 }
 
 impl Stage {
     fn new() -> Stage {
         let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
+        assert!(daemon.reserve("1GiB", &["true"]).0.wait().expect("its end").success());
         let _runs = Holder::start(&daemon, 12_000).ready();
         assert!(!daemon.reserve("99GiB", &["true"]).0.wait().expect("its end").success());
         let _waiting = [Holder::start(&daemon, 9_000), Holder::start(&daemon, 9_000)];
-        let stage = Stage { _runs, _waiting, daemon, folder: tempfile::tempdir().expect("folder") };
+        let running = daemon.ask("ps")["tasks"][0]["task"].to_string();
+        let mut after = Command::new(tool("eager"));
+        after.args(["run", "--after", &running, "--run-dir"]).arg(daemon.run_dir()).arg("true");
+        let _after = Follower(after.spawn().expect("start"));
+        let stage = Stage { _runs, _waiting, _after, daemon, folder: tempfile::tempdir().expect("folder") };
         stage.waiting(2);
+        until(|| stage.daemon.ask("ps")["after"][0]["pid"].as_i64().ok_or("nobody is listed"));
         stage
     }
 
@@ -144,7 +161,7 @@ impl Stage {
     fn answers(&self, verb: &str) -> Vec<Value> {
         let task = self.waiting(2)[0].to_string();
         match verb {
-            "ps" | "queue" | "info" | "top" | "policy" | "doctor" => vec![self.answer(verb, &[])],
+            "ps" | "queue" | "history" | "info" | "top" | "policy" | "doctor" => vec![self.answer(verb, &[])],
             "explain" => vec![self.answer(verb, &[&task]), self.answer(verb, &["gpu", "0"])],
             "policy set" => vec![self.answer(verb, &["case"])],
             "drain" | "undrain" => vec![self.answer(verb, &["0"])],

@@ -76,7 +76,7 @@ fn unsafe_is_forbidden_outside_the_named_crates() {
     }));
 }
 
-/// A clock that can be set must move no wait: not of the daemon, not of programs.
+/// A clock that can be set must move no wait: not of the daemon, not of programs. One file reads it, for lists that people read.
 #[test]
 fn what_waits_reads_no_clock_that_can_be_set() {
     let waits =
@@ -87,6 +87,7 @@ fn what_waits_reads_no_clock_that_can_be_set() {
         rust_files()
             .into_iter()
             .filter(|path| waits.iter().any(|name| path.starts_with(root().join(name))))
+            .filter(|path| !path.ends_with("scheduler/daemon/src/date.rs"))
             .flat_map(|path| {
                 let text = read(&path);
                 let found = settable.into_iter().filter(|word| text.contains(word));

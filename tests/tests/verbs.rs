@@ -231,10 +231,52 @@ fn a_program_starts_after_a_task() {
     let task = json(&daemon, &["ps"])["tasks"][0]["task"].as_u64().expect("a task").to_string();
     let mut second = run_script(&daemon, &["--after", &task], "exit 3").spawn().expect("start");
     assert_eq!(second.try_wait().expect("its state"), None, "it waits");
+    let row = until(|| {
+        let row = json(&daemon, &["ps"])["after"][0].clone();
+        if row.is_object() { Ok(row) } else { Err("nobody waits for it") }
+    });
+    assert_eq!((&row["pid"], &row["after"].to_string()), (&second.id().into(), &task));
+    let why = format!("waits: for task {task} (");
+    for verb in ["ps", "queue", "top"] {
+        let listed = run_ok(&mut eager(&daemon, &[verb]));
+        let line =
+            listed.lines().find(|line| line.contains(&why)).unwrap_or_else(|| panic!("{verb}: {listed}"));
+        assert!(line.contains(&second.id().to_string()), "{verb}: {line}");
+    }
     drop(first);
     assert_eq!(second.wait().expect("its end").code(), Some(3));
     let (code, said) = refused(&run(&mut run_script(&daemon, &["--after", "99"], "true")));
     assert!(code == Some(1) && said.contains("there has been no task 99 yet"), "{said}");
+}
+
+#[test]
+fn programs_that_have_ended_are_listed() {
+    let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--policy", "case"]);
+    let reserved = |label: &str, memory: &str| {
+        let status =
+            run_script(&daemon, &["--label", label, "--mem", memory], "sleep 0.1").status().expect("start");
+        status.code()
+    };
+    assert_eq!((reserved("short", "6GiB"), reserved("huge", "64GiB")), (Some(0), Some(1)));
+    // Its end is the process's, which the daemon may see a moment later.
+    until(|| match json(&daemon, &["history"])["programs"].as_array().map(Vec::len) {
+        Some(2) => Ok(()),
+        found => Err(format!("{found:?} programs")),
+    });
+    let listed = run_ok(&mut eager(&daemon, &["history", "--format", "label,class,gpu,grant,end"]));
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>(), ["LABEL", "CLASS", "GPU", "GRANT", "END"]);
+    assert_eq!(
+        lines[1].split_whitespace().collect::<Vec<_>>(),
+        ["short", "normal", "0", "6", "GiB", "ended"]
+    );
+    assert!(lines[2].starts_with("huge ") && lines[2].contains("refused: 64 GiB wanted"), "{listed}");
+    let last = json(&daemon, &["history", "-n", "1"]);
+    assert_eq!(last["programs"][0]["label"], "huge");
+    let other = json(&daemon, &["history", "--user", "4000000001"]);
+    assert_eq!(other["programs"], Value::Array(Vec::new()));
+    let by_run = run_ok(&mut eager(&daemon, &["history", "--sort", "ran", "--format", "label"]));
+    assert_eq!(by_run, "LABEL\nshort\nhuge\n");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, ShutdownFla
 use crate::verbs::look::{self, ExplainFlags, look};
 use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
 use crate::verbs::submit::{self, LogFlags, SubmitFlags, WaitFlags};
-use crate::verbs::{Question, calibrate, doctor, limit, mps, profile, ps, run, top, trace};
+use crate::verbs::{Question, calibrate, doctor, history, limit, mps, profile, ps, run, top, trace};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
 use std::ffi::OsString;
@@ -71,6 +71,10 @@ enum Verb {
                             eager ps --json"
     )]
     Ps(ps::PsFlags),
+    /// List programs that have ended: how long they ran and waited, in which classes, with how much memory, and how they ended.
+    #[command(after_help = "Examples:\n  eager history\n  eager history --user anna --sort waited -n 5\n  \
+                            eager history --format label,ran,waited,held,end\n  eager history --json")]
+    History(history::HistoryFlags),
     /// List devices.
     #[command(after_help = "Examples:\n  eager info\n  eager info --json")]
     Info(Question),
@@ -161,6 +165,7 @@ fn carry_out(verb: Verb, words: &[OsString]) -> ExitCode {
         Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),
         Verb::Calibrate(flags) => calibrate::calibrate(flags),
         Verb::Ps(flags) => ps::ps(&flags),
+        Verb::History(flags) => history::history(&flags),
         Verb::Info(question) => look(&question, &AdminRequest::Info),
         Verb::Top(flags) => top::top(flags).map(|text| print(&text)),
         Verb::Drain(DeviceFlags { device, question }) => act(&question, &AdminRequest::Drain { device }),

@@ -3,16 +3,18 @@
 //! Trap: names come from programs. The daemon has made them safe to print, but not short: a column is as wide as its
 //! longest entry.
 
+mod history;
 mod jobs;
 mod kernels;
 mod waiting;
 
+pub use history::{Past, program_columns, programs};
 pub use jobs::{JobRow, jobs};
 pub use kernels::{Kernel, footprints, kernels};
 pub use waiting::{policy, queue};
 
 use eager_journal::names;
-use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
+use eager_proto::admin::{AfterRow, DaemonRow, DeviceRow, TaskRow};
 use eager_proto::shown::{size, time};
 
 /// Which side of a column is straight.
@@ -24,30 +26,42 @@ enum Align {
 
 use Align::{Left, Right};
 
-/// A column of `eager ps`.
-#[derive(Debug, Clone, Copy)]
-pub struct TaskColumn {
+/// A column of a table whose columns are chosen.
+#[derive(Debug)]
+pub struct Column<R> {
     name: &'static str,
     align: Align,
-    cell: fn(&TaskRow) -> String,
+    cell: fn(&R) -> String,
 }
 
-const fn column(name: &'static str, align: Align, cell: fn(&TaskRow) -> String) -> TaskColumn {
-    TaskColumn { name, align, cell }
+// Derived, they would want rows that can be copied.
+impl<R> Clone for Column<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Column<R> {}
+
+/// A column of `eager ps`.
+pub type TaskColumn = Column<TaskRow>;
+
+const fn column<R>(name: &'static str, align: Align, cell: fn(&R) -> String) -> Column<R> {
+    Column { name, align, cell }
 }
 
 /// Its cell is the user's name, which only the caller knows.
 const USER: &str = "USER";
 
 const TASK_COLUMNS: [TaskColumn; 14] = [
-    column("TASK", Right, |row| row.task.to_string()),
+    column("TASK", Right, |row| or_dash(number(row))),
     column("PID", Right, |row| row.pid.to_string()),
     column(USER, Left, |row| row.uid.to_string()),
     column("LABEL", Left, |row| row.label.clone()),
     column("FUNCTION", Left, |row| names::readable(&row.function)),
     column("CLASS", Left, class),
     column("GPU", Right, |row| or_dash(row.device)),
-    column("NEEDS", Right, |row| size(row.requirement_bytes)),
+    column("NEEDS", Right, |row| or_dash(number(row).map(|_| size(row.requirement_bytes)))),
     column("GRANT", Right, |row| or_dash(row.device.map(|_| size(row.grant_bytes)))),
     column("RESIDENT", Right, |row| or_dash(row.resident_bytes.map(size))),
     column("PINNED", Right, |row| or_dash(row.pinned_bytes.map(size))),
@@ -56,14 +70,34 @@ const TASK_COLUMNS: [TaskColumn; 14] = [
     column("WHY", Left, |row| row.reason.clone()),
 ];
 
+/// From here on numbers are those of programs that have no task yet: they stand last, and each has its own.
+const NO_TASK: u64 = 1 << 63;
+
+/// A program that waits for a task of another, as a row among tasks.
+pub fn as_task(row: AfterRow) -> TaskRow {
+    let AfterRow { pid, uid, label, waited_ms, reason, .. } = row;
+    let state = "waiting".into();
+    let task = NO_TASK | u64::from(pid.unsigned_abs());
+    TaskRow { task, pid, uid, label, state, waited_ms, reason, ..TaskRow::default() }
+}
+
+/// The task's number; none: the program has no task yet.
+pub fn number(row: &TaskRow) -> Option<u64> {
+    Some(row.task).filter(|task| *task < NO_TASK)
+}
+
 /// The named columns in their order, or all.
 pub fn task_columns(wanted: Option<&[String]>) -> Result<Vec<TaskColumn>, String> {
-    let Some(wanted) = wanted else { return Ok(TASK_COLUMNS.to_vec()) };
+    chosen_columns(&TASK_COLUMNS, wanted)
+}
+
+fn chosen_columns<R>(all: &[Column<R>], wanted: Option<&[String]>) -> Result<Vec<Column<R>>, String> {
+    let Some(wanted) = wanted else { return Ok(all.to_vec()) };
     let find = |name: &String| {
-        let found = TASK_COLUMNS.into_iter().find(|column| column.name.eq_ignore_ascii_case(name.trim()));
-        found.ok_or_else(|| {
-            let known = TASK_COLUMNS.map(|column| column.name.to_lowercase()).join(", ");
-            format!("no column `{name}`; known: {known}")
+        let found = all.iter().find(|column| column.name.eq_ignore_ascii_case(name.trim()));
+        found.copied().ok_or_else(|| {
+            let known: Vec<String> = all.iter().map(|column| column.name.to_lowercase()).collect();
+            format!("no column `{name}`; known: {}", known.join(", "))
         })
     };
     wanted.iter().map(find).collect()
@@ -71,10 +105,12 @@ pub fn task_columns(wanted: Option<&[String]>) -> Result<Vec<TaskColumn>, String
 
 /// `eager ps`. `user`: a user's name.
 pub fn tasks(rows: &[TaskRow], columns: &[TaskColumn], user: impl Fn(u32) -> String) -> String {
+    in_columns(rows, columns, |row| user(row.uid))
+}
+
+fn in_columns<R>(rows: &[R], columns: &[Column<R>], user: impl Fn(&R) -> String) -> String {
     let header: Vec<(&str, Align)> = columns.iter().map(|column| (column.name, column.align)).collect();
-    let cell = |row: &TaskRow, column: &TaskColumn| {
-        if column.name == USER { user(row.uid) } else { (column.cell)(row) }
-    };
+    let cell = |row: &R, column: &Column<R>| if column.name == USER { user(row) } else { (column.cell)(row) };
     let cells = rows.iter().map(|row| columns.iter().map(|column| cell(row, column)).collect());
     lined_up(&header, cells)
 }
@@ -252,14 +288,23 @@ mod tests {
             reason: "waits: there is no device yet".into(),
             ..task()
         };
+        let after = as_task(AfterRow {
+            pid: 4250,
+            uid: 1000,
+            label: "evaluate".into(),
+            after: 12,
+            waited_ms: 3000,
+            reason: "waits: for task 12 (needle) to end".into(),
+        });
         let user = |uid: u32| if uid == 1000 { "anna".into() } else { uid.to_string() };
         let expected = "\
 TASK   PID  USER  LABEL          FUNCTION  CLASS    GPU    NEEDS  GRANT  RESIDENT  PINNED   WAIT  RUN  WHY
    7  4242  anna  sradv1         main      eager      2  8.9 GiB  3 GiB     8 GiB  12 MiB  1.2 s  5 s  starts eagerly: GPU 2 has 3 GiB free
   12  4242  anna  needle-größer            waiting    -  8.9 GiB      -         -       -  1m00s    -  waits: there is no device yet
+   -  4250  anna  evaluate                 waiting    -        -      -         -       -    3 s    -  waits: for task 12 (needle) to end
 ";
         let all = task_columns(None).expect("all");
-        assert_eq!(tasks(&[task(), waiting.clone()], &all, user), expected);
+        assert_eq!(tasks(&[task(), waiting.clone(), after], &all, user), expected);
         let wanted = ["why", "Task", "user"].map(String::from);
         let some = task_columns(Some(&wanted)).expect("known");
         let expected = "\

@@ -37,6 +37,7 @@ const UNREAD_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
     pub uid: u32,
+    pub pid: i32,
 }
 
 impl Caller {
@@ -139,7 +140,7 @@ impl AdminServer {
         for _ in 0..ACCEPTED_MAX {
             let Ok((stream, _)) = self.listener.accept() else { return };
             let Ok(peer) = getsockopt(&stream, sockopt::PeerCredentials) else { continue };
-            let by = Caller { uid: peer.uid() };
+            let by = Caller { uid: peer.uid(), pid: peer.pid() };
             let allowed = by.is_owner() || serves(by.uid, stream.as_fd());
             let mut ready = || stream.set_nonblocking(true).is_ok() && enter(self.arrivals, stream.as_fd());
             if !allowed || !ready() {
@@ -157,7 +158,7 @@ impl AdminServer {
     fn make_room(&mut self, by: Caller) {
         self.end_oldest(OTHER_CONNECTIONS_MAX, |other| !by.is_owner() && !other.is_owner());
         let own = if by.is_owner() { OWN_CONNECTIONS_MAX } else { USER_CONNECTIONS_MAX };
-        self.end_oldest(own, |other| if by.is_owner() { other.is_owner() } else { other == by });
+        self.end_oldest(own, |other| if by.is_owner() { other.is_owner() } else { other.uid == by.uid });
     }
 
     fn end_oldest(&mut self, at_most: usize, shares: impl Fn(Caller) -> bool) {
@@ -231,7 +232,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    const STRANGER: Caller = Caller { uid: 61_001 };
+    const STRANGER: Caller = Caller { uid: 61_001, pid: 1 };
 
     #[test]
     fn long_answers_to_a_user_are_a_small_part_of_the_time_and_cost_no_other_user_his() {
@@ -244,14 +245,14 @@ mod tests {
                 rates.charge(STRANGER, answer, now);
                 (asked, took) = (asked + 1, Nanos(took.0 + answer.0));
             }
-            assert!(rates.admit(Caller { uid: 0 }, now).is_ok());
+            assert!(rates.admit(Caller { uid: 0, pid: 1 }, now).is_ok());
         }
         assert!((5..=7).contains(&asked), "{asked} answers took {took}");
         let refused = rates.admit(STRANGER, Nanos::from_secs(60)).expect_err("its time is used up");
         assert!(refused.contains("ask again in"), "{refused}");
-        assert!(rates.admit(Caller { uid: 61_002 }, Nanos::from_secs(60)).is_ok());
+        assert!(rates.admit(Caller { uid: 61_002, pid: 1 }, Nanos::from_secs(60)).is_ok());
         assert!(rates.admit(STRANGER, Nanos::from_secs(90)).is_ok());
-        rates.charge(Caller { uid: 0 }, answer, Nanos::from_secs(1000));
+        rates.charge(Caller { uid: 0, pid: 1 }, answer, Nanos::from_secs(1000));
         assert!(rates.paid_at.is_empty());
     }
 

@@ -27,6 +27,9 @@ pub struct About<'a> {
 /// Answers one question. The daemon ends after [`AdminRequest::Shutdown`] was answered by [`AdminReply::Done`], or when it
 /// has nothing to do any more.
 pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: AdminRequest) -> AdminReply {
+    if let AdminRequest::After { task, label } = request {
+        return dispatch.comes_after(by, task, &label);
+    }
     match look(dispatch, about, &request) {
         Some(Ok(reply)) => reply,
         Some(Err(message)) => AdminReply::Error { message },
@@ -41,7 +44,8 @@ pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: Ad
 fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option<Result<AdminReply, String>> {
     Some(Ok(match *request {
         AdminRequest::Ps => {
-            AdminReply::Ps { tasks: tables::task_rows(dispatch), next_task: dispatch.next_task() }
+            let (tasks, after) = (tables::task_rows(dispatch), waiting::after_rows(dispatch));
+            AdminReply::Ps { tasks, next_task: dispatch.next_task(), after }
         }
         AdminRequest::Info => AdminReply::Info {
             daemon: tables::daemon_row(dispatch, about.confinement),
@@ -52,7 +56,12 @@ fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option
             let snapshot = tables::snapshot(dispatch, devices_kind, confinement, tasks_max);
             AdminReply::Snapshot(Box::new(snapshot))
         }
-        AdminRequest::Queue => AdminReply::Queue { tasks: waiting::queue_rows(dispatch) },
+        AdminRequest::Queue => {
+            AdminReply::Queue { tasks: waiting::queue_rows(dispatch), after: waiting::after_rows(dispatch) }
+        }
+        AdminRequest::History { uid, programs_max } => {
+            AdminReply::History { programs: dispatch.mind.ended.newest(uid, programs_max as usize) }
+        }
         AdminRequest::Policy => {
             AdminReply::Policy { policy: waiting::policy_row(dispatch, about.configured) }
         }
@@ -104,6 +113,8 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
         | AdminRequest::Info
         | AdminRequest::Snapshot { .. }
         | AdminRequest::Queue
+        | AdminRequest::History { .. }
+        | AdminRequest::After { .. }
         | AdminRequest::Policy
         | AdminRequest::Explain { .. }
         | AdminRequest::ExplainDevice { .. } => Err("this only looks".into()),

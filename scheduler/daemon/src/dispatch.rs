@@ -3,6 +3,9 @@
 //! Trap: the order matters. The whole step is decided and written to the journal first, then the cells change: a
 //! program must never see a grant that the journal does not know.
 
+use crate::after::Waiters;
+use crate::date;
+use crate::ended_file::EndedFile;
 use crate::fault;
 use crate::identity;
 use crate::log::{LogLimit, RefusalLimit};
@@ -63,8 +66,10 @@ pub struct Dispatch {
     pub clients: BTreeMap<ClientId, Client>,
     pub quotas: Quotas,
     pub state: StateFile,
+    ended_file: EndedFile,
     pub truth: Truth,
     pub manager: ServiceManager,
+    pub waiters: Waiters,
     /// By number; none where programs see the devices under the same numbers.
     pub device_uuids: Vec<Uuid>,
     owners: BTreeMap<TaskId, (ClientId, Slot)>,
@@ -77,14 +82,22 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    pub fn new(mind: Mind, quotas: Quotas, state: StateFile, manager: ServiceManager) -> Dispatch {
+    pub fn new(
+        mind: Mind,
+        quotas: Quotas,
+        state: StateFile,
+        manager: ServiceManager,
+        ended_file: EndedFile,
+    ) -> Dispatch {
         let Kept { next_client, next_task, .. } = *state.kept();
         Dispatch {
             mind,
             clients: BTreeMap::new(),
             quotas,
+            ended_file,
             truth: Truth::default(),
             manager,
+            waiters: Waiters::default(),
             device_uuids: Vec::new(),
             owners: BTreeMap::new(),
             log: LogLimit::default(),
@@ -179,6 +192,8 @@ impl Dispatch {
         let (uid, label, informed) = (kept.uid, kept.label.clone(), kept.informed);
         let slots = TaskSlots::default();
         let client = Client { label: label.clone(), peer, socket, gone_at: None, pages, slots, strikes: 0 };
+        let (decided, wall) = (self.mind.decides_at(), date::now_ms());
+        self.mind.ended.enter(id, client.peer.pid, uid, &label, decided, wall);
         self.clients.insert(id, client);
         self.state.client(id.0, kept);
         self.happen(Event::ClientConnected { client: id, uid, label, informed }, None);
@@ -206,6 +221,10 @@ impl Dispatch {
             tasks += 1;
         }
         self.mind.tally.client_gone(is_cut_off, tasks);
+        if is_cut_off {
+            self.mind.ended.suffers(id, "cut-off", "it broke the protocol between programs and the daemon");
+        }
+        self.mind.ended.leave(id, self.mind.decides_at(), date::now_ms());
         self.quotas.leave(client.peer.uid);
         self.state.gone(id.0);
         self.manager.forget_client(id);
@@ -335,6 +354,23 @@ impl Dispatch {
         if let Err(error) = written {
             self.say(format!(
                 "the history of runs cannot be written ({error}): it is tried again, a restart would not know it"
+            ));
+        }
+    }
+
+    /// When the list of ended programs is to be written, if it is old.
+    pub fn next_ended_write(&self) -> Option<Nanos> {
+        self.ended_file.next_write(&self.mind.ended)
+    }
+
+    /// `is_end`: of the daemon, however short ago it was written.
+    pub fn write_ended(&mut self, is_end: bool) {
+        let (now, ended) = (self.mind.now(), &self.mind.ended);
+        let file = &mut self.ended_file;
+        let written = if is_end { file.write_at_end(ended, now) } else { file.write_if_due(ended, now) };
+        if let Err(error) = written {
+            self.say(format!(
+                "the list of ended programs cannot be written ({error}): it is tried again, a restart would not know it"
             ));
         }
     }

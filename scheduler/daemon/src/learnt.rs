@@ -5,7 +5,7 @@
 //! file; and the file is only worth time, so nothing that is wrong with it stops the daemon, nor is it written at each
 //! step.
 
-use crate::whole_file::{replace, with_suffix};
+use crate::whole_file::{put_aside, replace};
 use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::history::{History, HistoryFile};
@@ -37,7 +37,12 @@ impl Learnt {
     pub fn open(path: PathBuf) -> (Learnt, Option<String>) {
         let (history, damage) = match read(&path) {
             Ok(history) => (history, None),
-            Err(why) => (History::default(), Some(put_aside(&path, &why))),
+            Err(why) => {
+                let kept = put_aside(&path, &why);
+                let damage =
+                    format!("the history of runs, {}, {kept}, and estimates are learnt anew", path.display());
+                (History::default(), Some(damage))
+            }
         };
         let written = history.learnt();
         (Learnt { history, path, written, not_before: Nanos(0), problem: None }, damage)
@@ -106,17 +111,4 @@ fn read(path: &Path) -> Result<History, String> {
     }
     let file: HistoryFile = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     History::from_file(file).map_err(|error| error.to_string())
-}
-
-/// Nothing of it is lost: it may be another version's. Says what happened.
-fn put_aside(path: &Path, why: &str) -> String {
-    let aside = with_suffix(path, ".bad");
-    let kept = match std::fs::rename(path, &aside) {
-        Ok(()) => format!("it is kept as {}", aside.display()),
-        Err(error) => format!("it cannot be kept as {} ({error})", aside.display()),
-    };
-    format!(
-        "the history of runs, {}, cannot be used ({why}): {kept}, and estimates are learnt anew",
-        path.display()
-    )
 }

@@ -6,13 +6,17 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod after;
 mod answers;
 mod backlog;
 mod config;
+mod date;
 mod detach;
 mod devices;
 mod dispatch;
 mod drains;
+mod ended;
+mod ended_file;
 mod exit;
 mod fault;
 #[doc(hidden)]
@@ -59,6 +63,7 @@ use crate::admin::AdminServer;
 use crate::config::{Config, Settings};
 use crate::devices::Devices;
 use crate::dispatch::Dispatch;
+use crate::ended_file::EndedFile;
 use crate::exit::Unservable;
 use crate::http::Doors;
 use crate::journal::{Journal, Place};
@@ -292,6 +297,7 @@ fn think(
     let place = settings.journal.clone().map(|path| Place { path, bytes_max: settings.journal_max.0 });
     let journal = Journal::new(place, identity::run());
     let (learnt, unusable) = Learnt::open(run_dir.history_file());
+    let (ended_file, ended, damage) = EndedFile::open(run_dir.ended_file());
     let mut scheduler = Scheduler::new(policy, options);
     if settings.reverted.is_none() {
         fault::spoil(&mut scheduler);
@@ -302,10 +308,9 @@ fn think(
     })?;
     mind.reverted = settings.reverted.as_ref().map(|why| format!("{} {why}", settings.policy));
     let quotas = Quotas::new(settings.clients_per_user, settings.users.clone());
-    let mut dispatch = Dispatch::new(mind, quotas, state, manager);
-    if let Some(unusable) = unusable {
-        dispatch.say(unusable);
-    }
+    mind.ended = ended;
+    let mut dispatch = Dispatch::new(mind, quotas, state, manager, ended_file);
+    unusable.into_iter().chain(damage).for_each(|line| dispatch.say(line));
     if let Some(why) = dispatch.mind.journal_problem.clone() {
         dispatch.journal_failed(&why);
     }

@@ -3,6 +3,7 @@
 //! Trap: after a panic the scheduler is half changed and must not be looked at again. Who holds what is then taken from
 //! the daemon's own notes ([`crate::state_file`]), never from it.
 
+use crate::ended::Ended;
 use crate::journal::{self, Journal};
 use crate::learnt::Learnt;
 use crate::recent::Recent;
@@ -42,6 +43,7 @@ pub struct Mind {
     pub learnt: Learnt,
     pub tally: Tally,
     pub recent: Recent,
+    pub ended: Ended,
     /// Proposals of the policy that the ledger did not allow, so far.
     dropped: u64,
     devices: Vec<(DeviceId, DeviceProfile)>,
@@ -74,6 +76,7 @@ impl Mind {
             learnt,
             tally: Tally::default(),
             recent: Recent::default(),
+            ended: Ended::default(),
             dropped: 0,
             devices: Vec::new(),
             journal,
@@ -139,6 +142,7 @@ impl Mind {
         self.learnt.note(now, event, &actions);
         self.tally.note(&self.scheduler, event, &actions, took);
         self.recent.note(now, &self.scheduler, event, &actions);
+        self.ended.note(now, &self.scheduler, event, &actions);
         if !self.journal.is_on() {
             self.journal.lose();
             return (Ok(actions), self.recorded(prepared));

@@ -145,6 +145,7 @@ pub fn ms(time: Nanos) -> u64 {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::ended::Ended;
     use crate::tally::Tally;
     use eager_core::event::{DeviceProfile, TaskRequest};
     use eager_core::units::Bytes;
@@ -156,13 +157,15 @@ pub mod tests {
         scheduler: Scheduler,
         pub recent: Recent,
         pub tally: Tally,
+        pub ended: Ended,
         pub steps: u64,
     }
 
     impl Lived {
         pub fn new(policy: PolicyName) -> Lived {
             let scheduler = Scheduler::new(policy, Options::default());
-            let mut lived = Lived { scheduler, recent: Recent::default(), tally: Tally::default(), steps: 0 };
+            let (recent, tally, ended) = (Recent::default(), Tally::default(), Ended::default());
+            let mut lived = Lived { scheduler, recent, tally, ended, steps: 0 };
             let profile = DeviceProfile {
                 name: "test".into(),
                 capacity: Bytes(10 << 30),
@@ -174,6 +177,7 @@ pub mod tests {
             lived.happen(Event::DeviceAdded { device: DeviceId(0), profile });
             for client in 1..=3 {
                 let label = format!("program {client}");
+                lived.ended.enter(ClientId(client), 0, 0, &label, lived.now(), 0);
                 lived.happen(Event::ClientConnected {
                     client: ClientId(client),
                     uid: 0,
@@ -194,6 +198,13 @@ pub mod tests {
             self.scheduler.step(now, event.clone(), &mut actions);
             self.tally.note(&self.scheduler, &event, &actions, Nanos(1500));
             self.recent.note(now, &self.scheduler, &event, &actions);
+            self.ended.note(now, &self.scheduler, &event, &actions);
+        }
+
+        /// The program's process has ended.
+        pub fn gone(&mut self, client: u64) {
+            self.ended.leave(ClientId(client), Nanos::from_secs(self.steps + 1), 0);
+            self.happen(Event::ClientGone { client: ClientId(client) });
         }
 
         /// Clients take turns.

@@ -5,8 +5,8 @@
 
 use crate::whole_file::with_suffix;
 use eager_proto::place::{
-    ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, HISTORY_FILE_NAME, HTTP_SOCKET_NAME, LOCK_FILE_NAME,
-    STATE_FILE_NAME, VGPU_SOCKET_NAME,
+    ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, ENDED_FILE_NAME, HISTORY_FILE_NAME, HTTP_SOCKET_NAME,
+    LOCK_FILE_NAME, STATE_FILE_NAME, VGPU_SOCKET_NAME,
 };
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
@@ -106,6 +106,11 @@ impl RunDir {
     /// What earlier runs took; see [`crate::learnt`].
     pub fn history_file(&self) -> PathBuf {
         self.path.join(HISTORY_FILE_NAME)
+    }
+
+    /// Programs that have ended; see [`crate::ended`].
+    pub fn ended_file(&self) -> PathBuf {
+        self.path.join(ENDED_FILE_NAME)
     }
 
     pub fn admin_socket(&self) -> PathBuf {

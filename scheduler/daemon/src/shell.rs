@@ -132,6 +132,7 @@ impl Shell {
         dispatch.manager.stopping();
         let written = dispatch.mind.learnt.write_at_end(dispatch.now());
         dispatch.wrote_history(written);
+        dispatch.write_ended(true);
         end
     }
 
@@ -187,6 +188,7 @@ impl Shell {
             self.listener_resumes_at,
             self.starvation_check_at,
             dispatch.mind.learnt.next_write(),
+            dispatch.next_ended_write(),
             dispatch.state.next_try(),
         ];
         let deadline = [core, closed].into_iter().chain(own).flatten().min()?;
@@ -418,6 +420,7 @@ impl Shell {
         let dispatch = &mut self.parts.dispatch;
         let written = dispatch.mind.learnt.write_if_due(now);
         dispatch.wrote_history(written);
+        dispatch.write_ended(false);
         dispatch.state.try_again_if_due(now);
         self.look_for_starvation(now);
     }

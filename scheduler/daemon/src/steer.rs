@@ -90,18 +90,21 @@ impl Dispatch {
         Ok(sent.map_or(refused.clone(), |sent| format!("{refused}; {sent}")))
     }
 
-    fn send_signal(&self, by: Caller, uid: u32, task: TaskId, signal: &str) -> Said {
+    fn send_signal(&mut self, by: Caller, uid: u32, task: TaskId, signal: &str) -> Said {
         let signal =
             Signal::from_str(signal).map_err(|_| format!("`{signal}` is no signal; one is SIGTERM"))?;
-        let client = self.owner(task).and_then(|(client, _)| self.clients.get(&client));
-        let peer = &client.ok_or_else(|| format!("{task} has no process any more"))?.peer;
+        let client = self.owner(task).map(|(client, _)| client);
+        let found = client.and_then(|client| Some((client, &self.clients.get(&client)?.peer)));
+        let (client, peer) = found.ok_or_else(|| format!("{task} has no process any more"))?;
         // A process that has become another user's since is not the caller's to end.
         if !by.is_owner() && identity::real_uid(peer.pid) != Some(by.uid) {
             return Err(format!("pid {} of {task} is not uid {uid}'s any more", peer.pid));
         }
         eager_shm::process::signal(&peer.pidfd, signal)
             .map_err(|error| format!("pid {}: {error}", peer.pid))?;
-        Ok(format!("{signal} was sent to pid {}, the program of {task}", peer.pid))
+        let said = format!("{signal} was sent to pid {}, the program of {task}", peer.pid);
+        self.mind.ended.suffers(client, "cancelled", &format!("{signal} was sent by uid {}", by.uid));
+        Ok(said)
     }
 
     /// Another policy decides from now on.

@@ -3,6 +3,7 @@
 use crate::dispatch::Dispatch;
 use crate::identity;
 use crate::recent::ms;
+use crate::waiting;
 use eager_core::action::Gate;
 use eager_core::model::TaskState;
 use eager_core::scheduler::{DeviceView, Stage, TaskView};
@@ -18,6 +19,7 @@ pub fn snapshot(dispatch: &Dispatch, kind: &str, confinement: &str, tasks_max: u
         daemon: daemon_row(dispatch, confinement),
         devices: device_rows(dispatch, kind),
         tasks: first_tasks(dispatch, most),
+        after: waiting::after_rows(dispatch).into_iter().take(most).collect(),
         counts: dispatch.mind.tally.counts().clone(),
         lives: dispatch.mind.recent.lives(now, most),
     }

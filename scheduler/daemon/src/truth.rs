@@ -81,6 +81,18 @@ impl Truth {
         self.devices.values().any(|device| device.of(client) > Bytes::ZERO)
     }
 
+    /// What of each client is on the devices, managed memory included.
+    fn resident(&self) -> BTreeMap<ClientId, Bytes> {
+        let mut sums: BTreeMap<ClientId, Bytes> = BTreeMap::new();
+        for device in self.devices.values() {
+            for client in device.clients.keys() {
+                let sum = sums.entry(*client).or_default();
+                *sum = sum.saturating_add(device.resident_of(*client));
+            }
+        }
+        sums
+    }
+
     pub fn on(&self, device: DeviceId) -> Option<&DeviceUse> {
         self.devices.get(&device)
     }
@@ -155,6 +167,9 @@ impl Dispatch {
             self.truth.devices.insert(device, used);
             self.look_for_loss(device, lost.contains(&device));
             self.compare(device);
+        }
+        for (client, resident) in self.truth.resident() {
+            self.mind.ended.seen(client, resident);
         }
         self.look_for_stopped();
         if silent.is_empty() {

@@ -1,5 +1,6 @@
 //! Rows about the waiting tasks and the policy, for people and scripts.
 
+use crate::admin::Caller;
 use crate::dispatch::Dispatch;
 use crate::recent::ms;
 use crate::tables;
@@ -8,7 +9,9 @@ use eager_core::policy::GateRule;
 use eager_core::scheduler::{Offer, Outlook, Standing};
 use eager_core::units::{Nanos, TaskId};
 use eager_core::{PolicyName, Scheduler};
-use eager_proto::admin::{OutlookRow, PolicyRow, QueueRow};
+use eager_proto::admin::{AdminReply, AfterRow, OutlookRow, PolicyRow, QueueRow};
+use eager_proto::hello::LABEL_BYTES;
+use eager_proto::text::{pack, unpack};
 
 /// The waiting tasks, in the order in which they are tried.
 pub fn queue_rows(dispatch: &Dispatch) -> Vec<QueueRow> {
@@ -31,6 +34,41 @@ fn queue_row(dispatch: &Dispatch, standing: &Standing<'_>, now: Nanos) -> QueueR
         expected_ms: standing.expected.map(|at| ms(at.saturating_sub(now))),
         held_by: standing.task.request.held_by,
         reason: row.reason,
+    }
+}
+
+/// Programs that wait for a task of another to end.
+pub fn after_rows(dispatch: &Dispatch) -> Vec<AfterRow> {
+    let now = dispatch.now();
+    let row = |(pid, waiter): (i32, &crate::after::Waiter)| {
+        let named = dispatch.mind.scheduler.task(TaskId(waiter.task)).map(|task| task.label.to_owned());
+        AfterRow {
+            pid,
+            uid: waiter.uid,
+            label: waiter.label.clone(),
+            after: waiter.task,
+            waited_ms: ms(now.saturating_sub(waiter.since)),
+            reason: format!("waits: for task {} ({}) to end", waiter.task, named.unwrap_or_default()),
+        }
+    };
+    dispatch.waiters.list(now).into_iter().map(row).collect()
+}
+
+impl Dispatch {
+    /// A program waits for a task to end, and asks whether it has.
+    pub fn comes_after(&mut self, by: Caller, task: u64, label: &str) -> AdminReply {
+        if task >= self.next_task() {
+            let message = format!("there has been no task {task} yet: `eager ps` lists those that run");
+            return AdminReply::Error { message };
+        }
+        let has_ended = self.owner(TaskId(task)).is_none();
+        if has_ended {
+            self.waiters.forget(by.pid);
+        } else {
+            let (now, label) = (self.now(), unpack(&pack::<LABEL_BYTES>(label)));
+            self.waiters.ask(now, by.pid, by.uid, label, task);
+        }
+        AdminReply::After { has_ended }
     }
 }
 

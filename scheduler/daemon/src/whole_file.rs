@@ -16,6 +16,16 @@ pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
+/// A file that cannot be used: nothing of it is lost, it may be another version's. Says what happened.
+pub fn put_aside(path: &Path, why: &str) -> String {
+    let aside = with_suffix(path, ".bad");
+    let kept = match std::fs::rename(path, &aside) {
+        Ok(()) => format!("it is kept as {}", aside.display()),
+        Err(error) => format!("it cannot be kept as {} ({error})", aside.display()),
+    };
+    format!("cannot be used ({why}): {kept}")
+}
+
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

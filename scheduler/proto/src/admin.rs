@@ -8,7 +8,7 @@ mod message;
 mod rows;
 
 pub use message::{AdminReply, AdminRequest};
-pub use rows::{DaemonRow, DeviceRow, OutlookRow, PolicyRow, QueueRow, TaskRow};
+pub use rows::{AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, TaskRow};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

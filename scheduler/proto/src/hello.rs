@@ -5,6 +5,8 @@ use crate::request::RequestPage;
 use crate::{MAGIC, PROTOCOL_MAJOR, PROTOCOL_MINOR, text};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Of a program's name.
+pub const LABEL_BYTES: usize = 64;
 /// Client to daemon.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -18,7 +20,7 @@ pub struct Hello {
     pub request_page_bytes: u32,
     pub reply_page_bytes: u32,
     /// UTF-8, padded with NUL: name of the program in tables.
-    pub label: [u8; 64],
+    pub label: [u8; LABEL_BYTES],
 }
 
 /// Behind the [`Hello`] of a program that was connected before: its daemon died, or closed the connection. Since minor 1.

@@ -18,6 +18,8 @@ pub const VGPU_SOCKET_NAME: &str = "vgpu.sock";
 pub const STATE_FILE_NAME: &str = "eagerd.state";
 /// What earlier runs of each program took.
 pub const HISTORY_FILE_NAME: &str = "eagerd.history";
+/// Programs that have ended.
+pub const ENDED_FILE_NAME: &str = "eagerd.ended";
 /// Locked by the daemon while it lives; holds its process id, for messages only.
 pub const LOCK_FILE_NAME: &str = "eagerd.lock";
 

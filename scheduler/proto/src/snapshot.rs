@@ -2,7 +2,7 @@
 //!
 //! Trap: viewers of another build read it too. Fields are only added, each with a default.
 
-use crate::admin::{DaemonRow, DeviceRow, TaskRow};
+use crate::admin::{AfterRow, DaemonRow, DeviceRow, TaskRow};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ pub struct Snapshot {
     pub devices: Vec<DeviceRow>,
     /// The oldest tasks, as many as were asked for.
     pub tasks: Vec<TaskRow>,
+    /// Programs that wait for a task of another to end, as many as were asked for.
+    pub after: Vec<AfterRow>,
     pub counts: Counts,
     /// Tasks of the last minutes, the newest last, as many as were asked for.
     pub lives: Vec<Life>,

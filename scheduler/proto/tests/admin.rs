@@ -3,7 +3,9 @@
 //! Trap: `EAGER_BLESS=1 cargo test -p eager-proto --test admin` writes the files anew; a field that is gone or renamed breaks
 //! scripts, and needs another admin version.
 
-use eager_proto::admin::{AdminReply, DaemonRow, DeviceRow, OutlookRow, PolicyRow, QueueRow, TaskRow};
+use eager_proto::admin::{
+    AdminReply, AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, TaskRow,
+};
 use std::path::{Path, PathBuf};
 
 fn task() -> TaskRow {
@@ -47,6 +49,40 @@ fn waiting() -> QueueRow {
         expected_ms: Some(41_000),
         held_by: None,
         reason: "waits: largest free memory is 8 GiB on GPU 0; 12 GiB wanted".into(),
+    }
+}
+
+fn after() -> AfterRow {
+    AfterRow {
+        pid: 4250,
+        uid: 1000,
+        label: "evaluate".into(),
+        after: 12,
+        waited_ms: 3000,
+        reason: "waits: for task 12 (needle) to end".into(),
+    }
+}
+
+fn program() -> ProgramRow {
+    ProgramRow {
+        client: 2,
+        pid: 4200,
+        uid: 1000,
+        label: "lavaMD".into(),
+        function: "main".into(),
+        tasks: 1,
+        started_ms: 1_764_000_000_000,
+        ended_ms: 1_764_000_065_000,
+        ran_ms: 61_000,
+        waited_ms: 3200,
+        held_ms: 400,
+        classes: vec!["eager".into(), "promoted".into()],
+        devices: vec![1],
+        requirement_bytes: 9 << 30,
+        grant_bytes: 9 << 30,
+        resident_bytes: Some(6 << 30),
+        end: "cancelled".into(),
+        reason: "SIGTERM was sent by uid 1000".into(),
     }
 }
 
@@ -134,8 +170,9 @@ fn policy() -> PolicyRow {
 fn answers() -> Vec<(&'static str, AdminReply)> {
     let sentences = vec!["task 13 (srad, uid 1000) has waited for 2.5 s for 12 GiB of device memory.".into()];
     vec![
-        ("ps", AdminReply::Ps { tasks: vec![task()], next_task: 14 }),
-        ("queue", AdminReply::Queue { tasks: vec![waiting()] }),
+        ("ps", AdminReply::Ps { tasks: vec![task()], next_task: 14, after: vec![after()] }),
+        ("queue", AdminReply::Queue { tasks: vec![waiting()], after: vec![after()] }),
+        ("history", AdminReply::History { programs: vec![program()] }),
         ("info", AdminReply::Info { daemon: daemon(), devices: vec![device()] }),
         ("explain", AdminReply::Explained { sentences, devices: outlooks() }),
         ("policy", AdminReply::Policy { policy: policy() }),

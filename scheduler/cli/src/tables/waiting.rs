@@ -4,11 +4,11 @@
 
 use super::{Align, Left, Right, or_dash, table};
 use eager_journal::names;
-use eager_proto::admin::{PolicyRow, QueueRow};
+use eager_proto::admin::{AfterRow, PolicyRow, QueueRow};
 use eager_proto::shown::{size, time};
 
-/// `eager queue`. `user`: a user's name.
-pub fn queue(rows: &[QueueRow], user: impl Fn(u32) -> String) -> String {
+/// `eager queue`: tasks, and programs that wait for one of another to end. `user`: a user's name.
+pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String) -> String {
     const HEADER: [(&str, Align); 11] = [
         ("PLACE", Right),
         ("TASK", Right),
@@ -37,7 +37,14 @@ pub fn queue(rows: &[QueueRow], user: impl Fn(u32) -> String) -> String {
             row.reason.clone(),
         ]
     });
-    table(HEADER, cells)
+    let dash = || "-".to_owned();
+    let comes_after = after.iter().map(|row| {
+        let AfterRow { pid, uid, label, waited_ms, reason, .. } = row;
+        let (pid, user, waited) = (pid.to_string(), user(*uid), time(*waited_ms));
+        let (label, reason, none) = (label.clone(), reason.clone(), String::new());
+        [dash(), dash(), pid, user, label, none, "?".into(), dash(), waited, dash(), reason]
+    });
+    table(HEADER, cells.chain(comes_after))
 }
 
 /// `eager policy`.
@@ -82,12 +89,21 @@ mod tests {
             reason: "waits: uid 0 holds it until it is released".into(),
             ..first.clone()
         };
+        let after = AfterRow {
+            pid: 4250,
+            uid: 1000,
+            label: "evaluate".into(),
+            after: 12,
+            waited_ms: 3000,
+            reason: "waits: for task 12 (needle) to end".into(),
+        };
         let expected = "\
-PLACE  TASK   PID  USER  LABEL   FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WHY
-    1    12  4242  anna  needle  main      eager  8.9 GiB  1m00s  in 41 s   waits: for memory
-    -     7  4242  anna  needle  main      ?      8.9 GiB  1m00s  -         waits: uid 0 holds it until it is released
+PLACE  TASK   PID  USER  LABEL     FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WHY
+    1    12  4242  anna  needle    main      eager  8.9 GiB  1m00s  in 41 s   waits: for memory
+    -     7  4242  anna  needle    main      ?      8.9 GiB  1m00s  -         waits: uid 0 holds it until it is released
+    -     -  4250  anna  evaluate            ?            -    3 s  -         waits: for task 12 (needle) to end
 ";
-        assert_eq!(queue(&[first, held], |_| "anna".into()), expected);
+        assert_eq!(queue(&[first, held], &[after], |_| "anna".into()), expected);
     }
 
     #[test]

@@ -77,10 +77,12 @@ pub fn json(reply: &AdminReply) -> anyhow::Result<String> {
 fn shown(reply: &AdminReply) -> anyhow::Result<String> {
     Ok(match reply {
         AdminReply::Info { daemon, devices } => tables::devices(daemon, devices),
-        AdminReply::Queue { tasks } => tables::queue(tasks, people::name),
+        AdminReply::Queue { tasks, after } => tables::queue(tasks, after, people::name),
         AdminReply::Policy { policy } => tables::policy(policy),
         AdminReply::Explained { sentences, .. } => sentences.join("\n") + "\n",
         AdminReply::Ps { .. }
+        | AdminReply::History { .. }
+        | AdminReply::After { .. }
         | AdminReply::Done { .. }
         | AdminReply::Error { .. }
         | AdminReply::Snapshot(_) => {

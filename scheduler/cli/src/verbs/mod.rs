@@ -6,6 +6,7 @@ pub mod act;
 pub mod calibrate;
 pub mod choice;
 pub mod doctor;
+pub mod history;
 pub mod limit;
 pub mod look;
 pub mod mps;

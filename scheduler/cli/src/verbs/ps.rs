@@ -33,7 +33,7 @@ pub struct PsFlags {
     watch: Option<Duration>,
 }
 
-fn user(text: &str) -> Result<u32, String> {
+pub fn user(text: &str) -> Result<u32, String> {
     people::uid(text).ok_or_else(|| format!("this machine has no user `{text}`"))
 }
 
@@ -47,7 +47,10 @@ pub fn ps(flags: &PsFlags) -> anyhow::Result<()> {
     }
     loop {
         let reply = ask()?;
-        let AdminReply::Ps { tasks, .. } = reply else { anyhow::bail!("the daemon answers {reply:?}") };
+        let AdminReply::Ps { mut tasks, after, .. } = reply else {
+            anyhow::bail!("the daemon answers {reply:?}")
+        };
+        tasks.extend(after.into_iter().map(tables::as_task));
         let rows = chosen(tasks, flags);
         let table = names::in_text(&tables::tasks(&rows, &columns, people::name));
         let Some(interval) = flags.watch else {

@@ -127,13 +127,17 @@ fn reserve_one(
     }
 }
 
-/// Waits until a task has ended, however it ends.
-pub fn wait_for_end(place: &DaemonPlace, task: u64) -> anyhow::Result<()> {
+/// Waits until a task has ended, however it ends; the daemon lists the program meanwhile.
+///
+/// # Errors
+/// There has been no such task, or no daemon answers for a while.
+pub fn wait_for_end(place: &DaemonPlace, task: u64, label: &str) -> anyhow::Result<()> {
+    let mut waits = !has_ended(place, task, label)?;
     let mut lost_since = None;
-    loop {
-        match runs(place, task) {
-            Ok(false) => return Ok(()),
-            Ok(true) => lost_since = None,
+    while waits {
+        std::thread::sleep(LOOK_EVERY);
+        match has_ended(place, task, label) {
+            Ok(over) => (waits, lost_since) = (!over, None),
             Err(error) => {
                 let since = *lost_since.get_or_insert_with(Instant::now);
                 if since.elapsed() > DAEMON_LOSS_MAX {
@@ -141,17 +145,13 @@ pub fn wait_for_end(place: &DaemonPlace, task: u64) -> anyhow::Result<()> {
                 }
             }
         }
-        std::thread::sleep(LOOK_EVERY);
     }
+    Ok(())
 }
 
-/// Does the task wait or run?
-pub fn runs(place: &DaemonPlace, task: u64) -> anyhow::Result<bool> {
-    match place.ask(&AdminRequest::Ps)? {
-        AdminReply::Ps { tasks, next_task } if task < next_task => {
-            Ok(tasks.iter().any(|row| row.task == task))
-        }
-        AdminReply::Ps { .. } => bail!("there has been no task {task} yet: `eager ps` lists those that run"),
+fn has_ended(place: &DaemonPlace, task: u64, label: &str) -> anyhow::Result<bool> {
+    match place.ask(&AdminRequest::After { task, label: label.to_owned() })? {
+        AdminReply::After { has_ended } => Ok(has_ended),
         other => bail!("the daemon answers {other:?}"),
     }
 }

@@ -154,8 +154,7 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
     let Target::Daemon { socket, vgpu } = target else { return Ok(command) };
     let place = DaemonPlace { run_dir: socket.parent().unwrap_or(Path::new("/")).into() };
     if let Some(task) = flags.after {
-        reserve::runs(&place, task)?;
-        reserve::wait_for_end(&place, task)?;
+        reserve::wait_for_end(&place, task, &label(flags))?;
     }
     if let Some(memory) = flags.mem {
         let count = usize::from(flags.gpus.unwrap_or(1));

@@ -6,6 +6,7 @@ mod activation;
 mod attacks;
 mod contexts;
 mod faults;
+mod history;
 mod hostile;
 mod http;
 mod journals;

@@ -124,7 +124,7 @@ impl Daemon {
 
     pub fn queue(&self) -> Vec<QueueRow> {
         match self.ask(&AdminRequest::Queue) {
-            AdminReply::Queue { tasks } => tasks,
+            AdminReply::Queue { tasks, .. } => tasks,
             other => panic!("{other:?}"),
         }
     }

@@ -1,6 +1,6 @@
 //! The questions and the answers.
 
-use super::rows::{DaemonRow, DeviceRow, OutlookRow, PolicyRow, QueueRow, TaskRow};
+use super::rows::{AfterRow, DaemonRow, DeviceRow, OutlookRow, PolicyRow, ProgramRow, QueueRow, TaskRow};
 use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,17 @@ pub enum AdminRequest {
     },
     /// Waiting tasks, in the order in which they are tried.
     Queue,
+    /// Programs that have ended: the newest, at most so many, of one user or of all.
+    History {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        uid: Option<u32>,
+        programs_max: u32,
+    },
+    /// Has a task ended? Asked again and again by a program that waits for that, and is listed as long as it asks.
+    After {
+        task: u64,
+        label: String,
+    },
     /// Why a task waits, or runs as it does.
     Explain {
         task: u64,
@@ -80,6 +91,9 @@ pub enum AdminReply {
         /// Number of the next task: all below it have been there.
         #[serde(default)]
         next_task: u64,
+        /// Programs that wait for a task of another to end, and have none themselves.
+        #[serde(default)]
+        after: Vec<AfterRow>,
     },
     Info {
         daemon: DaemonRow,
@@ -88,6 +102,15 @@ pub enum AdminReply {
     Snapshot(Box<Snapshot>),
     Queue {
         tasks: Vec<QueueRow>,
+        #[serde(default)]
+        after: Vec<AfterRow>,
+    },
+    /// The oldest first.
+    History {
+        programs: Vec<ProgramRow>,
+    },
+    After {
+        has_ended: bool,
     },
     Explained {
         sentences: Vec<String>,

@@ -77,6 +77,53 @@ pub struct QueueRow {
     pub reason: String,
 }
 
+/// A program that has not started yet: `eager run --after` waits for a task of another to end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AfterRow {
+    pub pid: i32,
+    pub uid: u32,
+    pub label: String,
+    /// The task that it waits for.
+    pub after: u64,
+    pub waited_ms: u64,
+    pub reason: String,
+}
+
+/// A program that has ended, from its connection to the end of its process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProgramRow {
+    pub client: u64,
+    pub pid: i32,
+    pub uid: u32,
+    pub label: String,
+    /// Where its first task began.
+    pub function: String,
+    /// How many it began.
+    pub tasks: u64,
+    /// Since 1970: when it connected, and when it had ended.
+    pub started_ms: u64,
+    pub ended_ms: u64,
+    /// How long it had a device, waited for one, and had a kernel at a closed gate; the last is part of the first.
+    pub ran_ms: u64,
+    pub waited_ms: u64,
+    pub held_ms: u64,
+    /// `normal`, `eager`, `promoted`, in the order in which they first came.
+    pub classes: Vec<String>,
+    pub devices: Vec<u32>,
+    /// The most that its tasks wanted, and were granted, at once.
+    pub requirement_bytes: u64,
+    pub grant_bytes: u64,
+    /// The most that was seen of it on devices at once; none where nobody looked.
+    pub resident_bytes: Option<u64>,
+    /// `ended`: its process has ended, and nothing was wrong that the daemon knows of; `refused`, `cancelled`, `limit` (it was
+    /// made to end, at a limit), `lost` (its device), `cut-off` (it broke the protocol).
+    pub end: String,
+    /// Of all but `ended`: what happened.
+    pub reason: String,
+}
+
 /// What a device means for a waiting task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutlookRow {

@@ -7,6 +7,7 @@
 mod store;
 mod supervise;
 
+pub use store::now_ms;
 pub use supervise::asked;
 
 use crate::verbs::run::{self, RunFlags};

@@ -5,6 +5,7 @@
 use super::line::{Line, Tone};
 use super::text::{pad, width};
 use crate::people;
+use crate::tables::number;
 use eager_proto::admin::TaskRow;
 use eager_proto::shown::{size, time};
 
@@ -23,14 +24,14 @@ const fn column(name: &'static str, is_right: bool, most: usize, cell: fn(&TaskR
 }
 
 const COLUMNS: [Column; 14] = [
-    column("TASK", true, 8, |row| row.task.to_string()),
+    column("TASK", true, 8, |row| number(row).map_or("-".into(), |task| task.to_string())),
     column("PID", true, 8, |row| row.pid.to_string()),
     column("USER", false, 10, |row| people::name(row.uid)),
     column("LABEL", false, 16, |row| row.label.clone()),
     column("FUNCTION", false, 20, |row| row.function.clone()),
     column("CLASS", false, 8, class),
     column("GPU", true, 4, |row| row.device.map_or("-".into(), |device| device.to_string())),
-    column("NEEDS", true, 8, |row| size(row.requirement_bytes)),
+    column("NEEDS", true, 8, |row| or_dash(number(row).map(|_| row.requirement_bytes))),
     column("GRANT", true, 8, |row| if row.device.is_some() { size(row.grant_bytes) } else { "-".into() }),
     column("RESIDENT", true, 8, |row| or_dash(row.resident_bytes)),
     column("PINNED", true, 8, |row| or_dash(row.pinned_bytes)),

@@ -192,17 +192,22 @@ fn explain(row: &TaskRow, in_full: bool, said: Option<&[String]>, columns: usize
         wrap(&text, columns).into_iter().map(move |text| Line::of(tone, text)).collect::<Vec<_>>()
     };
     if !in_full {
-        return vec![Line::of(Tone::Plain, cut(&format!("task {}: {}", row.task, row.reason), columns))];
+        let who = named(row);
+        return vec![Line::of(Tone::Plain, cut(&format!("{who}: {}", row.reason), columns))];
     }
     let name = match row.function.as_str() {
         "" => row.label.clone(),
         function => format!("{} ({function})", row.label),
     };
-    let who = format!("task {}: {name}, pid {}, user {}", row.task, row.pid, people::name(row.uid));
+    let who = format!("{}: {name}, pid {}, user {}", named(row), row.pid, people::name(row.uid));
     let mut lines = line(Tone::Header, pad(&who, columns, false));
     let texts = said.map_or_else(|| of_row(row), <[String]>::to_vec);
     lines.extend(texts.into_iter().flat_map(|text| line(Tone::Plain, text)));
     lines
+}
+
+fn named(row: &TaskRow) -> String {
+    tables::number(row).map_or("no task yet".into(), |task| format!("task {task}"))
 }
 
 /// What a row says of its task.
@@ -216,6 +221,7 @@ fn of_row(row: &TaskRow) -> Vec<String> {
             size(row.grant_bytes),
             size(row.requirement_bytes)
         ),
+        None if tables::number(row).is_none() => format!("waits for {}", time(row.waited_ms)),
         None => format!("waits for {}; {} wanted", time(row.waited_ms), size(row.requirement_bytes)),
     };
     let used = row.resident_bytes.map(|bytes| {
@@ -249,8 +255,9 @@ fn keys(snapshot: &Snapshot, view: &View, columns: usize) -> Line {
     }
     said += if view.is_paused { "  p go on (PAUSED)" } else { "  p pause" };
     let all = (snapshot.daemon.waiting + snapshot.daemon.running) as usize;
-    if all > snapshot.tasks.len() {
-        said += &format!("  ({} of {all} tasks)", snapshot.tasks.len());
+    let here = snapshot.tasks.iter().filter(|row| tables::number(row).is_some()).count();
+    if all > here {
+        said += &format!("  ({here} of {all} tasks)");
     }
     Line::of(Tone::Header, pad(&said, columns, false))
 }

@@ -4,6 +4,7 @@
 
 use super::rates::Rates;
 use crate::daemon::DaemonPlace;
+use crate::tables;
 use eager_journal::names;
 use eager_proto::admin::{AdminReply, AdminRequest, TaskRow};
 use eager_proto::snapshot::Snapshot;
@@ -42,6 +43,8 @@ impl Seen {
     pub fn take_in(&mut self, news: News) {
         match news {
             Ok((mut snapshot, mut explained)) => {
+                let after = std::mem::take(&mut snapshot.after);
+                snapshot.tasks.extend(after.into_iter().map(tables::as_task));
                 snapshot.tasks.iter_mut().for_each(make_readable);
                 let sentences = explained.iter_mut().flat_map(|explained| &mut explained.sentences);
                 sentences.for_each(|sentence| *sentence = names::in_text(sentence));
