@@ -69,9 +69,18 @@ fn how_much_a_gpu_is_used_is_shown_as_long_as_it_tells() {
     let daemon = machine.daemon(&["--observe-ms", "20"]);
     wait_for(&daemon, |device| device["utilization_percent"] == json!(87));
     assert!(devices(&daemon)[1]["utilization_percent"].is_null(), "that one never tells");
+    let told = &devices(&daemon)[0];
+    assert!(
+        told["temperature_celsius"].is_null() && told["power_watts"].is_null(),
+        "it does not tell: {told}"
+    );
+    busy["gpus"][0]["temperature"] = json!(61);
+    busy["gpus"][0]["power"] = json!(211_600);
     busy["gpus"][0]["utilization"] = json!(0);
     machine.becomes(&busy);
     wait_for(&daemon, |device| device["utilization_percent"] == json!(0));
+    let told = &devices(&daemon)[0];
+    assert_eq!((&told["temperature_celsius"], &told["power_watts"]), (&json!(61), &json!(212)));
     busy["gpus"][0]["fails"] = json!({ "nvmlDeviceGetUtilizationRates": 3 });
     machine.becomes(&busy);
     wait_for(&daemon, |device| device["utilization_percent"].is_null());

@@ -5,8 +5,10 @@
 
 mod picture;
 
-use eager_proto::admin::{AdminReply, AdminRequest, DaemonRow, DeviceRow, TaskRow, from_line, to_line};
-use eager_proto::snapshot::Snapshot;
+use eager_proto::admin::{
+    AdminReply, AdminRequest, AfterRow, DaemonRow, DeviceRow, TaskRow, from_line, to_line,
+};
+use eager_proto::snapshot::{Minutes, Moment, Snapshot};
 use nix::pty::{Winsize, openpty};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -118,7 +120,16 @@ fn moment(second: bool) -> Snapshot {
         survives_restart: true,
         ..DaemonRow::default()
     };
-    Snapshot { daemon, devices: vec![device(0, 14, 0, (2, 0)), busy, foreign], tasks, ..Snapshot::default() }
+    let after = AfterRow {
+        pid: 4300,
+        uid: 0,
+        label: "evaluate".into(),
+        after: 2,
+        waited_ms: 9000,
+        reason: "waits: for task 2 (hotspot3D) to end".into(),
+    };
+    let devices = vec![device(0, 14, 0, (2, 0)), busy, foreign];
+    Snapshot { daemon, devices, tasks, after: vec![after], ..Snapshot::default() }
 }
 
 /// A daemon that only answers: the first moment once, then the second.
@@ -154,6 +165,8 @@ fn answer(mut stream: UnixStream, moment: &Snapshot, explained: &dyn Fn(u64) -> 
     let reply = match from_line(question.as_bytes()).expect("a question") {
         AdminRequest::Snapshot { .. } => AdminReply::Snapshot(Box::new(moment.clone())),
         AdminRequest::Explain { task } => explained(task),
+        AdminRequest::Cancel { task, .. } => AdminReply::Done { said: format!("task {task} is refused") },
+        AdminRequest::Hold { task } => AdminReply::Error { message: format!("task {task} runs already") },
         other => panic!("{other:?}"),
     };
     // One that has ended does not read its answer.
@@ -297,6 +310,58 @@ fn a_screen_of_80_by_24_shows_devices_tasks_and_why() {
     top.shows("80x24-explain.txt", "place 1 of 1");
     top.press("e/need\r");
     top.shows("80x24-filter.txt", "/ filter: need");
+    top.press("q");
+    assert_eq!(top.ends(), Some(0));
+}
+
+/// The second moment, with five minutes of devices that rise, fall and rest; one tells how warm it is.
+fn with_minutes() -> Snapshot {
+    let mut snapshot = moment(true);
+    let row = |device: u32, moments: Vec<Moment>| Minutes { device, moment_ms: 5000, moments };
+    let of = |percent: u64, gib: u64| Moment {
+        utilization_percent: Some(percent as u32),
+        resident_bytes: Some(gib * GIB),
+    };
+    let rises = (0..60).map(|at| of(at * 100 / 59, 10)).collect();
+    let unseen = Moment::default();
+    let falls =
+        (0..60).map(|at| if (20..25).contains(&at) { unseen } else { of(100 - at, 16 - at / 4) }).collect();
+    let rests = vec![Moment { utilization_percent: None, resident_bytes: Some(2 * GIB) }; 12];
+    snapshot.minutes = vec![row(0, rises), row(1, falls), row(2, rests)];
+    (snapshot.devices[0].temperature_celsius, snapshot.devices[0].power_watts) = (Some(61), Some(212));
+    snapshot
+}
+
+#[test]
+fn the_last_minutes_are_plotted_where_there_is_room() {
+    let mut top = Terminal::on(Daemon::start([with_minutes(), with_minutes()]), 120, 32, false);
+    top.shows("120x32-plots.txt", "busy ");
+    top.press("g");
+    top.until(|screen| !screen.contains("busy "));
+    top.press("gq");
+    assert_eq!(top.ends(), Some(0));
+    let mut small = Terminal::on(Daemon::start([with_minutes(), with_minutes()]), 80, 18, false);
+    let screen = small.until(|screen| screen.contains(PAGES) && screen.contains("q quit"));
+    assert!(!screen.contains("busy ") && screen.contains(" needle "), "{screen}");
+    small.press("q");
+    small.ends();
+}
+
+#[test]
+fn keys_are_explained_and_tasks_are_cancelled_and_held() {
+    let mut top = Terminal::open(100, 24, false);
+    top.until(|screen| screen.contains(PAGES));
+    top.press("?");
+    top.shows("100x24-keys.txt", "any key: back");
+    top.press(" jjjc");
+    top.shows("100x24-cancel.txt", "cancel task 4 (srad_v1)?");
+    top.press("y");
+    top.until(|screen| screen.contains("task 4 is refused"));
+    top.press("kh");
+    top.until(|screen| screen.contains("the daemon says: task 3 runs already"));
+    top.press("jjjc");
+    let screen = top.until(|screen| screen.contains("pid 4300 has no task yet"));
+    assert!(!screen.contains("runs already"), "{screen}");
     top.press("q");
     assert_eq!(top.ends(), Some(0));
 }

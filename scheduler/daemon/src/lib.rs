@@ -30,6 +30,7 @@ mod listeners;
 mod log;
 mod metrics;
 mod mind;
+mod minutes;
 mod names;
 mod newcomers;
 mod numbering;

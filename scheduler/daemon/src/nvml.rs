@@ -9,6 +9,7 @@ use anyhow::Context;
 use eager_core::event::DeviceProfile;
 use eager_core::units::{Bytes, DeviceId};
 use nvml_wrapper::bitmasks::event::EventTypes;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::enums::event::XidError;
 use nvml_wrapper::error::NvmlError;
@@ -155,10 +156,14 @@ impl Usage for NvmlUsage {
             let told = self.nvml.device_by_uuid(uuid.as_str()).and_then(|device| {
                 let used = used_on(number, &device)?;
                 // Some GPUs do not tell; nothing is decided by it.
-                Ok((used, device.utilization_rates().ok()))
+                let celsius = device.temperature(TemperatureSensor::Gpu).ok();
+                let watts = device.power_usage().ok().map(|milliwatts| (milliwatts + 500) / 1000);
+                Ok((used, device.utilization_rates().ok(), celsius, watts))
             });
             match told {
-                Ok((UsedOn { uses, in_all, unnamed }, rates)) => {
+                Ok((UsedOn { uses, in_all, unnamed }, rates, celsius, watts)) => {
+                    seen.celsius.extend(celsius.map(|celsius| (number, celsius)));
+                    seen.watts.extend(watts.map(|watts| (number, watts)));
                     seen.uses.extend(uses);
                     seen.in_all.insert(number, in_all);
                     seen.unnamed.extend(unnamed.map(|bytes| (number, bytes)));

@@ -21,6 +21,7 @@ pub fn snapshot(dispatch: &Dispatch, kind: &str, confinement: &str, tasks_max: u
         tasks: first_tasks(dispatch, most),
         after: waiting::after_rows(dispatch).into_iter().take(most).collect(),
         counts: dispatch.mind.tally.counts().clone(),
+        minutes: dispatch.truth.minutes.rows(dispatch.now()),
         lives: dispatch.mind.recent.lives(now, most),
     }
 }
@@ -90,6 +91,7 @@ pub fn device_rows(dispatch: &Dispatch, kind: &str) -> Vec<DeviceRow> {
 
 fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> DeviceRow {
     let used = dispatch.truth.on(device.device);
+    let (temperature_celsius, power_watts) = dispatch.truth.warmth(device.device);
     DeviceRow {
         device: device.device.0,
         name: device.profile.name.clone(),
@@ -106,6 +108,8 @@ fn device_row(dispatch: &Dispatch, device: &DeviceView<'_>, kind: &str) -> Devic
         unaccounted_bytes: device.unaccounted.0,
         paged_bytes: dispatch.truth.paged(device.device).map(|bytes| bytes.0),
         utilization_percent: dispatch.truth.utilization(device.device),
+        temperature_celsius,
+        power_watts,
         normal_tasks: device.normal_tasks,
         eager_tasks: device.eager_tasks,
         lost: device.lost,

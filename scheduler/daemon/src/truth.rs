@@ -4,6 +4,7 @@
 //! client's process lives, and when it ends the client goes.
 
 use crate::dispatch::{Client, Dispatch};
+use crate::minutes::Minutes;
 use crate::nvml;
 use crate::usage::{Fault, Look, ProcessUse, Seen};
 use eager_core::action::{Ending, Reason};
@@ -53,6 +54,9 @@ pub struct Truth {
     devices: BTreeMap<DeviceId, DeviceUse>,
     paged: BTreeMap<DeviceId, Bytes>,
     utilization: BTreeMap<DeviceId, u32>,
+    celsius: BTreeMap<DeviceId, u32>,
+    watts: BTreeMap<DeviceId, u32>,
+    pub minutes: Minutes,
     seen_at: Option<Nanos>,
     problem: Option<String>,
     /// Looks in vain one after the other: a single one is no news, its device may be ending with the daemon.
@@ -107,6 +111,11 @@ impl Truth {
         self.utilization.get(&device).copied()
     }
 
+    /// How warm a device is, and what it draws, in watts; none where it does not tell.
+    pub fn warmth(&self, device: DeviceId) -> (Option<u32>, Option<u32>) {
+        (self.celsius.get(&device).copied(), self.watts.get(&device).copied())
+    }
+
     /// What is wrong with it, for people.
     pub fn problem(&self, now: Nanos) -> Option<String> {
         if self.problem.is_some() {
@@ -147,7 +156,8 @@ impl Dispatch {
     /// Takes in what was seen.
     pub fn observe(&mut self, look: Look) {
         look.faults.into_iter().for_each(|fault| self.befell(fault));
-        let Seen { uses, unnamed, in_all, paged, utilization, lost, silent } = match look.seen {
+        let Seen { uses, unnamed, in_all, paged, utilization, celsius, watts, lost, silent } = match look.seen
+        {
             Ok(seen) => seen,
             Err(problem) => return self.not_told(&problem),
         };
@@ -156,6 +166,7 @@ impl Dispatch {
         let mut seen = sorted(&uses, &clients);
         (self.truth.paged, self.truth.utilization, self.truth.seen_at) =
             (paged, utilization, Some(self.now()));
+        (self.truth.celsius, self.truth.watts) = (celsius, watts);
         for device in devices.into_iter().filter(|device| !silent.contains_key(device)) {
             let mut used = seen.remove(&device).unwrap_or_default();
             if let Some(&unnamed) = unnamed.get(&device) {
@@ -164,6 +175,8 @@ impl Dispatch {
                 used.foreign = used.foreign.saturating_add(strangers);
             }
             used.resident = in_all.get(&device).copied().unwrap_or(used.resident);
+            let (now, busy) = (self.now(), self.truth.utilization(device));
+            self.truth.minutes.see(now, device, used.resident, busy);
             self.truth.devices.insert(device, used);
             self.look_for_loss(device, lost.contains(&device));
             self.compare(device);

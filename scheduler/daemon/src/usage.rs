@@ -38,6 +38,9 @@ pub struct Seen {
     /// Share of the time, in percent, in which at least one kernel ran on each device, stalled ones included: of the driver's
     /// last sample period, or since the last look. Only of those that tell.
     pub utilization: BTreeMap<DeviceId, u32>,
+    /// How warm each device is and what it draws; only of those that tell.
+    pub celsius: BTreeMap<DeviceId, u32>,
+    pub watts: BTreeMap<DeviceId, u32>,
     /// Devices that the driver does not have any more.
     pub lost: BTreeSet<DeviceId>,
     /// Devices of which the driver did not tell this time, and why.

@@ -21,6 +21,27 @@ pub struct Snapshot {
     pub counts: Counts,
     /// Tasks of the last minutes, the newest last, as many as were asked for.
     pub lives: Vec<Life>,
+    /// Devices that are looked at, in the last minutes.
+    pub minutes: Vec<Minutes>,
+}
+
+/// How busy and how full a device was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Minutes {
+    pub device: u32,
+    /// How long each moment is.
+    pub moment_ms: u64,
+    /// The newest last, which may not be over.
+    pub moments: Vec<Moment>,
+}
+
+/// Means over a span of time; none: nobody looked, or the device did not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Moment {
+    pub utilization_percent: Option<u32>,
+    pub resident_bytes: Option<u64>,
 }
 
 /// What has happened since the daemon started.

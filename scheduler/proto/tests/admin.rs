@@ -103,6 +103,8 @@ fn device() -> DeviceRow {
         unaccounted_bytes: 0,
         paged_bytes: Some(1 << 30),
         utilization_percent: Some(87),
+        temperature_celsius: Some(61),
+        power_watts: Some(212),
         normal_tasks: 1,
         eager_tasks: 1,
         drained_ms: Some(125_000),

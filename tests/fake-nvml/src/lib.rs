@@ -202,6 +202,12 @@ nvml! {
             Some(percent) => put(rates, nvmlUtilization_t { gpu: percent, memory: 0 }),
         })
     }
+    fn nvmlDeviceGetTemperature(device: nvmlDevice_t, _sensor: c_uint, celsius: *mut c_uint) {
+        about(FUNCTION, device, |gpu| gpu.temperature.map_or(NOT_SUPPORTED, |value| put(celsius, value)))
+    }
+    fn nvmlDeviceGetPowerUsage(device: nvmlDevice_t, milliwatts: *mut c_uint) {
+        about(FUNCTION, device, |gpu| gpu.power.map_or(NOT_SUPPORTED, |value| put(milliwatts, value)))
+    }
     fn nvmlEventSetCreate(set: *mut nvmlEventSet_t) {
         put(set, ptr::without_provenance_mut::<c_void>(1).cast())
     }

@@ -39,6 +39,11 @@ pub struct Gpu {
     /// Percent; `None`: it does not tell.
     #[serde(default)]
     pub utilization: Option<u32>,
+    /// Degrees Celsius, and milliwatts; `None`: it does not tell.
+    #[serde(default)]
+    pub temperature: Option<u32>,
+    #[serde(default)]
+    pub power: Option<u32>,
     #[serde(default)]
     pub mig: bool,
     /// Every question about it fails with `NVML_ERROR_GPU_IS_LOST`.

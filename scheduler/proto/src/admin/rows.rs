@@ -201,6 +201,11 @@ pub struct DeviceRow {
     /// tell.
     #[serde(default)]
     pub utilization_percent: Option<u32>,
+    /// None where it does not tell; virtual ones do not.
+    #[serde(default)]
+    pub temperature_celsius: Option<u32>,
+    #[serde(default)]
+    pub power_watts: Option<u32>,
     pub normal_tasks: u32,
     pub eager_tasks: u32,
     /// For how long nothing new has been allowed to start there; none: it takes tasks.

@@ -5,6 +5,7 @@
 use super::bar::{self, Memory};
 use super::columns;
 use super::line::{Line, Tone};
+use super::plot;
 use super::rates::Rates;
 use super::seen::Seen;
 use super::text::{cut, pad, width, wrap};
@@ -28,9 +29,15 @@ const OTHER_LINES: usize = 8;
 pub fn frame(seen: &Seen, view: &View, room: Room) -> Vec<Line> {
     let Seen { snapshot, rates, trouble, .. } = seen;
     let mut lines = head(snapshot, trouble.as_deref(), room.columns);
+    if view.helps && room.rows.is_some() {
+        lines.extend(help(room.columns));
+        lines.truncate(room.rows.unwrap_or(usize::MAX));
+        return lines;
+    }
     let devices = devices(snapshot, rates, room.columns);
     // Tasks need room too: at least half.
-    let fitting = room.rows.map_or(usize::MAX, |rows| rows.saturating_sub(lines.len() + OTHER_LINES) / 2);
+    let fitting = room.rows.map_or(usize::MAX / 2, |rows| rows.saturating_sub(lines.len() + OTHER_LINES) / 2);
+    let devices = with_plots(devices, snapshot, view, room.columns, fitting);
     lines.extend(clipped(devices, fitting.max(2).saturating_add(1), "devices"));
     lines.push(Line::of(Tone::Dim, cut(LEGEND, room.columns)));
     lines.push(Line::default());
@@ -128,6 +135,58 @@ fn devices(snapshot: &Snapshot, rates: &Rates, columns: usize) -> Vec<Line> {
     [Line::of(Tone::Header, cut(&head, columns))].into_iter().chain(lines).collect()
 }
 
+/// A plot of the last minutes below each device that has one, where they are wanted and there is room for all.
+fn with_plots(
+    devices: Vec<Line>,
+    snapshot: &Snapshot,
+    view: &View,
+    columns: usize,
+    fitting: usize,
+) -> Vec<Line> {
+    let room = |device: &DeviceRow| {
+        let minutes = snapshot.minutes.iter().find(|minutes| minutes.device == device.device)?;
+        Some((minutes, plot::room(device, minutes, columns)?))
+    };
+    let rooms: Vec<_> = snapshot.devices.iter().map(room).collect();
+    let drawn = rooms.iter().flatten().count();
+    // One scale of time for all.
+    let shared = rooms.iter().flatten().map(|(_, room)| *room).min();
+    let Some(shared) = shared.filter(|_| !view.hides_plots && devices.len() + drawn <= fitting + 1) else {
+        return devices;
+    };
+    let plots = snapshot.devices.iter().zip(rooms);
+    let plots = plots.map(|(device, room)| room.map(|(minutes, _)| plot::line(device, minutes, shared)));
+    let mut lines = devices.into_iter();
+    let head = lines.next();
+    let below = lines.zip(plots).flat_map(|(line, plot)| [Some(line), plot]).flatten();
+    head.into_iter().chain(below).collect()
+}
+
+/// Every key.
+const HELP: [(&str, &str); 13] = [
+    ("↑ ↓  j k", "select a task; also Page up, Page down, Home, End"),
+    ("e, Enter", "say in full why it waits or runs as it does"),
+    ("c", "cancel it, after a question; a running program gets SIGTERM"),
+    ("h", "hold it: it does not start before it is released"),
+    ("u", "release it"),
+    ("s", "sort by the next column"),
+    ("r", "reverse the order"),
+    ("/", "show only tasks with a text; Enter keeps it, Esc clears it"),
+    ("g", "show or hide the plots: how busy and how full a GPU was"),
+    ("p", "pause: the screen stays as it is"),
+    ("?", "this page"),
+    ("Esc", "back, and in the end quit"),
+    ("q, Ctrl-C", "quit"),
+];
+
+fn help(columns: usize) -> Vec<Line> {
+    let line = |(key, text): (&str, &str)| {
+        Line::of(Tone::Plain, cut(&format!("  {} {text}", pad(key, 10, false)), columns))
+    };
+    let back = Line::of(Tone::Header, pad("any key: back", columns, false));
+    HELP.into_iter().map(line).chain([Line::default(), back]).collect()
+}
+
 fn device_numbers(device: &DeviceRow, rates: &Rates) -> [String; 7] {
     let or_dash = |bytes: Option<u64>| bytes.map_or("-".into(), size);
     [
@@ -181,6 +240,9 @@ fn below(seen: &Seen, view: &View, selected: Option<&TaskRow>, room: Room) -> Ve
         let most = if view.explains { rows / 2 } else { 1 };
         let said = seen.explanation(row.task);
         lines.extend(clipped(explain(row, view.explains, said, room.columns), most, "lines"));
+    }
+    if let Some(said) = &view.said {
+        lines.push(Line::of(Tone::Warning, cut(said, room.columns)));
     }
     lines.push(keys(&seen.snapshot, view, room.columns));
     lines
@@ -248,12 +310,23 @@ fn keys(snapshot: &Snapshot, view: &View, columns: usize) -> Line {
             pad(&format!("filter: {}_  (Enter: keep, Esc: clear)", view.filter), columns, false),
         );
     }
+    if let Some((task, label)) = &view.may_cancel {
+        let asked = format!("cancel task {task} ({label})?  y yes, any other key no");
+        return Line::of(Tone::Header, pad(&asked, columns, false));
+    }
     let turned = if view.is_reversed { ", reversed" } else { "" };
-    let mut said = format!("q quit  e explain  s sort: {}{turned}  r reverse  / filter", view.sort.name());
+    let mut said = format!(
+        "q quit  ? keys  e explain  c cancel  h hold  s sort: {}{turned}  / filter",
+        view.sort.name()
+    );
     if !view.filter.is_empty() {
         said += &format!(": {}", view.filter);
     }
-    said += if view.is_paused { "  p go on (PAUSED)" } else { "  p pause" };
+    if view.is_paused {
+        said = format!("PAUSED: p go on  {said}");
+    } else {
+        said += "  p pause";
+    }
     let all = (snapshot.daemon.waiting + snapshot.daemon.running) as usize;
     let here = snapshot.tasks.iter().filter(|row| tables::number(row).is_some()).count();
     if all > here {

@@ -7,6 +7,7 @@ mod bar;
 mod columns;
 mod frame;
 mod line;
+mod plot;
 mod rates;
 mod screen;
 mod seen;
@@ -104,6 +105,13 @@ fn show(
         }
         is_new = wait_for_keys(&mut view, &seen.snapshot)?;
         asker.explain(view.explained_task(&seen.snapshot));
+        if let Some(act) = view.wanted.take() {
+            asker.act(act);
+        }
+        for said in asker.said() {
+            view.said = Some(said);
+            is_new = true;
+        }
         for news in asker.news().filter(|_| !view.is_paused) {
             seen.take_in(news);
             is_new = true;

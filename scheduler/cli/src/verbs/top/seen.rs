@@ -84,12 +84,30 @@ fn explain(place: &DaemonPlace, task: u64) -> Option<Explained> {
     }
 }
 
+/// One line either way.
+fn act(place: &DaemonPlace, request: &AdminRequest) -> String {
+    match place.ask(request) {
+        Ok(AdminReply::Done { said }) => said,
+        Ok(other) => format!("the daemon answers {other:?}"),
+        Err(error) => format!("{error:#}"),
+    }
+}
+
 /// A thread that asks the daemon now and again.
 #[derive(Debug)]
 pub struct Asker {
-    wish: Sender<Option<u64>>,
+    wish: Sender<Wish>,
     wished: Option<u64>,
     news: Receiver<News>,
+    said: Receiver<String>,
+}
+
+/// What the thread is to do before it asks again.
+#[derive(Debug)]
+enum Wish {
+    /// Have this task explained from now on.
+    Explain(Option<u64>),
+    Act(AdminRequest),
 }
 
 impl Asker {
@@ -97,13 +115,21 @@ impl Asker {
     pub fn start(place: DaemonPlace, interval: Duration) -> Asker {
         let (tell, news) = sync_channel(1);
         let (wish, wishes) = channel();
+        let (answer, said) = channel();
         std::thread::spawn(move || {
             let mut explains = None;
             loop {
-                match wishes.recv_timeout(interval) {
-                    Ok(wish) => explains = wishes.try_iter().last().unwrap_or(wish),
-                    Err(RecvTimeoutError::Timeout) => {}
+                let first = match wishes.recv_timeout(interval) {
+                    Ok(wish) => Some(wish),
+                    Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
+                };
+                for wish in first.into_iter().chain(wishes.try_iter()) {
+                    match wish {
+                        Wish::Explain(task) => explains = task,
+                        // Nobody listens only when the thread is about to end.
+                        Wish::Act(request) => drop(answer.send(act(&place, &request))),
+                    }
                 }
                 let said = snapshot(&place).map_err(|error| format!("{error:#}"));
                 let news = said.map(|said| (said, explains.and_then(|task| explain(&place, task))));
@@ -112,15 +138,26 @@ impl Asker {
                 }
             }
         });
-        Asker { wish, wished: None, news }
+        Asker { wish, wished: None, news, said }
     }
 
     /// Wants this task explained from now on, and at once.
     pub fn explain(&mut self, task: Option<u64>) {
         if std::mem::replace(&mut self.wished, task) != task {
             // The thread ends only with this.
-            let _ = self.wish.send(task);
+            let _ = self.wish.send(Wish::Explain(task));
         }
+    }
+
+    /// Has it done, at once.
+    pub fn act(&self, request: AdminRequest) {
+        // The thread ends only with this.
+        let _ = self.wish.send(Wish::Act(request));
+    }
+
+    /// What came of it, in one line each.
+    pub fn said(&self) -> impl Iterator<Item = String> + '_ {
+        self.said.try_iter()
     }
 
     pub fn news(&self) -> impl Iterator<Item = News> + '_ {

@@ -3,7 +3,8 @@
 //! Trap: the selection is a task, not a line: lines move under the eye when others end.
 
 use crate::people;
-use eager_proto::admin::TaskRow;
+use crate::tables::number;
+use eager_proto::admin::{AdminRequest, TaskRow};
 use eager_proto::snapshot::Snapshot;
 use std::cmp::Ordering;
 
@@ -80,7 +81,7 @@ const PAGE: isize = 10;
 const FILTER_MAX: usize = 64;
 
 /// What was chosen.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct View {
     pub sort: Sort,
     pub is_reversed: bool,
@@ -92,6 +93,15 @@ pub struct View {
     pub explains: bool,
     pub is_paused: bool,
     pub is_over: bool,
+    /// All keys are shown.
+    pub helps: bool,
+    pub hides_plots: bool,
+    /// The task, and its program's name, that is cancelled if the next key says yes.
+    pub may_cancel: Option<(u64, String)>,
+    /// What the daemon is to do; whoever asks it takes this.
+    pub wanted: Option<AdminRequest>,
+    /// What came of that, until the next key.
+    pub said: Option<String>,
 }
 
 impl View {
@@ -124,7 +134,30 @@ impl View {
         if self.is_typing {
             return self.type_into_filter(key);
         }
+        self.said = None;
+        if std::mem::take(&mut self.helps) {
+            self.is_over = key == Key::Char('q');
+            return;
+        }
+        if let Some((task, _)) = self.may_cancel.take() {
+            if matches!(key, Key::Char('y' | 'Y')) {
+                let (signal, ends_waiting) = ("SIGTERM".into(), false);
+                self.wanted = Some(AdminRequest::Cancel { task, signal, ends_waiting });
+            }
+            return;
+        }
         match key {
+            Key::Char('?') => self.helps = true,
+            Key::Char('g') => self.hides_plots = !self.hides_plots,
+            Key::Char('c') => {
+                self.may_cancel = self.on_selected(snapshot, |row| (row.task, row.label.clone()))
+            }
+            Key::Char('h') => {
+                self.wanted = self.on_selected(snapshot, |row| AdminRequest::Hold { task: row.task });
+            }
+            Key::Char('u') => {
+                self.wanted = self.on_selected(snapshot, |row| AdminRequest::Release { task: row.task });
+            }
             Key::Char('q') => self.is_over = true,
             Key::Escape if self.explains => self.explains = false,
             Key::Escape if self.filter.is_empty() => self.is_over = true,
@@ -142,6 +175,18 @@ impl View {
             Key::End => self.select(isize::MAX, snapshot),
             Key::Char(_) | Key::Backspace => {}
         }
+    }
+
+    /// What a key makes of the selected task; there may be none, or only a program that has none yet.
+    fn on_selected<T>(&mut self, snapshot: &Snapshot, make: impl Fn(&TaskRow) -> T) -> Option<T> {
+        let rows = self.rows(snapshot);
+        let row = self.selected_index(&rows).and_then(|at| rows.get(at).copied())?;
+        if number(row).is_none() {
+            self.said =
+                Some(format!("pid {} has no task yet: it waits for another's, and `kill` ends it", row.pid));
+            return None;
+        }
+        Some(make(row))
     }
 
     fn type_into_filter(&mut self, key: Key) {
@@ -240,6 +285,28 @@ mod tests {
         assert_eq!((view.is_typing, view.filter.as_str()), (false, ""));
         press(&mut view, "q");
         assert!(view.is_over);
+    }
+
+    #[test]
+    fn a_task_is_cancelled_after_a_question_and_held_and_released_at_once() {
+        let mut view = View::default();
+        press(&mut view, "jcn");
+        assert_eq!((&view.wanted, &view.may_cancel), (&None, &None), "no");
+        press(&mut view, "c");
+        assert_eq!(view.may_cancel, Some((2, "BFS".into())));
+        press(&mut view, "y");
+        let (signal, ends_waiting) = ("SIGTERM".into(), false);
+        assert_eq!(view.wanted.take(), Some(AdminRequest::Cancel { task: 2, signal, ends_waiting }));
+        press(&mut view, "h");
+        assert_eq!(view.wanted.take(), Some(AdminRequest::Hold { task: 2 }));
+        press(&mut view, "u");
+        assert_eq!(view.wanted.take(), Some(AdminRequest::Release { task: 2 }));
+        view.press(Key::Char('c'), &Snapshot::default());
+        assert_eq!(view.may_cancel, None, "there is no task");
+        press(&mut view, "?");
+        assert!(view.helps);
+        press(&mut view, "s");
+        assert_eq!((view.helps, view.sort), (false, Sort::Task), "any key goes back, and does nothing else");
     }
 
     #[test]
