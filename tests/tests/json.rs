@@ -140,11 +140,12 @@ impl Stage {
     fn answer(&self, verb: &str, words: &[&str]) -> Value {
         let mut command = Command::new(tool("eager"));
         command.args(verb.split(' ')).args(words).arg("--json");
-        if !["mps status", "calibrate"].contains(&verb) {
+        if !["mps status", "calibrate", "jobs"].contains(&verb) {
             command.arg("--run-dir").arg(self.daemon.run_dir());
         }
         let path = std::env::join_paths([self.folder.path(), Path::new("/usr/bin"), Path::new("/bin")]);
         command.env("PATH", path.expect("a path")).env("CUDA_MPS_PIPE_DIRECTORY", self.folder.path());
+        command.env("XDG_STATE_HOME", self.folder.path());
         let output = run(&mut command);
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{verb} {words:?}: {error}: {output:?}"))
@@ -162,6 +163,24 @@ impl Stage {
         let task = self.waiting(2)[0].to_string();
         match verb {
             "ps" | "queue" | "history" | "info" | "top" | "policy" | "doctor" => vec![self.answer(verb, &[])],
+            "jobs" => {
+                let eager = |words: &[&str]| {
+                    let mut command = Command::new(tool("eager"));
+                    run(command.args(words).env("XDG_STATE_HOME", self.folder.path()))
+                };
+                let run_dir = self.daemon.run_dir();
+                let run_dir = run_dir.to_str().expect("a plain path");
+                assert!(eager(&["submit", "--run-dir", run_dir, "sh", "-c", "exit 3"]).status.success());
+                assert_eq!(eager(&["wait", "1"]).status.code(), Some(3));
+                assert!(eager(&["submit", "--run-dir", run_dir, "sh", "-c", "kill -9 $$"]).status.success());
+                assert_eq!(eager(&["wait", "2"]).status.code(), Some(137));
+                let told = self.answer(verb, &[]);
+                let ends = |job: usize| {
+                    (told["jobs"][job]["exit_code"].as_i64(), told["jobs"][job]["signal"].as_i64())
+                };
+                assert_eq!([ends(0), ends(1)], [(Some(3), None), (None, Some(9))], "{told}");
+                vec![told]
+            }
             "explain" => vec![self.answer(verb, &[&task]), self.answer(verb, &["gpu", "0"])],
             "policy set" => vec![self.answer(verb, &["case"])],
             "drain" | "undrain" => vec![self.answer(verb, &["0"])],

@@ -14,7 +14,7 @@ mod verbs;
 use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, ShutdownFlags, TaskFlags, act};
 use crate::verbs::look::{self, ExplainFlags, look};
 use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
-use crate::verbs::submit::{self, LogFlags, SubmitFlags, WaitFlags};
+use crate::verbs::submit::{self, JobsFlags, LogFlags, SubmitFlags, WaitFlags};
 use crate::verbs::{Question, calibrate, doctor, history, limit, mps, profile, ps, run, top, trace};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_proto::admin::AdminRequest;
@@ -48,8 +48,8 @@ enum Verb {
         eager submit --label night --time-limit 8h ./train\n  eager wait $(eager submit ./train)")]
     Submit(SubmitFlags),
     /// List your submitted jobs, and how they ended.
-    #[command(after_help = "Examples:\n  eager jobs")]
-    Jobs,
+    #[command(after_help = "Examples:\n  eager jobs\n  eager jobs --json")]
+    Jobs(JobsFlags),
     /// Wait for submitted jobs to end; ends with the exit code of the first that failed, 128 + N for one that signal N ended,
     /// 125 for a lost one.
     #[command(after_help = "Examples:\n  eager wait\n  eager wait 3 4")]
@@ -159,7 +159,7 @@ fn carry_out(verb: Verb, words: &[OsString]) -> ExitCode {
     let done = match verb {
         Verb::Run(flags) => return run::run(flags),
         Verb::Submit(flags) => submit::submit(&flags, words.get(2..).unwrap_or_default()),
-        Verb::Jobs => submit::jobs(),
+        Verb::Jobs(flags) => submit::jobs(&flags),
         Verb::Wait(flags) => return submit::wait(&flags).unwrap_or_else(|error| fail(&error)),
         Verb::Log(flags) => submit::log(&flags),
         Verb::Profile(flags) => return profile::profile(flags).unwrap_or_else(|error| fail(&error)),

@@ -14,6 +14,7 @@ use crate::verbs::run::{self, RunFlags};
 use crate::{print, say, tables};
 use anyhow::Context;
 use clap::Args;
+use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
 use std::process::{Command, ExitCode, Stdio};
@@ -29,6 +30,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 pub struct SubmitFlags {
     #[command(flatten)]
     run: RunFlags,
+}
+
+#[derive(Debug, Args)]
+pub struct JobsFlags {
+    /// Print the jobs as JSON: times in milliseconds.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -73,10 +81,21 @@ pub fn submit(flags: &SubmitFlags, words: &[OsString]) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn jobs() -> anyhow::Result<()> {
-    let rows = Store::of_this_user()?.jobs()?.into_iter().map(|job| job.row()).collect::<Vec<_>>();
-    print(&tables::jobs(&rows));
+pub fn jobs(flags: &JobsFlags) -> anyhow::Result<()> {
+    let jobs = Store::of_this_user()?.jobs()?;
+    if flags.json {
+        let jobs: Vec<store::Told> = jobs.iter().map(Job::told).collect();
+        print(&(serde_json::to_string_pretty(&Listed { reply: "jobs", jobs: &jobs })? + "\n"));
+    } else {
+        print(&tables::jobs(&jobs.iter().map(Job::row).collect::<Vec<_>>()));
+    }
     Ok(())
+}
+
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    reply: &'a str,
+    jobs: &'a [store::Told],
 }
 
 /// The exit code of the first that did not end with 0.

@@ -56,6 +56,25 @@ impl End {
     }
 }
 
+/// A job as scripts get it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Told {
+    pub job: u64,
+    /// `runs`, `ended`, `lost`, `damaged`.
+    pub state: &'static str,
+    /// One of the two, once it has ended; neither: it was not started.
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    /// Since 1970.
+    pub submitted_ms: Option<u64>,
+    pub ended_ms: Option<u64>,
+    /// What else is to be said of its end.
+    pub note: String,
+    /// Where it was submitted.
+    pub folder: String,
+    pub words: Vec<String>,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub enum State {
     Runs,
@@ -251,27 +270,45 @@ impl Job {
         serde_json::from_slice(&text).ok()
     }
 
-    pub fn row(&self) -> JobRow {
+    /// For scripts.
+    pub fn told(&self) -> Told {
         let asked = self.asked();
-        let begun = asked.as_ref().map(|asked| asked.submitted_ms);
-        let (state, exit, until) = match self.state() {
-            Ok(State::Runs) => ("runs", "-".into(), Some(now_ms())),
-            Ok(State::Lost) => ("lost", "-".into(), None),
-            Ok(State::Ended(end)) => ("ended", exit(&end), Some(end.ended_ms)),
-            Err(_) => ("damaged", "-".into(), None),
+        let submitted_ms = asked.as_ref().map(|asked| asked.submitted_ms);
+        let (folder, words) = asked.map(|asked| (asked.folder, asked.words)).unwrap_or_default();
+        let (state, end) = match self.state() {
+            Ok(State::Runs) => ("runs", None),
+            Ok(State::Lost) => ("lost", None),
+            Ok(State::Ended(end)) => ("ended", Some(end)),
+            Err(_) => ("damaged", None),
         };
-        let took_ms = begun.zip(until).map(|(begun, until)| until.saturating_sub(begun));
-        let words = asked.map_or(String::new(), |asked| asked.words.join(" "));
-        JobRow { job: self.id, state, exit, took_ms, words: printable(&words) }
+        Told {
+            job: self.id,
+            state,
+            exit_code: end.as_ref().and_then(|end| end.code),
+            signal: end.as_ref().and_then(|end| end.signal),
+            submitted_ms,
+            ended_ms: end.as_ref().map(|end| end.ended_ms),
+            note: end.map_or(String::new(), |end| end.note),
+            folder,
+            words,
+        }
+    }
+
+    pub fn row(&self) -> JobRow {
+        let Told { job, state, exit_code, signal, submitted_ms, ended_ms, words, .. } = self.told();
+        let exit = ended_ms.map_or("-".into(), |_| exit(exit_code, signal));
+        let until = ended_ms.or_else(|| (state == "runs").then(now_ms));
+        let took_ms = submitted_ms.zip(until).map(|(begun, until)| until.saturating_sub(begun));
+        JobRow { job, state, exit, took_ms, words: printable(&words.join(" ")) }
     }
 }
 
 /// A number, or the signal's name.
-fn exit(end: &End) -> String {
+fn exit(code: Option<i32>, signal: Option<i32>) -> String {
     let named =
         |signal: i32| Signal::try_from(signal).map_or(format!("signal {signal}"), |it| it.to_string());
-    let signal = end.signal.map(named);
-    end.code.map(|code| code.to_string()).or(signal).unwrap_or_else(|| "not started".into())
+    let signal = signal.map(named);
+    code.map(|code| code.to_string()).or(signal).unwrap_or_else(|| "not started".into())
 }
 
 fn printable(words: &str) -> String {
@@ -328,6 +365,6 @@ mod tests {
         let end = |code, signal| End { code, signal, ..End::default() };
         let told = [end(Some(0), None), end(Some(7), None), end(None, Some(15)), end(None, None)];
         assert_eq!(told.clone().map(|end| end.exit_code()), [0, 7, 143, 1]);
-        assert_eq!(told.map(|told| exit(&told)), ["0", "7", "SIGTERM", "not started"]);
+        assert_eq!(told.map(|told| exit(told.code, told.signal)), ["0", "7", "SIGTERM", "not started"]);
     }
 }
