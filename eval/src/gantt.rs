@@ -4,7 +4,7 @@
 //! different colours, because that difference is what the policies are about.
 
 use crate::html::escape;
-use crate::record::{JobRecord, Record};
+use crate::record::{JobRecord, Outcome, Record};
 use std::fmt::Write;
 
 const WIDTH: f64 = 1100.0;
@@ -51,6 +51,7 @@ pub fn legend() -> String {
         ("promoted", both(&PROMOTED)),
         ("promotion", triangle(13.0, 1.0)),
         ("a kernel stands at the gate or barrier", bar(0.0, 8.5, 26.0, 3.5, HELD, "")),
+        ("lost: the job did not end well", cross(13.0, 6.0, "")),
         ("granted memory", bar(0.0, 0.0, 26.0, 12.0, GRANTED, "")),
     ];
     format!("<p>{}</p>", entries.into_iter().map(entry).collect::<String>())
@@ -90,7 +91,11 @@ fn draw(record: &Record, end_s: f64) -> String {
          font-family=\"sans-serif\" font-size=\"10.5\" fill=\"#282828\">",
         bottom + 34.0
     );
-    let title = format!("{}: {:.1} s", record.policy, record.makespan_s);
+    let lost = match record.jobs.iter().filter(|job| job.outcome != Outcome::Ok).count() {
+        0 => String::new(),
+        count => format!(", jobs lost: {count}"),
+    };
+    let title = format!("{}: {:.1} s{lost}", record.policy, record.makespan_s);
     text(&mut svg, 0.0, 16.0, "start", "title", &title);
     ticks(&mut svg, &axis, 24.0, bottom);
     svg += &body;
@@ -175,7 +180,10 @@ fn job_row(body: &mut String, job: &JobRecord, axis: &Axis, top: f64) {
         *body += &piece(begins, bound, ROW / 2.0 - 1.0, 2.0, WAITS, &said);
     }
     if job.bound_s.is_none() {
-        text(body, axis.x(job.ended_s) + 4.0, top + ROW - 4.0, "start", "", &job.outcome_text());
+        if job.outcome != Outcome::Ok {
+            *body += &cross(axis.x(job.ended_s), top + ROW / 2.0, &job.outcome_text());
+        }
+        text(body, axis.x(job.ended_s) + 8.0, top + ROW - 4.0, "start", "", &job.outcome_text());
         return;
     }
     let first = if job.was_eager() { &EAGER } else { &NORMAL };
@@ -196,6 +204,13 @@ fn job_row(body: &mut String, job: &JobRecord, axis: &Axis, top: f64) {
     for (from, to) in &job.held_s {
         let said = format!("{}: at the gate from {from:.2} to {to:.2} s", job.configuration);
         *body += &piece(*from, *to, ROW - 5.0, 3.0, HELD, &said);
+    }
+    if job.outcome != Outcome::Ok {
+        *body += &cross(
+            axis.x(job.ended_s),
+            top + ROW / 2.0,
+            &format!("{}: {}", job.configuration, job.outcome_text()),
+        );
     }
     if let Some(at) = job.promoted_s {
         *body += &triangle(axis.x(at), top);
@@ -226,6 +241,16 @@ fn bar(x: f64, y: f64, width: f64, height: f64, fill: &str, said: &str) -> Strin
     let title = if said.is_empty() { String::new() } else { format!("<title>{}</title>", escape(said)) };
     format!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{fill}\">{title}</rect>"
+    )
+}
+
+/// Where a job was lost.
+fn cross(x: f64, y: f64, said: &str) -> String {
+    let title = if said.is_empty() { String::new() } else { format!("<title>{}</title>", escape(said)) };
+    let (left, right, top, bottom) = (x - 4.5, x + 4.5, y - 4.5, y + 4.5);
+    format!(
+        "<path d=\"M{left:.1} {top:.1}L{right:.1} {bottom:.1}M{right:.1} {top:.1}L{left:.1} {bottom:.1}\" \
+         stroke=\"{HELD}\" stroke-width=\"2.2\" fill=\"none\">{title}</path>"
     )
 }
 
@@ -272,6 +297,20 @@ mod tests {
         );
         assert!(svg.contains("<title>promoted</title>") && svg.contains("0.5 GiB of 1.0 GiB"), "{svg}");
         assert!(svg.contains("at most 1.0 GiB of 1.0 GiB granted"), "{svg}");
+    }
+
+    #[test]
+    fn a_lost_job_is_marked_and_counted() {
+        let mut drawn = record("cg", 100.0, &[(&["normal"], 1.0, 0.0), (&["normal"], 1.0, 0.0)]);
+        let [well] = &draw_all(&[&drawn])[..] else { panic!("one figure") };
+        assert!(!well.contains("lost") && !well.contains("stroke-width=\"2.2\""), "{well}");
+        drawn.jobs[1].outcome = Outcome::OutOfMemory("2 GiB".into());
+        let [svg] = &draw_all(&[&drawn])[..] else { panic!("one figure") };
+        let said = format!("job-1: {}", escape(&drawn.jobs[1].outcome_text()));
+        assert!(
+            svg.contains("cg: 100.0 s, jobs lost: 1") && svg.contains(&format!("<title>{said}</title>")),
+            "{svg}"
+        );
     }
 
     #[test]

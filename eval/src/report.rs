@@ -4,7 +4,7 @@
 //! reader must not be able to take one for the other.
 
 use crate::record::{Backend, Clock, HostWork, JobRecord, Outcome, Record};
-use crate::summary::{RealSummary, Summary};
+use crate::summary::{RealSummary, SimSummary, Summary};
 use crate::{gantt, html, plot, table, typical};
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Writes the page.
 pub fn write(path: &Path, records: &[Record], summary: &Summary) -> Result<()> {
-    let mut body = stamp(records);
+    let mut body = in_short(summary) + &stamp(records);
     let sim: Vec<&Record> = records.iter().filter(|r| r.backend == Backend::Sim).collect();
     let real: Vec<&Record> = records.iter().filter(|r| r.backend == Backend::Virtual).collect();
     if !real.is_empty() {
@@ -23,6 +23,32 @@ pub fn write(path: &Path, records: &[Record], summary: &Summary) -> Result<()> {
     }
     let page = html::page("Eager against CASE", &body);
     std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What somebody takes along who reads one sentence: the best of the policies of this project, and who lost jobs.
+fn in_short(summary: &Summary) -> String {
+    let ratios = summary.sim.iter().filter(|(policy, _)| policy.starts_with("eager"));
+    let ratios = ratios.filter_map(|(policy, sim)| Some((policy, sim.throughput_vs_case?)));
+    let best = ratios.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(policy, ratio)| {
+        let ratio = table::ratio(Some(ratio));
+        format!(
+            "In the simulation of this list <b>{}</b> has {ratio} the throughput of case.",
+            html::escape(policy)
+        )
+    });
+    let lost = |(policy, sim): (&String, &SimSummary)| {
+        let (jobs, count) = (sim.jobs, sim.jobs_lost);
+        (count > 0).then(|| {
+            format!("<b>{}</b> lost {count} of {jobs} jobs and is not compared.", html::escape(policy))
+        })
+    };
+    let simulated = summary.sim.iter().filter_map(lost);
+    let real: usize = summary.real.values().map(|real| real.jobs).sum();
+    let verified: usize = summary.real.values().map(|real| real.jobs_verified).sum();
+    let outputs = (real > 0)
+        .then(|| format!("Of {real} jobs that ran as real processes, {verified} gave the right output."));
+    let sentences: Vec<String> = best.into_iter().chain(simulated).chain(outputs).collect();
+    if sentences.is_empty() { String::new() } else { format!("<p>{}</p>", sentences.join(" ")) }
 }
 
 fn stamp(records: &[Record]) -> String {
@@ -88,10 +114,11 @@ fn real_part(records: &[&Record], summary: &Summary) -> String {
 }
 
 /// Columns of the table of real processes, here and in the terminal.
-pub const REAL_HEADER: [&str; 9] = [
+pub const REAL_HEADER: [&str; 10] = [
     "policy",
     "jobs",
     "verified",
+    "jobs lost",
     "eager",
     "promoted",
     "out of memory",
@@ -103,7 +130,14 @@ pub const REAL_HEADER: [&str; 9] = [
 /// Rows for [`REAL_HEADER`].
 pub fn real_rows(summary: &Summary) -> Vec<Vec<String>> {
     let row = |(policy, real): (&String, &RealSummary)| {
-        let counts = [real.jobs, real.jobs_verified, real.eager_launches, real.promotions, real.oom_errors];
+        let counts = [
+            real.jobs,
+            real.jobs_verified,
+            real.jobs_lost,
+            real.eager_launches,
+            real.promotions,
+            real.oom_errors,
+        ];
         let times = [real.wait_mean_s, real.makespan_s].map(table::seconds);
         let ratio = table::ratio(real.throughput_vs_case);
         [policy.clone()]
@@ -127,9 +161,9 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
          without its host phases and without what its kernels stood at a gate, over that of the same configuration alone \
          on the same devices under case; 95th percentile of the tasks that were Normal from the start. <b>Paged</b>: \
          bytes that were demand-faulted, evicted, or fetched again after an eviction; the first population of managed \
-         memory by prefetch is wanted and not counted.</p>",
+         memory by prefetch is wanted and not counted. A policy that <b>lost jobs</b> did less work, so it has no ratio.</p>",
     );
-    let bars = |of: fn(&crate::summary::SimSummary) -> Option<f64>| -> Vec<(String, f64)> {
+    let bars = |of: fn(&SimSummary) -> Option<f64>| -> Vec<(String, f64)> {
         records.iter().filter_map(|r| Some((r.policy.clone(), of(summary.sim.get(&r.policy)?)?))).collect()
     };
     part +=
@@ -156,8 +190,9 @@ fn typical_part(summary: &Summary) -> String {
 }
 
 /// Columns of the simulator's table, here and in the terminal.
-pub const SIM_HEADER: [&str; 13] = [
+pub const SIM_HEADER: [&str; 14] = [
     "policy",
+    "jobs lost",
     "vs case",
     "vs case-fifo",
     "vs case (asked clock)",
@@ -178,6 +213,7 @@ pub fn sim_rows(policies: &[&str], summary: &Summary) -> Vec<Vec<String>> {
         let sim = summary.sim.get(*policy)?;
         Some(vec![
             policy.to_string(),
+            sim.jobs_lost.to_string(),
             table::ratio(sim.throughput_vs_case),
             table::ratio(sim.throughput_vs_case_fifo),
             table::ratio(sim.throughput_vs_case_ask),
@@ -230,6 +266,26 @@ fn outcome_cell(job: &JobRecord) -> String {
 mod tests {
     use super::*;
     use crate::record::tests::record;
+
+    #[test]
+    fn one_sentence_says_who_is_best_and_who_lost_jobs() {
+        let jobs: [(&[&str], f64, f64); 2] = [(&["normal"], 1.0, 0.0), (&["normal"], 1.0, 0.0)];
+        let mut cg = record("cg", 5.0, &jobs);
+        cg.jobs[0].outcome = Outcome::OutOfMemory("cudaMalloc".into());
+        let records = [
+            record("case", 12.0, &jobs),
+            record("eager-fair", 10.0, &jobs),
+            record("eager", 11.0, &jobs),
+            cg,
+        ];
+        let summary = crate::summary::summarize(&records);
+        let said = in_short(&summary);
+        assert!(said.contains("<b>eager-fair</b> has 1.20x the throughput of case."), "{said}");
+        assert!(said.contains("<b>cg</b> lost 1 of 2 jobs and is not compared."), "{said}");
+        let rows = sim_rows(&["cg"], &summary);
+        assert_eq!(rows[0][..4], ["cg", "1", "-", "-"]);
+        assert_eq!(in_short(&Summary::default()), "");
+    }
 
     #[test]
     fn a_report_says_whose_host_work_took_time() {

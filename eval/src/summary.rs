@@ -21,6 +21,9 @@ pub struct Summary {
 pub struct RealSummary {
     pub jobs: usize,
     pub jobs_verified: usize,
+    /// Not ended well; a policy that lost some has no ratio.
+    #[serde(default)]
+    pub jobs_lost: usize,
     pub eager_launches: usize,
     pub promotions: usize,
     pub oom_errors: usize,
@@ -36,8 +39,12 @@ pub struct RealSummary {
 pub struct SimSummary {
     pub jobs: usize,
     pub jobs_ended: usize,
+    /// The others; a policy that lost some has no ratio.
+    #[serde(default)]
+    pub jobs_lost: usize,
     pub makespan_s: f64,
-    /// Jobs that ended well per second, over the baseline's; absent when the baseline was not run.
+    /// Jobs that ended well per second, over the baseline's; absent when the baseline was not run, or one of the two lost
+    /// jobs: less work is no speed.
     pub throughput_vs_case: Option<f64>,
     pub throughput_vs_case_fifo: Option<f64>,
     /// The same on the source document's clock (specification S-803): from "all have asked" to "all have ended".
@@ -88,11 +95,22 @@ pub fn typical_of(path: &Path) -> Result<Vec<Typical>> {
     Ok(summary.typical)
 }
 
+fn lost(record: &Record) -> usize {
+    record.jobs.iter().filter(|job| job.outcome != Outcome::Ok).count()
+}
+
+/// The baseline, where a ratio over it means something.
+fn comparable<'a>(record: &Record, baseline: Option<&'a Record>) -> Option<&'a Record> {
+    baseline.filter(|baseline| lost(record) == 0 && lost(baseline) == 0)
+}
+
 fn real(record: &Record, case: Option<&Record>) -> RealSummary {
     let is_modelled = record.clock == Clock::Virtual;
+    let case = comparable(record, case);
     RealSummary {
         jobs: record.jobs.len(),
         jobs_verified: record.jobs.iter().filter(|j| j.verified && j.outcome == Outcome::Ok).count(),
+        jobs_lost: lost(record),
         eager_launches: record.jobs.iter().filter(|j| j.was_eager()).count(),
         promotions: record.jobs.iter().filter(|j| j.was_promoted()).count(),
         oom_errors: record.jobs.iter().filter(|j| matches!(j.outcome, Outcome::OutOfMemory(_))).count(),
@@ -103,11 +121,13 @@ fn real(record: &Record, case: Option<&Record>) -> RealSummary {
 }
 
 fn sim(record: &Record, case: Option<&Record>, fifo: Option<&Record>) -> SimSummary {
+    let (case, fifo) = (comparable(record, case), comparable(record, fifo));
     let (wait_mean_s, wait_max_s) = record.waits_s();
     let (turnaround_mean_s, turnaround_max_s) = record.turnarounds_s();
     SimSummary {
         jobs: record.jobs.len(),
         jobs_ended: record.jobs_ended(),
+        jobs_lost: lost(record),
         makespan_s: record.makespan_s,
         throughput_vs_case: case.map(|baseline| record.throughput_over(baseline)),
         throughput_vs_case_fifo: fifo.map(|baseline| record.throughput_over(baseline)),
@@ -122,5 +142,40 @@ fn sim(record: &Record, case: Option<&Record>, fifo: Option<&Record>) -> SimSumm
         bytes_paged: record.paged_bytes(),
         eager_launches: record.jobs.iter().filter(|j| j.was_eager()).count(),
         promotions: record.jobs.iter().filter(|j| j.was_promoted()).count(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::record;
+
+    /// Two jobs under each policy; the second of `cg` runs out of memory.
+    fn records(backend: Backend) -> Vec<Record> {
+        let of = |policy: &str, makespan: f64| Record {
+            backend,
+            clock: Clock::Virtual,
+            ..record(policy, makespan, &[(&["normal"], 1.0, 0.0), (&["normal"], 1.0, 0.0)])
+        };
+        let mut cg = of("cg", 5.0);
+        cg.jobs[1].outcome = Outcome::OutOfMemory("cudaMalloc".into());
+        vec![of("case", 10.0), of("eager-fair", 5.0), cg]
+    }
+
+    #[test]
+    fn a_policy_that_lost_jobs_has_no_ratio() {
+        let sim = summarize(&records(Backend::Sim)).sim;
+        let told = |policy: &str| (sim[policy].jobs_lost, sim[policy].throughput_vs_case);
+        assert_eq!([told("eager-fair"), told("cg")], [(0, Some(2.0)), (1, None)]);
+        let real = summarize(&records(Backend::Virtual)).real;
+        let told = |policy: &str| (real[policy].jobs_lost, real[policy].throughput_vs_case);
+        assert_eq!([told("eager-fair"), told("cg")], [(0, Some(2.0)), (1, None)]);
+    }
+
+    #[test]
+    fn nothing_is_compared_with_a_baseline_that_lost_jobs() {
+        let mut records = records(Backend::Sim);
+        records[0].jobs[0].outcome = Outcome::Failed("killed".into());
+        assert_eq!(summarize(&records).sim["eager-fair"].throughput_vs_case, None);
     }
 }
