@@ -37,6 +37,8 @@ pub const VIRTUAL_MEMORY_VARIABLE: &str = "EAGER_VGPU_VIRTUAL_MEMORY";
 pub const STRICT_VARIABLE: &str = "EAGER_VGPU_STRICT";
 /// Seconds of processor time that one thread may spend on a kernel; 0: for ever.
 pub const KERNEL_TIMEOUT_VARIABLE: &str = "EAGER_VGPU_KERNEL_TIMEOUT";
+/// Seconds after which a kernel that still runs is named, once in a program; 0: never.
+pub const SLOW_KERNEL_VARIABLE: &str = "EAGER_VGPU_SLOW_KERNEL";
 /// Exit status of a program that ends with 0 after its work on the device has failed; 0: it keeps its own.
 pub const FAULT_STATUS_VARIABLE: &str = "EAGER_VGPU_FAULT_STATUS";
 /// Threads that run kernels.
@@ -45,6 +47,9 @@ pub const WORKERS_VARIABLE: &str = "EAGER_VGPU_WORKERS";
 pub const PROFILE_VARIABLE: &str = "EAGER_VGPU_PROFILE";
 /// File for the trace of API calls.
 pub const TRACE_VARIABLE: &str = "EAGER_VGPU_TRACE";
+
+/// Few kernels of programs that are tried out take so long, and nobody who waits in vain should wait much longer.
+const SLOW_KERNEL_SECONDS: f64 = 10.0;
 
 /// The default is the card of the source document's evaluation (specification S-222).
 const CARDS_DEFAULT: &str = "1xV100-16GB";
@@ -64,6 +69,8 @@ pub struct Config {
     /// By default on where some kernel was compiled for it.
     pub strict: Option<bool>,
     pub kernel_time_max: Option<Duration>,
+    /// A kernel that runs longer is named.
+    pub kernel_slow_after: Option<Duration>,
     pub fault_status: Option<NonZeroU8>,
 }
 
@@ -111,10 +118,14 @@ impl Config {
         let strict = set(STRICT_VARIABLE)
             .map(|_| number(&set, STRICT_VARIABLE, 0, "a switch is 0 or 1", |x: &u8| *x <= 1))
             .transpose()?;
-        let seconds =
-            number(&set, KERNEL_TIMEOUT_VARIABLE, 0.0, "a number of seconds, 0 for none", |x: &f64| {
+        let seconds = |variable, default| {
+            let seconds = number(&set, variable, default, "a number of seconds, 0 for none", |x: &f64| {
                 Duration::try_from_secs_f64(*x).is_ok()
             })?;
+            Ok((seconds > 0.0).then(|| Duration::from_secs_f64(seconds)))
+        };
+        let kernel_time_max = seconds(KERNEL_TIMEOUT_VARIABLE, 0.0)?;
+        let kernel_slow_after = seconds(SLOW_KERNEL_VARIABLE, SLOW_KERNEL_SECONDS)?;
         let fault_status = number(&set, FAULT_STATUS_VARIABLE, 0, "a status is 0 to 255", |_: &u8| true)?;
         let profile = set(PROFILE_VARIABLE).map(PathBuf::from);
         let seat =
@@ -135,7 +146,8 @@ impl Config {
             host_times: host_times.transpose()?,
             virtual_memory: virtual_memory == 1,
             strict: strict.map(|switch| switch == 1),
-            kernel_time_max: (seconds > 0.0).then(|| Duration::from_secs_f64(seconds)),
+            kernel_time_max,
+            kernel_slow_after,
             fault_status: NonZeroU8::new(fault_status),
         })
     }
@@ -202,6 +214,7 @@ mod tests {
             virtual_memory: true,
             strict: None,
             kernel_time_max: None,
+            kernel_slow_after: Some(Duration::from_secs(10)),
             fault_status: None,
         };
         assert_eq!(read(&[]).unwrap(), expected);
@@ -225,6 +238,7 @@ mod tests {
             (VIRTUAL_MEMORY_VARIABLE, "2"),
             (STRICT_VARIABLE, "yes"),
             (KERNEL_TIMEOUT_VARIABLE, "-1"),
+            (SLOW_KERNEL_VARIABLE, "soon"),
             (CLOCK_VARIABLE, "wall"),
             (HOST_TIMES_VARIABLE, "5"),
             (FAULT_STATUS_VARIABLE, "-1"),

@@ -22,7 +22,7 @@ use crate::ending;
 use crate::event::Event;
 use crate::forked;
 use crate::graph::{self, Graphs};
-use crate::kernel::{Compute, Profile, forget_managed, managed_at, variable_at};
+use crate::kernel::{BlockSizes, Compute, Profile, TimeLimits, forget_managed, managed_at, variable_at};
 use crate::memory::{Advice, Allocation, Arena, Array, HostWatch, Kind, Memory, Pools, Table, VirtualMemory};
 use crate::status::{Code, code_of};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Unqueued, Work};
@@ -124,12 +124,12 @@ impl Runtime {
             Code::cudaErrorInitializationError
         })?;
         let workers = config.workers.unwrap_or_else(|| available_parallelism().unwrap_or(NonZeroUsize::MIN));
-        let time_max = config.kernel_time_max;
-        let compute =
-            Compute::new(workers, arena.base(), block_shift, touch_shift, time_max).map_err(|e| {
-                say(format_args!("cannot start threads for kernels: {e}"));
-                Code::cudaErrorInitializationError
-            })?;
+        let limits = TimeLimits { most: config.kernel_time_max, slow_after: config.kernel_slow_after };
+        let blocks = BlockSizes { modelled: block_shift, touched: touch_shift };
+        let compute = Compute::new(workers, arena.base(), blocks, limits).map_err(|e| {
+            say(format_args!("cannot start threads for kernels: {e}"));
+            Code::cudaErrorInitializationError
+        })?;
         if let Some(status) = config.fault_status {
             ending::fail_with(status);
         }

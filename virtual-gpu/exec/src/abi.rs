@@ -22,6 +22,9 @@ pub const WAITS: u32 = 4;
 /// [`KernelEntry::flags`]: [`Helpers::check`] is asked before every access.
 pub const CHECKS: u32 = 8;
 
+/// [`KernelEntry::flags`]: threads of this kernel may give way to those of blocks that have not begun.
+pub const GIVES_WAY: u32 = 16;
+
 /// Flags of [`Helpers::check`]: the access reads.
 pub const ACCESS_READS: u32 = 1;
 /// The access writes.
@@ -138,7 +141,9 @@ pub struct BlockContext {
     pub grid_workspace: u64,
     /// Before [`Helpers::trap`]: what an `assert` says, or null for a plain trap.
     pub assertion: *const Assertion,
-    pub reserved: [u64; 4],
+    /// Out, from [`Helpers::next_round`]: the next sweep goes from the last warp and lane to the first if this is not 0.
+    pub falling: u64,
+    pub reserved: [u64; 3],
 }
 
 /// An `assert` of device code that did not hold. The texts are NUL-terminated.
@@ -160,7 +165,8 @@ pub struct Wait {
     pub kind: u32,
     /// Threads of the warp that take part, or the number of a block barrier.
     pub mask: u32,
-    /// What the thread brings: 32 or 64 bits, zero-extended.
+    /// What the thread brings: 32 or 64 bits, zero-extended. Of one that gives way: the NUL-terminated text of where it
+    /// reads again and again, or 0.
     pub value: u64,
     /// Source lane or distance of a shuffle, thread count of a barrier (0: all), place of an `__activemask`.
     pub argument: u32,

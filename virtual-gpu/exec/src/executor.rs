@@ -1,10 +1,11 @@
 //! Runs one grid at a time over a pool of persistent threads.
 //!
-//! Trap: blocks of a grid run in any order and some at the same time, so a kernel in which one block waits for another
-//! may never end; real GPUs promise it no more.
+//! Trap: blocks of a grid run in any order and some at the same time. One block may wait for another only where the compiler
+//! saw that it does ([`abi::GIVES_WAY`]); else the kernel may never end.
 
 use core::ffi::{c_char, c_void};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::abi::{self, KernelEntry, dynamic_shared_offset};
 use crate::fault::{self, Fault, Running};
-use crate::schedule::Round;
 use crate::strict::{Finding, Strict};
 use crate::touch::TouchMap;
+use crate::turns::{Turns, WaitingAt};
 use crate::worker::{Grid, TrapUnwind, WORKSPACE_BYTES, Worker};
 
 /// Stack of a pool thread in bytes: local arrays of a kernel lie there.
@@ -101,6 +102,7 @@ struct Job {
     /// would leave it waiting.
     defect: Mutex<Option<Box<dyn Any + Send>>>,
     cost: [AtomicU64; 3],
+    waiting_at: Arc<WaitingAt>,
 }
 
 // SAFETY: the pointers of a job (name, arguments, touch map, books of strict mode) are only read, and `Executor::launch`
@@ -110,7 +112,7 @@ unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
-    fn new(launch: &Launch, workers: usize) -> Self {
+    fn new(launch: &Launch, workers: usize, waiting_at: Arc<WaitingAt>) -> Self {
         let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
         let shared_bytes = dynamic_shared_offset(launch.entry.static_shared_bytes)
             .saturating_add(launch.dynamic_shared_bytes);
@@ -126,6 +128,7 @@ impl Job {
                 block: launch.block,
                 shared_bytes,
                 waits: launch.entry.flags & abi::WAITS != 0,
+                blocks_may_wait: launch.cooperative || launch.entry.flags & abi::GIVES_WAY != 0,
                 workspace: workspace.as_ref().map_or(0, |words| words.as_ptr() as u64),
             },
             _workspace: workspace,
@@ -141,6 +144,7 @@ impl Job {
             failure: Mutex::new(None),
             defect: Mutex::new(None),
             cost: Default::default(),
+            waiting_at,
         }
     }
 
@@ -157,6 +161,9 @@ impl Job {
     /// Runs blocks until none is left.
     fn work(&self, worker: &mut Worker) {
         let touch = self.touch();
+        if self.grid.blocks_may_wait {
+            return self.work_in_turns(worker);
+        }
         worker.prepare(&self.grid, touch, self.strict());
         self.note(|| self.run_portions(worker));
         self.take_results(worker, touch);
@@ -195,28 +202,34 @@ impl Job {
         }
     }
 
-    /// Runs all blocks on this thread in turns, each in memory of its own, until all have ended.
-    fn work_together(&self) {
+    /// Runs blocks that may wait for each other on this thread, until none is left.
+    fn work_in_turns(&self, worker: &mut Worker) {
         let touch = self.touch();
-        let mut workers: Vec<Worker> = (0..self.blocks).map(|_| Worker::new()).collect();
-        workers.iter_mut().for_each(|worker| worker.prepare(&self.grid, touch, self.strict()));
-        self.note(|| {
-            let mut open: Vec<u64> = (0..self.blocks).collect();
-            let mut go_on = false;
-            while !open.is_empty() {
-                let mut next = Vec::new();
-                for index in open {
-                    let worker = &mut workers[usize::try_from(index).expect("one worker each")];
-                    // SAFETY: prepared for this grid above; each block has a worker of its own from start to end.
-                    if unsafe { worker.run(&self.grid, index, &self.args, go_on)? } == Round::GivesWay {
-                        next.push(index);
-                    }
-                }
-                (open, go_on) = (next, true);
-            }
-            Ok(())
-        });
-        workers.iter_mut().for_each(|worker| self.take_results(worker, touch));
+        let prepared = |mut worker: Box<Worker>| {
+            worker.prepare(&self.grid, touch, self.strict());
+            worker
+        };
+        let first = prepared(Box::new(std::mem::replace(worker, Worker::new())));
+        let mut turns = Turns {
+            grid: &self.grid,
+            args: &self.args,
+            prepared: &|| prepared(Box::new(Worker::new())),
+            take: &|| Some(self.next_block.fetch_add(1, Relaxed)).filter(|&index| index < self.blocks),
+            failed: &|| self.trapped.load(Relaxed),
+            all_at_once: self.grid.workspace != 0,
+            waiting_at: &self.waiting_at,
+            time_max: self.time_max,
+            free: vec![first],
+            aside: VecDeque::new(),
+        };
+        // SAFETY: every worker is prepared for this grid; the arguments are the launch's, which is still waiting.
+        self.note(|| unsafe { turns.run() });
+        let aside = turns.aside.into_iter().map(|(_, worker)| worker);
+        for mut used in turns.free.into_iter().chain(aside) {
+            self.take_results(&mut used, touch);
+            // Its buffers serve the next launch.
+            *worker = *used;
+        }
     }
 
     fn run_portions(&self, worker: &mut Worker) -> Result<(), Fault> {
@@ -271,6 +284,7 @@ pub struct Executor {
     turn: Mutex<()>,
     /// Workers for calling threads, kept for their buffers.
     idle: Mutex<Vec<Worker>>,
+    waiting_at: Arc<WaitingAt>,
 }
 
 impl std::fmt::Debug for Executor {
@@ -293,6 +307,7 @@ impl Executor {
             threads: Vec::new(),
             turn: Mutex::new(()),
             idle: Mutex::default(),
+            waiting_at: Arc::default(),
         };
         for index in 1..workers.get() {
             let pool = executor.pool.clone();
@@ -305,6 +320,12 @@ impl Executor {
         Ok(executor)
     }
 
+    /// Where threads of the launch under way have waited for more than a second for what other threads write, in vain so far:
+    /// `file:line`. For another thread to ask.
+    pub fn waiting_at(&self) -> Arc<Mutex<Option<String>>> {
+        self.waiting_at.clone()
+    }
+
     /// Runs all blocks of `launch` and returns when the last has ended.
     ///
     /// # Errors
@@ -314,14 +335,13 @@ impl Executor {
     /// `entry` comes from a kernel table of this ABI version; `args` holds one pointer for each of its parameters, to a
     /// value of that parameter's type; device pointers among them are what the kernel may access.
     pub unsafe fn launch(&self, launch: &Launch) -> Result<LaunchCost, LaunchFailure> {
-        let job = Job::new(launch, self.workers);
+        let job = Job::new(launch, self.workers, self.waiting_at.clone());
         let threads_per_block: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
         let alone =
             self.workers == 1 || job.blocks == 1 || job.blocks * threads_per_block < INLINE_THREADS_MAX;
         let alone = alone || launch.strict.is_some();
-        if launch.cooperative && job.blocks > 1 {
-            job.work_together();
-        } else if alone {
+        let alone = alone || launch.cooperative;
+        if alone {
             self.work_here(&job);
         } else {
             let job = Arc::new(job);

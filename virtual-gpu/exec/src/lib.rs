@@ -13,6 +13,7 @@ pub mod schedule;
 pub mod strict;
 mod timer;
 mod touch;
+mod turns;
 mod worker;
 
 pub use executor::{Executor, Launch, LaunchCost, LaunchFailure};

@@ -194,9 +194,9 @@ fn reduce(operation: WaitKind, values: impl Iterator<Item = u32>) -> u32 {
     values.reduce(combine).unwrap_or(0)
 }
 
-/// Completes what the threads of a whole block wait for, given that no warp can go on by itself. In a cooperative
-/// launch a block whose threads only gave way lets other blocks run first.
-pub fn next_round(block: &mut [Wait], cooperative: bool) -> Round {
+/// Completes what the threads of a whole block wait for, given that no warp can go on by itself. Where blocks may wait for
+/// each other, one whose threads only gave way lets other blocks run first.
+pub fn next_round(block: &mut [Wait], blocks_may_wait: bool) -> Round {
     let alive = block.iter().filter(|wait| kind(wait) != WaitKind::Exited).count();
     if alive == 0 {
         return Round::Finished;
@@ -212,9 +212,19 @@ pub fn next_round(block: &mut [Wait], cooperative: bool) -> Round {
     }
     match (released, gave_way) {
         (false, false) => Round::Stuck,
-        (false, true) if cooperative => Round::GivesWay,
+        (false, true) if blocks_may_wait => Round::GivesWay,
         _ => Round::GoesOn,
     }
+}
+
+/// Where a thread that gave way reads again and again, for the first that says: the address of a text, or 0.
+pub fn polled_at(block: &[Wait]) -> u64 {
+    block
+        .iter()
+        .filter(|wait| kind(wait) == WaitKind::Yield)
+        .map(|wait| wait.value)
+        .find(|&at| at != 0)
+        .unwrap_or(0)
 }
 
 /// Without a thread count a barrier waits for all threads of the block that have not exited.

@@ -54,6 +54,8 @@ pub(crate) struct Grid {
     pub shared_bytes: u32,
     /// Threads of this kernel say what they wait for.
     pub waits: bool,
+    /// Threads of one block may wait for those of another.
+    pub blocks_may_wait: bool,
     /// What the blocks of a cooperative launch share; 0 for other launches.
     pub workspace: u64,
 }
@@ -73,6 +75,9 @@ pub(crate) struct Worker {
     scratch: Buffer,
     marks: Vec<u8>,
     strict: Option<Checked>,
+    /// Where a thread of the block that gave way last reads again and again: a text of the program, or 0.
+    polled_at: u64,
+    blocks_may_wait: bool,
 }
 
 /// What strict mode adds to a worker.
@@ -117,7 +122,8 @@ impl Worker {
             waits: std::ptr::null_mut(),
             grid_workspace: 0,
             assertion: std::ptr::null(),
-            reserved: [0; 4],
+            falling: 0,
+            reserved: [0; 3],
         };
         Worker {
             context,
@@ -126,6 +132,8 @@ impl Worker {
             scratch: Buffer::default(),
             marks: Vec::new(),
             strict: None,
+            polled_at: 0,
+            blocks_may_wait: false,
         }
     }
 
@@ -135,6 +143,7 @@ impl Worker {
             strict: std::ptr::from_ref(strict),
             shared_bytes: SharedBytes::new(grid.shared_bytes),
         });
+        self.blocks_may_wait = grid.blocks_may_wait;
         let marks = touch.map_or(2, TouchMap::mark_count);
         self.marks.clear();
         self.marks.resize(marks, 0);
@@ -176,6 +185,9 @@ impl Worker {
         let (x, y) = (u64::from(grid.grid[0]), u64::from(grid.grid[1]));
         self.context.block_idx = [(index % x) as u32, (index / x % y) as u32, (index / (x * y)) as u32];
         self.context.phase = u32::from(go_on);
+        if !go_on {
+            self.context.falling = 0;
+        }
         if grid.waits && !go_on {
             let reserved = (grid.shared_bytes as usize).next_multiple_of(BUFFER_ALIGN);
             // SAFETY: `prepare` made the buffer this much larger than what the program asked for.
@@ -194,6 +206,18 @@ impl Worker {
             phase if phase == Round::GivesWay as u32 => Ok(Round::GivesWay),
             _ => Ok(Round::Finished),
         }
+    }
+
+    /// Where a thread of the block that last gave way reads again and again.
+    pub fn polled_at(&self) -> Option<String> {
+        // SAFETY: kernels write the address of a constant of theirs there (`Wait::value`), and their launch is still going on.
+        let text = (self.polled_at != 0).then(|| unsafe { CStr::from_ptr(self.polled_at as *const c_char) });
+        text.map(|text| text.to_string_lossy().into_owned())
+    }
+
+    /// Memory that a block has to itself while it is under way.
+    pub fn bytes(&self) -> usize {
+        self.shared.bytes() + self.scratch.bytes() + self.waits.len() * size_of::<Wait>() + self.marks.len()
     }
 
     /// Bytes of global memory asked for, and operations in single and double precision, since `prepare`.
@@ -256,8 +280,12 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
     // SAFETY: as for `ready_lanes`.
     let worker = unsafe { worker_of(context) };
     let _helper = InHelper::enter();
-    let round = schedule::next_round(&mut worker.waits, worker.context.grid_workspace != 0);
+    let polled_at = schedule::polled_at(&worker.waits);
+    let round = schedule::next_round(&mut worker.waits, worker.blocks_may_wait);
     worker.context.phase = round as u32;
+    // A chain in which each thread waits for the next one ends in two sweeps this way, and not in one for each thread.
+    worker.context.falling = u64::from(polled_at != 0 && worker.context.falling == 0);
+    worker.polled_at = polled_at;
     u32::from(round == Round::GoesOn)
 }
 

@@ -12,7 +12,7 @@ use crate::llvm::{Block, Builder, Context, Machine, Opcode, Split, Type, Value};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
 use crate::thread::{Form, Maker, Thread};
-use crate::{Mode, coroutine, shared, suspend};
+use crate::{Mode, coroutine, polls, shared, suspend};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -47,6 +47,10 @@ pub(crate) struct Body {
     pub static_shared_bytes: u32,
     /// It has more than [`BLOCKS_MAX`] blocks.
     pub is_large: bool,
+    /// Where its threads wait for others by reading memory again and again: `file:line`.
+    pub polls: Vec<String>,
+    /// Some thread may give way to those of other blocks.
+    pub gives_way: bool,
     pub economy: Economy,
     /// Accesses to memory in the loop over threads; of a kernel that is cut, see its regions.
     pub accesses: usize,
@@ -59,6 +63,8 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     let params = describe_params(old, maker.machine);
     end_threads(maker, old);
     let is_large = old.blocks().len() > BLOCKS_MAX;
+    let polls = if is_large { Vec::new() } else { polls::give_way(maker, old) };
+    let gives_way = old.instructions().into_iter().any(gives_way);
     let form = form_of(maker, old, if is_large { Mode::Loops } else { mode });
     let instructions = old.instructions();
     let economy = Economy::of(instructions.len(), form.is_coroutine(), &maker.options.budget);
@@ -113,9 +119,16 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         guard: None,
         static_shared_bytes,
         is_large,
+        polls,
+        gives_way,
         economy,
         accesses,
     })
+}
+
+fn gives_way(instruction: Value) -> bool {
+    let call = instruction.opcode() == Some(Opcode::LLVMCall);
+    call && instruction.callee().is_some_and(|callee| suspend::gives_way(&callee.name()))
 }
 
 /// A call that ends its thread becomes a return; what follows it can no longer be reached.

@@ -29,7 +29,7 @@ pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) ->
         "declare ptr @eager.arena(ptr, i64)\n\
          declare i64 @eager.threads(ptr)\ndeclare void @eager.flush(ptr, ptr)\n\
          declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\ndeclare i32 @eager.ready_lanes(ptr, i32)\ndeclare i1 @eager.next_round(ptr)\n\
-         declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
+         declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i32 @llvm.ctlz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
     );
     for body in bodies {
         text.push_str(&block_functions(body, options));
@@ -151,7 +151,7 @@ const START_OR_GO_ON: &str = "\
   br i1 %goes.on, label %started, label %t.begin
 ";
 
-/// Resumes the threads that the executor's scheduler says can go on, warp by warp.
+/// Resumes the threads that the executor's scheduler says can go on, warp by warp, rising or falling as it says.
 const SCHEDULED: &str = "\
 started:
   %stride.at = getelementptr i8, ptr %ctx, i64 120
@@ -163,9 +163,15 @@ started:
   %warps = lshr i64 %padded, 5
   br label %sweep
 sweep:
+  %falling.at = getelementptr i8, ptr %ctx, i64 160
+  %falling = load i64, ptr %falling.at
+  %down = icmp ne i64 %falling, 0
+  %warp.last = sub i64 %warps, 1
   br label %warp
 warp:
-  %w = phi i64 [ 0, %sweep ], [ %w.next, %warp.end ]
+  %w.count = phi i64 [ 0, %sweep ], [ %w.next, %warp.end ]
+  %w.falling = sub i64 %warp.last, %w.count
+  %w = select i1 %down, i64 %w.falling, i64 %w.count
   %w.narrow = trunc i64 %w to i32
   %first = shl i64 %w, 5
   br label %ask
@@ -175,18 +181,21 @@ ask:
   br i1 %none, label %warp.end, label %lane
 lane:
   %left = phi i32 [ %ready, %ask ], [ %left.next, %lane ]
-  %bit = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %low = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %above = call i32 @llvm.ctlz.i32(i32 %left, i1 true)
+  %high = sub i32 31, %above
+  %bit = select i1 %down, i32 %high, i32 %low
   %bit.wide = zext i32 %bit to i64
   %i = add i64 %first, %bit.wide
   %offset = mul i64 %i, %stride
   %frame = getelementptr i8, ptr %frames, i64 %offset
   call void @llvm.coro.resume(ptr %frame)
-  %left.less = sub i32 %left, 1
-  %left.next = and i32 %left, %left.less
+  %resumed = shl i32 1, %bit
+  %left.next = xor i32 %left, %resumed
   %last = icmp eq i32 %left.next, 0
   br i1 %last, label %ask, label %lane
 warp.end:
-  %w.next = add nuw nsw i64 %w, 1
+  %w.next = add nuw nsw i64 %w.count, 1
   %w.more = icmp ult i64 %w.next, %warps
   br i1 %w.more, label %warp, label %sweep.end
 sweep.end:
@@ -251,7 +260,7 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
             block = block_symbol(body),
             count = params.len(),
             mode = body.form.mode() as u32,
-            flags = recorded | u32::from(body.form == Form::Scheduled) << 2,
+            flags = recorded | u32::from(body.form == Form::Scheduled) << 2 | u32::from(body.gives_way) << 4,
             shared = body.static_shared_bytes,
         ));
     }

@@ -24,6 +24,7 @@ mod loops;
 mod math;
 mod minmax;
 mod places;
+mod polls;
 mod provenance;
 mod ptx;
 mod pure;

@@ -7,10 +7,10 @@ use crate::llvm::{Context, Module, Opcode, Value};
 
 const KIND: &str = "eager.place";
 
-/// Notes the place of everything that may access memory.
-pub(crate) fn note(context: &Context, module: &Module) {
+/// Notes the place of everything in `function` that may access memory.
+pub(crate) fn note(context: &Context, function: Value) {
     let kind = context.metadata_kind(KIND);
-    for instruction in module.functions().into_iter().flat_map(Value::instructions) {
+    for instruction in function.instructions() {
         let accesses = matches!(
             instruction.opcode(),
             Some(
@@ -21,8 +21,10 @@ pub(crate) fn note(context: &Context, module: &Module) {
                     | Opcode::LLVMAtomicCmpXchg
             )
         );
-        let places = instruction.source_places();
-        if let (true, Some(text)) = (accesses, describe(&places)) {
+        if !accesses {
+            continue;
+        }
+        if let Some(text) = describe(&instruction.source_places()) {
             instruction.set_metadata(kind, context.text_node(&text));
         }
     }
@@ -41,4 +43,15 @@ fn describe(places: &[String]) -> Option<String> {
 /// What was noted at `instruction`.
 pub(crate) fn noted(context: &Context, instruction: Value) -> Option<String> {
     instruction.metadata(context.metadata_kind(KIND))?.node_text()
+}
+
+/// The constant that holds the text of a place, one for each.
+pub(crate) fn constant(context: &Context, module: &Module, place: &str) -> Value {
+    let name = format!("eager.place.{place}");
+    module.global(&name).unwrap_or_else(|| {
+        let text = context.text(place);
+        let global = module.add_global(&name, text.ty());
+        global.set_initializer(text);
+        global
+    })
 }

@@ -48,7 +48,8 @@ pub(crate) fn check(instrument: &Instrument, instruction: Value, access: &Access
         Object::Unknown => (ptr.null(), 0, 0),
     };
     let flags = of | way(instruction, access) | class(memory) << CLASS_SHIFT | align(instruction, access);
-    let place = places::noted(context, instruction).map_or(ptr.null(), |place| text(instrument, &place));
+    let place = places::noted(context, instruction)
+        .map_or(ptr.null(), |place| places::constant(context, instrument.module, &place));
     let [x, y, z] = instrument.thread.index;
     builder.call(
         instrument.helper("eager.check"),
@@ -126,17 +127,6 @@ fn align(instruction: Value, access: &Access) -> u64 {
     let size = u32::try_from(bytes).unwrap_or(ALIGN_MAX).max(1).next_power_of_two();
     let align = instruction.alignment().max(1).min(size).min(ALIGN_MAX);
     u64::from(align.ilog2()) << ALIGN_SHIFT
-}
-
-/// The constant that holds a text, one for each.
-fn text(instrument: &Instrument, text: &str) -> Value {
-    let name = format!("eager.place.{text}");
-    instrument.module.global(&name).unwrap_or_else(|| {
-        let constant = instrument.context.text(text);
-        let global = instrument.module.add_global(&name, constant.ty());
-        global.set_initializer(constant);
-        global
-    })
 }
 
 #[cfg(test)]

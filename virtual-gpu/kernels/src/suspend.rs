@@ -74,6 +74,7 @@ fn table() -> Vec<Suspension> {
     add("nvvm.activemask", ACTIVE_MASK, &[], 0, "i32");
     add("nvvm.nanosleep", YIELD, &[("i32", Ignored)], 0, "void");
     add("nvvm.yield", YIELD, &[], 0, "void");
+    add(POLL_YIELD, YIELD, &[("ptr", Part::Value)], 0, "void");
     add(BLOCK_BARRIER, BARRIER, &[], 0, "void");
     for aligned in ["", ".aligned"] {
         let (all, count) = ([("i32", Mask)], [("i32", Mask), ("i32", Argument)]);
@@ -87,6 +88,17 @@ fn table() -> Vec<Suspension> {
         }
     }
     rows
+}
+
+/// A thread gives way because a turn of its loop changed nothing; its argument: the text of where that is, or null.
+pub(crate) const POLL_YIELD: &str = "nvvm.poll_yield";
+/// Whether a thread whose turn was idle is to give way now; its arguments: whether it was, where the thread counts
+/// them, and after how many, a power of two.
+pub(crate) const POLL_DUE: &str = "nvvm.poll_due";
+/// Whether a thread gives way at calls of this device function.
+pub(crate) fn gives_way(device_function: &str) -> bool {
+    let name = device_function.strip_prefix("llvm.").unwrap_or(device_function);
+    ["nvvm.nanosleep", "nvvm.yield", POLL_YIELD].contains(&name)
 }
 
 /// Stands for every spelling of `__syncthreads()`.
@@ -124,6 +136,13 @@ pub(crate) fn text() -> String {
          %record = getelementptr i8, ptr %waits, i64 %offset\n  ret ptr %record\n}}\n\
          define void @eager.exited({THREAD}) {{\n{RECORD}  store i32 {EXITED}, ptr %record\n  ret void\n}}\n"
     );
+    let _ = write!(
+        text,
+        "define i1 @eager.{POLL_DUE}({THREAD}, i1 %idle, ptr %count.at, i32 %turns) {{\n  \
+         %count = load i32, ptr %count.at\n  %one = zext i1 %idle to i32\n  %next = add i32 %count, %one\n  \
+         store i32 %next, ptr %count.at\n  %low = sub i32 %turns, 1\n  %part = and i32 %next, %low\n  %full = icmp eq i32 %part, 0\n  \
+         %due = and i1 %full, %idle\n  ret i1 %due\n}}\n"
+    );
     for row in table() {
         text.push_str(&before_text(&row));
         text.push_str(&after_text(&row));
@@ -146,6 +165,10 @@ fn before_text(row: &Suspension) -> String {
     if row.kind == ACTIVE_MASK {
         store(16, "i32", "%place");
     }
+    if row.kind == YIELD {
+        // No place, unless there is one below.
+        store(8, "i64", "0");
+    }
     if row.kind == BARRIER {
         store(4, "i32", &find(Mask).unwrap_or_else(|| "0".to_owned()));
         store(16, "i32", &find(Argument).unwrap_or_else(|| "0".to_owned()));
@@ -164,6 +187,7 @@ fn before_text(row: &Suspension) -> String {
             "float" => {
                 format!("  %bits = bitcast float %a{index} to i32\n  %wide = zext i32 %bits to i64\n")
             }
+            "ptr" => format!("  %wide = ptrtoint ptr %a{index} to i64\n"),
             ty => format!("  %wide = zext {ty} %a{index} to i64\n"),
         };
         let _ = write!(

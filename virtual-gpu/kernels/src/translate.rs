@@ -10,7 +10,7 @@ use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::{MARK_APART, Runtime};
 use crate::thread::{Form, Maker};
 use crate::{ConvertError, Converted, KernelReport, Mode, Note, Options, ParamReport, Report};
-use crate::{driver, fission, guards, places};
+use crate::{driver, fission, guards, places, polls};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -61,9 +61,9 @@ fn generate(
     runtime: &Runtime,
     options: &Options,
 ) -> Result<Converted, String> {
-    if options.strict {
-        places::note(context, &imported.module);
-    }
+    let defined = imported.module.functions().into_iter().filter(|function| !function.is_declaration());
+    let noted = |function: &Value| options.strict || polls::may_wait(*function, runtime);
+    defined.filter(noted).for_each(|function| places::note(context, function));
     imported.module.strip_debug_info();
     imported.module = without_module_metadata(context, &imported.module)?;
     let module = &imported.module;
@@ -103,7 +103,7 @@ fn optimise(module: &Module, machine: &Machine, bodies: &[Body]) -> Result<(), S
     module.run_passes_with(passes, machine, !any(|body| body.economy.no_slp))
 }
 
-/// What the user is told of kernels that are too large for something.
+/// What the user is told of kernels that are too large for something, or wait for each other.
 fn notes(bodies: &[Body]) -> Vec<Note> {
     let mut notes = Vec::new();
     for body in bodies {
@@ -113,6 +113,10 @@ fn notes(bodies: &[Body]) -> Vec<Note> {
             add(format!(
                 "kernel {name} has more than {BLOCKS_MAX} basic blocks: it runs in a simpler, slower form"
             ));
+        }
+        if !body.polls.is_empty() {
+            let places = body.polls.join(", ");
+            add(format!("kernel {name} waits for other threads at {places}: its threads give way there"));
         }
         if let Some(told) = body.economy.told() {
             add(format!("kernel {name} is large, so to compile it in time {told}"));

@@ -10,6 +10,7 @@ mod managed;
 mod profile;
 mod registry;
 mod run;
+mod watch;
 
 pub use args::CapturedArgs;
 pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
@@ -19,4 +20,4 @@ pub use registry::{
     CpuKernel, add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes,
     some_kernel_checks, variable_at, variables,
 };
-pub use run::{Compute, Launch};
+pub use run::{BlockSizes, Compute, Launch, TimeLimits};

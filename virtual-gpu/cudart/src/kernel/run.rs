@@ -18,6 +18,7 @@ use super::args::CapturedArgs;
 use super::check::Shape;
 use super::profile::{LaunchSample, Profile};
 use super::registry::CpuKernel;
+use super::watch::Watch;
 use crate::memory::{Allocation, Modelled};
 use crate::trace;
 
@@ -48,6 +49,24 @@ pub struct Compute {
     touch: Option<TouchMap>,
     /// Processor time that a thread may spend on a launch.
     time_max: Option<Duration>,
+    watch: Watch,
+}
+
+/// How long a kernel may take.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeLimits {
+    /// Processor time of one thread, after which it fails.
+    pub most: Option<Duration>,
+    /// Time after which it is named.
+    pub slow_after: Option<Duration>,
+}
+
+/// Logarithms of the bytes of a block of memory.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockSizes {
+    pub modelled: u32,
+    /// What the touch map tells apart.
+    pub touched: u32,
 }
 
 impl Compute {
@@ -56,12 +75,20 @@ impl Compute {
     pub fn new(
         workers: NonZeroUsize,
         arena_base: u64,
-        block_shift: u32,
-        touch_shift: u32,
-        time_max: Option<Duration>,
+        blocks: BlockSizes,
+        limits: TimeLimits,
     ) -> io::Result<Compute> {
         let executor = Executor::new(workers)?;
-        Ok(Compute { executor, arena_base, block_shift, touch_shift, touch: None, time_max })
+        let watch = Watch::start(limits.slow_after, executor.waiting_at())?;
+        Ok(Compute {
+            executor,
+            arena_base,
+            block_shift: blocks.modelled,
+            touch_shift: blocks.touched,
+            touch: None,
+            time_max: limits.most,
+            watch,
+        })
     }
 
     /// Runs the kernel's CPU code over all modelled allocations of the process, and says what to submit to the model.
@@ -156,9 +183,12 @@ impl Compute {
             strict,
             time_max: self.time_max,
         };
+        self.watch.begin(launch.kernel.name);
         // SAFETY: the entry is from a table whose version was checked at registration; the arguments were captured
         // after its parameter list; what the kernel may access is the program's business, as on a GPU.
-        unsafe { self.executor.launch(&executed) }
+        let done = unsafe { self.executor.launch(&executed) };
+        self.watch.end();
+        done
     }
 
     /// In blocks of `1 << shift` bytes, at least what the touch map tells apart.

@@ -6,7 +6,7 @@
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
-use super::{Block, Opcode, Type, TypeKind, Value, llvm};
+use super::{Block, LLVMIntPredicate, Opcode, Type, TypeKind, Value, llvm};
 
 pub(crate) struct Builder {
     pub(super) raw: LLVMBuilderRef,
@@ -106,6 +106,11 @@ impl Builder {
             return value;
         }
         Value(llvm!(LLVMBuildAddrSpaceCast(self.raw, value.0, to.0, c"".as_ptr())))
+    }
+
+    pub fn equal(&self, left: Value, right: Value) -> Value {
+        let equal = LLVMIntPredicate::LLVMIntEQ;
+        Value(llvm!(LLVMBuildICmp(self.raw, equal, left.0, right.0, c"".as_ptr())))
     }
 
     /// Zero-extends or truncates.

@@ -120,6 +120,26 @@ impl Value {
         llvm!(LLVMGetVolatile(self.0)) != 0
     }
 
+    /// Of a load: other threads may write there meanwhile, and the load is one.
+    pub fn is_atomic(self) -> bool {
+        llvm!(LLVMGetOrdering(self.0)) != llvm_sys::LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
+    }
+
+    /// Of an atomic change: it takes what is there and leaves it, or puts something in its place whatever it was.
+    pub fn is_question(self) -> bool {
+        use llvm_sys::LLVMAtomicRMWBinOp::*;
+        let constant = self.operand(1).constant_integer();
+        match llvm!(LLVMGetAtomicRMWBinOp(self.0)) {
+            LLVMAtomicRMWBinOpXchg => true,
+            LLVMAtomicRMWBinOpAdd
+            | LLVMAtomicRMWBinOpSub
+            | LLVMAtomicRMWBinOpOr
+            | LLVMAtomicRMWBinOpXor
+            | LLVMAtomicRMWBinOpUMax => constant == Some(0),
+            _ => false,
+        }
+    }
+
     /// What a stack slot holds.
     pub fn allocated_type(self) -> Type {
         Type(llvm!(LLVMGetAllocatedType(self.0)))

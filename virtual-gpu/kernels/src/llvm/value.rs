@@ -18,6 +18,11 @@ impl Type {
         llvm!(LLVMGetTypeKind(self.0))
     }
 
+    /// Of an integer type.
+    pub fn integer_bits(self) -> Option<u32> {
+        (self.kind() == TypeKind::LLVMIntegerTypeKind).then(|| llvm!(LLVMGetIntTypeWidth(self.0)))
+    }
+
     /// The element type of an array or vector.
     pub fn element(self) -> Type {
         Type(llvm!(LLVMGetElementType(self.0)))

@@ -1,0 +1,114 @@
+//! Says once which kernel has run for long: it may wait for what never comes, and a program that hangs explains nothing.
+//!
+//! A thread looks now and then, so that a launch costs two short locks and no clock. Trap: it is a thread of the user's process,
+//! so it takes no signal of the program's and ends with the runtime.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::config::{KERNEL_TIMEOUT_VARIABLE, SLOW_KERNEL_VARIABLE};
+use crate::voice::say;
+
+/// Looks in the time after which a kernel is named.
+const LOOKS: u32 = 4;
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of the launch under way.
+    kernel: Option<&'static str>,
+    /// Rises with every launch.
+    launch: u64,
+    closing: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    closed: Condvar,
+}
+
+/// Where threads of the launch under way wait for each other, if that is known.
+pub type WaitingAt = Arc<Mutex<Option<String>>>;
+
+#[derive(Debug, Default)]
+pub struct Watch {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Names the first kernel that runs longer than `after`, if that is given.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn start(after: Option<Duration>, waiting_at: WaitingAt) -> io::Result<Watch> {
+        let shared = Arc::new(Shared::default());
+        let thread = after.map(|after| {
+            let shared = shared.clone();
+            let named = std::thread::Builder::new().name("vgpu-watch".to_owned());
+            named.spawn(move || look_until_said(&shared, after, &waiting_at))
+        });
+        Ok(Watch { shared, thread: thread.transpose()? })
+    }
+
+    /// A launch of `kernel` begins.
+    pub fn begin(&self, kernel: &'static str) {
+        let mut state = self.shared.state.lock();
+        state.kernel = Some(kernel);
+        state.launch += 1;
+    }
+
+    /// It has ended.
+    pub fn end(&self) {
+        self.shared.state.lock().kernel = None;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.shared.state.lock().closing = true;
+        self.shared.closed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn look_until_said(shared: &Shared, after: Duration, waiting_at: &WaitingAt) {
+    let every = (after / LOOKS).min(LOOK_EVERY_MAX);
+    let mut seen = (0, Instant::now());
+    let mut state = shared.state.lock();
+    while !state.closing {
+        shared.closed.wait_for(&mut state, every);
+        if state.launch != seen.0 || state.kernel.is_none() {
+            seen = (state.launch, Instant::now());
+        } else if let Some(kernel) = state.kernel.filter(|_| seen.1.elapsed() >= after) {
+            drop(state);
+            say(format_args!("{}", told(kernel, after, waiting_at.lock().as_deref())));
+            return;
+        }
+    }
+}
+
+fn told(kernel: &str, after: Duration, waiting_at: Option<&str>) -> String {
+    let seconds = after.as_secs_f64();
+    let why = match waiting_at {
+        Some(place) => format!(
+            "threads wait at {place} for what no other thread has written so far; is there one that will, and a \
+             block for it?"
+        ),
+        None => "it may only be long, or a thread waits for another in a loop that is not seen to wait: one that reads \
+                 memory without `volatile`, an atomic or a fence, or changes something each time round"
+            .to_owned(),
+    };
+    format!(
+        "kernel {kernel} has run for {seconds} s: {why} ({KERNEL_TIMEOUT_VARIABLE}=60 ends such a kernel with an error, \
+         {SLOW_KERNEL_VARIABLE}=0 silences this line)"
+    )
+}

@@ -1,0 +1,320 @@
+//! Whether a way round a loop leaves everything as it was, so that only memory that others write can end it.
+//!
+//! Trap: a loop that swaps by compare-and-swap until it succeeds brings a new value each time round, and a walk along a list
+//! another address: both get on by themselves, and giving way there would only cost time.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use crate::llvm::{Block, Opcode, Value};
+use crate::pure;
+use crate::runtime::{Runtime, is_block_barrier};
+
+/// Longer computations count as changing.
+const DEPTH_MAX: usize = 64;
+
+/// Whether no other thread can tell that `instruction` was executed, or only by what is asked with it: a lock that was not
+/// free, a barrier.
+pub(super) fn is_quiet(instruction: Value, runtime: &Runtime) -> bool {
+    use Opcode::*;
+    match instruction.opcode() {
+        // Of stores, those that only hand on what was read are told apart later.
+        Some(LLVMLoad | LLVMStore | LLVMFence | LLVMPHI | LLVMBr | LLVMSwitch | LLVMAtomicCmpXchg) => true,
+        Some(LLVMAtomicRMW) => instruction.is_question(),
+        Some(LLVMCall) => is_quiet_call(instruction, runtime),
+        _ => pure::computes(instruction),
+    }
+}
+
+fn is_quiet_call(call: Value, runtime: &Runtime) -> bool {
+    let name = name_of(call);
+    orders_memory(call, runtime)
+        || is_atomic_call(call)
+        || name.starts_with("llvm.nvvm.read.ptx.sreg.")
+        || pure::computes(call)
+}
+
+fn name_of(call: Value) -> String {
+    call.callee().map_or_else(String::new, Value::name)
+}
+
+/// Whether what is read behind `call` may have been written meanwhile: fences, barriers, operations of a warp.
+pub(super) fn orders_memory(call: Value, runtime: &Runtime) -> bool {
+    let name = name_of(call);
+    let empty_assembly = || call.called_value().assembly().is_some_and(|text| text.trim().is_empty());
+    is_block_barrier(call)
+        || runtime.suspends(&name)
+        || name.starts_with("llvm.nvvm.membar.")
+        || empty_assembly()
+}
+
+/// A scoped compare-and-swap or exchange, which LLVM has no instruction of its own for.
+pub(super) fn is_atomic_call(call: Value) -> bool {
+    ["llvm.nvvm.atomic.cas.", "llvm.nvvm.atomic.exch."].iter().any(|start| name_of(call).starts_with(start))
+}
+
+/// What comes of a value from one turn to the next.
+#[derive(Debug, Clone, Copy, Default)]
+struct Nature {
+    /// It was read this turn, from memory that others write.
+    read: bool,
+    /// It is not what it was in the turn before, whatever others do.
+    changes: bool,
+    /// The same, but only by a constant each turn.
+    counts: bool,
+}
+
+/// A value that the turn brings back to its first block.
+#[derive(Clone, Copy, PartialEq)]
+enum Carried {
+    Same,
+    /// It rises or falls by a constant.
+    Counter,
+    /// It was computed from what was read this turn.
+    Read,
+    Other,
+}
+
+struct Turn<'a> {
+    blocks: &'a [Block],
+    runtime: &'a Runtime,
+    carried: BTreeMap<Value, Carried>,
+    /// Something in it orders memory, so that plain loads are made again.
+    fenced: bool,
+    known: RefCell<BTreeMap<Value, Nature>>,
+}
+
+/// A turn after which all is as it was.
+pub(super) struct Idle {
+    /// What it reads that decides whether there is another.
+    pub asked: Value,
+    /// Values before and after the turn that must be the same for it to have been idle.
+    pub held: Vec<[Value; 2]>,
+    /// The thread suspends in each turn anyway, at a barrier or an operation of its warp.
+    pub suspends: bool,
+}
+
+/// What there is to know of the turn, if nothing but what others write can end the loop; a counter may bound it.
+pub(super) fn asks_again(blocks: &[Block], runtime: &Runtime) -> Option<Idle> {
+    let all: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
+    let orders = |i: &Value| match i.opcode() {
+        Some(Opcode::LLVMFence) => true,
+        Some(Opcode::LLVMCall) => orders_memory(*i, runtime),
+        _ => false,
+    };
+    // A thread that sleeps or reads with `ld.acquire` gives way there.
+    if all.iter().any(|i| i.opcode() == Some(Opcode::LLVMCall) && crate::suspend::gives_way(&name_of(*i))) {
+        return None;
+    }
+    let fenced = all.iter().any(orders);
+    let suspends = all.iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
+    let suspends =
+        suspends.into_iter().any(|call| is_block_barrier(*call) || runtime.suspends(&name_of(*call)));
+    let views = [(false, false), (true, false), (false, true), (true, true)];
+    let mut views = views.into_iter().filter(|(needs_fence, _)| fenced || !needs_fence);
+    let (asked, held) = views.find_map(|(fenced, holds)| judge(blocks, runtime, &all, fenced, holds))?;
+    Some(Idle { asked, held, suspends })
+}
+
+type Judged = (Value, Vec<[Value; 2]>);
+
+/// With `holds`, of a value that changes only where something is found, that it did not.
+fn judge(blocks: &[Block], runtime: &Runtime, all: &[Value], fenced: bool, holds: bool) -> Option<Judged> {
+    let mut held = Vec::new();
+    let mut turn = Turn { blocks, runtime, carried: BTreeMap::new(), fenced, known: RefCell::default() };
+    let phis = blocks[0].instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMPHI));
+    let phis: Vec<Value> = phis.collect();
+    for &phi in &phis {
+        let carried = turn.first_look(phi);
+        turn.carried.insert(phi, carried);
+    }
+    for &phi in phis.iter().filter(|phi| turn.carried[phi] == Carried::Other).collect::<Vec<_>>() {
+        turn.known.borrow_mut().clear();
+        let next = turn.brought_back(phi)?;
+        if holds && turn.may_hold(phi, next) {
+            held.push([phi, next]);
+            turn.carried.insert(phi, Carried::Same);
+            continue;
+        }
+        let carried = if turn.counts_by_what_it_reads(phi, next) { Carried::Counter } else { Carried::Read };
+        if carried == Carried::Read && turn.accumulates(next) {
+            return None;
+        }
+        turn.carried.insert(phi, carried);
+    }
+    turn.known.borrow_mut().clear();
+    if !turn.can_be_gone() {
+        return None;
+    }
+    let counts = turn.carried.values().any(|&carried| carried == Carried::Counter);
+    let swaps_anew = |i: &Value| turn.is_atomic(*i) && turn.nature(*i, 0).changes;
+    if fenced && counts || all.iter().any(swaps_anew) || !turn.stores_hand_on(all) {
+        return None;
+    }
+    let decides = |block: &Block| {
+        let end = block.terminator();
+        end.successors().len() > 1 && turn.is_asked(end.operand(0))
+    };
+    let asked = |i: &&Value| turn.reads(**i) && turn.is_asked(**i);
+    let asked = all.iter().find(asked).copied()?;
+    let decided = blocks.iter().any(decides) || held.iter().any(|[_, after]| turn.is_asked(*after));
+    decided.then_some((asked, held))
+}
+
+impl Turn<'_> {
+    fn is_inside(&self, value: Value) -> bool {
+        value.is_instruction() && self.blocks.contains(&value.parent())
+    }
+
+    /// What a PHI of a later block is in this turn.
+    fn follow(&self, mut value: Value) -> Value {
+        for _ in 0..self.blocks.len() {
+            let phi = value.is_instruction() && value.opcode() == Some(Opcode::LLVMPHI);
+            let at = self.blocks.iter().position(|&block| phi && block == value.parent());
+            let Some(at) = at.filter(|&at| at > 0) else { return value };
+            let Some(from) = incoming_from(value, self.blocks[at - 1]) else { return value };
+            value = from;
+        }
+        value
+    }
+
+    /// Whether no branch of the turn is decided against it by a constant that the turn itself brings.
+    fn can_be_gone(&self) -> bool {
+        let next = self.blocks.iter().cycle().skip(1);
+        self.blocks.iter().zip(next).all(|(block, next)| {
+            let end = block.terminator();
+            let ways = end.successors();
+            let decided = (ways.len() > 1).then(|| self.follow(end.operand(0)).constant_integer()).flatten();
+            let Some(constant) = decided else { return true };
+            let way = match end.opcode() {
+                Some(Opcode::LLVMBr) => usize::from(constant == 0),
+                // Its operands: what is asked, where else to go, and of each case the number and the block.
+                _ => {
+                    let is_case =
+                        |&way: &usize| end.operand(2 * way as u32).constant_integer() == Some(constant);
+                    (1..ways.len()).find(is_case).unwrap_or(0)
+                }
+            };
+            ways[way] == *next
+        })
+    }
+
+    /// What a PHI of the first block becomes at the end of the turn.
+    fn brought_back(&self, phi: Value) -> Option<Value> {
+        incoming_from(phi, self.blocks[self.blocks.len() - 1]).map(|value| self.follow(value))
+    }
+
+    fn first_look(&self, phi: Value) -> Carried {
+        let Some(next) = self.brought_back(phi) else { return Carried::Other };
+        if next == phi || !self.is_inside(next) {
+            return Carried::Same;
+        }
+        let adds = matches!(next.opcode(), Some(Opcode::LLVMAdd | Opcode::LLVMSub));
+        let by_constant = adds && next.operand(1).constant_integer().is_some();
+        if by_constant && self.follow(next.operand(0)) == phi { Carried::Counter } else { Carried::Other }
+    }
+
+    /// Whether `next` is `phi` or something else, as a condition says. It must be known at the end of the turn.
+    fn may_hold(&self, phi: Value, next: Value) -> bool {
+        let in_time = [self.blocks[0], self.blocks[self.blocks.len() - 1]].contains(&next.parent());
+        let bit = |value: Value| {
+            let wide = matches!(value.opcode(), Some(Opcode::LLVMSExt | Opcode::LLVMZExt));
+            wide && value.operand(0).ty().integer_bits() == Some(1)
+        };
+        let is_phi = |index: u32| self.follow(next.operand(index)) == phi;
+        in_time
+            && match next.opcode() {
+                Some(Opcode::LLVMSelect) => is_phi(1) || is_phi(2),
+                Some(Opcode::LLVMAdd | Opcode::LLVMSub) => is_phi(0) && bit(next.operand(1)),
+                _ => false,
+            }
+    }
+
+    /// As where the counter of a bounded wait counts idle turns only.
+    fn counts_by_what_it_reads(&self, phi: Value, next: Value) -> bool {
+        let sums = matches!(next.opcode(), Some(Opcode::LLVMAdd | Opcode::LLVMSub));
+        sums && self.follow(next.operand(0)) == phi && !self.accumulates(next.operand(1))
+    }
+
+    fn accumulates(&self, value: Value) -> bool {
+        let nature = self.nature(value, 0);
+        nature.changes || nature.counts
+    }
+
+    fn is_atomic(&self, value: Value) -> bool {
+        match value.opcode() {
+            Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg) => true,
+            Some(Opcode::LLVMCall) => is_atomic_call(value),
+            _ => false,
+        }
+    }
+
+    /// Whether `value` itself reads what others write.
+    fn reads(&self, value: Value) -> bool {
+        let load = value.opcode() == Some(Opcode::LLVMLoad);
+        load && (self.fenced || value.is_volatile() || value.is_atomic()) || self.is_atomic(value)
+    }
+
+    /// Whether all that is written is what was just read where others write, always at one place.
+    fn stores_hand_on(&self, all: &[Value]) -> bool {
+        // What an earlier turn read may have been plain memory.
+        let earlier = |carried| if carried == Carried::Read { Carried::Other } else { carried };
+        let carried = self.carried.iter().map(|(&phi, &carried)| (phi, earlier(carried))).collect();
+        let plainly = Turn { fenced: false, carried, known: RefCell::default(), ..*self };
+        let mut stores = all.iter().filter(|i| i.opcode() == Some(Opcode::LLVMStore));
+        stores.all(|store| {
+            let at = plainly.nature(store.operand(1), 0);
+            let value = plainly.nature(store.operand(0), 0);
+            !at.changes && !at.counts && value.read && !value.changes && !value.counts
+        })
+    }
+
+    fn is_asked(&self, value: Value) -> bool {
+        let nature = self.nature(value, 0);
+        nature.read && !nature.changes
+    }
+
+    fn nature(&self, value: Value, depth: usize) -> Nature {
+        let value = self.follow(value);
+        if !self.is_inside(value) {
+            return Nature::default();
+        }
+        if let Some(&known) = self.known.borrow().get(&value) {
+            return known;
+        }
+        let nature = self.look_at(value, depth);
+        self.known.borrow_mut().insert(value, nature);
+        nature
+    }
+
+    fn look_at(&self, value: Value, depth: usize) -> Nature {
+        match self.carried.get(&value) {
+            Some(Carried::Same) => return Nature::default(),
+            Some(Carried::Read) => return Nature { read: true, ..Nature::default() },
+            Some(Carried::Counter) => return Nature { counts: true, ..Nature::default() },
+            Some(Carried::Other) => return Nature { changes: true, ..Nature::default() },
+            None => {}
+        }
+        let call = value.opcode() == Some(Opcode::LLVMCall);
+        let clock = call && ["clock", "globaltimer"].iter().any(|part| name_of(value).contains(part));
+        if depth > DEPTH_MAX || clock || value.opcode() == Some(Opcode::LLVMPHI) {
+            return Nature { changes: true, ..Nature::default() };
+        }
+        let operands = if call { value.call_arguments() } else { value.operands() };
+        let accesses = self.is_atomic(value) || value.opcode() == Some(Opcode::LLVMLoad);
+        let mut nature = Nature { read: self.reads(value), ..Nature::default() };
+        for operand in operands {
+            let of = self.nature(operand, depth + 1);
+            nature.read |= of.read;
+            nature.changes |= of.changes || accesses && of.counts;
+            nature.counts |= of.counts;
+        }
+        // What a warp agrees on hangs on what its threads bring.
+        nature.read |= call && self.runtime.suspends(&name_of(value)) && !is_block_barrier(value);
+        nature
+    }
+}
+
+fn incoming_from(phi: Value, block: Block) -> Option<Value> {
+    phi.incoming().into_iter().find(|(_, from)| *from == block).map(|(value, _)| value)
+}
