@@ -48,7 +48,9 @@ live: ## policy eager-live against CASE, simulated; report in target/live/
 	cargo build --locked --release -p eager-eval
 	target/release/eager-eval sim --experiment live --out target/live
 
-test: setup ## every test (about half an hour on two cores, besides the build)
+# Tests wait for half of their time, so twice as many run at once as there are processors.
+test: export RUST_TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
+test: setup ## every test (about 20 minutes on two cores, besides the build)
 	cargo build --locked --workspace
 	cargo test --locked --workspace --no-fail-fast
 
