@@ -107,6 +107,8 @@ pub const FLAGS: &[Flag] = &[
     flag("--offload-arch=", Value::Joined, Use::GpuArch),
     flag("--offload-device-only", Value::None, Use::DeviceOnly),
     flag("--offload-host-only", Value::None, Use::HostOnly),
+    flag("--output", Value::Apart, Use::Output),
+    flag("--output=", Value::Joined, Use::Output),
     flag("--param", Value::Apart, Use::Both),
     flag("--rtlib=", Value::Joined, Use::Link),
     flag("--show", Value::None, Use::Show),

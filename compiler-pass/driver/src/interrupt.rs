@@ -1,9 +1,12 @@
 //! What a compile that is interrupted leaves: nothing.
 //!
 //! A signal would end the driver before its scratch folder is taken away. A thread waits for one, passes it on to the compiler
-//! that runs, takes the folder away, and lets the signal do what it does. Trap: a signal that was ignored when the driver
-//! started (`nohup`, a job in the background) stays ignored.
+//! that runs and to the processes of that, takes the folder away, and lets the signal do what it does. Traps: a signal that was
+//! ignored when the driver started (`nohup`, a job in the background) stays ignored; clang's own driver, when it is ended, lets
+//! its processes go on, which then write the files anew that it has taken away.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -67,13 +70,30 @@ pub fn wait(started: std::io::Result<Child>) -> std::io::Result<ExitStatus> {
     status
 }
 
-/// Who was signalled alone, as by `make`, has a compiler that does not know of it.
+/// Who was signalled alone, as by `make`, has a compiler that does not know of it. Whoever runs below it is found before it ends.
 fn pass_on(signal: i32) {
-    let pid = running().and_then(|pid| i32::try_from(pid).ok());
-    if let (Some(pid), Ok(signal)) = (pid, nix::sys::signal::Signal::try_from(signal)) {
-        // It may have ended by itself.
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+    let mut family: Vec<u32> = running().into_iter().collect();
+    let mut seen = 0;
+    while let Some(&pid) = family.get(seen) {
+        family.extend(children(pid));
+        seen += 1;
     }
+    let Ok(first) = Signal::try_from(signal) else { return };
+    for (index, pid) in family.into_iter().enumerate() {
+        // A shell lets what it starts in the background ignore SIGINT.
+        let signal = if index == 0 { first } else { Signal::SIGTERM };
+        // It may have ended by itself.
+        let _ = i32::try_from(pid).map(|pid| kill(Pid::from_raw(pid), signal));
+    }
+}
+
+/// Those that a process has started (proc(5): `children`); none where that cannot be read.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Signals that this process ignores, as a mask (proc(5): `SigIgn`); none where that cannot be read.

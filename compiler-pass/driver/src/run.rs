@@ -297,7 +297,13 @@ fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile]) -> anyhow::Res
         .context("cannot make a scratch folder (TMPDIR names where)")?;
     interrupt::clean_up(scratch.path());
     job.overlay = write_overlay(own, scratch.path())?;
-    let plan = plan::plan(job, toolchain, scratch.path());
+    let mut plan = plan::plan(job, toolchain, scratch.path());
+    for step in &mut plan.steps {
+        if let Step::Run(command) = step {
+            // Its own scratch files go with the driver's; what it leaves when it crashes does not with -fcrash-diagnostics-dir.
+            command.variables.push(("TMPDIR", scratch.path().into()));
+        }
+    }
     let code = carry_out(&plan, &job.settings)?;
     // A compiler cache preprocesses with the same words: that must not empty the report of the compile.
     let has_report = code == 0 && !matches!(job.mode, Mode::FrontEnd(_));

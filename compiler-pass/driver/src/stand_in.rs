@@ -40,7 +40,10 @@ fn link(folder: &Path, library: &Path, soname: &str) -> anyhow::Result<()> {
     if link.canonicalize().is_ok_and(|found| library.canonicalize().is_ok_and(|library| library == found)) {
         return Ok(());
     }
-    let cannot = || format!("cannot make {}", link.display());
+    let cannot = || {
+        let whoever = "whoever may write there makes it by `eager run --plain true`";
+        format!("cannot make {} ({whoever})", link.display())
+    };
     DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(cannot)?;
     let fresh = folder.join(format!("{soname}.{}", std::process::id()));
     symlink(library, &fresh).with_context(cannot)?;
