@@ -5,12 +5,16 @@
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{flushed, narrow, narrow_directed, pair, widen};
+use super::fp8;
 use super::parse::Instruction;
 use super::types::{bits, integer, resize};
 use crate::rounding::MODES;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let [.., to, from] = *words else { return Err(Unknown) };
+    if fp8::converts(to, from) {
+        return fp8::emit(e, instruction, words);
+    }
     let rounding =
         words[1..words.len() - 2].iter().copied().find(|word| word.starts_with('r') && word.len() <= 3);
     let saturates = words.contains(&"sat");

@@ -5,8 +5,10 @@
 //! an instruction that has no row in the tables stays as it is, and the check names it.
 
 mod convert;
+mod dots;
 mod emit;
 mod float;
+mod fp8;
 mod frame;
 mod instructions;
 mod memory;
