@@ -266,8 +266,12 @@ fn check_shortcuts(scheduler: &Scheduler, device: &Device) -> Result<(), Violati
 
 fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
     let eager = || bound_on(scheduler, device.id).filter(|(_, bound)| bound.class == Class::Eager);
-    if let Some((task, _)) = eager().next()
-        && device.free() > Bytes::ZERO
+    let left = device.left_to_others(scheduler.traits().eager_leaves);
+    let could_grow = |(task, bound): &(&Task, &Bound)| {
+        device.free() > left || device.free() >= task.requirement.saturating_sub(bound.grant)
+    };
+    if device.free() > Bytes::ZERO
+        && let Some((task, _)) = eager().find(could_grow)
     {
         return Err(Violation::PromotionMissed { device: device.id, free: device.free(), task: task.id });
     }

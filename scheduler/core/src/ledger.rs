@@ -139,9 +139,10 @@ impl State {
     }
 
     /// Moves up to `bytes` of the device's free memory to a bound task; says how much.
-    pub(crate) fn grow(&mut self, task: TaskId, bytes: Bytes) -> Bytes {
+    pub(crate) fn grow(&mut self, task: TaskId, missing: Bytes, parts: Option<u64>) -> Bytes {
         let Some((device, _, bound)) = self.bound_parts(task) else { return Bytes::ZERO };
-        let added = bytes.min(device.free());
+        let free = device.free();
+        let added = if missing <= free { missing } else { free.saturating_sub(device.left_to_others(parts)) };
         device.granted = device.granted.saturating_add(added);
         bound.grant = bound.grant.saturating_add(added);
         let device = device.id;
@@ -149,6 +150,19 @@ impl State {
         self.recount_idle_of(task);
         self.reindex(device);
         added
+    }
+
+    /// Takes back of a task that is short already what its device lacks of what such tasks leave to others.
+    pub(crate) fn leave(&mut self, task: TaskId, parts: Option<u64>) {
+        let Some((device, _, bound)) = self.bound_parts(task) else { return };
+        let lacks = device.left_to_others(parts).saturating_sub(device.free());
+        let returned = lacks.min(bound.grant);
+        device.granted = device.granted.saturating_sub(returned);
+        bound.grant = bound.grant.saturating_sub(returned);
+        let device = device.id;
+        self.recount(task);
+        self.recount_idle_of(task);
+        self.reindex(device);
     }
 
     fn recount_idle_of(&mut self, task: TaskId) {

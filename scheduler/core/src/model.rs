@@ -110,6 +110,11 @@ impl Device {
         let granted = self.granted.saturating_add(self.contexts);
         self.capacity.saturating_sub(granted).saturating_sub(self.unaccounted)
     }
+
+    /// What over-subscribed tasks leave to others, where they leave one of so many parts.
+    pub(crate) fn left_to_others(&self, parts: Option<u64>) -> Bytes {
+        parts.and_then(|parts| self.capacity.0.checked_div(parts)).map_or(Bytes::ZERO, Bytes)
+    }
 }
 
 /// A connected program.

@@ -22,7 +22,7 @@ pub enum Reason {
     TooLarge { wanted: Bytes, largest: Bytes, limit: Bytes },
     #[error("waits: {head} is first in the queue and waits itself")]
     Behind { head: TaskId },
-    #[error("starts eagerly: {device} has {granted} free of the {wanted} wanted, the most of all devices")]
+    #[error("starts eagerly: {device} has {granted} for it of the {wanted} wanted, the most of all devices")]
     StartsEagerly { device: DeviceId, wanted: Bytes, granted: Bytes },
     #[error(
         "waits: {wanted} fits nowhere (largest free memory is {most}) and no device can take another eager task \

@@ -470,8 +470,12 @@ impl Scheduler {
         }
         let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
         task.requirement = wanted;
-        // If it misses memory already, its device has none free (promotion gives all away): then this grows by nothing.
-        self.state.grow(id, bytes);
+        let parts = self.traits.eager_leaves;
+        let missing = wanted.saturating_sub(self.bound(id)?.grant);
+        // If it missed memory already, its device has none for it (promotion gives all away): then this grows by nothing.
+        if self.state.grow(id, missing, parts) < missing {
+            self.state.leave(id, parts);
+        }
         let bound = self.bound(id)?;
         let missing = wanted.saturating_sub(bound.grant);
         if missing == Bytes::ZERO {

@@ -88,6 +88,8 @@ pub struct Traits {
     pub eager: bool,
     /// Of them only the first come that can run over-subscribed, and tasks of users who hold nothing.
     pub eager_in_turn: bool,
+    /// An over-subscribed task that does not get its whole requirement leaves one of so many parts of the device free.
+    pub eager_leaves: Option<u64>,
     /// Normal and promoted tasks launch on high-priority streams, eager ones on low (specification S-210).
     /// Without it all tasks use the same priority.
     pub priorities: bool,
@@ -122,6 +124,7 @@ impl Traits {
         starts_by_room: true,
         eager: false,
         eager_in_turn: false,
+        eager_leaves: None,
         priorities: false,
         short_hold_ns: None,
         gate: GateRule::None,

@@ -71,12 +71,18 @@ pub(super) fn fewest_tasks(view: View<'_>, task: &Task, takes: impl Fn(u32) -> b
 /// the published prototype (specification S-204), which says "least memory in use": the same on equal devices, and better on
 /// unequal ones.
 pub(super) fn whole_or_eager(view: View<'_>, task: &Task) -> Placement {
+    whole_or_eager_leaving(view, task, None)
+}
+
+/// The same, but an eager start leaves one of so many parts of its device free.
+pub(super) fn whole_or_eager_leaving(view: View<'_>, task: &Task, parts: Option<u64>) -> Placement {
     if let Some(placement) = whole_fewest_warps(view, task) {
         return placement;
     }
     let (wanted, eager_per_device) = (task.requirement, view.options.eager_per_device);
     let least = wanted.percent(view.options.grant_percent_min);
-    if let Some((device, granted)) = most_free_open(view, task) {
+    if let Some((device, free)) = most_free_open(view, task) {
+        let granted = free.saturating_sub(device.left_to_others(parts));
         if granted >= least {
             let reason = Reason::StartsEagerly { device: device.id, wanted, granted };
             return Placement::Bind { device: device.id, grant: granted, reason };
