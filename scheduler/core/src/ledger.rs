@@ -152,7 +152,8 @@ impl State {
         added
     }
 
-    /// Takes back of a task that is short already what its device lacks of what such tasks leave to others.
+    /// Takes back of a task that is short already what its device lacks of what such tasks leave to others (specification
+    /// S-327).
     pub(crate) fn leave(&mut self, task: TaskId, parts: Option<u64>) {
         let Some((device, _, bound)) = self.bound_parts(task) else { return };
         let lacks = device.left_to_others(parts).saturating_sub(device.free());
