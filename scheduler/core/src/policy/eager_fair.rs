@@ -12,7 +12,7 @@ use crate::options::QueueOrder;
 use crate::units::Nanos;
 
 /// Of the parts of a device that an over-subscribed task may take, this many leave one to others (specification S-327).
-const EAGER_LEAVES: u64 = 8;
+const LEAVES_ONE_OF: u64 = 8;
 
 #[derive(Debug)]
 pub(super) struct EagerFair;
@@ -25,7 +25,7 @@ impl Policy for EagerFair {
             users_in_turn: true,
             eager: true,
             eager_in_turn: true,
-            eager_leaves: Some(EAGER_LEAVES),
+            eager_leaves: Some(LEAVES_ONE_OF),
             // specification S-319
             short_hold_ns: Some(Nanos::from_secs(3)),
             priorities: true,
@@ -43,6 +43,6 @@ impl Policy for EagerFair {
     }
 
     fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        placement::whole_or_eager_leaving(view, task, Some(EAGER_LEAVES))
+        placement::whole_or_eager_leaving(view, task, Some(LEAVES_ONE_OF))
     }
 }
