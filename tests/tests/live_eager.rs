@@ -4,7 +4,7 @@
 //! Trap: under this policy a task starts eagerly only beside one whose end is expected soon, which takes an earlier run that the
 //! daemon has learnt from, and only where MPS keeps faults to their own program.
 
-use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok, tool, until};
+use eager_tests::{compiled, daemon::Daemon, has_toolchain, run_ok, tool, until, until_holds};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -129,6 +129,7 @@ fn over_subscribed_programs_under_eager_live_and_the_holder_beside_them_compute_
     let holder = start(&daemon, &program, 0, true);
     let eager = |bind: &Value| bind["class"] == "eager";
     let started: Vec<_> = (1..=PROGRAMS).map(|seed| (seed, start(&daemon, &program, seed, false))).collect();
+    until_holds("an over-subscribed start", || actions(&daemon, "bind").iter().any(eager));
     for (seed, running) in started {
         assert_eq!(end(running), expected[&seed], "program {seed}, beside the holder");
     }
