@@ -8,7 +8,7 @@ use crate::whole_file::{put_aside, replace};
 use eager_core::units::Nanos;
 use eager_proto::admin::ProgramRow;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -30,9 +30,8 @@ struct Head {
 #[derive(Debug)]
 pub struct EndedFile {
     path: PathBuf,
-    /// None: it is to be written anew.
-    file: Option<File>,
-    lines: usize,
+    /// Of the file, if lines may be added to it. None: it is to be written anew.
+    lines: Option<usize>,
     /// [`Ended::count`] of what it has.
     written: u64,
     not_before: Nanos,
@@ -64,7 +63,7 @@ impl EndedFile {
         let mut ended = Ended::default();
         rows.into_iter().for_each(|row| ended.keep(row));
         let written = ended.count();
-        let file = EndedFile { path, file: None, lines: 0, written, not_before: Nanos(0), is_failing: false };
+        let file = EndedFile { path, lines: None, written, not_before: Nanos(0), is_failing: false };
         (file, ended, damage)
     }
 
@@ -88,7 +87,7 @@ impl EndedFile {
         let done = self.try_write(ended);
         if done.is_err() {
             // Half a line may be there.
-            self.file = None;
+            self.lines = None;
         }
         match done {
             Ok(()) => {
@@ -103,25 +102,26 @@ impl EndedFile {
     fn try_write(&mut self, ended: &Ended) -> std::io::Result<()> {
         let rows = ended.rows();
         let fresh = usize::try_from(ended.count() - self.written).unwrap_or(usize::MAX);
-        if let Some(file) = &mut self.file
+        if let Some(lines) = &mut self.lines
             && fresh < rows.len()
-            && self.lines + fresh <= LINES_MAX
+            && *lines + fresh <= LINES_MAX
         {
-            let text = lines(rows.iter().skip(rows.len() - fresh))?;
-            file.write_all(&text)?;
-            self.lines += fresh;
+            let text = text_of(rows.iter().skip(rows.len() - fresh))?;
+            // Opened for each write: it takes no descriptor from clients in between.
+            OpenOptions::new().append(true).open(&self.path)?.write_all(&text)?;
+            *lines += fresh;
             return Ok(());
         }
         let mut text = serde_json::to_vec(&Head { version: VERSION })?;
         text.push(b'\n');
-        text.extend(lines(rows.iter())?);
-        self.file = Some(replace(&self.path, &text)?);
-        self.lines = rows.len();
+        text.extend(text_of(rows.iter())?);
+        replace(&self.path, &text)?;
+        self.lines = Some(rows.len());
         Ok(())
     }
 }
 
-fn lines<'a>(rows: impl Iterator<Item = &'a ProgramRow>) -> std::io::Result<Vec<u8>> {
+fn text_of<'a>(rows: impl Iterator<Item = &'a ProgramRow>) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     for row in rows {
         serde_json::to_writer(&mut text, row)?;
