@@ -239,6 +239,15 @@ impl Scheduler {
         format!(", while its kernels are held above {cyclic}, or {other} where they touch each byte once")
     }
 
+    /// What a task that is short leaves free, where it does: others start there although it came first.
+    fn left_in_words(&self, device: DeviceId) -> String {
+        let left = |device: &Device| device.left_to_others(self.traits.eager_leaves);
+        match self.state.devices.get(&device).map(left) {
+            None | Some(Bytes::ZERO) => String::new(),
+            Some(left) => format!("; until all of it is free at once, {left} are left to others"),
+        }
+    }
+
     fn explain_bound(&self, view: &TaskView<'_>, now: Nanos) -> Vec<String> {
         let Stage::Bound { device, class, grant, bound_at, reason, gate, gate_reason, held, .. } =
             &view.stage
@@ -255,7 +264,8 @@ impl Scheduler {
             Bytes::ZERO => format!("It has all of the {wanted} that it wants."),
             missing => format!(
                 "It has {grant} of the {wanted} that it wants; the missing {missing} come as memory becomes free on \
-                 {device}, before anybody in the queue."
+                 {device}, before anybody in the queue{}.",
+                self.left_in_words(*device)
             ),
         });
         if *class == Class::Eager || self.traits.gate == GateRule::Turns {
