@@ -160,17 +160,17 @@ pub struct Moved {
 impl Moved {
     /// What over-subscription cost: faults, evictions, and fetching again what was evicted. Bytes in both directions.
     pub fn paged_bytes(&self) -> u64 {
-        self.faulted_bytes + self.refetched_bytes + self.evicted_bytes
+        self.faulted_bytes.saturating_add(self.refetched_bytes).saturating_add(self.evicted_bytes)
     }
 }
 
 impl std::ops::AddAssign for Moved {
     fn add_assign(&mut self, more: Moved) {
-        self.prefetched_bytes += more.prefetched_bytes;
-        self.refetched_bytes += more.refetched_bytes;
-        self.faulted_bytes += more.faulted_bytes;
-        self.evicted_bytes += more.evicted_bytes;
-        self.returned_bytes += more.returned_bytes;
+        self.prefetched_bytes = self.prefetched_bytes.saturating_add(more.prefetched_bytes);
+        self.refetched_bytes = self.refetched_bytes.saturating_add(more.refetched_bytes);
+        self.faulted_bytes = self.faulted_bytes.saturating_add(more.faulted_bytes);
+        self.evicted_bytes = self.evicted_bytes.saturating_add(more.evicted_bytes);
+        self.returned_bytes = self.returned_bytes.saturating_add(more.returned_bytes);
     }
 }
 

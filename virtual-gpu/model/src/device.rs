@@ -142,6 +142,13 @@ impl Device {
         }
     }
 
+    /// Counts time from 0 again, if nothing is under way.
+    pub fn rewind(&mut self) {
+        if self.running.is_empty() && self.next_event().is_none() {
+            self.now = 0;
+        }
+    }
+
     /// Lets time pass.
     pub fn run_to(&mut self, to: Nanos) {
         while let Some(at) = self.next_at.filter(|&at| at <= to.0) {
@@ -295,7 +302,8 @@ impl Device {
                 }
             }
         }
-        let count = |total: &mut Nanos, on: bool| total.0 += if on { passed } else { 0 };
+        let count =
+            |total: &mut Nanos, on: bool| total.0 = total.0.saturating_add(if on { passed } else { 0 });
         count(&mut self.totals.kernel_busy, kernels);
         count(&mut self.totals.kernel_present, present);
         count(&mut self.totals.copy_busy, copies);

@@ -70,7 +70,7 @@ impl Device {
         self.service = Some(Service {
             op,
             context: running.context,
-            until: self.now + ns.ceil() as u64,
+            until: self.now.saturating_add(ns.ceil() as u64),
             in_rate: batch.moved / span,
             out_rate: batch.evicted.bytes as f64 / span,
         });

@@ -30,6 +30,7 @@ pub use card::{
     parse_nonnegative,
 };
 pub use device::DeviceTotals;
+pub use kernel::{Work, work};
 pub use model::{Advice, Model};
 pub use options::{Eviction, Options, Placement};
 pub use residency::BLOCK_BYTES;

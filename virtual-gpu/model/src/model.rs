@@ -212,6 +212,16 @@ impl Model {
         out[first..].sort_by_key(|done| (done.at, done.op));
     }
 
+    /// Counts time from 0 again, if nothing is under way; true: it was so. What devices have done stays as it is.
+    pub fn rewind(&mut self) -> bool {
+        let is_idle = self.devices.iter().all(|device| !device.busy() && device.next_event().is_none());
+        if is_idle {
+            self.now = Nanos(0);
+            self.devices.iter_mut().for_each(Device::rewind);
+        }
+        is_idle
+    }
+
     /// Is any operation under way on the device?
     pub fn busy(&self, device: usize) -> bool {
         self.devices.get(device).is_some_and(Device::busy)

@@ -4,7 +4,7 @@
 //! Capability". Trap: sums over many requests (memory, allocations, open operations) are not bounded here but by
 //! [`crate::holdings`].
 
-use eager_gpu_model::{Access, Card, Kernel, Nanos, Op};
+use eager_gpu_model::{Access, Card, Kernel, Op, Options, work};
 use eager_vgpu_link::{Refusal, Request};
 
 const THREADS_PER_BLOCK_MAX: u32 = 1024;
@@ -21,6 +21,8 @@ pub const RANGES_MAX: usize = 1 << 20;
 /// Modelled time that one kernel may take alone. Longer ones are a mistake, and would take the clock of a server that never
 /// waits to the end of its numbers.
 const KERNEL_NS_MAX: f64 = 30.0 * 86_400.0 * 1e9;
+/// How much longer than the way of its bytes the paging of a buffer takes at most, about.
+const PAGING: f64 = 16.0;
 /// Seats of one reservation on the virtual clock.
 const SEATS_MAX: u32 = 1 << 16;
 
@@ -86,17 +88,14 @@ fn check_access(access: &Access) -> Result<(), String> {
 
 /// A kernel as the model will see it, after the memory scale: it must end.
 ///
-/// `wave`: the model's least time of one.
-///
 /// # Errors
 /// It would take longer than any kernel does.
-pub fn check_length(kernel: &Kernel, card: &Card, wave: Nanos) -> Result<(), Refusal> {
-    let seconds = kernel.dram_bytes as f64 / card.dram_bytes_per_s
-        + kernel.flops32 as f64 / card.flops32_per_s
-        + kernel.flops64 as f64 / card.flops64_per_s;
-    // Blocks take time too: at most that of a wave for each on every SM.
-    let waves = kernel.blocks as f64 / f64::from(card.sms);
-    let ns = (seconds * 1e9).max(waves * wave.0 as f64) * f64::from(kernel.launches.max(1));
+pub fn check_length(kernel: &Kernel, card: &Card, options: &Options) -> Result<(), Refusal> {
+    // Few threads take far longer than a whole card, and what does not fit is paged in every launch.
+    let touched: f64 =
+        kernel.accesses.iter().flat_map(|access| &access.ranges).map(|range| range.bytes as f64).sum();
+    let paged_ns = PAGING * touched / card.link.migrate_bytes_per_s * 1e9;
+    let ns = (work(card, options, kernel).alone_ns + paged_ns) * f64::from(kernel.launches.max(1));
     if ns <= KERNEL_NS_MAX {
         return Ok(());
     }

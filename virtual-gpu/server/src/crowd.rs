@@ -12,6 +12,9 @@ pub const BUFFERED_BYTES_MAX: usize = 64 << 20;
 /// Requests of one user in a turn, and of one connection.
 const USER_REQUESTS: u32 = 1024;
 pub const CONNECTION_REQUESTS: u32 = 256;
+/// What one user's requests may take of a turn, and the one more that is begun before. Most take some microseconds; a kernel
+/// that pages takes a tenth of a second where time jumps to its end.
+const USER_TIME: Duration = Duration::from_millis(2);
 /// A connection that has said no hello for so long is dropped.
 pub const SILENT_MAX: Duration = Duration::from_secs(10);
 /// Descriptors that are kept for the server itself and its own user.
@@ -26,6 +29,8 @@ pub struct Crowd {
     kept: BTreeMap<u32, usize>,
     /// Requests that users have had in this turn.
     asked: BTreeMap<u32, u32>,
+    /// How long these took.
+    spent: BTreeMap<u32, Duration>,
     /// Rises with every turn.
     turn: usize,
 }
@@ -38,6 +43,7 @@ impl Crowd {
             connections: BTreeMap::new(),
             kept: BTreeMap::new(),
             asked: BTreeMap::new(),
+            spent: BTreeMap::new(),
             turn: 0,
         }
     }
@@ -76,6 +82,7 @@ impl Crowd {
     /// A new turn: where to begin in a list of so many that are ready, so that nobody is always last.
     pub fn begin_turn(&mut self, ready: usize) -> usize {
         self.asked.clear();
+        self.spent.clear();
         self.turn = self.turn.wrapping_add(1);
         if ready == 0 { 0 } else { self.turn % ready }
     }
@@ -87,9 +94,16 @@ impl Crowd {
         *asked <= USER_REQUESTS
     }
 
-    /// Has the user requests left in this turn?
+    /// A request of the user took so long.
+    pub fn spend(&mut self, uid: u32, time: Duration) {
+        let spent = self.spent.entry(uid).or_default();
+        *spent = spent.saturating_add(time);
+    }
+
+    /// Has the user requests and time left in this turn?
     pub fn may_ask(&self, uid: u32) -> bool {
         self.asked.get(&uid).is_none_or(|asked| *asked < USER_REQUESTS)
+            && self.spent.get(&uid).is_none_or(|spent| *spent < USER_TIME)
     }
 }
 
@@ -134,5 +148,16 @@ mod tests {
         assert_ne!(crowd.begin_turn(3), first);
         assert!(crowd.ask(1));
         assert_eq!(crowd.begin_turn(0), 0);
+    }
+
+    #[test]
+    fn a_turn_has_so_much_time_for_a_user() {
+        let mut crowd = Crowd::new(1 << 20);
+        crowd.spend(1, USER_TIME / 2);
+        assert!(crowd.may_ask(1));
+        crowd.spend(1, USER_TIME);
+        assert!(!crowd.may_ask(1) && crowd.may_ask(2));
+        crowd.begin_turn(2);
+        assert!(crowd.may_ask(1));
     }
 }

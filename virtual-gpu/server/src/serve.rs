@@ -301,6 +301,7 @@ impl Server {
             }
             let now = self.now();
             self.guarded(process, |service, answers| service.handle(now, process, frame, answers))?;
+            self.crowd.spend(uid, Duration::from_nanos(self.now().0.saturating_sub(now.0)));
         }
         let Some(client) = self.clients.get_mut(&process) else { return Ok(()) };
         let pid = client.peer.pid;

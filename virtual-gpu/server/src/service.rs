@@ -275,11 +275,14 @@ impl Service {
             return;
         }
         while !self.waiters.is_empty() {
-            let Some(event) = self.model.next_event() else { return };
+            let Some(event) = self.model.next_event() else { break };
             self.now = self.now.max(event);
             let mut ended = Vec::new();
             self.model.advance(self.now, &mut ended);
             self.answer(ended, answers);
+        }
+        if self.now > CLOCK_MAX && self.model.rewind() {
+            self.now = Nanos(0);
         }
     }
 
@@ -574,7 +577,7 @@ impl Service {
         let op = self.scale.op(op);
         let mut held = OPEN;
         if let Op::Kernel(kernel) = &op {
-            border::check_length(kernel, &self.cards[device as usize], self.model.options().wave)?;
+            border::check_length(kernel, &self.cards[device as usize], self.model.options())?;
             held.ranges = border::ranges(kernel) as u64;
         }
         self.take(process, held)?;
@@ -584,6 +587,10 @@ impl Service {
         Ok(())
     }
 }
+
+/// Under time scale 0 time jumps, and whoever asks for long kernels takes it to the end of its numbers, where nothing ever
+/// ends: behind this it is counted from 0 again. No operation takes as long as what is left.
+const CLOCK_MAX: Nanos = Nanos(u64::MAX / 4);
 
 /// An operation that has not ended.
 const OPEN: Held = Held { allocs: 0, managed_bytes: 0, open: 1, ranges: 0 };

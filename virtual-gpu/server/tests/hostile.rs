@@ -59,6 +59,8 @@ fn numbers_that_no_card_could_be_asked_are_their_senders_error_only() {
         Kernel { priority: i32::MIN, ..good.clone() },
         Kernel { flops64: u64::MAX, ..good.clone() },
         Kernel { dram_bytes: u64::MAX, launches: 1 << 16, ..good.clone() },
+        // On all of a card a day, on the one thread that it asks for eternity.
+        Kernel { flops64: u64::MAX >> 5, blocks: 1, threads_per_block: 1, ..good.clone() },
         access(|access| access.density = f64::NAN),
         access(|access| access.density = f64::INFINITY),
         access(|access| access.density = -1.0),

@@ -1,6 +1,8 @@
 //! The service with time as a parameter: who is answered when, who gets what back.
 
-use eager_gpu_model::{AllocId, AllocKind, Kernel, Location, Nanos, Op, Options, Range, parse_cards};
+use eager_gpu_model::{
+    Access, AllocId, AllocKind, Kernel, Location, Nanos, Op, Options, Pattern, Range, parse_cards,
+};
 use eager_vgpu_link::{
     ClientFrame, DeviceActivity, PROTOCOL_VERSION, Refusal, Reply, Request, RequestId, RunReport,
 };
@@ -127,6 +129,45 @@ fn under_time_scale_zero_everybody_is_answered_at_once() {
     let report = report(&bench.ask(RealNanos(0), process, copy(alloc, 1 << 30)));
     assert!((80_000_000..100_000_000).contains(&report.duration_ns), "{report:?}");
     assert_eq!(bench.service.deadline(), None);
+}
+
+/// Whoever asks for long kernels takes the clock of a server that waits for nobody to the end of its numbers in a second.
+#[test]
+fn after_six_hundred_years_of_kernels_others_pages_still_move_and_take_their_time() {
+    let mut bench = Bench::new(Scale { memory: 1, time: 0.0 });
+    let (long, other) = (bench.greeted(), bench.greeted());
+    let pages = Request::Allocate { device: DEVICE, bytes: 1 << 30, kind: AllocKind::Managed };
+    let Ok(Reply::Allocated(alloc)) = bench.now(other, pages) else { panic!("memory for managed pages") };
+    let range = Range { offset: 0, bytes: 1 << 30 };
+    let kernel = |flops64: u64, accesses: Vec<Access>| {
+        let kernel = Kernel {
+            priority: 0,
+            launches: 1,
+            blocks: 1 << 20,
+            threads_per_block: 256,
+            shared_bytes_per_block: 0,
+            registers_per_thread: 0,
+            dram_bytes: 0,
+            flops32: 0,
+            flops64,
+            accesses,
+        };
+        Request::Run { device: DEVICE, op: Op::Kernel(kernel) }
+    };
+    let access = Access { alloc, ranges: vec![range], pattern: Pattern::Stream, density: 1.0, write: true };
+    let took = |bench: &mut Bench| {
+        let back = Request::Run { device: DEVICE, op: Op::HostAccess { alloc, range } };
+        report(&bench.ask(RealNanos(0), other, back));
+        report(&bench.ask(RealNanos(0), other, kernel(1, vec![access.clone()]))).duration_ns
+    };
+    took(&mut bench);
+    let before = took(&mut bench);
+    let month = kernel(u64::MAX / 3, Vec::new());
+    let passed: u128 = (0..12_000)
+        .map(|_| u128::from(report(&bench.ask(RealNanos(0), long, month.clone())).duration_ns))
+        .sum();
+    assert!(passed > u128::from(u64::MAX), "{passed} ns are less than a clock has");
+    assert_eq!(took(&mut bench), before);
 }
 
 #[test]
