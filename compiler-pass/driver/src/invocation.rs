@@ -42,6 +42,8 @@ pub struct Settings {
     pub no_cpu_kernels: bool,
     /// How CPU code runs the threads of a block, as the user named it.
     pub kernel_mode: Option<OsString>,
+    /// Which warps of CPU kernels run in lock step.
+    pub lock_step: Option<OsString>,
     /// CPU code asks before every access.
     pub strict: bool,
     /// The program finds the virtual GPU's runtime by itself.
@@ -269,6 +271,7 @@ impl Reader {
             | Use::NoInstrument
             | Use::NoCpuKernels
             | Use::KernelMode
+            | Use::LockStep
             | Use::Strict
             | Use::Virtual => {
                 set(&mut job.settings, usage, value);
@@ -324,6 +327,8 @@ fn set(settings: &mut Settings, usage: Use, value: OsString) {
         Use::NoInstrument => settings.no_instrument = true,
         Use::NoCpuKernels => settings.no_cpu_kernels = true,
         Use::KernelMode => settings.kernel_mode = Some(value),
+        Use::LockStep if value.is_empty() => settings.lock_step = Some("suspected".into()),
+        Use::LockStep => settings.lock_step = Some(value),
         Use::Strict => settings.strict = true,
         Use::Virtual => settings.is_virtual = true,
         _ => {}

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 pub const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 /// How the CPU kernels run the threads of a block: a name of `eager_kernels::Mode`.
 pub const KERNEL_MODE_VARIABLE: &str = "EAGER_PASS_KERNEL_MODE";
+/// Which warps of the CPU kernels run in lock step: a name of `eager_kernels::LockStep`.
+pub const LOCK_STEP_VARIABLE: &str = "EAGER_PASS_LOCK_STEP";
 /// `1`: the CPU kernels ask before every access.
 pub const STRICT_VARIABLE: &str = "EAGER_PASS_STRICT";
 /// File through which the device half hands its module to the host half, which keeps it for the link (`-fgpu-rdc`).
@@ -40,6 +42,7 @@ pub enum WholeProgram {
 pub struct PassOptions {
     pub cpu_kernels: Option<PathBuf>,
     pub kernel_mode: Option<String>,
+    pub lock_step: Option<String>,
     pub strict: bool,
     pub device_code: Option<PathBuf>,
     pub kernel_data: Option<PathBuf>,
@@ -56,6 +59,7 @@ impl PassOptions {
         Self {
             cpu_kernels: path(CPU_KERNELS_VARIABLE),
             kernel_mode: lookup(KERNEL_MODE_VARIABLE).map(|mode| mode.to_string_lossy().into_owned()),
+            lock_step: lookup(LOCK_STEP_VARIABLE).map(|way| way.to_string_lossy().into_owned()),
             strict: lookup(STRICT_VARIABLE).is_some_and(|value| value == "1"),
             device_code: path(DEVICE_CODE_VARIABLE),
             kernel_data: path(KERNEL_DATA_VARIABLE),

@@ -53,5 +53,9 @@ extern "C" void eager_emit_remark(LLVMModuleRef module, const char *symbol, cons
     context.diagnose(OptimizationRemark("eager", name, place, region) << message);
 }
 
+extern "C" void eager_emit_warning(LLVMModuleRef module, const char *message) {
+  unwrap(module)->getContext().diagnose(DiagnosticInfoGeneric(Twine(message), DS_Warning));
+}
+
 // The name as the user wrote it, to be freed by the caller with free().
 extern "C" char *eager_demangle(const char *symbol) { return strdup(demangle(symbol).c_str()); }

@@ -28,6 +28,7 @@ unsafe extern "C" {
         name: *const c_char,
         message: *const c_char,
     );
+    fn eager_emit_warning(module: LLVMModuleRef, message: *const c_char);
     fn eager_demangle(symbol: *const c_char) -> *mut c_char;
 }
 
@@ -97,6 +98,13 @@ pub fn emit_one(module: Module<'_>, remark: &Remark) {
             message.as_ptr(),
         );
     }
+}
+
+/// Emits a warning of the compiler (`-Wbackend-plugin`).
+pub fn warn(module: Module<'_>, text: &str) {
+    let text = CString::new(text).unwrap_or_default();
+    // SAFETY: the module is live, the text is NUL-terminated and outlives the call, which prints it.
+    unsafe { eager_emit_warning(module.raw(), text.as_ptr()) }
 }
 
 /// A C++ symbol as the user wrote it; any other symbol as it is.

@@ -121,10 +121,12 @@ pub fn ready_lanes(warp: &mut [Wait]) -> u32 {
     ready
 }
 
-/// Lets those go on that ask at the place of the first of them.
+/// Lets those go on that ask at the first place in the program. Threads that run in step ask at each step, with a number that
+/// rises with the order of control: those behind catch up.
 fn answer_active_mask(warp: &mut [Wait]) -> u32 {
     let asks = |wait: &Wait| kind(wait) == WaitKind::ActiveMask;
-    let Some(place) = warp.iter().find(|wait| asks(wait)).map(|wait| wait.argument) else { return 0 };
+    let places = warp.iter().filter(|wait| asks(wait)).map(|wait| wait.argument);
+    let Some(place) = places.min() else { return 0 };
     let group = lanes_where(warp, |wait| asks(wait) && wait.argument == place);
     lanes(group).for_each(|lane| warp[lane].result = group.into());
     group

@@ -12,7 +12,7 @@ use crate::llvm::{Block, Builder, Context, Machine, Opcode, Split, Type, Value};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
 use crate::thread::{Form, Maker, Thread};
-use crate::{Mode, coroutine, polls, shared, suspend};
+use crate::{Mode, coroutine, lockstep, polls, shared, suspend};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -47,6 +47,8 @@ pub(crate) struct Body {
     pub static_shared_bytes: u32,
     /// It has more than [`BLOCKS_MAX`] blocks.
     pub is_large: bool,
+    /// Where it relies on threads of a warp that run in step: `file:line`.
+    pub lock_step: Vec<String>,
     /// Where its threads wait for others by reading memory again and again: `file:line`.
     pub polls: Vec<String>,
     /// Some thread may give way to those of other blocks.
@@ -63,6 +65,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     let params = describe_params(old, maker.machine);
     end_threads(maker, old);
     let is_large = old.blocks().len() > BLOCKS_MAX;
+    let lock_step = lockstep::keep(maker, old);
     let polls = if is_large { Vec::new() } else { polls::give_way(maker, old) };
     let gives_way = old.instructions().into_iter().any(gives_way);
     let form = form_of(maker, old, if is_large { Mode::Loops } else { mode });
@@ -119,6 +122,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         guard: None,
         static_shared_bytes,
         is_large,
+        lock_step,
         polls,
         gives_way,
         economy,

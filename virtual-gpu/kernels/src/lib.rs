@@ -20,6 +20,7 @@ mod integers;
 mod intrinsics;
 mod library;
 mod llvm;
+mod lockstep;
 mod loops;
 mod math;
 mod minmax;
@@ -76,6 +77,34 @@ impl Mode {
     }
 }
 
+/// Which threads of a warp run in step where nothing says that they must.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LockStep {
+    /// Those of no kernel: only barriers and operations of the warp order them.
+    Off,
+    /// Those of kernels that are seen to rely on it, at the accesses to shared memory that do.
+    #[default]
+    Auto,
+    /// Also where it is not seen whether a kernel relies on it.
+    Suspected,
+    /// Also at every volatile access to other memory.
+    All,
+}
+
+impl LockStep {
+    /// As the compiler driver's users write it.
+    pub fn from_name(name: &str) -> Option<LockStep> {
+        match name {
+            "off" => Some(LockStep::Off),
+            "auto" => Some(LockStep::Auto),
+            "suspected" => Some(LockStep::Suspected),
+            "all" => Some(LockStep::All),
+            _ => None,
+        }
+    }
+}
+
 /// How many instructions a kernel may have, as the program wrote it and simplified, before something that costs time to
 /// compile is left out. Results do not depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +154,7 @@ pub struct Options {
     /// Ask before every access whether it may happen: strict mode.
     pub strict: bool,
     pub mode: Mode,
+    pub lock_step: LockStep,
     pub budget: Budget,
     /// Named in messages; the source file as the user wrote it.
     pub module_name: String,
@@ -140,6 +170,7 @@ impl Default for Options {
             counters: true,
             strict: false,
             mode: Mode::Auto,
+            lock_step: LockStep::Auto,
             budget: Budget::default(),
             module_name: "device code".to_owned(),
         }
@@ -177,16 +208,17 @@ pub struct Report {
     pub kernels: Vec<KernelReport>,
     /// Names of the `__device__` and `__constant__` variables.
     pub variables: Vec<String>,
-    /// What was done in a simpler way than asked for.
     pub notes: Vec<Note>,
 }
 
-/// Why a kernel got a simpler form than asked for.
+/// What the user is told of a kernel: what was done in a simpler way than asked for, and what it should not rely on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Mangled name.
     pub kernel: String,
     pub text: String,
+    /// The program is at fault, so it is said unasked.
+    pub is_warning: bool,
 }
 
 /// A translated module.

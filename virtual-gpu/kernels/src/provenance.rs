@@ -44,6 +44,19 @@ pub(crate) fn memory_of(address: Value, known: KnownAddresses) -> Memory {
     .unwrap_or(Memory::Global)
 }
 
+/// Whether an address is seen to lead to shared memory, if only sometimes.
+pub(crate) fn may_be_shared(address: Value, known: KnownAddresses) -> bool {
+    let found = std::cell::Cell::new(false);
+    walk(address, |value| match memory_at(value, known) {
+        Some(memory) => {
+            found.set(found.get() || memory == Memory::Shared);
+            Step::Found(())
+        }
+        None => computed_from(value).map_or(Step::Found(()), Step::From),
+    });
+    found.get()
+}
+
 /// The one value that an address is computed from, whichever way control went; nothing where there are several.
 pub(crate) fn origin(address: Value) -> Option<Value> {
     walk(address, |value| computed_from(value).map_or(Step::Found(value), Step::From))

@@ -72,6 +72,7 @@ fn table() -> Vec<Suspension> {
     }
     add("nvvm.bar.warp.sync", 4, &[("i32", Mask)], 0, "void");
     add("nvvm.activemask", ACTIVE_MASK, &[], 0, "i32");
+    add(STEP, ACTIVE_MASK, &[("i32", Argument)], 0, "void");
     add("nvvm.nanosleep", YIELD, &[("i32", Ignored)], 0, "void");
     add("nvvm.yield", YIELD, &[], 0, "void");
     add(POLL_YIELD, YIELD, &[("ptr", Part::Value)], 0, "void");
@@ -90,6 +91,11 @@ fn table() -> Vec<Suspension> {
     rows
 }
 
+/// A thread waits for those of its warp that have not come as far; its argument: how far that is. It is answered as
+/// `__activemask` is, for the threads that have come the least far.
+pub(crate) const STEP: &str = "nvvm.lock_step";
+/// Numbers of steps are below this one.
+const BEHIND_STEPS: u32 = 1 << 30;
 /// A thread gives way because a turn of its loop changed nothing; its argument: the text of where that is, or null.
 pub(crate) const POLL_YIELD: &str = "nvvm.poll_yield";
 /// Whether a thread whose turn was idle is to give way now; its arguments: whether it was, where the thread counts
@@ -154,6 +160,8 @@ fn before_text(row: &Suspension) -> String {
     let params: String =
         row.params.iter().enumerate().map(|(index, (ty, _))| format!(", {ty} %a{index}")).collect();
     let mut text = format!("define void @{}({THREAD}{params}, i32 %place) {{\n{RECORD}", before(&row.name));
+    // Behind the numbers of all steps: whoever can still come there does.
+    let _ = writeln!(text, "  %late = or i32 %place, {BEHIND_STEPS}");
     let mut store = |offset: u32, ty: &str, value: &str| {
         let _ = write!(
             text,
@@ -162,8 +170,8 @@ fn before_text(row: &Suspension) -> String {
     };
     store(0, "i32", &row.kind.to_string());
     let find = |part: Part| row.params.iter().position(|(_, p)| *p == part).map(|index| format!("%a{index}"));
-    if row.kind == ACTIVE_MASK {
-        store(16, "i32", "%place");
+    if row.kind == ACTIVE_MASK && find(Argument).is_none() {
+        store(16, "i32", "%late");
     }
     if row.kind == YIELD {
         // No place, unless there is one below.

@@ -10,7 +10,7 @@ use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::{MARK_APART, Runtime};
 use crate::thread::{Form, Maker};
 use crate::{ConvertError, Converted, KernelReport, Mode, Note, Options, ParamReport, Report};
-use crate::{driver, fission, guards, places, polls};
+use crate::{driver, fission, guards, lockstep, places, polls};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -26,7 +26,7 @@ pub(crate) fn translate(bitcode: &[u8], options: &Options) -> Result<Converted, 
             let text = format!("kernels run as coroutines, which is slower: other forms failed ({reason})");
             let kernel =
                 converted.report.kernels.first().map(|kernel| kernel.name.clone()).unwrap_or_default();
-            converted.report.notes.push(Note { kernel, text });
+            converted.report.notes.push(Note { kernel, text, is_warning: false });
             Ok(converted)
         }
         other => other,
@@ -62,7 +62,9 @@ fn generate(
     options: &Options,
 ) -> Result<Converted, String> {
     let defined = imported.module.functions().into_iter().filter(|function| !function.is_declaration());
-    let noted = |function: &Value| options.strict || polls::may_wait(*function, runtime);
+    let noted = |function: &Value| {
+        options.strict || polls::may_wait(*function, runtime) || lockstep::concerns(*function)
+    };
     defined.filter(noted).for_each(|function| places::note(context, function));
     imported.module.strip_debug_info();
     imported.module = without_module_metadata(context, &imported.module)?;
@@ -108,18 +110,29 @@ fn notes(bodies: &[Body]) -> Vec<Note> {
     let mut notes = Vec::new();
     for body in bodies {
         let (kernel, name) = (&body.kernel, readable(&body.kernel));
-        let mut add = |text| notes.push(Note { kernel: kernel.clone(), text });
+        let mut add = |text, is_warning| notes.push(Note { kernel: kernel.clone(), text, is_warning });
         if body.is_large {
-            add(format!(
+            let text = format!(
                 "kernel {name} has more than {BLOCKS_MAX} basic blocks: it runs in a simpler, slower form"
-            ));
+            );
+            add(text, false);
+        }
+        if !body.lock_step.is_empty() {
+            let places = body.lock_step.join(", ");
+            let text = format!(
+                "kernel {name} relies on the threads of a warp running in step at {places}: they do so here, which is \
+                 slower; add __syncwarp() between what one thread writes and another reads"
+            );
+            add(text, true);
         }
         if !body.polls.is_empty() {
             let places = body.polls.join(", ");
-            add(format!("kernel {name} waits for other threads at {places}: its threads give way there"));
+            let text =
+                format!("kernel {name} waits for other threads at {places}: its threads give way there");
+            add(text, false);
         }
         if let Some(told) = body.economy.told() {
-            add(format!("kernel {name} is large, so to compile it in time {told}"));
+            add(format!("kernel {name} is large, so to compile it in time {told}"), false);
         }
     }
     notes

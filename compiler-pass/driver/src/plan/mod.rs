@@ -21,6 +21,7 @@ const GPU_ARCH: &str = "sm_90";
 /// Names of the plugin's variables; the plugin's own list is `eager_pass::options`.
 const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
 const KERNEL_MODE_VARIABLE: &str = "EAGER_PASS_KERNEL_MODE";
+const LOCK_STEP_VARIABLE: &str = "EAGER_PASS_LOCK_STEP";
 const STRICT_VARIABLE: &str = "EAGER_PASS_STRICT";
 const DEVICE_CODE_VARIABLE: &str = "EAGER_PASS_DEVICE_CODE";
 const KERNEL_DATA_VARIABLE: &str = "EAGER_PASS_KERNEL_DATA";
@@ -32,7 +33,8 @@ const WHOLE_PROGRAM_VARIABLE: &str = "EAGER_PASS_WHOLE_PROGRAM";
 fn cpu_kernel_variables(job: &Job) -> impl Iterator<Item = (&'static str, OsString)> {
     let mode = job.settings.kernel_mode.clone().map(|mode| (KERNEL_MODE_VARIABLE, mode));
     let strict = job.settings.strict.then(|| (STRICT_VARIABLE, "1".into()));
-    mode.into_iter().chain(strict)
+    let lock_step = job.settings.lock_step.clone().map(|way| (LOCK_STEP_VARIABLE, way));
+    mode.into_iter().chain(lock_step).chain(strict)
 }
 
 /// One process to run.

@@ -33,6 +33,8 @@ pub enum DeviceError {
     Convert(String),
     #[error("no kernel mode `{name}`: auto, loops, fission and coroutines are there")]
     Mode { name: String },
+    #[error("no way to run warps in lock step is called `{name}`: off, auto, suspected or all")]
+    LockStep { name: String },
     #[error("cannot write CPU kernels to {path}: {source}")]
     Write { path: String, source: std::io::Error },
     #[error("cannot read CPU kernels from {path}: {source}; was the device side of this file compiled?")]
@@ -56,16 +58,27 @@ pub fn hand_over(module: Module<'_>, path: &Path, pass: &PassOptions) -> Result<
         Some((_, Some(mode))) => mode,
         Some((name, None)) => return Err(DeviceError::Mode { name: name.to_owned() }),
     };
+    let lock_step =
+        match pass.lock_step.as_deref().map(|name| (name, eager_kernels::LockStep::from_name(name))) {
+            None => eager_kernels::LockStep::default(),
+            Some((_, Some(way))) => way,
+            Some((name, None)) => return Err(DeviceError::LockStep { name: name.to_owned() }),
+        };
     let module_name = module.source_name();
     let options = eager_kernels::Options {
         mode,
+        lock_step,
         strict: pass.strict,
         module_name,
         ..eager_kernels::Options::default()
     };
     let converted = eager_kernels::convert(&bitcode_for_cpu(module), &options)
         .map_err(|error| DeviceError::Convert(error.to_string()))?;
-    for Note { kernel, text } in converted.report.notes {
+    for Note { kernel, text, is_warning } in converted.report.notes {
+        if is_warning {
+            tell::warn(module, &text);
+            continue;
+        }
         let remark = Remark { place: None, symbol: kernel, text, missed: true, name: "SimplerKernel" };
         tell::emit_one(module, &remark);
     }

@@ -52,6 +52,11 @@ impl Machine {
         llvm!(LLVMABISizeOfType(self.layout, ty.0))
     }
 
+    /// Of a field, in bytes from the start of the structure.
+    pub fn offset_of(&self, structure: Type, field: u32) -> u64 {
+        llvm!(LLVMOffsetOfElement(self.layout, structure.0, field))
+    }
+
     pub fn align_of(&self, ty: Type) -> u32 {
         llvm!(LLVMABIAlignmentOfType(self.layout, ty.0))
     }

@@ -8,6 +8,8 @@
 mod cycles;
 mod idle;
 
+use std::collections::BTreeSet;
+
 use crate::llvm::{Block, Opcode, Split, Type, Value};
 use crate::places;
 use crate::runtime::Runtime;
@@ -25,6 +27,15 @@ struct Poll {
     /// `file:line` of what is read again, where that is known.
     place: Option<String>,
     idle: Idle,
+}
+
+/// Blocks in which threads of `kernel` wait by asking again.
+pub(crate) fn waiting_blocks(kernel: Value, runtime: &Runtime) -> BTreeSet<Block> {
+    if !may_wait(kernel, runtime) {
+        return BTreeSet::new();
+    }
+    let turns = cycles::quiet(kernel, |instruction| idle::is_quiet(instruction, runtime));
+    turns.into_iter().filter(|turn| idle::asks_again(turn, runtime).is_some()).flatten().collect()
 }
 
 /// Makes threads of `kernel` give way in idle turns, and returns where they wait, each place once.

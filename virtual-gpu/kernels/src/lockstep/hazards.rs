@@ -1,0 +1,321 @@
+//! Pairs of accesses by which threads of a warp exchange values without a barrier between: what only running in step makes right.
+//!
+//! Trap: what is called reliance costs a kernel its speed, never its result. What is missed costs the result, on this machine
+//! and, since Volta, on a GPU; `--eager-lockstep` then helps, and strict mode finds it as it happens.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::lanes::{ALL, Lanes, Mask, Number, THREADS, turns};
+use super::order::Order;
+use crate::import::SHARED;
+use crate::llvm::{Machine, Opcode, Value};
+use crate::provenance::{KnownAddresses, may_be_shared, origin};
+use crate::runtime::{Runtime, is_block_barrier};
+
+/// A kernel with more accesses to shared memory is left alone: each is compared with each.
+const ACCESSES_MAX: usize = 512;
+const WARP: usize = 32;
+/// Loops whose turns are told apart for one pair, and the effort for all.
+const COUNTERS_MAX: usize = 2;
+const CASE_BLOCKS_MAX: usize = 100_000;
+
+/// How sure it is that an exchange relies on threads in step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    /// Each thread comes to what it brought itself only.
+    Apart,
+    /// It is not seen whether threads meet.
+    MayRely,
+    Relies,
+}
+
+/// A load or store of shared memory.
+pub(super) struct Access {
+    pub instruction: Value,
+    pointer: Value,
+    pub block: usize,
+    position: usize,
+    writes: bool,
+    volatile: bool,
+    bytes: i64,
+    address: Option<Number>,
+    object: Option<Value>,
+    by: Mask,
+}
+
+/// All of a kernel, in the order of control.
+pub(super) fn accesses(order: &Order, machine: &Machine, constants: &[Value]) -> Vec<Access> {
+    let known = KnownAddresses { private: &[], constant: constants };
+    let lanes = Lanes::new(machine, BTreeMap::new());
+    let by = threads_of_blocks(order, &lanes, None);
+    let mut found = Vec::new();
+    for (number, block) in order.blocks.iter().enumerate() {
+        for (position, instruction) in block.instructions().into_iter().enumerate() {
+            let Some((address, ty)) = accessed(instruction) else { continue };
+            if instruction.is_atomic() || !may_be_shared(address, known) {
+                continue;
+            }
+            let object = origin(address).filter(|object| object.is_global_variable());
+            found.push(Access {
+                instruction,
+                pointer: address,
+                block: number,
+                position,
+                writes: instruction.opcode() == Some(Opcode::LLVMStore),
+                volatile: instruction.is_volatile(),
+                bytes: machine.size_of(ty) as i64,
+                address: object.and_then(|_| lanes.number(address)),
+                object,
+                by: by[number],
+            });
+            if found.len() > ACCESSES_MAX {
+                return Vec::new();
+            }
+        }
+    }
+    found
+}
+
+fn accessed(instruction: Value) -> Option<(Value, crate::llvm::Type)> {
+    match instruction.opcode()? {
+        Opcode::LLVMLoad => Some((instruction.operand(0), instruction.ty())),
+        Opcode::LLVMStore => Some((instruction.operand(1), instruction.operand(0).ty())),
+        _ => None,
+    }
+}
+
+/// Whether `kernel` stores to shared memory at all.
+pub(super) fn stores_shared(kernel: Value) -> bool {
+    let shared = |address: Value| {
+        origin(address).is_none_or(|object| {
+            object.ty().pointer_address_space() == SHARED
+                || !object.is_global_variable() && !object.is_constant()
+        })
+    };
+    kernel.instructions().into_iter().any(|i| i.opcode() == Some(Opcode::LLVMStore) && shared(i.operand(1)))
+}
+
+/// The threads that may come by each block. Where `plain` is given, `lanes` are of one turn of some loops, and threads leave
+/// loops in other turns too.
+fn threads_of_blocks(order: &Order, lanes: &Lanes, plain: Option<&Lanes>) -> Vec<Mask> {
+    let mut by: Vec<Mask> = vec![0; order.blocks.len()];
+    if let Some(first) = by.first_mut() {
+        *first = ALL;
+    }
+    let ways: Vec<Vec<(usize, Mask)>> = (0..order.blocks.len())
+        .map(|block| {
+            let end = order.blocks[block].terminator();
+            let masks = match (end.opcode(), order.next[block].len()) {
+                (Some(Opcode::LLVMBr), 2) => {
+                    let leaves = order.next[block].iter().any(|&to| order.leaves_cycle(block, to));
+                    let lanes = plain.filter(|_| leaves).unwrap_or(lanes);
+                    let (holds, fails) = lanes.condition(end.operand(0));
+                    vec![holds, fails]
+                }
+                (_, ways) => vec![ALL; ways],
+            };
+            order.next[block].iter().copied().zip(masks).collect()
+        })
+        .collect();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (block, ways) in ways.iter().enumerate() {
+            for &(to, mask) in ways {
+                let more = by[to] | by[block] & mask;
+                changed |= more != by[to];
+                by[to] = more;
+            }
+        }
+    }
+    by
+}
+
+/// For every pair of accesses with a store that may follow each other with no barrier between, what is to be thought of it.
+pub(super) fn exchanges(
+    accesses: &[Access],
+    order: &Order,
+    machine: &Machine,
+    runtime: &Runtime,
+    mut found: impl FnMut(usize, usize, Verdict),
+) {
+    let judge = Judge { order, machine, cases: RefCell::default() };
+    let stretches = Stretches::of(order, runtime);
+    let mut of_block: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (number, access) in accesses.iter().enumerate() {
+        of_block.entry(access.block).or_default().push(number);
+    }
+    for (one, first) in accesses.iter().enumerate() {
+        for other in stretches.reached(first, accesses, &of_block) {
+            let second = &accesses[other];
+            if one != other && (first.writes || second.writes) {
+                found(one, other, judge.meet(first, second));
+            }
+        }
+    }
+}
+
+/// Where control can come to with no barrier or operation of the warp on the way.
+struct Stretches<'a> {
+    order: &'a Order,
+    /// Positions of barriers in each block.
+    barriers: Vec<Vec<usize>>,
+}
+
+impl<'a> Stretches<'a> {
+    fn of(order: &'a Order, runtime: &Runtime) -> Stretches<'a> {
+        let waits = |i: &Value| {
+            let suspends = || i.callee().is_some_and(|callee| runtime.suspends(&callee.name()));
+            i.opcode() == Some(Opcode::LLVMCall) && (is_block_barrier(*i) || suspends())
+        };
+        let positions = |block: &crate::llvm::Block| {
+            let all = block.instructions();
+            (0..).zip(&all).filter(|(_, i)| waits(i)).map(|(position, _)| position).collect()
+        };
+        Stretches { order, barriers: order.blocks.iter().map(positions).collect() }
+    }
+
+    /// The accesses that may follow `from`.
+    fn reached(
+        &self,
+        from: &Access,
+        accesses: &[Access],
+        of_block: &BTreeMap<usize, Vec<usize>>,
+    ) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut take = |block: usize, after: usize, before: usize| {
+            let here = of_block.get(&block).into_iter().flatten();
+            found.extend(here.filter(|&&n| (after..before).contains(&accesses[n].position)));
+        };
+        let next_barrier = |block: usize, position: usize| {
+            self.barriers[block].iter().copied().find(|&barrier| barrier > position)
+        };
+        let own = next_barrier(from.block, from.position);
+        take(from.block, from.position + 1, own.unwrap_or(usize::MAX));
+        let mut open = if own.is_none() { self.order.next[from.block].clone() } else { Vec::new() };
+        let mut seen = BTreeSet::new();
+        while let Some(block) = open.pop() {
+            if !seen.insert(block) {
+                continue;
+            }
+            let barrier = self.barriers[block].first().copied();
+            take(block, 0, barrier.unwrap_or(usize::MAX));
+            if barrier.is_none() {
+                open.extend(&self.order.next[block]);
+            }
+        }
+        found
+    }
+}
+
+/// What numbers of threads are in one turn of loops, and who comes by each block then.
+struct Case<'a> {
+    lanes: Lanes<'a>,
+    by: Vec<Mask>,
+}
+
+/// Nothing where the turns are not seen.
+type Cases<'a> = Option<Rc<Vec<Case<'a>>>>;
+
+struct Judge<'a> {
+    order: &'a Order,
+    machine: &'a Machine,
+    /// By the counters of the loops.
+    cases: RefCell<BTreeMap<Vec<Value>, Cases<'a>>>,
+}
+
+impl<'a> Judge<'a> {
+    /// Whether one thread may come to what another of its warp brings, by these two.
+    fn meet(&self, one: &Access, other: &Access) -> Verdict {
+        if let (Some(object), Some(another)) = (one.object, other.object)
+            && object != another
+            && [object, another].iter().any(|object| object.initializer().is_some())
+        {
+            return Verdict::Apart;
+        }
+        let unclear = if one.volatile && other.volatile { Verdict::Relies } else { Verdict::MayRely };
+        let Some(meet) = self.overlap(one, other) else { return unclear };
+        if !meet {
+            return Verdict::Apart;
+        }
+        // Without `volatile`, compilers may do what they like with two stores, and one place that all write is a flag.
+        let is_flag = |access: &Access| {
+            let number = access.address.as_ref();
+            access.writes && number.is_none_or(|number| number.own.iter().all(|own| *own == number.own[0]))
+        };
+        if one.writes && other.writes || is_flag(one) || is_flag(other) { unclear } else { Verdict::Relies }
+    }
+
+    /// Whether different threads of a warp come to the same bytes; nothing where that is not seen.
+    fn overlap(&self, one: &Access, other: &Access) -> Option<bool> {
+        let (at, there) = (one.address.as_ref()?, other.address.as_ref()?);
+        if at.common == there.common {
+            return Some(overlap((one, at, one.by), (other, there, other.by)));
+        }
+        let counters: Vec<Value> = at.clone().plus(there, -1).common.into_keys().collect();
+        let cases = self.cases(counters)?;
+        let mut meet = false;
+        for case in cases.iter() {
+            let [at, there] = [one, other].map(|access| case.lanes.number(access.pointer));
+            let (at, there) = (at?, there?);
+            if at.common != there.common {
+                return None;
+            }
+            meet |= overlap((one, &at, case.by[one.block]), (other, &there, case.by[other.block]));
+        }
+        Some(meet)
+    }
+
+    /// Turns of the loops that `counters` count, the first and last of each with those of the others.
+    fn cases(&self, counters: Vec<Value>) -> Cases<'a> {
+        if let Some(known) = self.cases.borrow().get(&counters) {
+            return known.clone();
+        }
+        let found = self.make_cases(&counters).map(Rc::new);
+        self.cases.borrow_mut().insert(counters, found.clone());
+        found
+    }
+
+    fn make_cases(&self, counters: &[Value]) -> Option<Vec<Case<'a>>> {
+        let known: usize = self.cases.borrow().values().flatten().map(|cases| cases.len()).sum();
+        if counters.len() > COUNTERS_MAX || known * self.order.blocks.len() > CASE_BLOCKS_MAX {
+            return None;
+        }
+        let mut given = vec![BTreeMap::new()];
+        for &counter in counters {
+            let turns = turns(counter)?;
+            let with = |numbers: &BTreeMap<Value, i64>, turn: i64| {
+                let mut numbers = numbers.clone();
+                numbers.insert(counter, turn);
+                numbers
+            };
+            given = given.iter().flat_map(|numbers| turns.iter().map(|&turn| with(numbers, turn))).collect();
+        }
+        let plain = Lanes::new(self.machine, BTreeMap::new());
+        let case = |numbers| {
+            let lanes = Lanes::new(self.machine, numbers);
+            let by = threads_of_blocks(self.order, &lanes, Some(&plain));
+            Case { lanes, by }
+        };
+        Some(given.into_iter().map(case).collect())
+    }
+}
+
+/// Whether two accesses of different threads of a warp have a byte in common, of addresses that are the same but for what is
+/// the threads' own.
+fn overlap(
+    (one, at, by): (&Access, &Number, Mask),
+    (other, there, by_other): (&Access, &Number, Mask),
+) -> bool {
+    let threads = |mask: Mask, warp: usize| (warp..warp + WARP).filter(move |thread| mask >> thread & 1 == 1);
+    (0..THREADS).step_by(WARP).any(|warp| {
+        threads(by, warp).any(|first| {
+            threads(by_other, warp).any(|second| {
+                let apart = there.own[second].wrapping_sub(at.own[first]);
+                first != second && apart < one.bytes && -apart < other.bytes
+            })
+        })
+    })
+}

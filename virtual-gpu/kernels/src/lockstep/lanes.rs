@@ -1,0 +1,457 @@
+//! Numbers in a kernel as the threads of two warps have them: what they have in common, and what each adds.
+//!
+//! Trap: this only tells where threads may rely on running in step, and running them so is always right. So it may be wrong
+//! about a block whose rows are no multiple of 32 threads, and of what all threads have in common it needs no proof.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::llvm::{LLVMIntPredicate as Predicate, Machine, Opcode, TypeKind, Value};
+
+/// Of two warps: what only one of them does is told from what every one does.
+pub(super) const THREADS: usize = 64;
+const WARP: i64 = 32;
+/// Longer computations are not followed.
+const DEPTH_MAX: usize = 48;
+/// Turns of a loop that are counted, and those of them that are looked at.
+const TURNS_MAX: usize = 4096;
+const TURNS_TRIED: usize = 6;
+const REGISTER: &str = "llvm.nvvm.read.ptx.sreg.";
+
+/// Which of the threads.
+pub(super) type Mask = u64;
+pub(super) const ALL: Mask = u64::MAX;
+
+/// A sum: of values that all threads have in common, each so many times, and a number of each thread's own.
+#[derive(Clone, PartialEq)]
+pub(super) struct Number {
+    pub common: BTreeMap<Value, i64>,
+    pub own: [i64; THREADS],
+}
+
+impl Number {
+    fn constant(number: i64) -> Number {
+        Number { common: BTreeMap::new(), own: [number; THREADS] }
+    }
+
+    fn of_thread(number: impl Fn(i64) -> i64) -> Number {
+        Number { common: BTreeMap::new(), own: std::array::from_fn(|thread| number(thread as i64)) }
+    }
+
+    pub fn common(value: Value) -> Number {
+        Number { common: BTreeMap::from([(value, 1)]), own: [0; THREADS] }
+    }
+
+    pub fn plus(mut self, other: &Number, times: i64) -> Number {
+        for (&value, &count) in &other.common {
+            let sum = self.common.get(&value).map_or(0, |own| *own).wrapping_add(count.wrapping_mul(times));
+            if sum == 0 {
+                self.common.remove(&value);
+            } else {
+                self.common.insert(value, sum);
+            }
+        }
+        for (own, other) in self.own.iter_mut().zip(other.own) {
+            *own = own.wrapping_add(other.wrapping_mul(times));
+        }
+        self
+    }
+
+    fn times(&self, factor: i64) -> Number {
+        Number::constant(0).plus(self, factor)
+    }
+
+    /// The number, if it is one and the same for all.
+    fn as_constant(&self) -> Option<i64> {
+        let same = self.own.iter().all(|own| *own == self.own[0]);
+        (self.common.is_empty() && same).then_some(self.own[0])
+    }
+
+    fn is_alike(&self) -> bool {
+        self.own.iter().all(|own| *own == self.own[0])
+    }
+}
+
+pub(super) struct Lanes<'a> {
+    machine: &'a Machine,
+    /// Values that count as these numbers.
+    given: BTreeMap<Value, i64>,
+    numbers: RefCell<BTreeMap<Value, Option<Number>>>,
+    alike: RefCell<BTreeMap<Value, bool>>,
+}
+
+impl<'a> Lanes<'a> {
+    pub fn new(machine: &'a Machine, given: BTreeMap<Value, i64>) -> Lanes<'a> {
+        Lanes { machine, given, numbers: RefCell::default(), alike: RefCell::default() }
+    }
+
+    /// What `value` is for each thread; nothing where that is not seen.
+    pub fn number(&self, value: Value) -> Option<Number> {
+        self.number_at(value, 0)
+    }
+
+    fn number_at(&self, value: Value, depth: usize) -> Option<Number> {
+        if let Some(number) = value.constant_integer() {
+            let bits = value.ty().integer_bits().unwrap_or(64).clamp(1, 64);
+            return Some(Number::constant((number << (64 - bits)).cast_signed() >> (64 - bits)));
+        }
+        if let Some(&given) = self.given.get(&value) {
+            return Some(Number::constant(given));
+        }
+        if let Some(known) = self.numbers.borrow().get(&value) {
+            return known.clone();
+        }
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        let found = self.computed(value, depth + 1);
+        let found = found.or_else(|| self.is_alike(value).then(|| Number::common(value)));
+        self.numbers.borrow_mut().insert(value, found.clone());
+        found
+    }
+
+    fn computed(&self, value: Value, depth: usize) -> Option<Number> {
+        use Opcode::*;
+        if !value.is_instruction() && !value.is_constant_expression() {
+            return None;
+        }
+        let operand = |index: u32| self.number_at(value.operand(index), depth);
+        match value.opcode()? {
+            LLVMZExt | LLVMSExt | LLVMTrunc | LLVMFreeze | LLVMAddrSpaceCast | LLVMPtrToInt
+            | LLVMIntToPtr | LLVMBitCast => operand(0),
+            LLVMAdd => Some(operand(0)?.plus(&operand(1)?, 1)),
+            LLVMOr if value.is_disjoint() => Some(operand(0)?.plus(&operand(1)?, 1)),
+            LLVMSub => Some(operand(0)?.plus(&operand(1)?, -1)),
+            LLVMMul => product(&operand(0)?, &operand(1)?),
+            LLVMShl => {
+                let by = operand(1)?.as_constant().filter(|by| (0..63).contains(by))?;
+                Some(operand(0)?.times(1 << by))
+            }
+            LLVMAnd | LLVMOr | LLVMXor | LLVMLShr | LLVMAShr | LLVMUDiv | LLVMSDiv | LLVMURem | LLVMSRem => {
+                thread_by_thread(value.opcode()?, &operand(0)?, &operand(1)?)
+            }
+            LLVMSelect => self.chosen(value, depth),
+            LLVMPHI => self.carried(value, depth),
+            LLVMCall => register(value),
+            LLVMGetElementPtr => self.address(value, depth),
+            _ => None,
+        }
+    }
+
+    fn chosen(&self, select: Value, depth: usize) -> Option<Number> {
+        let [holds, fails] = [1, 2].map(|index| self.number_at(select.operand(index), depth));
+        let (holds, mut fails) = (holds?, fails?);
+        let (may_hold, may_fail) = self.condition_at(select.operand(0), depth);
+        if may_hold & may_fail != 0 || holds.common != fails.common {
+            return None;
+        }
+        for thread in 0..THREADS {
+            if may_hold >> thread & 1 == 1 {
+                fails.own[thread] = holds.own[thread];
+            }
+        }
+        Some(fails)
+    }
+
+    /// A number that rises by the same for all threads in each turn of a loop: threads in step have made as many turns.
+    fn carried(&self, phi: Value, depth: usize) -> Option<Number> {
+        let incoming = phi.incoming();
+        let steps = |next: Value| {
+            let operands = [next.operand(0), next.operand(1)];
+            let adds = matches!(next.opcode(), Some(Opcode::LLVMAdd | Opcode::LLVMSub));
+            let [one, other] = operands;
+            adds && (one == phi && self.is_alike(other) || other == phi && self.is_alike(one))
+        };
+        let is_next = |value: &Value| value.is_instruction() && value.operands().len() == 2 && steps(*value);
+        let (next, first): (Vec<Value>, Vec<Value>) =
+            incoming.into_iter().map(|(value, _)| value).partition(is_next);
+        let [first] = first[..] else { return None };
+        if next.is_empty() {
+            return None;
+        }
+        let first = self.number_at(first, depth)?;
+        let turns = Number::common(phi);
+        // What they begin with in common is part of what they have in common later.
+        Some(Number { common: turns.common, own: first.own })
+    }
+
+    /// The address that `step` leads to.
+    fn address(&self, step: Value, depth: usize) -> Option<Number> {
+        let mut sum = self.number_at(step.operand(0), depth)?;
+        let mut ty = step.gep_source();
+        for (place, index) in step.operands().into_iter().skip(1).enumerate() {
+            if place > 0 {
+                match ty.kind() {
+                    TypeKind::LLVMStructTypeKind => {
+                        let field = index.constant_integer()?;
+                        sum = sum.plus(&Number::constant(self.machine.offset_of(ty, field as u32) as i64), 1);
+                        ty = *ty.struct_types().get(field as usize)?;
+                        continue;
+                    }
+                    TypeKind::LLVMArrayTypeKind | TypeKind::LLVMVectorTypeKind => ty = ty.element(),
+                    _ => return None,
+                }
+            }
+            sum = sum.plus(&self.number_at(index, depth)?, self.machine.size_of(ty) as i64);
+        }
+        Some(sum)
+    }
+
+    /// For which threads `condition` may hold, and for which it may fail.
+    pub fn condition(&self, condition: Value) -> (Mask, Mask) {
+        self.condition_at(condition, 0)
+    }
+
+    fn condition_at(&self, condition: Value, depth: usize) -> (Mask, Mask) {
+        if let Some(truth) = condition.constant_integer() {
+            return if truth & 1 == 1 { (ALL, 0) } else { (0, ALL) };
+        }
+        if depth > DEPTH_MAX || !condition.is_instruction() {
+            return (ALL, ALL);
+        }
+        let operand = |index: u32| self.condition_at(condition.operand(index), depth + 1);
+        let both = |(a, b): (Mask, Mask), (c, d): (Mask, Mask)| (a & c, b | d);
+        let one_of = |(a, b): (Mask, Mask), (c, d): (Mask, Mask)| (a | c, b & d);
+        match condition.opcode() {
+            Some(Opcode::LLVMAnd) => both(operand(0), operand(1)),
+            Some(Opcode::LLVMOr) => one_of(operand(0), operand(1)),
+            Some(Opcode::LLVMXor) => match condition.operand(1).constant_integer() {
+                Some(1) => {
+                    let (holds, fails) = operand(0);
+                    (fails, holds)
+                }
+                _ => (ALL, ALL),
+            },
+            // `a && b` and `a || b` as LLVM has them.
+            Some(Opcode::LLVMSelect) => {
+                let (a, not_a) = operand(0);
+                let ((b, not_b), (c, not_c)) = (operand(1), operand(2));
+                ((a & b) | (not_a & c), (a & not_b) | (not_a & not_c))
+            }
+            Some(Opcode::LLVMFreeze) => operand(0),
+            Some(Opcode::LLVMICmp) => self.compared(condition, depth + 1),
+            _ => (ALL, ALL),
+        }
+    }
+
+    fn compared(&self, comparison: Value, depth: usize) -> (Mask, Mask) {
+        let sides = [0, 1].map(|index| self.number_at(comparison.operand(index), depth));
+        let [Some(left), Some(right)] = sides else { return (ALL, ALL) };
+        let apart = left.clone().plus(&right, -1);
+        // A thread's number in its block counts rows before its own: what it says of a warp is seen in the first row.
+        if !apart.common.is_empty()
+            && (apart.is_alike() || !apart.common.keys().all(|value| counts_rows(*value)))
+        {
+            return (ALL, ALL);
+        }
+        let holds = (0..THREADS).fold(0, |mask, thread| {
+            let holds = compare(comparison.predicate(), left.own[thread], right.own[thread]);
+            mask | Mask::from(holds) << thread
+        });
+        (holds, !holds)
+    }
+
+    /// Whether all threads that come by have `value` in common, as far as is seen.
+    fn is_alike(&self, value: Value) -> bool {
+        self.is_alike_among(value, &mut BTreeSet::new())
+    }
+
+    fn is_alike_among(&self, value: Value, open: &mut BTreeSet<Value>) -> bool {
+        if !value.is_instruction() {
+            return true;
+        }
+        if let Some(&known) = self.alike.borrow().get(&value) {
+            return known;
+        }
+        if !open.insert(value) || open.len() > 4 * DEPTH_MAX {
+            // Round a loop: whatever else comes in decides.
+            return open.len() <= 4 * DEPTH_MAX;
+        }
+        let mut all = |values: Vec<Value>| values.into_iter().all(|v| self.is_alike_among(v, open));
+        let alike = match value.opcode() {
+            Some(Opcode::LLVMCall) => match is_alike_call(value) {
+                Some(alike) => alike,
+                None => crate::pure::computes(value) && all(value.call_arguments()),
+            },
+            Some(Opcode::LLVMLoad) => !value.is_volatile() && all(value.operands()),
+            // Elsewhere it depends on which way a thread came.
+            Some(Opcode::LLVMPHI) => is_head(value) && all(value.operands()),
+            _ => crate::pure::computes(value) && all(value.operands()),
+        };
+        let alike = alike
+            || self.numbers.borrow().get(&value).is_some_and(|n| n.as_ref().is_some_and(Number::is_alike));
+        open.remove(&value);
+        if open.is_empty() {
+            self.alike.borrow_mut().insert(value, alike);
+        }
+        alike
+    }
+}
+
+/// What a loop's counter is in its turns, the first and the last few, where that is seen.
+pub(super) fn turns(phi: Value) -> Option<Vec<i64>> {
+    let constant = |value: Value| {
+        let bits = value.ty().integer_bits()?.clamp(1, 64);
+        Some((value.constant_integer()? << (64 - bits)).cast_signed() >> (64 - bits))
+    };
+    if !phi.is_instruction() || phi.opcode() != Some(Opcode::LLVMPHI) {
+        return None;
+    }
+    let [(a, _), (b, _)] = phi.incoming()[..] else { return None };
+    let (first, next) = if b.is_instruction() { (a, b) } else { (b, a) };
+    if !next.is_instruction() || next.operands().first() != Some(&phi) {
+        return None;
+    }
+    let by = constant(*next.operands().get(1)?)?;
+    let step = |i: i64| match next.opcode()? {
+        Opcode::LLVMAdd => i.checked_add(by),
+        Opcode::LLVMSub => i.checked_sub(by),
+        Opcode::LLVMMul => i.checked_mul(by),
+        Opcode::LLVMShl if (0..32).contains(&by) => i.checked_mul(1 << by),
+        Opcode::LLVMLShr | Opcode::LLVMAShr if (0..64).contains(&by) && i >= 0 => Some(i >> by),
+        Opcode::LLVMUDiv | Opcode::LLVMSDiv if by > 0 && i >= 0 => Some(i / by),
+        _ => None,
+    };
+    let tests = |counter: Value| {
+        let is_test = |user: &Value| user.opcode() == Some(Opcode::LLVMICmp) && user.operand(0) == counter;
+        let test =
+            counter.users().into_iter().find(|user| is_test(user) && constant(user.operand(1)).is_some())?;
+        Some((test.predicate(), constant(test.operand(1))?))
+    };
+    // The test is of the counter, or of what it becomes.
+    let (of_next, (predicate, bound)) = match (tests(next), tests(phi)) {
+        (Some(test), _) => (true, test),
+        (None, test) => (false, test?),
+    };
+    let (mut all, mut i) = (Vec::new(), constant(first)?);
+    let mut stays = None;
+    while all.len() < TURNS_MAX {
+        let after = step(i)?;
+        let holds = compare(predicate, if of_next { after } else { i }, bound);
+        let goes_on = *stays.get_or_insert(holds) == holds;
+        if !of_next && !goes_on {
+            return Some(some_of(&all));
+        }
+        all.push(i);
+        if !goes_on {
+            return Some(some_of(&all));
+        }
+        i = after;
+    }
+    None
+}
+
+fn some_of(turns: &[i64]) -> Vec<i64> {
+    let few = TURNS_TRIED / 2;
+    match turns.len() {
+        ..=TURNS_TRIED => turns.to_vec(),
+        n => turns[..few].iter().chain(&turns[n - few..]).copied().collect(),
+    }
+}
+
+fn compare(predicate: Predicate, a: i64, b: i64) -> bool {
+    let (x, y) = (a.cast_unsigned(), b.cast_unsigned());
+    match predicate {
+        Predicate::LLVMIntEQ => a == b,
+        Predicate::LLVMIntNE => a != b,
+        Predicate::LLVMIntSLT => a < b,
+        Predicate::LLVMIntSLE => a <= b,
+        Predicate::LLVMIntSGT => a > b,
+        Predicate::LLVMIntSGE => a >= b,
+        Predicate::LLVMIntULT => x < y,
+        Predicate::LLVMIntULE => x <= y,
+        Predicate::LLVMIntUGT => x > y,
+        Predicate::LLVMIntUGE => x >= y,
+    }
+}
+
+/// Whether something in the loop that begins at the block of `phi` comes back there.
+fn is_head(phi: Value) -> bool {
+    let start = phi.parent();
+    let (mut seen, mut open) = (BTreeSet::new(), start.terminator().successors());
+    while let Some(block) = open.pop() {
+        if block == start {
+            return true;
+        }
+        if seen.insert(block) {
+            open.extend(block.terminator().successors());
+        }
+    }
+    false
+}
+
+fn product(one: &Number, other: &Number) -> Option<Number> {
+    match (one.as_constant(), other.as_constant()) {
+        (Some(factor), _) => Some(other.times(factor)),
+        (_, Some(factor)) => Some(one.times(factor)),
+        _ => thread_by_thread(Opcode::LLVMMul, one, other),
+    }
+}
+
+/// An operation on numbers that threads have nothing in common of.
+fn thread_by_thread(operation: Opcode, one: &Number, other: &Number) -> Option<Number> {
+    if !one.common.is_empty() || !other.common.is_empty() {
+        return None;
+    }
+    let mut own = [0; THREADS];
+    for (thread, own) in own.iter_mut().enumerate() {
+        let (a, b) = (one.own[thread], other.own[thread]);
+        let unsigned = a >= 0 && b >= 0;
+        *own = match operation {
+            Opcode::LLVMMul => a.checked_mul(b)?,
+            Opcode::LLVMAnd => a & b,
+            Opcode::LLVMOr => a | b,
+            Opcode::LLVMXor => a ^ b,
+            Opcode::LLVMLShr if unsigned && b < 64 => a >> b,
+            Opcode::LLVMAShr if (0..64).contains(&b) => a >> b,
+            Opcode::LLVMUDiv if unsigned => a.checked_div(b)?,
+            Opcode::LLVMURem if unsigned => a.checked_rem(b)?,
+            Opcode::LLVMSDiv => a.checked_div(b)?,
+            Opcode::LLVMSRem => a.checked_rem(b)?,
+            _ => return None,
+        };
+    }
+    Some(Number { common: BTreeMap::new(), own })
+}
+
+/// The index of a thread, in its block and in its warp.
+fn register(call: Value) -> Option<Number> {
+    let callee = call.callee()?.name();
+    match callee.strip_prefix(REGISTER)? {
+        "tid.x" => Some(Number::of_thread(|thread| thread)),
+        "laneid" => Some(Number::of_thread(|thread| thread % WARP)),
+        "warpid" => Some(Number::of_thread(|thread| thread / WARP)),
+        "warpsize" => Some(Number::constant(WARP)),
+        _ => None,
+    }
+}
+
+/// Whether `value` is nought in the first row of a block, whatever the block's size: it is computed from y and z.
+fn counts_rows(value: Value) -> bool {
+    let is_zero = |value: Value| value.is_instruction() && counts_rows(value);
+    match value.opcode() {
+        Some(Opcode::LLVMMul | Opcode::LLVMAnd) => value.operands().into_iter().any(is_zero),
+        Some(Opcode::LLVMAdd | Opcode::LLVMOr) => value.operands().into_iter().all(is_zero),
+        Some(Opcode::LLVMShl | Opcode::LLVMZExt | Opcode::LLVMSExt | Opcode::LLVMTrunc) => {
+            is_zero(value.operand(0))
+        }
+        Some(Opcode::LLVMCall) => value
+            .callee()
+            .is_some_and(|callee| matches!(callee.name().strip_prefix(REGISTER), Some("tid.y" | "tid.z"))),
+        _ => false,
+    }
+}
+
+/// Whether a call that asks for more than its arguments has one answer for all; nothing for other calls. Rows of a block are
+/// taken for a multiple of a warp, so that a warp's threads have y and z in common.
+fn is_alike_call(call: Value) -> Option<bool> {
+    const OWN: &[&str] = &["tid.x", "laneid", "warpid", "lanemask", "clock"];
+    let name = call.callee()?.name();
+    match name.strip_prefix(REGISTER) {
+        Some(register) => Some(!OWN.iter().any(|own| register.starts_with(own))),
+        None => ["llvm.nvvm.vote.", "llvm.nvvm.redux."]
+            .iter()
+            .any(|start| name.starts_with(start))
+            .then_some(true),
+    }
+}

@@ -1,0 +1,147 @@
+//! Threads of a warp in step, for code that relies on it: before Volta a warp's threads ran each instruction together, and old
+//! reductions, scans and transposes exchange values through shared memory with no `__syncwarp()` between.
+//!
+//! Such code is wrong by CUDA's rules (CUDA C++ programming guide, "Independent Thread Scheduling"), and right on many a GPU.
+//! Here every access that takes part in such an exchange becomes a *step*: no thread of the warp goes on before those behind it
+//! have come as far ([`order`] says who is behind). Trap: a step names no threads and is answered last of all, so none can wait
+//! for ever; but the order of threads is then no longer rising, which sums of atomics on floating-point numbers show.
+
+mod hazards;
+mod lanes;
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::llvm::{Opcode, Type, Value};
+use crate::thread::Maker;
+use crate::{LockStep, places, polls, suspend};
+use hazards::{Access, Verdict};
+use order::Order;
+
+/// A kernel with more basic blocks is left alone.
+const BLOCKS_MAX: usize = 2048;
+/// Places named in a note.
+const PLACES_MAX: usize = 4;
+
+/// Makes steps in `kernel` where it relies on them, and returns where that is: each `file:line` once.
+pub(crate) fn keep(maker: Maker, kernel: Value) -> Vec<String> {
+    let way = maker.options.lock_step;
+    let blocks = kernel.blocks().len();
+    if way == LockStep::Off || blocks > BLOCKS_MAX || !concerns(kernel) && way != LockStep::All {
+        return Vec::new();
+    }
+    let order = Order::of(kernel);
+    let accesses = hazards::accesses(&order, maker.machine, maker.constants);
+    let mut relying = relying(maker, &accesses, &order);
+    if way == LockStep::All {
+        relying.extend(volatile_global(&order, &accesses));
+    }
+    if relying.is_empty() {
+        return Vec::new();
+    }
+    // A thread that waits for another there would be waited for.
+    let waiting = polls::waiting_blocks(kernel, maker.runtime);
+    relying.retain(|access, _| !waiting.contains(&access.parent()));
+    let mut said: Vec<String> = Vec::new();
+    for place in relying.keys().filter_map(|access| places::noted(maker.context, *access)) {
+        if !said.contains(&place) {
+            said.push(place);
+        }
+    }
+    said.sort_by_key(|place| line_of(place));
+    said.truncate(PLACES_MAX);
+    let steps = steps_of_cycles(&order, &relying, |block| waiting.contains(&order.blocks[block]));
+    make(maker, &order, &relying, &steps);
+    if said.is_empty() && !relying.is_empty() { vec!["an unknown line".to_owned()] } else { said }
+}
+
+/// For sorting: `f.cu:9` comes before `f.cu:10`.
+fn line_of(place: &str) -> u64 {
+    let digits = place.split(':').nth(1).map_or("", |rest| rest.trim_start_matches(' '));
+    digits.bytes().take_while(u8::is_ascii_digit).fold(0, |line, digit| line * 10 + u64::from(digit - b'0'))
+}
+
+/// Whether threads of `kernel` may exchange values through shared memory.
+pub(crate) fn concerns(kernel: Value) -> bool {
+    hazards::stores_shared(kernel)
+}
+
+/// The accesses that take part in exchanges, and the block of each.
+fn relying(maker: Maker, accesses: &[Access], order: &Order) -> BTreeMap<Value, usize> {
+    let wanted = match maker.options.lock_step {
+        LockStep::Off | LockStep::Auto => Verdict::Relies,
+        LockStep::Suspected | LockStep::All => Verdict::MayRely,
+    };
+    let mut relying = BTreeMap::new();
+    hazards::exchanges(accesses, order, maker.machine, maker.runtime, |one, other, verdict| {
+        if verdict >= wanted {
+            for access in [one, other].map(|number| &accesses[number]) {
+                relying.insert(access.instruction, access.block);
+            }
+        }
+    });
+    relying
+}
+
+/// Volatile accesses that are not to shared memory.
+fn volatile_global(order: &Order, shared: &[Access]) -> Vec<(Value, usize)> {
+    let shared: BTreeSet<Value> = shared.iter().map(|access| access.instruction).collect();
+    let mut found = Vec::new();
+    for (number, block) in order.blocks.iter().enumerate() {
+        let volatile = |i: &Value| {
+            let accesses = matches!(i.opcode(), Some(Opcode::LLVMLoad | Opcode::LLVMStore));
+            accesses && i.is_volatile() && !shared.contains(i)
+        };
+        found.extend(block.instructions().into_iter().filter(volatile).map(|access| (access, number)));
+    }
+    found
+}
+
+/// The ends of blocks at which threads wait for those that are still in the same turn of a loop, and the number of that step:
+/// one for each loop in which some come by no other step.
+fn steps_of_cycles(
+    order: &Order,
+    relying: &BTreeMap<Value, usize>,
+    waits: impl Fn(usize) -> bool,
+) -> BTreeMap<usize, usize> {
+    let through: BTreeSet<usize> = relying.values().copied().collect();
+    let mut steps = BTreeMap::new();
+    for cycle in &order.cycles {
+        let concerned = through.iter().any(|block| cycle.members.contains(block));
+        if concerned
+            && !order.always_passes(cycle, &through)
+            && !cycle.latches.iter().any(|&block| waits(block))
+        {
+            steps.extend(cycle.latches.iter().map(|&latch| (latch, cycle.last)));
+        }
+    }
+    steps
+}
+
+/// Puts the calls in, with numbers that rise with the order of control.
+fn make(maker: Maker, order: &Order, relying: &BTreeMap<Value, usize>, of_cycles: &BTreeMap<usize, usize>) {
+    let (context, module) = (maker.context, maker.module);
+    let i32 = context.int_type(32);
+    let step = |before: Value, number: u64| {
+        let ty = Type::function(context.void_type(), &[i32]);
+        let function =
+            module.function(suspend::STEP).unwrap_or_else(|| module.add_function(suspend::STEP, ty));
+        context.builder().before(before).call(function, &[i32.constant(number)]);
+    };
+    let length = order.blocks.iter().map(|block| block.instructions().len() as u64).max().unwrap_or(0) + 2;
+    for (number, block) in order.blocks.iter().enumerate() {
+        // Whether all threads of the warp have come by since this one stored.
+        let mut settled = false;
+        for (position, instruction) in (1..).zip(block.instructions()) {
+            let stores = instruction.opcode() == Some(Opcode::LLVMStore);
+            if relying.contains_key(&instruction) && (stores || !settled) {
+                step(instruction, number as u64 * length + position);
+                settled = true;
+            }
+            settled &= !stores;
+        }
+        if let Some(last) = of_cycles.get(&number) {
+            step(block.terminator(), (*last as u64 + 1) * length - 1);
+        }
+    }
+}
