@@ -6,11 +6,12 @@
 use core::cell::Cell;
 use core::ffi::c_void;
 
+use eager_exec::image::Misuse;
 use eager_exec::strict::Problem;
 use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::{AllocId, Op};
 
-use crate::kernel::Launch;
+use crate::kernel::{Ground, Launch};
 use crate::runtime::Runtime;
 use crate::status::Code;
 use crate::transfer::{Copy, Fill, Region};
@@ -154,7 +155,13 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
         let modelled = runtime.memory.lock().table.modelled();
         let books = runtime.watch.as_ref().and_then(|watch| watch.before(&launch.kernel, &runtime.memory));
         let mut profile = runtime.profile.as_ref().map(|profile| profile.lock());
-        let ran = compute.run(launch, &modelled, profile.as_deref_mut(), books);
+        let objects = runtime.images.now();
+        let ran = compute.run(
+            launch,
+            &modelled,
+            profile.as_deref_mut(),
+            Ground { objects: &objects, strict: books },
+        );
         if let Some(watch) = &runtime.watch {
             watch.after(name);
         }
@@ -177,6 +184,11 @@ fn code_of(failure: &LaunchFailure) -> Code {
         LaunchFailure::Fault(Fault::Stuck | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
         LaunchFailure::Assertion => Code::cudaErrorAssert,
         LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
+        // A GPU's trap; of an object that is gone it says less or nothing.
+        LaunchFailure::Image(fault) => match fault.misuse {
+            Misuse::Outside(_) => Code::cudaErrorLaunchFailure,
+            Misuse::Unknown | Misuse::WrongKind => Code::cudaErrorIllegalAddress,
+        },
         LaunchFailure::Strict(finding) => match finding.problem {
             Problem::Misaligned(_) => Code::cudaErrorMisalignedAddress,
             _ => Code::cudaErrorIllegalAddress,

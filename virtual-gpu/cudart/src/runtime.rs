@@ -23,7 +23,9 @@ use crate::event::Event;
 use crate::forked;
 use crate::graph::{self, Graphs};
 use crate::kernel::{BlockSizes, Compute, Profile, TimeLimits, forget_managed, managed_at, variable_at};
-use crate::memory::{Advice, Allocation, Arena, Array, HostWatch, Kind, Memory, Pools, Table, VirtualMemory};
+use crate::memory::{
+    Advice, Allocation, Arena, Array, HostWatch, Images, Kind, Memory, Pools, Table, VirtualMemory,
+};
 use crate::status::{Code, code_of};
 use crate::stream::{Completion, NoStream, StreamKey, Streams, Unqueued, Work};
 use crate::trace;
@@ -51,6 +53,8 @@ pub struct Runtime {
     pub pools: Mutex<Pools>,
     /// By handle.
     pub arrays: Mutex<BTreeMap<u64, Array>>,
+    /// Textures and surfaces.
+    pub images: Images,
     pub events: Mutex<BTreeMap<u64, Event>>,
     pub graphs: Mutex<Graphs>,
     pub streams: Mutex<Streams>,
@@ -144,6 +148,7 @@ impl Runtime {
             contexts: Mutex::default(),
             pools: Mutex::default(),
             arrays: Mutex::default(),
+            images: Images::default(),
             events: Mutex::default(),
             graphs: Mutex::default(),
             streams: Mutex::new(Streams::new()),
@@ -226,6 +231,7 @@ impl Runtime {
         }
         self.pools.lock().forget_device(device);
         self.arrays.lock().retain(|_, array| array.device != device);
+        self.images.forget_device(device);
         let memory = &mut *self.memory.lock();
         memory.virtual_memory.forget_device(&mut memory.table, device);
         let gone: Vec<Allocation> = memory.table.iter().filter(|a| a.device == device).copied().collect();

@@ -96,9 +96,24 @@ fn blocks_in_three_dimensions_are_copied_and_filled() {
 }
 
 #[test]
-fn arrays_are_memory_and_textures_are_refused() {
+fn arrays_are_memory() {
     let Some(built) = built() else { return };
     run(built, "arrays", &[]);
+}
+
+#[test]
+fn textures_and_surfaces_are_described_and_wrong_ones_refused_with_a_line() {
+    let Some(built) = built() else { return };
+    let (_, stderr) = run(built, "textures", &[]);
+    assert!(
+        stderr.contains("a surface needs an array that was made with cudaArraySurfaceLoadStore"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("a texture of integers has no linear filter"), "{stderr}");
+    assert!(stderr.contains("mipmapped arrays are not there"), "{stderr}");
+    assert!(stderr.contains("cube map arrays are not there"), "{stderr}");
+    let (_, stderr) = run(built, "textures-of-memory", &[]);
+    assert!(stderr.contains("a texture's memory begins at a multiple of 512 bytes"), "{stderr}");
 }
 
 #[test]

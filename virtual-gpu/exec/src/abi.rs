@@ -9,7 +9,7 @@
 
 use core::ffi::{c_char, c_void};
 
-pub const KERNEL_ABI_VERSION: u32 = 4;
+pub const KERNEL_ABI_VERSION: u32 = 5;
 /// `void eager_vgpu_register(const KernelTable *)`, defined by the stand-in runtime, weak in every object.
 pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 
@@ -46,6 +46,40 @@ pub mod access_class {
     pub const LOCAL: u32 = 2;
     /// Where the logarithm of the alignment is, eight bits.
     pub const ALIGN_SHIFT: u32 = 16;
+}
+
+/// What a use of a texture or surface object is: the argument `form` of [`Helpers::image`].
+pub mod image_form {
+    /// Number of coordinates, 1 to 3.
+    pub const DIMENSIONS: u32 = 3;
+    pub const OPERATION: u32 = 3 << 2;
+    /// Reads a texture: coordinates are `float`, the answer four components of 32 bits.
+    pub const SAMPLE: u32 = 0;
+    /// Reads a surface: x counts bytes, the answer are the bytes.
+    pub const LOAD: u32 = 1 << 2;
+    /// Writes a surface.
+    pub const STORE: u32 = 2 << 2;
+    /// Of a texture: coordinates are integers, and indices.
+    pub const BY_INDEX: u32 = 1 << 4;
+    /// Of a texture: one component of four neighbours, `tex2Dgather`.
+    pub const GATHER: u32 = 1 << 5;
+    /// Which component, two bits.
+    pub const COMPONENT_SHIFT: u32 = 6;
+    /// Of a surface: what an access outside does.
+    pub const BOUNDARY: u32 = 3 << 8;
+    pub const BOUNDARY_ZERO: u32 = 0;
+    pub const BOUNDARY_CLAMP: u32 = 1 << 8;
+    pub const BOUNDARY_TRAP: u32 = 2 << 8;
+    /// Of a surface: how many bytes, five bits.
+    pub const BYTES_SHIFT: u32 = 10;
+}
+
+/// 16 bytes that a texture or surface gives or takes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Texels {
+    pub low: u64,
+    pub high: u64,
 }
 
 /// Runs all threads of one block. It may unwind: [`Helpers::trap`] leaves a kernel that way.
@@ -208,6 +242,20 @@ pub struct Helpers {
         place: *const c_char,
         flags: u32,
     ),
+    /// The thread of linear index `thread` uses a texture or surface object as `form` says ([`image_form`]): x and y, then z
+    /// and the layer, in the halves of a number; `low` and `high` are what it stores. `place`: `file:line` or null. Does not
+    /// return to the kernel if there is no such object.
+    pub image: unsafe extern "C-unwind" fn(
+        ctx: *mut BlockContext,
+        thread: u32,
+        object: u64,
+        form: u32,
+        xy: u64,
+        z_layer: u64,
+        low: u64,
+        high: u64,
+        place: *const c_char,
+    ) -> Texels,
 }
 
 /// Where the dynamic part of shared memory starts, in bytes from [`BlockContext::shared`].

@@ -17,6 +17,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::abi::{self, KernelEntry, dynamic_shared_offset};
 use crate::fault::{self, Fault, Running};
+use crate::image::{ImageFault, Objects};
 use crate::strict::{Finding, Strict};
 use crate::touch::TouchMap;
 use crate::turns::{Turns, WaitingAt};
@@ -50,6 +51,8 @@ pub struct Launch<'a> {
     pub cooperative: bool,
     /// In strict mode: what the kernel may access. All blocks then run in the calling thread, in order.
     pub strict: Option<&'a Mutex<Strict>>,
+    /// The texture and surface objects that the kernel may use.
+    pub objects: Option<&'a Objects>,
     /// Processor time that one thread may spend on this launch without an end.
     pub time_max: Option<Duration>,
 }
@@ -79,6 +82,9 @@ pub enum LaunchFailure {
     /// Strict mode objects to an access; as for a trap.
     #[error("{0}")]
     Strict(Box<Finding>),
+    /// Some thread used a texture or surface wrongly; as for a trap.
+    #[error("{0}")]
+    Image(Box<ImageFault>),
 }
 
 /// A grid being run; shared by the workers that take blocks from it.
@@ -130,6 +136,7 @@ impl Job {
                 waits: launch.entry.flags & abi::WAITS != 0,
                 blocks_may_wait: launch.cooperative || launch.entry.flags & abi::GIVES_WAY != 0,
                 workspace: workspace.as_ref().map_or(0, |words| words.as_ptr() as u64),
+                objects: launch.objects.map_or(std::ptr::null(), std::ptr::from_ref),
             },
             _workspace: workspace,
             kernel: launch.entry.name,
@@ -174,21 +181,30 @@ impl Job {
         let running = Running::start(self.kernel, self.time_max);
         let run = catch_unwind(AssertUnwindSafe(run));
         drop(running);
-        let failure = match run {
+        let payload = match run {
             Ok(Ok(())) => return,
-            Ok(Err(fault)) => LaunchFailure::Fault(fault),
-            Err(payload) => match payload.downcast::<Finding>() {
-                Ok(finding) => LaunchFailure::Strict(finding),
-                Err(payload) => match payload.downcast::<TrapUnwind>() {
-                    Ok(trap) if trap.asserted => LaunchFailure::Assertion,
-                    Ok(_) => LaunchFailure::Trap,
-                    Err(payload) => {
-                        *self.defect.lock() = Some(payload);
-                        LaunchFailure::Trap
-                    }
-                },
-            },
+            Ok(Err(fault)) => return self.failed(LaunchFailure::Fault(fault)),
+            Err(payload) => payload,
         };
+        let payload = match payload.downcast::<Finding>() {
+            Ok(finding) => return self.failed(LaunchFailure::Strict(finding)),
+            Err(payload) => payload,
+        };
+        let payload = match payload.downcast::<ImageFault>() {
+            Ok(fault) => return self.failed(LaunchFailure::Image(fault)),
+            Err(payload) => payload,
+        };
+        self.failed(match payload.downcast::<TrapUnwind>() {
+            Ok(trap) if trap.asserted => LaunchFailure::Assertion,
+            Ok(_) => LaunchFailure::Trap,
+            Err(payload) => {
+                *self.defect.lock() = Some(payload);
+                LaunchFailure::Trap
+            }
+        });
+    }
+
+    fn failed(&self, failure: LaunchFailure) {
         self.trapped.store(true, Relaxed);
         self.failure.lock().get_or_insert(failure);
     }

@@ -7,6 +7,7 @@
 pub mod abi;
 mod executor;
 mod fault;
+pub mod image;
 mod leave;
 mod printf;
 pub mod schedule;

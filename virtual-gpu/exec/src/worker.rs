@@ -10,8 +10,9 @@ use std::ptr::NonNull;
 
 use parking_lot::Mutex;
 
-use crate::abi::{Assertion, BlockContext, BlockFn, Helpers, Wait};
+use crate::abi::{ACCESS_WRITES, Assertion, BlockContext, BlockFn, Helpers, Wait};
 use crate::fault::{self, Fault, InHelper};
+use crate::image::{self, Objects};
 use crate::printf::device_vprintf;
 use crate::schedule::{self, Round, WARP};
 use crate::strict::{self, Access, Own, SharedBytes, Strict};
@@ -37,6 +38,7 @@ static HELPERS: Helpers = Helpers {
     allocate,
     release,
     check,
+    image: image::image,
 };
 
 /// What [`trap`] unwinds with; anything else that unwinds is a defect of ours.
@@ -58,6 +60,8 @@ pub(crate) struct Grid {
     pub blocks_may_wait: bool,
     /// What the blocks of a cooperative launch share; 0 for other launches.
     pub workspace: u64,
+    /// Texture and surface objects, alive as long as the launch; null for none.
+    pub objects: *const Objects,
 }
 
 impl Grid {
@@ -78,6 +82,8 @@ pub(crate) struct Worker {
     /// Where a thread of the block that gave way last reads again and again: a text of the program, or 0.
     polled_at: u64,
     blocks_may_wait: bool,
+    /// The launch's.
+    objects: *const Objects,
 }
 
 /// What strict mode adds to a worker.
@@ -134,6 +140,7 @@ impl Worker {
             strict: None,
             polled_at: 0,
             blocks_may_wait: false,
+            objects: std::ptr::null(),
         }
     }
 
@@ -144,6 +151,7 @@ impl Worker {
             shared_bytes: SharedBytes::new(grid.shared_bytes),
         });
         self.blocks_may_wait = grid.blocks_may_wait;
+        self.objects = grid.objects;
         let marks = touch.map_or(2, TouchMap::mark_count);
         self.marks.clear();
         self.marks.resize(marks, 0);
@@ -242,6 +250,21 @@ impl Worker {
         }
     }
 
+    /// Strict mode: looks at an access, and ends the launch if it is wrong.
+    fn examine(&mut self, access: &Access, stack: Range<u64>, helper: InHelper) {
+        let own = self.own(stack);
+        let Some(checked) = &mut self.strict else { return };
+        // SAFETY: the launch keeps it alive, and its address does not move with the borrow below.
+        let strict = unsafe { &*checked.strict };
+        let Some(finding) = strict::examine(access, &mut strict.lock(), &mut checked.shared_bytes, &own)
+        else {
+            return;
+        };
+        // Never left again by the handler: what unwinds now is Rust's.
+        std::mem::forget(helper);
+        std::panic::resume_unwind(Box::new(finding))
+    }
+
     pub fn merge_touches(&mut self, touch: &TouchMap) {
         touch.merge(&mut self.marks);
     }
@@ -334,17 +357,49 @@ unsafe extern "C-unwind" fn check(
     // SAFETY: called by a kernel, which passes its own context.
     let worker = unsafe { worker_of(context) };
     let helper = InHelper::enter();
-    let own = worker.own(stack);
-    let Some(checked) = &mut worker.strict else { return };
     let access = Access { thread, address, bytes, object, object_bytes, place, flags };
-    // SAFETY: the launch keeps it alive, and its address does not move with the borrow below.
-    let strict = unsafe { &*checked.strict };
-    let Some(finding) = strict::examine(&access, &mut strict.lock(), &mut checked.shared_bytes, &own) else {
-        return;
-    };
-    // Never left again by the handler: what unwinds now is Rust's.
-    std::mem::forget(helper);
-    std::panic::resume_unwind(Box::new(finding))
+    worker.examine(&access, stack, helper);
+}
+
+/// The texture and surface objects of the launch.
+///
+/// # Safety
+/// `context` is the one that `Worker::run` gave to the kernel that calls.
+pub(crate) unsafe fn objects_of<'a>(context: *mut BlockContext) -> Option<&'a Objects> {
+    // SAFETY: as for `ready_lanes`; the launch that `prepare` was called for keeps the objects alive.
+    unsafe { worker_of(context).objects.as_ref() }
+}
+
+/// A kernel is about to access an image's memory through a function of ours: counts, marks and checks it as if the access were
+/// the kernel's own.
+///
+/// # Safety
+/// `context` is the one that `Worker::run` gave to the kernel that calls, and `place` null or a text of the program's.
+pub(crate) unsafe fn before_image_access(
+    context: *mut BlockContext,
+    thread: u32,
+    address: u64,
+    bytes: u64,
+    object: u64,
+    place: *const c_char,
+    flags: u32,
+) {
+    // SAFETY: as for `ready_lanes`.
+    let worker = unsafe { worker_of(context) };
+    let context = &mut worker.context;
+    context.global_bytes += bytes;
+    // An element may lie across the end of a block of the map.
+    for address in [address, address + bytes - 1] {
+        let block = address.wrapping_sub(context.touch_base).checked_shr(context.touch_shift).unwrap_or(0);
+        let mark = 2 * block.min(context.touch_limit) as usize + usize::from(flags & ACCESS_WRITES != 0);
+        if let Some(mark) = worker.marks.get_mut(mark) {
+            *mark = 1;
+        }
+    }
+    if worker.strict.is_some() {
+        let access = Access { thread, address, bytes, object, object_bytes: 0, place, flags };
+        worker.examine(&access, 0..0, InHelper::enter());
+    }
 }
 
 unsafe extern "C-unwind" fn trap(context: *mut BlockContext) -> ! {

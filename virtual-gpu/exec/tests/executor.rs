@@ -43,6 +43,7 @@ fn launch(
         touch,
         cooperative: false,
         strict: None,
+        objects: None,
         time_max: None,
     };
     // SAFETY: the kernels of this file take one argument, a pointer to as many counters as the grid has blocks.

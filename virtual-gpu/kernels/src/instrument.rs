@@ -8,7 +8,7 @@ use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Split, Type,
 use crate::provenance::{KnownAddresses, Memory, memory_of};
 use crate::runtime;
 use crate::thread::Thread;
-use crate::{Options, math, strict};
+use crate::{Options, math, ptx, strict};
 
 /// Copies up to this size are marked at their first and last byte only. Blocks of a touch map are not smaller.
 const SMALL_COPY_BYTES: u64 = 64;
@@ -57,6 +57,9 @@ impl Instrument<'_> {
         let mut cost = Cost::default();
         for instruction in block.instructions() {
             self.separate_from_touch_map(instruction);
+            if self.options.strict {
+                ptx::note_place(self.context, self.module, instruction);
+            }
             for access in accesses(instruction, self.machine) {
                 let memory = memory_of(access.address, self.known);
                 if self.options.strict {

@@ -264,6 +264,16 @@ define void @eager.check(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %address, i64 
   call void %function(ptr %ctx, i32 %linear, ptr %address, i64 %bytes, ptr %object, i64 %object_bytes, ptr %place, i32 %flags)
   ret void
 }
+; Textures and surfaces: the object, what is done, x and y, z and layer, 16 bytes to store, where the program says so.
+define { i64, i64 } @eager.nvvm.image(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, i64 %object, i32 %form, i64 %xy, i64 %zl, i64 %low, i64 %high, ptr %place) {
+  %linear = call i32 @eager.linear_thread(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)
+  %helpers.at = getelementptr i8, ptr %ctx, i64 128
+  %helpers = load ptr, ptr %helpers.at, !invariant.load !0
+  %function.at = getelementptr i8, ptr %helpers, i64 72
+  %function = load ptr, ptr %function.at, !invariant.load !0
+  %texels = call { i64, i64 } %function(ptr %ctx, i32 %linear, i64 %object, i32 %form, i64 %xy, i64 %zl, i64 %low, i64 %high, ptr %place)
+  ret { i64, i64 } %texels
+}
 define void @eager._ZdlPv(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory) {
   call void @eager.free(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %memory)
   ret void

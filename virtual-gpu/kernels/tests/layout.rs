@@ -36,6 +36,7 @@ fn block_context_and_helpers() {
     assert_eq!(offset_of!(Helpers, allocate), 48);
     assert_eq!(offset_of!(Helpers, release), 56);
     assert_eq!(offset_of!(Helpers, check), 64);
+    assert_eq!(offset_of!(Helpers, image), 72);
     assert_eq!(dynamic_shared_offset(17), 32);
 }
 

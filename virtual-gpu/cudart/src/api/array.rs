@@ -1,4 +1,4 @@
-//! Arrays as memory: allocation, questions, copies. Textures and surfaces over them are refused.
+//! Arrays as memory: allocation, questions, copies. Textures and surfaces over them are in `image`.
 //!
 //! Trap: offsets and widths of these copies count bytes, those of `cudaMemcpy3D` elements.
 
@@ -22,6 +22,9 @@ pub type ArrayHandle = u64;
 
 const INVALID: Code = Code::cudaErrorInvalidValue;
 
+/// Flags of arrays that there are none of: `cudaArrayCubemap`, `cudaArraySparse`, `cudaArrayDeferredMapping`.
+const REFUSED: [(u32, &str); 3] = [(4, "cube map"), (0x40, "sparse"), (0x80, "deferred")];
+
 /// # Errors
 /// `cudaErrorInvalidValue`.
 pub fn known_array(runtime: &Runtime, array: ArrayHandle) -> Result<Array, Code> {
@@ -36,6 +39,10 @@ fn allocate(
 ) -> Result<(), Code> {
     let (runtime, device) = open_uncaptured()?;
     array.check()?;
+    if let Some((_, what)) = REFUSED.iter().find(|(flag, _)| flags & flag != 0) {
+        say(format_args!("{what} arrays are not there, for textures or otherwise"));
+        return Err(Code::cudaErrorNotSupported);
+    }
     let desc = desc.get()?;
     let element_bytes = desc.element_bytes().ok_or(INVALID)?;
     if elements[0] == 0 {
@@ -347,36 +354,4 @@ pub extern "C" fn cudaMemcpyArrayToArray(
         let copy = Copy::line(to, from, bytes as u64, Direction::new(kind)?);
         submit_copy(runtime, default_stream(device), copy, Return::Early)
     })
-}
-
-fn no_textures(what: &str) -> Result<(), Code> {
-    say(format_args!("virtual GPUs have no {what} objects: read the memory in the kernel instead"));
-    Err(Code::cudaErrorNotSupported)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaCreateTextureObject(
-    _texture: Out<u64>,
-    _resource: In<c_void>,
-    _desc: In<c_void>,
-    _view: In<c_void>,
-) -> Code {
-    guard("cudaCreateTextureObject", 0, || open().and_then(|_| no_textures("texture")))
-}
-
-/// There is none to destroy but null.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDestroyTextureObject(texture: u64) -> Code {
-    guard("cudaDestroyTextureObject", 0, || if texture == 0 { Ok(()) } else { Err(INVALID) })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaCreateSurfaceObject(_surface: Out<u64>, _resource: In<c_void>) -> Code {
-    guard("cudaCreateSurfaceObject", 0, || open().and_then(|_| no_textures("surface")))
-}
-
-/// There is none to destroy but null.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaDestroySurfaceObject(surface: u64) -> Code {
-    guard("cudaDestroySurfaceObject", 0, || if surface == 0 { Ok(()) } else { Err(INVALID) })
 }

@@ -24,6 +24,7 @@ mod graph;
 mod graph_exec;
 mod graph_node;
 mod host;
+mod image;
 mod ipc;
 mod launch;
 #[cfg(cuda_12)]

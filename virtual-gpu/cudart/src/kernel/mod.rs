@@ -20,4 +20,4 @@ pub use registry::{
     CpuKernel, add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes,
     some_kernel_checks, variable_at, variables,
 };
-pub use run::{BlockSizes, Compute, Launch, TimeLimits};
+pub use run::{BlockSizes, Compute, Ground, Launch, TimeLimits};

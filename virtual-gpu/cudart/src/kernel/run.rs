@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use eager_exec::abi::RECORDS_TOUCHES;
+use eager_exec::image::Objects;
 use eager_exec::strict::Strict;
 use eager_exec::{Executor, LaunchCost, LaunchFailure, TouchMap};
 use eager_gpu_model::{Kernel, Op};
@@ -61,6 +62,15 @@ pub struct TimeLimits {
     pub slow_after: Option<Duration>,
 }
 
+/// What a launch uses beside memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground<'a> {
+    /// Textures and surfaces.
+    pub objects: &'a Objects,
+    /// The books that a kernel with checks is held to.
+    pub strict: Option<&'a Mutex<Strict>>,
+}
+
 /// Logarithms of the bytes of a block of memory.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockSizes {
@@ -92,7 +102,6 @@ impl Compute {
     }
 
     /// Runs the kernel's CPU code over all modelled allocations of the process, and says what to submit to the model.
-    /// `strict` are the books that a kernel with checks is held to.
     ///
     /// # Errors
     /// The kernel trapped, faulted, or did what strict mode forbids.
@@ -101,7 +110,7 @@ impl Compute {
         launch: &Launch,
         modelled: &Modelled,
         profile: Option<&mut Profile>,
-        strict: Option<&Mutex<Strict>>,
+        ground: Ground,
     ) -> Result<Op, LaunchFailure> {
         let allocations = &modelled.allocations;
         // Touched blocks matter to the model for managed memory only, and kernels that record none are faster.
@@ -110,8 +119,8 @@ impl Compute {
         if records {
             self.prepare_touch_map(allocations);
         }
-        let cost = self.execute(launch, records, strict)?;
-        let pointed = pointed_allocations(&launch.args, allocations);
+        let cost = self.execute(launch, records, ground)?;
+        let pointed = pointed_allocations(&launch.args, ground.objects, allocations);
         let touched = if records {
             self.touched(allocations, self.block_shift)
         } else {
@@ -164,12 +173,7 @@ impl Compute {
         }
     }
 
-    fn execute(
-        &self,
-        launch: &Launch,
-        records: bool,
-        strict: Option<&Mutex<Strict>>,
-    ) -> Result<LaunchCost, LaunchFailure> {
+    fn execute(&self, launch: &Launch, records: bool, ground: Ground) -> Result<LaunchCost, LaunchFailure> {
         let dynamic_shared_bytes =
             u32::try_from(launch.shape.dynamic_shared_bytes).expect("checked at the call");
         let executed = eager_exec::Launch {
@@ -180,7 +184,8 @@ impl Compute {
             args: &launch.args.pointers(),
             touch: if records { self.touch.as_ref() } else { None },
             cooperative: launch.cooperative,
-            strict,
+            strict: ground.strict,
+            objects: Some(ground.objects),
             time_max: self.time_max,
         };
         self.watch.begin(launch.kernel.name);
@@ -206,10 +211,15 @@ impl Compute {
     }
 }
 
-/// The allocations that the arguments point into, each once.
-fn pointed_allocations(args: &CapturedArgs, allocations: &[Allocation]) -> Vec<Allocation> {
+/// The allocations that the arguments point into, or name through textures and surfaces, each once.
+fn pointed_allocations(
+    args: &CapturedArgs,
+    objects: &Objects,
+    allocations: &[Allocation],
+) -> Vec<Allocation> {
+    let address = |word| objects.get(word).map_or(word, |object| object.image().address);
     let mut pointed: Vec<Allocation> =
-        args.words().filter_map(|word| allocation_at(allocations, word)).collect();
+        args.words().filter_map(|word| allocation_at(allocations, address(word))).collect();
     pointed.sort_by_key(|allocation| allocation.address);
     pointed.dedup();
     pointed

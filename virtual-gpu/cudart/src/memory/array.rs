@@ -3,6 +3,8 @@
 //! A GPU lays them out as it likes; here rows lie one behind the other. Trap: widths and offsets count elements in some
 //! calls and bytes in others; this module knows bytes only.
 
+use eager_exec::image::{Component, Format};
+
 use crate::transfer::{Extent, Region};
 
 /// `cudaChannelFormatDesc` with the kind as a plain number: bits of each component of an element.
@@ -20,6 +22,22 @@ impl ChannelDesc {
         let known = self.kind <= KIND_NONE && self.bits.iter().all(|bits| matches!(bits, 0 | 8 | 16 | 32));
         let bits: i32 = self.bits.iter().filter(|_| known).sum();
         u64::try_from(bits / 8).ok().filter(|&bytes| bytes > 0)
+    }
+
+    /// As textures and surfaces have it: 1, 2 or 4 components of one width; `None` for others.
+    pub fn format(&self) -> Option<Format> {
+        let component = match self.kind {
+            0 => Component::Signed,
+            1 => Component::Unsigned,
+            2 => Component::Float,
+            _ => return None,
+        };
+        let channels = self.bits.iter().take_while(|&&bits| bits != 0).count();
+        let [bits, ..] = self.bits;
+        let equal = (0..4).all(|c| self.bits[c] == if c < channels { bits } else { 0 });
+        let known = matches!((component, bits), (_, 16 | 32)) || component != Component::Float && bits == 8;
+        let format = Format { component, bits: bits.cast_unsigned(), channels: channels as u32 };
+        (equal && known && matches!(channels, 1 | 2 | 4)).then_some(format)
     }
 }
 
@@ -69,6 +87,13 @@ mod tests {
         let desc = ChannelDesc { bits: [32, 32, 0, 0], kind: 2 };
         assert_eq!(desc.element_bytes(), Some(8));
         assert_eq!(ChannelDesc { bits: [7, 0, 0, 0], kind: 0 }.element_bytes(), None);
+        let read = desc.format().unwrap();
+        assert_eq!((read.component, read.bits, read.channels), (Component::Float, 32, 2));
+        let no_textures =
+            [([32, 32, 32, 0], 2), ([16, 8, 0, 0], 0), ([8, 0, 0, 0], 2), ([0, 8, 0, 0], 0), ([8; 4], 3)];
+        for (bits, kind) in no_textures {
+            assert_eq!(ChannelDesc { bits, kind }.format(), None, "{bits:?}");
+        }
         let array =
             Array { device: 0, address: 0x1000, desc, element_bytes: 8, elements: [4, 3, 0], flags: 0 };
         let region = array.region([8, 1, 0], Extent::plane(24, 2)).unwrap();

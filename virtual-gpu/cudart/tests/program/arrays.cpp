@@ -1,4 +1,4 @@
-// Arrays as memory; textures over them are refused.
+// Arrays as memory; what descriptions of textures and surfaces are taken, told back and refused.
 #include "harness.h"
 
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
@@ -46,11 +46,91 @@ SCENARIO(arrays, "arrays") {
     EXPECT(cudaMemcpy3D(&copy) == cudaErrorInvalidValue);
     cudaChannelFormatDesc odd = {5, 0, 0, 0, cudaChannelFormatKindSigned};
     EXPECT(cudaMallocArray(&a, &odd, width, height) == cudaErrorInvalidValue);
-    cudaTextureObject_t texture;
-    cudaResourceDesc resource = {};
-    cudaTextureDesc desc = {};
-    EXPECT(cudaCreateTextureObject(&texture, &resource, &desc, nullptr) == cudaErrorNotSupported);
     for (cudaArray_t array : {a, b, block}) OK(cudaFreeArray(array));
     OK(cudaFreeArray(nullptr));
     EXPECT(free_bytes() == free_at_first && cudaFreeArray(a) == cudaErrorInvalidValue);
+}
+
+SCENARIO(textures, "textures") {
+    cudaChannelFormatDesc whole = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindSigned);
+    cudaChannelFormatDesc uneven = cudaCreateChannelDesc(32, 16, 0, 0, cudaChannelFormatKindSigned);
+    cudaArray_t array, odd, cube;
+    OK(cudaMallocArray(&array, &whole, 4, 4));
+    OK(cudaMallocArray(&odd, &uneven, 4, 4));
+    cudaResourceDesc resource = {}, told_resource;
+    resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = array;
+    cudaTextureDesc desc = {}, told;
+    desc.addressMode[0] = cudaAddressModeMirror;
+    desc.normalizedCoords = 1;
+    desc.borderColor[3] = 7;
+    cudaTextureObject_t texture, none;
+    OK(cudaCreateTextureObject(&texture, &resource, &desc, nullptr));
+    OK(cudaGetTextureObjectTextureDesc(&told, texture));
+    EXPECT(memcmp(&told, &desc, sizeof desc) == 0);
+    OK(cudaGetTextureObjectResourceDesc(&told_resource, texture));
+    EXPECT(memcmp(&told_resource, &resource, sizeof resource) == 0);
+
+    cudaSurfaceObject_t surface;
+    EXPECT(cudaCreateSurfaceObject(&surface, &resource) == cudaErrorInvalidValue);  // The array was not made for it.
+    EXPECT(cudaCreateTextureObject(nullptr, &resource, &desc, nullptr) == cudaErrorInvalidValue);
+    desc.filterMode = cudaFilterModeLinear;
+    EXPECT(cudaCreateTextureObject(&none, &resource, &desc, nullptr) == cudaErrorInvalidFilterSetting);
+    desc.filterMode = cudaFilterModePoint;
+    resource.res.array.array = odd;
+    EXPECT(cudaCreateTextureObject(&none, &resource, &desc, nullptr) == cudaErrorInvalidChannelDescriptor);
+    resource.res.array.array = nullptr;
+    EXPECT(cudaCreateTextureObject(&none, &resource, &desc, nullptr) == cudaErrorInvalidValue);
+    resource.resType = cudaResourceTypeMipmappedArray;
+    EXPECT(cudaCreateTextureObject(&none, &resource, &desc, nullptr) == cudaErrorNotSupported);
+    EXPECT(cudaMalloc3DArray(&cube, &whole, {4, 4, 6}, cudaArrayCubemap) == cudaErrorNotSupported);
+
+    OK(cudaDestroyTextureObject(texture));
+    OK(cudaDestroyTextureObject(0));
+    EXPECT(cudaDestroyTextureObject(texture) == cudaErrorInvalidValue);
+    EXPECT(cudaGetTextureObjectTextureDesc(&told, texture) == cudaErrorInvalidValue);
+    OK(cudaFreeArray(array));
+    OK(cudaFreeArray(odd));
+    OK(cudaMallocArray(&array, &whole, 4, 4, cudaArraySurfaceLoadStore));
+    resource = {};
+    resource.res.array.array = array;
+    OK(cudaCreateSurfaceObject(&surface, &resource));
+    OK(cudaGetSurfaceObjectResourceDesc(&told_resource, surface));
+    EXPECT(told_resource.res.array.array == array && cudaDestroyTextureObject(surface) == cudaErrorInvalidValue);
+    OK(cudaDestroySurfaceObject(surface));
+    EXPECT(cudaDestroySurfaceObject(surface) == cudaErrorInvalidValue);
+    OK(cudaFreeArray(array));
+}
+
+SCENARIO(textures_of_memory, "textures-of-memory") {
+    float here[256], *memory;
+    OK(cudaMalloc((void **)&memory, 4096));
+    cudaResourceDesc resource = {};
+    resource.resType = cudaResourceTypeLinear;
+    resource.res.linear.desc = cudaCreateChannelDesc(32, 0, 0, 0, cudaChannelFormatKindFloat);
+    cudaTextureDesc desc = {};
+    cudaTextureObject_t texture;
+    auto made = [&] { return cudaCreateTextureObject(&texture, &resource, &desc, nullptr); };
+    resource.res.linear.sizeInBytes = 16;
+    for (float *wrong : {here, memory + 1, (float *)nullptr}) {
+        resource.res.linear.devPtr = wrong;
+        EXPECT(made() == cudaErrorInvalidValue);
+    }
+    resource.res.linear.devPtr = memory;
+    resource.res.linear.sizeInBytes = 4097;
+    EXPECT(made() == cudaErrorInvalidValue);
+    resource.res.linear.sizeInBytes = 4096;
+    desc.filterMode = cudaFilterModeLinear;  // Ignored, as for any memory in one row.
+    OK(made());
+    OK(cudaDestroyTextureObject(texture));
+    resource.resType = cudaResourceTypePitch2D;
+    resource.res.pitch2D.width = resource.res.pitch2D.height = 4;
+    for (size_t wrong : {8, 17, 2048}) {
+        resource.res.pitch2D.pitchInBytes = wrong;
+        EXPECT(made() == cudaErrorInvalidValue);
+    }
+    resource.res.pitch2D.pitchInBytes = 1024;
+    OK(made());
+    OK(cudaDestroyTextureObject(texture));
+    OK(cudaFree(memory));
 }

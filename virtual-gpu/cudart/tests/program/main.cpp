@@ -1,5 +1,5 @@
 // The test program: its kernels, written by hand against the kernel ABI so that this test needs no device compiler, and
-// the choice of a scenario. Trap: the structures below mirror `eager_exec::abi`, version 4.
+// the choice of a scenario. Trap: the structures below mirror `eager_exec::abi`, version 5.
 #include "harness.h"
 
 struct BlockContext {
@@ -95,7 +95,7 @@ static const KernelEntry kernels[] = {
     {"_Z7assertsv", assert_block, nullptr, 0, 0, 0, 0},
 };
 static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {4, 6, 1, 0, kernels, variables, nullptr};
+static const KernelTable table = {5, 6, 1, 0, kernels, variables, nullptr};
 
 // Host stubs: only their addresses count.
 char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub, assert_stub;

@@ -1,12 +1,12 @@
 //! The table of instructions: integers, bits, moves, comparisons, synchronisation. What is not here, in `float`,
-//! `convert` or `memory` is unknown.
+//! `convert`, `memory` or another table of this folder is unknown.
 //!
 //! Trap: nothing is approximate, whatever `.approx` says. (PTX ISA 9.0, "Instruction Set".)
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use super::types::{bits, integer, register_type, resize};
-use super::{convert, dots, float, memory, threads};
+use super::{convert, dots, float, images, memory, threads};
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
     let words: Vec<&str> = instruction.words.iter().map(String::as_str).collect();
@@ -15,6 +15,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
             memory::emit(e, instruction, &words)
         }
         "cvt" => convert::emit(e, instruction, &words),
+        "tex" | "tld4" | "suld" | "sust" => images::emit(e, instruction, &words),
         "dp4a" | "dp2a" => dots::emit(e, instruction, &words),
         "mov" | "cvta" => moves(e, instruction, &words),
         "setp" | "set" | "selp" | "slct" => compare(e, instruction, &words),

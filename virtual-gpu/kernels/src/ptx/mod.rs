@@ -10,22 +10,25 @@ mod emit;
 mod float;
 mod fp8;
 mod frame;
+mod images;
 mod instructions;
 mod memory;
 mod parse;
 mod threads;
 mod types;
 
+pub(crate) use images::note_place;
 pub(crate) use memory::atomic_text;
 
-use crate::llvm::{Context, Module, Opcode};
+use crate::llvm::{Context, Module, Opcode, Type};
 
 /// Replaces every assembly statement of the module that can be translated.
 ///
 /// # Errors
 /// LLVM does not take the translation: a defect of the tables.
 pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(), String> {
-    let mut made: Vec<(String, String, String)> = Vec::new();
+    // Text, constraints and type: a register of 32 bits may hold a `float` in one statement and an integer in another.
+    let mut made: Vec<(String, String, Type, String)> = Vec::new();
     for function in module.functions() {
         for call in function.instructions() {
             if call.opcode() != Some(Opcode::LLVMCall) {
@@ -34,22 +37,25 @@ pub(crate) fn replace_assembly(context: &Context, module: &Module) -> Result<(),
             let Some(assembly) = call.called_value().assembly() else { continue };
             let constraints = call.called_value().assembly_constraints();
             let ty = call.called_function_type();
-            let known = made.iter().find(|(a, c, _)| (a, c) == (&assembly, &constraints));
+            let known = made.iter().find(|(a, c, t, _)| (a, c, t) == (&assembly, &constraints, &ty));
             let name = match known {
-                Some((_, _, name)) => name.clone(),
+                Some((.., name)) => name.clone(),
                 None => {
                     let name = format!("eager_ptx_{}", made.len());
                     let Some(text) = frame::function(&name, &assembly, &constraints, ty) else { continue };
                     let library = context.parse_text(&text).map_err(|e| format!("`{assembly}`: {e}"))?;
                     library.set_layout_of(module);
                     module.link(library).map_err(|()| format!("`{assembly}`: {}", context.messages()))?;
-                    made.push((assembly, constraints, name.clone()));
+                    made.push((assembly.clone(), constraints, ty, name.clone()));
                     name
                 }
             };
             let callee = module.function(&name).ok_or("a translated assembly statement was lost")?;
             if callee.value_type() == ty {
                 call.set_called_value(callee);
+                if images::are_in(&assembly) {
+                    ["memory", "nounwind"].iter().for_each(|name| call.remove_call_attribute(name));
+                }
             }
         }
     }

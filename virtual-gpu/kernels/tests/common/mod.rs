@@ -171,6 +171,7 @@ impl Run<'_> {
             touch: self.touch,
             cooperative: self.cooperative,
             strict: self.strict,
+            objects: None,
             time_max: self.time_max,
         };
         // SAFETY: the entry comes from a table of this ABI version; the test gives each argument in the kernel's type,
