@@ -56,6 +56,16 @@ fn the_suite_passes_in_every_mode_bit_for_bit() {
 }
 
 #[test]
+fn textures_and_surfaces_are_right_in_every_mode_bit_for_bit() {
+    if !has_toolchain("textures_and_surfaces_are_right_in_every_mode_bit_for_bit") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let printed = in_every_mode(&["textures.cu"], folder.path());
+    assert!(printed.lines().count() > 20 && printed.ends_with(" 0 failed\n"), "{printed}");
+}
+
+#[test]
 fn a_program_of_several_files_passes_in_every_mode_bit_for_bit() {
     if !has_toolchain("a_program_of_several_files_passes_in_every_mode_bit_for_bit") {
         return;
