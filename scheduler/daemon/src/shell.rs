@@ -259,15 +259,23 @@ impl Shell {
         }
     }
 
-    /// A process that connects anew is known by that: what its closed connections still held for it ends, unless tasks run.
+    /// A process that connects anew is known by that: what its closed connections still held for it ends. Only the last of them
+    /// keeps its tasks, for the program that was there before an `exec`: each would be charged a context, of which a process
+    /// has one.
     fn forget_earlier_of(&mut self, client: ClientId) {
         let dispatch = &mut self.parts.dispatch;
         let Some(pid) = dispatch.clients.get(&client).map(|client| client.peer.pid) else { return };
         let is_earlier = |id: &ClientId| {
             let found = dispatch.clients.get(id).filter(|_| *id != client);
-            found.is_none_or(|found| found.peer.pid == pid && found.slots.tasks().next().is_none())
+            found.is_none_or(|found| found.peer.pid == pid)
         };
-        let earlier: Vec<ClientId> = self.closing.keys().copied().filter(is_earlier).collect();
+        let mut earlier: Vec<ClientId> = self.closing.keys().copied().filter(is_earlier).collect();
+        let has_tasks = |id: &ClientId| {
+            dispatch.clients.get(id).is_some_and(|found| found.slots.tasks().next().is_some())
+        };
+        if let Some(last) = earlier.iter().rposition(has_tasks) {
+            earlier.remove(last);
+        }
         self.forget(&earlier);
     }
 

@@ -134,6 +134,21 @@ fn a_daemon_that_is_attacked_sleeps_most_of_the_time() {
     }
 }
 
+/// Each connection that is closed with a task left in it keeps what it has for some seconds, and a context with it.
+#[test]
+fn a_process_that_comes_back_and_leaves_its_tasks_behind_holds_two_contexts_at_most() {
+    let dir = tempfile::tempdir().expect("folder");
+    let settings = dir.path().join("eagerd.toml");
+    std::fs::write(&settings, format!("[options]\ncontext_bytes = {}\n", 64 * MIB)).expect("settings");
+    let Some(daemon) = daemon(&["--config", settings.to_str().expect("plain")]) else { return };
+    for visit in 0..40 {
+        let client = daemon.connect("visitor");
+        assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND, "visit {visit}");
+        drop(client);
+        assert!(daemon.row().clients <= 2, "visit {visit}: {:?}", daemon.row());
+    }
+}
+
 /// Each visit leaves a context that is paid for; the next one of the same process takes its place.
 #[test]
 fn a_process_that_comes_back_again_and_again_is_served_each_time_and_holds_one_context() {
