@@ -4,6 +4,7 @@
 //! one more puts out his oldest that says nothing. A refusal is sent only after the hello was read: closing a socket with an
 //! unread packet throws the answer away.
 
+use crate::backlog::is_own;
 use crate::dispatch::Dispatch;
 use crate::fault;
 use crate::quota::Users;
@@ -253,6 +254,12 @@ fn make_pages(
     }
     if dispatch.clients.len() >= clients_max {
         return Err(Refusal::Quota { limit: clients_max });
+    }
+    // Of what is left each user may have three times as much: one gets three quarters, and however many take all they can,
+    // there is room for somebody else.
+    let has = dispatch.clients.values().filter(|client| client.peer.uid == peer.uid).count();
+    if !is_own(peer.uid) && has > 0 && has >= 3 * (clients_max - dispatch.clients.len()) {
+        return Err(Refusal::UserQuota { uid: peer.uid, limit: has });
     }
     let made = ClientPages::create().map_err(|error| {
         dispatch.say(format!("no pages for pid {}: {error}", peer.pid));

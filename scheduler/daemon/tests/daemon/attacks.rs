@@ -134,6 +134,16 @@ fn a_daemon_that_is_attacked_sleeps_most_of_the_time() {
     }
 }
 
+#[test]
+fn users_who_take_all_the_room_that_they_can_leave_some_to_another() {
+    let Some(daemon) = daemon(&["--clients-max", "64"]) else { return };
+    let crowds = [0, 1, 2].map(|more| Hostile::start_as(&daemon, MALLORY + more, &["--crowd", "64"]));
+    assert!(daemon.row().clients > 32, "{:?}", daemon.row());
+    let other = Hostile::start_as(&daemon, MALLORY + 3, &["--hold", "10"]);
+    assert!(other.said.contains(&"ready".to_owned()), "{:?}", other.said);
+    drop(crowds);
+}
+
 /// Each connection that is closed with a task left in it keeps what it has for some seconds, and a context with it.
 #[test]
 fn a_process_that_comes_back_and_leaves_its_tasks_behind_holds_two_contexts_at_most() {
