@@ -121,8 +121,7 @@ fn keep_journal(simulated: &SimResult, path: &Path) -> Result<()> {
 
 /// Those named, or all that can decide for devices.
 fn policies(named: &[PolicyName]) -> Vec<PolicyName> {
-    let all = || PolicyName::ALL.into_iter().filter(|policy| policy.for_devices().is_ok()).collect();
-    if named.is_empty() { all() } else { named.to_vec() }
+    if named.is_empty() { PolicyName::all_for_devices() } else { named.to_vec() }
 }
 
 /// Both sides' ends, of the jobs that ended well on both; and one line for each that was lost on one side only.

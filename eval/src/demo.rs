@@ -70,8 +70,12 @@ pub struct SimArgs {
     #[arg(long, default_value = "4xV100-16GB", value_parser = eager_gpu_model::card_list)]
     pub cards: String,
     /// Policies; all if none is named
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', help = policies_help())]
     pub policies: Vec<PolicyName>,
+}
+
+fn policies_help() -> String {
+    format!("Policies; all if none is named. A task starts{}", PolicyName::help(&PolicyName::ALL))
 }
 
 /// Which halves of the demo to run.

@@ -1,5 +1,8 @@
 //! What of the book is written from the programs: the reference and the pictures. `EAGER_BLESS=1` writes it again.
 
+use eager_core::PolicyName;
+use eager_core::options::QueueOrder;
+use eager_core::policy::{GateRule, PolicyDef};
 use eager_tests::book::text_of;
 use eager_tests::{root, run, run_ok, tool, verbs};
 use std::fmt::Write as _;
@@ -137,6 +140,49 @@ fn reference_of_settings_is_what_the_daemon_reads() {
         "\n## Defaults\n\n`eagerd --virtual 4xV100-16GB --show-config`, as root:\n\n```toml\n{shown}```\n"
     );
     must_hold("docs/reference/configuration.md", &page);
+}
+
+/// Which of the waiting tasks a policy tries first.
+fn order(policy: &PolicyDef) -> &'static str {
+    match policy.traits.queue {
+        QueueOrder::Fifo => "arrival; nobody passes the first",
+        QueueOrder::Backfill => "arrival; others pass",
+        QueueOrder::LargestFirst => "largest first; others pass",
+        QueueOrder::LongestRemaining if policy.traits.sharing.users_in_turn => {
+            "users who hold nothing, then the longest first; others pass for 60 s"
+        }
+        QueueOrder::LongestRemaining => "longest first; others pass for 60 s",
+    }
+}
+
+/// When a kernel of a task that has started has to wait.
+fn gate(policy: &PolicyDef) -> &'static str {
+    match policy.traits.gate {
+        GateRule::None => "never",
+        GateRule::Barrier => {
+            "the first of an over-subscribed task, until the neighbours have launched their last"
+        }
+        GateRule::PerKernel => "each of an over-subscribed task, while it would hurt a neighbour",
+        GateRule::WhileIdle => "the same, and until what neighbours launched has ended",
+        GateRule::Turns => "each, outside of its task's turn",
+    }
+}
+
+#[test]
+fn table_of_policies_is_what_the_scheduler_has() {
+    let page = text_of(Path::new("docs/policies.md"));
+    let start = "<!-- policies: written by the test `docs_generated`, EAGER_BLESS=1 -->\n";
+    let (before, rest) = page.split_once(start).expect("the table's start");
+    let (_, after) = rest.split_once("\n<!-- end -->").expect("the table's end");
+    let mut table = String::from(
+        "\n| Policy | A task starts | Order in which waiting tasks are tried | Kernels wait | Rules |\n|---|---|---|---|---|\n",
+    );
+    for policy in PolicyName::ALL.map(PolicyName::def) {
+        let PolicyDef { name, about, source, .. } = policy;
+        let source = source.strip_prefix("specification ").unwrap_or(source);
+        let _ = writeln!(table, "| `{name}` | {about} | {} | {} | {source} |", order(policy), gate(policy));
+    }
+    must_hold("docs/policies.md", &format!("{before}{start}{table}\n<!-- end -->{after}"));
 }
 
 /// The simulator draws them from the same core and model as everything else.

@@ -3,6 +3,7 @@
 //! Trap: an index is only as good as its upkeep. The ledger, which alone changes what a device holds, and the scheduler,
 //! where a task's class changes, put a device back after every change; invariants compare all of it.
 
+use crate::policy::MemoryRule;
 use crate::units::{Bytes, DeviceId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,16 @@ pub(crate) enum Orders {
     ByTasks,
     /// A policy of the other kind is asked beside the one that decides.
     Both,
+}
+
+impl Orders {
+    /// What a policy of this kind looks at.
+    pub(crate) fn under(rule: MemoryRule) -> Orders {
+        match rule {
+            MemoryRule::Counted | MemoryRule::Endless => Orders::ByMemory,
+            MemoryRule::Ignored | MemoryRule::Paged => Orders::ByTasks,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default)]

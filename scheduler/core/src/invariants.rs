@@ -266,7 +266,7 @@ fn check_shortcuts(scheduler: &Scheduler, device: &Device) -> Result<(), Violati
 
 fn check_eager(scheduler: &Scheduler, device: &Device) -> Result<(), Violation> {
     let eager = || bound_on(scheduler, device.id).filter(|(_, bound)| bound.class == Class::Eager);
-    let left = device.left_to_others(scheduler.traits().eager_leaves);
+    let left = device.left_to_others(scheduler.traits().sharing.eager_leaves);
     let could_grow = |(task, bound): &(&Task, &Bound)| {
         device.free() > left || device.free() >= task.requirement.saturating_sub(bound.grant)
     };

@@ -87,7 +87,7 @@ pub enum Anomaly {
 #[derive(Debug)]
 pub struct Scheduler {
     name: PolicyName,
-    policy: Box<dyn Policy>,
+    policy: Policy,
     traits: Traits,
     options: Options,
     state: State,
@@ -139,13 +139,12 @@ enum Retry {
 
 impl Scheduler {
     pub fn new(name: PolicyName, options: Options) -> Scheduler {
-        let policy = policy::of(name);
-        let counts_memory = policy.traits().memory != MemoryRule::Ignored;
-        let orders = if counts_memory { Orders::ByMemory } else { Orders::ByTasks };
+        let policy = Policy::of(name);
+        let orders = Orders::under(policy.traits().memory);
         Scheduler::with(name, policy, options, orders)
     }
 
-    fn with(name: PolicyName, policy: Box<dyn Policy>, options: Options, orders: Orders) -> Scheduler {
+    fn with(name: PolicyName, policy: Policy, options: Options, orders: Orders) -> Scheduler {
         let traits = policy.traits().under(&options);
         let index = DeviceIndex::of(orders);
         Scheduler {
@@ -184,7 +183,7 @@ impl Scheduler {
     /// who must survive one.
     #[doc(hidden)]
     pub fn spoil(&mut self, fault: policy::faulty::Fault) {
-        let faulty = Box::new(policy::faulty::Faulty(fault));
+        let faulty = Policy::with_fault(self.name, Some(fault));
         *self = Scheduler::with(self.name, faulty, self.options.clone(), Orders::ByMemory);
     }
 
@@ -333,7 +332,7 @@ impl Scheduler {
             capacity: if self.traits.memory == MemoryRule::Counted { profile.capacity } else { ENDLESS },
             task_max: match self.traits.memory {
                 MemoryRule::Counted => profile.capacity,
-                MemoryRule::Ignored => profile.capacity.min(ENDLESS),
+                MemoryRule::Ignored | MemoryRule::Paged => profile.capacity.min(ENDLESS),
                 MemoryRule::Endless => ENDLESS,
             },
             profile,
@@ -470,7 +469,7 @@ impl Scheduler {
         }
         let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
         task.requirement = wanted;
-        let parts = self.traits.eager_leaves;
+        let parts = self.traits.sharing.eager_leaves;
         let missing = wanted.saturating_sub(self.bound(id)?.grant);
         // If it missed memory already, its device has none for it (promotion gives all away): then this grows by nothing.
         if self.state.grow(id, missing, parts) < missing {

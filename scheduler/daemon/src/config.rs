@@ -63,10 +63,8 @@ pub struct Config {
     /// Decide for the devices described in a JSON file, which nobody serves (dry runs and tests).
     #[arg(long, value_name = "FILE.json", conflicts_with = "virtual_devices")]
     pub devices_file: Option<PathBuf>,
-    /// How to decide: case, case-alg2, case-fifo, sa, cg, schedgpu, quanta, eager, eager-p, eager-b, eager-pb, eager-opt,
-    /// eager-live, eager-fair
-    /// [default: eager-fair].
-    #[arg(long)]
+    /// How to decide: the name of a policy, as `eagerd --help` lists them [default: eager-fair].
+    #[arg(long, help = policy_help())]
     pub policy: Option<PolicyName>,
     /// Memory that may be granted on each device, such as `12GiB` [default: all of it].
     #[arg(long, value_name = "SIZE")]
@@ -255,6 +253,11 @@ pub enum ConfigError {
 pub struct World<'a> {
     pub xdg_runtime_dir: Option<&'a OsStr>,
     pub is_root: bool,
+}
+
+fn policy_help() -> String {
+    let policies = PolicyName::help(&PolicyName::all_for_devices());
+    format!("How to decide [default: eager-fair]. A task starts{policies}")
 }
 
 impl Config {

@@ -106,6 +106,7 @@ pub fn policy_row(dispatch: &Dispatch, configured: PolicyName) -> PolicyRow {
     let traits = scheduler.traits();
     PolicyRow {
         policy: scheduler.policy().to_string(),
+        about: scheduler.policy().def().about.into(),
         configured: configured.to_string(),
         reverted: dispatch.mind.reverted.clone().unwrap_or_default(),
         queue: queue_name(traits.queue).into(),

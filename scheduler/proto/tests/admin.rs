@@ -159,6 +159,7 @@ fn outlooks() -> Vec<OutlookRow> {
 fn policy() -> PolicyRow {
     PolicyRow {
         policy: "case".into(),
+        about: "where it fits".into(),
         configured: "eager-opt".into(),
         reverted: String::new(),
         queue: "largest-first".into(),

@@ -42,10 +42,14 @@ enum Command {
     },
 }
 
+fn policy_help() -> String {
+    format!("How to decide. A task starts{}", PolicyName::help(&PolicyName::ALL))
+}
+
 #[derive(clap::Args)]
 struct RunArguments {
     workload: PathBuf,
-    #[arg(long, default_value = "eager-fair")]
+    #[arg(long, default_value = "eager-fair", help = policy_help())]
     policy: PolicyName,
     /// Cards, such as 4xV100-16GB,1xH200.
     #[arg(long, default_value = "4xV100-16GB")]

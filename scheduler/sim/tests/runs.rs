@@ -5,6 +5,7 @@ use common::*;
 use eager_core::PolicyName;
 use eager_core::action::Class;
 use eager_core::event::AccessClass;
+use eager_core::policy::MemoryRule;
 use eager_core::units::Nanos;
 use eager_sim::job::{Job, JobOp};
 use eager_sim::{Kill, Outcome, SimError, SimOptions, Span, Submission, replay, run};
@@ -81,7 +82,7 @@ fn promotion_moves_the_rest_in_and_is_counted() {
 /// Tasks that have their whole requirement get managed memory, too.
 fn is_managed(policy: PolicyName) -> bool {
     let traits = policy.traits();
-    traits.managed || (traits.eager && !traits.habits.release_dead)
+    traits.memory == MemoryRule::Paged || (traits.eager && !traits.habits.release_dead)
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String
 
 /// `eager policy`.
 pub fn policy(row: &PolicyRow) -> String {
-    let PolicyRow { policy, configured, reverted, queue, eager, gate, known } = row;
+    let PolicyRow { policy, about, configured, reverted, queue, eager, gate, known } = row;
     let source = match (reverted.as_str(), policy == configured) {
         ("", true) => "as configured".to_owned(),
         ("", false) => format!("set while the daemon runs; configured is {configured}"),
@@ -57,7 +57,9 @@ pub fn policy(row: &PolicyRow) -> String {
     };
     let starts = if *eager { "starts tasks that do not fit" } else { "starts what fits only" };
     let known = known.join(", ");
-    format!("policy {policy} ({source})\nqueue {queue}, gate {gate}, {starts}\nknown: {known}\n")
+    // A daemon of the release before does not say it.
+    let about = if about.is_empty() { String::new() } else { format!("a task starts {about}\n") };
+    format!("policy {policy} ({source})\n{about}queue {queue}, gate {gate}, {starts}\nknown: {known}\n")
 }
 
 #[cfg(test)]
@@ -110,6 +112,7 @@ PLACE  TASK   PID  USER  LABEL     FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WH
     fn where_a_policy_came_from_is_said() {
         let row = PolicyRow {
             policy: "case".into(),
+            about: "where it fits".into(),
             configured: "case".into(),
             reverted: String::new(),
             queue: "largest-first".into(),
@@ -117,7 +120,7 @@ PLACE  TASK   PID  USER  LABEL     FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WH
             gate: "none".into(),
             known: vec!["case".into(), "eager-opt".into()],
         };
-        let rest = "queue largest-first, gate none, starts what fits only\nknown: case, eager-opt\n";
+        let rest = "a task starts where it fits\nqueue largest-first, gate none, starts what fits only\nknown: case, eager-opt\n";
         assert_eq!(policy(&row), format!("policy case (as configured)\n{rest}"));
         let set = PolicyRow { configured: "eager-opt".into(), ..row };
         let said = "policy case (set while the daemon runs; configured is eager-opt)\n";
@@ -125,5 +128,7 @@ PLACE  TASK   PID  USER  LABEL     FUNCTION  CLASS    NEEDS   WAIT  EXPECTED  WH
         let reverted = PolicyRow { reverted: "eager-opt panicked".into(), ..set };
         let said = "policy case (in the place of eager-opt: eager-opt panicked)\n";
         assert_eq!(policy(&reverted), format!("{said}{rest}"));
+        let old = PolicyRow { about: String::new(), ..reverted };
+        assert!(!policy(&old).contains("a task starts"));
     }
 }

@@ -1,18 +1,12 @@
 //! CASE (specification S-110) as its authors run it: wait until the whole requirement fits; at each release every
 //! waiter is tried again, largest first. It backfills, so a large task can be overtaken without bound.
 
-use super::{Placement, Policy, Traits, placement};
-use crate::model::{Task, View};
+use super::{PolicyDef, Traits, placement};
 
-#[derive(Debug)]
-pub(super) struct Case;
-
-impl Policy for Case {
-    fn traits(&self) -> Traits {
-        Traits::CASE
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        placement::whole_or_wait(view, task)
-    }
-}
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "case",
+    about: "where all that it asks for is free, on the device with the fewest warps in use",
+    source: "specification S-110, S-111",
+    traits: Traits::CASE,
+    place: placement::whole_or_wait,
+};

@@ -1,19 +1,13 @@
 //! CASE with the queue of the published eager prototype (specification S-113): while the first waiter does not fit, nobody
 //! behind it starts. A weaker baseline than `case`: say which one a comparison is against.
 
-use super::{Placement, Policy, Traits, placement};
-use crate::model::{Task, View};
+use super::{PolicyDef, Traits, placement};
 use crate::options::QueueOrder;
 
-#[derive(Debug)]
-pub(super) struct CaseFifo;
-
-impl Policy for CaseFifo {
-    fn traits(&self) -> Traits {
-        Traits { queue: QueueOrder::Fifo, ..Traits::CASE }
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        placement::whole_or_wait(view, task)
-    }
-}
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "case-fifo",
+    about: "as under case, but strictly in order of arrival",
+    source: "specification S-113",
+    traits: Traits { queue: QueueOrder::Fifo, ..Traits::CASE },
+    place: placement::whole_or_wait,
+};

@@ -1,22 +1,26 @@
 //! CG, a fixed number of tasks per device ("core to GPU" in CASE's evaluation; specification S-115): what a cluster does that
 //! shares devices and knows nothing of memory. Memory is not counted, so allocations may fail.
 
-use super::{MemoryRule, Placement, Policy, Traits, placement};
+use super::{MemoryRule, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};
 use crate::options::QueueOrder;
 use crate::reason::Reason;
 
-#[derive(Debug)]
-pub(super) struct Cg;
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "cg",
+    about: "on the device with the fewest tasks, at most 3; memory is not counted, so allocations can fail",
+    source: "specification S-115",
+    traits: Traits {
+        queue: QueueOrder::Fifo,
+        memory: MemoryRule::Ignored,
+        starts_by_room: false,
+        ..Traits::CASE
+    },
+    place,
+};
 
-impl Policy for Cg {
-    fn traits(&self) -> Traits {
-        Traits { queue: QueueOrder::Fifo, memory: MemoryRule::Ignored, starts_by_room: false, ..Traits::CASE }
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        let tasks_per_device = view.options.tasks_per_device;
-        placement::fewest_tasks(view, task, |tasks| tasks < tasks_per_device)
-            .unwrap_or(Placement::Wait(Reason::DevicesFull { tasks_per_device }))
-    }
+fn place(view: View<'_>, task: &Task) -> Placement {
+    let tasks_per_device = view.options.tasks_per_device;
+    placement::fewest_tasks(view, task, |tasks| tasks < tasks_per_device)
+        .unwrap_or(Placement::Wait(Reason::DevicesFull { tasks_per_device }))
 }

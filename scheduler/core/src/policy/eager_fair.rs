@@ -6,7 +6,7 @@
 //! Trap: a task that must have its memory whole gets none while others take all that is free over-subscribed. So memory comes
 //! by name only while no uninformed program is about.
 
-use super::{GateRule, Habits, Placement, Policy, Traits, placement};
+use super::{GateRule, Habits, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};
 use crate::options::QueueOrder;
 use crate::units::Nanos;
@@ -14,35 +14,55 @@ use crate::units::Nanos;
 /// Of the parts of a device that an over-subscribed task may take, this many leave one to others (specification S-327).
 const LEAVES_ONE_OF: u64 = 8;
 
-#[derive(Debug)]
-pub(super) struct EagerFair;
+/// How users and programs of different kinds share devices; no other policy has rules for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sharing {
+    /// Tasks of users who hold nothing are tried before all others.
+    pub users_in_turn: bool,
+    /// Of an eager policy: only the first come that can run over-subscribed starts so, and tasks of users who hold nothing.
+    pub eager_in_turn: bool,
+    /// An over-subscribed task that does not get its whole requirement leaves one of so many parts of the device free.
+    pub eager_leaves: Option<u64>,
+    /// The habits of programs that connect while there is, or lately was, a program whose memory does not come by name.
+    pub habits_in_company: Option<Habits>,
+}
 
-impl Policy for EagerFair {
-    fn traits(&self) -> Traits {
-        Traits {
-            queue: QueueOrder::LongestRemaining,
+impl Sharing {
+    /// No rule of this kind.
+    pub const NONE: Sharing =
+        Sharing { users_in_turn: false, eager_in_turn: false, eager_leaves: None, habits_in_company: None };
+}
+
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "eager-fair",
+    about: "as under case; else over-subscribed if it came first, or its user holds nothing",
+    source: "specification S-322 to S-324",
+    traits: Traits {
+        queue: QueueOrder::LongestRemaining,
+        eager: true,
+        sharing: Sharing {
             // specification S-324
             users_in_turn: true,
-            eager: true,
             eager_in_turn: true,
             eager_leaves: Some(LEAVES_ONE_OF),
-            // specification S-319
-            short_hold_ns: Some(Nanos::from_secs(3)),
-            priorities: true,
-            // specification S-323
-            gate: GateRule::WhileIdle,
-            // specification S-325
-            hold_ns_max: Some(Nanos::from_secs(30)),
-            // specification S-314
-            overtake_ns: Some(Nanos::from_secs(60)),
-            habits: Habits::LIVE,
             // specification S-326
             habits_in_company: Some(Habits { release_dead: true, fast_copies: true, ..Habits::PLAIN }),
-            ..Traits::CASE
-        }
-    }
+        },
+        // specification S-319
+        short_hold_ns: Some(Nanos::from_secs(3)),
+        priorities: true,
+        // specification S-323
+        gate: GateRule::WhileIdle,
+        // specification S-325
+        hold_ns_max: Some(Nanos::from_secs(30)),
+        // specification S-314
+        overtake_ns: Some(Nanos::from_secs(60)),
+        habits: Habits::LIVE,
+        ..Traits::CASE
+    },
+    place,
+};
 
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        placement::whole_or_eager_leaving(view, task, Some(LEAVES_ONE_OF))
-    }
+fn place(view: View<'_>, task: &Task) -> Placement {
+    placement::whole_or_eager_leaving(view, task, Some(LEAVES_ONE_OF))
 }

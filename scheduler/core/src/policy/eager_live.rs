@@ -8,37 +8,35 @@
 //! another queue. Reservation and eager launch keep memory for one task that others could use at once: at the end of a
 //! batch that is the task which everything else waits for, in a stream the next long one comes anyway.
 
-use super::{GateRule, Habits, Placement, Policy, Traits, placement};
+use super::{GateRule, Habits, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};
 use crate::options::QueueOrder;
 use crate::units::Nanos;
 
-#[derive(Debug)]
-pub(super) struct EagerLive;
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "eager-live",
+    about: "asked late, for what is in use at once; over-subscribed as the last resort only",
+    source: "specification S-301",
+    traits: Traits {
+        queue: QueueOrder::LongestRemaining,
+        eager: true,
+        priorities: true,
+        gate: GateRule::PerKernel,
+        last_resort: true,
+        // specification S-314
+        overtake_ns: Some(Nanos::from_secs(60)),
+        reserve_head: true,
+        // In a sweep over 0.5 to 8 s, on lists that no report shows, the shortest slowdown at no cost in throughput (S-319).
+        short_hold_ns: Some(Nanos::from_secs(3)),
+        habits: Habits::LIVE,
+        ..Traits::CASE
+    },
+    place,
+};
 
-impl Policy for EagerLive {
-    fn traits(&self) -> Traits {
-        Traits {
-            queue: QueueOrder::LongestRemaining,
-            eager: true,
-            priorities: true,
-            gate: GateRule::PerKernel,
-            last_resort: true,
-            // specification S-314
-            overtake_ns: Some(Nanos::from_secs(60)),
-            reserve_head: true,
-            // In a sweep over 0.5 to 8 s, on lists that no report shows, the shortest slowdown at no cost in throughput (S-319).
-            short_hold_ns: Some(Nanos::from_secs(3)),
-            heeds_streams: true,
-            habits: Habits::LIVE,
-            ..Traits::CASE
-        }
+fn place(view: View<'_>, task: &Task) -> Placement {
+    if let Some(placement) = placement::whole_fewest_warps(view, task) {
+        return placement;
     }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        if let Some(placement) = placement::whole_fewest_warps(view, task) {
-            return placement;
-        }
-        if view.last_resort { placement::eager_if_soon(view, task) } else { placement::no_room(view, task) }
-    }
+    if view.last_resort { placement::eager_if_soon(view, task) } else { placement::no_room(view, task) }
 }

@@ -2,18 +2,12 @@
 //! there has launched its last, or when none of their kernels runs and the OS-ratio with its footprint stays allowed.
 //! How the document joins the two remedies is reconstructed; the rule is in `gate.rs`.
 
-use super::{GateRule, Placement, Policy, Traits, placement};
-use crate::model::{Task, View};
+use super::{GateRule, PolicyDef, Traits, placement};
 
-#[derive(Debug)]
-pub(super) struct EagerOpt;
-
-impl Policy for EagerOpt {
-    fn traits(&self) -> Traits {
-        Traits { priorities: true, gate: GateRule::PerKernel, ..Traits::EAGER }
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        placement::whole_or_eager(view, task)
-    }
-}
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "eager-opt",
+    about: "as under eager-p; each kernel of an over-subscribed task is judged by what it touches",
+    source: "specification S-216",
+    traits: Traits { priorities: true, gate: GateRule::PerKernel, ..Traits::EAGER },
+    place: placement::whole_or_eager,
+};

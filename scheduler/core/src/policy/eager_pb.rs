@@ -1,17 +1,11 @@
 //! `EL_p_b` (specification S-212): priorities and barrier together.
 
-use super::{GateRule, Placement, Policy, Traits, placement};
-use crate::model::{Task, View};
+use super::{GateRule, PolicyDef, Traits, placement};
 
-#[derive(Debug)]
-pub(super) struct EagerPb;
-
-impl Policy for EagerPb {
-    fn traits(&self) -> Traits {
-        Traits { priorities: true, gate: GateRule::Barrier, ..Traits::EAGER }
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        placement::whole_or_eager(view, task)
-    }
-}
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "eager-pb",
+    about: "as under eager, with eager-p's priorities and eager-b's barrier",
+    source: "specification S-212",
+    traits: Traits { priorities: true, gate: GateRule::Barrier, ..Traits::EAGER },
+    place: placement::whole_or_eager,
+};

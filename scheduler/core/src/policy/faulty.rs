@@ -3,7 +3,7 @@
 //! Trap: they decide as CASE does until a task of the function [`STRIKES_AT`] asks, so that there is something to lose
 //! when they break.
 
-use super::{Placement, Policy, Traits, placement};
+use super::{Placement, placement};
 use crate::model::{Task, View};
 use crate::reason::Reason;
 use crate::units::{Bytes, DeviceId};
@@ -38,32 +38,19 @@ impl Fault {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Faulty(pub(crate) Fault);
-
-impl Policy for Faulty {
-    fn traits(&self) -> Traits {
-        Traits::CASE
+pub(super) fn place(fault: Fault, view: View<'_>, task: &Task) -> Placement {
+    if task.request.function != STRIKES_AT {
+        return placement::whole_or_wait(view, task);
     }
-
-    fn fault(&self) -> Option<Fault> {
-        Some(self.0)
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        if task.request.function != STRIKES_AT {
-            return placement::whole_or_wait(view, task);
-        }
-        match self.0 {
-            Fault::Panics => panic!("a faulty policy, for a test"),
-            Fault::Loops => loop {
-                std::hint::spin_loop();
-            },
-            Fault::Starves => Placement::Wait(Reason::NoDevice),
-            Fault::Nonsense => {
-                let (device, grant) = (DeviceId(u32::MAX), Bytes(u64::MAX));
-                Placement::Bind { device, grant, reason: Reason::NoDevice }
-            }
+    match fault {
+        Fault::Panics => panic!("a faulty policy, for a test"),
+        Fault::Loops => loop {
+            std::hint::spin_loop();
+        },
+        Fault::Starves => Placement::Wait(Reason::NoDevice),
+        Fault::Nonsense => {
+            let (device, grant) = (DeviceId(u32::MAX), Bytes(u64::MAX));
+            Placement::Bind { device, grant, reason: Reason::NoDevice }
         }
     }
 }

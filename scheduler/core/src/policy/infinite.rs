@@ -1,18 +1,12 @@
 //! A bound for simulation: CASE on devices whose memory never ends (specification S-118). Not for real devices, where it
 //! over-commits.
 
-use super::{MemoryRule, Placement, Policy, Traits, placement};
-use crate::model::{Task, View};
+use super::{MemoryRule, PolicyDef, Traits, placement};
 
-#[derive(Debug)]
-pub(super) struct Infinite;
-
-impl Policy for Infinite {
-    fn traits(&self) -> Traits {
-        Traits { memory: MemoryRule::Endless, ..Traits::CASE }
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        placement::whole_or_wait(view, task)
-    }
-}
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "infinite",
+    about: "always, as if device memory had no end; a bound, for simulation only",
+    source: "specification S-118",
+    traits: Traits { memory: MemoryRule::Endless, ..Traits::CASE },
+    place: placement::whole_or_wait,
+};

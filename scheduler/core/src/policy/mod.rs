@@ -1,4 +1,5 @@
-//! The policies: each one says where a task may go; the scheduler keeps queue, ledger, promotion and gates.
+//! The policies: each one says where a task may go; the scheduler keeps queue, ledger, promotion and gates. A policy is one
+//! file here with its [`PolicyDef`], and one row of the table in `table.rs`.
 //!
 //! Trap: a policy only proposes. It cannot touch the ledger, and a proposal that does not fit is dropped and counted.
 
@@ -16,16 +17,17 @@ mod eager_pb;
 pub mod faulty;
 mod habits;
 mod infinite;
-mod name;
 mod placement;
 mod quanta;
 mod sa;
 mod schedgpu;
 mod slots;
+mod table;
 
+pub use eager_fair::Sharing;
 pub use habits::Habits;
-pub use name::{NotForDevices, PolicyName, UnknownPolicy};
 pub(crate) use placement::{most_free, no_room};
+pub use table::{NotForDevices, PolicyName, UnknownPolicy};
 
 use crate::action::Class;
 use crate::event::TaskRequest;
@@ -69,8 +71,10 @@ impl GateRule {
 pub enum MemoryRule {
     /// Grants never exceed it.
     Counted,
-    /// Grants may exceed it, and what then happens is left to the driver: paging, or failed allocations.
+    /// Grants may exceed it, and allocations that find no memory fail.
     Ignored,
+    /// Grants may exceed it: all memory is managed, also of tasks that have their whole requirement, and the driver pages.
+    Paged,
     /// Devices count as endless; for bounds in simulation only.
     Endless,
 }
@@ -79,17 +83,13 @@ pub enum MemoryRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
     pub queue: QueueOrder,
-    /// Tasks of users who hold nothing are tried before all others.
-    pub users_in_turn: bool,
     /// Whoever is first in line starts where there is room for all of it. Without it only an empty device has to take it:
     /// tasks or slots count as well.
     pub starts_by_room: bool,
     /// Starts tasks whose requirement does not fit.
     pub eager: bool,
-    /// Of them only the first come that can run over-subscribed, and tasks of users who hold nothing.
-    pub eager_in_turn: bool,
-    /// An over-subscribed task that does not get its whole requirement leaves one of so many parts of the device free.
-    pub eager_leaves: Option<u64>,
+    /// How users and programs of different kinds share devices.
+    pub sharing: Sharing,
     /// Normal and promoted tasks launch on high-priority streams, eager ones on low (specification S-210).
     /// Without it all tasks use the same priority.
     pub priorities: bool,
@@ -99,44 +99,34 @@ pub struct Traits {
     /// A kernel that was held for so long goes ([`Options::hold_ns_max`]).
     pub hold_ns_max: Option<Nanos>,
     pub memory: MemoryRule,
-    /// All memory is managed, also of tasks that have their whole requirement.
-    pub managed: bool,
     /// A task that has waited for so long is passed only by those who leave it room, and by users who hold nothing.
     pub overtake_ns: Option<Nanos>,
-    /// Of an eager policy: only when nobody who waits fits anywhere.
+    /// Of an eager policy: an over-subscribed start only when no waiting task fits on any device. While tasks keep coming
+    /// ([`Options::stream_ns`]), or more wait than what the longest of them takes, there is neither last resort nor
+    /// reservation.
     pub last_resort: bool,
     /// Whoever starts must not delay the first of the queue.
     pub reserve_head: bool,
-    /// While tasks keep coming ([`Options::stream_ns`]), or more wait than what the longest of them takes, there is neither
-    /// last resort nor reservation.
-    pub heeds_streams: bool,
     /// What programs do about memory that the device does not need.
     pub habits: Habits,
-    /// The same for those that come while a program is connected, or was lately, whose memory does not come by name.
-    pub habits_in_company: Option<Habits>,
 }
 
 impl Traits {
     /// What CASE does; the other policies say what they do differently.
     pub const CASE: Traits = Traits {
         queue: QueueOrder::LargestFirst,
-        users_in_turn: false,
         starts_by_room: true,
         eager: false,
-        eager_in_turn: false,
-        eager_leaves: None,
+        sharing: Sharing::NONE,
         priorities: false,
         short_hold_ns: None,
         gate: GateRule::None,
         hold_ns_max: None,
         memory: MemoryRule::Counted,
-        managed: false,
         last_resort: false,
         overtake_ns: None,
         reserve_head: false,
-        heeds_streams: false,
         habits: Habits::PLAIN,
-        habits_in_company: None,
     };
     /// What eager launch does before anything protects the Normal tasks.
     pub const EAGER: Traits = Traits { queue: QueueOrder::Fifo, eager: true, ..Traits::CASE };
@@ -159,7 +149,8 @@ impl Traits {
     /// The memory of tasks that have all they asked for is managed, so that what the device is done with can be evicted.
     /// Where dead memory is given back, nothing of them has to be.
     pub fn manages_normal_tasks(&self, options: &Options) -> bool {
-        self.managed || (self.eager && options.managed_normal_tasks && !self.habits.release_dead)
+        self.memory == MemoryRule::Paged
+            || (self.eager && options.managed_normal_tasks && !self.habits.release_dead)
     }
 
     /// Does such a task launch on high-priority streams? There are two levels, and long tasks share the low one with eager
@@ -181,43 +172,55 @@ impl Traits {
             short_hold_ns: options.short_hold_ns.or(self.short_hold_ns),
             hold_ns_max: options.hold_ns_max.or(self.hold_ns_max),
             habits: self.habits.under(options),
-            habits_in_company: self.habits_in_company.map(|habits| habits.under(options)),
+            sharing: Sharing {
+                habits_in_company: self.sharing.habits_in_company.map(|habits| habits.under(options)),
+                ..self.sharing
+            },
             ..self
         }
     }
 }
 
-pub(crate) trait Policy: Debug + Send {
-    fn traits(&self) -> Traits;
+/// A policy: what is said of it, and what it does.
+#[derive(Debug)]
+pub struct PolicyDef {
+    /// As users, journals and records name it; renaming one makes old journals unreadable.
+    pub name: &'static str,
+    /// Where and when it starts a task: the end of the sentence "a task starts …".
+    pub about: &'static str,
+    /// Where its rules come from.
+    pub source: &'static str,
+    pub traits: Traits,
     /// Where the task goes, if anywhere. Called with at least one device present.
-    fn place(&self, view: View<'_>, task: &Task) -> Placement;
-    /// What is wrong with it, in tests that want it so.
-    fn fault(&self) -> Option<faulty::Fault> {
-        None
+    pub(crate) place: fn(View<'_>, &Task) -> Placement,
+}
+
+/// The policy that decides: one of the table, or a broken one in its place for a test.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    def: &'static PolicyDef,
+    pub fault: Option<faulty::Fault>,
+}
+
+impl Policy {
+    pub fn of(name: PolicyName) -> Policy {
+        Policy::with_fault(name, None)
     }
-}
 
-/// The policy as a journal names it.
-pub(crate) fn with_fault(name: PolicyName, fault: Option<faulty::Fault>) -> Box<dyn Policy> {
-    fault.map_or_else(|| of(name), |fault| Box::new(faulty::Faulty(fault)))
-}
+    /// The policy as a journal names it.
+    pub fn with_fault(name: PolicyName, fault: Option<faulty::Fault>) -> Policy {
+        Policy { def: name.def(), fault }
+    }
 
-pub(crate) fn of(name: PolicyName) -> Box<dyn Policy> {
-    match name {
-        PolicyName::Case => Box::new(case::Case),
-        PolicyName::CaseAlg2 => Box::new(case_alg2::CaseAlg2),
-        PolicyName::CaseFifo => Box::new(case_fifo::CaseFifo),
-        PolicyName::Eager => Box::new(eager::Eager),
-        PolicyName::EagerP => Box::new(eager_p::EagerP),
-        PolicyName::EagerB => Box::new(eager_b::EagerB),
-        PolicyName::EagerPb => Box::new(eager_pb::EagerPb),
-        PolicyName::EagerOpt => Box::new(eager_opt::EagerOpt),
-        PolicyName::EagerLive => Box::new(eager_live::EagerLive),
-        PolicyName::EagerFair => Box::new(eager_fair::EagerFair),
-        PolicyName::Sa => Box::new(sa::Sa),
-        PolicyName::Cg => Box::new(cg::Cg),
-        PolicyName::SchedGpu => Box::new(schedgpu::SchedGpu),
-        PolicyName::Quanta => Box::new(quanta::Quanta),
-        PolicyName::Infinite => Box::new(infinite::Infinite),
+    /// What it does besides placement; a broken one does what `case` does.
+    pub fn traits(self) -> Traits {
+        if self.fault.is_some() { Traits::CASE } else { self.def.traits }
+    }
+
+    pub fn place(self, view: View<'_>, task: &Task) -> Placement {
+        match self.fault {
+            Some(fault) => faulty::place(fault, view, task),
+            None => (self.def.place)(view, task),
+        }
     }
 }

@@ -5,21 +5,20 @@
 //! Trap: only launches wait for the turn. nvshare holds copies too; here a copy into managed memory is filled by the
 //! host and its prefetch may push out pages of the task whose turn it is.
 
-use super::{GateRule, MemoryRule, Placement, Policy, Traits, placement};
+use super::{GateRule, MemoryRule, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};
 use crate::reason::Reason;
 
-#[derive(Debug)]
-pub(super) struct Quanta;
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "quanta",
+    about: "at once, in managed memory; one task of a device launches kernels at a time",
+    source: "specification S-117",
+    traits: Traits { gate: GateRule::Turns, memory: MemoryRule::Paged, ..Traits::CASE },
+    place,
+};
 
-impl Policy for Quanta {
-    fn traits(&self) -> Traits {
-        Traits { gate: GateRule::Turns, memory: MemoryRule::Ignored, managed: true, ..Traits::CASE }
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        let context = view.options.context_bytes;
-        placement::fewest_tasks(view, task, |_| true)
-            .unwrap_or(Placement::Wait(Reason::NoRoomForContext { context }))
-    }
+fn place(view: View<'_>, task: &Task) -> Placement {
+    let context = view.options.context_bytes;
+    placement::fewest_tasks(view, task, |_| true)
+        .unwrap_or(Placement::Wait(Reason::NoRoomForContext { context }))
 }

@@ -2,19 +2,13 @@
 //! does not matter. SchedGPU knows one device and wakes whoever fits; with several, the first one with room is taken,
 //! so the first device fills while the others idle.
 
-use super::{Placement, Policy, Traits, placement};
-use crate::model::{Task, View};
+use super::{PolicyDef, Traits, placement};
 use crate::options::QueueOrder;
 
-#[derive(Debug)]
-pub(super) struct SchedGpu;
-
-impl Policy for SchedGpu {
-    fn traits(&self) -> Traits {
-        Traits { queue: QueueOrder::Backfill, ..Traits::CASE }
-    }
-
-    fn place(&self, view: View<'_>, task: &Task) -> Placement {
-        placement::whole_first_fit(view, task)
-    }
-}
+pub(super) const POLICY: PolicyDef = PolicyDef {
+    name: "schedgpu",
+    about: "on the first device where all that it asks for is free",
+    source: "specification S-116",
+    traits: Traits { queue: QueueOrder::Backfill, ..Traits::CASE },
+    place: placement::whole_first_fit,
+};

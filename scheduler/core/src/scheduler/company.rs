@@ -12,7 +12,7 @@ const COMPANY_NS: Nanos = Nanos::from_secs(3600);
 impl Scheduler {
     /// The habits of a program that connects now.
     pub fn habits_of_newcomer(&self, informed: bool) -> Habits {
-        let habits = match self.traits.habits_in_company {
+        let habits = match self.traits.sharing.habits_in_company {
             Some(habits) if self.is_in_company() => habits,
             _ => self.traits.habits,
         };

@@ -241,7 +241,7 @@ impl Scheduler {
 
     /// What a task that is short leaves free, where it does: others start there although it came first.
     fn left_in_words(&self, device: DeviceId) -> String {
-        let left = |device: &Device| device.left_to_others(self.traits.eager_leaves);
+        let left = |device: &Device| device.left_to_others(self.traits.sharing.eager_leaves);
         match self.state.devices.get(&device).map(left) {
             None | Some(Bytes::ZERO) => String::new(),
             Some(left) => format!("; until all of it is free at once, {left} are left to others"),

@@ -11,7 +11,7 @@ use crate::invariants::{self, Violation};
 use crate::model::{Client, Device, Overrun, Task};
 use crate::options::Options;
 use crate::policy::faulty::Fault;
-use crate::policy::{self, GateRule, MemoryRule, PolicyName};
+use crate::policy::{GateRule, Policy, PolicyName};
 use crate::units::{ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +97,7 @@ impl Image {
             promotion_expected: *promotion_expected,
             reversions: *reversions,
             replaced: replaced.as_ref().map(ReplacedImage::of),
-            fault: policy.fault(),
+            fault: policy.fault,
             anomalies: anomalies.clone(),
             devices: state.devices.values().cloned().collect(),
             clients: state.clients.values().cloned().collect(),
@@ -152,12 +152,12 @@ impl Image {
 impl ReplacedImage {
     fn of(replaced: &Replaced) -> ReplacedImage {
         let Replaced { name, policy, agreed, needed } = replaced;
-        ReplacedImage { policy: *name, agreed: *agreed, needed: *needed, fault: policy.fault() }
+        ReplacedImage { policy: *name, agreed: *agreed, needed: *needed, fault: policy.fault }
     }
 
     fn raise(self) -> Replaced {
         let ReplacedImage { policy: name, agreed, needed, fault } = self;
-        Replaced { name, policy: policy::with_fault(name, fault), agreed, needed }
+        Replaced { name, policy: Policy::with_fault(name, fault), agreed, needed }
     }
 }
 
@@ -167,12 +167,9 @@ impl Scheduler {
     /// # Errors
     /// What it says cannot be.
     pub fn from_image(name: PolicyName, options: Options, image: Image) -> Result<Scheduler, NoImage> {
-        let policy = policy::with_fault(name, image.fault);
-        let orders = match policy.traits().memory {
-            _ if image.replaced.is_some() => Orders::Both,
-            MemoryRule::Ignored => Orders::ByTasks,
-            MemoryRule::Counted | MemoryRule::Endless => Orders::ByMemory,
-        };
+        let policy = Policy::with_fault(name, image.fault);
+        let is_replaced = image.replaced.is_some();
+        let orders = if is_replaced { Orders::Both } else { Orders::under(policy.traits().memory) };
         let mut scheduler = Scheduler::with(name, policy, options, orders);
         scheduler.now = image.now;
         scheduler.arrivals = image.arrivals;

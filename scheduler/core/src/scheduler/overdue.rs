@@ -73,7 +73,9 @@ impl Scheduler {
 
     /// May it start with less than it asks for, if the policy proposes that?
     pub(super) fn may_start_short(&self, task: &Task) -> bool {
-        !self.traits.eager_in_turn || self.queue.first_short() == Some(task.id) || self.holds_nothing(task)
+        !self.traits.sharing.eager_in_turn
+            || self.queue.first_short() == Some(task.id)
+            || self.holds_nothing(task)
     }
 
     pub(super) fn uid_of(&self, task: &Task) -> u32 {

@@ -10,7 +10,7 @@ use super::{Anomaly, Scheduler};
 use crate::action::Action;
 use crate::index::Orders;
 use crate::model::Task;
-use crate::policy::{self, MemoryRule, Placement, Policy, PolicyName};
+use crate::policy::{MemoryRule, Placement, Policy, PolicyName};
 use crate::reason::Reason;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -23,7 +23,7 @@ const DOUBLINGS_MAX: u32 = 7;
 #[derive(Debug)]
 pub(super) struct Replaced {
     pub(super) name: PolicyName,
-    pub(super) policy: Box<dyn Policy>,
+    pub(super) policy: Policy,
     /// Starts in a row that it would have allowed.
     pub(super) agreed: u32,
     pub(super) needed: u32,
@@ -49,7 +49,7 @@ impl Scheduler {
         if self.replaced.is_some() {
             return Err(Anomaly::RepeatedReversion);
         }
-        let case = policy::of(PolicyName::Case);
+        let case = Policy::of(PolicyName::Case);
         let empty = Scheduler::with(PolicyName::Case, case, self.options.clone(), Orders::Both);
         let mut told = Vec::new();
         let mut next = self.under(empty, &mut told)?;
@@ -73,7 +73,7 @@ impl Scheduler {
                 let device = view.state.devices.get(&device).filter(|device| view.admits(device, task));
                 let free = device.and_then(|device| match traits.memory {
                     MemoryRule::Counted => view.free_for(device, task),
-                    MemoryRule::Ignored | MemoryRule::Endless => Some(device.task_max),
+                    MemoryRule::Ignored | MemoryRule::Paged | MemoryRule::Endless => Some(device.task_max),
                 });
                 let is_allowed = grant <= task.requirement && free.is_some_and(|free| grant <= free);
                 if is_allowed { Agreement::Yes } else { Agreement::No }
@@ -103,10 +103,7 @@ impl Scheduler {
             return false;
         };
         let Replaced { name, policy, agreed, .. } = replaced;
-        let orders = match policy.traits().memory {
-            MemoryRule::Ignored => Orders::ByTasks,
-            MemoryRule::Counted | MemoryRule::Endless => Orders::ByMemory,
-        };
+        let orders = Orders::under(policy.traits().memory);
         let empty = Scheduler::with(name, policy, self.options.clone(), orders);
         let mut told = Vec::new();
         // Whoever cannot keep its device under it keeps it under `case`, which then stays.

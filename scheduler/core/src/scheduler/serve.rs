@@ -57,7 +57,7 @@ impl Scheduler {
             self.try_each_once(out);
             // Where only the first come may start short, the next one may after it; where the head has a reservation, a start
             // may move it to where it is in nobody's way.
-            let moves_on = self.traits.reserve_head || self.traits.eager_in_turn;
+            let moves_on = self.traits.reserve_head || self.traits.sharing.eager_in_turn;
             if !moves_on || self.queue.len() == waiting {
                 return;
             }
@@ -98,7 +98,7 @@ impl Scheduler {
     /// The waiting tasks in the order in which they are tried.
     pub(super) fn order(&self) -> Vec<TaskId> {
         let order = self.order_of_all();
-        if !self.traits.users_in_turn {
+        if !self.traits.sharing.users_in_turn {
             return order;
         }
         let is_first = |id: &TaskId| self.state.tasks.get(id).is_some_and(|task| self.holds_nothing(task));
@@ -127,7 +127,7 @@ impl Scheduler {
 
     /// When nobody new will have come for long enough, if the policy minds.
     fn stream_ends(&self) -> Option<Nanos> {
-        let heeded = self.traits.heeds_streams && self.options.stream_ns > Nanos(0);
+        let heeded = self.traits.last_resort && self.options.stream_ns > Nanos(0);
         let last = self.asked_last.filter(|_| heeded)?;
         Some(Nanos(last.0.saturating_add(self.options.stream_ns.0)))
     }
@@ -168,7 +168,7 @@ impl Scheduler {
         if self.has_last_resort()
             || self.traits.overtake_ns.is_some()
             || self.traits.reserve_head
-            || self.traits.eager_in_turn
+            || self.traits.sharing.eager_in_turn
         {
             self.try_who_fits(out);
         }

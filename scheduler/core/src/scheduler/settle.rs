@@ -75,7 +75,7 @@ impl Scheduler {
     fn grow(&mut self, id: TaskId, out: &mut Vec<Action>) {
         let Some(requirement) = self.state.tasks.get(&id).map(|task| task.requirement) else { return };
         let grant = self.state.tasks.get(&id).and_then(Task::bound).map_or(Bytes::ZERO, |bound| bound.grant);
-        let added = self.state.grow(id, requirement.saturating_sub(grant), self.traits.eager_leaves);
+        let added = self.state.grow(id, requirement.saturating_sub(grant), self.traits.sharing.eager_leaves);
         if added == Bytes::ZERO {
             return;
         }

@@ -149,6 +149,9 @@ pub struct OutlookRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyRow {
     pub policy: String,
+    /// Where it starts a task.
+    #[serde(default)]
+    pub about: String,
     /// What flags and file say: another one was set since, or took its place.
     pub configured: String,
     /// Empty, or what was wrong with the policy whose place it took.

@@ -1,0 +1,132 @@
+//! The table of policies: everything that lists, names or describes policies reads it.
+//!
+//! Trap: the names are stored in journals and records, and lists of policies keep the order of the rows.
+
+use super::{MemoryRule, PolicyDef, Traits};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+/// Makes [`PolicyName`] of rows `Variant => file`, where the file has a `const POLICY: PolicyDef`.
+macro_rules! policies {
+    ($($variant:ident => $file:ident,)+) => {
+        /// A policy, by its row in the table; [`PolicyName::def`] has what is said of it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum PolicyName {
+            $(#[doc = concat!("See `policy/", stringify!($file), ".rs`.")] $variant,)+
+        }
+
+        impl PolicyName {
+            /// Every policy, in the order of the table.
+            pub const ALL: [PolicyName; [$(PolicyName::$variant),+].len()] = [$(PolicyName::$variant),+];
+            const NAMES: [&str; PolicyName::ALL.len()] = [$(super::$file::POLICY.name),+];
+
+            /// What the policy is and does.
+            pub const fn def(self) -> &'static PolicyDef {
+                match self {
+                    $(PolicyName::$variant => &super::$file::POLICY,)+
+                }
+            }
+        }
+    };
+}
+
+// Baselines first.
+policies! {
+    Case => case,
+    CaseFifo => case_fifo,
+    CaseAlg2 => case_alg2,
+    Sa => sa,
+    Cg => cg,
+    SchedGpu => schedgpu,
+    Quanta => quanta,
+    Eager => eager,
+    EagerP => eager_p,
+    EagerB => eager_b,
+    EagerPb => eager_pb,
+    EagerOpt => eager_opt,
+    EagerLive => eager_live,
+    EagerFair => eager_fair,
+    Infinite => infinite,
+}
+
+/// Not the name of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown policy `{name}`: known are {}", PolicyName::names().join(", "))]
+pub struct UnknownPolicy {
+    pub name: String,
+}
+
+/// It may not decide for devices that are there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{policy} is for simulation only: it grants more memory than devices have")]
+pub struct NotForDevices {
+    pub policy: PolicyName,
+}
+
+impl PolicyName {
+    pub const fn as_str(self) -> &'static str {
+        self.def().name
+    }
+
+    pub fn names() -> Vec<&'static str> {
+        Self::NAMES.to_vec()
+    }
+
+    /// Itself, if it may decide for devices that are there.
+    ///
+    /// # Errors
+    /// It is a bound for simulation.
+    pub fn for_devices(self) -> Result<PolicyName, NotForDevices> {
+        let is_bound = self.def().traits.memory == MemoryRule::Endless;
+        if is_bound { Err(NotForDevices { policy: self }) } else { Ok(self) }
+    }
+
+    /// What besides placement the policy does; shim and simulator need to know about priorities and gates.
+    pub fn traits(self) -> Traits {
+        self.def().traits
+    }
+
+    /// For the help of a program: a line for each policy, and where it starts a task.
+    pub fn help(policies: &[PolicyName]) -> String {
+        policies.iter().fold(String::new(), |mut help, policy| {
+            let _ = write!(help, "\n- {policy}: {}", policy.def().about);
+            help
+        })
+    }
+
+    /// The policies that may decide for devices that are there.
+    pub fn all_for_devices() -> Vec<PolicyName> {
+        Self::ALL.into_iter().filter(|policy| policy.for_devices().is_ok()).collect()
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        let found = Self::ALL.into_iter().find(|policy| policy.as_str() == name);
+        found.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+    }
+}
+
+impl Serialize for PolicyName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicyName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = Cow::<'de, str>::deserialize(deserializer)?;
+        name.parse().map_err(|_| D::Error::unknown_variant(&name, &Self::NAMES))
+    }
+}
