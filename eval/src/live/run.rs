@@ -26,11 +26,9 @@ struct Task<'a> {
     systems: Vec<&'a System>,
 }
 
-/// Is this the name of such an experiment: `live`, or a file `live*.toml`?
+/// Is this the name of such an experiment: `live`, or a file of its form?
 pub fn is_named(name: &str) -> bool {
-    let path = Path::new(name);
-    let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
-    name == NAME || (file.starts_with(NAME) && path.extension().is_some_and(|extension| extension == "toml"))
+    name == NAME || std::fs::read_to_string(name).is_ok_and(|text| Experiment::is_form_of(&text))
 }
 
 /// Runs it and writes `samples.jsonl`, `summary.json` and `report.html` into the folder; the tables that `pages` ask for

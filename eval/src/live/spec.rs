@@ -1,4 +1,4 @@
-//! What `experiments/live.toml` says.
+//! What an experiment of lists, systems and variants says: `experiments/live.toml`, and files of that form.
 //!
 //! Trap: every system of a table runs on the same lists and seeds as `case`, which has to be among them: all ratios are
 //! against it.
@@ -21,13 +21,25 @@ pub struct Experiment {
     pub title: String,
     pub cards: String,
     /// So many, from the first one on: what was chosen by looking was chosen on those below it.
+    #[serde(default = "one")]
     pub first_seed: u64,
+    #[serde(default = "one")]
     pub seeds: u64,
-    pub timeline: Timeline,
+    /// Schedules to draw; without it the report has none.
+    pub timeline: Option<Timeline>,
     pub systems: Vec<System>,
     pub lists: Vec<List>,
+    /// Without any, everything runs once, with nothing changed.
+    #[serde(default)]
     pub variants: Vec<Variation>,
+    /// Without any, one table of the throughput of each system: on each list, or under each variant of the first.
+    #[serde(default)]
     pub tables: Vec<Table>,
+}
+
+/// For serde.
+fn one() -> u64 {
+    1
 }
 
 /// A policy with its switches.
@@ -102,8 +114,14 @@ pub enum Rows {
 }
 
 impl Experiment {
+    /// Is the text of this form? Experiments of the form of `paper.toml` compare policies, not systems.
+    pub fn is_form_of(text: &str) -> bool {
+        toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("systems"))
+    }
+
     pub fn parse(text: &str) -> Result<Experiment> {
-        let experiment: Experiment = toml::from_str(text).context("experiment live is malformed")?;
+        let mut experiment: Experiment = toml::from_str(text).context("experiment live is malformed")?;
+        experiment.fill_in();
         for table in &experiment.tables {
             if !table.systems.iter().any(|system| system == CASE) {
                 bail!("experiment live, table `{}`: `{CASE}` is not among its systems", table.title);
@@ -112,10 +130,30 @@ impl Experiment {
             table.variants.iter().try_for_each(|name| experiment.variant(name).map(drop))?;
             table.groups.iter().try_for_each(|name| experiment.list(name).map(drop))?;
         }
-        let Timeline { group, systems, .. } = &experiment.timeline;
-        experiment.list(group)?;
-        systems.iter().try_for_each(|name| experiment.system(name).map(drop))?;
+        if let Some(Timeline { group, systems, .. }) = &experiment.timeline {
+            experiment.list(group)?;
+            systems.iter().try_for_each(|name| experiment.system(name).map(drop))?;
+        }
         Ok(experiment)
+    }
+
+    /// What a file may leave out.
+    fn fill_in(&mut self) {
+        if self.variants.is_empty() {
+            self.variants.push(Variation { name: "as it is".to_owned(), ..Variation::default() });
+        }
+        if self.tables.is_empty() {
+            self.tables.push(Table {
+                key: "lists".to_owned(),
+                title: "Throughput over CASE".to_owned(),
+                rows: if self.variants.len() > 1 { Rows::Variants } else { Rows::Lists },
+                groups: self.lists.iter().map(|list| list.group.clone()).collect(),
+                systems: self.systems.iter().map(|system| system.name.clone()).collect(),
+                variants: self.variants.iter().map(|variant| variant.name.clone()).collect(),
+                figures: vec!["throughput_vs_case".to_owned()],
+                drawn: false,
+            });
+        }
     }
 
     /// Seeds to run.
