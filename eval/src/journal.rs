@@ -4,11 +4,11 @@
 //! task; a job's classes are the union in order of appearance, its wait the sum, its grant the first task's.
 
 use anyhow::Result;
-use eager_core::action::{Action, Class};
+use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::reason::Reason;
-use eager_core::units::{ClientId, Nanos, TaskId};
 use eager_journal::pieces;
+use eager_units::{Class, ClientId, Nanos, TaskId};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -135,9 +135,9 @@ fn note(classes: &mut Vec<String>, class: Class) {
 mod tests {
     use super::*;
     use eager_core::event::{DeviceProfile, TaskRequest};
-    use eager_core::units::{Bytes, DeviceId};
     use eager_core::{Options, PolicyName, Scheduler};
     use eager_journal::Journal;
+    use eager_units::{Bytes, DeviceId};
 
     const GIB: u64 = 1 << 30;
 

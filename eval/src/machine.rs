@@ -2,9 +2,9 @@
 
 use crate::experiment::Variant;
 use clap::Args;
-use eager_core::units::Nanos;
 use eager_rodinia::workload::arrivals;
 use eager_sim::Submission;
+use eager_units::Nanos;
 
 /// What is left out is as in the source document's setting (specification S-222).
 #[derive(Debug, Clone, Default, Args)]

@@ -4,9 +4,8 @@
 
 use crate::record::Stamp;
 use anyhow::{Context, Result, anyhow, bail};
-use eager_core::action::Class;
-use eager_core::units::Nanos;
 use eager_sim::{JobResult, Outcome};
+use eager_units::{Class, Nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

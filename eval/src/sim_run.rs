@@ -9,11 +9,10 @@ use crate::record::{
 use crate::workload::Choice;
 use anyhow::{Context, Result};
 use eager_core::PolicyName;
-use eager_core::action::Class;
-use eager_core::units::Nanos;
 use eager_gpu_model::{Card, DeviceTotals};
 use eager_sim::job::Job;
 use eager_sim::{JobResult, SimOptions, SimResult, Span, Submission};
+use eager_units::{Class, Nanos};
 use std::collections::BTreeMap;
 
 /// A machine as it is modelled, and what each configuration does on it alone.

@@ -116,7 +116,7 @@ pub(crate) struct Kernel {
     pub accesses: Vec<Access>,
 }
 
-/// As `eager_core::event::AccessClass`, without the unknown one: a manifest knows.
+/// As `eager_units::AccessClass`, without the unknown one: a manifest knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AccessClass {

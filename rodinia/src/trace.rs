@@ -7,8 +7,8 @@
 use crate::expression::{self, ExpressionError, Variables};
 use crate::host::HostPhases;
 use crate::manifest::{self, AccessClass, Item, Manifest, Step};
-use eager_core::event::AccessClass as CoreAccessClass;
 use eager_sim::job::{BufferAccess, JobOp, KernelOp, Part};
+use eager_units::AccessClass as CoreAccessClass;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -13,7 +13,9 @@ const PAGE: &str = "docs/research.md";
 
 /// When the file was changed.
 fn changed(path: &Path) -> SystemTime {
-    std::fs::metadata(path).and_then(|about| about.modified()).unwrap_or_else(|error| panic!("{path:?}: {error}"))
+    std::fs::metadata(path)
+        .and_then(|about| about.modified())
+        .unwrap_or_else(|error| panic!("{path:?}: {error}"))
 }
 
 /// Writes a file as if it had been changed `at` that time, so that cargo builds again only what was.

@@ -8,8 +8,8 @@ use crate::sim_run::Host;
 use crate::workload::Choice;
 use anyhow::{Context, Result};
 use eager_core::PolicyName;
-use eager_core::units::Nanos;
 use eager_sim::{JobResult, Submission};
+use eager_units::Nanos;
 
 /// A pair under a policy.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, anyhow};
 use eager_core::action::Gate;
 use eager_core::event::Event;
 use eager_core::journal::JournalLine;
-use eager_core::units::TaskId;
 use eager_core::{Options, PolicyName, Scheduler};
+use eager_units::TaskId;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 

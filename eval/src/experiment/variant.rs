@@ -4,10 +4,10 @@
 
 use anyhow::Result;
 use eager_core::options::QueueOrder;
-use eager_core::units::Bytes;
 use eager_gpu_model::{Card, Nanos};
 use eager_rodinia::HostTimes;
 use eager_sim::{CoreOrder, SimOptions, Submission};
+use eager_units::Bytes;
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -9,8 +9,8 @@ use crate::samples::{self, Samples, Whole, normal_s, seconds};
 use crate::sim_run::Host;
 use crate::{parallel, stamp};
 use anyhow::{Context, Result};
-use eager_core::units::Nanos;
 use eager_sim::{Estimates, JobResult, Outcome, SimOptions, SimResult};
+use eager_units::Nanos;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

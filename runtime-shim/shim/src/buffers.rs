@@ -3,11 +3,11 @@
 //! Trap: the class of a launch is that of its worst buffer, but a small table that every block reads again must not make
 //! a kernel that streams through gigabytes cyclic: what is small beside the rest fits whatever else happens.
 
-use crate::profile::Access;
 use eager_abi::{
     ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNUSED, ARG_ACCESS_BITS, ARG_ACCESS_SHIFT,
     ARG_READ, ARG_REPEATED, ARG_WRITTEN,
 };
+use eager_units::AccessClass;
 use std::collections::BTreeMap;
 
 /// A buffer below this share of all bytes used has no say in the class (specification S-404).
@@ -18,7 +18,7 @@ const SMALL_SHARE: u64 = 16;
 pub struct Used {
     /// Sum of the allocations behind its arguments, without those that it never touches.
     pub bytes: u64,
-    pub access: Access,
+    pub access: AccessClass,
 }
 
 /// The flags that belong to each 8-byte word of the arguments; none for all where the table and the words disagree.
@@ -31,7 +31,7 @@ pub fn flags_by_word(sizes: &[u32], flags: &[u32], words: usize) -> Vec<u32> {
 
 /// `words`: the allocation (base and bytes) that each word points into, if any, and the word's flags.
 pub fn used(words: impl Iterator<Item = (Option<(u64, u64)>, u32)>) -> Used {
-    let mut buffers: BTreeMap<u64, (u64, Access)> = BTreeMap::new();
+    let mut buffers: BTreeMap<u64, (u64, AccessClass)> = BTreeMap::new();
     for (allocation, flags) in words {
         let (Some((base, bytes)), Some(access)) = (allocation, access_of(flags)) else { continue };
         let known = buffers.entry(base).or_insert((bytes, access));
@@ -39,7 +39,7 @@ pub fn used(words: impl Iterator<Item = (Option<(u64, u64)>, u32)>) -> Used {
     }
     let bytes = buffers.values().fold(0u64, |sum, (bytes, _)| sum.saturating_add(*bytes));
     let large = buffers.values().filter(|(one, _)| *one >= bytes / SMALL_SHARE);
-    let access = large.map(|(_, access)| *access).reduce(worse).unwrap_or(Access::Unknown);
+    let access = large.map(|(_, access)| *access).reduce(worse).unwrap_or(AccessClass::Unknown);
     Used { bytes, access }
 }
 
@@ -58,7 +58,7 @@ pub fn order(words: impl Iterator<Item = (Option<u64>, u32)>) -> Order {
     let mut buffers: BTreeMap<u64, (bool, bool)> = BTreeMap::new();
     for (base, flags) in words {
         let Some(base) = base else { continue };
-        let dense = !matches!(access_of(flags), None | Some(Access::Sparse));
+        let dense = !matches!(access_of(flags), None | Some(AccessClass::Sparse));
         // Neither flag: unknown, so it may be read.
         let read = flags & ARG_READ != 0 || flags & ARG_WRITTEN == 0;
         let known = buffers.entry(base).or_default();
@@ -75,25 +75,25 @@ pub fn order(words: impl Iterator<Item = (Option<u64>, u32)>) -> Order {
 }
 
 /// `None`: the kernel does not touch it.
-fn access_of(flags: u32) -> Option<Access> {
+fn access_of(flags: u32) -> Option<AccessClass> {
     let class = flags >> ARG_ACCESS_SHIFT & ((1 << ARG_ACCESS_BITS) - 1);
     match class {
         ACCESS_UNUSED => None,
-        _ if flags & ARG_REPEATED != 0 => Some(Access::Cyclic),
-        ACCESS_ONE_PASS => Some(Access::OnePass),
-        ACCESS_CYCLIC => Some(Access::Cyclic),
-        ACCESS_SPARSE => Some(Access::Sparse),
-        _ => Some(Access::Unknown),
+        _ if flags & ARG_REPEATED != 0 => Some(AccessClass::Cyclic),
+        ACCESS_ONE_PASS => Some(AccessClass::OnePass),
+        ACCESS_CYCLIC => Some(AccessClass::Cyclic),
+        ACCESS_SPARSE => Some(AccessClass::Sparse),
+        _ => Some(AccessClass::Unknown),
     }
 }
 
 /// The one that over-subscription hurts more.
-fn worse(one: Access, other: Access) -> Access {
-    let rank = |access: Access| match access {
-        Access::Sparse => 0,
-        Access::OnePass => 1,
-        Access::Unknown => 2,
-        Access::Cyclic => 3,
+fn worse(one: AccessClass, other: AccessClass) -> AccessClass {
+    let rank = |access: AccessClass| match access {
+        AccessClass::Sparse => 0,
+        AccessClass::OnePass => 1,
+        AccessClass::Unknown => 2,
+        AccessClass::Cyclic => 3,
     };
     if rank(other) > rank(one) { other } else { one }
 }
@@ -118,27 +118,27 @@ mod tests {
             (0x2000, 100, flags(ACCESS_SPARSE)),
             (0x3000, 900, flags(ACCESS_UNUSED)),
         ];
-        assert_eq!(of(&launch), Used { bytes: 200, access: Access::OnePass });
+        assert_eq!(of(&launch), Used { bytes: 200, access: AccessClass::OnePass });
         let worst = |class| of(&[launch[0], (0x4000, 50, flags(class))]).access;
-        assert_eq!(worst(ACCESS_CYCLIC), Access::Cyclic);
-        assert_eq!(worst(ACCESS_UNKNOWN), Access::Unknown);
+        assert_eq!(worst(ACCESS_CYCLIC), AccessClass::Cyclic);
+        assert_eq!(worst(ACCESS_UNKNOWN), AccessClass::Unknown);
     }
 
     #[test]
     fn small_tables_have_no_say_and_repetition_is_cyclic() {
         let table = (0x2000, 64, flags(ACCESS_CYCLIC));
-        assert_eq!(of(&[(0x1000, 1 << 20, flags(ACCESS_ONE_PASS)), table]).access, Access::OnePass);
+        assert_eq!(of(&[(0x1000, 1 << 20, flags(ACCESS_ONE_PASS)), table]).access, AccessClass::OnePass);
         let again = (0x1000, 1 << 20, flags(ACCESS_ONE_PASS) | ARG_REPEATED);
-        assert_eq!(of(&[again, table]).access, Access::Cyclic);
+        assert_eq!(of(&[again, table]).access, AccessClass::Cyclic);
         let unused = flags(ACCESS_UNUSED) | ARG_REPEATED;
-        assert_eq!(of(&[(0x1000, 5, unused)]), Used { bytes: 0, access: Access::Unknown });
+        assert_eq!(of(&[(0x1000, 5, unused)]), Used { bytes: 0, access: AccessClass::Unknown });
     }
 
     #[test]
     fn one_allocation_counts_once_with_its_worst_use() {
         let both = [(0x1000, 100, flags(ACCESS_UNUSED)), (0x1000, 100, flags(ACCESS_ONE_PASS))];
-        assert_eq!(of(&both), Used { bytes: 100, access: Access::OnePass });
-        assert_eq!(used([(None, 0), (None, 1)].into_iter()), Used { bytes: 0, access: Access::Unknown });
+        assert_eq!(of(&both), Used { bytes: 100, access: AccessClass::OnePass });
+        assert_eq!(used([(None, 0), (None, 1)].into_iter()), Used { bytes: 0, access: AccessClass::Unknown });
     }
 
     #[test]

@@ -85,10 +85,10 @@ impl Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Access;
+    use eager_units::AccessClass;
 
     fn launched(bytes: u64) -> Launched {
-        Launched { kernel: "k".into(), used: Used { bytes, access: Access::OnePass } }
+        Launched { kernel: "k".into(), used: Used { bytes, access: AccessClass::OnePass } }
     }
 
     #[test]

@@ -8,10 +8,11 @@
 
 use crate::runtime::DeviceIndex;
 use crate::task::Terms;
-use crate::voice::{of_loader, size_text, to_stderr};
+use crate::voice::{of_loader, to_stderr};
 use eager_proto::TASK_SLOTS;
 use eager_proto::reply::{CLASS_EAGER, CLASS_PROMOTED};
 use eager_proto::request::{RequestBody, Slot};
+use eager_units::shown;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use parking_lot::Mutex;
 use std::ffi::{CString, OsStr, c_char, c_int, c_uint, c_void};
@@ -232,7 +233,7 @@ pub fn record(slot: Slot, body: &RequestBody) {
             tool.go_on(place, task);
         }
         RequestBody::KernelHeld { kernel, footprint, .. } => {
-            tool.mark(&format!("held at the gate: {kernel} ({})", size_text(*footprint)), *footprint);
+            tool.mark(&format!("held at the gate: {kernel} ({})", shown::size(*footprint)), *footprint);
         }
         RequestBody::TaskEnd => tool.go_on(place, None),
         _ => {}
@@ -283,7 +284,7 @@ impl Tool {
 fn name(task: &Open, state: &str) -> String {
     let Open { function, bytes, device, .. } = task;
     let place = if *device == DeviceIndex::NONE { String::new() } else { format!(" on GPU {}", device.0) };
-    format!("{function}, {state}{place} ({})", size_text(*bytes))
+    format!("{function}, {state}{place} ({})", shown::size(*bytes))
 }
 
 fn with<T>(name: &str, color: u32, bytes: u64, call: impl FnOnce(*const Attributes) -> T) -> T {

@@ -5,40 +5,12 @@
 //! measured value for a larger run would let a kernel through the gate that does not fit.
 
 use crate::whole_file;
-use eager_proto::request::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_SPARSE, ACCESS_UNKNOWN};
+use eager_units::AccessClass;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 const VERSION: u32 = 1;
-
-/// How a kernel goes through its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Access {
-    #[default]
-    Unknown,
-    OnePass,
-    Cyclic,
-    Sparse,
-}
-
-impl Access {
-    /// Whether paging can keep up with it, so that the daemon allows it more than the device holds.
-    pub fn streams(self) -> bool {
-        matches!(self, Access::OnePass | Access::Sparse)
-    }
-
-    /// The number in a held-kernel request.
-    pub fn number(self) -> u8 {
-        match self {
-            Access::Unknown => ACCESS_UNKNOWN,
-            Access::OnePass => ACCESS_ONE_PASS,
-            Access::Cyclic => ACCESS_CYCLIC,
-            Access::Sparse => ACCESS_SPARSE,
-        }
-    }
-}
 
 /// One kernel's measurement, in bytes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -49,7 +21,7 @@ pub struct Measured {
     /// How many launches were measured. Part of the file for people; nothing here depends on it.
     pub launches: u64,
     #[serde(default)]
-    pub access: Access,
+    pub access: AccessClass,
     /// What else was measured, for people.
     #[serde(default, rename = "detail", skip_serializing)]
     _detail: Option<serde::de::IgnoredAny>,
@@ -87,7 +59,7 @@ pub struct KernelSize {
     pub static_size: u64,
     /// Measured and scaled, else the static size.
     pub footprint: u64,
-    pub access: Access,
+    pub access: AccessClass,
 }
 
 impl ProfileFile {
@@ -116,7 +88,7 @@ impl Profile {
 
     /// Size of a launch of kernel `name` whose arguments hold `static_size` bytes. `access`: what its code shows, for
     /// kernels that were not measured.
-    pub fn size(&self, name: &str, static_size: u64, access: Access) -> KernelSize {
+    pub fn size(&self, name: &str, static_size: u64, access: AccessClass) -> KernelSize {
         let measured = self.kernels.get(name);
         let footprint = measured.map_or(static_size, |measured| {
             let scaled = u128::from(measured.footprint_bytes) * u128::from(static_size);
@@ -138,20 +110,20 @@ mod tests {
     #[test]
     fn scales_by_static_size_and_never_above_it() {
         let profile = Profile::parse(GOOD).expect("valid");
-        let footprint = |static_size| profile.size("_Z1kPf", static_size, Access::Unknown).footprint;
+        let footprint = |static_size| profile.size("_Z1kPf", static_size, AccessClass::Unknown).footprint;
         assert_eq!((footprint(4000), footprint(2000), footprint(8000), footprint(0)), (1000, 500, 2000, 0));
         assert_eq!(footprint(u64::MAX), u64::MAX / 4 + 1);
-        assert_eq!(profile.size("_Z1kPf", 4000, Access::Cyclic).access, Access::OnePass);
+        assert_eq!(profile.size("_Z1kPf", 4000, AccessClass::Cyclic).access, AccessClass::OnePass);
         // Footprints are whole pages, so a kernel that touches all may touch more than the sizes of its buffers.
         let whole = Profile::parse(&GOOD.replace("1000", "4096")).expect("valid");
-        assert_eq!(whole.size("_Z1kPf", 4000, Access::Unknown).footprint, 4000);
+        assert_eq!(whole.size("_Z1kPf", 4000, AccessClass::Unknown).footprint, 4000);
     }
 
     #[test]
     fn a_kernel_not_measured_counts_with_its_static_size_and_the_class_of_its_code() {
         let profile = Profile::parse(GOOD).expect("valid");
-        let size = profile.size("other", 77, Access::Cyclic);
-        assert_eq!((size.footprint, size.access), (77, Access::Cyclic));
+        let size = profile.size("other", 77, AccessClass::Cyclic);
+        assert_eq!((size.footprint, size.access), (77, AccessClass::Cyclic));
     }
 
     #[test]

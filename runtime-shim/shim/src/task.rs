@@ -6,7 +6,6 @@
 //! the promise first and only what goes beyond is an extension; counting them again would reserve everything twice.
 
 use crate::account::{Account, Announced, FrameId};
-use crate::profile::Access;
 use crate::runtime::{DeviceIndex, Geometry, StreamId};
 use crate::visible::Visible;
 use eager_proto::reply::{
@@ -14,6 +13,7 @@ use eager_proto::reply::{
     FLAG_MANAGED, FLAG_RELEASES, FLAG_WATCH, TaskCell,
 };
 use eager_proto::request::Slot;
+use eager_units::AccessClass;
 use std::collections::BTreeMap;
 
 /// A task of this process; never used twice, unlike its slot.
@@ -217,7 +217,7 @@ pub struct Task {
     pub told_busy: Option<bool>,
     pub told_all_launched: bool,
     /// Class of the kernel that the gate was last asked for.
-    pub asked_for: Option<Access>,
+    pub asked_for: Option<AccessClass>,
 }
 
 impl Task {

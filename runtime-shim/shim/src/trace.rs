@@ -6,7 +6,7 @@
 //! cannot be written is said once and given up.
 
 use crate::voice::to_stderr;
-use eager_proto::request::{BEGIN_LAZY, RequestBody, Slot};
+use eager_proto::request::{RequestBody, Slot};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::fs::File;
@@ -76,7 +76,7 @@ fn line(slot: Slot, body: &RequestBody) -> Option<Line> {
     let line = |request, bytes| Line { request, slot: slot.index(), bytes, lazy: None };
     match body {
         RequestBody::TaskBegin { requirement, flags, .. } => {
-            Some(Line { lazy: Some(flags & BEGIN_LAZY != 0), ..line("task-begin", Some(*requirement)) })
+            Some(Line { lazy: Some(flags.lazy), ..line("task-begin", Some(*requirement)) })
         }
         RequestBody::TaskExtend { bytes } => Some(line("task-extend", Some(*bytes))),
         RequestBody::TaskShrink { bytes } => Some(line("task-shrink", Some(*bytes))),
@@ -89,6 +89,7 @@ fn line(slot: Slot, body: &RequestBody) -> Option<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eager_proto::request::BeginFlags;
 
     #[test]
     fn only_accounting_requests_have_a_line() {
@@ -100,7 +101,7 @@ mod tests {
             site: 0,
             blocks: 0,
             threads_per_block: 0,
-            flags: BEGIN_LAZY,
+            flags: BeginFlags::LAZY,
             function: String::new(),
         };
         let expected = r#"{"request":"task-begin","slot":3,"bytes":64,"lazy":true}"#;

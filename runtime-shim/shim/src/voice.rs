@@ -46,23 +46,3 @@ pub fn to_stderr(line: &str) {
 pub fn of_loader(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
-
-/// Bytes for people: exact when small, else with one digit after the point.
-pub fn size_text(bytes: u64) -> String {
-    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    units.iter().find(|(unit, _)| bytes >= *unit).map_or_else(
-        || format!("{bytes} B"),
-        |(unit, name)| format!("{}.{} {name}", bytes / unit, (bytes % unit) * 10 / unit),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_read_well() {
-        let texts = [0, 1023, 1024, 1536, 5 << 30].map(size_text);
-        assert_eq!(texts, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
-    }
-}

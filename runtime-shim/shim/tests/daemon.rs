@@ -2,7 +2,7 @@
 
 use eager_proto::hello::{Hello, Welcome};
 use eager_proto::reply::{CLASS_NORMAL, STATE_BOUND, TaskCell};
-use eager_proto::request::{RequestBody, decode};
+use eager_proto::request::{BeginFlags, RequestBody, decode};
 use eager_shm::bind_seqpacket;
 use eager_shm::daemon::{ClientPages, accept, receive, send_welcome};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -133,7 +133,7 @@ fn a_program_is_bound_and_its_children_and_successors_are_not_taken_for_it() {
         site: 1,
         blocks: 0,
         threads_per_block: 0,
-        flags: 0,
+        flags: BeginFlags::NONE,
         function: "unknown".into(),
     };
     assert_eq!(asked, [begin, RequestBody::TaskShrink { bytes: 64 }, RequestBody::TaskEnd]);

@@ -15,7 +15,7 @@ pub use waiting::{policy, queue};
 
 use eager_journal::names;
 use eager_proto::admin::{AfterRow, DaemonRow, DeviceRow, TaskRow};
-use eager_proto::shown::{size, time};
+use eager_units::shown::{size, time};
 
 /// Which side of a column is straight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 //! mostly be turned down and look fast.
 
 use eager_core::action::{Action, Gate};
-use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_core::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
 use eager_core::{Options, PolicyName, Scheduler};
+use eager_units::{AccessClass, Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;

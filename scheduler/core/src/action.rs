@@ -3,21 +3,9 @@
 use crate::limits::Measure;
 use crate::policy::PolicyName;
 pub use crate::reason::Reason;
-use crate::units::{Bytes, ClientId, DeviceId, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// How a bound task runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// `G = M`.
-    Normal,
-    /// `G < M`.
-    Eager,
-    /// Was eager; now `G = M`.
-    Promoted,
-}
 
 /// What a task's launches are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,16 +72,6 @@ impl Action {
             | Action::Overstay { task, .. } => Some(*task),
             Action::Overrun { .. } | Action::Reinstated { .. } => None,
         }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Class::Normal => "normal",
-            Class::Eager => "eager",
-            Class::Promoted => "promoted",
-        })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::model::{Device, Task, View};
 use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId, TaskId};
+use eager_units::{Bytes, DeviceId, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The share of a device that contexts of one user's programs may take that hold no memory: an eighth.

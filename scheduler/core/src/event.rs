@@ -1,24 +1,9 @@
 //! What can happen. The journal stores these; the simulator makes them; the daemon decodes requests into them.
 
-use crate::action::Class;
 use crate::limits::Limits;
 use crate::policy::PolicyName;
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{AccessClass, Barred, Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
-
-/// How a buffer set is used; decides what over-subscription costs (specification S-321).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AccessClass {
-    #[default]
-    Unknown,
-    /// Each byte once.
-    OnePass,
-    /// The same bytes again by later launches: over-subscribed, it misses everything each time.
-    Cyclic,
-    /// Few bytes of a large buffer.
-    Sparse,
-}
 
 /// Something happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +17,7 @@ pub enum Event {
         client: ClientId,
         uid: u32,
         label: String,
-        /// All memory of its tasks is known by name ([`crate::policy::Habits::comes_by_name`]). Journals written before this
+        /// All memory of its tasks is known by name ([`eager_units::Habits::comes_by_name`]). Journals written before this
         /// could be said have none.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         informed: bool,
@@ -202,20 +187,6 @@ pub struct TaskRequest {
     /// The user who holds it back while it waits: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<u32>,
-}
-
-/// Devices that a task may not have, by bits of their numbers; a device without a bit is never barred.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Barred(pub u64);
-
-impl Barred {
-    pub fn is_empty(&self) -> bool {
-        self.0 == 0
-    }
-
-    pub fn has(self, DeviceId(device): DeviceId) -> bool {
-        self.0.checked_shr(device).is_some_and(|bits| bits & 1 == 1)
-    }
 }
 
 /// What a task is expected to take if nothing disturbs it. Only for deciding who goes first and what is worth waiting

@@ -4,9 +4,8 @@
 //! start make it so. Starts only move predictions back. Time alone brings a predicted end near, for which there is a
 //! deadline (`Scheduler::expect_promotions`); for a head's reservation an end that has passed stays in the past.
 
-use crate::action::Class;
 use crate::model::{Bound, Device, Reservation, Task, View};
-use crate::units::{Bytes, ClientId, Nanos};
+use eager_units::{Bytes, Class, ClientId, Nanos};
 
 /// A prediction for one device.
 #[derive(Debug, Clone, Copy)]

@@ -4,14 +4,14 @@
 //! Trap: waiting for a Normal task whose own program stands at a closed gate, or in the queue, can be waiting for
 //! oneself in a circle. Such tasks, and tasks of the eager task's own client, are not waited for (S-217).
 
-use crate::action::{Class, Gate};
-use crate::event::{AccessClass, KernelRequest};
+use crate::action::Gate;
+use crate::event::KernelRequest;
 use crate::model::{Activity, Bound, Client, Device, Task, View};
 use crate::options::Options;
 use crate::policy::{GateRule, Traits};
 use crate::protected::Protected;
 use crate::reason::Reason;
-use crate::units::{Bytes, ClientId, DeviceId};
+use eager_units::{AccessClass, Bytes, Class, ClientId, DeviceId};
 use std::borrow::Cow;
 
 /// What is said of one task's gate.

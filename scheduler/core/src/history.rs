@@ -4,9 +4,9 @@
 //! Trap: a run that had to wait, page or share tells less than one alone. Waits are taken out here, over-subscribed tasks
 //! are not learnt from, and the median lets single odd runs pass; the rest is noise, which only costs time.
 
-use crate::action::{Action, Class};
+use crate::action::Action;
 use crate::event::{Estimate, Event, TaskRequest};
-use crate::units::{Bytes, ClientId, Nanos, TaskId};
+use eager_units::{Bytes, Class, ClientId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -261,8 +261,8 @@ fn median<'a>(runs: impl IntoIterator<Item = &'a Estimate> + Copy) -> Option<Est
 mod tests {
     use super::*;
     use crate::event::DeviceProfile;
-    use crate::units::DeviceId;
     use crate::{Options, PolicyName, Scheduler};
+    use eager_units::DeviceId;
 
     const GIB: u64 = 1 << 30;
 

@@ -4,7 +4,7 @@
 //! where a task's class changes, put a device back after every change; invariants compare all of it.
 
 use crate::policy::MemoryRule;
-use crate::units::{Bytes, DeviceId};
+use eager_units::{Bytes, DeviceId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

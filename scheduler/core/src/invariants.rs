@@ -2,12 +2,12 @@
 //!
 //! Trap: this is a judge, not a mechanism; nothing may call it to decide what to do.
 
-use crate::action::{Class, Gate};
+use crate::action::Gate;
 use crate::model::{Bound, Client, Device, Task, TaskState};
 use crate::policy::GateRule;
 use crate::protected::{Protected, Share};
 use crate::scheduler::Scheduler;
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeMap;
 
 /// A broken invariant: always a defect of this crate, whatever the events were.

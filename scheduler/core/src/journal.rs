@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::options::Options;
 use crate::policy::PolicyName;
 use crate::scheduler::{Image, NoImage, Scheduler};
-use crate::units::Nanos;
+use eager_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Version of the journal written by this crate. 1: a header had no image, and a journal was one file. Those are read too.

@@ -4,11 +4,11 @@
 //! Trap: a client's context is paid for once per device and stays until the client is gone, because the process keeps
 //! its context after its tasks ended.
 
-use crate::action::{Class, Gate};
+use crate::action::Gate;
 use crate::event::KernelRequest;
 use crate::model::{Activity, Bound, Device, State, Stay, Task, TaskState};
 use crate::reason::Reason;
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
 
 /// A binding as decided by a policy.

@@ -22,7 +22,6 @@ mod protected;
 mod queue;
 pub mod reason;
 pub mod scheduler;
-pub mod units;
 
 pub use options::Options;
 pub use policy::PolicyName;

@@ -3,7 +3,7 @@
 //! Trap: these may change while the scheduler runs ([`crate::event::Event::LimitsSet`]), unlike all other options; a
 //! journal therefore holds the change and not only the header.
 
-use crate::units::{Bytes, Nanos};
+use eager_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// What is done about a program that uses more than it declared. What it uses is counted in any case.

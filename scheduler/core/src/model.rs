@@ -4,14 +4,14 @@
 //! [`crate::invariants::check`] compares the two. What a journal's image leaves out (`serde(skip)`) is made anew from the rest
 //! (`scheduler/image.rs`).
 
-use crate::action::{Class, Gate};
+use crate::action::Gate;
 use crate::event::{DeviceProfile, KernelRequest, TaskRequest};
 use crate::forecast;
 use crate::index::{DeviceIndex, Keys};
 use crate::options::Options;
 use crate::protected::{Protected, Share};
 use crate::reason::Reason;
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

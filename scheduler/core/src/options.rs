@@ -3,7 +3,7 @@
 //! Trap: all ratios are whole percents, not floats: a journal must replay to the same decision on any machine.
 
 use crate::limits::Limits;
-use crate::units::{Bytes, Nanos};
+use eager_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// In what order waiting tasks are tried.
@@ -85,7 +85,7 @@ pub struct Options {
     /// never. 5 s (specification S-317: without a bound, streams lose what batches win).
     pub eager_promotion_within_ns: Nanos,
     /// What programs do about memory that the device does not need, one by one in place of the policy's own; see
-    /// [`crate::policy::Habits`].
+    /// [`eager_units::Habits`].
     pub release_dead: Option<bool>,
     pub late_reservation: Option<bool>,
     pub early_copies: Option<bool>,

@@ -4,9 +4,8 @@
 //! Trap: who stands still is not in the sums, and that depends on the task's *program*, so what happens to one task can
 //! change the sums of every device on which its program has another. Only the ledger keeps them; invariants make them anew.
 
-use crate::action::Class;
 use crate::model::{Activity, Bound, Client};
-use crate::units::{Bytes, TaskId};
+use eager_units::{Bytes, Class, TaskId};
 use std::collections::BTreeSet;
 
 /// The normal tasks of a device that eager ones there wait for.

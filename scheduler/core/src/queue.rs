@@ -5,7 +5,7 @@
 
 use crate::model::Task;
 use crate::options::QueueOrder;
-use crate::units::{Bytes, Nanos, TaskId};
+use eager_units::{Bytes, Nanos, TaskId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::Bound;

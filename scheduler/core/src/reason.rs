@@ -2,7 +2,7 @@
 //!
 //! Trap: [`Reason::code`] goes over the wire to shims of other versions, so a code is never re-used or renumbered.
 
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Why. `Display` is the sentence for people; [`Reason::code`] is the number for the wire.

@@ -28,7 +28,7 @@ pub use explain::{Offer, Outlook, Standing};
 pub use image::{Image, NoImage};
 pub use view::{DeviceView, Stage, TaskView};
 
-use crate::action::{Action, Class};
+use crate::action::Action;
 use crate::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
 use crate::index::{DeviceIndex, Orders};
 use crate::limits::Limits;
@@ -38,7 +38,7 @@ use crate::policy::{self, GateRule, MemoryRule, Policy, PolicyName, Traits};
 use crate::protected::Protected;
 use crate::queue::Queue;
 use crate::reason::Reason;
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use lines::Lines;
 use revert::Replaced;
 use serde::{Deserialize, Serialize};

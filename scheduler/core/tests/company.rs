@@ -2,8 +2,8 @@
 
 use eager_core::event::Event;
 use eager_core::journal::JournalHeader;
-use eager_core::units::{ClientId, Nanos};
 use eager_core::{Options, PolicyName, Scheduler};
+use eager_units::{ClientId, Nanos};
 
 const HOUR: u64 = 3600;
 

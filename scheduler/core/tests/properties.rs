@@ -4,17 +4,15 @@
 //! Trap: the honest generator keeps its own books from the actions it was told. It must never read the scheduler's state
 //! to decide what to do next, or it could not notice that the two disagree.
 
-use eager_core::action::{Action, Class, Gate};
-use eager_core::event::{
-    AccessClass, Barred, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest,
-};
+use eager_core::action::{Action, Gate};
+use eager_core::event::{ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
 use eager_core::journal::{JournalHeader, JournalLine, ReplayError, meets, replay};
 use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::options::QueueOrder;
 use eager_core::policy::faulty::{Fault, STRIKES_AT};
 use eager_core::scheduler::Stage;
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Options, PolicyName, Scheduler, invariants};
+use eager_units::{AccessClass, Barred, Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
@@ -598,8 +596,21 @@ fn an_unknown_policy_is_named_with_the_known_ones() {
     assert_eq!(error.to_string(), format!("unknown policy `fastest`: known are {}", names.join(", ")));
     // Journals and records of earlier releases have these names.
     for name in [
-        "case", "case-fifo", "case-alg2", "sa", "cg", "schedgpu", "quanta", "eager", "eager-p", "eager-b",
-        "eager-pb", "eager-opt", "eager-live", "eager-fair", "infinite",
+        "case",
+        "case-fifo",
+        "case-alg2",
+        "sa",
+        "cg",
+        "schedgpu",
+        "quanta",
+        "eager",
+        "eager-p",
+        "eager-b",
+        "eager-pb",
+        "eager-opt",
+        "eager-live",
+        "eager-fair",
+        "infinite",
     ] {
         assert!(names.contains(&name), "{name}");
     }

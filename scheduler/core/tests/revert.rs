@@ -4,8 +4,8 @@ use eager_core::action::Action;
 use eager_core::event::{DeviceProfile, Event, TaskRequest};
 use eager_core::journal::{JournalHeader, JournalLine, replay};
 use eager_core::policy::faulty::{Fault, STRIKES_AT};
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Options, PolicyName, Scheduler, invariants};
+use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
 const GIB: u64 = 1 << 30;
 

@@ -5,8 +5,8 @@
 //! cannot keep the owner out.
 
 use crate::backlog::processor_time;
-use eager_core::units::Nanos;
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
+use eager_units::Nanos;
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 use std::collections::BTreeMap;

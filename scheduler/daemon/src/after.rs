@@ -3,7 +3,7 @@
 //!
 //! Trap: whoever is served may ask, under any name and as often as questions are answered, so each user has so many places.
 
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 use std::collections::BTreeMap;
 
 /// Who has not asked for so long does not wait any more; programs ask four times a second (specification S-722).

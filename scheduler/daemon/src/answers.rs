@@ -8,8 +8,8 @@ use crate::dispatch::Dispatch;
 use crate::tables;
 use crate::waiting;
 use eager_core::PolicyName;
-use eager_core::units::{DeviceId, TaskId};
 use eager_proto::admin::{AdminReply, AdminRequest, TaskRow};
+use eager_units::{DeviceId, TaskId};
 use std::str::FromStr;
 
 /// Tasks that one line names.

@@ -7,7 +7,7 @@
 use crate::poller::Source;
 use crate::quota::{Allowance, TURN_NS};
 use crate::shell::Shell;
-use eager_core::units::{ClientId, Nanos};
+use eager_units::{ClientId, Nanos};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Uid;
 use std::collections::{BTreeMap, VecDeque};

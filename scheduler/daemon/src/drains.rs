@@ -6,7 +6,7 @@
 use crate::dispatch::Dispatch;
 use crate::numbering::Standing;
 use eager_core::event::Event;
-use eager_core::units::{DeviceId, Nanos};
+use eager_units::{DeviceId, Nanos};
 use nix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds since the machine started.

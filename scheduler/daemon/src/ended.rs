@@ -8,8 +8,8 @@ use eager_core::action::{Action, Reason};
 use eager_core::event::{Event, TaskRequest};
 use eager_core::limits::Measure;
 use eager_core::model::{Client, TaskState};
-use eager_core::units::{Bytes, ClientId, Nanos, TaskId};
 use eager_proto::admin::ProgramRow;
+use eager_units::{Bytes, ClientId, Nanos, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Of all users (specification S-721).
@@ -276,7 +276,8 @@ mod tests {
     use super::*;
     use crate::recent::tests::Lived;
     use eager_core::PolicyName;
-    use eager_core::event::{AccessClass, KernelRequest};
+    use eager_core::event::KernelRequest;
+    use eager_units::AccessClass;
 
     fn told(lived: &Lived) -> Vec<String> {
         let tell = |row: &ProgramRow| {

@@ -5,8 +5,8 @@
 
 use crate::ended::{Ended, PROGRAMS_MAX};
 use crate::whole_file::{put_aside, replace};
-use eager_core::units::Nanos;
 use eager_proto::admin::ProgramRow;
+use eager_units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};

@@ -7,11 +7,11 @@ use crate::slots::{TaskSlot, TaskSlots};
 use crate::state_file;
 use eager_core::action::Action;
 use eager_core::event::{DeviceProfile, Event};
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Options, PolicyName, Scheduler, invariants};
 use eager_proto::RING_SLOTS;
 use eager_proto::request::{Request, Slot, decode};
 use eager_shm::daemon::ClientPages;
+use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -157,6 +157,7 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eager_proto::request::BeginFlags;
     use eager_proto::request::{RequestBody, RequestPage, encode};
     use std::mem::offset_of;
     use zerocopy::IntoBytes;
@@ -170,7 +171,7 @@ mod tests {
             site: 1,
             blocks: 0,
             threads_per_block: 0,
-            flags: 0,
+            flags: BeginFlags::NONE,
             function: "main".into(),
         };
         let (mut pages, descriptors) = ClientPages::create().expect("pages");

@@ -6,8 +6,8 @@
 
 use eager_core::Scheduler;
 use eager_core::journal::{JournalHeader, JournalLine};
-use eager_core::units::Nanos;
 use eager_journal::pieces;
+use eager_units::Nanos;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};

@@ -9,7 +9,7 @@ use crate::whole_file::{put_aside, replace};
 use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::history::{History, HistoryFile};
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //!
 //! Trap: what is suppressed is counted and said later, so that a quiet log is not mistaken for a quiet system.
 
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 use std::collections::BTreeMap;
 
 const WINDOW: Nanos = Nanos::from_secs(10);

@@ -2,8 +2,8 @@
 //!
 //! Trap: looks come when they come; a moment here is a span of time, with the mean of the looks that fell into it.
 
-use eager_core::units::{Bytes, DeviceId, Nanos};
 use eager_proto::snapshot::{Minutes as Row, Moment};
+use eager_units::{Bytes, DeviceId, Nanos};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A moment, and how many are kept: five minutes (specification S-723).

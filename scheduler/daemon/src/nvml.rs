@@ -7,7 +7,7 @@ use crate::selection::Told;
 use crate::usage::{Fault, ProcessUse, Seen, Usage};
 use anyhow::Context;
 use eager_core::event::DeviceProfile;
-use eager_core::units::{Bytes, DeviceId};
+use eager_units::{Bytes, DeviceId};
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::enums::device::UsedGpuMemory;

@@ -3,7 +3,7 @@
 //! Trap: a descriptor leaves the set by itself only when its last copy is closed, so none of those entered here is ever
 //! duplicated. Readiness is told by level: who is not read stays ready, and must be taken out while it is not wanted.
 
-use eager_core::units::ClientId;
+use eager_units::ClientId;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::os::fd::AsFd;

@@ -5,7 +5,7 @@
 //! sleeping is in everybody's way on a machine with few processors: an answer's receiver has to wait for a time slice. So what
 //! a user takes is bounded in time, not only in requests.
 
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -3,10 +3,10 @@
 //! Trap: everything has a limit here, also what one task can be told of: programs that nobody trusts make tasks.
 
 use eager_core::Scheduler;
-use eager_core::action::{Action, Class, Reason};
+use eager_core::action::{Action, Reason};
 use eager_core::event::Event;
-use eager_core::units::{ClientId, DeviceId, Nanos, TaskId};
 use eager_proto::snapshot::{Life, Span};
+use eager_units::{Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What ended longer ago is forgotten.
@@ -148,8 +148,8 @@ pub mod tests {
     use crate::ended::Ended;
     use crate::tally::Tally;
     use eager_core::event::{DeviceProfile, TaskRequest};
-    use eager_core::units::Bytes;
     use eager_core::{Options, PolicyName};
+    use eager_units::Bytes;
 
     /// One device of 10 GiB; a step per second.
     #[derive(Debug)]

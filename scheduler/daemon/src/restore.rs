@@ -11,10 +11,10 @@ use crate::state_file::{Kept, KeptClient};
 use eager_core::PolicyName;
 use eager_core::action::Reason;
 use eager_core::event::{Event, Restored, TaskRequest};
-use eager_core::units::{ClientId, DeviceId, TaskId};
 use eager_proto::hello::{Refusal, Resume};
 use eager_proto::request::Slot;
 use eager_shm::daemon::{ClientPages, Peer};
+use eager_units::{ClientId, DeviceId, TaskId};
 use std::os::fd::OwnedFd;
 
 impl Dispatch {

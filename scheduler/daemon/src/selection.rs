@@ -131,7 +131,7 @@ impl From<Selection> for String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use eager_core::units::Bytes;
+    use eager_units::Bytes;
 
     pub fn profile() -> DeviceProfile {
         DeviceProfile {

@@ -4,8 +4,8 @@
 //! Protocol: sd_notify(3) and `FDSTORE`. Trap: the manager may be slow, full, or keep nothing, and nothing here waits for
 //! it. What it did not keep costs nobody a grant: the state file says the same, by number and starting time.
 
-use eager_core::units::ClientId;
 use eager_shm::packet;
+use eager_units::ClientId;
 use nix::sys::socket::{getsockopt, sockopt};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -4,13 +4,13 @@
 //! it), changes nothing, and is a strike; too many strikes end the connection.
 
 use crate::state_file::KeptSlot;
-use eager_core::action::{Class, Gate, Reason};
-use eager_core::event::{AccessClass, Barred, Event, KernelRequest, Restored, TaskRequest};
+use eager_core::action::{Gate, Reason};
+use eager_core::event::{Event, KernelRequest, Restored, TaskRequest};
 use eager_core::policy::Traits;
 use eager_core::scheduler::{Stage, TaskView};
-use eager_core::units::{Bytes, ClientId, DeviceId, TaskId};
 use eager_proto::reply::{self, TaskCell, gate};
-use eager_proto::request::{self, Request, RequestBody, Slot};
+use eager_proto::request::{Request, RequestBody, Slot};
+use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
 use zerocopy::FromZeros;
 
 /// No device has so much; larger claims are cut to it, so that no sum of them can overflow.
@@ -288,10 +288,10 @@ fn task_request(body: &RequestBody) -> Option<TaskRequest> {
         requirement: claim(*requirement),
         blocks: *blocks,
         threads_per_block: u32::try_from(*threads_per_block).unwrap_or(u32::MAX),
-        lazy: flags & request::BEGIN_LAZY != 0,
-        managed: flags & request::BEGIN_MANAGED != 0,
-        whole: flags & request::BEGIN_WHOLE != 0,
-        barred: Barred(flags >> request::BEGIN_BARRED_SHIFT),
+        lazy: flags.lazy,
+        managed: flags.managed,
+        whole: flags.whole,
+        barred: flags.barred,
         function: function.clone(),
         estimate: None,
         held_by: None,
@@ -304,11 +304,6 @@ fn kernel(body: &RequestBody) -> Option<KernelRequest> {
         name: kernel.clone(),
         footprint: claim(*footprint),
         static_size: claim(*static_size),
-        access: match *access {
-            request::ACCESS_ONE_PASS => AccessClass::OnePass,
-            request::ACCESS_CYCLIC => AccessClass::Cyclic,
-            request::ACCESS_SPARSE => AccessClass::Sparse,
-            _ => AccessClass::Unknown,
-        },
+        access: *access,
     })
 }

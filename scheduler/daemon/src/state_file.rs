@@ -7,8 +7,8 @@
 
 use crate::whole_file;
 use eager_core::event::{DeviceProfile, Restored};
-use eager_core::units::{ClientId, DeviceId, Nanos};
 use eager_proto::request::Slot;
+use eager_units::{ClientId, DeviceId, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -337,9 +337,8 @@ fn write_line(text: &mut Vec<u8>, line: &Line) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eager_core::action::Class;
     use eager_core::event::TaskRequest;
-    use eager_core::units::{Bytes, TaskId};
+    use eager_units::{Bytes, Class, TaskId};
 
     fn client(pid: i32) -> KeptClient {
         KeptClient {

@@ -9,7 +9,7 @@ use crate::identity;
 use eager_core::PolicyName;
 use eager_core::event::Event;
 use eager_core::scheduler::Stage;
-use eager_core::units::TaskId;
+use eager_units::TaskId;
 use nix::sys::signal::Signal;
 use std::str::FromStr;
 

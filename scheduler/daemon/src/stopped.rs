@@ -7,10 +7,9 @@
 
 use crate::dispatch::Dispatch;
 use crate::identity;
-use eager_core::action::Class;
 use eager_core::event::Event;
 use eager_core::model::{Bound, Task};
-use eager_core::units::{ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
 
 /// How long a device must have been seen without kernels (specification S-719).

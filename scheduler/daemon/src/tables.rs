@@ -7,9 +7,9 @@ use crate::waiting;
 use eager_core::action::Gate;
 use eager_core::model::TaskState;
 use eager_core::scheduler::{DeviceView, Stage, TaskView};
-use eager_core::units::Nanos;
 use eager_proto::admin::{DaemonRow, DeviceRow, TaskRow};
 use eager_proto::snapshot::Snapshot;
+use eager_units::Nanos;
 
 /// All of it at one moment. Working out why a task waits takes a while, so no more than `tasks_max` are asked.
 pub fn snapshot(dispatch: &Dispatch, kind: &str, confinement: &str, tasks_max: u32) -> Snapshot {

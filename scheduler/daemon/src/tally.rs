@@ -4,10 +4,10 @@
 //! under another policy has not asked twice.
 
 use eager_core::Scheduler;
-use eager_core::action::{Action, Class, Reason};
+use eager_core::action::{Action, Reason};
 use eager_core::event::Event;
-use eager_core::units::{Nanos, TaskId};
 use eager_proto::snapshot::{Counts, Distribution};
+use eager_units::{Class, Nanos, TaskId};
 use std::collections::BTreeMap;
 
 /// Seconds: from a grant at once to an hour's queue.
@@ -135,8 +135,8 @@ mod tests {
     use super::*;
     use crate::recent::tests::Lived;
     use eager_core::PolicyName;
-    use eager_core::event::{AccessClass, KernelRequest};
-    use eager_core::units::Bytes;
+    use eager_core::event::KernelRequest;
+    use eager_units::{AccessClass, Bytes};
 
     #[test]
     fn what_was_decided_is_counted_once() {

@@ -5,7 +5,7 @@
 
 use crate::shell::Shell;
 use anyhow::Context;
-use eager_core::units::{ClientId, Nanos};
+use eager_units::{ClientId, Nanos};
 use eager_vgpu_link::{Settle, Settled};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;

@@ -10,7 +10,7 @@ use crate::usage::{Fault, Look, ProcessUse, Seen};
 use eager_core::action::{Ending, Reason};
 use eager_core::event::{ClientUse, Event};
 use eager_core::limits::Measure;
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos};
+use eager_units::{Bytes, ClientId, DeviceId, Nanos};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 

@@ -3,8 +3,7 @@
 //! Trap: a driver may hang (NVML does when a device falls off the bus). Then no look comes any more, the daemon goes on with
 //! the last one, and says how old it is; nothing here ever waits for the thread.
 
-use eager_core::units::{Bytes, DeviceId};
-use eager_proto::size::Size;
+use eager_units::{Bytes, DeviceId, Size};
 use eager_vgpu_link::{Activity, Backend, Reply, Request, Socket};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::Deserialize;

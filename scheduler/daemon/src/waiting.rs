@@ -7,11 +7,11 @@ use crate::tables;
 use eager_core::options::QueueOrder;
 use eager_core::policy::GateRule;
 use eager_core::scheduler::{Offer, Outlook, Standing};
-use eager_core::units::{Nanos, TaskId};
 use eager_core::{PolicyName, Scheduler};
 use eager_proto::admin::{AdminReply, AfterRow, OutlookRow, PolicyRow, QueueRow};
 use eager_proto::hello::LABEL_BYTES;
 use eager_proto::text::{pack, unpack};
+use eager_units::{Nanos, TaskId};
 
 /// The waiting tasks, in the order in which they are tried.
 pub fn queue_rows(dispatch: &Dispatch) -> Vec<QueueRow> {

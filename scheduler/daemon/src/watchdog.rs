@@ -5,7 +5,7 @@
 //! daemon again in the same process (`exec`), told to use `case`; clients find it again as after any restart.
 
 use eager_core::Scheduler;
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;

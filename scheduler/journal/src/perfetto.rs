@@ -191,7 +191,7 @@ fn named(event: &Event, plain: TrackEvent) -> TrackEvent {
 mod tests {
     use super::*;
     use crate::timeline::{FlowId, Track};
-    use eager_core::units::Nanos;
+    use eager_units::Nanos;
 
     /// A device with one counter and one slice.
     fn timeline() -> Timeline {

@@ -5,7 +5,7 @@
 use eager_core::Scheduler;
 use eager_core::event::Event;
 use eager_core::journal::{JOURNAL_VERSION, JournalHeader, JournalLine};
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 
 /// A journal in memory.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@
 mod reader;
 
 use eager_core::journal::{JournalHeader, JournalLine};
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 
 /// Index into [`Timeline::tracks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,11 +1,11 @@
 //! What a viewer is shown of journals that the real core wrote, as text, and that every trace file is well-formed.
 
-use eager_core::event::{AccessClass, DeviceProfile, Event, KernelRequest, TaskRequest};
+use eager_core::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
 use eager_core::journal::JournalHeader;
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Options, PolicyName, Scheduler};
 use eager_journal::timeline::{Shows, What};
 use eager_journal::{Drawing, Journal, TextError, Timeline};
+use eager_units::{AccessClass, Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::fmt::Write;
 
 const GIB: u64 = 1 << 30;

@@ -21,8 +21,6 @@ pub mod newcomer;
 pub mod place;
 pub mod reply;
 pub mod request;
-pub mod shown;
-pub mod size;
 pub mod snapshot;
 pub mod text;
 

@@ -5,6 +5,7 @@
 //! in the reply page, so that a client cannot move it.
 
 use crate::{RING_SLOTS, TASK_SLOTS, text};
+use eager_units::{AccessClass, Barred};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// As it lies in the ring.
@@ -84,9 +85,8 @@ pub enum RequestBody {
         /// \[2\] number of blocks and \[3\] threads per block of its largest known launch, 0 if unknown.
         blocks: u64,
         threads_per_block: u64,
-        /// \[4\] bit 0: lazy (bound at its first launch, may extend); bit 1: memory is already managed;
-        /// bit 2: the whole requirement or nothing; bits 16 to 63: devices 0 to 47 that it may not have.
-        flags: u64,
+        /// \[4\]
+        flags: BeginFlags,
         /// `text`: function that holds the task.
         function: String,
     },
@@ -103,11 +103,11 @@ pub enum RequestBody {
     /// Kind 5. Nothing of the task remains on the device. The slot may be used again once answered.
     TaskEnd,
     /// Kind 6. An eager task's next kernel is held by the gate. \[0\] footprint, \[1\] static size, \[2\] access class
-    /// (0 unknown, 1 one pass, 2 cyclic re-use, 3 sparse); `text`: kernel name.
+    /// (0 unknown, 1 one pass, 2 cyclic, 3 sparse); `text`: kernel name.
     KernelHeld {
         footprint: u64,
         static_size: u64,
-        access: u8,
+        access: AccessClass,
         kernel: String,
     },
     /// Kind 7 / 8. A watched task's launch counters went from idle to busy / busy to idle.
@@ -126,29 +126,74 @@ impl RequestBody {
             site: 0,
             blocks: 0,
             threads_per_block: 0,
-            flags: BEGIN_LAZY,
+            flags: BeginFlags::LAZY,
             function: String::new(),
         }
     }
 }
 
-/// TaskBegin flag bits.
-pub const BEGIN_LAZY: u64 = 1;
-pub const BEGIN_MANAGED: u64 = 2;
-/// The task cannot run over-subscribed: it waits for all of its requirement, and more that does not fit is refused.
-pub const BEGIN_WHOLE: u64 = 4;
+/// What a task says of itself when it asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BeginFlags {
+    /// Bit 0. Bound at its first launch, may extend.
+    pub lazy: bool,
+    /// Bit 1. Its memory is already managed.
+    pub managed: bool,
+    /// Bit 2. It cannot run over-subscribed: it waits for all of its requirement, and more that does not fit is refused.
+    pub whole: bool,
+    /// Bits 16 to 63: devices 0 to 47 that it may not have.
+    pub barred: Barred,
+}
+
+impl BeginFlags {
+    pub const NONE: BeginFlags = BeginFlags { lazy: false, managed: false, whole: false, barred: Barred(0) };
+    pub const LAZY: BeginFlags = BeginFlags { lazy: true, ..BeginFlags::NONE };
+    pub const WHOLE: BeginFlags = BeginFlags { whole: true, ..BeginFlags::NONE };
+
+    /// The flags of a word, if each of its bits has a meaning.
+    fn of(word: u64) -> Option<BeginFlags> {
+        let flags = BeginFlags {
+            lazy: word & BEGIN_LAZY != 0,
+            managed: word & BEGIN_MANAGED != 0,
+            whole: word & BEGIN_WHOLE != 0,
+            barred: Barred(word >> BEGIN_BARRED_SHIFT),
+        };
+        (flags.word() == word).then_some(flags)
+    }
+
+    fn word(self) -> u64 {
+        let flag = |on: bool, bit: u64| if on { bit } else { 0 };
+        flag(self.lazy, BEGIN_LAZY)
+            | flag(self.managed, BEGIN_MANAGED)
+            | flag(self.whole, BEGIN_WHOLE)
+            | self.barred.0 << BEGIN_BARRED_SHIFT
+    }
+}
+
+const BEGIN_LAZY: u64 = 1;
+const BEGIN_MANAGED: u64 = 2;
+const BEGIN_WHOLE: u64 = 4;
 /// The bit of device 0 among those that the task may not have.
-pub const BEGIN_BARRED_SHIFT: u32 = 16;
+const BEGIN_BARRED_SHIFT: u32 = 16;
 /// Devices that have such a bit; later ones cannot be barred.
 pub const BEGIN_BARRED_DEVICES: u32 = u64::BITS - BEGIN_BARRED_SHIFT;
-/// All of them.
-pub const BEGIN_FLAGS: u64 = BEGIN_LAZY | BEGIN_MANAGED | BEGIN_WHOLE | u64::MAX << BEGIN_BARRED_SHIFT;
 
-/// KernelHeld access classes.
-pub const ACCESS_UNKNOWN: u8 = 0;
-pub const ACCESS_ONE_PASS: u8 = 1;
-pub const ACCESS_CYCLIC: u8 = 2;
-pub const ACCESS_SPARSE: u8 = 3;
+/// Access classes by their numbers.
+const ACCESS: [AccessClass; 4] =
+    [AccessClass::Unknown, AccessClass::OnePass, AccessClass::Cyclic, AccessClass::Sparse];
+
+fn access_of(number: u64) -> Option<AccessClass> {
+    ACCESS.get(usize::try_from(number).ok()?).copied()
+}
+
+fn access_number(access: AccessClass) -> u64 {
+    match access {
+        AccessClass::Unknown => 0,
+        AccessClass::OnePass => 1,
+        AccessClass::Cyclic => 2,
+        AccessClass::Sparse => 3,
+    }
+}
 
 const KIND_TASK_BEGIN: u16 = 1;
 const KIND_TASK_EXTEND: u16 = 2;
@@ -206,19 +251,14 @@ fn decode_body(kind: u16, words: &[u64; 6], text: &[u8; 72]) -> Result<RequestBo
 
 fn decode_begin(words: &[u64; 6], text: &[u8; 72]) -> Result<RequestBody, Malformed> {
     let [requirement, site, blocks, threads_per_block, flags, _] = *words;
-    if flags & !BEGIN_FLAGS != 0 {
-        return Err(Malformed::Flags { kind: KIND_TASK_BEGIN, flags });
-    }
+    let flags = BeginFlags::of(flags).ok_or(Malformed::Flags { kind: KIND_TASK_BEGIN, flags })?;
     let function = text::unpack(text);
     Ok(RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function })
 }
 
 fn decode_held(words: &[u64; 6], text: &[u8; 72]) -> Result<RequestBody, Malformed> {
     let [footprint, static_size, access, ..] = *words;
-    let access = u8::try_from(access)
-        .ok()
-        .filter(|&class| class <= ACCESS_SPARSE)
-        .ok_or(Malformed::Access { access })?;
+    let access = access_of(access).ok_or(Malformed::Access { access })?;
     Ok(RequestBody::KernelHeld { footprint, static_size, access, kernel: text::unpack(text) })
 }
 
@@ -228,7 +268,7 @@ pub fn encode(request: &Request) -> RequestRecord {
     let mut name = "";
     let kind = match &request.body {
         RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function } => {
-            words[..5].copy_from_slice(&[*requirement, *site, *blocks, *threads_per_block, *flags]);
+            words[..5].copy_from_slice(&[*requirement, *site, *blocks, *threads_per_block, flags.word()]);
             name = function;
             KIND_TASK_BEGIN
         }
@@ -243,7 +283,7 @@ pub fn encode(request: &Request) -> RequestRecord {
         RequestBody::AllLaunched => KIND_ALL_LAUNCHED,
         RequestBody::TaskEnd => KIND_TASK_END,
         RequestBody::KernelHeld { footprint, static_size, access, kernel } => {
-            words[..3].copy_from_slice(&[*footprint, *static_size, u64::from(*access)]);
+            words[..3].copy_from_slice(&[*footprint, *static_size, access_number(*access)]);
             name = kernel;
             KIND_KERNEL_HELD
         }

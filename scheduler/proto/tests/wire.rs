@@ -8,10 +8,11 @@ use eager_proto::hello::{
 };
 use eager_proto::reply::{REASON_BYTES, ReplyPage, TaskCell, gate};
 use eager_proto::request::{
-    BEGIN_FLAGS, BEGIN_LAZY, Malformed, Request, RequestBody, RequestPage, RequestRecord, Slot, TaskCounters,
-    decode, encode,
+    BeginFlags, Malformed, Request, RequestBody, RequestPage, RequestRecord, Slot, TaskCounters, decode,
+    encode,
 };
 use eager_proto::{RING_SLOTS, TASK_SLOTS};
+use eager_units::{AccessClass, Barred};
 use proptest::prelude::*;
 use std::mem::offset_of;
 use zerocopy::{FromBytes, IntoBytes};
@@ -114,7 +115,7 @@ fn a_begin_is_these_bytes() {
             site: 0,
             blocks: 5,
             threads_per_block: 256,
-            flags: BEGIN_LAZY,
+            flags: BeginFlags::LAZY,
             function: "main".into(),
         },
     };
@@ -176,13 +177,18 @@ fn name() -> impl Strategy<Value = String> {
 
 fn body() -> impl Strategy<Value = RequestBody> {
     let begin = (any::<[u64; 5]>(), name()).prop_map(|(words, function)| {
-        let [requirement, site, blocks, threads_per_block, flags] = words;
-        let flags = flags & BEGIN_FLAGS;
+        let [requirement, site, blocks, threads_per_block, bits] = words;
+        let [lazy, managed, whole] = [1, 2, 4].map(|bit| bits & bit != 0);
+        let flags = BeginFlags { lazy, managed, whole, barred: Barred(bits >> 16) };
         RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function }
     });
-    let held = (any::<[u64; 2]>(), 0u8..=3, name()).prop_map(|([footprint, static_size], access, kernel)| {
-        RequestBody::KernelHeld { footprint, static_size, access, kernel }
-    });
+    let held =
+        (any::<[u64; 2]>(), 0..4usize, name()).prop_map(|([footprint, static_size], access, kernel)| {
+            let access =
+                [AccessClass::Unknown, AccessClass::OnePass, AccessClass::Cyclic, AccessClass::Sparse]
+                    [access];
+            RequestBody::KernelHeld { footprint, static_size, access, kernel }
+        });
     prop_oneof![
         begin,
         held,

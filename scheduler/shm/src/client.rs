@@ -270,12 +270,18 @@ impl ClientConnection {
     /// Publishes a request and rings the daemon. Returns its sequence, which the slot's cell shows in `answered` once
     /// the daemon has answered. Never blocks on the daemon.
     pub fn send(&self, body: RequestBody, slot: Slot) -> Result<u32, SendError> {
+        self.send_record(encode(&Request { sequence: 0, slot, body }))
+    }
+
+    /// Publishes a record with the next sequence in place of its own. It may be one that no honest client writes: a daemon is
+    /// tested with those.
+    pub fn send_record(&self, record: RequestRecord) -> Result<u32, SendError> {
         if std::process::id() != self.process {
             return Err(SendError::Forked);
         }
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         let sequence = outbox.last_sequence.wrapping_add(1);
-        let record = encode(&Request { sequence, slot, body });
+        let record = RequestRecord { sequence, ..record };
         let (head, tail) = (&self.requests.header.cursor, &self.replies.header.cursor);
         if !exchange::push(head, tail, RING_SLOTS as u32, |place| self.requests.fill(place, &record)) {
             return if self.daemon_gone() { Err(SendError::DaemonGone) } else { Err(SendError::RingFull) };

@@ -2,9 +2,9 @@
 //!
 //! Trap: this must not read the scheduler's state; two accounts are worth more than one only if they are kept apart.
 
-use eager_core::action::{Action, Class};
+use eager_core::action::Action;
 use eager_core::event::Event;
-use eager_core::units::{Bytes, ClientId, DeviceId, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A rule that an action broke; `Display` says which.

@@ -8,11 +8,10 @@ use crate::job::{Job, KernelOp};
 use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
 use crate::steps::{Step, unroll};
-use eager_core::action::{Class, Gate};
-use eager_core::event::{AccessClass, Estimate, TaskRequest};
-use eager_core::policy::Habits;
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_core::action::Gate;
+use eager_core::event::{Estimate, TaskRequest};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
+use eager_units::{AccessClass, Bytes, Class, ClientId, DeviceId, Habits, Nanos, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 

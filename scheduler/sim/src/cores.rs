@@ -3,7 +3,7 @@
 //! Trap: the ends of shared phases move with every phase that begins or ends, so they are kept as what each has to get
 //! and not as moments.
 
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 

@@ -13,14 +13,14 @@ use crate::options::{Kill, SimOptions, Submission};
 use crate::result::{DeviceResult, Outcome, SimResult};
 use crate::tell::sentence;
 use eager_core::Scheduler;
-use eager_core::action::{Action, Class, Reason};
+use eager_core::action::{Action, Reason};
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_core::policy::{MemoryRule, Traits};
 use eager_core::scheduler::Stage;
-use eager_core::units::{Bytes, DeviceId, Nanos, TaskId};
 use eager_gpu_model::{Completion, Model, ModelError, OpId};
 use eager_journal::Journal;
+use eager_units::{Bytes, Class, DeviceId, Nanos, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Why a run gives no result.

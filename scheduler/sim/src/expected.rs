@@ -7,7 +7,7 @@ use crate::engine::{self, SimError};
 use crate::job::Job;
 use crate::options::{SimOptions, Submission};
 use eager_core::event::Estimate;
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;

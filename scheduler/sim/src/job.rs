@@ -3,8 +3,8 @@
 //! Trap: descriptors hold times and bytes of one job alone; every wait (for the scheduler, the link, other kernels,
 //! page faults) is added by the simulation and must not be in them.
 
-use eager_core::event::AccessClass;
 use eager_gpu_model::Pattern;
+use eager_units::AccessClass;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -160,7 +160,7 @@ fn simulate(arguments: &RunArguments) -> Result<bool> {
     let mut options = SimOptions::new(cards, arguments.policy);
     if arguments.no_mps {
         options.model.mps = false;
-        options.scheduler.context_bytes = eager_core::units::Bytes(options.model.context_memory());
+        options.scheduler.context_bytes = eager_units::Bytes(options.model.context_memory());
     }
     options.host_cores = arguments.cores;
     if let Some(workers) = arguments.workers {
@@ -205,6 +205,6 @@ fn print_table(name: &str, result: &SimResult) {
         result.eager_launches,
         result.promotions,
         result.oom_errors,
-        eager_core::units::Bytes(result.bytes_paged())
+        eager_units::Bytes(result.bytes_paged())
     );
 }

@@ -11,10 +11,10 @@ use crate::job::JobOp;
 use crate::lives;
 use crate::result::{Outcome, TaskTimes};
 use crate::steps::Step;
-use eager_core::action::{Class, Gate};
+use eager_core::action::Gate;
 use eager_core::event::{Event, TaskRequest};
-use eager_core::units::{Bytes, TaskId};
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
+use eager_units::{Bytes, Class, TaskId};
 use std::collections::BTreeSet;
 
 /// What a copy by the CPU fills of managed memory before a prefetch begins to move it in: the shim's default at full size

@@ -5,8 +5,8 @@
 
 use crate::cores::CoreOrder;
 use eager_core::PolicyName;
-use eager_core::units::Nanos;
 use eager_gpu_model::Card;
+use eager_units::Nanos;
 
 /// When jobs come.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl SimOptions {
     /// S-633, S-638), all jobs at once.
     pub fn new(cards: Vec<Card>, policy: PolicyName) -> SimOptions {
         let model = eager_gpu_model::Options { mps: true, ..eager_gpu_model::Options::default() };
-        let context_bytes = eager_core::units::Bytes(model.context_memory());
+        let context_bytes = eager_units::Bytes(model.context_memory());
         SimOptions {
             cards,
             policy,

@@ -3,10 +3,9 @@
 //! Trap: all times are modelled nanoseconds since the submission of the first job, never wall-clock time.
 
 use crate::job::SizeLabel;
-use eager_core::action::Class;
-use eager_core::units::Nanos;
 use eager_gpu_model::{DeviceTotals, Moved};
 use eager_journal::Journal;
+use eager_units::{Class, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// How a job ended.

@@ -11,8 +11,8 @@ use crate::result::{Outcome, Span};
 use crate::steps::Step;
 use eager_core::action::Gate;
 use eager_core::event::{Event, KernelRequest, TaskRequest};
-use eager_core::units::{Bytes, Nanos};
 use eager_gpu_model::{AllocKind, Completion, Location, ModelError, Op, OpId, Pattern, Range};
+use eager_units::{Bytes, Nanos};
 
 /// Stream priorities (CUDA: lower is more urgent).
 const PRIORITY_HIGH: i32 = -1;
@@ -347,7 +347,7 @@ impl<'a> World<'a> {
     pub(crate) fn tell(
         &mut self,
         index: usize,
-        event: impl FnOnce(eager_core::units::TaskId) -> Event,
+        event: impl FnOnce(eager_units::TaskId) -> Event,
     ) -> Result<(), SimError> {
         match self.clients[index].open.as_ref().map(|open| open.task) {
             Some(task) => self.step(event(task)),

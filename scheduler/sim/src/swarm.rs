@@ -7,10 +7,9 @@
 use crate::job::{BufferAccess, Job, JobOp, KernelOp, Part, SizeLabel};
 use crate::{Estimates, Kill, Outcome, SimError, SimOptions, SimResult, Submission, replay};
 use eager_core::PolicyName;
-use eager_core::event::AccessClass;
 use eager_core::options::QueueOrder;
-use eager_core::units::{Bytes, Nanos};
 use eager_gpu_model::{Card, Pattern, card, card_names};
+use eager_units::{AccessClass, Bytes, Nanos};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -3,7 +3,7 @@
 //! Trap: traces are compared byte by byte in tests; a changed word here changes golden files.
 
 use eager_core::event::Event;
-use eager_core::units::Bytes;
+use eager_units::Bytes;
 
 /// One line for people.
 pub fn sentence(event: &Event) -> String {

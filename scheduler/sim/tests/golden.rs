@@ -5,9 +5,8 @@
 
 mod common;
 use common::*;
-use eager_core::event::AccessClass;
-use eager_core::units::Nanos;
 use eager_sim::job::Job;
+use eager_units::{AccessClass, Nanos};
 use std::path::Path;
 
 const RULE: &str = "----\n";

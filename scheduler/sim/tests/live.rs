@@ -3,9 +3,9 @@
 mod common;
 use common::*;
 use eager_core::PolicyName;
-use eager_core::units::Nanos;
 use eager_sim::job::{Job, JobOp};
 use eager_sim::{Estimates, Outcome, SimOptions, SimResult, run};
+use eager_units::Nanos;
 
 const SECOND: f64 = 1e9;
 

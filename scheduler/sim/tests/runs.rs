@@ -3,12 +3,10 @@
 mod common;
 use common::*;
 use eager_core::PolicyName;
-use eager_core::action::Class;
-use eager_core::event::AccessClass;
 use eager_core::policy::MemoryRule;
-use eager_core::units::Nanos;
 use eager_sim::job::{Job, JobOp};
 use eager_sim::{Kill, Outcome, SimError, SimOptions, Span, Submission, replay, run};
+use eager_units::{AccessClass, Class, Nanos};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -295,9 +293,9 @@ fn descriptors_that_make_no_sense_are_refused_in_one_line() {
 
 fn any_shape() -> impl Strategy<Value = Shape> {
     let access = prop_oneof![
-        Just(eager_core::event::AccessClass::Cyclic),
-        Just(eager_core::event::AccessClass::OnePass),
-        Just(eager_core::event::AccessClass::Unknown),
+        Just(eager_units::AccessClass::Cyclic),
+        Just(eager_units::AccessClass::OnePass),
+        Just(eager_units::AccessClass::Unknown),
     ];
     (1..15u64, 0..40u32, 1..8u32, any::<bool>(), 0..30u32, access, 0..50u32).prop_map(
         |(gib, host, launches, gap, compute, access, tail)| Shape {
@@ -335,7 +333,7 @@ proptest! {
         let mut options = SimOptions { trace: false, host_cores: cores, ..options(policy, devices) };
         options.model.mps = mps;
         options.submission = workers.map_or(Submission::AllAtOnce, Submission::Workers);
-        options.scheduler.context_bytes = eager_core::units::Bytes(options.model.context_memory());
+        options.scheduler.context_bytes = eager_units::Bytes(options.model.context_memory());
         let result = run(&jobs, &options).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(result.jobs.len(), jobs.len());
         prop_assert!(policy == PolicyName::Cg || result.all_done(), "{:?}", result.jobs);

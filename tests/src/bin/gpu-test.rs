@@ -5,13 +5,13 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use eager_proto::size::Size;
 use eager_tests::gpu::bundle::{Bundle, Devices};
 use eager_tests::gpu::choice::Sizes;
 use eager_tests::gpu::kept::Kept;
 use eager_tests::gpu::machine::{Absent, Gpu};
 use eager_tests::gpu::record::{Record, Row, SCHEMA, failed, table};
 use eager_tests::gpu::suite::{Choice, STEPS, beside, check, run};
+use eager_units::Size;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -2,10 +2,10 @@
 //!
 //! Trap: a program may begin several tasks, and wait for each; its wait is the sum of them.
 
-use eager_core::action::{Action, Class};
+use eager_core::action::Action;
 use eager_core::event::Event;
 use eager_core::journal::JournalLine;
-use eager_core::units::{ClientId, Nanos, TaskId};
+use eager_units::{Class, ClientId, Nanos, TaskId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use eager_core::event::TaskRequest;
     use eager_core::reason::Reason;
-    use eager_core::units::{Bytes, DeviceId};
+    use eager_units::{Bytes, DeviceId};
 
     fn line(seconds: u64, event: Event, action: Option<Action>) -> JournalLine {
         JournalLine { now: Nanos::from_secs(seconds), event, actions: action.into_iter().collect() }

@@ -14,8 +14,8 @@ use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::{State, Thread};
 use crate::task::{Asks, Phase, Queued, Release, TaskKey};
-use crate::voice::size_text;
-use eager_proto::request::{BEGIN_WHOLE, RequestBody};
+use eager_proto::request::{BeginFlags, RequestBody};
+use eager_units::shown;
 
 /// How many pieces of the device's granularity a task's allocations may waste together; no ledger counts the waste
 /// (specification S-310).
@@ -203,7 +203,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Ok(queued);
         }
         let Asks { site, geometry } = asking.asks;
-        let body = self.begin_body(site, asking.bytes, geometry, BEGIN_WHOLE);
+        let body = self.begin_body(site, asking.bytes, geometry, BeginFlags::WHOLE);
         Ok(Queued { sequence: self.send(key.slot, &body)?, bytes: asking.bytes })
     }
 
@@ -251,7 +251,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     pub(crate) fn say_refused_task(&self, site: u64, bytes: u64, reason: &str) {
-        let (function, size) = (self.program.read().function(site).to_owned(), size_text(bytes));
+        let (function, size) = (self.program.read().function(site).to_owned(), shown::size(bytes));
         self.voice.say(&format!(
             "the task in {function} ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
         ));

@@ -7,7 +7,7 @@
 
 use crate::buffers;
 use crate::outcome::{Outcome, Why};
-use crate::profile::{Access, KernelSize};
+use crate::profile::KernelSize;
 use crate::runtime::{CudaResult, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop, answered};
@@ -15,6 +15,7 @@ use crate::state::{State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use eager_proto::reply::{FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
+use eager_units::AccessClass;
 use std::time::Duration;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
@@ -260,7 +261,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 let held = RequestBody::KernelHeld {
                     footprint: kernel.footprint,
                     static_size: kernel.static_size,
-                    access: kernel.access.number(),
+                    access: kernel.access,
                     kernel: kernel.name.clone(),
                 };
                 let access = kernel.access;
@@ -277,9 +278,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Was the gate last opened for a kernel that may over-subscribe more than one of this class? The gate's word has no
     /// class: what it then allows says nothing of this kernel.
-    fn was_opened_for_less(&self, key: TaskKey, access: Access) -> bool {
+    fn was_opened_for_less(&self, key: TaskKey, access: AccessClass) -> bool {
         let asked_for = self.state.lock().task(key).and_then(|task| task.asked_for);
-        !access.streams() && asked_for.is_some_and(Access::streams)
+        !access.streams() && asked_for.is_some_and(AccessClass::streams)
     }
 
     /// What the gate must know of a launch. A kernel that no module registered may touch all its task has.
@@ -287,7 +288,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let program = self.program.read();
         let Some(kernel) = program.kernel(launch.stub) else {
             let live = self.state.lock().task(key).map_or(0, |task| task.account.live());
-            return self.profile.size("unknown", live, Access::Unknown);
+            return self.profile.size("unknown", live, AccessClass::Unknown);
         };
         let words = self.runtime.argument_words(launch.args, &kernel.argument_sizes);
         let state = self.state.lock();

@@ -10,7 +10,7 @@ use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::Thread;
 use crate::task::Kind;
-use crate::voice::size_text;
+use eager_units::shown;
 
 /// No handle or plan of a library takes more than a fraction of this; a larger difference is another program's
 /// (specification S-717).
@@ -82,7 +82,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 state.ledger.insert_array(handle.key(), Held { owner, frame: None, bytes });
             }
             Ok(Some(refusal)) => self.voice.once("library", || {
-                let size = size_text(bytes);
+                let size = shown::size(bytes);
                 format!("{size} that a library took for a handle are not counted: {refusal}")
             }),
             Err(_) => {}

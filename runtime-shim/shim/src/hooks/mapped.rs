@@ -10,7 +10,7 @@ use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop};
 use crate::state::Thread;
 use crate::task::{Phase, Release, Task, TaskKey};
-use crate::voice::size_text;
+use eager_units::shown;
 
 /// Mapped memory comes in whole multiples of the device's granularity; where that would waste more than this share of
 /// an allocation, it is not mapped, since no ledger counts the waste (specification S-310).
@@ -132,7 +132,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Ok(false) => {
                 self.uncount_coming(base, bytes, coming, true);
                 self.voice.once("full", || {
-                    let size = size_text(bytes);
+                    let size = shown::size(bytes);
                     format!("no room for {size} that were granted: somebody takes memory that is not counted")
                 });
                 Err(self.out_of_memory())

@@ -14,7 +14,7 @@ use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, Launch, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
-use crate::voice::size_text;
+use eager_units::shown;
 use parking_lot::MutexGuard;
 
 /// Of the filler: more than the driver takes at once, twice, for an edge before the kernel and one behind it.
@@ -37,7 +37,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         };
         let held = measurement.held();
         if held.saturating_add(bytes).saturating_add(filler_bytes(room)) > room {
-            let (wanted, room) = (size_text(held.saturating_add(bytes)), size_text(room));
+            let (wanted, room) = (shown::size(held.saturating_add(bytes)), shown::size(room));
             self.voice.once("measure-room", || {
                 format!("the program wants {wanted}, and {room} were free at its start: footprints are measured of programs that fit")
             });

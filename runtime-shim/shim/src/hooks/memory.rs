@@ -8,9 +8,9 @@ use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
-use crate::voice::size_text;
 use eager_abi::calls::PITCH_ALIGNMENT;
 use eager_proto::request::RequestBody;
+use eager_units::shown;
 
 /// `cudaMemAttachGlobal`: what `cudaMallocManaged` takes by default.
 pub(super) const ATTACH_GLOBAL: u32 = 1;
@@ -318,7 +318,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     pub(crate) fn say_refused_allocation(&self, bytes: u64, reason: &str) {
-        let size = size_text(bytes);
+        let size = shown::size(bytes);
         self.voice
             .say(&format!("an allocation of {size} is refused: {reason}. It returns an out-of-memory error"));
     }
@@ -344,7 +344,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 // Granted, and yet no room: somebody takes memory that the daemon does not count, such as the contexts
                 // of programs that are not bound yet. A grant is kept all the same.
                 Ok(None) => self.voice.once("full", || {
-                    let size = size_text(bytes);
+                    let size = shown::size(bytes);
                     format!(
                         "device {} has no room for {size} that were granted: managed memory instead",
                         device.0

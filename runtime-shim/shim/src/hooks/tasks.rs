@@ -9,9 +9,9 @@ use crate::shim::{Answer, Shim, Stop, answered};
 use crate::state::{Around, NoSlot, OpenSite, State, Thread};
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use crate::trace;
-use crate::voice::size_text;
 use eager_proto::reply::REASON_TOO_LARGE;
-use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, BEGIN_WHOLE, RequestBody, Slot};
+use eager_proto::request::{BeginFlags, RequestBody, Slot};
+use eager_units::shown;
 use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
 
@@ -90,7 +90,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.defer(thread, key, announced, geometry);
             return Ok(());
         }
-        let flags = if by_name { BEGIN_WHOLE } else { 0 };
+        let flags = BeginFlags { whole: by_name, ..BeginFlags::NONE };
         match self.ask(key.slot, &self.begin_body(site, requirement, geometry, flags)) {
             Ok(Answer::Bound(terms)) => {
                 let here = must.is_none_or(|device| device == terms.device);
@@ -128,7 +128,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         site: u64,
         requirement: u64,
         geometry: Geometry,
-        flags: u64,
+        flags: BeginFlags,
     ) -> RequestBody {
         let program = self.program.read();
         RequestBody::TaskBegin {
@@ -159,7 +159,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     fn say_refused_site(&self, site: u64, bytes: u64, place: &str, reason: &str) {
-        let (function, size) = (self.program.read().function(site).to_owned(), size_text(bytes));
+        let (function, size) = (self.program.read().function(site).to_owned(), shown::size(bytes));
         self.voice.say(&format!(
             "the task in {function} ({size}){place} is refused as a whole: {reason}. Its allocations are asked for one \
              by one"
@@ -300,7 +300,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Some(task) = self.state.lock().task_mut(key) {
             task.phase = Phase::Refused;
         }
-        let size = size_text(bytes);
+        let size = shown::size(bytes);
         self.voice.say(&format!(
             "the task in the whole program ({size}) is refused: {reason}. Its CUDA calls return out-of-memory errors"
         ));
@@ -411,7 +411,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let product =
             |sizes: [u32; 3]| sizes.iter().fold(1u64, |all, &one| all.saturating_mul(u64::from(one)));
-        let managed = if has_memory { BEGIN_MANAGED } else { 0 };
         let program = self.program.read();
         let kernel = launch.and_then(|launch| program.kernel(launch.stub).map(|k| k.name.clone()));
         let body = RequestBody::TaskBegin {
@@ -419,7 +418,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             site: 0,
             blocks: launch.map_or(0, |launch| product(launch.grid)),
             threads_per_block: launch.map_or(0, |launch| product(launch.block)),
-            flags: BEGIN_LAZY | managed,
+            flags: BeginFlags { managed: has_memory, ..BeginFlags::LAZY },
             function: kernel.unwrap_or_default(),
         };
         drop(program);

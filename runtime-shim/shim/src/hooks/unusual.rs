@@ -14,7 +14,7 @@ use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{Thread, Unfreed};
 use crate::task::Phase;
-use crate::voice::size_text;
+use eager_units::shown;
 
 /// What becomes of a program's hint about where its memory should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let make = || {
             make().inspect_err(|&error| {
                 if error == CudaError::MEMORY_ALLOCATION {
-                    let size = size_text(bytes);
+                    let size = shown::size(bytes);
                     self.voice.say(&format!(
                         "an array of {size} does not fit on its device and cannot be managed memory: out of memory"
                     ));

@@ -5,7 +5,7 @@ use super::{Bench, SITE};
 use crate::outcome::Outcome;
 use crate::runtime::{CudaError, Geometry};
 use crate::state::Thread;
-use eager_proto::request::{BEGIN_LAZY, BEGIN_MANAGED, RequestBody};
+use eager_proto::request::{BeginFlags, RequestBody};
 use proptest::prelude::*;
 
 #[test]
@@ -40,7 +40,7 @@ fn a_static_task_is_told_once_and_ends_with_its_site() {
         site: SITE,
         blocks: 0,
         threads_per_block: 0,
-        flags: 0,
+        flags: BeginFlags::NONE,
         function: "main".into(),
     };
     let shrink = |bytes| RequestBody::TaskShrink { bytes };
@@ -198,7 +198,7 @@ fn a_lazy_task_is_asked_for_at_its_first_launch_with_all_it_has() {
         site: 0,
         blocks: 6,
         threads_per_block: 32,
-        flags: BEGIN_LAZY | BEGIN_MANAGED,
+        flags: BeginFlags { managed: true, ..BeginFlags::LAZY },
         function: "_Z1kPfS_i".into(),
     };
     assert_eq!(bench.daemon.requests(), [begin]);

@@ -208,8 +208,12 @@ fn every_way_to_launch_goes_to_the_tasks_stream_and_through_the_gate() {
     bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 2, u64::MAX)));
     bench.daemon.requests();
     assert_eq!(bench.shim.launch(&mut bench.thread, &launch(How::Graph(0xe), 0)), Outcome::Handled(()));
-    let held =
-        RequestBody::KernelHeld { footprint: 4000, static_size: 4000, access: 0, kernel: "unknown".into() };
+    let held = RequestBody::KernelHeld {
+        footprint: 4000,
+        static_size: 4000,
+        access: eager_units::AccessClass::Unknown,
+        kernel: "unknown".into(),
+    };
     assert_eq!(bench.daemon.requests(), [held], "a graph may touch all that its task has");
 }
 

@@ -7,7 +7,7 @@ use crate::runtime::{Copy, CopyKind, CudaError, Geometry, Order, Rows};
 use crate::scheduler::Habits;
 use eager_abi::TASK_NAMED;
 use eager_proto::reply::{FLAG_HIGH_PRIORITY, FLAG_RELEASES};
-use eager_proto::request::{BEGIN_WHOLE, RequestBody};
+use eager_proto::request::{BeginFlags, RequestBody};
 
 const ALL: Habits = Habits {
     late_reservation: true,
@@ -38,7 +38,7 @@ fn begun(requirement: u64) -> RequestBody {
         site: SITE,
         blocks: 0,
         threads_per_block: 0,
-        flags: BEGIN_WHOLE,
+        flags: BeginFlags::WHOLE,
         function: "main".into(),
     }
 }
@@ -265,7 +265,7 @@ fn what_could_never_fit_fails_where_it_is_allocated() {
     bench.other_thread();
     bench.daemon.requests();
     bench.begin(SITE, 1501);
-    let flags = 0;
+    let flags = BeginFlags::NONE;
     let asked = bench.daemon.requests();
     assert!(
         matches!(&asked[..], [.., RequestBody::TaskBegin { requirement: 1501, flags: f, .. }] if *f == flags)

@@ -10,6 +10,7 @@ use crate::runtime::{CudaError, Geometry, StreamFlags, StreamId};
 use eager_abi::{ACCESS_CYCLIC, ACCESS_ONE_PASS, ACCESS_UNUSED, ARG_ACCESS_SHIFT, ARG_POINTER};
 use eager_proto::reply::{FLAG_GATED, FLAG_HIGH_PRIORITY, FLAG_MANAGED, FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
+use eager_units::AccessClass;
 
 fn eager_and_gated(bench: &mut Bench, allowed: u64) -> u64 {
     bench.daemon.decide(Decision::Eager(100));
@@ -31,8 +32,12 @@ fn a_gate_holds_what_is_too_large_and_says_so_once() {
     bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 2, 3072)));
     bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 3, 4096)));
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
-    let held =
-        RequestBody::KernelHeld { footprint: 4000, static_size: 4000, access: 0, kernel: "_Z1kPfS_i".into() };
+    let held = RequestBody::KernelHeld {
+        footprint: 4000,
+        static_size: 4000,
+        access: AccessClass::Unknown,
+        kernel: "_Z1kPfS_i".into(),
+    };
     assert_eq!(bench.daemon.requests(), [held]);
     assert_eq!(bench.launch(&[a]), Outcome::Handled(()), "an open gate costs no request");
     assert_eq!(bench.daemon.requests(), []);
@@ -60,7 +65,7 @@ fn a_kernel_that_was_not_measured_counts_by_what_its_code_shows() {
     bench.daemon.requests();
     bench.daemon.then(|daemon| daemon.change(first_slot(), |cell| cell.gate = gate::pack(true, 2, 4096)));
     assert_eq!(bench.launch(&[a, unused]), Outcome::Handled(()));
-    let access = eager_proto::request::ACCESS_ONE_PASS;
+    let access = AccessClass::OnePass;
     let held =
         RequestBody::KernelHeld { footprint: 4000, static_size: 4000, access, kernel: "_Z1kPfS_i".into() };
     assert_eq!(bench.daemon.requests(), [held]);
@@ -75,7 +80,7 @@ fn a_gate_opened_for_a_streaming_kernel_is_asked_again_for_a_cyclic_one() {
         let kernel = Kernel { name: "_Z1kPfS_i".into(), argument_sizes: vec![8, 8, 4], argument_flags };
         bench.shim.program.write().add_kernel(STUB, kernel);
     };
-    let classes = |bench: &Bench| -> Vec<u8> {
+    let classes = |bench: &Bench| -> Vec<AccessClass> {
         let held = |body| match body {
             RequestBody::KernelHeld { access, .. } => Some(access),
             _ => None,
@@ -87,11 +92,11 @@ fn a_gate_opened_for_a_streaming_kernel_is_asked_again_for_a_cyclic_one() {
     bench.daemon.then(move |daemon| daemon.change(first_slot(), |cell| cell.gate = wider));
     assert_eq!(bench.launch(&[a, a]), Outcome::Handled(()));
     assert_eq!(bench.launch(&[a, a]), Outcome::Handled(()));
-    assert_eq!(classes(&bench), [eager_proto::request::ACCESS_ONE_PASS], "the second one was let through");
+    assert_eq!(classes(&bench), [AccessClass::OnePass], "the second one was let through");
     show(&mut bench, ACCESS_CYCLIC);
     assert_eq!(bench.launch(&[a, a]), Outcome::Handled(()));
     assert_eq!(bench.launch(&[a, a]), Outcome::Handled(()));
-    assert_eq!(classes(&bench), [eager_proto::request::ACCESS_CYCLIC], "once, until another class asks");
+    assert_eq!(classes(&bench), [AccessClass::Cyclic], "once, until another class asks");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::{Column, Left, Right, USER, chosen_columns, column, in_columns, or_dash};
 use eager_journal::names;
 use eager_proto::admin::ProgramRow;
-use eager_proto::shown::{size, time};
+use eager_units::shown::{size, time};
 
 /// A program that has ended, and when it is looked at (milliseconds since 1970).
 #[derive(Debug, Clone)]

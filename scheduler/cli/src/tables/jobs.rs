@@ -1,7 +1,7 @@
 //! `eager jobs` for people.
 
 use super::{Align, Left, Right, or_dash, table};
-use eager_proto::shown::time;
+use eager_units::shown::time;
 
 /// One submitted job.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 use super::{Align, Left, Right, or_dash, table};
 use eager_journal::names;
 use eager_proto::admin::{AfterRow, PolicyRow, QueueRow};
-use eager_proto::shown::{size, time};
+use eager_units::shown::{size, time};
 
 /// `eager queue`: tasks, and programs that wait for one of another to end. `user`: a user's name.
 pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String) -> String {

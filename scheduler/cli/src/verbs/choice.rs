@@ -5,8 +5,8 @@
 
 use anyhow::bail;
 use eager_proto::admin::DeviceRow;
-use eager_proto::request::{BEGIN_BARRED_DEVICES, BEGIN_BARRED_SHIFT};
-use eager_proto::size::Size;
+use eager_proto::request::BEGIN_BARRED_DEVICES;
+use eager_units::{Barred, Size};
 use std::cmp::Reverse;
 
 /// Devices of which the program gets so many, in ascending order.
@@ -50,23 +50,25 @@ impl Choice {
         Ok(Choice { candidates, count })
     }
 
-    /// The flags of the next request, which name the devices that it may not have; `held`: what the earlier ones got.
-    pub fn flags(&self, held: &[u32]) -> u64 {
+    /// The devices that the next request may not have; `held`: what the earlier ones got.
+    pub fn barred(&self, held: &[u32]) -> Barred {
         if self.candidates.is_empty() {
-            return 0;
+            return Barred::default();
         }
         let to_come = self.count.saturating_sub(held.len() + 1);
         let later = self.candidates.iter().filter(|device| held.last().is_none_or(|last| *device > last));
         let later: Vec<u32> = later.copied().collect();
         let open = &later[..later.len().saturating_sub(to_come)];
         let allowed: u64 = open.iter().map(|device| 1 << device).sum();
-        !allowed << BEGIN_BARRED_SHIFT
+        // Later devices have no bit.
+        Barred(!allowed & (u64::MAX >> (u64::BITS - BEGIN_BARRED_DEVICES)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eager_units::DeviceId;
 
     const GIB: u64 = 1 << 30;
 
@@ -81,8 +83,8 @@ mod tests {
     }
 
     fn allowed(choice: &Choice, held: &[u32]) -> Vec<u32> {
-        let barred = choice.flags(held) >> BEGIN_BARRED_SHIFT;
-        (0..BEGIN_BARRED_DEVICES).filter(|device| barred >> device & 1 == 0).collect()
+        let barred = choice.barred(held);
+        (0..BEGIN_BARRED_DEVICES).filter(|device| !barred.has(DeviceId(*device))).collect()
     }
 
     #[test]
@@ -112,6 +114,6 @@ mod tests {
         assert_eq!(said, "2 GPUs with 8GiB each: the daemon has 1 that large");
         devices[0].device = BEGIN_BARRED_DEVICES;
         assert!(Choice::among(&devices, Size(8 * GIB), 1).is_err());
-        assert_eq!(Choice::ONE.flags(&[]), 0);
+        assert_eq!(Choice::ONE.barred(&[]), Barred::default());
     }
 }

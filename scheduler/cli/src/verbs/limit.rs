@@ -6,7 +6,7 @@
 
 use crate::say;
 use anyhow::{Context, ensure};
-use eager_proto::shown;
+use eager_units::shown;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use std::ffi::OsString;

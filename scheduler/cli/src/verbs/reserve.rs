@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 use eager_proto::admin::{AdminReply, AdminRequest, DeviceRow};
 use eager_proto::hello::{Hello, Uuid};
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED};
-use eager_proto::request::{BEGIN_WHOLE, RequestBody, Slot};
-use eager_proto::size::Size;
+use eager_proto::request::{BeginFlags, RequestBody, Slot};
 use eager_shm::client::{ClientConnection, Wait};
+use eager_units::Size;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ pub fn reserve(
     let mut devices = Vec::with_capacity(count);
     for index in 0..count {
         let slot = Slot::new(index).context("a task slot")?;
-        let flags = BEGIN_WHOLE | choice.flags(&devices);
+        let flags = BeginFlags { barred: choice.barred(&devices), ..BeginFlags::WHOLE };
         let what =
             if count == 1 { memory.to_string() } else { format!("{memory}, GPU {} of {count}", index + 1) };
         devices.push(reserve_one(&connection, slot, memory, flags, &what)?);
@@ -86,7 +86,7 @@ fn reserve_one(
     connection: &ClientConnection,
     slot: Slot,
     memory: Size,
-    flags: u64,
+    flags: BeginFlags,
     what: &str,
 ) -> anyhow::Result<u32> {
     // Its memory is its own plain `cudaMalloc`: it cannot run over-subscribed.

@@ -10,10 +10,10 @@ use anyhow::Context;
 use clap::Args;
 use eager_gpu_model::{card_list, parse_nonnegative};
 use eager_proto::newcomer::ENV_ON_NO_DAEMON;
-use eager_proto::size::Size;
 use eager_proto::{
     ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS,
 };
+use eager_units::Size;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;

@@ -6,10 +6,10 @@
 //! Trap: a task that must have its memory whole gets none while others take all that is free over-subscribed. So memory comes
 //! by name only while no uninformed program is about.
 
-use super::{GateRule, Habits, Placement, PolicyDef, Traits, placement};
+use super::{GateRule, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};
 use crate::options::QueueOrder;
-use crate::units::Nanos;
+use eager_units::{Habits, Nanos};
 
 /// Of the parts of a device that an over-subscribed task may take, this many leave one to others (specification S-327).
 const LEAVES_ONE_OF: u64 = 8;

@@ -4,14 +4,14 @@
 //! memory is expected within seconds. Kernels of tasks that are expected to hold memory for a short time go before the
 //! others'.
 //!
-//! Trap: what makes this fast is what programs do ([`super::Habits`]), not the order; without it the policy is CASE with
+//! Trap: what makes this fast is what programs do ([`Habits`]), not the order; without it the policy is CASE with
 //! another queue. Reservation and eager launch keep memory for one task that others could use at once: at the end of a
 //! batch that is the task which everything else waits for, in a stream the next long one comes anyway.
 
-use super::{GateRule, Habits, Placement, PolicyDef, Traits, placement};
+use super::{GateRule, Placement, PolicyDef, Traits, placement};
 use crate::model::{Task, View};
 use crate::options::QueueOrder;
-use crate::units::Nanos;
+use eager_units::{Habits, Nanos};
 
 pub(super) const POLICY: PolicyDef = PolicyDef {
     name: "eager-live",

@@ -6,7 +6,7 @@
 use super::{Placement, placement};
 use crate::model::{Task, View};
 use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId};
+use eager_units::{Bytes, DeviceId};
 use serde::{Deserialize, Serialize};
 
 /// Name of the function whose task brings the fault out.

@@ -15,7 +15,6 @@ mod eager_opt;
 mod eager_p;
 mod eager_pb;
 pub mod faulty;
-mod habits;
 mod infinite;
 mod placement;
 mod quanta;
@@ -25,16 +24,14 @@ mod slots;
 mod table;
 
 pub use eager_fair::Sharing;
-pub use habits::Habits;
 pub(crate) use placement::{most_free, no_room};
 pub use table::{NotForDevices, PolicyName, UnknownPolicy};
 
-use crate::action::Class;
 use crate::event::TaskRequest;
 use crate::model::{Task, View};
 use crate::options::{Options, QueueOrder};
 use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId, Nanos};
+use eager_units::{Bytes, Class, DeviceId, Habits, Nanos};
 use std::fmt::Debug;
 
 /// What a policy says about one waiting task.
@@ -171,13 +168,24 @@ impl Traits {
             reserve_head: options.reserve_head.unwrap_or(self.reserve_head),
             short_hold_ns: options.short_hold_ns.or(self.short_hold_ns),
             hold_ns_max: options.hold_ns_max.or(self.hold_ns_max),
-            habits: self.habits.under(options),
+            habits: under(self.habits, options),
             sharing: Sharing {
-                habits_in_company: self.sharing.habits_in_company.map(|habits| habits.under(options)),
+                habits_in_company: self.sharing.habits_in_company.map(|habits| under(habits, options)),
                 ..self.sharing
             },
             ..self
         }
+    }
+}
+
+/// The habits with what the options set in their place.
+fn under(habits: Habits, options: &Options) -> Habits {
+    Habits {
+        release_dead: options.release_dead.unwrap_or(habits.release_dead),
+        late_reservation: options.late_reservation.unwrap_or(habits.late_reservation),
+        early_copies: options.early_copies.unwrap_or(habits.early_copies),
+        live_requirement: options.live_requirement.unwrap_or(habits.live_requirement),
+        fast_copies: options.fast_copies.unwrap_or(habits.fast_copies),
     }
 }
 

@@ -6,7 +6,7 @@ use super::Placement;
 use crate::forecast;
 use crate::model::{Device, Reservation, Task, View};
 use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId};
+use eager_units::{Bytes, DeviceId};
 use std::cmp::Reverse;
 
 /// CASE's Algorithm 3 (specification S-111): of the devices with room for the whole requirement, the one with the

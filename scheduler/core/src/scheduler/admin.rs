@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::model::{Task, View};
 use crate::policy::Placement;
 use crate::reason::Reason;
-use crate::units::{DeviceId, TaskId};
+use eager_units::{DeviceId, TaskId};
 
 impl Scheduler {
     pub(super) fn drain(&mut self, id: DeviceId, drained: bool) -> Result<(), Anomaly> {

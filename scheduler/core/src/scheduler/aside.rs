@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::event::TaskRequest;
 use crate::model::Task;
 use crate::reason::Reason;
-use crate::units::{Bytes, Nanos, TaskId};
+use eager_units::{Bytes, Nanos, TaskId};
 use std::collections::BTreeSet;
 
 impl Scheduler {

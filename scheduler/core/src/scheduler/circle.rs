@@ -14,7 +14,7 @@ use crate::ledger::Binding;
 use crate::model::Task;
 use crate::policy::most_free;
 use crate::reason::Reason;
-use crate::units::{Nanos, TaskId};
+use eager_units::{Nanos, TaskId};
 
 impl Scheduler {
     /// Starts the first task of a circle when it is due.

@@ -3,8 +3,7 @@
 //! Trap: a program is told once, when it connects. Whoever came before an uninformed program keeps to what it was told.
 
 use super::Scheduler;
-use crate::policy::Habits;
-use crate::units::Nanos;
+use eager_units::{Habits, Nanos};
 
 /// How long an uninformed program that is gone still counts (specification S-326).
 const COMPANY_NS: Nanos = Nanos::from_secs(3600);

@@ -4,13 +4,12 @@
 //! device at a time ([`View::only`]); a second logic beside them would sooner or later say something else.
 
 use super::{Scheduler, Stage, TaskView};
-use crate::action::Class;
 use crate::forecast;
 use crate::model::{Device, Task, View};
 use crate::options::QueueOrder;
 use crate::policy::{GateRule, Placement};
 use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, DeviceId, Nanos, TaskId};
 
 /// Tasks that a device's explanation names; the rest is counted.
 const NAMED_MAX: usize = 10;

@@ -12,7 +12,7 @@ use crate::model::{Client, Device, Overrun, Task};
 use crate::options::Options;
 use crate::policy::faulty::Fault;
 use crate::policy::{GateRule, Policy, PolicyName};
-use crate::units::{ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{ClientId, DeviceId, Nanos, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -236,7 +236,7 @@ impl Scheduler {
                 let device = state.devices.get_mut(&bound.device);
                 let device = device.ok_or_else(|| missing(bound.device.to_string()))?;
                 device.tasks.insert(id);
-                device.eager.extend((bound.class == crate::action::Class::Eager).then_some(id));
+                device.eager.extend((bound.class == eager_units::Class::Eager).then_some(id));
                 device.watched += u32::from(bound.watched);
                 device.held.extend(bound.held.as_ref().map(|(_, since)| (*since, id)));
                 device.warps = device.warps.saturating_add(task.warps());

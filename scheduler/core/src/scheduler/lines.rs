@@ -7,7 +7,7 @@
 use super::{Retry, Scheduler};
 use crate::model::Task;
 use crate::reason::Reason;
-use crate::units::TaskId;
+use eager_units::TaskId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Beside the queue itself, and made anew from it.

@@ -6,7 +6,7 @@
 use super::{Anomaly, Retry, Scheduler};
 use crate::action::Action;
 use crate::reason::Reason;
-use crate::units::{DeviceId, TaskId};
+use eager_units::{DeviceId, TaskId};
 
 impl Scheduler {
     pub(super) fn lose(&mut self, id: DeviceId, out: &mut Vec<Action>) -> Result<(), Anomaly> {

@@ -11,7 +11,7 @@ use crate::event::ClientUse;
 use crate::limits::Measure;
 use crate::model::{Bound, Overrun, Seen, State, Task};
 use crate::reason::Reason;
-use crate::units::{Bytes, ClientId, DeviceId};
+use eager_units::{Bytes, ClientId, DeviceId};
 use std::collections::BTreeMap;
 
 impl Scheduler {

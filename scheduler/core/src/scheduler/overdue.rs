@@ -8,7 +8,7 @@ use super::Scheduler;
 use crate::model::{Beside, Task, View};
 use crate::policy::{MemoryRule, Placement};
 use crate::reason::Reason;
-use crate::units::{Nanos, TaskId};
+use eager_units::{Nanos, TaskId};
 
 impl Scheduler {
     /// The first come, once it has waited for the longest time that others may pass it. All who came later are younger, so

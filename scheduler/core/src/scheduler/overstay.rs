@@ -8,7 +8,7 @@ use crate::action::{Action, Ending};
 use crate::limits::Overstay;
 use crate::model::{Bound, Stay, Task};
 use crate::reason::Reason;
-use crate::units::{Nanos, TaskId};
+use eager_units::{Nanos, TaskId};
 
 impl Scheduler {
     /// What is to be done next about a task's stay, and when.

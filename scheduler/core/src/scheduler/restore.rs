@@ -4,12 +4,11 @@
 //! smaller) is cut to what is free and counted, and its task is over-subscribed from then on.
 
 use super::{Anomaly, Retry, Scheduler};
-use crate::action::Class;
 use crate::event::Restored;
 use crate::ledger::Binding;
 use crate::model::{Activity, Task, TaskState, View};
 use crate::reason::Reason;
-use crate::units::{ClientId, DeviceId};
+use eager_units::{Class, ClientId, DeviceId};
 
 impl Scheduler {
     pub(super) fn restore(

@@ -12,7 +12,7 @@ use crate::model::{Device, Task, TaskState, View};
 use crate::options::QueueOrder;
 use crate::policy::{Placement, no_room};
 use crate::reason::Reason;
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 
 impl Scheduler {
     /// Decides that everybody is asked again where more than this step's event may have made a start possible.

@@ -5,12 +5,12 @@
 
 use super::touched::Touched;
 use super::{Retry, Scheduler, regrant};
-use crate::action::{Action, Class, Gate};
+use crate::action::{Action, Gate};
 use crate::gate;
 use crate::model::{Activity, Bound, Device, Task};
 use crate::policy::GateRule;
 use crate::reason::Reason;
-use crate::units::{Bytes, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, DeviceId, Nanos, TaskId};
 use std::collections::BTreeSet;
 
 /// How long the gate stays open after a kernel was held for the longest time allowed: enough to be seen (specification S-218).

@@ -5,7 +5,7 @@
 
 use super::Scheduler;
 use crate::model::{Device, Task};
-use crate::units::{Bytes, DeviceId};
+use eager_units::{Bytes, DeviceId};
 
 impl Scheduler {
     /// Who came first of those who do not wait for a stopped process.

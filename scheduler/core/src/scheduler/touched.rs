@@ -2,7 +2,7 @@
 //!
 //! Trap: both lists keep their memory from step to step, since nearly every step fills them with one device and one task.
 
-use crate::units::{DeviceId, TaskId};
+use eager_units::{DeviceId, TaskId};
 
 /// A small set of devices in order.
 #[derive(Debug, Default)]

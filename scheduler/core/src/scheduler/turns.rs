@@ -7,7 +7,7 @@ use super::Scheduler;
 use super::touched::Touched;
 use crate::model::{Activity, Device, Task, Turn};
 use crate::policy::GateRule;
-use crate::units::{DeviceId, Nanos, TaskId};
+use eager_units::{DeviceId, Nanos, TaskId};
 
 impl Scheduler {
     /// Ends turns that are over and starts the next; gates follow, of those whose turn it was and is.

@@ -4,14 +4,14 @@
 //! moment; the action that said so first may have had others.
 
 use super::{Anomaly, Scheduler};
-use crate::action::{Class, Gate};
+use crate::action::Gate;
 use crate::event::{DeviceProfile, TaskRequest};
 use crate::gate;
 use crate::model::{State, Stay, Task, TaskState};
 use crate::options::Options;
 use crate::policy::{PolicyName, Traits};
 use crate::reason::Reason;
-use crate::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeMap;
 
 /// One task.

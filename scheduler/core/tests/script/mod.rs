@@ -23,12 +23,10 @@
 //! show                        tables of tasks and devices
 //! ```
 
-use eager_core::event::{
-    AccessClass, Barred, ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest,
-};
+use eager_core::event::{ClientUse, DeviceProfile, Estimate, Event, KernelRequest, TaskRequest};
 use eager_core::scheduler::{Stage, Standing};
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
 use eager_core::{Scheduler, invariants};
+use eager_units::{AccessClass, Barred, Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::fmt::Write;
 
 /// Runs a script; gives the transcript. Panics with the line on a mistake in the script or a broken invariant.

@@ -6,7 +6,7 @@
 
 use clap::{Args, Parser};
 use eager_proto::hello::{Hello, Opening, Resume, Welcome};
-use eager_proto::request::{Request, RequestBody, RequestPage, Slot, encode};
+use eager_proto::request::{BeginFlags, Request, RequestBody, RequestPage, Slot, encode};
 use eager_proto::{RING_SLOTS, TASK_SLOTS};
 use eager_shm::client::{ClientConnection, SendError, Wait};
 use eager_shm::packet::{receive_with_descriptors, send};
@@ -240,7 +240,7 @@ fn begin(bytes: u64) -> RequestBody {
         site: 1,
         blocks: 0,
         threads_per_block: 0,
-        flags: 0,
+        flags: BeginFlags::NONE,
         function: "main".into(),
     }
 }

@@ -3,7 +3,7 @@
 use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot};
 use eager_proto::hello::Hello;
 use eager_proto::reply::STATE_BOUND;
-use eager_proto::request::RequestBody;
+use eager_proto::request::{Request, RequestBody, encode};
 use eager_shm::client::{ClientConnection, SendError, Wait};
 use eager_shm::connect_seqpacket;
 use nix::sys::signal::Signal;
@@ -40,16 +40,11 @@ fn cuts_off(misbehave: impl Fn(&ClientConnection), word: &str) {
 
 #[test]
 fn a_malformed_request_ends_only_its_client() {
-    let malformed = RequestBody::TaskBegin {
-        requirement: 1,
-        site: 0,
-        blocks: 0,
-        threads_per_block: 0,
-        flags: 1 << 8,
-        function: String::new(),
-    };
+    let begin = Request { sequence: 0, slot: slot(0), body: RequestBody::lazy_begin(1) };
+    let mut malformed = encode(&begin);
+    malformed.words[4] = 1 << 8;
     let misbehave = |client: &ClientConnection| {
-        client.send(malformed.clone(), slot(0)).expect("room");
+        client.send_record(malformed).expect("room");
     };
     cuts_off(misbehave, "unknown flag bits 0x100");
 }

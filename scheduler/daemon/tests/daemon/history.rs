@@ -3,7 +3,7 @@
 use crate::support::{Daemon, Hostile, answer, begin, command, restarted, slot, take_dir, wait_until};
 use eager_proto::admin::{AdminReply, AdminRequest, ProgramRow};
 use eager_proto::reply::STATE_BOUND;
-use eager_proto::request::RequestBody;
+use eager_proto::request::{BeginFlags, RequestBody};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 
@@ -113,7 +113,7 @@ fn a_policy_that_breaks_loses_no_programs_story() {
             site: 1,
             blocks: 0,
             threads_per_block: 0,
-            flags: 0,
+            flags: BeginFlags::NONE,
             function: function.into(),
         };
         let asked = client.send(body, slot(usize::from(function == "strike"))).expect("send");

@@ -3,7 +3,7 @@
 use crate::support::{Daemon, Hostile, MIB, answer, begin, slot, wait_until};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::reply::{STATE_BOUND, STATE_WAITING};
-use eager_proto::request::RequestBody;
+use eager_proto::request::{BeginFlags, RequestBody};
 use nix::sys::signal::Signal;
 use std::time::Instant;
 
@@ -76,7 +76,7 @@ fn a_footprint_of_nothing_or_of_everything_is_answered() {
             site: 0,
             blocks,
             threads_per_block,
-            flags: 0,
+            flags: BeginFlags::NONE,
             function: String::new(),
         };
         let state = answer(&client, slot(0), client.send(body, slot(0)).expect("send")).state;

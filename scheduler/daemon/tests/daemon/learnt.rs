@@ -4,7 +4,7 @@ use crate::support::{Daemon, Hostile, answer, restarted, slot, take_dir, wants};
 use eager_core::event::{Event, TaskRequest};
 use eager_core::journal::{JournalHeader, JournalLine};
 use eager_proto::reply::FLAG_HIGH_PRIORITY;
-use eager_proto::request::{BEGIN_WHOLE, RequestBody};
+use eager_proto::request::{BeginFlags, RequestBody};
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,7 @@ fn who_is_expected_to_hold_memory_for_long_launches_at_low_priority() {
         let client = daemon.connect(label);
         let mut body = wants(100);
         let RequestBody::TaskBegin { flags, .. } = &mut body else { panic!("{body:?}") };
-        *flags = BEGIN_WHOLE;
+        *flags = BeginFlags::WHOLE;
         let asked = client.send(body, slot(0)).expect("send");
         answer(&client, slot(0), asked).flags & FLAG_HIGH_PRIORITY != 0
     };

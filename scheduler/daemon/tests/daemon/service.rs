@@ -5,7 +5,8 @@ use eager_proto::reply::{
     CLASS_EAGER, CLASS_NORMAL, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
     FLAG_MANAGED, FLAG_WATCH, STATE_BOUND, STATE_FREE, STATE_REFUSED, STATE_WAITING, gate,
 };
-use eager_proto::request::{ACCESS_ONE_PASS, RequestBody};
+use eager_proto::request::RequestBody;
+use eager_units::AccessClass;
 use std::io::{BufRead, BufReader};
 
 #[test]
@@ -122,7 +123,7 @@ fn a_held_kernel_goes_when_the_watched_task_falls_idle() {
     let held = RequestBody::KernelHeld {
         footprint: 100 * MIB,
         static_size: 800 * MIB,
-        access: ACCESS_ONE_PASS,
+        access: AccessClass::OnePass,
         kernel: "srad".into(),
     };
     answer(&eager, slot(0), eager.send(held, slot(0)).expect("send"));

@@ -9,7 +9,7 @@ use eager_proto::admin::{
 };
 use eager_proto::hello::Hello;
 use eager_proto::reply::TaskCell;
-use eager_proto::request::{RequestBody, Slot};
+use eager_proto::request::{BeginFlags, RequestBody, Slot};
 use eager_shm::client::{ClientConnection, Wait};
 use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -360,7 +360,7 @@ pub fn wants(mib: u64) -> RequestBody {
         site: 1,
         blocks: 0,
         threads_per_block: 0,
-        flags: 0,
+        flags: BeginFlags::NONE,
         function: "main".into(),
     }
 }

@@ -7,7 +7,7 @@ use eager_proto::admin::AdminRequest;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_WAITING, TaskCell, gate,
 };
-use eager_proto::request::{BEGIN_WHOLE, RequestBody};
+use eager_proto::request::{BeginFlags, RequestBody};
 use nix::sys::signal::Signal;
 
 /// A daemon that is told in a file what is in use, at first nothing.
@@ -86,7 +86,7 @@ fn a_small_program_starts_although_the_first_waits_for_a_stopped_one() {
         else {
             unreachable!("a begin")
         };
-        let flags = BEGIN_WHOLE;
+        let flags = BeginFlags::WHOLE;
         let whole = RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function };
         large.send(whole, slot(0)).expect("send");
         wait_until(&large, slot(0), |cell| cell.state == STATE_WAITING);

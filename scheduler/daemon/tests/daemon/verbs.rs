@@ -3,7 +3,7 @@
 use crate::support::{Daemon, Hostile, LONG, answer, begin, command, restarted, slot, wait_until};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::reply::{CLASS_NORMAL, CLASS_PROMOTED, STATE_BOUND, STATE_REFUSED, STATE_WAITING};
-use eager_proto::request::RequestBody;
+use eager_proto::request::{BeginFlags, RequestBody};
 use eager_shm::client::ClientConnection;
 use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader};
@@ -61,7 +61,7 @@ fn a_policy_that_breaks_leaves_a_drained_device_drained() {
         site: 1,
         blocks: 0,
         threads_per_block: 0,
-        flags: 0,
+        flags: BeginFlags::NONE,
         function: "strike".into(),
     };
     client.send(body, slot(0)).expect("send");

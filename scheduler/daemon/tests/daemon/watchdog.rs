@@ -3,8 +3,9 @@
 use crate::support::{Daemon, LONG, MIB, answer, begin, command, slot, wait_until, wants};
 use eager_core::policy::faulty::STRIKES_AT;
 use eager_proto::reply::{STATE_BOUND, STATE_WAITING, TaskCell};
-use eager_proto::request::{BEGIN_BARRED_SHIFT, RequestBody};
+use eager_proto::request::{BeginFlags, RequestBody};
 use eager_shm::client::{ClientConnection, Wait};
+use eager_units::Barred;
 use std::time::{Duration, Instant};
 
 fn faulty(fault: &str) -> Daemon {
@@ -21,7 +22,7 @@ pub fn ask_to_break(client: &ClientConnection) -> u32 {
         site: 1,
         blocks: 0,
         threads_per_block: 0,
-        flags: 0,
+        flags: BeginFlags::NONE,
         function: STRIKES_AT.into(),
     };
     client.send(body, slot(1)).expect("send")
@@ -100,7 +101,7 @@ fn what_a_request_itself_bars_does_not_replace_the_policy() {
     let client = daemon.connect("client");
     let bars = |mib: u64, devices: u64| match wants(mib) {
         RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, function, .. } => {
-            let flags = devices << BEGIN_BARRED_SHIFT;
+            let flags = BeginFlags { barred: Barred(devices), ..BeginFlags::NONE };
             RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function }
         }
         _ => unreachable!("a request to begin"),

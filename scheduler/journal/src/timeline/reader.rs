@@ -4,13 +4,13 @@
 
 use super::{Entry, Event, FlowId, Shows, Timeline, Track, TrackId, What};
 use crate::names;
-use eager_core::action::{Action, Class, Gate};
+use eager_core::action::{Action, Gate};
 use eager_core::event::{Event as Happened, KernelRequest};
 use eager_core::journal::JournalLine;
 use eager_core::model;
 use eager_core::reason::Reason;
 use eager_core::scheduler::Image;
-use eager_core::units::{Bytes, ClientId, DeviceId, Nanos, TaskId};
+use eager_units::{Bytes, Class, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 #![allow(dead_code)]
 
 use eager_core::PolicyName;
-use eager_core::event::AccessClass;
 use eager_gpu_model::{Card, Pattern, card};
 use eager_sim::SimOptions;
 use eager_sim::job::*;
+use eager_units::AccessClass;
 
 pub const GIB: u64 = 1 << 30;
 

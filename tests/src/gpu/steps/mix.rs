@@ -14,7 +14,7 @@ use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::Served;
 use crate::measure::{geometric_mean, median, ratios, turns};
-use eager_core::action::Class;
+use eager_units::Class;
 use std::time::Instant;
 
 pub const STEP: &str = "mix";

@@ -98,7 +98,7 @@ fn copy(mut from: impl Read, mut log: impl Write, most: u64) -> String {
         if let Err(error) = log.write_all(&buffer[..fits]) {
             note = format!("its log is not whole: {error}");
         } else if fits < length {
-            note = format!("its log is not whole: it ends after {}", eager_proto::shown::size(most));
+            note = format!("its log is not whole: it ends after {}", eager_units::shown::size(most));
             let _ = writeln!(log, "\neager: {note}");
         }
         written += fits as u64;

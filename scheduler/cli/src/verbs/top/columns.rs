@@ -7,7 +7,7 @@ use super::text::{pad, width};
 use crate::people;
 use crate::tables::number;
 use eager_proto::admin::TaskRow;
-use eager_proto::shown::{size, time};
+use eager_units::shown::{size, time};
 
 /// A column.
 #[derive(Debug, Clone, Copy)]

@@ -12,8 +12,8 @@ use super::text::{cut, pad, width, wrap};
 use super::view::View;
 use crate::{people, tables};
 use eager_proto::admin::{DeviceRow, TaskRow};
-use eager_proto::shown::{size, time};
 use eager_proto::snapshot::Snapshot;
+use eager_units::shown::{size, time};
 
 /// Room on the screen. `rows`: none where there is no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

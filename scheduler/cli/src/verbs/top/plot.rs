@@ -5,8 +5,8 @@
 use super::line::{Line, Tone};
 use super::text::width;
 use eager_proto::admin::DeviceRow;
-use eager_proto::shown::{size, time};
 use eager_proto::snapshot::{Minutes, Moment};
+use eager_units::shown::{size, time};
 
 /// From nothing to all.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -3,7 +3,6 @@
 //! Trap: the core does none of this itself. Shim and simulator do, and what the ledger sees are smaller requests that
 //! come later and are given back earlier.
 
-use crate::options::Options;
 use serde::{Deserialize, Serialize};
 
 /// Each can be switched by itself (specification S-302 to S-306).
@@ -39,7 +38,7 @@ impl Habits {
     };
 
     /// Memory comes behind its address, with the first use that names it. Such memory cannot be managed, so a task that
-    /// has some runs whole or waits ([`crate::event::TaskRequest::whole`]; specification S-320).
+    /// has some runs whole or waits (specification S-320).
     pub fn comes_by_name(self) -> bool {
         self.late_reservation || self.live_requirement
     }
@@ -47,15 +46,5 @@ impl Habits {
     /// What is left of them for a program of which the compiler knows nothing: what the shim does by itself.
     pub fn without_compiler(self) -> Habits {
         Habits { fast_copies: self.fast_copies, ..Habits::PLAIN }
-    }
-
-    pub(super) fn under(self, options: &Options) -> Habits {
-        Habits {
-            release_dead: options.release_dead.unwrap_or(self.release_dead),
-            late_reservation: options.late_reservation.unwrap_or(self.late_reservation),
-            early_copies: options.early_copies.unwrap_or(self.early_copies),
-            live_requirement: options.live_requirement.unwrap_or(self.live_requirement),
-            fast_copies: options.fast_copies.unwrap_or(self.fast_copies),
-        }
     }
 }

@@ -64,23 +64,23 @@ impl std::iter::Sum for Bytes {
     }
 }
 
-/// One decimal in the largest unit that keeps the number at 1 or above: `3.1 GiB`, `128 MiB`, `4 KiB`, `17 B`.
+/// As every program shows it: `15.6 GiB`, `10 MiB`, `512 B`; the largest binary unit that keeps the number at 1 or above, in
+/// three digits or four. Columns of tables count on 8 columns at most.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-        for (unit, shift) in units {
-            if self.0 >> shift != 0 {
-                // Whole arithmetic: the same number must read the same on every machine.
-                let tenths = (u128::from(self.0) * 10 + (1 << (shift - 1))) >> shift;
-                let (whole, tenth) = (tenths / 10, tenths % 10);
-                return if tenth == 0 {
-                    write!(f, "{whole} {unit}")
-                } else {
-                    write!(f, "{whole}.{tenth} {unit}")
-                };
-            }
+        let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        let Some((unit, shift)) = units.into_iter().find(|(_, shift)| self.0 >> shift != 0) else {
+            return write!(f, "{} B", self.0);
+        };
+        // Whole arithmetic: the same number must read the same on every machine.
+        let tenths = (u128::from(self.0) * 10 + (1 << (shift - 1))) >> shift;
+        // What rounds up to 1024 stays below the next unit; there is none above TiB.
+        let most = if shift == 40 { u128::MAX } else { 1023 };
+        match (tenths / 10, tenths % 10) {
+            (whole, 0) => write!(f, "{} {unit}", whole.min(most)),
+            (whole @ 0..=99, tenth) => write!(f, "{whole}.{tenth} {unit}"),
+            (whole, tenth) => write!(f, "{} {unit}", (whole + u128::from(tenth >= 5)).min(most)),
         }
-        write!(f, "{} B", self.0)
     }
 }
 
@@ -107,6 +107,11 @@ impl fmt::Display for Nanos {
 impl Nanos {
     pub const fn from_secs(seconds: u64) -> Nanos {
         Nanos(seconds * 1_000_000_000)
+    }
+
+    /// Ends at `u64::MAX` nanoseconds.
+    pub const fn from_millis(ms: u64) -> Nanos {
+        Nanos(ms.saturating_mul(1_000_000))
     }
 
     pub const fn saturating_sub(self, earlier: Nanos) -> Nanos {
@@ -139,7 +144,18 @@ impl fmt::Display for DeviceId {
 
 #[cfg(test)]
 mod tests {
-    use super::Nanos;
+    use super::{Bytes, Nanos};
+
+    #[test]
+    fn sizes_are_short_and_keep_three_digits() {
+        let shown = |bytes: u64| Bytes(bytes).to_string();
+        let sizes = [0, 1023, 1024, 10 << 20, 12 << 30, 9_556_302_234, 107_374_182_400, 3 << 40].map(shown);
+        assert_eq!(sizes, ["0 B", "1023 B", "1 KiB", "10 MiB", "12 GiB", "8.9 GiB", "100 GiB", "3 TiB"]);
+        assert_eq!(shown(u64::MAX), "16777216 TiB");
+        let edges = [(1 << 30) - 1, 104_857_599, 104_962_458, (1 << 40) - (1 << 29), 2047 << 20].map(shown);
+        assert_eq!(edges, ["1023 MiB", "100 MiB", "100 MiB", "1023 GiB", "2 GiB"]);
+        assert!((0..=43).all(|shift| shown((1 << shift) - 1).len() <= 8 && shown(3 << shift).len() <= 8));
+    }
 
     #[test]
     fn lengths_of_time_have_two_units_points_in_time_one() {
