@@ -13,8 +13,8 @@ use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
 use crate::state::{State, Thread};
-use crate::task::{Asks, Phase, Queued, Release, TaskKey};
-use eager_proto::request::{BeginFlags, RequestBody};
+use crate::task::{Asks, Kind, Phase, Queued, Release, TaskKey};
+use eager_proto::request::BeginFlags;
 use eager_units::shown;
 
 /// How many pieces of the device's granularity a task's allocations may waste together; no ledger counts the waste
@@ -218,20 +218,23 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let outcome = match answer {
             Ok((queued, Some(Answer::Bound(terms)))) => {
                 self.bound(thread, key, terms);
-                self.give_back_unneeded(key, queued);
+                self.catch_up(key, queued.bytes);
                 Ok(())
             }
             Ok((queued, Some(Answer::Refused(refusal)))) => {
                 self.set_phase(key, Phase::Refused);
+                self.catch_up(key, queued.bytes);
                 self.say_refused_task(asking.asks.site, queued.bytes, &refusal.why);
                 Err(self.out_of_memory())
             }
             Ok((queued, None)) => {
                 self.set_phase(key, Phase::Queued(queued));
+                self.catch_up(key, queued.bytes);
                 Ok(())
             }
             Err(stop) => {
                 self.set_phase(key, Phase::Deferred);
+                self.catch_up(key, 0);
                 Err(stop)
             }
         };
@@ -239,15 +242,27 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         outcome
     }
 
-    /// What the task turned out not to need while it waited, and that it has launched all, was not told so far.
-    fn give_back_unneeded(&self, key: TaskKey, queued: Queued) {
+    /// An answer to a request of `asked` bytes has come. What other threads gave back while the task was being asked for,
+    /// and that they ended its sites or launched all, could not be told then.
+    ///
+    /// The lazy task is never ended here: the call that asked for it is about to use it.
+    pub(crate) fn catch_up(&self, key: TaskKey, asked: u64) {
         let mut state = self.state.lock();
-        let needed = state.task(key).map_or(queued.bytes, |task| task.account.reserved());
-        let bytes = queued.bytes.saturating_sub(needed);
-        if bytes > 0 {
-            let _ = self.send(key.slot, &RequestBody::TaskShrink { bytes });
-        }
+        let pinned = state.pinned;
+        let release = state.task(key).map_or(Release::Nothing, |task| {
+            let gone = asked.saturating_sub(task.account.reserved());
+            match task.release(gone, pinned) {
+                Release::End if task.kind == Kind::Lazy && task.phase == Phase::Bound => {
+                    Release::Shrink(gone)
+                }
+                release => release,
+            }
+        });
+        let release = if release == Release::Shrink(0) { Release::Nothing } else { release };
+        let streams = self.release(&mut state, key, release);
         self.tell_all_launched(&mut state, key);
+        drop(state);
+        self.destroy(streams);
     }
 
     pub(crate) fn say_refused_task(&self, site: u64, bytes: u64, reason: &str) {

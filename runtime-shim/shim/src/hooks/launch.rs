@@ -215,7 +215,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn hand_over(&self, thread: &mut Thread, key: TaskKey, span: Span) -> Result<(), Stop> {
         // Not from a promise: what the task's sites announced is for allocations of their own.
         self.extend(thread, key, span.bytes)?;
-        let device = {
+        let (device, streams) = {
             let mut state = self.state.lock();
             let before = state.ledger.get(span.start).map(|allocation| allocation.owner);
             let Some(before) = before.filter(|&before| before != key && state.task(key).is_some()) else {
@@ -224,13 +224,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 return Ok(());
             };
             let bytes = state.ledger.hand_over(span.start, key);
-            if let Some(task) = state.task_mut(before) {
-                task.account.give(None, bytes);
-            }
+            // The daemon may know of the one before by now: another thread has asked for it.
+            let pinned = state.pinned;
+            let release =
+                state.task_mut(before).map_or(Release::Nothing, |task| task.free(None, bytes, pinned));
+            let streams = self.release(&mut state, before, release);
             let Some(task) = state.task_mut(key) else { return Ok(()) };
             task.account.take(None, bytes);
-            task.terms.device
+            (task.terms.device, streams)
         };
+        self.destroy(streams);
         self.enter(thread, device).map_err(Stop::Cuda)?;
         let _ = self.runtime.prefer_device(span, device);
         let stream = self.fill_stream(key);

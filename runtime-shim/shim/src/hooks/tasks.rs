@@ -103,6 +103,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                     return Err(Elsewhere);
                 }
                 self.bound(thread, key, terms);
+                self.catch_up(key, requirement);
             }
             Ok(Answer::Refused(refusal)) if refusal.code == REASON_TOO_LARGE => {
                 self.site_refused(thread, key, announced, &refusal.why);
@@ -110,6 +111,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             }
             Ok(Answer::Refused(refusal)) => {
                 self.set_phase(key, Phase::Refused);
+                self.catch_up(key, requirement);
                 self.say_refused_task(site, bytes, &refusal.why);
             }
             Err(_) => {
@@ -147,12 +149,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Announced { site, bytes, .. } = announced;
         self.say_refused_site(site, bytes, "", reason);
         let mut state = self.state.lock();
+        // Another thread may have ended the site meanwhile.
+        let mut is_open = false;
         if let Some(task) = state.task_mut(key) {
+            is_open = task.account.is_open();
             task.phase = Phase::Refused;
         }
         let _ = self.end(&mut state, key);
         let lazy = state.lazy();
-        if let Some(task) = state.task_mut(lazy) {
+        if let Some(task) = state.task_mut(lazy).filter(|_| is_open) {
             let frame = task.account.open(Announced { site, bytes: 0, reuses: false });
             thread.open.push(OpenSite { site, key: lazy, frame, covered: false });
         }
@@ -334,11 +339,13 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let outcome = match result {
             Ok(Answer::Bound(terms)) => {
                 self.bound(thread, key, terms);
+                self.catch_up(key, requirement);
                 self.place(key, launch);
                 Ok(())
             }
             Ok(Answer::Refused(refusal)) => {
                 self.lazy_refused(key, requirement, &refusal.why);
+                self.catch_up(key, requirement);
                 Err(self.out_of_memory())
             }
             Err(stop) => {
@@ -372,6 +379,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let outcome = match self.ask_lazy(key, requirement, has_memory, ended, None) {
             Ok(Answer::Bound(terms)) => {
                 self.bound(thread, key, terms);
+                self.catch_up(key, requirement);
                 self.place(key, None);
                 Ok(())
             }

@@ -198,7 +198,7 @@ fn every_other_use_asks_first() {
 #[test]
 fn a_copy_beyond_the_hosts_budget_waits_and_copies_stay_in_order() {
     let mut bench = short_bench(ALL, 2000);
-    bench.shim.config.staging_bytes = 1500;
+    bench.own().config.staging_bytes = 1500;
     let a = bench.malloc(1000);
     let _ = bench.upload(a, 900);
     bench.daemon.then(serve);

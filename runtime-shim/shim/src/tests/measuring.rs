@@ -8,7 +8,7 @@ use crate::runtime::CudaError;
 
 fn bench() -> Bench {
     let mut bench = Bench::with(false, OnLoss::Open, Profile::default());
-    bench.shim.measuring = Some(Default::default());
+    bench.own().measuring = Some(Default::default());
     bench
 }
 

@@ -15,6 +15,7 @@ mod memory;
 mod nesting;
 mod ring;
 mod standing;
+mod threads;
 
 use crate::config::{Config, OnLoss};
 use crate::profile::Profile;
@@ -33,7 +34,7 @@ type TestShim = Shim<Arc<FakeCuda>, Arc<FakeDaemon>>;
 
 /// A shim with everything around it.
 struct Bench {
-    shim: TestShim,
+    shim: Arc<TestShim>,
     cuda: Arc<FakeCuda>,
     daemon: Arc<FakeDaemon>,
     said: Arc<Mutex<Vec<String>>>,
@@ -91,7 +92,7 @@ impl Bench {
         };
         let scheduler = daemon_is_there.then(|| Arc::clone(&daemon));
         let program = Box::leak(Box::new(RwLock::new(program)));
-        let shim = Shim::new(Arc::clone(&cuda), scheduler, config, profile, sink, program);
+        let shim = Arc::new(Shim::new(Arc::clone(&cuda), scheduler, config, profile, sink, program));
         Bench { shim, cuda, daemon, said, thread: Thread::default() }
     }
 
@@ -99,6 +100,27 @@ impl Bench {
         let (covered, reuses) = (covered.iter().copied().collect(), flags & eager_abi::TASK_REUSES != 0);
         let named = flags & eager_abi::TASK_NAMED != 0;
         self.shim.program.write().add_site(site, Site { function: function.into(), covered, reuses, named });
+    }
+
+    /// Before other threads of the program use it.
+    fn own(&mut self) -> &mut TestShim {
+        Arc::get_mut(&mut self.shim).expect("no other thread uses it")
+    }
+
+    /// What another thread of the program does when it is called: it is done then, or stands at a lock of the caller's.
+    fn other(
+        &self,
+        work: impl FnOnce(&TestShim, &mut Thread) + Send + 'static,
+    ) -> impl FnOnce() + Send + 'static {
+        let shim = Arc::clone(&self.shim);
+        move || {
+            let (done, is_done) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                work(&shim, &mut Thread::default());
+                let _ = done.send(());
+            });
+            let _ = is_done.recv_timeout(std::time::Duration::from_millis(200));
+        }
     }
 
     /// From here on another thread of the program.

@@ -51,7 +51,7 @@ fn an_upload_fills_a_place_before_each_piece_goes_and_waits_for_all_at_the_end()
 #[test]
 fn the_ring_is_got_when_enough_was_copied_without() {
     let (mut bench, buffer) = with_buffer(8 * PLACE);
-    bench.shim.config.ring.after = 2 * PLACE;
+    bench.own().config.ring.after = 2 * PLACE;
     let mut ways = Vec::new();
     for _ in 0..4 {
         assert_eq!(bench.upload(buffer, PLACE), Outcome::Handled(()));

@@ -55,8 +55,17 @@ impl CudaState {
     }
 }
 
-#[derive(Debug, Default)]
-pub struct FakeCuda(Mutex<CudaState>);
+/// What another thread of the program does while a call is under way.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+pub struct FakeCuda(Mutex<CudaState>, Mutex<Vec<(String, Meanwhile)>>);
+
+impl std::fmt::Debug for FakeCuda {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FakeCuda")
+    }
+}
 
 impl FakeCuda {
     /// What was asked since the last look.
@@ -127,8 +136,23 @@ impl FakeCuda {
         self.0.lock().live.values().sum()
     }
 
+    /// Inside the next call whose line in the log begins so.
+    pub fn during(&self, line: &str, meanwhile: impl FnOnce() + Send + 'static) {
+        self.1.lock().push((line.to_owned(), Box::new(meanwhile)));
+    }
+
+    /// Events that are not destroyed.
+    pub fn event_count(&self) -> usize {
+        self.0.lock().events.len()
+    }
+
     fn note(&self, line: String) {
+        let mut waiting = self.1.lock();
+        let found = waiting.iter().position(|(wanted, _)| line.starts_with(wanted.as_str()));
+        let found = found.map(|index| waiting.remove(index).1);
+        drop(waiting);
         self.0.lock().log.push(line);
+        found.into_iter().for_each(|meanwhile| meanwhile());
     }
 
     fn allocate(&self, what: &str, bytes: u64) -> CudaResult<u64> {
@@ -140,7 +164,8 @@ impl FakeCuda {
         let address = state.next_address;
         state.live.insert(address, bytes);
         let device = state.device;
-        state.log.push(format!("{what} {bytes} on {device}"));
+        drop(state);
+        self.note(format!("{what} {bytes} on {device}"));
         Ok(address)
     }
 }
@@ -220,7 +245,8 @@ impl Runtime for Arc<FakeCuda> {
         state.hidden -= moved;
         let bytes = state.live.remove(&address).ok_or(CudaError::INVALID_VALUE)?;
         let device = state.device;
-        state.log.push(format!("free {bytes} on {device}"));
+        drop(state);
+        self.note(format!("free {bytes} on {device}"));
         Ok(())
     }
 

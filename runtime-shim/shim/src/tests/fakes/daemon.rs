@@ -53,8 +53,11 @@ struct DaemonState {
     violations: Vec<String>,
 }
 
+/// What another thread of the program does before a request goes out.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
 #[derive(Default)]
-pub struct FakeDaemon(Mutex<DaemonState>);
+pub struct FakeDaemon(Mutex<DaemonState>, Mutex<Vec<(RequestBody, Meanwhile)>>);
 
 impl std::fmt::Debug for FakeDaemon {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -105,6 +108,11 @@ impl FakeDaemon {
         self.0.lock().refuse_extensions = refuse;
     }
 
+    /// Just before the next request like this goes out.
+    pub fn before(&self, request: RequestBody, meanwhile: impl FnOnce() + Send + 'static) {
+        self.1.lock().push((request, Box::new(meanwhile)));
+    }
+
     /// Requests since the last look.
     pub fn requests(&self) -> Vec<RequestBody> {
         std::mem::take(&mut self.0.lock().requests)
@@ -149,6 +157,15 @@ impl FakeDaemon {
             assert_eq!(cell.state, STATE_WAITING, "slot {}", slot.index());
             (cell.state, cell.device, cell.class) = (STATE_BOUND, device, CLASS_NORMAL);
             (cell.flags, cell.grant, cell.answered) = (flags, cell.requirement, sequence);
+        });
+    }
+
+    /// Refuses a task that was left waiting.
+    pub fn refuse(&self, slot: Slot) {
+        let sequence = self.0.lock().sequence;
+        self.change(slot, |cell| {
+            assert_eq!(cell.state, STATE_WAITING, "slot {}", slot.index());
+            (cell.state, cell.reason, cell.requirement, cell.answered) = (STATE_REFUSED, 9, 0, sequence);
         });
     }
 
@@ -250,6 +267,12 @@ impl Scheduler for Arc<FakeDaemon> {
     }
 
     fn send(&self, slot: Slot, body: RequestBody) -> Result<u32, Unsent> {
+        let meanwhile = {
+            let mut waiting = self.1.lock();
+            let found = waiting.iter().position(|(wanted, _)| *wanted == body);
+            found.map(|index| waiting.remove(index).1)
+        };
+        meanwhile.into_iter().for_each(|meanwhile| meanwhile());
         let mut state = self.0.lock();
         if state.gone {
             return Err(Unsent::Gone);
