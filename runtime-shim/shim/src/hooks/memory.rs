@@ -279,7 +279,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let place = Place::by(&terms, frame);
         match self.extend(thread, key, beyond) {
-            Ok(()) => Ok(Room { key, frame, beyond, place }),
+            Ok(()) => {
+                // The answer may have made the task over-subscribed: what it did not have before must be managed then.
+                let terms = self.state.lock().task(key).map_or(terms, |task| task.terms);
+                Ok(Room { key, frame, beyond, place: Place::by(&terms, frame) })
+            }
             Err(stop) => {
                 self.give_room_back(Room { key, frame, beyond: 0, place }, bytes, beyond);
                 Err(stop)

@@ -1,6 +1,6 @@
 //! The Unified Memory rewrite: what is filled by the CPU, what moves in, and when.
 
-use super::fakes::{Decision, lazy_slot};
+use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, HOST, SITE};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{Copy, CopyKind, Fill, Geometry, Order, Rows, StreamId};
@@ -229,4 +229,20 @@ fn frees_of_nothing_and_of_strangers_are_harmless() {
     let a = bench.malloc(10);
     assert_eq!(bench.shim.free(&mut bench.thread, a + 1), Outcome::PassThrough(Why::NotOurs));
     assert_eq!(bench.shim.malloc(&mut bench.thread, 0), Outcome::PassThrough(Why::AsItIs));
+}
+
+#[test]
+fn an_allocation_that_makes_its_task_over_subscribed_is_managed() {
+    for decision in [Decision::Normal, Decision::Releasing] {
+        let mut bench = Bench::new();
+        bench.cuda.map_by(16);
+        bench.daemon.decide(decision);
+        bench.begin(SITE, 1000);
+        bench.malloc(1000);
+        bench.daemon.oversubscribe_extensions();
+        bench.cuda.log();
+        bench.malloc(500);
+        assert_eq!(bench.cuda.log(), ["managed 500 on 0", "prefer 0 for 500"], "it is beyond the grant");
+        assert_eq!(bench.daemon.requirement(first_slot()), Some(1500));
+    }
 }

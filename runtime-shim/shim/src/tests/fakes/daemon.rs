@@ -45,6 +45,7 @@ struct DaemonState {
     habits: Habits,
     uuids: Vec<Uuid>,
     refuse_extensions: bool,
+    oversubscribe_extensions: bool,
     gone: bool,
     stopped: bool,
     launched: u64,
@@ -106,6 +107,11 @@ impl FakeDaemon {
 
     pub fn refuse_extensions(&self, refuse: bool) {
         self.0.lock().refuse_extensions = refuse;
+    }
+
+    /// From now on a task that wants more gets it over-subscribed.
+    pub fn oversubscribe_extensions(&self) {
+        self.0.lock().oversubscribe_extensions = true;
     }
 
     /// Just before the next request like this goes out.
@@ -193,6 +199,9 @@ impl FakeDaemon {
                     cell.flags |= FLAG_EXTEND_REFUSED;
                 } else {
                     cell.requirement += bytes;
+                    if state.oversubscribe_extensions {
+                        (cell.class, cell.flags) = (CLASS_EAGER, cell.flags | FLAG_MANAGED);
+                    }
                     cell.grant += if cell.class == CLASS_NORMAL { *bytes } else { 0 };
                 }
                 !has_task
