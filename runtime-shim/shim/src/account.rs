@@ -79,6 +79,11 @@ impl Account {
         self.reserved
     }
 
+    /// Would memory of `bytes` behind an address exceed what is reserved?
+    pub fn is_short_of(&self, bytes: u64) -> bool {
+        self.held.saturating_add(bytes) > self.reserved
+    }
+
     /// Is any site of the task open?
     pub fn is_open(&self) -> bool {
         !self.frames.is_empty()

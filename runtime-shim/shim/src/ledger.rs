@@ -165,15 +165,21 @@ impl Ledger {
         !self.absent.is_empty() || !self.dead.is_empty()
     }
 
-    /// Allocations without memory that some words name. Words that miss an awaited one by a little count: programs shift
-    /// pointers to index from 1, and an address too many costs time only. A dead one is named by no word that means it; a
-    /// pointer to its neighbour, shifted or not, must not bring it back.
+    /// Allocations without memory that some words name. A word that points into no allocation means an awaited one that it
+    /// misses by a little: programs shift pointers to index from 1. A word inside one allocation means that one only: where
+    /// addresses touch, its neighbour would come as well, and its memory could be refused. A dead one is named by no near miss.
     pub fn absent_among(&self, words: &[u64]) -> Vec<Allocation> {
+        if self.absent.is_empty() {
+            return Vec::new();
+        }
+        let strays: Vec<u64> = words.iter().copied().filter(|word| self.find(*word).is_none()).collect();
         let is_named = |allocation: &&Allocation| {
             let Span { start, bytes } = allocation.span;
-            let near = if allocation.origin.backing() == Some(Backing::Awaited) { NEAR_BYTES } else { 0 };
-            let (first, last) = (start.saturating_sub(near), start.saturating_add(bytes + near));
-            words.iter().any(|word| (first..last).contains(word))
+            let end = start.saturating_add(bytes);
+            let is_awaited = allocation.origin.backing() == Some(Backing::Awaited);
+            let near = start.saturating_sub(NEAR_BYTES)..end.saturating_add(NEAR_BYTES);
+            words.iter().any(|word| (start..end).contains(word))
+                || is_awaited && strays.iter().any(|word| near.contains(word))
         };
         self.absent().filter(is_named).cloned().collect()
     }

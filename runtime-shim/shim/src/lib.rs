@@ -11,6 +11,7 @@ pub mod beliefs;
 pub mod buffers;
 pub mod config;
 mod driver;
+mod dying;
 pub mod exports;
 mod hooks;
 pub mod learnt;

@@ -63,7 +63,14 @@ pub fn guarded<T>(hook: impl FnOnce(&LiveShim, &mut Thread) -> Outcome<T>) -> Ou
     let Some(_inside) = Inside::enter() else { return Outcome::PassThrough(Why::Reentrant) };
     let run = AssertUnwindSafe(|| {
         let Some(shim) = shim() else { return Outcome::PassThrough(Why::Disabled) };
-        virtual_clock::in_call(|| with_thread(|thread| hook(shim, thread)))
+        let in_thread = |thread: &mut Thread| {
+            let outcome = hook(shim, thread);
+            if matches!(outcome, Outcome::PassThrough(Why::NoDaemon)) {
+                shim.come_home(thread);
+            }
+            outcome
+        };
+        virtual_clock::in_call(|| with_thread(in_thread))
     });
     contained(run, to_stderr)
 }

@@ -81,6 +81,8 @@ pub struct Shim<R, S> {
     standing: AtomicU8,
     /// Has any task ever been bound? Then the device is the daemon's choice, even after it is gone.
     pub(crate) ever_bound: AtomicBool,
+    /// Those of the first daemon. One that takes its place may want others: what it is asked for then is right under every
+    /// policy, and holds memory for longer or shorter than it would like.
     pub(crate) habits: Habits,
     /// Found out when the first task is bound.
     visible: OnceLock<Visible>,
@@ -192,6 +194,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Stop::Lost
     }
 
+    /// After a call that went to the runtime because there is no daemon any more: the device that the program had set before
+    /// is only remembered so far. Where a task was bound before, its device stays.
+    pub(crate) fn come_home(&self, thread: &mut Thread) {
+        let is_lost = self.scheduler.is_some() && self.standing() == Standing::Plain;
+        let is_set = thread.real_device.is_none() && thread.program_device != 0;
+        if is_lost && is_set && !self.ever_bound.load(Ordering::Relaxed) {
+            // A failure is CUDA's at the next call.
+            let _ = self.enter(thread, DeviceIndex(thread.program_device));
+        }
+    }
+
     /// From now on plain CUDA, or errors, although the daemon is there. True if the program was scheduled until now.
     pub(crate) fn step_aside(&self) -> bool {
         let next = if self.config.is_closed_at_start { Standing::Closed } else { Standing::Plain };
@@ -199,7 +212,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// The daemon is gone. True when another has taken its place in time: nothing is lost then, and the call that noticed
-    /// goes on. May be called under the state's lock: nobody could be served meanwhile.
+    /// goes on. May be called under the state's lock, where shrinks and ends are sent in their order: no thread could be served
+    /// meanwhile, but one that only launches waits too, for as long as this looks for a daemon.
     fn regain(&self) -> bool {
         let Some(scheduler) = self.scheduler.as_ref().filter(|_| self.standing() == Standing::Scheduled)
         else {
@@ -282,15 +296,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 Err(Unsent::Full | Unsent::Gone) => return Err(self.lose()),
             }
         }
-    }
-
-    /// Tells something that is only a hint. True if it went out.
-    fn hint(&self, slot: Slot, body: RequestBody) -> bool {
-        let send = |scheduler: &S| match scheduler.send(slot, body.clone()) {
-            Err(Unsent::Gone) if self.regain() => scheduler.send(slot, body.clone()),
-            sent => sent,
-        };
-        self.scheduler.as_ref().is_some_and(|scheduler| send(scheduler).is_ok())
     }
 
     pub(crate) fn cell(&self, slot: Slot) -> Result<TaskCell, Stop> {
@@ -539,7 +544,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut state = self.state.lock();
         for mark in marks {
             let newly =
-                state.task_mut(mark.key).map_or(0, |task| task.flights.retire(mark.stream, mark.launch));
+                state.task_mut(mark.key).map_or(0, |task| task.flights.retire(mark.lane, mark.launch));
             if newly > 0 {
                 scheduler.add_retired(mark.key.slot, newly);
             }
@@ -554,25 +559,29 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let is_watched = |mark: &Mark| state.task(mark.key).is_some_and(|task| task.terms.watched());
             state.marks().into_iter().filter(is_watched).collect()
         };
+        let number = thread.number;
         let ended: Vec<Mark> = watched
             .into_iter()
+            .filter(|mark| mark.lane.is_seen_by(number))
             .filter(|mark| {
-                self.enter(thread, mark.device).is_ok() && self.runtime.stream_query(mark.stream) == Ok(true)
+                self.enter(thread, mark.device).is_ok()
+                    && self.runtime.stream_query(mark.lane.stream) == Ok(true)
             })
             .collect();
         self.retire(&ended);
     }
 
     /// Tells the daemon of watched tasks that became busy or idle.
+    ///
+    /// Under the lock, so that what it hears last is what holds: one thread's "idle" must not come after another's "busy".
+    /// A hint that does not go out is told the next time; nothing here waits for a daemon that is gone.
     pub(crate) fn tell_activity(&self) {
-        let changed: Vec<(TaskKey, bool)> = {
-            let mut state = self.state.lock();
-            let bound = state.tasks_mut().filter(|task| task.phase == Phase::Bound);
-            bound.filter_map(|task| Some((task.key, task.activity_to_tell()?))).collect()
-        };
-        for (key, busy) in changed {
-            let sent = self.hint(key.slot, if busy { RequestBody::Busy } else { RequestBody::Idle });
-            if let Some(task) = self.state.lock().task_mut(key).filter(|_| !sent) {
+        let Some(scheduler) = &self.scheduler else { return };
+        let mut state = self.state.lock();
+        for task in state.tasks_mut().filter(|task| task.phase == Phase::Bound) {
+            let Some(busy) = task.activity_to_tell() else { continue };
+            let body = if busy { RequestBody::Busy } else { RequestBody::Idle };
+            if scheduler.send(task.key.slot, body).is_err() {
                 task.told_busy = None;
             }
         }

@@ -2,16 +2,20 @@
 //!
 //! Trap: the lock is never held over a call to CUDA or a wait for the daemon's answer. A decision is taken under it,
 //! carried out without it, and a key ([`TaskKey`]) that went stale meanwhile finds no task. Shrinks and ends alone are
-//! *sent* under it (sending waits only while the ring is full), because their order matters.
+//! *sent* under it (sending waits only while the ring is full), because their order matters; so are busy and idle. What the
+//! pass told ([`crate::shim::Shim::program`]) is locked *before* the state, never after it: a module that registers waits
+//! for its readers, and new readers wait behind it.
 
 use crate::account::{Announced, FrameId};
 use crate::beliefs::Beliefs;
+use crate::dying::DyingList;
 use crate::ledger::{Ledger, Origin};
 use crate::runtime::{Copy, DeviceIndex, HostCopy, Setting, Span, StreamFlags, StreamId};
-use crate::task::{Kind, Phase, Task, TaskKey};
+use crate::task::{Kind, Lane, Phase, Task, TaskKey};
 use eager_proto::TASK_SLOTS;
 use eager_proto::request::Slot;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A site that a thread has begun and not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +29,10 @@ pub struct OpenSite {
 }
 
 /// What the shim keeps for each thread: CUDA's current device is per thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Thread {
+    /// Never used twice.
+    pub number: u64,
     /// Innermost last. An entry whose task or frame is gone (ended by another thread, or with an outer one) is stale.
     pub open: Vec<OpenSite>,
     /// The lazy task, if this thread has used it.
@@ -35,6 +41,19 @@ pub struct Thread {
     pub program_device: i32,
     /// What the shim last set in the real runtime.
     pub real_device: Option<DeviceIndex>,
+}
+
+impl Default for Thread {
+    fn default() -> Thread {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        Thread {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            open: Vec::new(),
+            lazy: None,
+            program_device: 0,
+            real_device: None,
+        }
+    }
 }
 
 impl Thread {
@@ -56,7 +75,7 @@ pub struct ProgramStream {
 pub struct Mark {
     pub key: TaskKey,
     pub device: DeviceIndex,
-    pub stream: StreamId,
+    pub lane: Lane,
     pub launch: u64,
 }
 
@@ -84,7 +103,7 @@ pub struct State {
     /// What the program set on its device, for the devices that its tasks get.
     pub settings: Vec<Setting>,
     /// Dead allocations whose memory goes back when the device has done what it was asked for.
-    pub dying: Vec<Dying>,
+    pub dying: DyingList,
     /// Copies to the device that wait for their task's memory, in the program's order.
     pub staged: Vec<Staged>,
     /// Managed memory that the program freed in the order of a stream.
@@ -100,33 +119,6 @@ pub struct Staged {
     /// Its source is the data that is kept.
     pub copy: Copy,
     pub data: HostCopy,
-}
-
-/// A dead allocation whose memory goes back.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Dying {
-    pub address: u64,
-    /// When all of this is over; `None`: that was not found out yet.
-    pub until: Option<Vec<Until>>,
-    pub certainty: Certainty,
-}
-
-/// How sure it is that a buffer is dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Certainty {
-    /// The compiler has shown it: its contents are lost.
-    Proven,
-    /// Earlier runs were so: its contents move to the host.
-    Believed,
-}
-
-/// The end of work on a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
-    /// This event has happened.
-    Event(usize),
-    /// This stream has nothing left to do.
-    Idle(StreamId),
 }
 
 /// Managed memory to be freed when streams have done what they had been given.
@@ -410,14 +402,14 @@ impl State {
         let of_task = |task: &Task| {
             let (key, device) = (task.key, task.terms.device);
             let marks = task.flights.marks().into_iter();
-            marks.map(move |(stream, launch)| Mark { key, device, stream, launch }).collect::<Vec<_>>()
+            marks.map(move |(lane, launch)| Mark { key, device, lane, launch }).collect::<Vec<_>>()
         };
         self.tasks().flat_map(of_task).collect()
     }
 
     /// Would a blocking call on the legacy default stream of `device` wait for this stream?
     pub fn legacy_waits_for(&self, mark: &Mark, device: DeviceIndex) -> bool {
-        let blocking = self.streams.get(&mark.stream).is_none_or(|stream| stream.flags.is_blocking());
+        let blocking = self.streams.get(&mark.lane.stream).is_none_or(|stream| stream.flags.is_blocking());
         mark.device == device && blocking
     }
 }

@@ -133,13 +133,32 @@ impl Terms {
     }
 }
 
+/// A stream as kernels in flight are counted: `cudaStreamPerThread` is another stream in each thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lane {
+    pub stream: StreamId,
+    /// [`crate::state::Thread::number`], if only that thread can ask about the stream.
+    of_thread: Option<u64>,
+}
+
+impl Lane {
+    pub fn of(stream: StreamId, thread: u64) -> Lane {
+        Lane { stream, of_thread: (stream == StreamId::PER_THREAD).then_some(thread) }
+    }
+
+    /// Does the stream's handle mean this stream in the thread of that number?
+    pub fn is_seen_by(&self, thread: u64) -> bool {
+        self.of_thread.is_none_or(|own| own == thread)
+    }
+}
+
 /// Kernels launched and not known to have ended, per stream.
 ///
 /// Kernels of one stream end in order, so a stream is two ordinals; a synchronising call retires what had been launched
 /// when it began, never what another thread launched meanwhile.
 #[derive(Debug, Default)]
 pub struct Flights {
-    streams: BTreeMap<StreamId, Flight>,
+    streams: BTreeMap<Lane, Flight>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -149,13 +168,13 @@ struct Flight {
 }
 
 impl Flights {
-    pub fn launch(&mut self, stream: StreamId) {
-        self.streams.entry(stream).or_default().launched += 1;
+    pub fn launch(&mut self, lane: Lane) {
+        self.streams.entry(lane).or_default().launched += 1;
     }
 
     /// The launch failed: nothing is in flight for it.
-    pub fn cancel(&mut self, stream: StreamId) {
-        if let Some(flight) = self.streams.get_mut(&stream) {
+    pub fn cancel(&mut self, lane: Lane) {
+        if let Some(flight) = self.streams.get_mut(&lane) {
             flight.launched = flight.launched.saturating_sub(1).max(flight.retired);
         }
     }
@@ -169,14 +188,14 @@ impl Flights {
     }
 
     /// Streams with kernels in flight, and up to which launch.
-    pub fn marks(&self) -> Vec<(StreamId, u64)> {
+    pub fn marks(&self) -> Vec<(Lane, u64)> {
         let in_flight = self.streams.iter().filter(|(_, flight)| flight.launched > flight.retired);
-        in_flight.map(|(&stream, flight)| (stream, flight.launched)).collect()
+        in_flight.map(|(&lane, flight)| (lane, flight.launched)).collect()
     }
 
-    /// Everything on `stream` up to launch `mark` has ended; returns how many that were not known before.
-    pub fn retire(&mut self, stream: StreamId, mark: u64) -> u64 {
-        let Some(flight) = self.streams.get_mut(&stream) else { return 0 };
+    /// Everything on `lane` up to launch `mark` has ended; returns how many that were not known before.
+    pub fn retire(&mut self, lane: Lane, mark: u64) -> u64 {
+        let Some(flight) = self.streams.get_mut(&lane) else { return 0 };
         let retired = mark.min(flight.launched).max(flight.retired);
         std::mem::replace(&mut flight.retired, retired).abs_diff(retired)
     }
@@ -358,7 +377,7 @@ mod tests {
     #[test]
     fn a_synchronisation_retires_only_what_was_launched_before_it() {
         let mut flights = Flights::default();
-        let stream = StreamId(7);
+        let stream = Lane::of(StreamId(7), 1);
         flights.launch(stream);
         let marks = flights.marks();
         flights.launch(stream);

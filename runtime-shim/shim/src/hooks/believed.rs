@@ -4,11 +4,12 @@
 //! Only memory that the shim made managed is moved: whoever uses it after all, in sight or not, finds its contents there.
 //! Trap: what a kernel finds through a pointer in memory is used unseen; it then comes back by page faults, uncounted.
 
+use crate::dying::Certainty;
 use crate::ledger::Allocation;
 use crate::runtime::{Runtime, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
-use crate::state::{Certainty, Dying, State, Thread};
+use crate::state::{State, Thread};
 use crate::stats;
 use crate::task::{Phase, Release, Task};
 use std::collections::BTreeSet;
@@ -25,15 +26,18 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn note_uses(&self, thread: &mut Thread, words: &[u64]) {
         let away: Vec<u64> = {
             let mut state = self.state.lock();
-            let Some(bases) = bases(&state, words) else { return };
+            let Some(mut bases) = bases(&state, words) else { return };
             let Some(beliefs) = &mut state.beliefs else { return };
             beliefs.used(&bases);
             let named: BTreeSet<u64> = bases.iter().copied().collect();
-            let is_over =
-                |dying: &Dying| dying.certainty == Certainty::Believed && named.contains(&dying.address);
             // What was marked before this use says nothing any more.
-            state.dying.retain(|dying| !is_over(dying));
-            bases.into_iter().filter(|base| state.ledger.get(*base).is_some_and(|a| a.is_away)).collect()
+            let is_over =
+                |address: u64, certainty| certainty == Certainty::Believed && named.contains(&address);
+            let left = state.dying.remove(is_over);
+            bases.retain(|base| state.ledger.get(*base).is_some_and(|allocation| allocation.is_away));
+            drop(state);
+            self.forget_until(left);
+            bases
         };
         away.into_iter().for_each(|base| self.bring_back(thread, base));
     }
@@ -48,8 +52,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             if dead.is_empty() {
                 return;
             }
-            let believed = |address: u64| Dying { address, until: None, certainty: Certainty::Believed };
-            state.dying.extend(dead.into_iter().map(believed));
+            dead.into_iter().for_each(|address| state.dying.push(address, Certainty::Believed));
         }
         self.give_back_dying(thread);
     }

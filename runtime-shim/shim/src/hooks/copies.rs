@@ -17,7 +17,7 @@ use crate::runtime::{Copy, CopyKind, CudaResult, DeviceIndex, Fill, Order, Rows,
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::{Mark, State, Thread};
-use crate::task::{Phase, TaskKey};
+use crate::task::{Lane, Phase, TaskKey};
 use crate::virtual_clock;
 
 /// How a copy is done.
@@ -235,10 +235,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.state.lock().unsynchronized = true;
             return Outcome::PassThrough(Why::AsItIs);
         }
+        let own = Lane::of(StreamId::PER_THREAD, thread.number);
         let marks: Vec<_> = {
             let state = self.state.lock();
             let waited = |mark: &Mark| match copy.order {
-                Order::BlockingPerThread => mark.stream == StreamId::PER_THREAD,
+                Order::BlockingPerThread => mark.lane == own,
                 _ => state.legacy_waits_for(mark, device),
             };
             state.marks().into_iter().filter(waited).collect()

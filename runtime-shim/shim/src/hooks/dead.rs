@@ -6,13 +6,17 @@
 //! stream, and memory goes back at the first hook, or end of a wait, that finds them all done; while there are dead
 //! buffers each launch looks at its arguments, without any it costs one load.
 
+use crate::dying::{Answered, Certainty, Taken, Until};
 use crate::ledger::{Allocation, Backing, Held, Origin};
 use crate::runtime::{DeviceIndex, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
-use crate::state::{Certainty, Dying, State, Thread, Until};
-use crate::task::Phase;
+use crate::state::{State, Thread};
+use crate::task::{Phase, TaskKey};
 use crate::{stats, trace};
+
+/// How many launches in which nothing is decided a dead buffer's memory may stay after its last use (specification S-724).
+const LAUNCHES_PER_LOOK: u32 = 16;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `eager_buffer_dead`. A pointer that is no allocation's start means nothing.
@@ -36,7 +40,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         match never_used {
             Some(allocation) => self.forgo(&allocation),
             None => {
-                self.state.lock().dying.push(Dying { address, until: None, certainty: Certainty::Proven });
+                self.state.lock().dying.push(address, Certainty::Proven);
                 self.give_back_dying(thread);
             }
         }
@@ -44,28 +48,104 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Gives back the memory of dead buffers that the device is done with.
     pub(crate) fn give_back_dying(&self, thread: &mut Thread) {
-        let dying = {
+        let taken = {
             let mut state = self.state.lock();
             if state.dying.is_empty() || !state.captures.is_empty() {
                 return;
             }
-            std::mem::take(&mut state.dying)
+            state.dying.take(|_| true)
         };
-        for Dying { address, until, certainty } in dying {
-            let users = users(&self.state.lock(), address, certainty);
-            let until = until.or_else(|| users.as_ref().map(|users| self.mark(thread, users)));
-            let (Some(users), Some(mut until)) = (users, until) else { continue };
+        for mut dying in taken {
+            let users = users(&self.state.lock(), &dying);
+            let marked = dying.until.take();
+            let Some(users) = users else {
+                self.forget_dying(&dying, marked.unwrap_or_default());
+                continue;
+            };
+            let mut until = marked.unwrap_or_else(|| self.mark(thread, &users));
             if self.enter(thread, users.device).is_ok() {
                 until.retain(|until| !self.is_over(*until));
             }
-            match certainty {
-                _ if !until.is_empty() => {
-                    self.state.lock().dying.push(Dying { address, until: Some(until), certainty });
-                }
-                Certainty::Proven => self.give_back(address),
-                Certainty::Believed => self.send_away(address),
+            self.settle_dying(&dying, until);
+        }
+    }
+
+    /// The device was asked about a dead buffer, and this is not over.
+    fn settle_dying(&self, dying: &Taken, left: Vec<Until>) {
+        let answered = self.state.lock().dying.answer(dying, left);
+        match (answered, dying.certainty) {
+            (Answered::Waits, _) => {}
+            (Answered::Over, Certainty::Proven) => self.give_back(dying.address),
+            (Answered::Over, Certainty::Believed) => self.send_away(dying.address),
+            (Answered::Cancelled(left), _) => self.forget_until(left),
+        }
+    }
+
+    /// A dead buffer's memory is not to be given back, now or later.
+    fn forget_dying(&self, dying: &Taken, left: Vec<Until>) {
+        // What is over would be given back.
+        let _ = self.state.lock().dying.answer(dying, Vec::new());
+        self.forget_until(left);
+    }
+
+    /// Nobody will ask about these any more.
+    pub(crate) fn forget_until(&self, until: Vec<Until>) {
+        for until in until {
+            if let Until::Event(event) = until {
+                self.runtime.event_destroy(event);
             }
         }
+    }
+
+    /// Before a launch in which nothing is decided: a program that only launches comes to no other hook.
+    pub(crate) fn look_at_dying(&self, thread: &mut Thread) {
+        if self.state.lock().dying.is_due(LAUNCHES_PER_LOOK) {
+            self.give_back_dying(thread);
+        }
+    }
+
+    /// Waits for buffers of its own task that are about to give memory back, if a buffer without memory needs what they
+    /// hold: the task has asked for the most that it uses at once, and more may be refused.
+    pub(crate) fn await_own_dying(&self, thread: &mut Thread, base: u64) {
+        if self.short_task(base).is_none() {
+            return;
+        }
+        self.give_back_dying(thread);
+        while let Some(key) = self.short_task(base) {
+            let taken = {
+                let mut guard = self.state.lock();
+                let state = &mut *guard;
+                let ledger = &state.ledger;
+                let is_own = |address| ledger.get(address).is_some_and(|dying| dying.owner == key);
+                // The oldest is done first; the others' marks stay.
+                let oldest = state.dying.first(is_own);
+                oldest.map(|oldest| state.dying.take(|address| address == oldest))
+            };
+            let Some(taken) = taken else { return };
+            for mut dying in taken {
+                let left = dying.until.take().unwrap_or_default();
+                let waited = left.iter().try_for_each(|until| match *until {
+                    Until::Event(event) => self.runtime.event_synchronize(event),
+                    Until::Idle(stream) => self.runtime.stream_synchronize(stream),
+                });
+                if waited.is_err() {
+                    // The call that needs the memory says what is wrong with the device.
+                    self.forget_dying(&dying, left);
+                    return;
+                }
+                self.forget_until(left);
+                self.settle_dying(&dying, Vec::new());
+            }
+        }
+    }
+
+    /// The bound task of a buffer whose memory would exceed what is reserved for it, outside of captures.
+    fn short_task(&self, base: u64) -> Option<TaskKey> {
+        let state = self.state.lock();
+        let awaited = |a: &&Allocation| a.origin.backing() == Some(Backing::Awaited);
+        let allocation = state.ledger.get(base).filter(awaited).filter(|_| state.captures.is_empty())?;
+        let task = state.task(allocation.owner).filter(|task| task.phase == Phase::Bound)?;
+        task.account.is_short_of(allocation.span.bytes).then_some(task.key)
     }
 
     /// What must be over before the memory goes: all that was asked of the device so far.
@@ -131,7 +211,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let mut state = self.state.lock();
             let used = state.ledger.dead_among(addresses);
             // What was marked before this use says nothing any more: it stays until it is freed.
-            state.dying.retain(|dying| used.iter().all(|allocation| allocation.span.start != dying.address));
+            let is_used = |address| used.iter().any(|allocation| allocation.span.start == address);
+            let left = state.dying.remove(|address, _| is_used(address));
+            drop(state);
+            self.forget_until(left);
             used
         };
         for allocation in &used {
@@ -163,16 +246,16 @@ struct Users {
 }
 
 /// `None`: nothing is to be given back, now or later.
-fn users(state: &State, address: u64, certainty: Certainty) -> Option<Users> {
-    let allocation = match certainty {
-        Certainty::Proven => state.ledger.dead_and_present(address)?,
-        Certainty::Believed => state.ledger.movable(address)?,
+fn users(state: &State, dying: &Taken) -> Option<Users> {
+    let allocation = match dying.certainty {
+        Certainty::Proven => state.ledger.dead_and_present(dying.address)?,
+        Certainty::Believed => state.ledger.movable(dying.address)?,
     };
     let task =
         state.task(allocation.owner).filter(|task| task.phase == Phase::Bound && task.terms.releases())?;
     let device = task.terms.device;
     let own = task.stream.map(|own| own.id).into_iter().chain(task.old_streams.iter().copied());
-    let launched = task.flights.marks().into_iter().map(|(stream, _)| stream);
+    let launched = task.flights.marks().into_iter().map(|(lane, _)| lane.stream);
     let programs = state.streams.iter().filter(|(_, stream)| stream.device == device).map(|(&id, _)| id);
     // Only the calling thread's own default stream can be asked: a buffer that another thread could use is never dead.
     let defaults = [StreamId::LEGACY, StreamId::PER_THREAD];

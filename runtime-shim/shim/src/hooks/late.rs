@@ -9,6 +9,7 @@
 use crate::account::{Announced, FrameId};
 use crate::ledger::{Backing, Origin};
 use crate::outcome::Outcome;
+use crate::program::Program;
 use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
@@ -41,9 +42,14 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         wanted && named() && self.common_granularity().is_some()
     }
 
-    /// Could a device ever hold this much?
+    /// Could a device ever hold this much, and the program's managed variables beside it, which each request counts?
     pub(crate) fn can_ever_fit(&self, bytes: u64) -> bool {
-        self.habits.grant_max.is_some_and(|max| bytes <= max)
+        self.room_beside(&self.program.read()).is_some_and(|room| bytes <= room)
+    }
+
+    /// What is left of the largest grant beside the managed variables.
+    fn room_beside(&self, program: &Program) -> Option<u64> {
+        self.habits.grant_max?.checked_sub(program.with_variables(0))
     }
 
     /// What sizes must be multiples of on every device, since it is not known which one it will be; `None`: one of them
@@ -67,13 +73,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// A site begins inside a deferred task: it is asked for together with it. False: the task is not deferred (any
     /// more), or is bound now because it is asked for already or the site's memory could not wait.
     pub(crate) fn defer_inside(&self, thread: &mut Thread, key: TaskKey, announced: Announced) -> bool {
+        let (is_named, room) = {
+            let program = self.program.read();
+            (program.is_named(announced.site), self.room_beside(&program))
+        };
         let mut state = self.lock_settled(key);
         let Some(task) = state.task_mut(key).filter(|task| task.phase.is_deferred()) else {
             return false;
         };
         let is_asked_for = task.phase != Phase::Deferred;
         let wanted = task.account.reserved().saturating_add(announced.bytes);
-        if !is_asked_for && self.program.read().is_named(announced.site) && self.can_ever_fit(wanted) {
+        if !is_asked_for && is_named && room.is_some_and(|room| wanted <= room) {
             let frame = task.account.open(announced);
             thread.open_own(announced.site, key, Some(frame));
             return true;
@@ -103,7 +113,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Err(stop) = self.bind_if_beyond(thread, key, frame, bytes) {
             return Some(Err(stop));
         }
-        by_name(&self.lock_settled(key)).filter(|&bytes| self.can_ever_fit(bytes))?;
+        let wanted = by_name(&self.lock_settled(key))?;
+        if !self.can_ever_fit(wanted) {
+            return None;
+        }
         let granularity = self.common_granularity()?;
         let rounded = bytes.checked_next_multiple_of(granularity)?;
         let wasted = self.state.lock().ledger.waste_of(key).saturating_add(rounded - bytes);
@@ -295,7 +308,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn prepare(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
         let owners: Vec<TaskKey> = {
             let state = self.state.lock();
+            // A near miss makes no thread wait for a task that another one has open.
+            let own = state.innermost(thread).map(|open| open.key);
+            let is_others =
+                |key| own != Some(key) && state.task(key).is_some_and(|task| task.account.is_open());
             let owners = state.ledger.absent_among(words).into_iter().map(|a| a.owner);
+            let owners = owners.filter(|&key| !is_others(key));
             let named = state.ledger.pointed_at(words).into_iter().map(|a| a.owner);
             owners.chain(named).collect()
         };

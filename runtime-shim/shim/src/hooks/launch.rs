@@ -12,7 +12,7 @@ use crate::runtime::{CudaResult, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Shim, Stop, answered};
 use crate::state::{State, Thread};
-use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
+use crate::task::{Kind, Lane, Phase, Release, Task, TaskKey, Terms};
 use eager_proto::reply::{FLAG_WATCH, gate};
 use eager_proto::request::RequestBody;
 use eager_units::AccessClass;
@@ -30,6 +30,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if !self.is_watched() {
             return self.launch_prepared(thread, launch);
         }
+        self.look_at_dying(thread);
         let words = self.arguments(launch);
         let lost = self.state.lock().ledger.is_lost_among(&words);
         if let Err(stop) = self.prepare_launch(thread, launch) {
@@ -66,10 +67,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // The program's stream lives on another device than this task. Waiting on both sides keeps its order.
             let _ = self.runtime.stream_synchronize(launch.stream);
         }
-        self.count_launch(&mut self.state.lock(), key, choice.stream);
+        let lane = Lane::of(choice.stream, thread.number);
+        self.count_launch(&mut self.state.lock(), key, lane);
         let result = self.runtime.launch(&Launch { stream: choice.stream, ..*launch });
         if result.is_err() {
-            self.cancel_launch(key, choice.stream);
+            self.cancel_launch(key, lane);
         } else if choice.foreign {
             let _ = self.runtime.stream_synchronize(choice.stream);
         }
@@ -97,7 +99,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.state.lock().kernel_handles.get(&function).copied().unwrap_or(function)
     }
 
-    /// `cudaStreamBeginCapture…`: until its end nothing may be bound, moved or held, so that is done before.
+    /// `cudaStreamBeginCapture…`: until its end nothing may be bound, moved or held, so that is done before. It counts from
+    /// before the call: another thread must not ask a stream between the runtime's beginning and ours. A question that is under
+    /// way already is not waited for.
     pub fn begin_capture(
         &self,
         thread: &mut Thread,
@@ -108,9 +112,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Outcome::PassThrough(Why::AsItIs) => {}
             outcome => return outcome,
         }
+        let is_new = self.state.lock().captures.insert(stream);
         let begun = begin();
-        if begun.is_ok() {
-            self.state.lock().captures.insert(stream);
+        if begun.is_err() && is_new {
+            self.state.lock().captures.remove(&stream);
         }
         begun.into()
     }
@@ -125,16 +130,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// The launch, if there is nothing to decide about it.
     fn launch_settled(&self, thread: &Thread, launch: &Launch) -> Option<CudaResult<()>> {
         let scheduler = self.scheduler.as_ref()?;
-        let (key, stream, watched) = {
+        let (key, stream, lane, watched) = {
             let mut state = self.state.lock();
             let sequence = |slot| scheduler.sequence(slot);
             let (key, stream) = state.settled_launch(thread, launch.stream, sequence)?;
-            let watched = self.count_launch(&mut state, key, stream);
-            (key, stream, watched)
+            let lane = Lane::of(stream, thread.number);
+            let watched = self.count_launch(&mut state, key, lane);
+            (key, stream, lane, watched)
         };
         let result = self.runtime.launch(&Launch { stream, ..*launch });
         if result.is_err() {
-            self.cancel_launch(key, stream);
+            self.cancel_launch(key, lane);
         }
         if watched {
             self.tell_activity();
@@ -162,7 +168,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return open.key;
         }
         if state.tasks().any(|task| task.kind == Kind::Static) {
+            drop(state);
             let words = self.arguments(launch);
+            state = self.state.lock();
             let owners = state.ledger.pointed_at(&words).into_iter().map(|allocation| allocation.owner);
             let has_device =
                 |phase: Phase| phase.is_deferred() || matches!(phase, Phase::Bound | Phase::Asking);
@@ -195,14 +203,15 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Memory that was allocated for nobody yet (the lazy task is unbound) and is used by this task's kernel becomes
     /// the task's: counted there, and only there.
     fn take_over(&self, thread: &mut Thread, key: TaskKey, launch: &Launch) -> Result<(), Stop> {
-        let taken: Vec<Span> = {
+        let lazy = {
             let state = self.state.lock();
             let unbound = |task: &&Task| task.phase == Phase::Unbound && task.account.live() > 0;
-            let Some(lazy) = state.tasks().find(unbound).map(|task| task.key).filter(|&lazy| lazy != key)
-            else {
-                return Ok(());
-            };
-            let words = self.arguments(launch);
+            state.tasks().find(unbound).map(|task| task.key).filter(|&lazy| lazy != key)
+        };
+        let Some(lazy) = lazy else { return Ok(()) };
+        let words = self.arguments(launch);
+        let taken: Vec<Span> = {
+            let state = self.state.lock();
             let used = state.ledger.pointed_at(&words).into_iter().filter(|a| a.owner == lazy);
             used.map(|allocation| allocation.span).collect()
         };
@@ -327,22 +336,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Counted before the launch: the daemon must not see the device idle while a kernel is on its way. The flags are
     /// read again after that: a daemon that began to watch meanwhile either counted this launch or is told of it. True:
     /// the task is watched.
-    fn count_launch(&self, state: &mut State, key: TaskKey, stream: StreamId) -> bool {
+    fn count_launch(&self, state: &mut State, key: TaskKey, lane: Lane) -> bool {
         let Some(scheduler) = &self.scheduler else { return false };
         state.unsynchronized = true;
         scheduler.add_launched(key.slot, 1);
         let watch = scheduler.flags(key.slot) & FLAG_WATCH;
         if let Some(task) = state.task_mut(key) {
-            task.flights.launch(stream);
+            task.flights.launch(lane);
             task.terms.flags |= watch;
         }
         watch != 0
     }
 
-    fn cancel_launch(&self, key: TaskKey, stream: StreamId) {
+    fn cancel_launch(&self, key: TaskKey, lane: Lane) {
         let mut state = self.state.lock();
         let Some(task) = state.task_mut(key) else { return };
-        task.flights.cancel(stream);
+        task.flights.cancel(lane);
         if let Some(scheduler) = &self.scheduler {
             scheduler.add_retired(key.slot, 1);
         }

@@ -113,6 +113,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// Memory for one allocation without. What its task has not reserved is asked for; the answer comes at once.
     pub(crate) fn bring(&self, thread: &mut Thread, base: u64) -> Result<(), Stop> {
+        self.await_own_dying(thread, base);
         // Held until it is there: two threads may name it.
         let _mapping = self.mapping.lock();
         let Some((owner, bytes, coming)) = self.count_coming(base) else { return Ok(()) };
@@ -224,6 +225,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if !self.is_watched() {
             return;
         }
+        // Held from here on: another thread that finds the daemon gone goes on when all is there.
+        let _mapping = self.mapping.lock();
         let (absent, staged) = {
             let mut state = self.state.lock();
             let awaited = |a: &&Allocation| a.origin.backing() == Some(Backing::Awaited);
@@ -233,7 +236,6 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 state.ledger.absent().filter(awaited).map(|a| (a.clone(), device(a))).collect();
             (absent, std::mem::take(&mut state.staged))
         };
-        let _mapping = self.mapping.lock();
         for (allocation, device) in absent {
             let Origin::Mapped { reserved, .. } = allocation.origin else { continue };
             let start = allocation.span.start;

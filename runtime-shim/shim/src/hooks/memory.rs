@@ -205,15 +205,27 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         Outcome::Handled(())
     }
 
-    /// Takes an allocation out of the ledger, with what waits to be copied there.
+    /// Takes an allocation out of the ledger, with what waits to be copied there, or to be over before its memory goes.
     pub(crate) fn take_out(&self, owner: TaskKey, address: u64) -> Option<Allocation> {
-        let mut state = self.lock_settled(owner);
-        let allocation = state.ledger.remove(address)?;
-        state.unstage(allocation.span);
-        if let Some(beliefs) = &mut state.beliefs {
-            beliefs.freed(address);
-        }
-        self.note_watched(&state);
+        let (allocation, left) = loop {
+            drop(self.lock_settled(owner));
+            // Not while memory comes behind it or goes: whoever sees to that has counted it, and finds it when it is done.
+            // Its answer comes at once; a task that is asked for may wait for long, and must not be waited for here.
+            let _mapping = self.mapping.lock();
+            let mut state = self.state.lock();
+            if state.task(owner).is_some_and(|task| task.phase == Phase::Asking) {
+                continue;
+            }
+            let allocation = state.ledger.remove(address)?;
+            state.unstage(allocation.span);
+            if let Some(beliefs) = &mut state.beliefs {
+                beliefs.freed(address);
+            }
+            let left = state.dying.remove(|dying, _| dying == address);
+            self.note_watched(&state);
+            break (allocation, left);
+        };
+        self.forget_until(left);
         Some(allocation)
     }
 

@@ -63,7 +63,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         // Afterwards nobody can ask whether its kernels have ended; CUDA itself lets them finish.
         let marks: Vec<Mark> = {
             let state = self.state.lock();
-            state.marks().into_iter().filter(|mark| mark.stream == stream).collect()
+            state.marks().into_iter().filter(|mark| mark.lane.stream == stream).collect()
         };
         if !marks.is_empty() && self.runtime.stream_synchronize(stream).is_ok() {
             self.retire(&marks);
@@ -100,7 +100,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.runtime.stream_synchronize(stream)
         };
         if result.is_ok() {
-            let ended: Vec<Mark> = marks.into_iter().filter(|mark| waited.contains(&mark.stream)).collect();
+            let is_waited =
+                |mark: &Mark| waited.contains(&mark.lane.stream) && mark.lane.is_seen_by(thread.number);
+            let ended: Vec<Mark> = marks.into_iter().filter(is_waited).collect();
             self.retire(&ended);
             self.tell_activity();
         }

@@ -3,6 +3,7 @@
 use crate::account::{Announced, FrameId, Requirement};
 use crate::buffers;
 use crate::nvtx;
+use crate::program::Program;
 use crate::runtime::{CudaError, DeviceIndex, Geometry, Launch, Runtime, Span, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop, answered};
@@ -176,8 +177,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     fn begin_inside(&self, thread: &mut Thread, key: TaskKey, announced: Announced) {
         let Announced { site, bytes, .. } = announced;
         let outer = {
-            let state = self.state.lock();
             let program = self.program.read();
+            let state = self.state.lock();
             let covers = |outer| program.site(outer).is_some_and(|outer| outer.covered.contains(&site));
             let covered = state.announced_by(thread).any(covers)
                 || state.task(key).is_some_and(|task| task.phase == Phase::Refused);
@@ -231,10 +232,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return;
         }
         self.attend(thread);
+        let program = self.program.read();
         let mut state = self.state.lock();
         let Some(ending) = state.open_at(thread, site) else { return };
         let mut streams = Vec::new();
-        for OpenSite { key, frame, .. } in self.take_ended(thread, ending) {
+        for OpenSite { key, frame, .. } in take_ended(&program, thread, ending) {
             let pinned = state.pinned;
             let release = state.task_mut(key).map_or(Release::Nothing, |task| task.close(frame, pinned));
             streams.extend(self.release(&mut state, key, release));
@@ -242,24 +244,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         thread.open.retain(|open| state.is_open(open));
         drop(state);
+        drop(program);
         self.destroy(streams);
-    }
-
-    /// Takes the sites that end from the thread's: `ending`, and those begun after it in functions that it called, which
-    /// have returned without an end (by `longjmp`). Sites of the same function may overlap and have ends of their own.
-    /// Returns those that have frames to close.
-    fn take_ended(&self, thread: &mut Thread, ending: OpenSite) -> Vec<OpenSite> {
-        let Some(position) = thread.open.iter().rposition(|open| *open == ending) else {
-            return vec![ending];
-        };
-        let program = self.program.read();
-        let function = program.function(ending.site);
-        let later = thread.open.split_off(position + 1);
-        thread.open.truncate(position);
-        let (ended, kept): (Vec<_>, Vec<_>) =
-            later.into_iter().partition(|open| program.function(open.site) != function);
-        thread.open.extend(kept);
-        [ending].into_iter().chain(ended).filter(|open| !open.covered).collect()
     }
 
     /// A slot for a static task. Without one the site counts as not announced: its memory goes to the lazy task.
@@ -478,6 +464,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         device.map_or(Ok(()), |device| self.enter(thread, device)).map_err(Stop::Cuda)?;
         Ok(key)
     }
+}
+
+/// Takes the sites that end from the thread's: `ending`, and those begun after it in functions that it called, which
+/// have returned without an end (by `longjmp`). Sites of the same function may overlap and have ends of their own.
+/// Returns those that have frames to close.
+fn take_ended(program: &Program, thread: &mut Thread, ending: OpenSite) -> Vec<OpenSite> {
+    let Some(position) = thread.open.iter().rposition(|open| *open == ending) else {
+        return vec![ending];
+    };
+    let function = program.function(ending.site);
+    let later = thread.open.split_off(position + 1);
+    thread.open.truncate(position);
+    let (ended, kept): (Vec<_>, Vec<_>) =
+        later.into_iter().partition(|open| program.function(open.site) != function);
+    thread.open.extend(kept);
+    [ending].into_iter().chain(ended).filter(|open| !open.covered).collect()
 }
 
 /// Why a device that the daemon chose is not used.

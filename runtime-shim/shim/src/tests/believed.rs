@@ -89,3 +89,23 @@ fn nothing_goes_where_the_policy_does_not_want_memory_back() {
     let _ = bench.download(a, 8);
     assert!(!bench.cuda.log().iter().any(|line| line.starts_with("to the host")), "nothing is believed");
 }
+
+#[test]
+fn one_that_another_thread_uses_while_others_are_moved_stays() {
+    let (mut bench, a, b) = bench();
+    let _ = bench.launch(&[a, b]);
+    bench.cuda.finish_kernels();
+    bench.cuda.log();
+    bench.cuda.set_arguments(&[b]);
+    // The other thread's kernel uses the second while the first moves.
+    let other = bench.other(super::threads::launch);
+    bench.cuda.during("to the host 1000", other);
+    let _ = bench.shim.stream_synchronize(&mut bench.thread, crate::runtime::StreamId::LEGACY);
+    let log = bench.cuda.log();
+    assert!(log.contains(&"to the host 1000".to_owned()), "{log:?}");
+    assert!(!log.contains(&"to the host 100".to_owned()), "its kernel runs: {log:?}");
+    bench.free(a);
+    bench.free(b);
+    assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (0, 0));
+    assert_eq!(bench.cuda.event_count(), 0);
+}

@@ -148,3 +148,29 @@ fn a_pointer_just_past_a_dead_buffer_does_not_bring_it_back() {
     assert_eq!(bench.daemon.requests(), []);
     assert_eq!(said_of_dead(&bench), 0);
 }
+
+#[test]
+fn a_dead_buffer_that_is_freed_while_its_kernel_runs_leaves_no_event() {
+    let mut bench = eager();
+    let a = bench.malloc(1000);
+    let _ = bench.launch(&[a]);
+    bench.dead(a);
+    assert_eq!(bench.cuda.event_count(), 1);
+    bench.free(a);
+    bench.end(SITE);
+    assert_eq!((bench.cuda.event_count(), bench.daemon.held()), (0, 0));
+}
+
+#[test]
+fn a_program_that_only_launches_gives_dead_memory_back() {
+    let mut bench = eager();
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    let _ = bench.launch(&[a]);
+    bench.dead(a);
+    bench.daemon.requests();
+    bench.cuda.finish_kernels();
+    for _ in 0..20 {
+        let _ = bench.launch(&[b]);
+    }
+    assert_eq!(bench.daemon.requests(), [RequestBody::TaskShrink { bytes: 1000 }]);
+}

@@ -251,6 +251,67 @@ fn a_pointer_just_outside_a_buffer_names_it_too() {
 }
 
 #[test]
+fn a_launch_waits_for_its_tasks_own_dying_memory_before_it_asks_for_more() {
+    let mut bench = bench(ALL, 1000);
+    let (a, b) = (bench.malloc(1000), bench.malloc(1000));
+    let _ = bench.launch(&[a]);
+    bench.dead(a);
+    bench.daemon.requests();
+    // The device is full: what the task has not reserved it does not get.
+    bench.daemon.refuse_extensions(true);
+    bench.cuda.log();
+    assert_eq!(bench.launch(&[b]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), []);
+    let log = bench.cuda.log();
+    assert_eq!(log[..3], ["event sync", "unback 1008", "back 1008 on 0"]);
+    assert_eq!((bench.cuda.live_bytes(), bench.cuda.event_count()), (1008, 0));
+}
+
+#[test]
+fn a_word_that_names_one_buffer_does_not_name_those_beside_it() {
+    let mut bench = Bench::with_habits(ALL);
+    bench.cuda.lay_side_by_side();
+    bench.daemon.decide(Decision::Releasing);
+    begin(&mut bench, 496);
+    let (before, a, behind) = (bench.malloc(496), bench.malloc(496), bench.malloc(496));
+    assert_eq!((a - before, behind - a), (496, 496));
+    bench.daemon.refuse_extensions(true);
+    assert_eq!(bench.launch(&[a]), Outcome::Handled(()));
+    assert_eq!(bench.cuda.live_bytes(), 496);
+    bench.cuda.finish_kernels();
+    bench.dead(a);
+    assert_eq!(bench.launch(&[behind]), Outcome::Handled(()));
+    assert_eq!(bench.cuda.live_bytes(), 496, "the dead one stays so");
+    assert!(bench.said.lock().is_empty());
+}
+
+#[test]
+fn a_near_miss_does_not_wait_for_the_task_of_another_thread() {
+    let mut bench = bench(ALL, 1000);
+    let others = bench.malloc(1000);
+    bench.other_thread();
+    bench.add_site(8, "other", &[], 0);
+    bench.begin(8, 100);
+    let own = bench.malloc(100);
+    bench.daemon.requests();
+    // Asked for, it would wait, and the script has no grant for it.
+    bench.daemon.decide(Decision::Wait);
+    assert_eq!(bench.launch(&[own, others - 8]), Outcome::Handled(()));
+    assert_eq!(bench.daemon.requests(), []);
+}
+
+#[test]
+fn managed_variables_count_where_it_is_asked_what_could_ever_fit() {
+    let mut bench = Bench::with_habits(ALL);
+    bench.cuda.map_by(16);
+    bench.shim.program.write().add_managed_variable(600);
+    bench.add_site(SITE, "main", &[], TASK_NAMED);
+    bench.begin(SITE, 2000);
+    let asked = bench.daemon.requests();
+    assert!(matches!(&asked[..], [RequestBody::TaskBegin { requirement: 2600, flags: 0, .. }]), "{asked:?}");
+}
+
+#[test]
 fn what_could_never_fit_fails_where_it_is_allocated() {
     let mut bench = Bench::with_habits(Habits { grant_max: Some(1500), ..ALL });
     bench.cuda.map_by(16);

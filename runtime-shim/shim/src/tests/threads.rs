@@ -5,15 +5,17 @@
 
 use super::fakes::{Decision, first_slot, lazy_slot};
 use super::{Bench, SITE};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Why};
+use crate::runtime::{CudaError, Geometry, StreamId};
 use crate::scheduler::Habits;
+use crate::state::Thread;
 use eager_abi::TASK_NAMED;
-use eager_proto::reply::FLAG_HIGH_PRIORITY;
+use eager_proto::reply::{FLAG_HIGH_PRIORITY, FLAG_WATCH};
 use eager_proto::request::RequestBody;
 use std::sync::mpsc::channel;
 
 /// The kernel starts with these arguments.
-fn launch(shim: &super::TestShim, thread: &mut crate::state::Thread) {
+pub fn launch(shim: &super::TestShim, thread: &mut Thread) {
     let launch = crate::runtime::Launch {
         how: crate::runtime::How::Plain,
         stub: super::STUB,
@@ -114,4 +116,159 @@ fn a_site_that_another_thread_ends_while_its_task_is_asked_for_leaves_no_task() 
         let _ = bench.launch(&[]);
         assert_eq!(bench.daemon.requirement(first_slot()), Some(100), "its slot is used again");
     }
+}
+
+#[test]
+fn a_buffer_that_is_freed_while_its_memory_is_asked_for_is_counted_once() {
+    let habits =
+        Habits { live_requirement: true, late_reservation: true, grant_max: Some(4000), ..Habits::default() };
+    let mut bench = Bench::with_habits(habits);
+    bench.cuda.map_by(16);
+    bench.add_site(SITE, "main", &[], TASK_NAMED);
+    let requirement = crate::account::Requirement { bytes: 2000, live_bytes: 1000 };
+    bench.shim.task_begin(&mut bench.thread, SITE, requirement, Geometry::UNKNOWN);
+    let (a, b, c) = (bench.malloc(1000), bench.malloc(500), bench.malloc(500));
+    let _ = bench.launch(&[a]);
+    bench.daemon.refuse_extensions(true);
+    let (freed, is_freed) = channel();
+    let other = bench.other(move |shim, thread| {
+        let _ = freed.send(shim.free(thread, b));
+    });
+    bench.daemon.before(RequestBody::TaskExtend { bytes: 500 }, other);
+    assert_eq!(bench.launch(&[b]), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
+    assert_eq!(is_freed.recv(), Ok(Outcome::Handled(())));
+    bench.cuda.finish_kernels();
+    bench.free(a);
+    assert_eq!(bench.daemon.requirement(first_slot()), Some(500), "the third buffer may come");
+    bench.daemon.requests();
+    let _ = bench.launch(&[c]);
+    assert_eq!(bench.daemon.requests(), []);
+    bench.free(c);
+    bench.end(SITE);
+    assert_eq!((bench.daemon.held(), bench.daemon.violations().len()), (0, 0));
+}
+
+/// A watched task with memory.
+fn watched() -> (Bench, u64) {
+    let mut bench = Bench::new();
+    bench.begin(SITE, 100);
+    let a = bench.malloc(100);
+    bench.daemon.change(first_slot(), |cell| cell.flags |= FLAG_WATCH);
+    bench.cuda.set_arguments(&[a]);
+    (bench, a)
+}
+
+#[test]
+fn what_the_daemon_hears_last_of_busy_and_idle_is_what_holds() {
+    let (mut bench, a) = watched();
+    let _ = bench.launch(&[a]);
+    bench.daemon.requests();
+    let (launched, is_launched) = channel();
+    let other = bench.other(move |shim, thread| {
+        launch(shim, thread);
+        let _ = launched.send(());
+    });
+    bench.daemon.before(RequestBody::Idle, other);
+    let _ = bench.shim.device_synchronize(&mut bench.thread);
+    is_launched.recv().expect("it launches");
+    assert_eq!(bench.daemon.requests().last(), Some(&RequestBody::Busy), "its kernel runs");
+}
+
+#[test]
+fn a_threads_wait_for_its_own_default_stream_says_nothing_of_anothers() {
+    let (mut bench, a) = watched();
+    let _ = bench.launch_on(StreamId::PER_THREAD, &[a]);
+    bench.other_thread();
+    let _ = bench.launch_on(StreamId::PER_THREAD, &[a]);
+    let _ = bench.shim.stream_synchronize(&mut bench.thread, StreamId::PER_THREAD);
+    let (launched, retired) = bench.daemon.counters();
+    assert_eq!((launched, retired), (2, 1));
+    assert_eq!(bench.daemon.requests().last(), Some(&RequestBody::Busy), "the other's kernel runs");
+    let _ = bench.shim.device_synchronize(&mut bench.thread);
+    assert_eq!(bench.daemon.counters(), (2, 2));
+    assert_eq!(bench.daemon.requests(), [RequestBody::Idle]);
+}
+
+#[test]
+fn while_a_capture_begins_no_other_thread_asks_the_device() {
+    let mut bench = Bench::new();
+    bench.daemon.decide(Decision::EagerReleasing(500));
+    bench.begin(SITE, 2000);
+    let a = bench.malloc(1000);
+    let _ = bench.launch(&[a]);
+    bench.cuda.finish_kernels();
+    bench.cuda.log();
+    let stream = StreamId(0x77);
+    let other = bench.other(move |shim, thread| shim.buffer_dead(thread, a));
+    let begun = bench.shim.begin_capture(&mut bench.thread, stream, || {
+        other();
+        Ok(())
+    });
+    assert_eq!(begun, Outcome::Handled(()));
+    assert_eq!(bench.cuda.log(), Vec::<String>::new());
+    let _ = bench.shim.end_capture(stream, || Ok(()));
+    // One that did not begin leaves nothing recorded.
+    let failed = bench.shim.begin_capture(&mut bench.thread, stream, || Err(CudaError::INVALID_VALUE));
+    assert_eq!(failed, Outcome::Fail(CudaError::INVALID_VALUE));
+    let _ = bench.shim.device_synchronize(&mut bench.thread);
+    assert!(bench.cuda.log().contains(&"discard 1000".to_owned()));
+}
+
+/// A module that registers waits for readers of what the pass told, and holds new ones up: whoever waits for it must not hold
+/// the state, or a reader that wants the state stops for ever with it.
+#[test]
+fn a_thread_that_waits_for_a_module_to_register_holds_no_other_up() {
+    type Hook = fn(&super::TestShim, &mut Thread);
+    let hooks: [(&str, Hook); 2] = [
+        ("the end of a task", |shim, thread| shim.task_end(thread, SITE)),
+        ("a launch beside another thread's task", launch),
+    ];
+    for (name, hook) in hooks {
+        let mut bench = Bench::new();
+        let early = bench.malloc(10);
+        bench.begin(SITE, 100);
+        bench.cuda.set_arguments(&[early]);
+        let registering = bench.shim.program.write();
+        bench.other(hook)();
+        let is_free = bench.shim.state.try_lock_for(std::time::Duration::from_secs(5)).is_some();
+        drop(registering);
+        assert!(is_free, "{name}");
+    }
+}
+
+#[test]
+fn a_thread_that_finds_the_daemon_gone_goes_on_when_all_that_waited_is_there() {
+    let habits =
+        Habits { early_copies: true, late_reservation: true, grant_max: Some(4000), ..Habits::default() };
+    let mut bench = Bench::with_habits(habits);
+    bench.cuda.map_by(16);
+    bench.add_site(SITE, "main", &[], TASK_NAMED);
+    bench.daemon.decide(Decision::Wait);
+    bench.begin(SITE, 1000);
+    let a = bench.malloc(1000);
+    let _ = bench.upload(a, 1000);
+    bench.cuda.log();
+    bench.daemon.die();
+    let (gone_on, has_gone_on) = channel();
+    let cuda = std::sync::Arc::clone(&bench.cuda);
+    let other = bench.other(move |shim, thread| {
+        launch(shim, thread);
+        cuda.mark("the other goes on");
+        let _ = gone_on.send(());
+    });
+    bench.cuda.during("back 1008", other);
+    let _ = bench.launch(&[a]);
+    has_gone_on.recv().expect("it goes on");
+    assert_eq!(bench.cuda.log(), ["back 1008 on 0", "copy 1000 kind 1", "the other goes on"]);
+}
+
+#[test]
+fn a_program_that_loses_its_daemon_before_all_else_runs_on_the_device_that_it_set() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.shim.set_device(&mut bench.thread, 2), Outcome::Handled(()));
+    bench.daemon.die();
+    assert_eq!(bench.shim.malloc(&mut bench.thread, 10), Outcome::PassThrough(Why::NoDaemon));
+    bench.shim.come_home(&mut bench.thread);
+    bench.shim.come_home(&mut bench.thread);
+    assert_eq!(bench.cuda.log(), ["device 2"]);
 }

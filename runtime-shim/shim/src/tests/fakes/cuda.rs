@@ -34,6 +34,8 @@ struct CudaState {
     /// Managed memory that was moved to the device, by allocation.
     moved: BTreeMap<u64, u64>,
     granularity: Option<u64>,
+    /// Reserved addresses lie side by side.
+    touching: bool,
     no_pinned: bool,
     fail_copies: bool,
 }
@@ -118,6 +120,17 @@ impl FakeCuda {
     /// The device maps memory, in such pieces.
     pub fn map_by(&self, granularity: u64) {
         self.0.lock().granularity = Some(granularity);
+    }
+
+    /// From now on reserved addresses lie side by side.
+    pub fn lay_side_by_side(&self) {
+        let mut state = self.0.lock();
+        (state.touching, state.next_address) = (true, 0x100_0000_0000);
+    }
+
+    /// A line of its own in the log.
+    pub fn mark(&self, line: &str) {
+        self.note(line.to_owned());
     }
 
     /// A stream that takes part in a capture without having begun it.
@@ -256,8 +269,8 @@ impl Runtime for Arc<FakeCuda> {
 
     fn reserve(&self, bytes: u64) -> CudaResult<Span> {
         let mut state = self.0.lock();
-        state.next_address += 0x1_0000_0000;
-        let start = state.next_address;
+        let start = state.next_address + if state.touching { 0 } else { 0x1_0000_0000 };
+        state.next_address = if state.touching { start + bytes } else { start };
         state.log.push(format!("reserve {bytes}"));
         Ok(Span { start, bytes })
     }
@@ -469,7 +482,13 @@ impl Runtime for Arc<FakeCuda> {
         Some(kept)
     }
 
-    fn event_synchronize(&self, _event: usize) -> CudaResult<()> {
+    fn event_synchronize(&self, event: usize) -> CudaResult<()> {
+        {
+            let mut state = self.0.lock();
+            if let Some(Some(stream)) = state.events.insert(event, None) {
+                state.busy.remove(&stream);
+            }
+        }
         self.note("event sync".into());
         Ok(())
     }
