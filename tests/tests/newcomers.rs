@@ -135,6 +135,48 @@ fn long_newcomers_over_200_restarts_all_wait() {
     newcomers_under_restarts(200);
 }
 
+/// `eager run` of one user, so many at once, each of which must end well: those that are put out before they could speak, or are told
+/// that there are too many of them, come again.
+fn crowd_ends_well(run_dir: &Path, uid: u32, arguments: &[&str]) {
+    let one = |index: usize| {
+        let mut command = Command::new(tool("eager"));
+        command.args(["run", "--quiet", "--run-dir"]).arg(run_dir).args(arguments);
+        command.args(["--", "sh", "-c", "echo done"]).env("EAGER_CONNECT_MAX", "120").uid(uid).gid(uid);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/");
+        command.spawn().unwrap_or_else(|error| panic!("program {index}: {error}"))
+    };
+    let programs: Vec<Child> = (0..80).map(one).collect();
+    let ends = programs.into_iter().map(|program| program.wait_with_output().expect("its end"));
+    let failed: Vec<String> =
+        ends.filter(|end| !end.status.success() || text(end) != "done\n").map(|end| text(&end)).collect();
+    assert!(failed.is_empty(), "{arguments:?}: {} of 80 failed:\n{}", failed.len(), failed.join(""));
+}
+
+/// Also where the daemon has few descriptors, and so few places for those that have not spoken yet.
+#[test]
+fn eighty_programs_of_one_user_that_start_at_once_all_end_well() {
+    if !Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be several users, and has no limits as one");
+        return;
+    }
+    for descriptors in ["20000", "600"] {
+        let folder = tempfile::tempdir().expect("folder");
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).expect("open to all");
+        let run_dir = folder.path().join("run");
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n $1; shift; exec \"$@\"", "sh", descriptors]).arg(tool("eagerd"));
+        command.args(["--virtual", "2xV100-16GB", "--time-scale", "0", "--run-dir"]).arg(&run_dir);
+        let mut daemon = ready(command);
+        // The first makes a folder beside the tools, which others may not.
+        run_ok(Command::new(tool("eager")).args(["run", "--plain", "true"]));
+        let first = ["run", "--mem", "1MiB", "--run-dir"];
+        run_ok(Command::new(tool("eager")).args(first).arg(&run_dir).args(["--", "true"]));
+        crowd_ends_well(&run_dir, ALICE, &["--after", "1"]);
+        crowd_ends_well(&run_dir, ALICE, &["--mem", "1GiB", "-n", "2"]);
+        end(&mut daemon, Signal::SIGTERM);
+    }
+}
+
 #[test]
 fn a_run_without_a_daemon_is_refused_unless_it_may_be_plain() {
     let folder = tempfile::tempdir().expect("folder");

@@ -7,7 +7,11 @@ use anyhow::{Context, bail};
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use eager_proto::newcomer::{CONNECT_MAX, ENV_CONNECT_MAX, is_inhabited, parse_connect_max};
 use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, VGPU_SOCKET_NAME, run_dirs_to_look_in};
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,6 +23,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks whether one is there.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Between two questions to a daemon that is busy: at first, and after some of them.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Who waits for longer says so.
 const UNSAID_MAX: Duration = Duration::from_secs(1);
 
@@ -122,31 +129,113 @@ impl DaemonPlace {
         format!("no daemon at {}: start one with `eagerd --virtual 4xV100-16GB`", self.run_dir.display())
     }
 
-    /// An answer that is no [`AdminReply::Error`].
+    /// An answer that is no [`AdminReply::Error`]. A daemon that has too many questions of this user is asked again for as long as
+    /// programs look for one.
     pub fn ask(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
-        let path = self.run_dir.join(ADMIN_SOCKET_NAME);
-        let mut stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow::anyhow!(self.nobody_there()),
-            ErrorKind::PermissionDenied => {
-                anyhow::anyhow!("{} is for the daemon's own user and root only", path.display())
+        self.ask_busy_for(None, request)
+    }
+
+    /// The same for as long as it takes, while the daemon says that it is busy.
+    pub fn ask_patiently(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
+        self.ask_busy_for(Some(Duration::MAX), request)
+    }
+
+    fn ask_busy_for(&self, longest: Option<Duration>, request: &AdminRequest) -> anyhow::Result<AdminReply> {
+        let (start, mut pause) = (Instant::now(), PAUSE_MIN);
+        loop {
+            let (error, is_busy) = match self.ask_once(request)? {
+                Asked::Answer(reply) => return Ok(reply),
+                Asked::Busy(error) => (error, true),
+                Asked::CutOff(error) => (error, false),
+            };
+            let patience = match longest.filter(|_| is_busy) {
+                Some(longest) => longest,
+                None => connect_max()?,
+            };
+            if start.elapsed() >= patience {
+                return Err(error);
             }
-            _ => anyhow::Error::new(error).context(path.display().to_string()),
-        })?;
-        let waiting = || format!("the daemon at {} does not answer", self.run_dir.display());
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).context("admin socket")?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT)).context("admin socket")?;
-        stream.write_all(&to_line(request)?).with_context(waiting)?;
-        let mut answer = Vec::new();
-        BufReader::new(stream).read_until(b'\n', &mut answer).with_context(waiting)?;
-        if answer.is_empty() {
-            // It serves nobody of this user, or has enough of his connections.
-            bail!("the daemon at {} closed the connection without an answer", self.run_dir.display());
-        }
-        match from_line(&answer)
-            .context("the daemon's answer is not understood; use programs of one build")?
-        {
-            AdminReply::Error { message } => bail!("the daemon says: {message}"),
-            reply => Ok(reply),
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+
+    fn ask_once(&self, request: &AdminRequest) -> anyhow::Result<Asked> {
+        let mut stream = match connect_stream(&self.run_dir.join(ADMIN_SOCKET_NAME)) {
+            Ok(stream) => stream,
+            Err(errno) => return self.not_connected(errno),
+        };
+        let here = self.run_dir.display();
+        let silent = || format!("the daemon at {here} does not answer");
+        // What it says before it closes the connection is there to be read although it took no question.
+        let written = stream.write_all(&to_line(request)?);
+        let mut answer = Vec::new();
+        let read = BufReader::new(stream).read_until(b'\n', &mut answer);
+        if answer.ends_with(b"\n") {
+            return match from_line(&answer)
+                .context("the daemon's answer is not understood; use programs of one build")?
+            {
+                AdminReply::Error { message } => bail!("the daemon says: {message}"),
+                AdminReply::Busy { message } => {
+                    Ok(Asked::Busy(anyhow::anyhow!("the daemon says: {message}")))
+                }
+                reply => Ok(Asked::Answer(reply)),
+            };
+        }
+        match written.and(read.map(drop)) {
+            // It closed the connection with the question unread.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                Ok(Asked::CutOff(anyhow::Error::new(error).context(silent())))
+            }
+            Err(error) => Err(anyhow::Error::new(error).context(silent())),
+            Ok(()) => {
+                let error = anyhow::anyhow!("the daemon at {here} closed the connection without an answer");
+                // What it has done may be done once only.
+                if is_a_look(request) { Ok(Asked::CutOff(error)) } else { Err(error) }
+            }
+        }
+    }
+
+    fn not_connected(&self, errno: Errno) -> anyhow::Result<Asked> {
+        let path = self.run_dir.join(ADMIN_SOCKET_NAME);
+        Err(match errno {
+            Errno::ENOENT | Errno::ECONNREFUSED => anyhow::anyhow!(self.nobody_there()),
+            Errno::EACCES => {
+                anyhow::anyhow!("{} is for the daemon's own user and root only", path.display())
+            }
+            // Its queue was full for all that time.
+            Errno::EAGAIN => anyhow::anyhow!("the daemon at {} does not answer", self.run_dir.display()),
+            errno => anyhow::Error::new(errno).context(path.display().to_string()),
+        })
+    }
+}
+
+/// What became of a question.
+enum Asked {
+    Answer(AdminReply),
+    /// It is worth asking again in a moment.
+    Busy(anyhow::Error),
+    /// The connection ended before there was an answer; asking again does no harm.
+    CutOff(anyhow::Error),
+}
+
+/// Does the question change nothing?
+fn is_a_look(request: &AdminRequest) -> bool {
+    use AdminRequest as Ask;
+    match request {
+        Ask::Ps | Ask::Info | Ask::Snapshot { .. } | Ask::Queue | Ask::History { .. } => true,
+        Ask::After { .. } | Ask::Explain { .. } | Ask::ExplainDevice { .. } | Ask::Policy => true,
+        Ask::SetPolicy { .. } | Ask::Cancel { .. } | Ask::Hold { .. } | Ask::Release { .. } => false,
+        Ask::Drain { .. } | Ask::Undrain { .. } | Ask::Shutdown { .. } => false,
+    }
+}
+
+/// With limits from the start: also a connection waits where the daemon takes none in.
+fn connect_stream(path: &Path) -> nix::Result<UnixStream> {
+    let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let limit = TimeVal::seconds(ANSWER_TIMEOUT.as_secs() as i64);
+    setsockopt(&socket, sockopt::SendTimeout, &limit)?;
+    setsockopt(&socket, sockopt::ReceiveTimeout, &limit)?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(UnixStream::from(socket))
 }

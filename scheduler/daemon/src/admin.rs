@@ -5,8 +5,12 @@
 //! cannot keep the owner out.
 
 use crate::backlog::processor_time;
+use crate::newcomers::is_shortage;
+use crate::places::Places;
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use eager_units::Nanos;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 use std::collections::BTreeMap;
@@ -14,11 +18,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Connections of the daemon's own user and root at once; the oldest goes when one more comes (specification S-715).
-const OWN_CONNECTIONS_MAX: usize = 16;
-/// The same of each other user, and of all others together.
-const USER_CONNECTIONS_MAX: usize = 4;
-const OTHER_CONNECTIONS_MAX: usize = 48;
+/// Connections without a question at once, of the daemon's own user and root, and as many of all others, where there are
+/// descriptors for so many; of one user half (specification S-715).
+const SILENT_MAX: usize = 512;
+/// Time that another user's connection has for its question, and then for its answer (specification S-715).
+const QUESTION_NS_MAX: Nanos = Nanos::from_secs(5);
+const ANSWER_NS_MAX: Nanos = Nanos::from_secs(10);
+/// Answers that are not read yet, of the daemon's own user and root, of each other user, and of all others; the oldest goes.
+const OWN_UNREAD_MAX: usize = 16;
+const USER_UNREAD_MAX: usize = 4;
+const OTHER_UNREAD_MAX: usize = 48;
 /// Taken in one turn; more wait for the next.
 const ACCEPTED_MAX: usize = 16;
 /// Questions that are answered to another user in one second.
@@ -60,6 +69,8 @@ struct Connection {
     answer: Vec<u8>,
     /// It ends when its answer is written.
     is_over: bool,
+    /// Or then.
+    until: Option<Nanos>,
 }
 
 /// Questions of users in one second, and the processor time that the answers took.
@@ -111,14 +122,26 @@ impl Rates {
 pub struct AdminServer {
     listener: UnixListener,
     connections: BTreeMap<u64, Connection>,
+    /// Of the daemon's own user and root, so that no number of others takes them, and of the others.
+    own: Places,
+    others: Places,
     arrivals: u64,
     rates: Rates,
 }
 
 impl AdminServer {
-    /// The listener must not block.
-    pub fn new(listener: UnixListener) -> AdminServer {
-        AdminServer { listener, connections: BTreeMap::new(), arrivals: 0, rates: Rates::default() }
+    /// The listener must not block. `descriptors`: how many the process may have; a small part of them is for connections here.
+    pub fn new(listener: UnixListener, descriptors: u64) -> AdminServer {
+        let limit = usize::try_from(descriptors / 16).unwrap_or(SILENT_MAX).clamp(8, SILENT_MAX);
+        let (own, others) = (Places::new(limit), Places::new(limit));
+        AdminServer {
+            listener,
+            connections: BTreeMap::new(),
+            own,
+            others,
+            arrivals: 0,
+            rates: Rates::default(),
+        }
     }
 
     pub fn listener(&self) -> BorrowedFd<'_> {
@@ -131,62 +154,145 @@ impl AdminServer {
     }
 
     /// Takes in connections of users whom `serves` admits; `enter` puts each where its readiness is seen, or says that it
-    /// cannot.
+    /// cannot, and `users` gets whose each was. `Err` when the process or the system has no descriptor left.
     pub fn accept(
         &mut self,
+        now: Nanos,
         serves: &dyn Fn(u32, BorrowedFd<'_>) -> bool,
         enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> bool,
-    ) {
+        users: &mut Vec<u32>,
+    ) -> Result<(), Errno> {
         for _ in 0..ACCEPTED_MAX {
-            let Ok((stream, _)) = self.listener.accept() else { return };
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    let errno = Errno::from_raw(error.raw_os_error().unwrap_or_default());
+                    return if is_shortage(errno) { Err(errno) } else { Ok(()) };
+                }
+            };
             let Ok(peer) = getsockopt(&stream, sockopt::PeerCredentials) else { continue };
             let by = Caller { uid: peer.uid(), pid: peer.pid() };
-            let allowed = by.is_owner() || serves(by.uid, stream.as_fd());
-            let mut ready = || stream.set_nonblocking(true).is_ok() && enter(self.arrivals, stream.as_fd());
-            if !allowed || !ready() {
+            users.push(by.uid);
+            if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            self.make_room(by);
-            let (question, answer) = (Vec::new(), Vec::new());
-            self.connections
-                .insert(self.arrivals, Connection { stream, by, question, answer, is_over: false });
-            self.arrivals += 1;
+            if !by.is_owner() && !serves(by.uid, stream.as_fd()) {
+                tell(&stream, &AdminReply::Error { message: format!("uid {} is not served here", by.uid) });
+            } else if !self.makes_room_for(by) {
+                tell(&stream, &crowded(by.uid));
+            } else if enter(self.arrivals, stream.as_fd()) {
+                let until = (!by.is_owner()).then(|| Nanos(now.0.saturating_add(QUESTION_NS_MAX.0)));
+                let (question, answer) = (Vec::new(), Vec::new());
+                self.places(by).take(by.uid);
+                let open = Connection { stream, by, question, answer, is_over: false, until };
+                self.connections.insert(self.arrivals, open);
+                self.arrivals += 1;
+            }
         }
+        Ok(())
     }
 
-    /// The oldest of those goes with whom a newcomer shares a limit that is reached.
-    fn make_room(&mut self, by: Caller) {
-        self.end_oldest(OTHER_CONNECTIONS_MAX, |other| !by.is_owner() && !other.is_owner());
-        let own = if by.is_owner() { OWN_CONNECTIONS_MAX } else { USER_CONNECTIONS_MAX };
-        self.end_oldest(own, |other| if by.is_owner() { other.is_owner() } else { other.uid == by.uid });
+    fn places(&mut self, by: Caller) -> &mut Places {
+        if by.is_owner() { &mut self.own } else { &mut self.others }
     }
 
-    fn end_oldest(&mut self, at_most: usize, shares: impl Fn(Caller) -> bool) {
-        let sharing = self.connections.iter().filter(|(_, open)| shares(open.by));
-        let ids: Vec<u64> = sharing.map(|(id, _)| *id).collect();
-        if ids.len() >= at_most {
-            ids.first().map(|oldest| self.connections.remove(oldest));
+    /// Puts out the oldest silent one of whoever has to make room, if any has to. False: all of them have asked already.
+    fn makes_room_for(&mut self, by: Caller) -> bool {
+        let Some(from) = self.places(by).wanted_from(by.uid) else { return true };
+        let mut theirs = self.connections.iter().filter(|(_, open)| open.by.uid == from);
+        let silent = theirs.find(|(_, open)| open.is_silent()).map(|(id, _)| *id);
+        if let Some(open) = silent.and_then(|id| self.remove(id)) {
+            tell(&open.stream, &crowded(from));
         }
+        silent.is_some()
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Connection> {
+        let open = self.connections.remove(&id)?;
+        if !open.is_over {
+            self.places(open.by).give_back(open.by.uid);
+        }
+        Some(open)
+    }
+
+    /// When the next connection has had its time.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.connections.values().filter_map(|open| open.until).min()
+    }
+
+    /// Ends those that have had their time.
+    pub fn expire(&mut self, now: Nanos) {
+        let late = self.connections.iter().filter(|(_, open)| open.until.is_some_and(|until| until <= now));
+        let late: Vec<u64> = late.map(|(id, _)| *id).collect();
+        late.into_iter().for_each(|id| drop(self.remove(id)));
+    }
+
+    /// Whose connection it is.
+    pub fn uid(&self, id: u64) -> Option<u32> {
+        self.connections.get(&id).map(|open| open.by.uid)
     }
 
     /// Reads questions of a connection, answers them, writes what it takes.
     pub fn serve(&mut self, id: u64, now: Nanos, answer: &mut dyn FnMut(Caller, AdminRequest) -> AdminReply) {
         let Some(open) = self.connections.get_mut(&id) else { return };
-        let (by, rates) = (open.by, &mut self.rates);
-        let begun = processor_time();
+        let (by, was_over, rates) = (open.by, open.is_over, &mut self.rates);
+        let (begun, mut is_looked_at) = (processor_time(), false);
         let goes_on = open.exchange(&mut |line| match (rates.admit(by, now), from_line(line)) {
-            (Err(message), _) => AdminReply::Error { message },
-            (Ok(()), Ok(request)) => answer(by, request),
+            (Err(message), _) => AdminReply::Busy { message },
+            (Ok(()), Ok(request)) => {
+                is_looked_at = true;
+                answer(by, request)
+            }
             (Ok(()), Err(error)) => AdminReply::Error { message: format!("not a question: {error}") },
         });
-        rates.charge(by, processor_time().saturating_sub(begun), now);
-        if !goes_on {
-            self.connections.remove(&id);
+        let is_over = open.is_over;
+        if is_over && !was_over {
+            open.until = Some(Nanos(now.0.saturating_add(ANSWER_NS_MAX.0)));
+            self.places(by).give_back(by.uid);
+        }
+        // What is turned away is no answer: its user would be kept waiting the longer the more often he asks.
+        if is_looked_at {
+            self.rates.charge(by, processor_time().saturating_sub(begun), now);
+        }
+        if goes_on { self.bound_unread(by) } else { drop(self.remove(id)) }
+    }
+
+    /// Of the answers that nobody reads the oldest goes, with whose the last shares a limit that is exceeded.
+    fn bound_unread(&mut self, by: Caller) {
+        if by.is_owner() {
+            return self.end_oldest_unread(OWN_UNREAD_MAX, |other| other.is_owner());
+        }
+        self.end_oldest_unread(USER_UNREAD_MAX, |other| other.uid == by.uid);
+        self.end_oldest_unread(OTHER_UNREAD_MAX, |other| !other.is_owner());
+    }
+
+    fn end_oldest_unread(&mut self, at_most: usize, shares: impl Fn(Caller) -> bool) {
+        let unread = |open: &Connection| !open.answer.is_empty() && shares(open.by);
+        let ids: Vec<u64> =
+            self.connections.iter().filter(|(_, open)| unread(open)).map(|(id, _)| *id).collect();
+        if ids.len() > at_most {
+            ids.first().map(|oldest| self.remove(*oldest));
         }
     }
 }
 
+/// What a user is told who has as many connections as he may have.
+fn crowded(uid: u32) -> AdminReply {
+    AdminReply::Busy { message: format!("uid {uid} has too many connections that ask nothing") }
+}
+
+/// Says it as far as the other side takes it; the connection ends then.
+fn tell(mut stream: &UnixStream, reply: &AdminReply) {
+    let _ = to_line(reply).map(|line| stream.write(&line));
+}
+
 impl Connection {
+    /// Nothing has arrived that was not looked at.
+    fn is_silent(&self) -> bool {
+        let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+        self.answer.is_empty() && poll(&mut fds, PollTimeout::ZERO) == Ok(0)
+    }
+
     /// False when the connection is over.
     fn exchange(&mut self, answer: &mut dyn FnMut(&[u8]) -> AdminReply) -> bool {
         let open = self.read();

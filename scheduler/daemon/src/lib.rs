@@ -14,6 +14,7 @@ mod date;
 mod detach;
 mod devices;
 mod dispatch;
+mod doors;
 mod drains;
 mod ended;
 mod ended_file;
@@ -36,6 +37,7 @@ mod newcomers;
 mod numbering;
 mod nvml;
 mod origins;
+mod places;
 mod plainly;
 mod poller;
 mod quota;
@@ -225,7 +227,7 @@ fn open(
     let parts = Parts {
         dispatch,
         listener: clients,
-        admin: AdminServer::new(admin),
+        admin: AdminServer::new(admin, descriptors),
         signals,
         server: devices.server,
         clock: devices.clock,

@@ -8,8 +8,9 @@ use crate::exit::Unservable;
 use crate::run_dir::RunDir;
 use crate::service_manager::{Kept, ServiceManager};
 use anyhow::{Context, bail};
+use eager_shm::packet::BACKLOG;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
+use nix::sys::socket::{Backlog, SockType, UnixAddr, getsockname, getsockopt, listen, sockopt};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::Uid;
 use std::fs::Permissions;
@@ -124,6 +125,8 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     let said = || format!("socket {}", path.display());
     let listener = UnixListener::bind(path).with_context(said)?;
     listener.set_nonblocking(true).with_context(said)?;
+    // As short as the programs' queue: whoever connects waits behind all of it.
+    listen(&listener, Backlog::new(BACKLOG)?).with_context(said)?;
     Ok(listener)
 }
 

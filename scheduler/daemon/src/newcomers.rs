@@ -7,6 +7,7 @@
 use crate::backlog::is_own;
 use crate::dispatch::Dispatch;
 use crate::fault;
+use crate::places::Places;
 use crate::quota::Users;
 use eager_proto::hello::{Greeting, Hello, Opening, Refusal, Resume, Welcome};
 use eager_shm::daemon::{ClientPages, PageDescriptors, Peer, accept, groups, peer, receive, send_welcome};
@@ -45,10 +46,8 @@ impl Newcomer {
 #[derive(Debug)]
 pub struct Newcomers {
     waiting: BTreeMap<u64, Newcomer>,
-    counts: BTreeMap<u32, usize>,
+    places: Places,
     arrivals: u64,
-    /// Connections without a hello at once.
-    limit: usize,
     /// Given up for a moment to answer a connection for which there is no descriptor.
     reserve: Option<OwnedFd>,
 }
@@ -57,7 +56,7 @@ impl Newcomers {
     /// `descriptors`: how many the process may have; a small part of them is for newcomers.
     pub fn new(descriptors: u64) -> Newcomers {
         let limit = usize::try_from(descriptors / 16).unwrap_or(NEWCOMERS_MAX).clamp(2, NEWCOMERS_MAX);
-        Newcomers { waiting: BTreeMap::new(), counts: BTreeMap::new(), arrivals: 0, limit, reserve: spare() }
+        Newcomers { waiting: BTreeMap::new(), places: Places::new(limit), arrivals: 0, reserve: spare() }
     }
 
     pub fn socket(&self, id: u64) -> Option<BorrowedFd<'_>> {
@@ -120,7 +119,7 @@ impl Newcomers {
                 Ok(peer) => {
                     enter(self.arrivals, socket.as_fd())?;
                     let newcomer = Newcomer { socket, peer, since: now, said: None, waits_until: None };
-                    *self.counts.entry(newcomer.peer.uid).or_default() += 1;
+                    self.places.take(newcomer.peer.uid);
                     self.waiting.insert(self.arrivals, newcomer);
                     self.arrivals += 1;
                 }
@@ -132,15 +131,9 @@ impl Newcomers {
         Ok(())
     }
 
-    /// Where a user has as many as a user may have, his oldest silent one goes; where all places are taken, that of the user
-    /// who has most.
+    /// Puts out the oldest silent one of whoever has to make room, if any has to.
     fn makes_room_for(&mut self, uid: u32) -> bool {
-        let is_user_full = self.counts.get(&uid).is_some_and(|count| *count >= self.limit / 2);
-        if !is_user_full && self.waiting.len() < self.limit {
-            return true;
-        }
-        let most = self.counts.iter().max_by_key(|(_, count)| **count).map_or(uid, |(uid, _)| *uid);
-        let from = if is_user_full { uid } else { most };
+        let Some(from) = self.places.wanted_from(uid) else { return true };
         let mut theirs = self.waiting.iter().filter(|(_, newcomer)| newcomer.peer.uid == from);
         let silent = theirs.find(|(_, newcomer)| newcomer.is_silent()).map(|(id, _)| *id);
         silent.and_then(|id| self.remove(id)).is_some()
@@ -148,12 +141,7 @@ impl Newcomers {
 
     fn remove(&mut self, id: u64) -> Option<Newcomer> {
         let newcomer = self.waiting.remove(&id)?;
-        if let Some(count) = self.counts.get_mut(&newcomer.peer.uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&newcomer.peer.uid);
-            }
-        }
+        self.places.give_back(newcomer.peer.uid);
         Some(newcomer)
     }
 
@@ -297,7 +285,7 @@ fn take_back(
     Ok(pages.filter(|_| sent).map(|pages| (client, pages)))
 }
 
-fn is_shortage(errno: Errno) -> bool {
+pub fn is_shortage(errno: Errno) -> bool {
     matches!(errno, Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::ENOBUFS)
 }
 

@@ -9,10 +9,11 @@ use crate::answers::{About, answer};
 use crate::backlog::{Backlog, is_own, processor_time};
 use crate::config::Settings;
 use crate::dispatch::{Dispatch, Served};
+use crate::doors::Door;
 use crate::listeners;
-use crate::newcomers::{Newcomers, is_served};
+use crate::newcomers::Newcomers;
 use crate::poller::{Poller, Source};
-use crate::quota::{Allowance, TIME_PART};
+use crate::quota::Allowance;
 use crate::reload;
 use crate::usage::Observer;
 use crate::virtual_gpus::VirtualGpus;
@@ -26,15 +27,13 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Uid;
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 /// A program that closed its connection but lives (it exec'ed, or unloaded the shim) keeps what it has for so long
 /// (specification S-714).
 const CLOSED_GRACE_NS: Nanos = Nanos::from_secs(5);
 /// A look at the devices so long after a connection was closed has seen what its process has there then: two looks are 1 s.
 const UNSEEN_NS: Nanos = Nanos::from_secs(1);
-/// Pause of the listener when descriptors have run out.
-const LISTENER_PAUSE_NS: Nanos = Nanos(100_000_000);
 
 /// What the loop is given.
 #[derive(Debug)]
@@ -66,15 +65,14 @@ pub struct Parts {
 pub struct Shell {
     pub(crate) parts: Parts,
     pub(crate) poller: Poller,
-    newcomers: Newcomers,
+    pub(crate) newcomers: Newcomers,
     pub(crate) backlog: Backlog,
     /// Newcomers that said hello and come next, one of each user in a turn.
     late: VecDeque<u64>,
     /// Clients that closed their connections and live, and until when they keep what they have.
     closing: BTreeMap<ClientId, Nanos>,
-    listener_resumes_at: Option<Nanos>,
-    /// The listener is in the poller.
-    listens: bool,
+    pub(crate) programs_door: Door,
+    pub(crate) admin_door: Door,
     starvation_check_at: Option<Nanos>,
     /// Somebody asked for it.
     stops_when_idle: bool,
@@ -90,7 +88,6 @@ impl Shell {
     pub fn new(parts: Parts) -> nix::Result<Shell> {
         let poller = Poller::new()?;
         poller.add(Source::Signals, &parts.signals)?;
-        poller.add(Source::AdminListener, parts.admin.listener())?;
         if let Some(clock) = &parts.clock {
             poller.add(Source::Clock, clock)?;
         }
@@ -112,8 +109,8 @@ impl Shell {
             backlog: Backlog::default(),
             late: VecDeque::new(),
             closing: BTreeMap::new(),
-            listener_resumes_at: None,
-            listens: false,
+            programs_door: Door::default(),
+            admin_door: Door::default(),
             starvation_check_at: None,
             stops_when_idle: false,
         })
@@ -185,7 +182,9 @@ impl Shell {
         let own = [
             self.backlog.next_deadline(),
             self.newcomers.next_deadline(),
-            self.listener_resumes_at,
+            self.programs_door.resumes_at,
+            self.admin_door.resumes_at,
+            self.parts.admin.next_deadline(),
             self.starvation_check_at,
             dispatch.mind.learnt.next_write(),
             dispatch.next_ended_write(),
@@ -238,17 +237,6 @@ impl Shell {
                     self.closing.insert(id, gone_at);
                 }
             }
-        }
-    }
-
-    /// The listener is waited for unless there are descriptors too few.
-    fn listen_or_not(&mut self) {
-        let wanted = self.listener_resumes_at.is_none();
-        if wanted && !self.listens {
-            self.listens = self.poller.add(Source::Listener, &self.parts.listener).is_ok();
-        } else if !wanted && self.listens {
-            self.poller.remove(&self.parts.listener);
-            self.listens = false;
         }
     }
 
@@ -306,37 +294,6 @@ impl Shell {
         }
     }
 
-    fn accept(&mut self) {
-        let (now, begun) = (self.parts.dispatch.now(), processor_time());
-        let poller = &self.poller;
-        let mut enter = |id, socket: BorrowedFd<'_>| poller.add(Source::Newcomer(id), socket);
-        let mut users = Vec::new();
-        let accepted = self.newcomers.accept_all(self.parts.listener.as_fd(), now, &mut enter, &mut users);
-        self.charge_newcomers(&users, begun);
-        if let Err(errno) = accepted {
-            self.listener_resumes_at = Some(Nanos(now.0.saturating_add(LISTENER_PAUSE_NS.0)));
-            self.parts.dispatch.say(format!("cannot accept more programs now: {errno}"));
-        }
-    }
-
-    /// Whose connections they are pays for them. Whoever cannot any more is one of many in the backlog of the socket, and
-    /// nobody knows which: the listener rests for as long as that work may be of the time, and no longer, because others wait
-    /// there as well. What comes fills the backlog meanwhile, and then whoever goes on and on sleeps in the kernel.
-    fn charge_newcomers(&mut self, users: &[u32], begun: Nanos) {
-        let took = processor_time().saturating_sub(begun);
-        let each = Nanos(took.0 / (users.len() as u64).max(1));
-        let now = self.parts.dispatch.now();
-        let quotas = &mut self.parts.dispatch.quotas;
-        let mut rests = false;
-        for &uid in users {
-            quotas.charge(uid, each, now);
-            rests |= !is_own(uid) && quotas.rests_until(uid, now).is_some();
-        }
-        if rests {
-            self.listener_resumes_at = Some(Nanos(now.0.saturating_add(took.0.saturating_mul(TIME_PART))));
-        }
-    }
-
     fn greet(&mut self, id: u64) -> anyhow::Result<()> {
         let Some(uid) = self.newcomers.uid(id) else { return Ok(()) };
         let begun = processor_time();
@@ -384,16 +341,10 @@ impl Shell {
         Ok(())
     }
 
-    fn accept_admin(&mut self) {
-        let poller = &self.poller;
-        let quotas = &self.parts.dispatch.quotas;
-        let mut enter = |id, socket: BorrowedFd<'_>| poller.add(Source::Admin(id), socket).is_ok();
-        let serves = |uid, socket: BorrowedFd<'_>| is_served(quotas.served(), uid, socket);
-        self.parts.admin.accept(&serves, &mut enter);
-    }
-
     fn serve_admin(&mut self, id: u64) -> Flow {
         let mut flow = Flow::GoOn;
+        let Some(uid) = self.parts.admin.uid(id) else { return flow };
+        let begun = processor_time();
         let Parts { dispatch, admin, devices_kind, confinement, settings, .. } = &mut self.parts;
         let about = About { devices_kind, confinement, configured: settings.policy };
         let (now, stops_when_idle) = (dispatch.now(), &mut self.stops_when_idle);
@@ -413,6 +364,7 @@ impl Shell {
         if let Some((socket, has_answer)) = self.parts.admin.socket(id) {
             self.poller.want_write(Source::Admin(id), socket, has_answer);
         }
+        self.charge(uid, begun);
         flow
     }
 
@@ -420,7 +372,8 @@ impl Shell {
         let now = self.parts.dispatch.now();
         self.newcomers.expire(now);
         self.late.extend(self.newcomers.put_off_until(now));
-        self.listener_resumes_at = self.listener_resumes_at.filter(|at| *at > now);
+        self.parts.admin.expire(now);
+        self.rest_no_longer(now);
         let over: Vec<ClientId> =
             self.closing.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         self.forget(&over);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Connections that wait to be accepted; one more waits in the kernel until there is room, in the order in which they came.
 /// Few, because whoever connects waits behind all of them (specification S-713).
-const BACKLOG: i32 = 512;
+pub const BACKLOG: i32 = 512;
 
 /// A listening socket at `path`, not blocking, closed on exec.
 pub fn bind_seqpacket(path: &Path) -> nix::Result<OwnedFd> {

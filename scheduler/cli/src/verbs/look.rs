@@ -85,6 +85,7 @@ fn shown(reply: &AdminReply) -> anyhow::Result<String> {
         | AdminReply::After { .. }
         | AdminReply::Done { .. }
         | AdminReply::Error { .. }
+        | AdminReply::Busy { .. }
         | AdminReply::Snapshot(_) => {
             anyhow::bail!("the daemon answers {reply:?}")
         }

@@ -150,14 +150,14 @@ pub fn wait_for_end(place: &DaemonPlace, task: u64, label: &str) -> anyhow::Resu
 }
 
 fn has_ended(place: &DaemonPlace, task: u64, label: &str) -> anyhow::Result<bool> {
-    match place.ask(&AdminRequest::After { task, label: label.to_owned() })? {
+    match place.ask_patiently(&AdminRequest::After { task, label: label.to_owned() })? {
         AdminReply::After { has_ended } => Ok(has_ended),
         other => bail!("the daemon answers {other:?}"),
     }
 }
 
 fn device_rows(place: &DaemonPlace) -> anyhow::Result<Vec<DeviceRow>> {
-    match place.ask(&AdminRequest::Info)? {
+    match place.ask_patiently(&AdminRequest::Info)? {
         AdminReply::Info { devices, .. } => Ok(devices),
         other => bail!("the daemon answers {other:?}"),
     }

@@ -284,6 +284,17 @@ impl Hostile {
         Hostile::spawn(command.uid(uid).gid(uid).stderr(Stdio::null()), last)
     }
 
+    /// At another socket of the daemon's, by another user; only for root.
+    pub fn start_at_as(socket: &Path, uid: u32, arguments: &[&str]) -> Hostile {
+        Hostile::start_at_as_until(socket, uid, arguments, "ready")
+    }
+
+    pub fn start_at_as_until(socket: &Path, uid: u32, arguments: &[&str], last: &str) -> Hostile {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hostile-client"));
+        command.arg("--socket").arg(socket).args(arguments);
+        Hostile::spawn(command.uid(uid).gid(uid).stderr(Stdio::null()), last)
+    }
+
     /// The same under another program, by another user if one is given.
     pub fn start_under(daemon: &Daemon, wrapper: &[&str], uid: Option<u32>, arguments: &[&str]) -> Hostile {
         let plain = Hostile::command(daemon, arguments);

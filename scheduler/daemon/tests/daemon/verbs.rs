@@ -6,9 +6,9 @@ use eager_proto::reply::{CLASS_NORMAL, CLASS_PROMOTED, STATE_BOUND, STATE_REFUSE
 use eager_proto::request::{BeginFlags, RequestBody};
 use eager_shm::client::ClientConnection;
 use nix::sys::signal::Signal;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
 
 const ALICE: u32 = 61_001;
 const BOB: u32 = 61_002;
@@ -301,28 +301,53 @@ fn others_look_at_everything_and_act_on_their_own() {
     ] {
         assert!(refused(&request).starts_with("only root and the daemon's own user may "), "{request:?}");
     }
-    assert_eq!(daemon.ask_as(61_003, &AdminRequest::Ps), None, "this one is not served at all");
+    let unserved = daemon.ask_as(61_003, &AdminRequest::Ps);
+    assert!(
+        matches!(&unserved, Some(AdminReply::Error { message }) if message == "uid 61003 is not served here"),
+        "{unserved:?}"
+    );
     assert!(matches!(daemon.ask_as(ALICE, &cancel), Some(AdminReply::Done { .. })));
     assert_eq!(of_alice.end(), None, "a signal ended it");
     daemon.until(|row| row.running == 0);
 }
 
+/// Connections to the admin socket that ask nothing, a thousand of each of two users: their own, and for some seconds only.
 #[test]
-fn connections_of_others_do_not_keep_the_owner_out() {
+fn connections_that_ask_nothing_end_and_keep_nobody_out() {
     let Some(daemon) = open_daemon() else { return };
-    let script = "import socket,sys; s=[socket.socket(socket.AF_UNIX) for _ in range(200)]; \
-                  [c.connect(sys.argv[1]) for c in s]; print('ready', flush=True); sys.stdin.read()";
-    let mut flood = std::process::Command::new("python3");
-    flood.args(["-c", script]).arg(daemon.run_dir().join("admin.sock"));
-    std::os::unix::process::CommandExt::uid(&mut flood, ALICE);
-    let flood = flood.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-    let mut flood = flood.spawn().expect("python3");
-    let mut ready = String::new();
-    BufReader::new(flood.stdout.take().expect("stdout")).read_line(&mut ready).expect("a line");
-    assert_eq!(ready, "ready\n");
+    let admin = daemon.run_dir().join("admin.sock");
+    let before = daemon.descriptors();
+    let silent = [ALICE, ALICE + 1].map(|uid| Hostile::start_at_as(&admin, uid, &["--silent", "1000"]));
+    assert!(silent.iter().all(|one| one.said.contains(&"1000 connections".to_owned())), "{silent:?}");
+    let held = daemon.descriptors() - before;
+    assert!((1..=520).contains(&held), "{held} of 2,000 connections are held");
     for _ in 0..100 {
         assert_eq!(daemon.row().clients, 0);
     }
-    flood.kill().expect("end it");
-    flood.wait().expect("its end");
+    assert!(matches!(daemon.ask_as(BOB, &AdminRequest::Ps), Some(AdminReply::Ps { .. })), "a third user");
+    assert!(matches!(daemon.ask_as(ALICE, &AdminRequest::Ps), Some(AdminReply::Ps { .. })), "one of them");
+    // Each has five seconds for its question.
+    daemon.gives_back(before);
+    drop(silent);
+}
+
+/// Who comes and goes there as fast as it can pays for that as for any other work.
+#[test]
+fn a_torrent_at_the_admin_socket_leaves_most_of_the_time() {
+    let Some(daemon) = open_daemon() else { return };
+    let (other, admin) = (daemon.connect("good"), daemon.run_dir().join("admin.sock"));
+    let hostile = Hostile::start_at_as_until(&admin, ALICE, &["--torrent", "60000"], "flooding");
+    let (ticks, begun) = (daemon.cpu_ticks(), Instant::now());
+    let mut granted = 0;
+    while begun.elapsed() < Duration::from_secs(2) {
+        assert_eq!(answer(&other, slot(0), begin(&other, slot(0), 10)).state, STATE_BOUND);
+        answer(&other, slot(0), other.send(RequestBody::TaskEnd, slot(0)).expect("send"));
+        granted += 1;
+        assert_eq!(daemon.row().clients, 1);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let share = (daemon.cpu_ticks() - ticks) as f64 / (100.0 * begun.elapsed().as_secs_f64());
+    eprintln!("the daemon ran for {share:.2} of the time and granted {granted} tasks");
+    assert!(share < 0.5, "a torrent keeps the daemon busy: {share:.2}");
+    drop(hostile);
 }

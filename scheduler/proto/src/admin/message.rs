@@ -130,4 +130,8 @@ pub enum AdminReply {
     Error {
         message: String,
     },
+    /// The question was not looked at: its user has asked, or connected, too often just now. Worth asking again in a moment.
+    Busy {
+        message: String,
+    },
 }
