@@ -9,7 +9,7 @@
 
 use core::ffi::{c_char, c_void};
 
-pub const KERNEL_ABI_VERSION: u32 = 5;
+pub const KERNEL_ABI_VERSION: u32 = 6;
 /// `void eager_vgpu_register(const KernelTable *)`, defined by the stand-in runtime, weak in every object.
 pub const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 
@@ -73,6 +73,46 @@ pub mod image_form {
     /// Of a surface: how many bytes, five bits.
     pub const BYTES_SHIFT: u32 = 10;
 }
+
+/// What a tensor-core operation is: [`Wait::argument`] and, for types of elements, [`Wait::control`] of a lane that waits for one
+/// ([`crate::schedule::WaitKind::Tensor`]); [`Wait::value`] is the address of its record.
+pub mod tensor_form {
+    /// Logarithms of the sizes, four bits each.
+    pub const M_SHIFT: u32 = 0;
+    pub const N_SHIFT: u32 = 4;
+    pub const K_SHIFT: u32 = 8;
+    pub const SATURATES: u32 = 1 << 12;
+    pub const BY_AND: u32 = 1 << 13;
+    pub const A_BY_COLUMNS: u32 = 1 << 14;
+    pub const B_BY_ROWS: u32 = 1 << 15;
+    pub const OPERATION: u32 = 3 << 16;
+    pub const MULTIPLY: u32 = 0;
+    /// Addresses of rows for `ldmatrix` and `stmatrix`; the low bits are the number of matrices.
+    pub const ADDRESSES: u32 = 1 << 16;
+    pub const TRANSPOSE: u32 = 2 << 16;
+    pub const TRANSPOSED: u32 = 1 << 18;
+    /// Types of elements, four bits each.
+    pub const A_SHIFT: u32 = 0;
+    pub const B_SHIFT: u32 = 4;
+    pub const C_SHIFT: u32 = 8;
+    pub const D_SHIFT: u32 = 12;
+    pub const F16: u32 = 0;
+    pub const BF16: u32 = 1;
+    pub const TF32: u32 = 2;
+    pub const F32: u32 = 3;
+    pub const F64: u32 = 4;
+    pub const S8: u32 = 5;
+    pub const U8: u32 = 6;
+    pub const S4: u32 = 7;
+    pub const U4: u32 = 8;
+    pub const B1: u32 = 9;
+    pub const S32: u32 = 10;
+    pub const E4M3: u32 = 11;
+    pub const E5M2: u32 = 12;
+}
+
+/// Registers of 32 bits in a lane's record of a tensor-core operation.
+pub const TENSOR_WORDS: usize = 32;
 
 /// 16 bytes that a texture or surface gives or takes.
 #[repr(C)]

@@ -7,11 +7,13 @@
 pub mod abi;
 mod executor;
 mod fault;
+mod half;
 pub mod image;
 mod leave;
 mod printf;
 pub mod schedule;
 pub mod strict;
+pub mod tensor;
 mod timer;
 mod touch;
 mod turns;

@@ -8,6 +8,7 @@
 //! program, so threads that can still reach that place do.
 
 use crate::abi::Wait;
+use crate::tensor;
 
 pub const WARP: usize = 32;
 const NAMED_BARRIERS: usize = 16;
@@ -57,6 +58,8 @@ wait_kinds! {
     ReduceOr = 21,
     ReduceXor = 22,
     ActiveMask = 23,
+    /// A tensor-core operation ([`crate::tensor`]) of a whole warp.
+    Tensor = 24,
 }
 
 /// How a block barrier reduces what its threads bring ([`Wait::control`]); anything else is "or".
@@ -81,7 +84,7 @@ fn kind(wait: &Wait) -> WaitKind {
 }
 
 fn is_warp_operation(kind: WaitKind) -> bool {
-    kind as u32 >= WaitKind::SyncWarp as u32 && kind != WaitKind::ActiveMask
+    kind as u32 >= WaitKind::SyncWarp as u32 && !matches!(kind, WaitKind::ActiveMask | WaitKind::Tensor)
 }
 
 /// The lanes of `mask` as indices, rising.
@@ -96,6 +99,9 @@ fn lanes_where(warp: &[Wait], test: impl Fn(&Wait) -> bool) -> u32 {
 /// Completes what the threads of one warp (at most 32, by lane) wait for together; returns the lanes that go on.
 pub fn ready_lanes(warp: &mut [Wait]) -> u32 {
     let mut ready = lanes_where(warp, |wait| kind(wait) == WaitKind::Nothing);
+    if tensor::is_complete(warp) {
+        ready = u32::MAX;
+    }
     let alive = lanes_where(warp, |wait| kind(wait) != WaitKind::Exited);
     for lane in 0..warp.len() {
         let own = warp[lane];

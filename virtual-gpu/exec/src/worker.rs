@@ -16,6 +16,7 @@ use crate::image::{self, Objects};
 use crate::printf::device_vprintf;
 use crate::schedule::{self, Round, WARP};
 use crate::strict::{self, Access, Own, SharedBytes, Strict};
+use crate::tensor;
 use crate::touch::TouchMap;
 
 /// Alignment of shared memory and of coroutine frames, in bytes (the ABI promises 128 and 64).
@@ -296,7 +297,12 @@ unsafe extern "C" fn ready_lanes(context: *mut BlockContext, warp: u32) -> u32 {
     let _helper = InHelper::enter();
     let first = warp as usize * WARP;
     let end = worker.waits.len().min(first + WARP);
-    worker.waits.get_mut(first..end).map_or(0, schedule::ready_lanes)
+    let Some(warp) = worker.waits.get_mut(first..end) else { return 0 };
+    if tensor::is_complete(warp) {
+        // SAFETY: kernels give each lane a record on its stack, which is there while the lane waits.
+        unsafe { tensor::complete(warp) };
+    }
+    schedule::ready_lanes(warp)
 }
 
 unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {

@@ -89,6 +89,9 @@ const DESCRIPTIONS: &[(&str, &str)] = &[
     ("llvm.nvvm.sust.", "a surface write"),
     ("llvm.nvvm.wmma.", "a tensor-core operation"),
     ("llvm.nvvm.mma.", "a tensor-core operation"),
+    ("llvm.nvvm.wgmma.", "a tensor-core operation of a warpgroup"),
+    ("llvm.nvvm.tcgen05.", "a tensor-core operation on tensor memory"),
+    ("llvm.nvvm.cp.async.bulk", "a bulk copy (tensor memory accelerator)"),
     ("llvm.nvvm.cp.async", "an asynchronous copy"),
 ];
 
@@ -102,7 +105,14 @@ const INSTRUCTIONS: &[(&str, &str)] = &[
     ("sured.", "a surface write"),
     ("suq.", "a question about a surface"),
     ("wmma.", "a tensor-core operation"),
+    ("mma.sp", "a sparse tensor-core operation"),
     ("mma.", "a tensor-core operation"),
+    ("wgmma.", "a tensor-core operation of a warpgroup"),
+    ("tcgen05.", "a tensor-core operation on tensor memory"),
+    ("ldmatrix.", "a load of a matrix for tensor cores"),
+    ("stmatrix.", "a store of a matrix for tensor cores"),
+    ("cp.async.bulk", "a bulk copy (tensor memory accelerator)"),
+    ("cp.reduce.async.bulk", "a bulk copy (tensor memory accelerator)"),
 ];
 
 fn describe_assembly(assembly: &str) -> String {
@@ -151,8 +161,18 @@ mod tests {
             "a surface write (`sust.b.2d.b32.zero`)"
         );
         assert_eq!(
-            describe_assembly("\tcvt.rna.tf32.f32 $0, $0;"),
-            "inline PTX assembly `cvt.rna.tf32.f32 $0, $0;`"
+            describe_assembly(
+                "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {$0}, {$1}, {$2}, {$3}, $4, 0;"
+            ),
+            "a sparse tensor-core operation (`mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32`)"
+        );
+        assert_eq!(
+            describe_assembly("wgmma.fence.sync.aligned;"),
+            "a tensor-core operation of a warpgroup (`wgmma.fence.sync.aligned`)"
+        );
+        assert_eq!(
+            describe_assembly("\tcvt.rs.f16x2.f32 $0, $0, $1, $2;"),
+            "inline PTX assembly `cvt.rs.f16x2.f32 $0, $0, $1, $2;`"
         );
     }
 

@@ -16,7 +16,7 @@ use crate::thread_call::{Marks, guard_call, load_arguments, parallel};
 use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
-pub(crate) const ABI_VERSION: u32 = 5;
+pub(crate) const ABI_VERSION: u32 = 6;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
 /// The constructor's name in the module; every other symbol defined is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";

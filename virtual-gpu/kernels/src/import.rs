@@ -80,6 +80,7 @@ pub(crate) fn import(
     }
     let variables = take_variables(context, &module, machine, literals);
     ptx::replace_assembly(context, &module)?;
+    ptx::replace_tensor_intrinsics(context, &module)?;
     minmax::order(context, &module)?;
     casts::saturate(context, &module)?;
     integers::define_all_results(context, &module)?;

@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use crate::intrinsics::THREAD;
 use crate::llvm::Value;
+use crate::ptx;
 
 /// Threads wait for the executor's scheduler at calls of this name.
 pub(crate) const MARKER: &str = "eager.suspend";
@@ -42,6 +43,7 @@ const BARRIER: u32 = 2;
 const YIELD: u32 = 3;
 pub(crate) const EXITED: u32 = 1;
 const ACTIVE_MASK: u32 = 23;
+const TENSOR: u32 = 24;
 
 fn table() -> Vec<Suspension> {
     let mut rows = Vec::new();
@@ -77,6 +79,8 @@ fn table() -> Vec<Suspension> {
     add("nvvm.yield", YIELD, &[], 0, "void");
     add(POLL_YIELD, YIELD, &[("ptr", Part::Value)], 0, "void");
     add(BLOCK_BARRIER, BARRIER, &[], 0, "void");
+    let tensor = [("i32", Argument), ("i32", Control), ("ptr", Part::Value)];
+    add(ptx::TENSOR, TENSOR, &tensor, 0, "void");
     for aligned in ["", ".aligned"] {
         let (all, count) = ([("i32", Mask)], [("i32", Mask), ("i32", Argument)]);
         add(&format!("nvvm.barrier.cta.sync{aligned}.all"), BARRIER, &all, 0, "void");

@@ -19,7 +19,7 @@ __global__ void barrier(float *x) {
 }
 __global__ void fine(float *x) { x[0] = __shfl_down_sync(~0u, x[1], 3); }
 __global__ void assembly(int *x) {
-    asm volatile(\"cvt.rna.tf32.f32 %0, %0;\" : \"+f\"(((float *)x)[0]));
+    asm volatile(\"bfind.shiftamt.f32 %0, %0;\" : \"+f\"(((float *)x)[0]));
     x[1] = __nvvm_isspacep_local(x);
 }
 extern __device__ int elsewhere(int);
@@ -46,7 +46,7 @@ fn every_unsupported_construct_is_named_with_its_line() {
         .collect();
     let expected = [
         ("_Z7barrierPf", "inline PTX assembly `mbarrier.arrive.shared.b64 _, [$0];`", "test.cu:8"),
-        ("_Z8assemblyPi", "inline PTX assembly `cvt.rna.tf32.f32 $0, $0;`", "test.cu:12"),
+        ("_Z8assemblyPi", "inline PTX assembly `bfind.shiftamt.f32 $0, $0;`", "test.cu:12"),
         ("_Z8assemblyPi", "`llvm.nvvm.isspacep.local`", "test.cu:13"),
         ("_Z5callsPi", "a call of `elsewhere`, which is not defined in this file,", "test.cu:18"),
         ("_Z5callsPi", "recursion (`recursive` calls itself)", "test.cu:19"),

@@ -64,6 +64,7 @@ impl Major {
         }
         let program = folder.join("program");
         let compiled = Command::new("clang++-22")
+            .arg(format!("-DKERNEL_ABI_VERSION={}", eager_exec::abi::KERNEL_ABI_VERSION))
             .args(["-std=c++17", "-O1", "-pthread", "-Wall", "-Werror", "-isystem"])
             .arg(&headers)
             .args(sources())

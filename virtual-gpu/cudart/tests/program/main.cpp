@@ -95,7 +95,7 @@ static const KernelEntry kernels[] = {
     {"_Z7assertsv", assert_block, nullptr, 0, 0, 0, 0},
 };
 static const VariableEntry variables[] = {{"offset", &device_offset, sizeof device_offset}};
-static const KernelTable table = {5, 6, 1, 0, kernels, variables, nullptr};
+static const KernelTable table = {KERNEL_ABI_VERSION, 6, 1, 0, kernels, variables, nullptr};
 
 // Host stubs: only their addresses count.
 char scale_stub, trap_stub, wild_stub, divide_stub, deep_stub, orphan_stub, assert_stub;

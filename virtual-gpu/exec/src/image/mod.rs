@@ -6,7 +6,6 @@
 
 mod calls;
 mod fault;
-mod half;
 mod sample;
 mod surface;
 

@@ -4,8 +4,8 @@
 //! hardware, and sums are rounded once. Trap: the guide defines no result for NaN and infinities: a NaN counts as 0, and so does
 //! an infinity that wraps or mirrors.
 
-use super::half::from_half;
 use super::{AddressMode, Component, Format, Image, Sampler};
+use crate::half::from_half;
 
 /// One read, as the instruction says.
 pub(super) struct Request {

@@ -7,6 +7,7 @@ use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{flushed, narrow, narrow_directed, pair, widen};
 use super::fp8;
 use super::parse::Instruction;
+use super::tensor;
 use super::types::{bits, integer, resize};
 use crate::rounding::MODES;
 
@@ -14,6 +15,9 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     let [.., to, from] = *words else { return Err(Unknown) };
     if fp8::converts(to, from) {
         return fp8::emit(e, instruction, words);
+    }
+    if to == "tf32" {
+        return tensor::to_tf32(e, instruction, words);
     }
     let rounding =
         words[1..words.len() - 2].iter().copied().find(|word| word.starts_with('r') && word.len() <= 3);

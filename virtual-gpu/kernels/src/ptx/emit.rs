@@ -21,6 +21,8 @@ pub(super) fn operand(instruction: &Instruction, index: usize) -> Emitted<&Opera
 pub(super) struct Emitter {
     body: String,
     slots: usize,
+    /// Lengths of arrays of words.
+    arrays: Vec<usize>,
     values: usize,
     declarations: BTreeMap<String, String>,
     /// Registers by scope, the innermost last; their slots.
@@ -32,6 +34,7 @@ impl Emitter {
         Emitter {
             body: String::new(),
             slots: 0,
+            arrays: Vec::new(),
             values: 0,
             declarations: BTreeMap::new(),
             scopes: vec![BTreeMap::new()],
@@ -73,11 +76,20 @@ impl Emitter {
         let slots: String = (0..self.slots).fold(String::new(), |text, slot| {
             text + &format!("  %s{slot} = alloca i128\n  store i128 0, ptr %s{slot}\n")
         });
-        let mut text = format!("{head} {{\n{slots}{}{end}}}\n", self.body);
+        let arrays: String = self.arrays.iter().enumerate().fold(String::new(), |text, (index, words)| {
+            text + &format!("  %w{index} = alloca [{words} x i32], align 16\n")
+        });
+        let mut text = format!("{head} {{\n{slots}{arrays}{}{end}}}\n", self.body);
         for declaration in self.declarations.values() {
             let _ = writeln!(text, "{declaration}");
         }
         text
+    }
+
+    /// Memory of the thread's own for `words` registers; its address.
+    pub fn array(&mut self, words: usize) -> String {
+        self.arrays.push(words);
+        format!("%w{}", self.arrays.len() - 1)
     }
 
     pub fn label(&mut self, name: &str) {

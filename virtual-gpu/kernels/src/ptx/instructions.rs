@@ -6,7 +6,7 @@
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use super::types::{bits, integer, register_type, resize};
-use super::{convert, dots, float, images, memory, threads};
+use super::{convert, dots, float, images, memory, tensor, threads};
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
     let words: Vec<&str> = instruction.words.iter().map(String::as_str).collect();
@@ -17,6 +17,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
         "cvt" => convert::emit(e, instruction, &words),
         "tex" | "tld4" | "suld" | "sust" => images::emit(e, instruction, &words),
         "dp4a" | "dp2a" => dots::emit(e, instruction, &words),
+        "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::emit(e, instruction, &words),
         "mov" | "cvta" => moves(e, instruction, &words),
         "setp" | "set" | "selp" | "slct" => compare(e, instruction, &words),
         "membar" | "fence" => {

@@ -19,7 +19,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
     }
 }
 
-fn address(e: &mut Emitter, words: &[&str], operand: &Operand) -> Emitted<String> {
+pub(super) fn address(e: &mut Emitter, words: &[&str], operand: &Operand) -> Emitted<String> {
     let Operand::Memory(base, offset) = operand else { return Err(Unknown) };
     let unusual = |word: &&str| {
         matches!(*word, "local" | "param" | "const" | "mmio") || word.starts_with("shared::cluster")
@@ -42,7 +42,7 @@ fn shared_address(e: &mut Emitter, base: &str) -> Emitted<String> {
 }
 
 /// Names of the registers of a scalar or vector operand.
-fn registers(operand: &Operand) -> Emitted<Vec<String>> {
+pub(super) fn registers(operand: &Operand) -> Emitted<Vec<String>> {
     match operand {
         Operand::Plain(name) => Ok(vec![name.clone()]),
         Operand::Vector(names) => Ok(names.clone()),

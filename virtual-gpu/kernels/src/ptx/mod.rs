@@ -14,11 +14,13 @@ mod images;
 mod instructions;
 mod memory;
 mod parse;
+mod tensor;
 mod threads;
 mod types;
 
 pub(crate) use images::note_place;
 pub(crate) use memory::atomic_text;
+pub(crate) use tensor::{FUNCTION as TENSOR, replace_intrinsics as replace_tensor_intrinsics};
 
 use crate::llvm::{Context, Module, Opcode, Type};
 
