@@ -12,7 +12,8 @@ use crate::llvm::{Block, Builder, Context, Machine, Opcode, Split, Type, Value};
 use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
 use crate::thread::{Form, Maker, Thread};
-use crate::{Mode, coroutine, lockstep, polls, shared, suspend};
+use crate::warp::{Stop, WarpCut};
+use crate::{Mode, coroutine, lockstep, polls, shared, suspend, warp};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -42,6 +43,9 @@ pub(crate) struct Body {
     pub has_slots: bool,
     /// Of a kernel that is cut into regions.
     pub cut: Option<Cut>,
+    /// Of a kernel that runs warp by warp: where its lanes may wait, and how it was cut there.
+    pub stops: Vec<Stop>,
+    pub warp: Option<WarpCut>,
     /// Number of the guard of the loop over threads; of one that is not.
     pub guard: Option<usize>,
     pub static_shared_bytes: u32,
@@ -68,7 +72,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     let lock_step = lockstep::keep(maker, old);
     let polls = if is_large { Vec::new() } else { polls::give_way(maker, old) };
     let gives_way = old.instructions().into_iter().any(gives_way);
-    let form = form_of(maker, old, if is_large { Mode::Loops } else { mode });
+    let form = form_of(maker, old, if is_large { Mode::Loops } else { mode }, gives_way);
     let instructions = old.instructions();
     let economy = Economy::of(instructions.len(), form.is_coroutine(), &maker.options.budget);
     let accesses = count_accesses(&instructions);
@@ -99,7 +103,12 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     );
     replace_device_calls(maker, function, thread, form)?;
     let static_shared_bytes = place_shared_memory(maker, function, thread)?;
-    if form == Form::Fission {
+    let mut stops = Vec::new();
+    if form == Form::Warp {
+        let fixed = fixed_memory(maker, function, &params);
+        stops = warp::mark_stops(maker, function, thread, counters, &fixed)?;
+        function.add_attribute("alwaysinline");
+    } else if form == Form::Fission {
         let fixed = fixed_memory(maker, function, &params);
         fission::mark_regions(maker, function, counters, &fixed);
         function.add_attribute("alwaysinline");
@@ -119,6 +128,8 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         form,
         has_slots,
         cut: None,
+        stops,
+        warp: None,
         guard: None,
         static_shared_bytes,
         is_large,
@@ -147,7 +158,7 @@ fn end_threads(maker: Maker, kernel: Value) {
     }
 }
 
-fn form_of(maker: Maker, kernel: Value, mode: Mode) -> Form {
+fn form_of(maker: Maker, kernel: Value, mode: Mode, gives_way: bool) -> Form {
     let calls = kernel.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall));
     let (mut barriers, mut waits) = (0, false);
     for call in calls {
@@ -158,11 +169,12 @@ fn form_of(maker: Maker, kernel: Value, mode: Mode) -> Form {
         }
     }
     match mode {
+        _ if waits && can_be_cut(kernel) && warp::suits(maker, kernel, mode, gives_way) => Form::Warp,
         _ if waits => Form::Scheduled,
         Mode::Coroutine => Form::Rounds,
         _ if barriers == 0 => Form::Plain,
-        Mode::Auto if barriers > fission::BARRIERS_MAX => Form::Rounds,
-        Mode::Auto | Mode::Fission if can_be_cut(kernel) => Form::Fission,
+        Mode::Auto | Mode::LanesApart if barriers > fission::BARRIERS_MAX => Form::Rounds,
+        Mode::Auto | Mode::LanesApart | Mode::Fission if can_be_cut(kernel) => Form::Fission,
         _ => Form::Rounds,
     }
 }
@@ -197,14 +209,14 @@ fn new_function(maker: Maker, old: Value, symbol: &str, form: Form) -> (Value, T
     if !form.is_coroutine() {
         types.push(i32);
     }
-    if form == Form::Fission {
+    if form.is_cut() {
         let i64 = maker.context.int_type(64);
         types.extend([ptr, i64, i64, i32, ptr, ptr]);
     }
     types.extend(old.params().into_iter().map(Value::ty));
     let result = match form {
         Form::Plain => maker.context.void_type(),
-        Form::Fission => i32,
+        Form::Fission | Form::Warp => i32,
         Form::Rounds | Form::Scheduled => ptr,
     };
     let function = maker.module.add_function(symbol, Type::function(result, &types));
@@ -313,6 +325,10 @@ fn replace_device_calls(maker: Maker, function: Value, thread: Thread, form: For
             continue;
         };
         let name = callee.name();
+        if form == Form::Warp && (is_block_barrier(call) || maker.runtime.suspends(&name)) {
+            // See `warp::mark_stops`.
+            continue;
+        }
         if is_block_barrier(call) {
             if form == Form::Scheduled {
                 suspend_in(maker, call, suspend::block_barrier(), &[], thread, place)?;

@@ -13,7 +13,7 @@ use crate::llvm::escaped;
 use crate::loops::{DIMENSIONS, Loops, Part};
 use crate::thread::Form;
 use crate::thread_call::{Marks, guard_call, load_arguments, parallel};
-use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions};
+use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions, warp};
 
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
 pub(crate) const ABI_VERSION: u32 = 6;
@@ -27,14 +27,16 @@ const CONSTRUCTOR_PRIORITY: u32 = 101;
 pub(crate) fn driver(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut text = String::from(
         "declare ptr @eager.arena(ptr, i64)\n\
-         declare i64 @eager.threads(ptr)\ndeclare void @eager.flush(ptr, ptr)\n\
+         declare i64 @eager.threads(ptr)\ndeclare i64 @llvm.umin.i64(i64, i64)\ndeclare void @eager.flush(ptr, ptr)\n\
          declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\ndeclare i32 @eager.ready_lanes(ptr, i32)\ndeclare i1 @eager.next_round(ptr)\n\
          declare i32 @llvm.cttz.i32(i32, i1)\ndeclare i32 @llvm.ctlz.i32(i32, i1)\ndeclare i1 @llvm.coro.done(ptr)\ndeclare void @llvm.coro.resume(ptr)\n\n",
     );
     for body in bodies {
         text.push_str(&block_functions(body, options));
     }
+    text.push_str(&warp::declarations());
     text.push_str(PARALLEL);
+    text.push_str(warp::LOOPS);
     text.push_str(&table(bodies, imported, options));
     text
 }
@@ -51,12 +53,16 @@ const PARALLEL: &str = "!1 = distinct !{}\n!2 = !{!\"llvm.loop.parallel_accesses
 /// much faster; which one runs is decided for each block by whether there is a map (`BlockContext::touch_limit`).
 fn block_functions(body: &Body, options: &Options) -> String {
     let symbol = block_symbol(body);
-    let one = |symbol: &str, marks| match &body.cut {
-        Some(cut) => regions::block_function(body, cut, symbol, marks, &options.budget),
-        None => block_function(body, symbol, marks, &options.budget),
+    let one = |symbol: &str, marks| match (&body.cut, &body.warp) {
+        (Some(cut), _) => regions::block_function(body, cut, symbol, marks, &options.budget),
+        (_, Some(cut)) => warp::block_function(body, cut, symbol, marks, &options.budget),
+        _ => block_function(body, symbol, marks, &options.budget),
     };
     let mut text = declarations(body);
     text.push_str(&regions::any_region(body));
+    if let Some(cut) = &body.warp {
+        text.push_str(&warp::functions(body, cut));
+    }
     let only = match () {
         () if !options.touch => Some(Marks::Never),
         () if body.form.is_coroutine() => Some(Marks::Always),
@@ -83,7 +89,7 @@ fn block_functions(body: &Body, options: &Options) -> String {
 /// Of the thread function and of guards.
 fn declarations(body: &Body) -> String {
     let (result, own) = match body.form {
-        Form::Fission => ("i32", ", i32, ptr, i64, i64, i32, ptr, ptr"),
+        Form::Fission | Form::Warp => ("i32", ", i32, ptr, i64, i64, i32, ptr, ptr"),
         Form::Plain => ("void", ", i32"),
         Form::Rounds | Form::Scheduled => ("ptr", ""),
     };
@@ -136,7 +142,7 @@ fn block_function(body: &Body, symbol: &str, marks: Marks, budget: &Budget) -> S
             "started:\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
              call void @eager.flush(ptr %out, ptr %sums)\n  br label %finish\n"
         }
-        Form::Rounds | Form::Fission => ROUNDS,
+        Form::Rounds | Form::Fission | Form::Warp => ROUNDS,
         Form::Scheduled => SCHEDULED,
     });
     text.push_str("finish:\n  ret void\n}\n");
@@ -260,7 +266,7 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
             block = block_symbol(body),
             count = params.len(),
             mode = body.form.mode() as u32,
-            flags = recorded | u32::from(body.form == Form::Scheduled) << 2 | u32::from(body.gives_way) << 4,
+            flags = recorded | u32::from(body.form.waits()) << 2 | u32::from(body.gives_way) << 4,
             shared = body.static_shared_bytes,
         ));
     }

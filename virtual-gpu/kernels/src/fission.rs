@@ -23,18 +23,18 @@ pub(crate) const BARRIERS_MAX: usize = 24;
 /// Nor is a thread's code cut into more regions than this.
 const REGIONS_MAX: usize = 48;
 /// Name of the block that region `n` starts with, `n` behind it.
-const REGION: &str = "eager.region.";
+pub(crate) const REGION: &str = "eager.region.";
 /// Name of the block whose stack slots belong to one run of a region.
-const COUNTERS: &str = "eager.counters";
+pub(crate) const COUNTERS: &str = "eager.counters";
 
 /// Parameters of the thread function behind those that every body has: arrays of values, the thread's place in them, their
 /// length, the region to run, and where the values lie that all threads have in common, before the region and after it.
 pub(crate) const FRAMES: u32 = PART + 1;
-const INDEX: u32 = PART + 2;
+pub(crate) const INDEX: u32 = PART + 2;
 const THREADS: u32 = PART + 3;
-const STATE: u32 = PART + 4;
+pub(crate) const STATE: u32 = PART + 4;
 pub(crate) const COMMON: u32 = PART + 5;
-const COMMON_NEXT: u32 = PART + 6;
+pub(crate) const COMMON_NEXT: u32 = PART + 6;
 /// The kernel's own.
 pub(crate) const OWN: u32 = PART + 7;
 
@@ -119,7 +119,7 @@ pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
     let last_slot = *slots.last().expect("the counters' slot is there");
     let bytes_per_thread = own.iter().map(|slot| element_bytes(maker, *slot)).sum();
     let common_bytes = carry_common(maker, function, &common, last_slot, &ends.returns());
-    place_in_arrays(maker, function, &own, last_slot);
+    place_in_arrays(maker, function, FRAMES, &own, last_slot);
     ends.flush_counters(counters, params[4]);
     entry.terminator().erase();
     let cases: Vec<(u64, Block)> = starts.into_iter().filter(|&(number, _)| number > 0).collect();
@@ -128,11 +128,11 @@ pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
 }
 
 /// Where a thread's run of a region ends.
-struct Ends<'a> {
-    maker: Maker<'a>,
-    function: Value,
+pub(crate) struct Ends<'a> {
+    pub maker: Maker<'a>,
+    pub function: Value,
     /// By the number of the next region, the block that returns it.
-    blocks: BTreeMap<u64, Block>,
+    pub blocks: BTreeMap<u64, Block>,
 }
 
 impl Ends<'_> {
@@ -151,7 +151,7 @@ impl Ends<'_> {
     }
 
     /// Ends regions where the function did, and before barriers. Returns the first blocks of the regions behind these.
-    fn at_barriers(&mut self) -> BTreeMap<u64, Block> {
+    pub fn at_barriers(&mut self) -> BTreeMap<u64, Block> {
         let blocks = self.function.blocks();
         let starts = first_blocks(&blocks);
         let numbers: BTreeMap<Block, u64> = starts.iter().map(|(&number, &start)| (start, number)).collect();
@@ -200,7 +200,7 @@ impl Ends<'_> {
         }
     }
 
-    fn flush_counters(&self, counters: Option<Value>, out: Value) {
+    pub fn flush_counters(&self, counters: Option<Value>, out: Value) {
         let Some(counters) = counters else { return };
         let flush = helper(self.maker.module, "eager.flush");
         for end in self.returns() {
@@ -252,7 +252,7 @@ fn does_something(instruction: Value, own: &BTreeSet<Value>, fixed: &[Value]) ->
 
 /// Takes away the markers of where a slot begins and ends to be used: they are for stack slots only, and an element of an
 /// array stays.
-fn forget_lifetime(slot: Value) {
+pub(crate) fn forget_lifetime(slot: Value) {
     for user in slot.users() {
         let call = user.opcode() == Some(Opcode::LLVMCall);
         if call && user.callee().is_some_and(|callee| callee.name().starts_with("llvm.lifetime.")) {
@@ -262,12 +262,12 @@ fn forget_lifetime(slot: Value) {
 }
 
 /// Bytes of a slot in its array.
-fn element_bytes(maker: Maker, slot: Value) -> u64 {
+pub(crate) fn element_bytes(maker: Maker, slot: Value) -> u64 {
     maker.machine.size_of(slot.allocated_type()).next_multiple_of(u64::from(slot.alignment()).max(1))
 }
 
 /// Whether a slot's address goes nowhere but into loads and stores.
-fn is_simple(slot: Value) -> bool {
+pub(crate) fn is_simple(slot: Value) -> bool {
     slot.users().into_iter().all(|user| match user.opcode() {
         Some(Opcode::LLVMLoad) => true,
         Some(Opcode::LLVMStore) => user.operand(1) == slot && user.operand(0) != slot,
@@ -276,7 +276,7 @@ fn is_simple(slot: Value) -> bool {
 }
 
 /// The slots whose contents some region needs from one before it, of those that are only loaded and stored.
-fn slots_across<'a>(
+pub(crate) fn slots_across<'a>(
     function: Value,
     tracked: &BTreeSet<Value>,
     starts: impl Iterator<Item = &'a Block>,
@@ -322,10 +322,11 @@ fn effects_of(block: Block, tracked: &BTreeSet<Value>) -> (BTreeSet<Value>, BTre
     (reads, writes)
 }
 
-/// Replaces stack slots by elements of arrays, one array after the other, one element per thread of the block.
-fn place_in_arrays(maker: Maker, function: Value, slots: &[Value], last_slot: Value) {
+/// Replaces stack slots by elements of arrays, one array after the other, one element per thread of the block, behind the
+/// address in the parameter `arrays`.
+pub(crate) fn place_in_arrays(maker: Maker, function: Value, arrays: u32, slots: &[Value], last_slot: Value) {
     let i64 = maker.context.int_type(64);
-    let [frames, index, threads] = [FRAMES, INDEX, THREADS].map(|param| function.params()[param as usize]);
+    let [frames, index, threads] = [arrays, INDEX, THREADS].map(|param| function.params()[param as usize]);
     let builder = maker.context.builder();
     let mut before = 0;
     for &slot in slots {

@@ -40,6 +40,7 @@ mod suspend;
 mod thread;
 mod thread_call;
 mod translate;
+mod warp;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,8 @@ pub enum Mode {
     Fission,
     /// Coroutines for all kernels: the oracle that tests compare the others with.
     Coroutine,
+    /// As `Auto`, but threads of a warp always count as apart: for tests of what they do then.
+    LanesApart,
 }
 
 impl Mode {
@@ -72,6 +75,7 @@ impl Mode {
             "loops" => Some(Mode::Loops),
             "fission" => Some(Mode::Fission),
             "coroutines" => Some(Mode::Coroutine),
+            "lanes-apart" => Some(Mode::LanesApart),
             _ => None,
         }
     }
@@ -194,6 +198,8 @@ pub enum KernelMode {
     Loop = 0,
     Coroutine = 1,
     Fission = 2,
+    /// Warp by warp, cut at operations of the warp as well.
+    Warp = 3,
 }
 
 /// Size and alignment of a parameter in bytes.

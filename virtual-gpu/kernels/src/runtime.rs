@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use crate::intrinsics::THREAD;
 use crate::llvm::{Module, Opcode, Value};
-use crate::{intrinsics, ptx, rounding, stretches, suspend};
+use crate::{intrinsics, ptx, rounding, stretches, suspend, warp};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
@@ -46,6 +46,7 @@ impl Runtime {
         let text = [
             &scoped_atomics(),
             &suspend::text(),
+            &warp::text(),
             &ptx::atomic_text(),
             &intrinsics::text(),
             &rounding::text(),

@@ -15,20 +15,21 @@ use crate::ptx;
 pub(crate) const MARKER: &str = "eager.suspend";
 
 /// One device function that suspends its thread.
-struct Suspension {
+#[derive(Debug, Clone)]
+pub(crate) struct Suspension {
     /// Without `llvm.`.
-    name: String,
-    kind: u32,
+    pub name: String,
+    pub kind: u32,
     /// Type and part of each argument, in order.
-    params: Vec<(&'static str, Part)>,
+    pub params: Vec<(&'static str, Part)>,
     /// What a barrier reduces by, beside the arguments.
-    reduction: u32,
-    result: &'static str,
+    pub reduction: u32,
+    pub result: &'static str,
 }
 
 /// Which part of the wait record an argument goes to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
     Mask,
     Value,
     Argument,
@@ -39,13 +40,13 @@ enum Part {
 
 use Part::{Argument, Control, Ignored, Mask};
 
-const BARRIER: u32 = 2;
+pub(crate) const BARRIER: u32 = 2;
 const YIELD: u32 = 3;
 pub(crate) const EXITED: u32 = 1;
-const ACTIVE_MASK: u32 = 23;
+pub(crate) const ACTIVE_MASK: u32 = 23;
 const TENSOR: u32 = 24;
 
-fn table() -> Vec<Suspension> {
+pub(crate) fn table() -> Vec<Suspension> {
     let mut rows = Vec::new();
     let mut add = |name: &str, kind, params: &[(&'static str, Part)], reduction, result| {
         rows.push(Suspension { name: name.to_owned(), kind, params: params.to_vec(), reduction, result });
@@ -99,7 +100,7 @@ fn table() -> Vec<Suspension> {
 /// `__activemask` is, for the threads that have come the least far.
 pub(crate) const STEP: &str = "nvvm.lock_step";
 /// Numbers of steps are below this one.
-const BEHIND_STEPS: u32 = 1 << 30;
+pub(crate) const BEHIND_STEPS: u32 = 1 << 30;
 /// A thread gives way because a turn of its loop changed nothing; its argument: the text of where that is, or null.
 pub(crate) const POLL_YIELD: &str = "nvvm.poll_yield";
 /// Whether a thread whose turn was idle is to give way now; its arguments: whether it was, where the thread counts

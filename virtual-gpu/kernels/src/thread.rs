@@ -15,6 +15,8 @@ pub(crate) enum Form {
     Fission,
     /// At plain block barriers only: all threads of the block are resumed in rounds.
     Rounds,
+    /// At operations of the warp, too: cut into regions at all of them, each of which runs for a warp.
+    Warp,
     /// Wherever its wait record says: the executor decides who goes on.
     Scheduled,
 }
@@ -24,6 +26,7 @@ impl Form {
         match self {
             Form::Plain => KernelMode::Loop,
             Form::Fission => KernelMode::Fission,
+            Form::Warp => KernelMode::Warp,
             Form::Rounds | Form::Scheduled => KernelMode::Coroutine,
         }
     }
@@ -31,9 +34,20 @@ impl Form {
     pub fn is_coroutine(self) -> bool {
         matches!(self, Form::Rounds | Form::Scheduled)
     }
+
+    /// Whether the thread function runs one region.
+    pub fn is_cut(self) -> bool {
+        matches!(self, Form::Fission | Form::Warp)
+    }
+
+    /// Whether threads leave wait records for the executor.
+    pub fn waits(self) -> bool {
+        matches!(self, Form::Scheduled | Form::Warp)
+    }
 }
 
-/// Parameter of a thread function that says what is known of guards; coroutines have none.
+/// Parameter of a thread function that says what is known of guards, or of the form `Warp` whether the lanes of a warp are
+/// together; coroutines have none.
 pub(crate) const PART: u32 = 6;
 
 /// The parameters that every body has before the kernel's own.

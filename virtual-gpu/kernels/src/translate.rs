@@ -10,7 +10,7 @@ use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::{MARK_APART, Runtime};
 use crate::thread::{Form, Maker};
 use crate::{ConvertError, Converted, KernelReport, Mode, Note, Options, ParamReport, Report};
-use crate::{driver, fission, guards, lockstep, places, polls};
+use crate::{driver, fission, guards, lockstep, places, polls, warp};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -73,6 +73,9 @@ fn generate(
     let is_constant = |g: &Value| imported.variables.iter().any(|v| v.constant && v.symbol == g.name());
     let constants: Vec<Value> = module.globals().into_iter().filter(is_constant).collect();
     let maker = Maker { context, module, machine, runtime, options, constants: &constants };
+    warp::unroll(maker, imported)?;
+    let module = &imported.module;
+    let maker = Maker { module, ..maker };
     let mut bodies = imported
         .kernels
         .iter()
@@ -143,20 +146,26 @@ fn finish_loops(maker: Maker, bodies: &mut [Body]) -> Result<(), String> {
     let run = |passes| maker.module.run_passes(passes, maker.machine);
     let thread_function =
         |body: &Body| maker.module.function(&body.symbol).ok_or("a thread function was lost");
-    if bodies.iter().any(|body| body.form == Form::Fission) {
+    if bodies.iter().any(|body| body.form.is_cut()) {
         run("function(reg2mem)")?;
         for body in bodies.iter_mut().filter(|body| body.form == Form::Fission) {
             let function = thread_function(body)?;
             let fixed = fixed_memory(maker, function, &body.params);
             body.cut = Some(fission::cut(maker, function, &fixed));
         }
+        let apart = maker.options.mode == Mode::LanesApart;
+        for body in bodies.iter_mut().filter(|body| body.form == Form::Warp) {
+            let stops = std::mem::take(&mut body.stops);
+            body.warp = Some(warp::cut(maker, thread_function(body)?, stops, apart));
+        }
         run("function(sroa<preserve-cfg>,early-cse)")?;
     }
     if maker.options.strict {
         return Ok(());
     }
-    let may_be_guarded =
-        |body: &&mut Body| !body.form.is_coroutine() && !body.is_large && !body.economy.no_guards;
+    let may_be_guarded = |body: &&mut Body| {
+        matches!(body.form, Form::Plain | Form::Fission) && !body.is_large && !body.economy.no_guards
+    };
     for body in bodies.iter_mut().filter(may_be_guarded) {
         guards::find(maker, thread_function(body)?, body);
     }

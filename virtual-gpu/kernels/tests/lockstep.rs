@@ -344,20 +344,20 @@ fn what_does_not_rely_on_it_is_left_in_its_form() {
     assert_eq!(program.converted.report.notes.iter().find(in_step), None);
     for kernel in &program.converted.report.kernels {
         let waits = ["synced", "flag"].iter().any(|name| kernel.name.contains(name));
-        assert_eq!(kernel.mode == KernelMode::Coroutine, waits, "{}: {:?}", kernel.name, kernel.mode);
+        assert_eq!(kernel.mode == KernelMode::Warp, waits, "{}: {:?}", kernel.name, kernel.mode);
     }
     assert_eq!(program.converted.report.kernels.len(), 20);
 }
 
 #[test]
 fn more_is_made_of_steps_where_that_is_asked_for() {
-    let coroutines = |lock_step| {
+    let in_step = |lock_step| {
         let program = program(FREE, &Options { lock_step, ..Options::default() })?;
-        Some(program.converted.report.kernels.iter().filter(|k| k.mode == KernelMode::Coroutine).count())
+        Some(program.converted.report.kernels.iter().filter(|k| k.mode == KernelMode::Warp).count())
     };
-    let Some(off) = coroutines(LockStep::Off) else { return };
-    let Some(suspected) = coroutines(LockStep::Suspected) else { return };
-    let Some(all) = coroutines(LockStep::All) else { return };
+    let Some(off) = in_step(LockStep::Off) else { return };
+    let Some(suspected) = in_step(LockStep::Suspected) else { return };
+    let Some(all) = in_step(LockStep::All) else { return };
     assert!(off < suspected && suspected < all, "{off}, {suspected}, {all}");
 }
 

@@ -183,6 +183,23 @@ impl Value {
         Some(bytes_at(start, length as usize))
     }
 
+    /// The first texts of the nodes in a node, as `llvm.loop` has them.
+    pub fn inner_node_texts(self) -> Vec<String> {
+        let parts = |node: Value| {
+            let count = llvm!(LLVMGetMDNodeNumOperands(node.0));
+            let mut parts = vec![null_mut(); count as usize];
+            llvm!(LLVMGetMDNodeOperands(node.0, parts.as_mut_ptr()));
+            parts.into_iter().filter(|part| !part.is_null()).map(Value).collect::<Vec<_>>()
+        };
+        let text = |part: Value| {
+            let mut length = 0;
+            let start = llvm!(LLVMGetMDString(part.0, &mut length));
+            (!start.is_null()).then(|| bytes_at(start, length as usize))
+        };
+        let nodes = parts(self).into_iter().filter(|part| !llvm!(LLVMIsAMDNode(part.0)).is_null());
+        nodes.filter_map(|node| parts(node).first().copied().and_then(text)).collect()
+    }
+
     pub fn remove_metadata(self, kind: u32) {
         llvm!(LLVMSetMetadata(self.0, kind, null_mut()));
     }

@@ -8,7 +8,7 @@
 
 mod hazards;
 mod lanes;
-mod order;
+pub(crate) mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 

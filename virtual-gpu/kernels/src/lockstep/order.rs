@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::llvm::{Block, Value};
 
 /// A loop; blocks are numbers in the order.
-pub(super) struct Cycle {
+pub(crate) struct Cycle {
     pub head: usize,
     /// Those of loops inside it too.
     pub members: BTreeSet<usize>,
@@ -19,7 +19,7 @@ pub(super) struct Cycle {
     pub last: usize,
 }
 
-pub(super) struct Order {
+pub(crate) struct Order {
     pub blocks: Vec<Block>,
     pub next: Vec<Vec<usize>>,
     /// Inner ones before those around them.

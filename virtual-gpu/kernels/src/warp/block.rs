@@ -1,0 +1,525 @@
+//! LLVM IR of the block function of a kernel that runs warp by warp, and of the functions that it calls where lanes are apart.
+//!
+//! A warp runs on until all its lanes have exited, or wait for other warps; then the next one does. Its *state* is kept for the
+//! next round: 0 (all have exited), the number of a region (all 32 wait at the barrier before it), or -1: each lane has the number
+//! of the region that it is due at, and its wait record says what it waits for. Trap: records are those of the executor's
+//! scheduler. A warp in another state has none, and gets them before the scheduler is asked about the block.
+
+use std::fmt::Write;
+
+use super::ops::{self, Answer, Code, at};
+use super::{Region, Stop, WarpCut};
+use crate::Budget;
+use crate::body::Body;
+use crate::llvm::escaped;
+use crate::loops::DIMENSIONS;
+use crate::suspend::{ACTIVE_MASK, BARRIER, BEHIND_STEPS, EXITED, Part};
+use crate::thread_call::{Marks, load_arguments, parallel};
+
+/// Metadata of loops over lanes: they are not unrolled before they are vectorised, and straight ones become operations on 32
+/// lanes.
+pub(crate) const LOOPS: &str = "!20 = distinct !{!20, !2, !24}\n!21 = distinct !{!21, !2, !24, !25, !26, !27}\n\
+     !22 = distinct !{!22, !24}\n!23 = distinct !{!23, !2, !24, !5}\n!24 = !{!\"llvm.loop.unroll.disable\"}\n\
+     !25 = !{!\"llvm.loop.vectorize.enable\", i1 true}\n!26 = !{!\"llvm.loop.vectorize.width\", i32 32}\n\
+     !27 = !{!\"llvm.loop.interleave.count\", i32 1}\n";
+
+/// What the texts of one block function share.
+struct WarpText<'a> {
+    body: &'a Body,
+    cut: &'a WarpCut,
+    symbol: String,
+    marks: Marks,
+    budget: &'a Budget,
+    arguments: String,
+}
+
+pub(crate) fn block_function(
+    body: &Body,
+    cut: &WarpCut,
+    name: &str,
+    marks: Marks,
+    budget: &Budget,
+) -> String {
+    let mut text = format!(
+        "define internal void @\"{name}\"(ptr dereferenceable(192) align 8 %ctx, ptr %args) {{\nentry:\n{DIMENSIONS}"
+    );
+    let _ = write!(
+        text,
+        "  %sums = getelementptr i8, ptr %ctx, i64 96\n  %some = alloca i32\n  \
+         %op = alloca [{op} x i8], align 64\n  %lanes = alloca [{lanes} x i8], align 64\n  \
+         %out = alloca [4 x i64]\n  call void @llvm.memset.p0.i64(ptr %out, i8 0, i64 32, i1 false)\n  \
+         %n = call i64 @eager.threads(ptr %ctx)\n  %n.up = add i64 %n, 31\n  %warps = lshr i64 %n.up, 5\n  \
+         %state.bytes = mul i64 %warps, 192\n  %frame.bytes = mul i64 %warps, {frame}\n  \
+         %need = add i64 %state.bytes, %frame.bytes\n  %dues = call ptr @eager.arena(ptr %ctx, i64 %need)\n  \
+         %all.frames = getelementptr i8, ptr %dues, i64 %state.bytes\n  \
+         %ny.nz = mul i32 %ny, %nz\n  %one.row = icmp eq i32 %ny.nz, 1\n  \
+         %nx.low = and i32 %nx, 31\n  %nx.whole = icmp eq i32 %nx.low, 0\n  \
+         %aligned = or i1 %one.row, %nx.whole\n",
+        op = at::END,
+        lanes = (cut.lane_bytes * 32).max(1),
+        frame = cut.frame_bytes * 32,
+    );
+    text.push_str(marks.asked());
+    let arguments = load_arguments(body, &mut text);
+    let block = WarpText { body, cut, symbol: escaped(&body.symbol), marks, budget, arguments };
+    text.push_str(&block.warps());
+    for region in &cut.regions {
+        text.push_str(&block.region(region));
+    }
+    for stop in &cut.stops {
+        text.push_str(&block.stop(stop));
+    }
+    text.push_str(&block.apart());
+    text.push_str(&block.rounds());
+    text + "finish:\n  call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}\n"
+}
+
+impl WarpText<'_> {
+    /// What the functions for lanes that are apart are called with.
+    fn passed(&self) -> String {
+        format!(
+            "ptr %ctx, i64 %first, i1 {}, ptr %frames, ptr %lanes, ptr %op, ptr %due{}",
+            self.marks.value(),
+            self.arguments
+        )
+    }
+
+    /// From warp to warp.
+    fn warps(&self) -> String {
+        let barriers = self.cut.stops.iter().filter(|stop| stop.is_block_barrier());
+        let cases: String =
+            barriers.map(|stop| format!("i32 {0}, label %r{0}.begin ", stop.number)).collect();
+        let together = if self.cut.apart { "start" } else { "whole" };
+        format!(
+            "  br label %round\n\
+             round:\n  %is.first = phi i1 [ true, %entry ], [ false, %again ]\n  store i32 0, ptr %some\n  \
+             br label %warp\n\
+             warp:\n  %w = phi i64 [ 0, %round ], [ %w.next, %warp.end ]\n  %first = shl nuw nsw i64 %w, 5\n  \
+             %w.narrow = trunc i64 %w to i32\n  %first.narrow = trunc i64 %first to i32\n  \
+             %left = sub i64 %n, %first\n  %live = call i64 @llvm.umin.i64(i64 %left, i64 32)\n  \
+             %due.at = mul i64 %w, 192\n  %due = getelementptr i8, ptr %dues, i64 %due.at\n  \
+             %state.at = getelementptr i8, ptr %due, i64 128\n  \
+             %frames.at = mul i64 %w, {frame}\n  %frames = getelementptr i8, ptr %all.frames, i64 %frames.at\n  \
+             br i1 %one.row, label %placed, label %divide\n\
+             divide:\n  %x.of = urem i32 %first.narrow, %nx\n  %row.of = udiv i32 %first.narrow, %nx\n  \
+             %y.of = urem i32 %row.of, %ny\n  %z.of = udiv i32 %row.of, %ny\n  br label %placed\n\
+             placed:\n  %x.any = phi i32 [ %first.narrow, %warp ], [ %x.of, %divide ]\n  \
+             %y0 = phi i32 [ 0, %warp ], [ %y.of, %divide ]\n  %z0 = phi i32 [ 0, %warp ], [ %z.of, %divide ]\n  \
+             %x0 = and i32 %x.any, -32\n  %whole.warp = icmp eq i64 %live, 32\n  \
+             br i1 %is.first, label %begins, label %goes.on\n\
+             begins:\n  br i1 %whole.warp, label %{together}, label %start\n\
+             whole:\n  br label %r0.begin\n\
+             start:\n  call void @\"{symbol}.start\"(i64 %live, ptr %due)\n  \
+             %start.wide = shl i64 1, %live\n  %start.bits = trunc i64 %start.wide to i32\n  \
+             %start.mask = sub i32 %start.bits, 1\n  \
+             call void @\"{symbol}.run\"(i32 %start.mask, {passed})\n  br label %apart\n\
+             goes.on:\n  %state = load i32, ptr %state.at\n  \
+             switch i32 %state, label %apart [ i32 0, label %warp.end {cases}]\n",
+            frame = self.cut.frame_bytes * 32,
+            symbol = self.symbol,
+            passed = self.passed(),
+        )
+    }
+
+    /// A region of 32 lanes that are together, and where they go on.
+    fn region(&self, region: &Region) -> String {
+        let number = region.number;
+        let p = format!("r{number}");
+        let state = if number == 0 { -1 } else { number.cast_signed() };
+        let [group, _] = parallel(self.body, 0, self.budget);
+        let many = region.accesses > self.budget.vectorised_accesses;
+        let metadata = match () {
+            () if group.is_empty() => "!22",
+            () if many => "!23",
+            () if region.is_straight => "!21",
+            () => "!20",
+        };
+        let keep = if region.next.len() > 1 {
+            format!(
+                "  %{p}.next.at = getelementptr i8, ptr %op, i64 {}\n  \
+                 %{p}.next.in = getelementptr i32, ptr %{p}.next.at, i64 %{p}.l\n  \
+                 store i32 %{p}.next, ptr %{p}.next.in{group}\n",
+                at::NEXT
+            )
+        } else {
+            String::new()
+        };
+        format!(
+            "{p}.begin:\n  br i1 %aligned, label %{p}.lane, label %{p}.odd\n\
+             {p}.lane:\n  %{p}.l = phi i64 [ 0, %{p}.begin ], [ %{p}.l.next, %{p}.lane ]\n  \
+             %{p}.l.narrow = trunc i64 %{p}.l to i32\n  %{p}.x = add nuw nsw i32 %x0, %{p}.l.narrow\n  \
+             %{p}.next = call i32 @\"{symbol}\"(ptr %ctx, i32 %{p}.x, i32 %y0, i32 %z0, ptr %out, i1 {marks}, i32 1, \
+             ptr %frames, i64 %{p}.l, i64 32, i32 {state}, ptr %lanes, ptr %op{arguments}){group}\n{keep}  \
+             %{p}.l.next = add nuw nsw i64 %{p}.l, 1\n  %{p}.more = icmp ne i64 %{p}.l.next, 32\n  \
+             br i1 %{p}.more, label %{p}.lane, label %{p}.behind, !llvm.loop {metadata}\n\
+             {p}.odd:\n  call void @\"{symbol}.together\"(i32 {state}, {passed})\n  br label %{p}.behind\n{behind}",
+            symbol = self.symbol,
+            marks = self.marks.value(),
+            arguments = self.arguments,
+            passed = self.passed(),
+            behind = self.behind(&p, region),
+        )
+    }
+
+    fn behind(&self, p: &str, region: &Region) -> String {
+        let mut next = region.next.iter().copied();
+        let first = next.next();
+        if region.next.len() < 2 {
+            // A region without an end goes on for ever.
+            return format!("{p}.behind:\n  br label %at{}\n", first.unwrap_or(0));
+        }
+        let cases: String = next.map(|next| format!("i32 {next}, label %at{next} ")).collect();
+        format!(
+            "{p}.behind:\n  %{p}.nexts.at = getelementptr i8, ptr %op, i64 {}\n  \
+             %{p}.nexts = load <32 x i32>, ptr %{p}.nexts.at, align 64\n  \
+             %{p}.go = extractelement <32 x i32> %{p}.nexts, i64 0\n  \
+             %{p}.go.one = insertelement <32 x i32> poison, i32 %{p}.go, i64 0\n  \
+             %{p}.go.all = shufflevector <32 x i32> %{p}.go.one, <32 x i32> poison, <32 x i32> zeroinitializer\n  \
+             %{p}.differ = icmp ne <32 x i32> %{p}.nexts, %{p}.go.all\n  \
+             %{p}.differing = bitcast <32 x i1> %{p}.differ to i32\n  \
+             %{p}.same = icmp eq i32 %{p}.differing, 0\n  br i1 %{p}.same, label %{p}.agree, label %part\n\
+             {p}.agree:\n  switch i32 %{p}.go, label %at{} [ {cases}]\n",
+            at::NEXT,
+            first.unwrap_or(0),
+        )
+    }
+
+    /// What 32 lanes do together that all are at one stop.
+    fn stop(&self, stop: &Stop) -> String {
+        let number = stop.number;
+        let p = format!("at{number}");
+        let slow = format!("{p}.slow");
+        let apart = format!(
+            "{slow}:\n  %{p}.nexts.at = getelementptr i8, ptr %op, i64 {}\n  \
+             store <32 x i32> {}, ptr %{p}.nexts.at, align 64\n  br label %part\n",
+            at::NEXT,
+            format_args!("<{}>", vec![format!("i32 {number}"); 32].join(", ")),
+        );
+        if stop.is_block_barrier() {
+            return format!(
+                "{p}:\n  store i32 {number}, ptr %state.at\n  %{p}.some = load i32, ptr %some\n  \
+                 %{p}.more = or i32 %{p}.some, 1\n  store i32 %{p}.more, ptr %some\n  br label %warp.end\n"
+            );
+        }
+        let Code::Array(code) = ops::code(stop, &p) else {
+            return format!("{p}:\n  br label %{slow}\n{apart}");
+        };
+        let code = code + &format!("  br label %r{number}.begin\n");
+        match stop.known(Part::Mask) {
+            Some(mask) if mask as u32 == u32::MAX => format!("{p}:\n{code}"),
+            None if !stop.has(Part::Mask) => format!("{p}:\n{code}"),
+            Some(_) => format!("{p}:\n  br label %{slow}\n{apart}"),
+            None => format!(
+                "{p}:\n{}  br i1 %{p}.all, label %{p}.go, label %{slow}\n{apart}{p}.go:\n{code}",
+                ops::asks_mask(&p)
+            ),
+        }
+    }
+
+    /// Lanes leave wait records, and go on one by one as the executor says, until they are together again.
+    fn apart(&self) -> String {
+        let symbol = &self.symbol;
+        let cases: String =
+            self.cut.stops.iter().map(|stop| format!("i32 {0}, label %r{0}.begin ", stop.number)).collect();
+        let join = if self.cut.apart {
+            "joined:\n  br label %some.go\n".to_owned()
+        } else {
+            format!(
+                "joined:\n  %joined.at = call i32 @\"{symbol}.join\"(ptr %ctx, i64 %first, ptr %op, ptr %due)\n  \
+                 switch i32 %joined.at, label %some.go [ {cases}]\n"
+            )
+        };
+        format!(
+            "at0:\n  store i32 0, ptr %state.at\n  br label %warp.end\n\
+             part:\n  call void @\"{symbol}.part\"(ptr %ctx, i64 %first, ptr %op, ptr %due)\n  br label %apart\n\
+             apart:\n  %ready = call i32 @eager.ready_lanes(ptr %ctx, i32 %w.narrow)\n  \
+             switch i32 %ready, label %some.go [ i32 0, label %waits i32 -1, label %joined ]\n{join}\
+             some.go:\n  call void @\"{symbol}.run\"(i32 %ready, {})\n  br label %apart\n\
+             waits:\n  %waits.left = call i32 @\"{symbol}.left\"(i64 %live, ptr %due)\n  \
+             %waits.none = icmp eq i32 %waits.left, 0\n  br i1 %waits.none, label %at0, label %waits.on\n\
+             waits.on:\n  store i32 -1, ptr %state.at\n  %waits.some = load i32, ptr %some\n  \
+             %waits.more = or i32 %waits.some, 2\n  store i32 %waits.more, ptr %some\n  br label %warp.end\n",
+            self.passed()
+        )
+    }
+
+    /// What comes behind the last warp.
+    fn rounds(&self) -> String {
+        let symbol = &self.symbol;
+        format!(
+            "warp.end:\n  %w.next = add nuw nsw i64 %w, 1\n  %w.more = icmp ult i64 %w.next, %warps\n  \
+             br i1 %w.more, label %warp, label %round.end\n\
+             round.end:\n  %waiting = load i32, ptr %some\n  \
+             switch i32 %waiting, label %ask [ i32 0, label %finish i32 1, label %again ]\n\
+             ask:\n  call void @\"{symbol}.note\"(ptr %ctx, i64 %n, ptr %dues)\n  \
+             %more = call i1 @eager.next_round(ptr %ctx)\n  br i1 %more, label %again, label %finish\n\
+             again:\n  br label %round\n"
+        )
+    }
+}
+
+/// What lanes do that are apart, as functions, for all versions of a block function.
+pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
+    let symbol = escaped(&body.symbol);
+    let (mut params, mut passed) = (String::new(), String::new());
+    for (index, param) in body.params.iter().enumerate() {
+        let _ = write!(params, ", {} %p{index}", param.ty);
+        let _ = write!(passed, ", {} %p{index}", param.ty);
+    }
+    let lane = "ptr %ctx, i64 %first, i1 %marks, ptr %frames, ptr %lanes, ptr %op, ptr %due";
+    let one = |l: &str, together: u32, state: &str| {
+        format!(
+            "  %next = call i32 @\"{symbol}.one\"(ptr %ctx, i64 %first, i1 %marks, ptr %frames, i64 {l}, i32 {together}, \
+             i32 {state}, ptr %lanes, ptr %op{passed})\n"
+        )
+    };
+    let mut text = format!(
+        "define internal i32 @\"{symbol}.one\"(ptr %ctx, i64 %first, i1 %marks, ptr %frames, i64 %l, i32 %together, i32 %state, \
+         ptr %lanes, ptr %op{params}) noinline {{\n{DIMENSIONS}  %wide = add i64 %first, %l\n  \
+         %i = trunc i64 %wide to i32\n  %x = urem i32 %i, %nx\n  %row = udiv i32 %i, %nx\n  %y = urem i32 %row, %ny\n  \
+         %z = udiv i32 %row, %ny\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
+         %next = call i32 @\"{symbol}\"(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %sums, i1 %marks, i32 %together, \
+         ptr %frames, i64 %l, i64 32, i32 %state, ptr %lanes, ptr %op{passed})\n  ret i32 %next\n}}\n"
+    );
+    let _ = write!(
+        text,
+        "define internal void @\"{symbol}.together\"(i32 %state, {lane}{params}) noinline {{\nentry:\n  \
+         %nexts = getelementptr i8, ptr %op, i64 {}\n  br label %lane\n\
+         lane:\n  %l = phi i64 [ 0, %entry ], [ %l.next, %lane ]\n{}  \
+         %at = getelementptr i32, ptr %nexts, i64 %l\n  store i32 %next, ptr %at\n  \
+         %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  br i1 %more, label %lane, label %done\n\
+         done:\n  ret void\n}}\n",
+        at::NEXT,
+        one("%l", 1, "%state"),
+    );
+    let _ = write!(
+        text,
+        "define internal void @\"{symbol}.run\"(i32 %ready, {lane}{params}) noinline {{\nentry:\n  br label %lane\n\
+         lane:\n  %left = phi i32 [ %ready, %entry ], [ %left.next, %lane ]\n  \
+         %bit = call i32 @llvm.cttz.i32(i32 %left, i1 true)\n  %l = zext i32 %bit to i64\n  \
+         %at = getelementptr i32, ptr %due, i64 %l\n  %state = load i32, ptr %at\n{}  store i32 %next, ptr %at\n  \
+         %below = sub i32 %left, 1\n  %left.next = and i32 %left, %below\n  \
+         %last = icmp eq i32 %left.next, 0\n  br i1 %last, label %done, label %lane\ndone:\n  ret void\n}}\n",
+        one("%l", 0, "%state"),
+    );
+    text.push_str(&START_AND_LEFT.replace("SYMBOL", &symbol));
+    text.push_str(&part(&symbol, cut));
+    text.push_str(&join(&symbol, cut));
+    text + &NOTE.replace("SYMBOL", &symbol)
+}
+
+/// Lanes that have run nothing yet, and what is left of those that have.
+const START_AND_LEFT: &str = "\
+define internal void @\"SYMBOL.start\"(i64 %live, ptr %due) noinline {
+entry:
+  br label %lane
+lane:
+  %l = phi i64 [ 0, %entry ], [ %l.next, %lane ]
+  %at = getelementptr i32, ptr %due, i64 %l
+  store i32 -1, ptr %at
+  %l.next = add nuw nsw i64 %l, 1
+  %more = icmp ult i64 %l.next, %live
+  br i1 %more, label %lane, label %done
+done:
+  ret void
+}
+define internal i32 @\"SYMBOL.left\"(i64 %live, ptr %due) noinline {
+entry:
+  br label %lane
+lane:
+  %l = phi i64 [ 0, %entry ], [ %l.next, %lane ]
+  %any = phi i32 [ 0, %entry ], [ %any.next, %lane ]
+  %at = getelementptr i32, ptr %due, i64 %l
+  %due.of = load i32, ptr %at
+  %any.next = or i32 %any, %due.of
+  %l.next = add nuw nsw i64 %l, 1
+  %more = icmp ult i64 %l.next, %live
+  br i1 %more, label %lane, label %done
+done:
+  ret i32 %any.next
+}
+";
+
+/// The wait records of lanes that were together until now.
+fn part(symbol: &str, cut: &WarpCut) -> String {
+    let mut cases = String::new();
+    let mut texts = String::new();
+    for stop in &cut.stops {
+        let number = stop.number;
+        let _ = write!(cases, "i32 {number}, label %s{number} ");
+        let _ = write!(texts, "s{number}:\n{}  br label %lane.end\n", record(stop));
+    }
+    format!(
+        "define internal void @\"{symbol}.part\"(ptr %ctx, i64 %first, ptr %op, ptr %due) noinline {{\nentry:\n  \
+         %waits.at = getelementptr i8, ptr %ctx, i64 136\n  %waits = load ptr, ptr %waits.at\n  \
+         %nexts = getelementptr i8, ptr %op, i64 {}\n  br label %lane\n\
+         lane:\n  %l = phi i64 [ 0, %entry ], [ %l.next, %lane.end ]\n  %i = add i64 %first, %l\n  \
+         %offset = shl i64 %i, 5\n  %record = getelementptr i8, ptr %waits, i64 %offset\n  \
+         %next.at = getelementptr i32, ptr %nexts, i64 %l\n  %next = load i32, ptr %next.at\n  \
+         %at = getelementptr i32, ptr %due, i64 %l\n  store i32 %next, ptr %at\n  \
+         switch i32 %next, label %exited [ {cases}]\n\
+         exited:\n  store i32 {EXITED}, ptr %record\n  br label %lane.end\n{texts}\
+         lane.end:\n  %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  \
+         br i1 %more, label %lane, label %done\ndone:\n  ret void\n}}\n",
+        at::NEXT
+    )
+}
+
+/// What `eager.before…` of the stop would write into `%record`.
+fn record(stop: &Stop) -> String {
+    let s = format!("s{}", stop.number);
+    let mut text = format!("  store i32 {}, ptr %record\n", stop.row.kind);
+    let write = |text: &mut String, offset: u32, value: &str| {
+        let _ = write!(
+            text,
+            "  %{s}.at{offset} = getelementptr i8, ptr %record, i64 {offset}\n  store i32 {value}, ptr %{s}.at{offset}\n"
+        );
+    };
+    for (offset, part, array) in
+        [(4, Part::Mask, at::MASK), (16, Part::Argument, at::ARGUMENT), (20, Part::Control, at::CONTROL)]
+    {
+        let value = match (stop.has(part), stop.known(part)) {
+            (true, Some(known)) => (known as u32).to_string(),
+            (true, None) => {
+                let _ = write!(
+                    text,
+                    "  %{s}.array{offset} = getelementptr i8, ptr %op, i64 {array}\n  \
+                     %{s}.in{offset} = getelementptr i32, ptr %{s}.array{offset}, i64 %l\n  \
+                     %{s}.part{offset} = load i32, ptr %{s}.in{offset}\n"
+                );
+                format!("%{s}.part{offset}")
+            }
+            (false, _) if stop.is_barrier() && offset == 20 => stop.row.reduction.to_string(),
+            (false, _) if stop.is_barrier() => "0".to_owned(),
+            (false, _) if stop.row.kind == ACTIVE_MASK && offset == 16 => {
+                (stop.place | u64::from(BEHIND_STEPS)).to_string()
+            }
+            (false, _) => continue,
+        };
+        write(&mut text, offset, &value);
+    }
+    let value = stop.row.params.iter().find(|(_, part)| *part == Part::Value);
+    if let Some((ty, _)) = value {
+        let [array, element] = if *ty == "i1" { ["800", "i8"] } else { ["0", "i32"] };
+        debug_assert_eq!(at::VOTE, 800);
+        let _ = write!(
+            text,
+            "  %{s}.values = getelementptr i8, ptr %op, i64 {array}\n  \
+             %{s}.value.in = getelementptr {element}, ptr %{s}.values, i64 %l\n  \
+             %{s}.value = load {element}, ptr %{s}.value.in\n  %{s}.low = zext {element} %{s}.value to i64\n"
+        );
+        let high = if *ty == "i64" {
+            let _ = write!(
+                text,
+                "  %{s}.highs = getelementptr i8, ptr %op, i64 {}\n  \
+                 %{s}.high.in = getelementptr i32, ptr %{s}.highs, i64 %l\n  \
+                 %{s}.high = load i32, ptr %{s}.high.in\n  %{s}.high.wide = zext i32 %{s}.high to i64\n  \
+                 %{s}.high.up = shl i64 %{s}.high.wide, 32\n",
+                at::HIGH
+            );
+            format!("%{s}.high.up")
+        } else {
+            "0".to_owned()
+        };
+        let _ = write!(
+            text,
+            "  %{s}.whole = or i64 %{s}.low, {high}\n  %{s}.at8 = getelementptr i8, ptr %record, i64 8\n  \
+             store i64 %{s}.whole, ptr %{s}.at8\n"
+        );
+    }
+    text
+}
+
+/// The region that 32 lanes go on with together, 0 for none, with their answers in the arrays.
+fn join(symbol: &str, cut: &WarpCut) -> String {
+    let of = |wanted: Answer| {
+        let found = cut.stops.iter().filter(|stop| ops::answer(&stop.row) == wanted);
+        let label = match wanted {
+            Answer::Own => "own.begin",
+            _ => "common",
+        };
+        found.map(|stop| format!("i32 {}, label %{label} ", stop.number)).collect::<String>()
+    };
+    let cases = of(Answer::Own) + &of(Answer::Common);
+    format!(
+        "define internal i32 @\"{symbol}.join\"(ptr %ctx, i64 %first, ptr %op, ptr %due) noinline {{\nentry:\n  \
+         %waits.at = getelementptr i8, ptr %ctx, i64 136\n  %waits = load ptr, ptr %waits.at\n  \
+         %offset = shl i64 %first, 5\n  %records = getelementptr i8, ptr %waits, i64 %offset\n  \
+         %at = load i32, ptr %due\n  br label %look\n\
+         look:\n  %k = phi i64 [ 0, %entry ], [ %k.next, %look.next ]\n  \
+         %k.in = getelementptr i32, ptr %due, i64 %k\n  %k.due = load i32, ptr %k.in\n  \
+         %k.same = icmp eq i32 %k.due, %at\n  br i1 %k.same, label %look.next, label %none\n\
+         look.next:\n  %k.next = add nuw nsw i64 %k, 1\n  %k.more = icmp ne i64 %k.next, 32\n  \
+         br i1 %k.more, label %look, label %agree\n\
+         agree:\n  switch i32 %at, label %done [ {cases}]\n\
+         own.begin:\n  br label %own\n\
+         own:\n  %l = phi i64 [ 0, %own.begin ], [ %l.next, %own ]\n  %l.offset = shl i64 %l, 5\n  \
+         %l.record = getelementptr i8, ptr %records, i64 %l.offset\n  \
+         %l.at = getelementptr i8, ptr %l.record, i64 24\n  %l.result = load i64, ptr %l.at\n  \
+         %l.low = trunc i64 %l.result to i32\n  %l.to.at = getelementptr i8, ptr %op, i64 {}\n  \
+         %l.to = getelementptr i32, ptr %l.to.at, i64 %l\n  store i32 %l.low, ptr %l.to\n  \
+         %l.high = lshr i64 %l.result, 32\n  %l.flag = trunc i64 %l.high to i8\n  \
+         %l.flag.at = getelementptr i8, ptr %op, i64 {}\n  %l.flag.to = getelementptr i8, ptr %l.flag.at, i64 %l\n  \
+         store i8 %l.flag, ptr %l.flag.to\n  %l.next = add nuw nsw i64 %l, 1\n  \
+         %l.more = icmp ne i64 %l.next, 32\n  br i1 %l.more, label %own, label %done\n\
+         common:\n  %c.at = getelementptr i8, ptr %records, i64 24\n  %c.result = load i64, ptr %c.at\n  \
+         br label %compare\n\
+         compare:\n  %m = phi i64 [ 0, %common ], [ %m.next, %compare.next ]\n  %m.offset = shl i64 %m, 5\n  \
+         %m.at = getelementptr i8, ptr %c.at, i64 %m.offset\n  %m.result = load i64, ptr %m.at\n  \
+         %m.same = icmp eq i64 %m.result, %c.result\n  br i1 %m.same, label %compare.next, label %none\n\
+         compare.next:\n  %m.next = add nuw nsw i64 %m, 1\n  %m.more = icmp ne i64 %m.next, 32\n  \
+         br i1 %m.more, label %compare, label %keep\n\
+         keep:\n  %c.low = trunc i64 %c.result to i32\n  %c.to = getelementptr i8, ptr %op, i64 {}\n  \
+         store i32 %c.low, ptr %c.to\n  %c.high = lshr i64 %c.result, 32\n  %c.flag = trunc i64 %c.high to i8\n  \
+         %c.flag.to = getelementptr i8, ptr %op, i64 {}\n  store i8 %c.flag, ptr %c.flag.to\n  br label %done\n\
+         done:\n  ret i32 %at\nnone:\n  ret i32 0\n}}\n",
+        at::RESULT,
+        at::PREDICATE,
+        at::COMMON,
+        at::COMMON_PREDICATE,
+    )
+}
+
+/// Wait records for warps that are together at a barrier or have exited, before the executor is asked about the block.
+const NOTE: &str = "\
+define internal void @\"SYMBOL.note\"(ptr %ctx, i64 %n, ptr %dues) noinline {
+entry:
+  %waits.at = getelementptr i8, ptr %ctx, i64 136
+  %waits = load ptr, ptr %waits.at
+  br label %thread
+thread:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %thread.end ]
+  %w = lshr i64 %i, 5
+  %l = and i64 %i, 31
+  %at = mul i64 %w, 192
+  %due = getelementptr i8, ptr %dues, i64 %at
+  %state.at = getelementptr i8, ptr %due, i64 128
+  %state = load i32, ptr %state.at
+  %offset = shl i64 %i, 5
+  %record = getelementptr i8, ptr %waits, i64 %offset
+  switch i32 %state, label %barrier [ i32 -1, label %thread.end i32 0, label %exited ]
+exited:
+  store i32 1, ptr %record
+  br label %thread.end
+barrier:
+  %due.at = getelementptr i32, ptr %due, i64 %l
+  store i32 %state, ptr %due.at
+  store i32 2, ptr %record
+  %mask.at = getelementptr i8, ptr %record, i64 4
+  store i32 0, ptr %mask.at
+  %argument.at = getelementptr i8, ptr %record, i64 16
+  store i64 0, ptr %argument.at
+  %last = icmp eq i64 %l, 31
+  br i1 %last, label %noted, label %thread.end
+noted:
+  store i32 -1, ptr %state.at
+  br label %thread.end
+thread.end:
+  %i.next = add nuw nsw i64 %i, 1
+  %more = icmp ult i64 %i.next, %n
+  br i1 %more, label %thread, label %done
+done:
+  ret void
+}
+";
+const _: () = assert!(EXITED == 1 && BARRIER == 2);

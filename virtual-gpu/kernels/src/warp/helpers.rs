@@ -1,0 +1,138 @@
+//! LLVM IR of what a lane leaves where it waits, and of what it finds there behind the wait.
+//!
+//! Together, a lane leaves its arguments in arrays of 32 that the operation works on; apart, in its wait record, as a coroutine
+//! does. Trap: both are one function whose argument `together` is a constant once it is inlined; the code that is not meant
+//! goes away then.
+
+use std::fmt::Write;
+
+use super::ops::{self, Answer, at};
+use crate::intrinsics::THREAD;
+use crate::suspend::{self, Part, Suspension};
+
+/// Behind the thread in the parameters of all helpers here.
+const LANE: &str = "i32 %together, ptr %op, i64 %lane";
+
+/// Helper of what a lane leaves. Its arguments: the lane's, those of the device function, the number of the place, and which of
+/// the arguments are left as arrays ([`ops::left_as_arrays`]).
+pub(crate) fn ask(row: &str) -> String {
+    format!("eager.lane.ask.{row}")
+}
+
+/// Helper of what it finds. Its arguments: the lane's.
+pub(crate) fn answer(row: &str) -> String {
+    format!("eager.lane.answer.{row}")
+}
+
+pub(crate) fn text() -> String {
+    let mut text = format!(
+        "define void @eager.lane.exit({THREAD}, i32 %together) {{\n  \
+         %yes = icmp ne i32 %together, 0\n  br i1 %yes, label %done, label %apart\n\
+         apart:\n  call void @eager.exited(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)\n  br label %done\n\
+         done:\n  ret void\n}}\n"
+    );
+    for row in suspend::table() {
+        text.push_str(&ask_text(&row));
+        text.push_str(&answer_text(&row));
+    }
+    text + &ops::text()
+}
+
+fn ask_text(row: &Suspension) -> String {
+    let params: String =
+        row.params.iter().enumerate().map(|(index, (ty, _))| format!(", {ty} %a{index}")).collect();
+    let mut text = format!(
+        "define void @{}({THREAD}, {LANE}{params}, i32 %place, i32 %left) {{\n  \
+         %yes = icmp ne i32 %together, 0\n  br i1 %yes, label %arrays, label %record\narrays:\n",
+        ask(&row.name)
+    );
+    for (index, (ty, part)) in row.params.iter().enumerate() {
+        let Some(array) = ops::array_of(*part, ty) else { continue };
+        let value = match *ty {
+            "float" => format!("  %v{index} = bitcast float %a{index} to i32\n"),
+            "i1" => format!("  %v{index} = zext i1 %a{index} to i8\n"),
+            "i64" => format!("  %v{index} = trunc i64 %a{index} to i32\n"),
+            ty => format!("  %v{index} = add {ty} %a{index}, 0\n"),
+        };
+        let kept = if *ty == "i1" { "i8" } else { "i32" };
+        let mut stores = value
+            + &format!(
+                "  %at{index} = getelementptr i8, ptr %op, i64 {array}\n  \
+                 %in{index} = getelementptr {kept}, ptr %at{index}, i64 %lane\n  \
+                 store {kept} %v{index}, ptr %in{index}\n"
+            );
+        if *ty == "i64" {
+            let _ = write!(
+                stores,
+                "  %h{index} = lshr i64 %a{index}, 32\n  %high{index} = trunc i64 %h{index} to i32\n  \
+                 %hat{index} = getelementptr i8, ptr %op, i64 {}\n  \
+                 %hin{index} = getelementptr i32, ptr %hat{index}, i64 %lane\n  \
+                 store i32 %high{index}, ptr %hin{index}\n",
+                at::HIGH
+            );
+        }
+        let _ = write!(
+            text,
+            "  %bit{index} = and i32 %left, {}\n  %is{index} = icmp ne i32 %bit{index}, 0\n  \
+             br i1 %is{index}, label %left{index}, label %next{index}\n\
+             left{index}:\n{stores}  br label %next{index}\nnext{index}:\n",
+            1 << index
+        );
+    }
+    let passed: String =
+        row.params.iter().enumerate().map(|(index, (ty, _))| format!(", {ty} %a{index}")).collect();
+    let _ = write!(
+        text,
+        "  ret void\nrecord:\n  \
+         call void @{}(ptr %ctx, i32 %tx, i32 %ty, i32 %tz{passed}, i32 %place)\n  ret void\n}}\n",
+        suspend::before(&row.name)
+    );
+    text
+}
+
+fn answer_text(row: &Suspension) -> String {
+    let ty = row.result;
+    let mut text = format!("define {ty} @{}({THREAD}, {LANE}) {{\n", answer(&row.name));
+    if ty == "void" {
+        return text + "  ret void\n}\n";
+    }
+    text.push_str("  %yes = icmp ne i32 %together, 0\n  br i1 %yes, label %arrays, label %record\narrays:\n");
+    let place = |name: &str, offset: u64, element: &str, own: bool| {
+        let index = if own { "%lane" } else { "0" };
+        format!(
+            "  %{name}.at = getelementptr i8, ptr %op, i64 {offset}\n  \
+             %{name}.in = getelementptr {element}, ptr %{name}.at, i64 {index}\n  \
+             %{name} = load {element}, ptr %{name}.in\n"
+        )
+    };
+    match ops::answer(row) {
+        Answer::AllLanes => text.push_str("  %bits = add i32 0, -1\n"),
+        Answer::Common => text.push_str(&place("bits", at::COMMON, "i32", false)),
+        Answer::Own | Answer::None => text.push_str(&place("bits", at::RESULT, "i32", true)),
+    }
+    let float = ty.contains("float");
+    text.push_str(if float { "  %value = bitcast i32 %bits to float\n" } else { "" });
+    let value = if float { "float %value" } else { "i32 %bits" };
+    if ty.starts_with('{') {
+        match ops::answer(row) {
+            Answer::Common => text.push_str(&place("flag", at::COMMON_PREDICATE, "i8", false)),
+            _ => text.push_str(&place("flag", at::PREDICATE, "i8", true)),
+        }
+        let _ = write!(
+            text,
+            "  %truth = icmp ne i8 %flag, 0\n  %one = insertvalue {ty} poison, {value}, 0\n  \
+             %two = insertvalue {ty} %one, i1 %truth, 1\n  ret {ty} %two\n"
+        );
+    } else if ty == "i1" {
+        text.push_str("  %truth = trunc i32 %bits to i1\n  ret i1 %truth\n");
+    } else {
+        let _ = writeln!(text, "  ret {value}");
+    }
+    let _ = write!(
+        text,
+        "record:\n  %found = call {ty} @{}(ptr %ctx, i32 %tx, i32 %ty, i32 %tz)\n  ret {ty} %found\n}}\n",
+        suspend::after(&row.name)
+    );
+    debug_assert!(row.params.iter().filter(|(_, part)| *part == Part::Value).count() <= 1);
+    text
+}

@@ -1,0 +1,269 @@
+//! Kernels with operations of the warp, run warp by warp: cut at all places where a thread may have to wait into regions, each of
+//! which is a loop over 32 lanes; between two regions an operation works on arrays of 32.
+//!
+//! While the 32 lanes of a warp are *together*, which is asked at each region's end that may lead to several others, nothing
+//! else is needed ([`ops`]). As soon as they part, or an operation's mask names some of them only, each lane leaves the
+//! wait record that a coroutine would leave, the executor's scheduler decides who goes on, and lanes run one by one, until all 32
+//! are at one place again ([`block`]). Trap: what lanes do apart must be what coroutines do, in the same order, and what they
+//! do together must be what the scheduler would decide.
+
+mod block;
+mod helpers;
+mod ops;
+mod unroll;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::budget::count_accesses;
+use crate::fission::{self, COMMON, COMMON_NEXT, COUNTERS, Ends, FRAMES, INDEX, REGION, STATE};
+use crate::flow::Graph;
+use crate::llvm::{Block, Opcode, Split, Value};
+use crate::runtime::{Runtime, helper, is_barrier_call};
+use crate::suspend::{self, BARRIER, Part, Suspension};
+use crate::thread::{Maker, PART, Thread};
+use crate::{Mode, recompute};
+
+pub(crate) use block::{LOOPS, block_function, functions};
+pub(crate) use helpers::text;
+pub(crate) use ops::declarations;
+pub(crate) use unroll::unroll;
+
+/// A kernel that is cut at more places takes longer to compile than it saves.
+const STOPS_MAX: usize = 160;
+
+/// One place where a lane may have to wait; the region behind it has its number.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop {
+    pub number: u64,
+    pub row: Suspension,
+    /// The arguments that are known, in the row's order.
+    pub known: Vec<Option<u64>>,
+    /// Number of the place in the program.
+    pub place: u64,
+}
+
+impl Stop {
+    /// The argument of this part, if it is known.
+    pub fn known(&self, part: Part) -> Option<u64> {
+        self.known[self.row.params.iter().position(|(_, of)| *of == part)?]
+    }
+
+    pub fn has(&self, part: Part) -> bool {
+        self.row.params.iter().any(|(_, of)| *of == part)
+    }
+
+    /// `__syncthreads()`: what all threads of a block wait for, and nothing else.
+    pub fn is_block_barrier(&self) -> bool {
+        self.row.name == suspend::block_barrier()
+    }
+
+    /// Some barrier of the block.
+    pub fn is_barrier(&self) -> bool {
+        self.row.kind == BARRIER
+    }
+}
+
+/// How a kernel was cut.
+#[derive(Debug, Default)]
+pub(crate) struct WarpCut {
+    pub stops: Vec<Stop>,
+    /// The one where threads begin has the number 0.
+    pub regions: Vec<Region>,
+    /// Bytes for each lane of what lives across operations of the warp only.
+    pub lane_bytes: u64,
+    /// Of what lives across barriers of the block.
+    pub frame_bytes: u64,
+    /// Lanes are never together.
+    pub apart: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub number: u64,
+    /// What may come next; 0 for the end.
+    pub next: BTreeSet<u64>,
+    /// Accesses to memory other than stack slots.
+    pub accesses: usize,
+    /// One way leads through it, without calls.
+    pub is_straight: bool,
+}
+
+/// Whether `kernel` has something to wait for that this form has a cut for, and not too much of it.
+pub(crate) fn suits(maker: Maker, kernel: Value, mode: Mode, gives_way: bool) -> bool {
+    let wanted = matches!(mode, Mode::Auto | Mode::Fission | Mode::LanesApart);
+    if !wanted || gives_way || maker.options.strict {
+        return false;
+    }
+    let stops = kernel.instructions().into_iter().filter(|&i| is_stop(maker.runtime, i)).count();
+    stops <= STOPS_MAX
+}
+
+fn is_stop(runtime: &Runtime, instruction: Value) -> bool {
+    let call = instruction.opcode() == Some(Opcode::LLVMCall);
+    let suspends = |callee: Value| runtime.suspends(&callee.name());
+    is_barrier_call(instruction) || call && instruction.callee().is_some_and(suspends)
+}
+
+/// Cuts blocks at all stops, with what a lane leaves before it and finds behind it. Calls of other device functions are replaced
+/// later.
+pub(crate) fn mark_stops(
+    maker: Maker,
+    function: Value,
+    thread: Thread,
+    counters: Value,
+    fixed: &[Value],
+) -> Result<Vec<Stop>, String> {
+    counters.set_name(COUNTERS);
+    let rows = suspend::table();
+    let context = maker.context;
+    let zero = context.int_type(32).constant(0);
+    let own = own_arguments(function, thread);
+    for end in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMRet)) {
+        let builder = context.builder();
+        builder.before(end);
+        builder.call(helper(maker.module, "eager.lane.exit"), &own[..5]);
+        builder.return_value(zero);
+        end.erase();
+    }
+    replace_lane_registers(maker, function);
+    let calls: Vec<(u64, Value)> = (0..)
+        .zip(function.instructions())
+        .filter(|&(_, instruction)| is_stop(maker.runtime, instruction))
+        .collect();
+    let (mut stops, mut starts) = (Vec::new(), Vec::new());
+    // The last first, as in `fission`: a block keeps its end when it is split.
+    for (number, (place, call)) in (1..).zip(calls).collect::<Vec<(u64, (u64, Value))>>().into_iter().rev() {
+        let barrier = is_barrier_call(call);
+        let name = if barrier { suspend::block_barrier().to_owned() } else { callee_name(call) };
+        let row = rows.iter().find(|row| row.name == name).ok_or_else(|| format!("{name} has no row"))?;
+        let arguments = if barrier { Vec::new() } else { call.call_arguments() };
+        let known = arguments.iter().map(|argument| argument.constant_integer()).collect();
+        let stop = Stop { number, row: row.clone(), known, place };
+        let builder = context.builder();
+        builder.before(call);
+        let places = [place, ops::left_as_arrays(&stop)].map(|n| context.int_type(32).constant(n));
+        let ask: Vec<Value> = own.iter().copied().chain(arguments).chain(places).collect();
+        builder.call(helper(maker.module, &helpers::ask(&stop.row.name)), &ask);
+        let Split { head, tail } = builder.split_before(call, &format!("{REGION}{number}"));
+        builder.at_end(head).branch(tail);
+        builder.before(call);
+        let answer = builder.call(helper(maker.module, &helpers::answer(&stop.row.name)), &own);
+        call.replace_uses_with(answer);
+        call.erase();
+        starts.push(tail);
+        stops.push(stop);
+    }
+    recompute::recompute_across(context, function, &starts, fixed);
+    stops.reverse();
+    Ok(stops)
+}
+
+fn callee_name(call: Value) -> String {
+    let name = call.callee().map(Value::name).unwrap_or_default();
+    name.strip_prefix("llvm.").map_or(name.clone(), str::to_owned)
+}
+
+/// The arguments of every helper here: the thread, whether lanes are together, the operation's arrays, and the lane.
+fn own_arguments(function: Value, thread: Thread) -> Vec<Value> {
+    let params = function.params();
+    let [x, y, z] = thread.index;
+    let [together, arrays, lane] = [PART, COMMON_NEXT, INDEX].map(|param| params[param as usize]);
+    vec![thread.block_context, x, y, z, together, arrays, lane]
+}
+
+/// The number of the lane is a parameter.
+fn replace_lane_registers(maker: Maker, function: Value) {
+    let i32 = maker.context.int_type(32);
+    let lane = function.params()[INDEX as usize];
+    for call in function.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMCall)) {
+        if callee_name(call) == "eager.nvvm.read.ptx.sreg.laneid"
+            || callee_name(call) == "nvvm.read.ptx.sreg.laneid"
+        {
+            let builder = maker.context.builder();
+            builder.before(call);
+            call.replace_uses_with(builder.cast_integer(lane, i32));
+            call.erase();
+        }
+    }
+}
+
+/// Makes of the whole function one that runs a region. Trap: as in `fission`, `reg2mem` must have run since [`mark_stops`].
+pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) -> WarpCut {
+    let entry = function.blocks()[0];
+    let slots: Vec<Value> =
+        entry.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMAlloca)).collect();
+    for &slot in &slots {
+        fission::forget_lifetime(slot);
+    }
+    let (simple, others): (BTreeSet<Value>, BTreeSet<Value>) =
+        slots.iter().partition(|slot| fission::is_simple(**slot));
+    let mut ends = Ends { maker, function, blocks: BTreeMap::new() };
+    let mut starts = ends.at_barriers();
+    let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
+    let across = fission::slots_across(function, &simple, starts.values());
+    // Where a lane may wait for other warps, those overwrite what is kept for one.
+    let is_block_level = |stop: &&Stop| stop.is_barrier();
+    let leaves_some_behind = stops.iter().any(|stop| stop.is_barrier() && !stop.is_block_barrier());
+    let behind_barriers: Vec<&Block> =
+        stops.iter().filter(is_block_level).filter_map(|stop| starts.get(&stop.number)).collect();
+    let mut framed = if leaves_some_behind {
+        across.clone()
+    } else {
+        fission::slots_across(function, &simple, behind_barriers.iter().copied())
+    };
+    let mut laned: BTreeSet<Value> = across.difference(&framed).copied().collect();
+    let others = others.into_iter().filter(|slot| Some(*slot) != counters);
+    if behind_barriers.is_empty() {
+        laned.extend(others)
+    } else {
+        framed.extend(others)
+    }
+    let first = entry.terminator().successors()[0];
+    starts.insert(0, first);
+    let regions = describe(function, &starts);
+    let last_slot = *slots.last().expect("the counters' slot is there");
+    let [frame_bytes, lane_bytes] = [(framed, FRAMES), (laned, COMMON)].map(|(slots, arrays)| {
+        // From large to small alignment: so all arrays are aligned.
+        let mut slots: Vec<Value> = slots.into_iter().collect();
+        slots.sort_by_key(|slot| std::cmp::Reverse(slot.alignment()));
+        let bytes: u64 = slots.iter().map(|slot| fission::element_bytes(maker, *slot)).sum();
+        fission::place_in_arrays(maker, function, arrays, &slots, last_slot);
+        bytes
+    });
+    ends.flush_counters(counters, function.params()[4]);
+    entry.terminator().erase();
+    let cases: Vec<(u64, Block)> = starts.into_iter().filter(|&(number, _)| number > 0).collect();
+    maker.context.builder().at_end(entry).switch(function.params()[STATE as usize], first, &cases);
+    WarpCut { stops, regions, lane_bytes, frame_bytes, apart }
+}
+
+fn describe(function: Value, starts: &BTreeMap<u64, Block>) -> Vec<Region> {
+    let graph = Graph::new(function);
+    let marks = function.params()[5];
+    let describe = |(&number, start): (&u64, &Block)| {
+        let blocks: Vec<Block> =
+            graph.reached(graph.number[start], None).into_iter().map(|block| graph.blocks[block]).collect();
+        let ends: Vec<Value> = blocks.iter().map(|block| block.terminator()).collect();
+        let returned = ends.iter().filter(|end| end.opcode() == Some(Opcode::LLVMRet));
+        let next = returned.filter_map(|end| end.operand(0).constant_integer()).collect();
+        let instructions: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
+        let parts = |end: &Value| end.successors().len() > 1 && end.operand(0) != marks;
+        let calls = |i: &Value| i.opcode() == Some(Opcode::LLVMCall) && !is_plain_call(*i);
+        let atomic = |i: &Value| {
+            matches!(i.opcode(), Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg | Opcode::LLVMFence))
+        };
+        let is_straight = !ends.iter().any(parts) && !instructions.iter().any(|i| calls(i) || atomic(i));
+        Region { number, next, accesses: count_accesses(&instructions), is_straight }
+    };
+    starts.iter().map(describe).collect()
+}
+
+/// A call that vectorises, or that leaves nothing behind once it is inlined.
+fn is_plain_call(call: Value) -> bool {
+    call.callee().is_some_and(|callee| {
+        let name = callee.name();
+        let own =
+            ["eager.lane.", "eager.nvvm.read.", "eager.count", "eager.flush", "eager.mark", "eager.shared"];
+        own.iter().any(|start| name.starts_with(start)) || name.starts_with("llvm.")
+    })
+}

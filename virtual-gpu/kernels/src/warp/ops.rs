@@ -1,0 +1,424 @@
+//! Operations of a warp whose 32 lanes are together, as LLVM IR on arrays of 32.
+//!
+//! Trap: each must give bit for bit what `complete` in eager-exec's `schedule.rs` gives for 32 members. Lanes that a mask does
+//! not name, and lanes that have exited, are none of the cases here: such an operation is the scheduler's.
+
+use std::fmt::Write;
+
+use super::Stop;
+use crate::suspend::{ACTIVE_MASK, BARRIER, Part, Suspension};
+
+/// Where the arrays are, in bytes.
+pub(crate) mod at {
+    /// What lanes bring, 32 bits of each.
+    pub const VALUE: u64 = 0;
+    /// The upper half of 64 bits.
+    pub const HIGH: u64 = 128;
+    pub const MASK: u64 = 256;
+    pub const ARGUMENT: u64 = 384;
+    pub const CONTROL: u64 = 512;
+    /// What each lane finds.
+    pub const RESULT: u64 = 640;
+    /// Bytes: whether it has another lane's value.
+    pub const PREDICATE: u64 = 768;
+    /// Bytes: what lanes bring to a vote.
+    pub const VOTE: u64 = 800;
+    /// What all lanes find.
+    pub const COMMON: u64 = 832;
+    /// A byte.
+    pub const COMMON_PREDICATE: u64 = 836;
+    /// The region that each lane goes on with.
+    pub const NEXT: u64 = 896;
+    pub const END: u64 = 1024;
+}
+
+const UP: u32 = 5;
+const DOWN: u32 = 6;
+const XOR: u32 = 7;
+const INDEX: u32 = 8;
+const MATCH_ANY: u32 = 13;
+const MATCH_ALL: u32 = 14;
+
+/// Where a lane finds its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    None,
+    /// In an array.
+    Own,
+    /// All 32 lanes find the same.
+    Common,
+    /// A mask of all lanes.
+    AllLanes,
+}
+
+pub(crate) fn answer(row: &Suspension) -> Answer {
+    match row.kind {
+        _ if row.result == "void" => Answer::None,
+        ACTIVE_MASK => Answer::AllLanes,
+        UP..=INDEX | MATCH_ANY => Answer::Own,
+        _ => Answer::Common,
+    }
+}
+
+/// The array that an argument is left in.
+pub(crate) fn array_of(part: Part, ty: &str) -> Option<u64> {
+    match part {
+        Part::Mask => Some(at::MASK),
+        Part::Value if ty == "i1" => Some(at::VOTE),
+        // Of a thread that gives way, whose kernels have another form.
+        Part::Value if ty == "ptr" => None,
+        Part::Value => Some(at::VALUE),
+        Part::Argument => Some(at::ARGUMENT),
+        Part::Control => Some(at::CONTROL),
+        Part::Ignored => None,
+    }
+}
+
+/// Which arguments lanes leave as arrays, one bit for each: what a lane brings, and what is not known here.
+pub(crate) fn left_as_arrays(stop: &Stop) -> u64 {
+    let left = |(index, (_, part)): (usize, &(&str, Part))| {
+        let left = match part {
+            Part::Ignored => false,
+            Part::Value => true,
+            _ => stop.known[index].is_none(),
+        };
+        u64::from(left) << index
+    };
+    stop.row.params.iter().enumerate().map(left).sum()
+}
+
+/// PTX ISA, "shfl.sync": the source lane, and whether it lies inside the segment (else a lane keeps its own value).
+fn shuffle_source(kind: u32, lane: u32, argument: u32, control: u32) -> (u32, bool) {
+    let (distance, clamp, segment) = (argument & 31, control & 31, control >> 8 & 31);
+    let least = lane & segment;
+    let most = least | (clamp & !segment);
+    let (source, inside) = match kind {
+        UP => {
+            let source = lane.cast_signed() - distance.cast_signed();
+            (source.cast_unsigned(), source >= most.cast_signed())
+        }
+        DOWN => (lane + distance, lane + distance <= most),
+        XOR => (lane ^ distance, lane ^ distance <= most),
+        _ => {
+            let source = least | (distance & !segment);
+            (source, source <= most)
+        }
+    };
+    if inside { (source, true) } else { (lane, false) }
+}
+
+/// `<32 x ty>` of what `element` says of each lane.
+fn vector(ty: &str, element: impl Fn(u32) -> i64) -> String {
+    let parts: Vec<String> = (0..32).map(|lane| format!("{ty} {}", element(lane))).collect();
+    format!("<{}>", parts.join(", "))
+}
+
+fn splat(value: i64) -> String {
+    vector("i32", |_| value)
+}
+
+/// What becomes of an operation of lanes that are together.
+pub(crate) enum Code {
+    /// Lanes go on with what the text computes.
+    Array(String),
+    /// Lanes leave wait records.
+    Recorded,
+}
+
+/// The code of a stop at which 32 lanes are together, all named by the mask. Names begin with `p`.
+pub(crate) fn code(stop: &Stop, p: &str) -> Code {
+    let (row, kind) = (&stop.row, stop.row.kind);
+    match kind {
+        BARRIER => Code::Recorded,
+        ACTIVE_MASK => Code::Array(String::new()),
+        UP..=INDEX => Code::Array(shuffle(stop, p)),
+        9..=12 => Code::Array(vote(kind, p)),
+        MATCH_ANY => {
+            let wide = row.params.iter().any(|(ty, _)| *ty == "i64");
+            Code::Array(format!("  call void @eagerwarp.match.any(ptr %op, i1 {wide})\n"))
+        }
+        MATCH_ALL => {
+            let wide = row.params.iter().any(|(ty, _)| *ty == "i64");
+            Code::Array(format!("  call void @eagerwarp.match.all(ptr %op, i1 {wide})\n"))
+        }
+        15..=22 => Code::Array(reduce(kind, p)),
+        _ if row.result == "void" => Code::Array(String::new()),
+        _ => Code::Recorded,
+    }
+}
+
+fn load(p: &str, name: &str, offset: u64, ty: &str) -> String {
+    format!(
+        "  %{p}.{name}.at = getelementptr i8, ptr %op, i64 {offset}\n  \
+         %{p}.{name} = load {ty}, ptr %{p}.{name}.at, align 32\n"
+    )
+}
+
+fn store(p: &str, name: &str, offset: u64, value: &str) -> String {
+    format!(
+        "  %{p}.{name}.to = getelementptr i8, ptr %op, i64 {offset}\n  store {value}, ptr %{p}.{name}.to, align 4\n"
+    )
+}
+
+fn shuffle(stop: &Stop, p: &str) -> String {
+    let kind = stop.row.kind;
+    let way = ["up", "down", "bfly", "idx"][(kind - UP) as usize];
+    let both = stop.row.result.starts_with('{');
+    let control = stop.known(Part::Control);
+    let (Some(argument), Some(control)) = (stop.known(Part::Argument), control) else {
+        let known = control.is_some();
+        let control = control.unwrap_or(0);
+        let mut text = String::new();
+        if let Some(argument) = stop.known(Part::Argument) {
+            text += &store(p, "argument", at::ARGUMENT, &format!("<32 x i32> {}", splat(argument as i64)));
+        }
+        let which = if known { "" } else { ".any" };
+        let _ = writeln!(text, "  call void @eagerwarp.shfl.{way}{which}(ptr %op, i32 {control})");
+        return text;
+    };
+    let source = |lane| shuffle_source(kind, lane, argument as u32, control as u32);
+    let lanes = vector("i32", |lane| source(lane).0.into());
+    let mut text = load(p, "v", at::VALUE, "<32 x i32>");
+    let _ = writeln!(
+        text,
+        "  %{p}.moved = shufflevector <32 x i32> %{p}.v, <32 x i32> poison, <32 x i32> {lanes}"
+    );
+    text += &store(p, "result", at::RESULT, &format!("<32 x i32> %{p}.moved"));
+    if both {
+        let inside = vector("i8", |lane| source(lane).1.into());
+        text += &store(p, "inside", at::PREDICATE, &format!("<32 x i8> {inside}"));
+    }
+    text
+}
+
+fn vote(kind: u32, p: &str) -> String {
+    let mut text = load(p, "v", at::VOTE, "<32 x i8>");
+    let _ = write!(
+        text,
+        "  %{p}.is = icmp ne <32 x i8> %{p}.v, zeroinitializer\n  %{p}.votes = bitcast <32 x i1> %{p}.is to i32\n"
+    );
+    let compared = |text: &mut String, what: &str| {
+        let _ = write!(text, "  %{p}.truth = {what}\n  %{p}.found = zext i1 %{p}.truth to i32\n");
+    };
+    match kind {
+        9 => compared(&mut text, &format!("icmp eq i32 %{p}.votes, -1")),
+        10 => compared(&mut text, &format!("icmp ne i32 %{p}.votes, 0")),
+        11 => {
+            let _ = writeln!(text, "  %{p}.more = add i32 %{p}.votes, 1");
+            compared(&mut text, &format!("icmp ult i32 %{p}.more, 2"));
+        }
+        _ => {
+            let _ = writeln!(text, "  %{p}.found = add i32 %{p}.votes, 0");
+        }
+    }
+    text + &store(p, "result", at::COMMON, &format!("i32 %{p}.found"))
+}
+
+fn reduce(kind: u32, p: &str) -> String {
+    let name = ["add", "smin", "smax", "umin", "umax", "and", "or", "xor"][(kind - 15) as usize];
+    let mut text = load(p, "v", at::VALUE, "<32 x i32>");
+    let _ = writeln!(text, "  %{p}.found = call i32 @llvm.vector.reduce.{name}.v32i32(<32 x i32> %{p}.v)");
+    text + &store(p, "result", at::COMMON, &format!("i32 %{p}.found"))
+}
+
+/// Whether lanes may name others than all 32, as code that asks: `%p.all` is true if not.
+pub(crate) fn asks_mask(p: &str) -> String {
+    let mut text = load(p, "m", at::MASK, "<32 x i32>");
+    let _ = write!(
+        text,
+        "  %{p}.part = icmp ne <32 x i32> %{p}.m, {}\n  %{p}.parts = bitcast <32 x i1> %{p}.part to i32\n  \
+         %{p}.all = icmp eq i32 %{p}.parts, 0\n",
+        splat(-1)
+    );
+    text
+}
+
+/// Of what block functions call, for their text.
+pub(crate) fn declarations() -> String {
+    let mut text = String::new();
+    for name in ["add", "smin", "smax", "umin", "umax", "and", "or", "xor"] {
+        let _ = writeln!(text, "declare i32 @llvm.vector.reduce.{name}.v32i32(<32 x i32>)");
+    }
+    for way in ["up", "down", "bfly", "idx"] {
+        let _ = write!(
+            text,
+            "declare void @eagerwarp.shfl.{way}(ptr, i32)\ndeclare void @eagerwarp.shfl.{way}.any(ptr, i32)\n"
+        );
+    }
+    text + "declare void @eagerwarp.match.any(ptr, i1)\ndeclare void @eagerwarp.match.all(ptr, i1)\n"
+}
+
+/// Functions for what is too long to be inlined at each operation.
+pub(crate) fn text() -> String {
+    let mut text = String::new();
+    for (kind, way) in (UP..).zip(["up", "down", "bfly", "idx"]) {
+        text.push_str(&shuffle_by_lane(kind, way, false));
+        text.push_str(&shuffle_by_lane(kind, way, true));
+    }
+    text.push_str(&match_text("any", MATCH_ANY));
+    text.push_str(&match_text("all", MATCH_ALL));
+    text
+}
+
+/// The source of one lane, `%source`, and whether it is `%inside`, from `%lane`, `%distance`, `%clamp` and `%segment`.
+fn source_text(kind: u32) -> String {
+    let mut text = String::from(
+        "  %least = and i32 %lane, %segment\n  %free = xor i32 %segment, -1\n  %top = and i32 %clamp, %free\n  \
+         %most = or i32 %least, %top\n",
+    );
+    text.push_str(match kind {
+        UP => "  %source = sub i32 %lane, %distance\n  %inside = icmp sge i32 %source, %most\n",
+        DOWN => "  %source = add i32 %lane, %distance\n  %inside = icmp ule i32 %source, %most\n",
+        XOR => "  %source = xor i32 %lane, %distance\n  %inside = icmp ule i32 %source, %most\n",
+        _ => {
+            "  %low = and i32 %distance, %free\n  %source = or i32 %least, %low\n  \
+             %inside = icmp ule i32 %source, %most\n"
+        }
+    });
+    text + "  %from = select i1 %inside, i32 %source, i32 %lane\n"
+}
+
+/// Lane by lane; where `%control` is known and all lanes name one distance, in one piece.
+fn shuffle_by_lane(kind: u32, way: &str, any_control: bool) -> String {
+    let which = if any_control { ".any" } else { "" };
+    let mut text = format!(
+        "define void @eagerwarp.shfl.{way}{which}(ptr noalias align 64 %op, i32 %known) noinline nounwind {{\nentry:\n  \
+         %arguments = getelementptr i8, ptr %op, i64 {}\n  %controls = getelementptr i8, ptr %op, i64 {}\n  \
+         %results = getelementptr i8, ptr %op, i64 {}\n  %insides = getelementptr i8, ptr %op, i64 {}\n",
+        at::ARGUMENT,
+        at::CONTROL,
+        at::RESULT,
+        at::PREDICATE
+    );
+    if any_control || !matches!(kind, UP | DOWN) {
+        text.push_str("  br label %next\n");
+    } else {
+        text.push_str(&in_one_piece(kind));
+    }
+    let control = if any_control {
+        "  %control.at = getelementptr i32, ptr %controls, i64 %l\n  %control = load i32, ptr %control.at\n"
+    } else {
+        "  %control = add i32 %known, 0\n"
+    };
+    let from = if any_control || !matches!(kind, UP | DOWN) { "entry" } else { "each" };
+    let each = if from == "each" { "each:\n  br label %next\n" } else { "" };
+    let _ = write!(
+        text,
+        "{each}next:\n  %l = phi i64 [ 0, %{from} ], [ %l.next, %next ]\n  %lane = trunc i64 %l to i32\n  \
+         %argument.at = getelementptr i32, ptr %arguments, i64 %l\n  %argument = load i32, ptr %argument.at\n  \
+         %distance = and i32 %argument, 31\n{control}  %clamp = and i32 %control, 31\n  \
+         %high = lshr i32 %control, 8\n  %segment = and i32 %high, 31\n{}  \
+         %from.wide = zext i32 %from to i64\n  %value.at = getelementptr i32, ptr %op, i64 %from.wide\n  \
+         %value = load i32, ptr %value.at\n  %result.at = getelementptr i32, ptr %results, i64 %l\n  \
+         store i32 %value, ptr %result.at\n  %flag = zext i1 %inside to i8\n  \
+         %inside.at = getelementptr i8, ptr %insides, i64 %l\n  store i8 %flag, ptr %inside.at\n  \
+         %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  \
+         br i1 %more, label %next, label %done\ndone:\n  ret void\n}}\n",
+        source_text(kind)
+    );
+    text
+}
+
+/// The start of the function for a distance that all lanes have in common: a move by it in a longer array.
+fn in_one_piece(kind: u32) -> String {
+    let lanes = vector("i32", i64::from);
+    let [move_from, compare] = match kind {
+        UP => [
+            "sub i64 32, %d.wide",
+            "  %s = sub <32 x i32> LANES, %ds\n  %in = icmp sge <32 x i32> %s, %most.v\n",
+        ],
+        _ => [
+            "add i64 32, %d.wide",
+            "  %s = add <32 x i32> LANES, %ds\n  %in = icmp ule <32 x i32> %s, %most.v\n",
+        ],
+    };
+    let spread = |name: &str, from: &str| {
+        format!(
+            "  %{name}.one = insertelement <32 x i32> poison, i32 %{from}, i64 0\n  \
+             %{name} = shufflevector <32 x i32> %{name}.one, <32 x i32> poison, <32 x i32> zeroinitializer\n"
+        )
+    };
+    let text = format!(
+        "  %all = load <32 x i32>, ptr %arguments, align 64\n  %first = extractelement <32 x i32> %all, i64 0\n{}  \
+         %differ = icmp ne <32 x i32> %all, %firsts\n  %differing = bitcast <32 x i1> %differ to i32\n  \
+         %same = icmp eq i32 %differing, 0\n  br i1 %same, label %piece, label %each\n\
+         piece:\n  %pad = alloca [96 x i32], align 64\n  %own = load <32 x i32>, ptr %op, align 64\n  \
+         %pad.at = getelementptr i8, ptr %pad, i64 128\n  store <32 x i32> %own, ptr %pad.at, align 64\n  \
+         %d = and i32 %first, 31\n  %d.wide = zext i32 %d to i64\n  %start = {move_from}\n  \
+         %moved.at = getelementptr i32, ptr %pad, i64 %start\n  %moved = load <32 x i32>, ptr %moved.at, align 4\n  \
+         %k.clamp = and i32 %known, 31\n  %k.high = lshr i32 %known, 8\n  %k.segment = and i32 %k.high, 31\n  \
+         %k.free = xor i32 %k.segment, -1\n  %k.top = and i32 %k.clamp, %k.free\n{}{}{}  \
+         %least.v = and <32 x i32> LANES, %segments\n  %most.v = or <32 x i32> %least.v, %tops\n{compare}  \
+         %chosen = select <32 x i1> %in, <32 x i32> %moved, <32 x i32> %own\n  \
+         store <32 x i32> %chosen, ptr %results, align 64\n  %flags = zext <32 x i1> %in to <32 x i8>\n  \
+         store <32 x i8> %flags, ptr %insides, align 32\n  ret void\n",
+        spread("firsts", "first"),
+        spread("segments", "k.segment"),
+        spread("tops", "k.top"),
+        spread("ds", "d"),
+    );
+    text.replace("LANES", &lanes)
+}
+
+/// Which lanes bring the same value as each, or whether all do.
+fn match_text(name: &str, kind: u32) -> String {
+    let halves = format!(
+        "  %low = load <32 x i32>, ptr %op, align 64\n  %high.at = getelementptr i8, ptr %op, i64 {}\n  \
+         %high.all = load <32 x i32>, ptr %high.at, align 64\n  \
+         %high = select i1 %wide, <32 x i32> %high.all, <32 x i32> zeroinitializer\n",
+        at::HIGH
+    );
+    let of = |lane: &str| {
+        format!(
+            "  %low.in = getelementptr i32, ptr %op, i64 {lane}\n  %low.of = load i32, ptr %low.in\n  \
+             %high.in = getelementptr i32, ptr %high.at, i64 {lane}\n  %high.some = load i32, ptr %high.in\n  \
+             %high.of = select i1 %wide, i32 %high.some, i32 0\n"
+        )
+    };
+    let same = |lane: &str| {
+        of(lane)
+            + "  %low.one = insertelement <32 x i32> poison, i32 %low.of, i64 0\n  \
+               %lows = shufflevector <32 x i32> %low.one, <32 x i32> poison, <32 x i32> zeroinitializer\n  \
+               %high.one = insertelement <32 x i32> poison, i32 %high.of, i64 0\n  \
+               %highs = shufflevector <32 x i32> %high.one, <32 x i32> poison, <32 x i32> zeroinitializer\n  \
+               %low.same = icmp eq <32 x i32> %low, %lows\n  %high.same = icmp eq <32 x i32> %high, %highs\n  \
+               %both = and <32 x i1> %low.same, %high.same\n  %same = bitcast <32 x i1> %both to i32\n"
+    };
+    let start = format!(
+        "define void @eagerwarp.match.{name}(ptr noalias align 64 %op, i1 %wide) noinline nounwind {{\nentry:\n{halves}"
+    );
+    if kind == MATCH_ALL {
+        return start
+            + &same("0")
+            + &format!(
+                "  %all = icmp eq i32 %same, -1\n  %mask = sext i1 %all to i32\n  %flag = zext i1 %all to i8\n  \
+                 %mask.at = getelementptr i8, ptr %op, i64 {}\n  store i32 %mask, ptr %mask.at\n  \
+                 %flag.at = getelementptr i8, ptr %op, i64 {}\n  store i8 %flag, ptr %flag.at\n  ret void\n}}\n",
+                at::COMMON,
+                at::COMMON_PREDICATE
+            );
+    }
+    start
+        + &format!("  %results = getelementptr i8, ptr %op, i64 {}\n", at::RESULT)
+        + "  br label %next\nnext:\n  %l = phi i64 [ 0, %entry ], [ %l.next, %next ]\n"
+        + &same("%l")
+        + "  %at = getelementptr i32, ptr %results, i64 %l\n  store i32 %same, ptr %at\n  \
+           %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  \
+           br i1 %more, label %next, label %done\ndone:\n  ret void\n}\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shuffle_source;
+
+    #[test]
+    fn sources_are_those_of_ptx() {
+        // A width of 32: clamps of `__shfl_up_sync` are 0, of the others 31.
+        assert_eq!(shuffle_source(super::UP, 5, 2, 0), (3, true));
+        assert_eq!(shuffle_source(super::UP, 1, 2, 0), (1, false));
+        assert_eq!(shuffle_source(super::DOWN, 31, 1, 31), (31, false));
+        assert_eq!(shuffle_source(super::XOR, 9, 16, 31), (25, true));
+        // A width of 8: segments begin at multiples of it.
+        assert_eq!(shuffle_source(super::INDEX, 21, 10, 0x181f), (18, true));
+    }
+}

@@ -1,0 +1,190 @@
+//! Unrolls loops with operations of the warp in them whose number of turns is known, so that distances are constants.
+//!
+//! Trap: it runs before kernels become anything, on the whole module; only what it marks is unrolled.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::Mode;
+use crate::import::Imported;
+use crate::llvm::{Block, Context, LLVMIntPredicate, Opcode, Value};
+use crate::lockstep::order::{Cycle, Order};
+use crate::thread::Maker;
+
+/// Operations times turns that a loop is unrolled to.
+const OPERATIONS_MAX: usize = 64;
+/// A kernel with more basic blocks is left alone.
+const BLOCKS_MAX: usize = 512;
+/// Steps from a value to what it is computed of.
+const DEPTH_MAX: u32 = 8;
+const PASSES: &str = "function(loop-unroll<O2;no-partial;no-peeling;no-runtime;no-upperbound;full-unroll-max=0>,\
+    instcombine<no-verify-fixpoint>,simplifycfg,gvn,simplifycfg)";
+
+/// Unrolls in all kernels.
+pub(crate) fn unroll(maker: Maker, imported: &Imported) -> Result<(), String> {
+    if !matches!(maker.options.mode, Mode::Auto | Mode::Fission | Mode::LanesApart) || maker.options.strict {
+        return Ok(());
+    }
+    let kernels = imported.kernels.iter().filter_map(|kernel| imported.module.function(kernel));
+    let latches: Vec<Value> = kernels.flat_map(|kernel| latches(maker, kernel)).collect();
+    if latches.is_empty() {
+        return Ok(());
+    }
+    let context = maker.context;
+    let metadata = loop_metadata(context, latches.len())?;
+    let kind = context.metadata_kind("llvm.loop");
+    let ids = metadata.functions().into_iter().flat_map(Value::blocks);
+    let ids: Vec<Value> = ids.filter_map(|block| block.terminator().metadata(kind)).collect();
+    for (latch, id) in latches.into_iter().zip(ids) {
+        latch.set_metadata(kind, id);
+    }
+    imported.module.run_passes(PASSES, maker.machine)
+}
+
+/// The ends of the loops to unroll.
+fn latches(maker: Maker, kernel: Value) -> Vec<Value> {
+    let waits = |i: &Value| {
+        let callee = (i.opcode() == Some(Opcode::LLVMCall)).then(|| i.callee()).flatten();
+        callee.is_some_and(|callee| maker.runtime.suspends(&callee.name()))
+    };
+    let blocks = kernel.blocks();
+    if blocks.len() > BLOCKS_MAX || !kernel.instructions().iter().any(waits) {
+        return Vec::new();
+    }
+    let order = Order::of(kernel);
+    let kind = maker.context.metadata_kind("llvm.loop");
+    let is_inner = |cycle: &&Cycle| {
+        !order.cycles.iter().any(|o| o.members.len() < cycle.members.len() && cycle.members.contains(&o.head))
+    };
+    let mut found = Vec::new();
+    for cycle in order.cycles.iter().filter(is_inner) {
+        let members = cycle.members.iter().map(|&block| order.blocks[block]);
+        let operations = members.flat_map(|block| block.instructions()).filter(waits).count();
+        let &[latch] = cycle.latches.as_slice() else { continue };
+        let end = order.blocks[latch].terminator();
+        let asked = end.metadata(kind).map(Value::inner_node_texts).unwrap_or_default();
+        if operations == 0 || asked.iter().any(|text| text == "llvm.loop.unroll.disable") {
+            continue;
+        }
+        let turns_max = (OPERATIONS_MAX / operations).max(1);
+        if turns(&order, cycle, latch, turns_max).is_some() {
+            found.push(end);
+        }
+    }
+    found
+}
+
+/// How often `cycle` turns, if that is a number up to `most` that can be seen.
+fn turns(order: &Order, cycle: &Cycle, latch: usize, most: usize) -> Option<usize> {
+    let (head, latch) = (order.blocks[cycle.head], order.blocks[latch]);
+    let phis: Vec<Value> =
+        head.instructions().into_iter().filter(|i| i.opcode() == Some(Opcode::LLVMPHI)).collect();
+    let inside = |block: Block| cycle.members.iter().any(|&member| order.blocks[member] == block);
+    let mut now: BTreeMap<Value, u64> = BTreeMap::new();
+    for &phi in &phis {
+        let mut starts = phi.incoming().into_iter().filter(|(_, from)| !inside(*from));
+        if let (Some((start, _)), None) = (starts.next(), starts.next())
+            && let Some(number) = start.constant_integer()
+        {
+            now.insert(phi, number);
+        }
+    }
+    let exits: Vec<Value> = [head, latch]
+        .map(Block::terminator)
+        .into_iter()
+        .filter(|end| end.opcode() == Some(Opcode::LLVMBr) && end.successors().len() == 2)
+        .filter(|end| end.successors().into_iter().any(|to| !inside(to)))
+        .collect();
+    for turn in 0..=most {
+        for exit in &exits {
+            if let Some(condition) = evaluate(exit.operand(0), &now, DEPTH_MAX) {
+                let to = exit.successors()[usize::from(condition & 1 == 0)];
+                if !inside(to) {
+                    return Some(turn);
+                }
+            }
+        }
+        let mut next = BTreeMap::new();
+        for &phi in &phis {
+            let back = phi.incoming().into_iter().find(|(_, from)| *from == latch)?;
+            if let Some(number) = evaluate(back.0, &now, DEPTH_MAX) {
+                next.insert(phi, number);
+            }
+        }
+        now = next;
+    }
+    None
+}
+
+fn evaluate(value: Value, known: &BTreeMap<Value, u64>, depth: u32) -> Option<u64> {
+    if let Some(number) = value.constant_integer().or_else(|| known.get(&value).copied()) {
+        return Some(number);
+    }
+    if depth == 0 || !value.is_instruction() {
+        return None;
+    }
+    let of = |index: u32| evaluate(value.operand(index), known, depth - 1);
+    let bits = value.ty().integer_bits()?;
+    let from_bits = value.operand(0).ty().integer_bits()?;
+    if bits > 64 || from_bits > 64 {
+        return None;
+    }
+    let signed = |number: u64, bits: u32| (number << (64 - bits)).cast_signed() >> (64 - bits);
+    let cut = |number: u64| number & (u64::MAX >> (64 - bits));
+    let number = match value.opcode()? {
+        Opcode::LLVMAdd => of(0)?.wrapping_add(of(1)?),
+        Opcode::LLVMSub => of(0)?.wrapping_sub(of(1)?),
+        Opcode::LLVMMul => of(0)?.wrapping_mul(of(1)?),
+        Opcode::LLVMShl => of(0)?.checked_shl(u32::try_from(of(1)?).ok()?)?,
+        Opcode::LLVMLShr => cut(of(0)?).checked_shr(u32::try_from(of(1)?).ok()?)?,
+        Opcode::LLVMAShr => signed(of(0)?, bits).checked_shr(u32::try_from(of(1)?).ok()?)?.cast_unsigned(),
+        Opcode::LLVMUDiv => cut(of(0)?).checked_div(cut(of(1)?))?,
+        Opcode::LLVMSDiv => signed(of(0)?, bits).checked_div(signed(of(1)?, bits))?.cast_unsigned(),
+        Opcode::LLVMAnd => of(0)? & of(1)?,
+        Opcode::LLVMOr => of(0)? | of(1)?,
+        Opcode::LLVMXor => of(0)? ^ of(1)?,
+        Opcode::LLVMZExt | Opcode::LLVMTrunc => of(0)?,
+        Opcode::LLVMSExt => signed(of(0)?, from_bits).cast_unsigned(),
+        Opcode::LLVMICmp => u64::from(compare(value.predicate(), of(0)?, of(1)?, from_bits)),
+        _ => return None,
+    };
+    Some(cut(number))
+}
+
+fn compare(predicate: LLVMIntPredicate, left: u64, right: u64, bits: u32) -> bool {
+    use LLVMIntPredicate::*;
+    let cut = |number: u64| number & (u64::MAX >> (64 - bits));
+    let signed = |number: u64| (number << (64 - bits)).cast_signed() >> (64 - bits);
+    let (a, b, s, t) = (cut(left), cut(right), signed(left), signed(right));
+    match predicate {
+        LLVMIntEQ => a == b,
+        LLVMIntNE => a != b,
+        LLVMIntUGT => a > b,
+        LLVMIntUGE => a >= b,
+        LLVMIntULT => a < b,
+        LLVMIntULE => a <= b,
+        LLVMIntSGT => s > t,
+        LLVMIntSGE => s >= t,
+        LLVMIntSLT => s < t,
+        LLVMIntSLE => s <= t,
+    }
+}
+
+/// A module with `count` loops that are to be unrolled as a whole: each has metadata of its own. (LLVM's C interface cannot make
+/// metadata that names itself, which this does.)
+fn loop_metadata(context: &Context, count: usize) -> Result<crate::llvm::Module, String> {
+    let mut text = String::from("define void @loops(i1 %again) {\nentry:\n  br label %l0\n");
+    for number in 0..count {
+        let _ = writeln!(
+            text,
+            "l{number}:\n  br i1 %again, label %l{number}, label %l{}, !llvm.loop !{}",
+            number + 1,
+            number + 1
+        );
+    }
+    let _ = write!(text, "l{count}:\n  ret void\n}}\n!0 = !{{!\"llvm.loop.unroll.full\"}}\n");
+    for number in 1..=count {
+        let _ = writeln!(text, "!{number} = distinct !{{!{number}, !0}}");
+    }
+    context.parse_text(&text)
+}
