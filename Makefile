@@ -80,7 +80,7 @@ gpu-test: ## Eager on this machine's GPU: results, cost, faults; without a GPU i
 	@if [ -e /dev/nvidiactl ]; then $(MAKE) gpu-bundle && target/gpu-bundle/run.sh --out target/gpu-test-$$(date +%Y%m%dT%H%M%S).json; \
 	else echo "SKIPPED: gpu-test: no GPU here (no /dev/nvidiactl). Nothing was checked."; fi
 
-bench: build ## micro-benchmarks: every sample kept in target/criterion/
+bench: build ## benchmarks: Criterion's in target/criterion/, those of whole processes name their files
 	cargo bench --locked --workspace
 
 clean: ## remove what was built (keeps .toolchain/)

@@ -10,10 +10,12 @@
 //! it measures the executables beside it, so build them in the same profile first (`make bench` does); and on a machine
 //! that does other work only processor time means something, which the run's ratio takes of the program's process alone.
 
+use eager_measure::statistics::{geometric_mean, median, spread};
+use eager_measure::{Stamp, turns};
 use eager_rodinia::Program;
 use eager_tests::accounting::audit;
 use eager_tests::bench::Bench;
-use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, timed_run, turns};
+use eager_tests::measure::{Sample, both_ratios, timed_run};
 use eager_tests::{daemon::Daemon, has_toolchain, root, run_ok, tool};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -71,7 +73,7 @@ fn main() {
         return;
     }
     // At the start: what is committed, and what else runs, may change meanwhile.
-    let stamp = Stamp::now();
+    let stamp = Stamp::now(&root());
     let folder = tempfile::tempdir().expect("folder");
     let programs: Vec<&Program> = flags.programs().collect();
     if let Some(first) = programs.first() {

@@ -11,8 +11,10 @@
 //! changes little, but two workers can only be seen in elapsed time on an idle machine; POCL compiles for this very
 //! processor, the others for `x86-64-v2`.
 
+use eager_measure::statistics::{geometric_mean, median, spread};
+use eager_measure::{Stamp, turns};
 use eager_tests::bench::Bench;
-use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, turns};
+use eager_tests::measure::{Sample, both_ratios};
 use eager_tests::{eagercc_with, has_toolchain, root, run, run_ok, text, tool};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -55,7 +57,7 @@ fn main() {
     if !has_toolchain("bench of the kernels") {
         return;
     }
-    let stamp = Stamp::now();
+    let stamp = Stamp::now(&root());
     let folder = tempfile::tempdir().expect("folder");
     let speed = speed(flags.counts[0], folder.path());
     let record = Record { bench: BENCH.name, stamp, speed, compile: compiles(folder.path()) };

@@ -9,9 +9,11 @@
 //! beside it, so build them in the same profile first (`make bench` does); on a machine that does other work only processor
 //! time means something, and the calls' costs are those of the stand-in runtime and its server, not of a GPU's driver.
 
+use eager_measure::statistics::{geometric_mean, median, spread};
+use eager_measure::{Stamp, turns};
 use eager_rodinia::Program;
 use eager_tests::bench::Bench;
-use eager_tests::measure::{Sample, Stamp, both_ratios, geometric_mean, median, spread, timed_run, turns};
+use eager_tests::measure::{Sample, both_ratios, timed_run};
 use eager_tests::{daemon::Daemon, eagercc_with, has_toolchain, rodinia_build, root, run_ok};
 use serde::Serialize;
 use std::path::Path;
@@ -101,7 +103,7 @@ fn main() {
     if !has_toolchain("bench of eager-live") {
         return;
     }
-    let stamp = Stamp::now();
+    let stamp = Stamp::now(&root());
     let folder = tempfile::tempdir().expect("folder");
     let daemon = Daemon::start(&["--virtual", "1xV100-16GB", "--time-scale", "0", "--policy", "eager-live"]);
     let timed = |program| timed(program, flags.counts[0], &daemon, folder.path());

@@ -5,6 +5,8 @@
 //! sample is a process of its own, and the libraries take turns, so that a change of the machine's speed meets all of
 //! them. Every sample is kept in a file whose name is printed. Trap: the libraries must speak this build's protocol.
 
+use eager_measure::statistics::{median, ratios, spread};
+use eager_measure::{Stamp, turns};
 use eager_proto::hello::{Hello, Welcome};
 use eager_proto::reply::{CLASS_NORMAL, FLAG_HIGH_PRIORITY, STATE_BOUND, TaskCell};
 use eager_proto::request::{RequestBody, decode};
@@ -137,12 +139,6 @@ fn sample(folder: &Path, listener: &OwnedFd, socket: &Path) -> [f64; 2] {
     numbers.try_into().expect("two numbers")
 }
 
-fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let named =
@@ -156,23 +152,35 @@ fn main() {
     let socket = folder.path().join("client.sock");
     let listener = bind_seqpacket(&socket).expect("listen");
     let mut samples = vec![[Vec::new(), Vec::new()]; libraries.len()];
-    let mut kept = String::from("library,round,through_library_ns,straight_ns\n");
+    let mut kept =
+        format!("# {:?}\nlibrary,round,through_library_ns,straight_ns\n", Stamp::now(folder_of_sources()));
     for round in 0..SAMPLES {
-        for (index, stage) in stages.iter().enumerate() {
-            let [through, straight] = sample(stage.path(), &listener, &socket);
+        for index in turns(round, stages.len()) {
+            let [through, straight] = sample(stages[index].path(), &listener, &socket);
             samples[index][0].push(through);
             samples[index][1].push(straight);
             writeln!(kept, "{},{round},{through},{straight}", libraries[index].display()).expect("a string");
         }
     }
     for (library, [through, straight]) in libraries.iter().zip(&samples) {
-        let (with, without) = (median(through), median(straight));
         println!(
-            "{}: {with:.1} ns per launch, {without:.1} ns without the library (medians)",
-            library.display()
+            "{}: {:.1} ns per launch ±{:.1} %, {:.1} ns without the library; over the first library {:.3} ±{:.3}",
+            library.display(),
+            median(through),
+            spread(through) * 100.0,
+            median(straight),
+            median(&ratios(&samples[0][0], through)),
+            spread(&ratios(&samples[0][0], through)),
         );
     }
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("launch_cost.csv");
     std::fs::write(&file, kept).expect("keep the samples");
-    println!("{SAMPLES} samples each, taken in turns: {}", file.display());
+    println!(
+        "{SAMPLES} samples each, taken in turns (medians, half the distance of the quartiles): {}",
+        file.display()
+    );
+}
+
+fn folder_of_sources() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }

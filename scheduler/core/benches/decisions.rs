@@ -1,26 +1,30 @@
 //! What a decision costs: events per second, the slow end of single steps, and growth with the number of jobs.
 //!
-//! `cargo bench -p eager-core`, with ` -- POLICY …` for some policies only. Each round replays the same seeded life of a
-//! cluster through a fresh core for every policy, in turns, so that a change of the machine's speed meets all of them.
-//! Every step of the latency part and every round of the others is kept in a file whose name is printed. Trap: the events
-//! are made by a program that obeys (it frees what it was granted), so the books stay full; a random stream of events would
-//! mostly be turned down and look fast.
+//! `cargo bench -p eager-core` runs Criterion's groups `growth`, `crowd` and `busy`, then prints the slow end of single steps;
+//! `-- growth/case`, `--save-baseline NAME` and the like are Criterion's. One iteration is the whole seeded life of a cluster
+//! in a fresh core; its time is processor time, and the elements are events. Each step of the slow end is kept in a file
+//! whose name is printed. Trap: the events are made by programs that obey (they free what they were granted), so the books
+//! stay full; a random stream of events would mostly be turned down and look fast.
 
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use eager_core::action::{Action, Gate};
 use eager_core::event::{DeviceProfile, Event, KernelRequest, TaskRequest};
 use eager_core::{Options, PolicyName, Scheduler};
+use eager_measure::statistics::quantile;
+use eager_measure::turns;
 use eager_units::{AccessClass, Bytes, ClientId, DeviceId, Nanos, TaskId};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const GIB: u64 = 1 << 30;
+/// Lives of which every step is kept.
 const ROUNDS: usize = 11;
 /// A task of 1 to 13 of these: a device holds two or three, or some hundred and forty.
 const LARGE: Bytes = Bytes(GIB);
 const SMALL: Bytes = Bytes(GIB / 64);
-/// Unless others are named.
+/// The baselines, the source document's best and the policy of time quanta.
 const POLICIES: [PolicyName; 4] =
     [PolicyName::Case, PolicyName::CaseFifo, PolicyName::EagerOpt, PolicyName::Quanta];
 
@@ -217,105 +221,80 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn quantile(sorted: &[u64], share: f64) -> u64 {
-    sorted[((sorted.len() - 1) as f64 * share) as usize]
+/// The shape of a life: devices, jobs, how many of them wait at most, and what sizes are multiples of.
+#[derive(Clone, Copy)]
+struct Shape {
+    devices: u32,
+    jobs: u64,
+    waiting: u64,
+    unit: Bytes,
 }
 
-fn median(mut samples: Vec<f64>) -> (f64, f64, f64) {
-    samples.sort_by(f64::total_cmp);
-    (samples[samples.len() / 2], samples[0], samples[samples.len() - 1])
+impl Shape {
+    fn live(self, policy: PolicyName) -> Cluster {
+        Cluster::run(policy, self.devices, self.jobs, self.waiting, self.unit)
+    }
+
+    /// One of Criterion's measurements for each policy.
+    fn measure(self, criterion: &mut Criterion, group: &str, parameter: &str) {
+        let mut group = criterion.benchmark_group(group);
+        // A life takes up to a second, and as long each time.
+        group.sample_size(10).sampling_mode(SamplingMode::Flat);
+        for policy in POLICIES {
+            group.throughput(Throughput::Elements(self.live(policy).steps_ns.len() as u64));
+            group.bench_function(BenchmarkId::new(policy.as_str(), parameter), |bencher| {
+                bencher.iter_custom(|lives| {
+                    (0..lives).map(|_| Duration::from_nanos(self.live(policy).cpu_ns)).sum()
+                });
+            });
+        }
+        group.finish();
+    }
 }
 
-/// 64 waiting tasks, 8 devices: what the daemon meets on a busy server.
-fn latency(policies: &[PolicyName], kept: &mut String) {
-    println!(
-        "64 tasks waiting, 8 devices: {ROUNDS} rounds of 2,000 jobs (goals: 1 million events per second, 20 us at p99)"
-    );
-    let mut steps: BTreeMap<PolicyName, Vec<u64>> = BTreeMap::new();
-    let mut rates: BTreeMap<PolicyName, Vec<f64>> = BTreeMap::new();
+/// Ten jobs for each device, all submitted at once, from 10 devices to 1,000: the time of an event should grow no faster than
+/// a logarithm, which is twice from 100 jobs to 10,000.
+fn growth(criterion: &mut Criterion) {
+    for devices in [10, 100, 1_000] {
+        let jobs = u64::from(devices) * 10;
+        let shape = Shape { devices, jobs, waiting: jobs, unit: LARGE };
+        shape.measure(criterion, "growth", &format!("{devices} devices"));
+    }
+}
+
+/// Eight devices with some 140 small tasks each, or with two or three large ones: an event should not cost more for those
+/// that it is not about.
+fn crowd(criterion: &mut Criterion) {
+    for (unit, size) in [(SMALL, "small tasks"), (LARGE, "large tasks")] {
+        let shape = Shape { devices: 8, jobs: 4_000, waiting: 2_000, unit };
+        shape.measure(criterion, "crowd", size);
+    }
+}
+
+/// 64 waiting tasks, 8 devices: what the daemon meets on a busy server. The goal is a million events a second.
+const BUSY: Shape = Shape { devices: 8, jobs: 2_000, waiting: 64 + 16, unit: LARGE };
+
+/// Single steps of [`BUSY`] lives, policies in turns. The goal is 20 us at p99.
+fn slow_end() {
+    println!("64 tasks waiting, 8 devices, {ROUNDS} lives of {} jobs: one step takes", BUSY.jobs);
+    let mut steps: BTreeMap<PolicyName, Vec<f64>> = BTreeMap::new();
+    let mut kept = String::from("policy,round,ns\n");
     for round in 0..ROUNDS {
-        for &policy in policies {
-            let cluster = Cluster::run(policy, 8, 2_000, 64 + 16, LARGE);
-            rates
-                .entry(policy)
-                .or_default()
-                .push(cluster.steps_ns.len() as f64 / cluster.cpu_ns as f64 * 1e9);
-            for ns in &cluster.steps_ns {
-                writeln!(kept, "latency,{policy},{round},8,{ns}").expect("a string");
-            }
-            steps.entry(policy).or_default().extend(cluster.steps_ns);
-        }
-    }
-    for &policy in policies {
-        let (rate, low, high) = median(rates.remove(&policy).unwrap_or_default());
-        let mut steps = steps.remove(&policy).unwrap_or_default();
-        steps.sort_unstable();
-        let [half, slow, slowest] = [0.5, 0.99, 0.999].map(|share| quantile(&steps, share) as f64 / 1e3);
-        println!(
-            "  {policy:<10} {:.2} million events per second of processor time [{:.2}–{:.2}]; a step takes {half:.2} us at the median, {slow:.2} us at \
-             p99, {slowest:.2} us at p99.9",
-            rate / 1e6,
-            low / 1e6,
-            high / 1e6,
-        );
-    }
-}
-
-/// Ten jobs per device, from 10 devices to 1,000: the cost of an event should grow no faster than a logarithm.
-fn growth(policies: &[PolicyName], kept: &mut String) {
-    println!(
-        "ten jobs per device, all submitted at once: nanoseconds of processor time per event (medians of 3 rounds; goal: \
-         2x from 100 jobs to 10,000, as their logarithms)"
-    );
-    let mut samples: BTreeMap<(PolicyName, u32), Vec<f64>> = BTreeMap::new();
-    for round in 0..3 {
-        for devices in [10, 100, 1_000] {
-            for &policy in policies {
-                // As many jobs at every size, so that each is as precise.
-                let (mut cpu_ns, mut events) = (0, 0);
-                for _ in 0..1_000 / devices {
-                    let jobs = u64::from(devices) * 10;
-                    let cluster = Cluster::run(policy, devices, jobs, jobs, LARGE);
-                    cpu_ns += cluster.cpu_ns;
-                    events += cluster.steps_ns.len();
-                }
-                let ns = cpu_ns as f64 / events as f64;
-                writeln!(kept, "growth,{policy},{round},{devices},{ns}").expect("a string");
-                samples.entry((policy, devices)).or_default().push(ns);
+        for policy in turns(round, POLICIES.len()).into_iter().map(|index| POLICIES[index]) {
+            for ns in BUSY.live(policy).steps_ns {
+                writeln!(kept, "{policy},{round},{ns}").expect("a string");
+                steps.entry(policy).or_default().push(ns as f64);
             }
         }
     }
-    for &policy in policies {
-        let at = |devices| median(samples.get(&(policy, devices)).cloned().unwrap_or_default()).0;
-        println!(
-            "  {policy:<10} {:>6.0} ns at 10 devices, {:>6.0} ns at 100, {:>6.0} ns at 1,000: {:.1}x",
-            at(10),
-            at(100),
-            at(1_000),
-            at(1_000) / at(10)
-        );
+    for (policy, steps) in &steps {
+        let [half, slow, slowest] = [0.5, 0.99, 0.999].map(|share| quantile(steps, share) / 1e3);
+        println!("  {policy:<10} {half:.2} us at the median, {slow:.2} us at p99, {slowest:.2} us at p99.9");
     }
     println!("  peak memory of this process: {} MiB (goal: 2,048)", peak_kib() / 1024);
-}
-
-/// As many small tasks as a device holds: an event should not cost more for those that it is not about.
-fn crowd(policies: &[PolicyName], kept: &mut String) {
-    println!(
-        "8 devices with some 140 small tasks each, against two or three large ones: nanoseconds per event"
-    );
-    for &policy in policies {
-        let mut ns = |unit| {
-            let rounds = (0..5).map(|round| {
-                let cluster = Cluster::run(policy, 8, 4_000, 2_000, unit);
-                let ns = cluster.cpu_ns as f64 / cluster.steps_ns.len() as f64;
-                writeln!(kept, "crowd {unit},{policy},{round},8,{ns}").expect("a string");
-                ns
-            });
-            median(rounds.collect()).0
-        };
-        let (small, large) = (ns(SMALL), ns(LARGE));
-        println!("  {policy:<10} {small:>6.0} ns small, {large:>6.0} ns large: {:.1}x", small / large);
-    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("core-steps.csv");
+    std::fs::write(&file, kept).expect("keep the samples");
+    println!("  every step: {}", file.display());
 }
 
 fn peak_kib() -> u64 {
@@ -325,16 +304,13 @@ fn peak_kib() -> u64 {
 }
 
 fn main() {
-    // Cargo itself adds `--bench`.
-    let named = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-    let named: Vec<PolicyName> =
-        named.map(|name| name.parse().unwrap_or_else(|unknown| panic!("{unknown}"))).collect();
-    let policies = if named.is_empty() { &POLICIES[..] } else { &named[..] };
-    let mut kept = String::from("part,policy,round,devices,ns\n");
-    growth(policies, &mut kept);
-    crowd(policies, &mut kept);
-    latency(policies, &mut kept);
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("core-decisions.csv");
-    std::fs::write(&file, kept).expect("keep the samples");
-    println!("every sample: {}", file.display());
+    let mut criterion = Criterion::default().configure_from_args();
+    growth(&mut criterion);
+    crowd(&mut criterion);
+    BUSY.measure(&mut criterion, "busy", "64 waiting");
+    criterion.final_summary();
+    // A name or a flag of Criterion's asks for a part of its measurements.
+    if std::env::args().skip(1).all(|word| word == "--bench") {
+        slow_end();
+    }
 }

@@ -13,11 +13,11 @@
 #[allow(dead_code, reason = "the tests use the rest of it")]
 mod support;
 
+use eager_measure::statistics::quantile;
 use eager_proto::request::RequestBody;
 use eager_shm::client::ClientConnection;
 use eager_shm::daemon::accept;
 use eager_shm::{bind_seqpacket, connect_seqpacket};
-use std::hint::black_box;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -43,10 +43,9 @@ fn main() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load before: {}", load.trim());
     println!("{:<56} {:>12} {:>12}", "measure", "goal", "value");
-    let all: [(&str, fn()); 6] = [
+    let all: [(&str, fn()); 5] = [
         ("floor", floor),
         ("round-trips", round_trips),
-        ("gate", gate_checks),
         ("idle", idle_clients),
         ("crowd", crowd),
         ("attacks", attacks),
@@ -91,9 +90,9 @@ fn row(measure: &str, goal: &str, value: String) {
     println!("{measure:<56} {goal:>12} {value:>12}");
 }
 
-/// Times from begin to grant in microseconds, sorted, with a pause before each.
+/// Times from begin to grant in microseconds, with a pause before each.
 fn grants(client: &ClientConnection, rounds: usize, pause: Duration) -> Vec<f64> {
-    let mut times: Vec<f64> = (0..rounds)
+    (0..rounds)
         .map(|_| {
             if !pause.is_zero() {
                 // The pause itself is part of what is measured.
@@ -105,13 +104,7 @@ fn grants(client: &ClientConnection, rounds: usize, pause: Duration) -> Vec<f64>
             answer(client, slot(0), client.send(RequestBody::TaskEnd, slot(0)).expect("send"));
             took
         })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times
-}
-
-fn quantile(times: &[f64], share: f64) -> f64 {
-    times[(share * (times.len() - 1) as f64) as usize]
+        .collect()
 }
 
 /// Sends every packet back; nothing else is done, so that a round trip is two wake-ups of a sleeping process and what the
@@ -146,7 +139,6 @@ fn floor() {
     }
     drop(socket);
     child.wait().expect("wait");
-    times.sort_by(f64::total_cmp);
     let value = |share| format!("{:.1} us", quantile(&times, share));
     row("a byte to a sleeping process and back (the floor), p50", "", value(0.5));
     row("a byte to a sleeping process and back (the floor), p99", "", value(0.99));
@@ -191,21 +183,6 @@ fn attacks() {
         let value = format!("{attacked:.0} us ({quiet:.0})");
         row(&format!("p99 beside another user's {}, and quiet", attack.join(" ")), "1000 us", value);
     }
-}
-
-fn gate_checks() {
-    let daemon = Daemon::start(&["--policy", "case"]);
-    let client: ClientConnection = daemon.connect("bench");
-    let start = Instant::now();
-    let checks = 20_000_000u32;
-    for _ in 0..checks {
-        black_box(client.gate(slot(0)));
-    }
-    row(
-        "gate check, open",
-        "5 ns",
-        format!("{:.2} ns", start.elapsed().as_secs_f64() * 1e9 / f64::from(checks)),
-    );
 }
 
 fn idle_clients() {

@@ -8,7 +8,7 @@ use crate::newcomers::is_served;
 use crate::poller::Source;
 use crate::quota::TIME_PART;
 use crate::shell::Shell;
-use eager_core::units::Nanos;
+use eager_units::Nanos;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Pause of a socket when descriptors have run out.

@@ -2,7 +2,8 @@
 //!
 //! Trap: the stand-in for NVML says what a file says; memory in use never changes there.
 
-use crate::measure::Stamp;
+use crate::root;
+use eager_measure::Stamp;
 use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -121,7 +122,7 @@ impl Gpu {
             free_bytes: memory.free,
             processes: self.processes().map_or(0, |found| found.len()),
             kernel: kernel.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
-            host: Stamp::now(),
+            host: Stamp::now(&root()),
         })
     }
 }

@@ -7,8 +7,8 @@ use super::bundle::{Build, Bundle, CONTENTS, Contents, Devices, PROBE, SERVER, S
 use super::choice::run_of;
 use super::process::{run, said};
 use super::steps::{arguments, footprints};
-use crate::measure::Stamp;
 use crate::{bin_dir, rodinia_command, root};
+use eager_measure::Stamp;
 use eager_rodinia::Program;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -93,7 +93,7 @@ fn contents(order: &Order) -> Result<Contents, String> {
     let runtime = pins.split_whitespace().find(|word| word.starts_with("nvidia-cuda-runtime"));
     Ok(Contents {
         devices: order.devices,
-        commit: Stamp::now().commit,
+        commit: Stamp::now(&root()).commit,
         architectures: vec![ARCHITECTURE.to_owned()],
         compiler: compiler.lines().next().unwrap_or("unknown").to_owned(),
         cuda: runtime.unwrap_or("unknown").to_owned(),

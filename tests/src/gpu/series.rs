@@ -3,7 +3,7 @@
 //! Trap: what was not measured has no number, so a name has samples or a reason, never both.
 
 use super::record::{Row, Status};
-use crate::measure::median;
+use eager_measure::statistics::median;
 
 /// What was seen under one name.
 #[derive(Debug, Clone, PartialEq)]

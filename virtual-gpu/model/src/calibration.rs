@@ -8,6 +8,7 @@
 use crate::card::{CardFile, LinkFile, LinkOf, Sourced, links};
 use crate::options::Options;
 use crate::residency::BLOCK_BYTES;
+use eager_measure::statistics::{median, spread};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -68,7 +69,6 @@ impl Measured {
             }
             samples.entry((measure, amount)).or_default().push(ms);
         }
-        samples.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
         Ok(Measured { device, samples })
     }
 
@@ -82,7 +82,7 @@ impl Measured {
     /// Median seconds of a measure by amount, ascending.
     fn medians(&self, measure: &str) -> Vec<(f64, f64)> {
         let of = self.samples.iter().filter(|((name, _), _)| name == measure);
-        of.map(|((_, amount), times)| (*amount as f64, quantile(times, 0.5) / 1e3)).collect()
+        of.map(|((_, amount), times)| (*amount as f64, median(times) / 1e3)).collect()
     }
 
     fn median(&self, measure: &str) -> Result<(f64, f64), String> {
@@ -156,7 +156,7 @@ impl Measured {
         let times = self.samples.get(&("kernel_beside_a_neighbour".to_owned(), 1))?;
         let stalled: Vec<f64> =
             times.iter().map(|ms| ms / 1e3 - alone).filter(|more| *more > alone).collect();
-        (!stalled.is_empty()).then(|| (quantile(&stalled, 0.5), stalled.len() as f64 / times.len() as f64))
+        (!stalled.is_empty()).then(|| (median(&stalled), stalled.len() as f64 / times.len() as f64))
     }
 
     fn link(&self, options: &Options, launch: f64) -> Result<LinkFile, String> {
@@ -216,14 +216,13 @@ impl Measured {
     pub fn compare(&self, modelled: &Measured) -> Vec<Comparison> {
         let beside = |((measure, amount), times): (&(String, u64), &Vec<f64>)| {
             let other = modelled.samples.get(&(measure.clone(), *amount))?;
-            let measured_ms = quantile(times, 0.5);
-            let spread = (quantile(times, 0.75) - quantile(times, 0.25)) / 2.0 / measured_ms;
+            let measured_ms = median(times);
             Some(Comparison {
                 measure: measure.clone(),
                 amount: *amount,
                 measured_ms,
-                spread,
-                modelled_ms: quantile(other, 0.5),
+                spread: spread(times),
+                modelled_ms: median(other),
             })
         };
         self.samples.iter().filter_map(beside).collect()
@@ -237,14 +236,6 @@ fn sourced<T>(value: T, source: &str) -> Sourced<T> {
 /// Four significant digits: more would claim what no measurement says.
 fn round(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
-}
-
-/// Of sorted values; 0 of none.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let at = share * sorted.len().saturating_sub(1) as f64;
-    let value = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
-    let (below, above) = (value(at.floor() as usize), value(at.ceil() as usize));
-    below + (above - below) * at.fract()
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use crate::gpu::choice::run_of;
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::{Served, run_with};
-use crate::measure::{geometric_mean, median, ratios, turns};
+use eager_measure::statistics::{geometric_mean, median, ratios};
+use eager_measure::turns;
 use eager_rodinia::Program;
 use std::process::Command;
 

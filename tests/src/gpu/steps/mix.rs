@@ -13,7 +13,8 @@ use crate::gpu::journal::{Task, Tasks, eager_starts, tasks};
 use crate::gpu::record::{Row, Status};
 use crate::gpu::rule;
 use crate::gpu::served::Served;
-use crate::measure::{geometric_mean, median, ratios, turns};
+use eager_measure::statistics::{geometric_mean, median, ratios};
+use eager_measure::turns;
 use eager_units::Class;
 use std::time::Instant;
 

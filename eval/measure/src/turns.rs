@@ -1,0 +1,19 @@
+//! The order in which the variants of a comparison run.
+
+/// The variants of one round: forwards in even rounds, backwards in odd ones. With variants that take turns a change of the
+/// machine's speed meets all of them; with the order reversed none always runs behind the same one.
+pub fn turns(round: usize, variants: usize) -> Vec<usize> {
+    if round.is_multiple_of(2) { (0..variants).collect() } else { (0..variants).rev().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_variant_runs_once_a_round_and_the_order_alternates() {
+        assert_eq!(turns(0, 3), [0, 1, 2]);
+        assert_eq!(turns(1, 3), [2, 1, 0]);
+        assert_eq!(turns(2, 1), [0]);
+    }
+}
