@@ -19,6 +19,7 @@ mod variant;
 
 pub use document::fill;
 pub use run::{redraw, run};
+pub use spec::read_toml;
 pub use summary::{Figures, Summary};
 pub use tables::Table;
 pub use variant::Variant;

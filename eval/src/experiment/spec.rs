@@ -16,6 +16,15 @@ use std::path::Path;
 pub const SENSITIVITY: &str = "sensitivity";
 pub const DOCUMENT: &str = "document";
 
+/// Reads a file of an experiment; a mistake is named with its place, its key and what is allowed.
+pub fn read_toml<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T> {
+    const PAGE: &str = "docs/research.md";
+    toml::from_str(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        anyhow::anyhow!(eager_units::plainly::in_file(file, text, offset, error.message(), PAGE))
+    })
+}
+
 /// Experiments that come with the program.
 const KNOWN: [(&str, &str); 1] = [("paper", include_str!("../../experiments/paper.toml"))];
 
@@ -130,8 +139,7 @@ impl Experiment {
     }
 
     fn parse(name: &str, text: &str) -> Result<Experiment> {
-        let experiment: Experiment =
-            toml::from_str(text).with_context(|| format!("experiment {name} is malformed"))?;
+        let experiment: Experiment = read_toml(name, text)?;
         if experiment.seeds == 0 || experiment.workloads.is_empty() {
             bail!("experiment {name} has no seeds or no workloads: nothing to run");
         }

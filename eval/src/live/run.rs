@@ -53,11 +53,11 @@ pub fn redraw(name: &str, folder: &Path, pages: &[PathBuf]) -> Result<()> {
 
 fn find(name: &str) -> Result<Experiment> {
     let experiment = match name {
-        NAME => Experiment::parse(TEXT),
+        NAME => Experiment::parse(NAME, TEXT),
         path => {
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read the experiment {path}"))?;
-            Experiment::parse(&text)
+            Experiment::parse(path, &text)
         }
     }?;
     figures::check(&experiment)?;

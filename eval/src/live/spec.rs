@@ -119,8 +119,9 @@ impl Experiment {
         toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("systems"))
     }
 
-    pub fn parse(text: &str) -> Result<Experiment> {
-        let mut experiment: Experiment = toml::from_str(text).context("experiment live is malformed")?;
+    /// `file`: what messages call it.
+    pub fn parse(file: &str, text: &str) -> Result<Experiment> {
+        let mut experiment: Experiment = crate::experiment::read_toml(file, text)?;
         experiment.fill_in();
         for table in &experiment.tables {
             if !table.systems.iter().any(|system| system == CASE) {
@@ -196,14 +197,17 @@ mod tests {
 
     #[test]
     fn the_experiment_is_well_formed_and_its_mistakes_are_named() {
-        Experiment::parse(TEXT).expect("live.toml");
+        Experiment::parse("live.toml", TEXT).expect("live.toml");
         let broken = |from: &str, to: &str| {
-            format!("{:#}", Experiment::parse(&TEXT.replacen(from, to, 1)).expect_err(to))
+            format!("{:#}", Experiment::parse("live.toml", &TEXT.replacen(from, to, 1)).expect_err(to))
         };
         assert!(
             broken("systems = [\"case\", \"case-fifo\"", "systems = [\"case-fifo\"").contains("not among")
         );
         assert!(broken("groups = [\"32\"", "groups = [\"33\"").contains("has no lists `33`"));
-        assert!(broken("release_dead = true", "release_death = true").contains("malformed"));
+        assert!(
+            broken("release_dead = true", "release_death = true")
+                .contains("there is no setting `release_death`; did you mean `release_dead`?")
+        );
     }
 }

@@ -5,7 +5,6 @@
 
 use crate::http::{HttpAddress, HttpSettings};
 use crate::names::{GroupName, UserName};
-use crate::plainly;
 use crate::quota::Users;
 use crate::selection::Selection;
 use clap::Parser;
@@ -13,7 +12,7 @@ use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::policy::NotForDevices;
 use eager_core::{Options, PolicyName};
 use eager_gpu_model::{card_list, parse_nonnegative};
-use eager_units::{Bytes, Nanos, Size};
+use eager_units::{Bytes, Nanos, Size, plainly};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -453,17 +452,10 @@ pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
 
 fn parse_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
     toml::from_str(text).map_err(|error| {
-        let (line, column) = position(text, error.span().map_or(0, |span| span.start));
+        let (line, column) = plainly::position(text, error.span().map_or(0, |span| span.start));
         let message = plainly::said(error.message(), &option_names());
         ConfigError::Malformed { path: path.into(), line, column, message }
     })
-}
-
-/// Line and column, from 1, of a byte offset.
-fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
 }
 
 fn cards_in_file<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

@@ -38,7 +38,6 @@ mod numbering;
 mod nvml;
 mod origins;
 mod places;
-mod plainly;
 mod poller;
 mod quota;
 mod recent;

@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use eager_core::PolicyName;
 use eager_sim::job::Workload;
 use eager_sim::{Outcome, SimOptions, SimResult, Submission, replay, swarm};
+use eager_units::plainly;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -152,10 +153,26 @@ fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
+/// A list of jobs; a mistake is named with its place and what is allowed there.
+fn workload(path: &Path, text: &str) -> Result<Workload> {
+    serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+        let offset = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
+        anyhow::anyhow!(plainly::in_file(
+            &path.display().to_string(),
+            text,
+            offset,
+            message,
+            "docs/research.md"
+        ))
+    })
+}
+
 fn simulate(arguments: &RunArguments) -> Result<bool> {
     let text = read(&arguments.workload)?;
-    let workload: Workload = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not a workload file", arguments.workload.display()))?;
+    let workload = workload(&arguments.workload, &text)?;
     let cards = eager_gpu_model::parse_cards(&arguments.devices)?;
     let mut options = SimOptions::new(cards, arguments.policy);
     if arguments.no_mps {

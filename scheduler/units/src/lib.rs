@@ -5,6 +5,7 @@
 
 mod class;
 mod habits;
+pub mod plainly;
 pub mod shown;
 mod size;
 mod units;
