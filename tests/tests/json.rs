@@ -185,6 +185,7 @@ impl Stage {
             "policy set" => vec![self.answer(verb, &["case"])],
             "drain" | "undrain" => vec![self.answer(verb, &["0"])],
             "hold" => vec![self.answer(verb, &[&task])],
+            "priority" => vec![self.answer(verb, &[&task, "0"])],
             "release" => {
                 self.answer("hold", &[&task]);
                 vec![self.answer(verb, &[&task])]

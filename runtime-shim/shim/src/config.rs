@@ -8,8 +8,8 @@ use eager_proto::newcomer::{
     CONNECT_MAX, ENV_CONNECT_MAX, ENV_ON_NO_DAEMON, is_inhabited, parse_connect_max,
 };
 use eager_proto::{
-    CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET,
-    ENV_TRUST_UID,
+    CLIENT_SOCKET_NAME, ENV_DISABLE, ENV_LABEL, ENV_ON_DAEMON_LOSS, ENV_PRIORITY, ENV_PROFILE, ENV_SAY_WAITS,
+    ENV_SOCKET, ENV_TRUST_UID,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -80,6 +80,8 @@ pub struct Config {
     pub says_waits: bool,
     /// Name in the daemon's tables.
     pub label: String,
+    /// Of the program's tasks among those of its user.
+    pub priority: i8,
     pub profile: Option<PathBuf>,
     /// Host memory that copies to the device may take while their task waits for memory.
     pub staging_bytes: u64,
@@ -131,6 +133,14 @@ impl Config {
             }
             uid
         });
+        let priority = set(ENV_PRIORITY).map_or(0, |value| {
+            let number = value.to_str().and_then(|text| text.parse::<i8>().ok());
+            number.filter(|number| (-100..=100).contains(number)).unwrap_or_else(|| {
+                complaints
+                    .push(format!("{ENV_PRIORITY}={value:?} is not a number from -100 to 100: using 0"));
+                0
+            })
+        });
         let mut bytes = |name: &'static str, default: u64| {
             set(name).map_or(default, |value| {
                 value.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| {
@@ -161,6 +171,7 @@ impl Config {
             connect_max,
             trusted,
             label: label.or(file_name).unwrap_or_else(|| "unknown".into()),
+            priority,
             profile: set(ENV_PROFILE).map(PathBuf::from),
             staging_bytes,
             ring,

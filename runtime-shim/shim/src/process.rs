@@ -286,6 +286,7 @@ extern "C" fn save_footprints() {
 fn connect(config: &Config) -> Result<ClientConnection, ConnectError> {
     let is_informed = PROGRAM.read().is_informed();
     let hello = if is_informed { Hello::new(&config.label) } else { Hello::uninformed(&config.label) };
+    let hello = hello.with_priority(config.priority);
     let patience = config.patience();
     let mut is_said = false;
     virtual_clock::turn();

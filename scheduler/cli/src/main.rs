@@ -11,7 +11,9 @@ mod people;
 mod tables;
 mod verbs;
 
-use crate::verbs::act::{self, CancelFlags, DeviceFlags, PolicyFlags, ShutdownFlags, TaskFlags, act};
+use crate::verbs::act::{
+    self, CancelFlags, DeviceFlags, PolicyFlags, PriorityFlags, ShutdownFlags, TaskFlags, act,
+};
 use crate::verbs::look::{self, ExplainFlags, look};
 use crate::verbs::papers::{self, CompletionsFlags, ManFlags};
 use crate::verbs::submit::{self, JobsFlags, LogFlags, SubmitFlags, WaitFlags};
@@ -39,7 +41,8 @@ enum Verb {
         eager run --mem 8GiB python3 train.py     # not compiled by eagercc\n  \
         eager run --mem 8GiB -n 2 python3 train.py\n  \
         eager run --after 12 ./evaluate\n  \
-        eager run --time-limit 2h ./train"
+        eager run --time-limit 2h ./train\n  \
+        eager run --priority 10 ./train"
     )]
     Run(run::RunFlags),
     /// Run a program as `eager run` does, in the background: it goes on when you log out. Prints the job's number; what the
@@ -101,6 +104,10 @@ enum Verb {
     /// Let a held task start again; it stands last in the queue.
     #[command(after_help = "Examples:\n  eager release 12")]
     Release(TaskFlags),
+    /// Change which of your own waiting tasks go first: of a task's program, now and for its later tasks. Nobody else's place in
+    /// the queue changes. Your own, or any for root.
+    #[command(after_help = "Examples:\n  eager priority 12 10\n  eager priority 12 -5")]
+    Priority(PriorityFlags),
     /// Show which policy decides, or set another.
     #[command(after_help = "Examples:\n  eager policy\n  eager policy set case")]
     Policy(PolicyFlags),
@@ -183,6 +190,7 @@ fn carry_out(verb: Verb, words: &[OsString]) -> ExitCode {
         Verb::Cancel(flags) => act::cancel(&flags),
         Verb::Hold(TaskFlags { task, question }) => act(&question, &AdminRequest::Hold { task }),
         Verb::Release(TaskFlags { task, question }) => act(&question, &AdminRequest::Release { task }),
+        Verb::Priority(flags) => act::priority(&flags),
         Verb::Policy(flags) => act::policy(flags),
         Verb::Shutdown(flags) => act::shutdown(&flags),
     };

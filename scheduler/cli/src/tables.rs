@@ -53,7 +53,10 @@ const fn column<R>(name: &'static str, align: Align, cell: fn(&R) -> String) -> 
 /// Its cell is the user's name, which only the caller knows.
 const USER: &str = "USER";
 
-const TASK_COLUMNS: [TaskColumn; 14] = [
+/// Shown where some row has a priority, or somebody asks for it.
+const PRIORITY: &str = "PRIO";
+
+const TASK_COLUMNS: [TaskColumn; 15] = [
     column("TASK", Right, |row| or_dash(number(row))),
     column("PID", Right, |row| row.pid.to_string()),
     column(USER, Left, |row| row.uid.to_string()),
@@ -67,6 +70,7 @@ const TASK_COLUMNS: [TaskColumn; 14] = [
     column("PINNED", Right, |row| or_dash(row.pinned_bytes.map(size))),
     column("WAIT", Right, |row| time(row.waited_ms)),
     column("RUN", Right, |row| or_dash(row.device.map(|_| time(row.running_ms)))),
+    column(PRIORITY, Right, |row| row.priority.to_string()),
     column("WHY", Left, |row| row.reason.clone()),
 ];
 
@@ -105,7 +109,10 @@ fn chosen_columns<R>(all: &[Column<R>], wanted: Option<&[String]>) -> Result<Vec
 
 /// `eager ps`. `user`: a user's name.
 pub fn tasks(rows: &[TaskRow], columns: &[TaskColumn], user: impl Fn(u32) -> String) -> String {
-    in_columns(rows, columns, |row| user(row.uid))
+    let is_plain = columns.len() == TASK_COLUMNS.len() && rows.iter().all(|row| row.priority == 0);
+    let shown: Vec<TaskColumn> =
+        columns.iter().filter(|column| !is_plain || column.name != PRIORITY).copied().collect();
+    in_columns(rows, &shown, |row| user(row.uid))
 }
 
 fn in_columns<R>(rows: &[R], columns: &[Column<R>], user: impl Fn(&R) -> String) -> String {

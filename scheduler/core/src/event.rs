@@ -113,6 +113,11 @@ pub enum Event {
     Released {
         task: TaskId,
     },
+    /// A waiting task has another priority among those of its user.
+    PrioritySet {
+        task: TaskId,
+        priority: i8,
+    },
     /// A waiting task is not wanted any more; by whom.
     Cancelled {
         task: TaskId,
@@ -187,6 +192,15 @@ pub struct TaskRequest {
     /// The user who holds it back while it waits: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<u32>,
+    /// Among the waiting tasks of its user those of higher priority go first (specification S-124). Journals written before
+    /// there were priorities have none.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub priority: i8,
+}
+
+/// For serde.
+fn is_usual(priority: &i8) -> bool {
+    *priority == 0
 }
 
 /// What a task is expected to take if nothing disturbs it. Only for deciding who goes first and what is worth waiting

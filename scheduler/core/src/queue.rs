@@ -96,11 +96,6 @@ impl Queue {
             && (!self.is_by_length() || has_length())
     }
 
-    /// Who came first.
-    pub fn head(&self) -> Option<TaskId> {
-        self.by_arrival.first().map(|&(_, id)| id)
-    }
-
     /// The first come of those that can run over-subscribed.
     pub fn first_short(&self) -> Option<TaskId> {
         self.short_by_arrival.first().map(|&(_, id)| id)

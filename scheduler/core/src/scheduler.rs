@@ -14,6 +14,7 @@ mod lost;
 mod observed;
 mod overdue;
 mod overstay;
+mod ranks;
 mod restore;
 mod revert;
 mod serve;
@@ -283,6 +284,7 @@ impl Scheduler {
             | Event::Undrained { .. }
             | Event::Held { .. }
             | Event::Released { .. }
+            | Event::PrioritySet { .. }
             | Event::Cancelled { .. }
             | Event::PolicySet { .. }
             | Event::Reverted { .. }
@@ -315,6 +317,7 @@ impl Scheduler {
             Event::Undrained { device } => self.drain(device, false),
             Event::Held { task, by } => self.hold_back(task, by, out),
             Event::Released { task } => self.release(task),
+            Event::PrioritySet { task, priority } => self.set_priority(task, priority),
             Event::Cancelled { task, by } => self.cancel(task, by, out),
             Event::PolicySet { policy } => self.set_policy(policy, out),
             Event::Reverted { .. } => self.revert(out),
@@ -428,7 +431,9 @@ impl Scheduler {
             state: TaskState::Waiting { said: None },
         };
         self.line_up(&task);
+        let uid = self.uid_of(&task);
         self.state.tasks.insert(id, task);
+        self.rank(uid);
         // What is refused is not one of those that keep coming.
         if self.state.tasks.get(&id).is_some_and(|task| self.refused(task, 1).is_none()) {
             self.asked_last = Some(self.now);

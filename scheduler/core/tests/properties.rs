@@ -130,9 +130,13 @@ fn any_event() -> impl Strategy<Value = Event> {
     let task = || (0u64..12).prop_map(TaskId);
     let client = || (0u64..5).prop_map(ClientId);
     let barred = prop_oneof![3 => Just(0), 1 => 0u64..8].prop_map(Barred);
-    let request = (any_bytes(), any::<u64>(), any::<u32>(), any::<[bool; 3]>(), barred, any_estimate())
-        .prop_map(|(requirement, blocks, threads_per_block, [lazy, managed, whole], barred, estimate)| {
+    let rare = || prop_oneof![3 => Just(0), 1 => -2i8..3];
+    let flags = (any::<[bool; 3]>(), rare());
+    let request = (any_bytes(), any::<u64>(), any::<u32>(), flags, barred, any_estimate()).prop_map(
+        |(requirement, blocks, threads_per_block, (flags, priority), barred, estimate)| {
+            let [lazy, managed, whole] = flags;
             TaskRequest {
+                priority,
                 requirement,
                 blocks,
                 threads_per_block,
@@ -143,7 +147,8 @@ fn any_event() -> impl Strategy<Value = Event> {
                 estimate,
                 ..TaskRequest::default()
             }
-        });
+        },
+    );
     let kernel = (any_bytes(), any_access()).prop_map(|(footprint, access)| KernelRequest {
         name: "k".into(),
         footprint,
@@ -184,6 +189,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         2 => (0u32..3).prop_map(|device| Event::Undrained { device: DeviceId(device) }),
         2 => task().prop_map(|task| Event::Held { task, by: 1 }),
         3 => task().prop_map(|task| Event::Released { task }),
+        2 => (task(), rare()).prop_map(|(task, priority)| Event::PrioritySet { task, priority }),
         1 => task().prop_map(|task| Event::Cancelled { task, by: 1 }),
         2 => any_policy().prop_map(|policy| Event::PolicySet { policy }),
         2 => Just(Event::Reverted { why: "is tried".into() }),

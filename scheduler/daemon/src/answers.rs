@@ -93,6 +93,7 @@ fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<Str
         }
         AdminRequest::Hold { task } => dispatch.hold(by, TaskId(task)),
         AdminRequest::Release { task } => dispatch.release(by, TaskId(task)),
+        AdminRequest::SetPriority { task, priority } => dispatch.set_priority(by, TaskId(task), priority),
         AdminRequest::SetPolicy { policy } => {
             by.must_own("set the policy")?;
             dispatch.set_policy(PolicyName::from_str(&policy).map_err(|unknown| unknown.to_string())?)

@@ -44,6 +44,8 @@ pub struct Client {
     /// None before it has come back to a new daemon.
     pub pages: Option<ClientPages>,
     pub slots: TaskSlots,
+    /// Of the tasks that it begins.
+    pub priority: i8,
     strikes: u32,
 }
 
@@ -158,7 +160,8 @@ impl Dispatch {
         self.next_client += 1;
         let (pid, uid, started) = (peer.pid, peer.uid, identity::started(peer.pid));
         let (label, informed) = (hello.label(), hello.comes_by_name());
-        let kept = KeptClient { pid, started, uid, label, informed, slots: BTreeMap::new() };
+        let priority = hello.priority();
+        let kept = KeptClient { pid, started, uid, label, informed, priority, slots: BTreeMap::new() };
         self.manager.keep_client(id, &peer.pidfd);
         self.enter(id, kept, peer, Some(socket), Some(pages));
         id
@@ -191,7 +194,8 @@ impl Dispatch {
     ) {
         let (uid, label, informed) = (kept.uid, kept.label.clone(), kept.informed);
         let slots = TaskSlots::default();
-        let client = Client { label: label.clone(), peer, socket, gone_at: None, pages, slots, strikes: 0 };
+        let (priority, gone_at, strikes) = (kept.priority, None, 0);
+        let client = Client { label: label.clone(), peer, socket, gone_at, pages, slots, priority, strikes };
         let (decided, wall) = (self.mind.decides_at(), date::now_ms());
         self.mind.ended.enter(id, client.peer.pid, uid, &label, decided, wall);
         self.clients.insert(id, client);
@@ -286,7 +290,7 @@ impl Dispatch {
         let request =
             decode(&record).map_err(|malformed| format!("sent a malformed request: {malformed}"))?;
         let fresh = TaskId(self.next_task);
-        match client.slots.get_mut(request.slot).accept(id, &request, fresh) {
+        match client.slots.get_mut(request.slot).accept(id, &request, fresh, client.priority) {
             Ok(Some(Event::TaskBegin { request: wanted, .. }))
                 if self.refuses_without_a_step(id, &wanted, request.slot) =>
             {

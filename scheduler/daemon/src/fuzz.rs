@@ -123,7 +123,9 @@ impl Life {
 
     fn request(&mut self, request: &Request) {
         let fresh = TaskId(self.tasks);
-        let Ok(Some(event)) = self.slots.get_mut(request.slot).accept(CLIENT, request, fresh) else { return };
+        let Ok(Some(event)) = self.slots.get_mut(request.slot).accept(CLIENT, request, fresh, 0) else {
+            return;
+        };
         if let Event::TaskBegin { .. } = event {
             self.tasks += 1;
             self.owners.insert(fresh, request.slot);

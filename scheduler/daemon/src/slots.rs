@@ -48,30 +48,26 @@ pub struct TaskSlot {
 pub struct Strike;
 
 impl TaskSlot {
-    /// Takes a request in. `fresh` is the id for a task that begins with it.
+    /// Takes a request in. `fresh` is the id for a task that begins with it, `priority` what it has among its user's.
     pub fn accept(
         &mut self,
         client: ClientId,
         request: &Request,
         fresh: TaskId,
+        priority: i8,
     ) -> Result<Option<Event>, Strike> {
         self.last = request.sequence;
-        let event = self.translate(client, &request.body, fresh);
+        let event = match &request.body {
+            body @ RequestBody::TaskBegin { .. } => self.begin(client, body, fresh, priority).map(Some),
+            body => self.translate(body),
+        };
         if !self.begin_is_open {
             self.answered = self.last;
         }
         event
     }
 
-    fn translate(
-        &mut self,
-        client: ClientId,
-        body: &RequestBody,
-        fresh: TaskId,
-    ) -> Result<Option<Event>, Strike> {
-        if let RequestBody::TaskBegin { .. } = body {
-            return self.begin(client, body, fresh).map(Some);
-        }
+    fn translate(&mut self, body: &RequestBody) -> Result<Option<Event>, Strike> {
         if *body == RequestBody::TaskEnd {
             return self.end();
         }
@@ -91,11 +87,17 @@ impl TaskSlot {
         }))
     }
 
-    fn begin(&mut self, client: ClientId, body: &RequestBody, fresh: TaskId) -> Result<Event, Strike> {
+    fn begin(
+        &mut self,
+        client: ClientId,
+        body: &RequestBody,
+        fresh: TaskId,
+        priority: i8,
+    ) -> Result<Event, Strike> {
         if self.task.is_some() {
             return Err(Strike);
         }
-        let request = TaskRequest { held_by: self.held_by, ..task_request(body).ok_or(Strike)? };
+        let request = TaskRequest { held_by: self.held_by, priority, ..task_request(body).ok_or(Strike)? };
         let (last, answered, epoch) = (self.last, self.answered, self.epoch);
         let (task, asking) = (Some(fresh), Some(request.clone()));
         *self = TaskSlot { task, begin_is_open: true, last, answered, epoch, asking, ..TaskSlot::default() };
@@ -141,6 +143,13 @@ impl TaskSlot {
     pub fn hold(&mut self, held_by: Option<u32>) {
         if let Some(request) = &mut self.asking {
             request.held_by = held_by;
+        }
+    }
+
+    /// Its waiting task has another priority.
+    pub fn set_priority(&mut self, priority: i8) {
+        if let Some(request) = &mut self.asking {
+            request.priority = priority;
         }
     }
 
@@ -295,6 +304,7 @@ fn task_request(body: &RequestBody) -> Option<TaskRequest> {
         function: function.clone(),
         estimate: None,
         held_by: None,
+        priority: 0,
     })
 }
 

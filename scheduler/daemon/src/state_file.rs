@@ -35,6 +35,9 @@ pub struct KeptClient {
     /// See [`eager_core::event::Event::ClientConnected`]. Files of releases before have none.
     #[serde(default)]
     pub informed: bool,
+    /// Of its tasks among those of its user. Files of releases before have none.
+    #[serde(default)]
+    pub priority: i8,
     #[serde(skip)]
     pub slots: BTreeMap<u8, KeptSlot>,
 }
@@ -347,6 +350,7 @@ mod tests {
             uid: 1000,
             label: "prog\u{e9}".into(),
             informed: true,
+            priority: -3,
             slots: BTreeMap::new(),
         }
     }

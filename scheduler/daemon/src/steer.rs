@@ -6,6 +6,7 @@
 use crate::admin::Caller;
 use crate::dispatch::Dispatch;
 use crate::identity;
+use crate::state_file::KeptClient;
 use eager_core::PolicyName;
 use eager_core::event::Event;
 use eager_core::scheduler::Stage;
@@ -60,6 +61,27 @@ impl Dispatch {
         }
         self.set_hold(task, None, Event::Released { task });
         Ok(format!("{task} is released, and stands last in the queue"))
+    }
+
+    /// Of a program's tasks among those of its user: the one that waits, and those that begin later.
+    pub fn set_priority(&mut self, by: Caller, task: TaskId, priority: i8) -> Said {
+        self.may_steer(by, task, "change the priority of")?;
+        let (id, slot) = self.owner(task).ok_or_else(|| format!("{task} has no process any more"))?;
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Err(format!("{task} has no process any more"));
+        };
+        client.priority = priority;
+        client.slots.get_mut(slot).set_priority(priority);
+        if let Some(kept) = self.state.kept().clients.get(&id.0).cloned() {
+            self.state.client(id.0, KeptClient { priority, ..kept });
+        }
+        let waits = self.waits(task);
+        if waits {
+            self.happen(Event::PrioritySet { task, priority }, None);
+        }
+        self.flush();
+        let when = if waits { "" } else { " from its next task on: this one runs already" };
+        Ok(format!("the program of {task} has priority {priority} among its user's own{when}"))
     }
 
     fn set_hold(&mut self, task: TaskId, held_by: Option<u32>, event: Event) {

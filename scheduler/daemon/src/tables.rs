@@ -48,6 +48,7 @@ pub fn task_row(dispatch: &Dispatch, task: &TaskView<'_>, now: Nanos) -> TaskRow
         state: "waiting".into(),
         requirement_bytes: task.requirement.0,
         waited_ms: ms(now.saturating_sub(task.asked_at)),
+        priority: task.request.priority,
         ..TaskRow::default()
     };
     match &task.stage {

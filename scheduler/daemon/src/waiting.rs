@@ -33,6 +33,7 @@ fn queue_row(dispatch: &Dispatch, standing: &Standing<'_>, now: Nanos) -> QueueR
         waited_ms: row.waited_ms,
         expected_ms: standing.expected.map(|at| ms(at.saturating_sub(now))),
         held_by: standing.task.request.held_by,
+        priority: row.priority,
         reason: row.reason,
     }
 }

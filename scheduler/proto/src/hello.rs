@@ -14,7 +14,7 @@ pub struct Hello {
     pub magic: u32,
     pub major: u16,
     pub minor: u16,
-    /// Feature bits the client understands.
+    /// Feature bits the client understands; the highest eight bits are its priority ([`Hello::priority`]).
     pub features: u64,
     /// Size of the pages it was built for; both must match for one major.
     pub request_page_bytes: u32,
@@ -83,6 +83,10 @@ pub const FEATURES: u64 = FEATURE_RESUME
     | FEATURE_EARLY_COPIES
     | FEATURE_LIVE_REQUIREMENT
     | FEATURE_FAST_COPIES;
+
+/// Where the priority stands in a hello's features.
+const PRIORITY_SHIFT: u32 = u64::BITS - 8;
+const _: () = assert!(FEATURES >> PRIORITY_SHIFT == 0);
 
 pub const WELCOME_OK: u32 = 0;
 pub const WELCOME_VERSION: u32 = 1;
@@ -153,6 +157,18 @@ impl Hello {
     pub fn uninformed(label: &str) -> Hello {
         let by_name = FEATURE_LATE_RESERVATION | FEATURE_EARLY_COPIES | FEATURE_LIVE_REQUIREMENT;
         Hello { features: FEATURES & !by_name, ..Hello::new(label) }
+    }
+
+    /// The same with a priority for the program's tasks among those of its user: a signed number in the highest eight bits of
+    /// the features. A daemon of a release before knows none of these bits, and ignores them.
+    pub fn with_priority(self, priority: i8) -> Hello {
+        let kept = self.features & (u64::MAX >> 8);
+        Hello { features: kept | u64::from(priority.cast_unsigned()) << PRIORITY_SHIFT, ..self }
+    }
+
+    /// 0 is the usual one; higher ones go first.
+    pub fn priority(&self) -> i8 {
+        self.features.to_be_bytes()[0].cast_signed()
     }
 
     /// Can the client's tasks ask late, and whole, for what calls name? Clients of releases before say so in any case.

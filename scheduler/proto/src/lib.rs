@@ -38,6 +38,8 @@ pub const TASK_SLOTS: usize = 16;
 /// Records in a request ring; a power of two.
 pub const RING_SLOTS: usize = 64;
 
+/// Priority of the program's tasks among those of its user, -100 to 100; `eager run --priority` sets it.
+pub const ENV_PRIORITY: &str = "EAGER_PRIORITY";
 /// Environment variable that names the client socket; `eager run` sets it.
 pub const ENV_SOCKET: &str = "EAGER_SOCKET";
 /// `open` (default: run as plain CUDA) | `closed` (CUDA calls fail) | `wait:SECONDS`.

@@ -31,6 +31,7 @@ fn task() -> TaskRow {
         held_kernel: "needle_cuda_shared_1".into(),
         held_ms: 200,
         reason: "holds: task 7 has kernels on GPU 1".into(),
+        priority: 3,
         overstays: false,
     }
 }
@@ -48,6 +49,7 @@ fn waiting() -> QueueRow {
         waited_ms: 2500,
         expected_ms: Some(41_000),
         held_by: None,
+        priority: 3,
         reason: "waits: largest free memory is 8 GiB on GPU 0; 12 GiB wanted".into(),
     }
 }

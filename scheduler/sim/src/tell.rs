@@ -41,6 +41,7 @@ pub fn sentence(event: &Event) -> String {
         Event::Undrained { device } => format!("{device} takes tasks again"),
         Event::Held { task, by } => format!("{task} is held by uid {by}"),
         Event::Released { task } => format!("{task} is released"),
+        Event::PrioritySet { task, priority } => format!("{task} has priority {priority}"),
         Event::Cancelled { task, by } => format!("{task} is cancelled by uid {by}"),
         Event::Reverted { why } => format!("case decides: the policy {why}"),
         Event::PolicySet { policy } => format!("{policy} decides from now on"),

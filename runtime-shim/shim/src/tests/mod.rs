@@ -82,6 +82,7 @@ impl Bench {
             trusted: None,
             says_waits: false,
             label: "test".into(),
+            priority: 0,
             profile: None,
             staging_bytes: 1 << 20,
             ring: crate::ring::Wanted { bytes: 1 << 20, after: 0 },

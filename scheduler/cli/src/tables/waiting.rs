@@ -2,14 +2,14 @@
 //!
 //! Trap: who stands beside the queue has no place, and comes last.
 
-use super::{Align, Left, Right, or_dash, table};
+use super::{Align, Left, PRIORITY, Right, lined_up, or_dash};
 use eager_journal::names;
 use eager_proto::admin::{AfterRow, PolicyRow, QueueRow};
 use eager_units::shown::{size, time};
 
 /// `eager queue`: tasks, and programs that wait for one of another to end. `user`: a user's name.
 pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String) -> String {
-    const HEADER: [(&str, Align); 11] = [
+    const HEADER: [(&str, Align); 12] = [
         ("PLACE", Right),
         ("TASK", Right),
         ("PID", Right),
@@ -20,6 +20,7 @@ pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String
         ("NEEDS", Right),
         ("WAIT", Right),
         ("EXPECTED", Left),
+        (PRIORITY, Right),
         ("WHY", Left),
     ];
     let cells = rows.iter().map(|row| {
@@ -34,6 +35,7 @@ pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String
             size(row.requirement_bytes),
             time(row.waited_ms),
             or_dash(row.expected_ms.map(|ms| format!("in {}", time(ms)))),
+            row.priority.to_string(),
             row.reason.clone(),
         ]
     });
@@ -42,9 +44,14 @@ pub fn queue(rows: &[QueueRow], after: &[AfterRow], user: impl Fn(u32) -> String
         let AfterRow { pid, uid, label, waited_ms, reason, .. } = row;
         let (pid, user, waited) = (pid.to_string(), user(*uid), time(*waited_ms));
         let (label, reason, none) = (label.clone(), reason.clone(), String::new());
-        [dash(), dash(), pid, user, label, none, "?".into(), dash(), waited, dash(), reason]
+        [dash(), dash(), pid, user, label, none, "?".into(), dash(), waited, dash(), dash(), reason]
     });
-    table(HEADER, cells.chain(comes_after))
+    let shows_priority = rows.iter().any(|row| row.priority != 0);
+    let shown = |at: usize| shows_priority || HEADER[at].0 != PRIORITY;
+    let header: Vec<(&str, Align)> = (0..HEADER.len()).filter(|at| shown(*at)).map(|at| HEADER[at]).collect();
+    let shorter =
+        |row: [String; 12]| (0..).zip(row).filter(|(at, _)| shown(*at)).map(|(_, cell)| cell).collect();
+    lined_up(&header, cells.chain(comes_after).map(shorter))
 }
 
 /// `eager policy`.
@@ -80,6 +87,7 @@ mod tests {
             waited_ms: 60_000,
             expected_ms: Some(41_200),
             held_by: None,
+            priority: 0,
             reason: "waits: for memory".into(),
         };
         let held = QueueRow {

@@ -30,6 +30,15 @@ pub struct TaskFlags {
 }
 
 #[derive(Debug, Args)]
+pub struct PriorityFlags {
+    #[command(flatten)]
+    pub task: TaskFlags,
+    /// From -100 to 100, the higher the earlier.
+    #[arg(value_name = "N", allow_negative_numbers = true, value_parser = super::run::priority)]
+    pub priority: i8,
+}
+
+#[derive(Debug, Args)]
 pub struct CancelFlags {
     #[command(flatten)]
     pub task: TaskFlags,
@@ -88,6 +97,11 @@ pub fn cancel(flags: &CancelFlags) -> anyhow::Result<()> {
     let signal = flags.signal.unwrap_or(Signal::SIGTERM).as_str().to_owned();
     let (task, ends_waiting) = (flags.task.task, flags.signal.is_some());
     act(&flags.task.question, &AdminRequest::Cancel { task, signal, ends_waiting })
+}
+
+pub fn priority(flags: &PriorityFlags) -> anyhow::Result<()> {
+    let PriorityFlags { task, priority } = flags;
+    act(&task.question, &AdminRequest::SetPriority { task: task.task, priority: *priority })
 }
 
 /// Has it done.

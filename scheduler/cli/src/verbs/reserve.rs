@@ -60,7 +60,7 @@ fn uuid_text(uuid: &Uuid) -> String {
 pub fn reserve(
     place: &DaemonPlace,
     socket: &Path,
-    label: &str,
+    hello: &Hello,
     memory: Size,
     count: usize,
 ) -> anyhow::Result<Reservation> {
@@ -68,7 +68,7 @@ pub fn reserve(
         1 => Choice::ONE,
         _ => Choice::among(&device_rows(place)?, memory, count)?,
     };
-    let connect = || ClientConnection::connect(socket, &Hello::new(label), CONNECT_TIMEOUT);
+    let connect = || ClientConnection::connect(socket, hello, CONNECT_TIMEOUT);
     let connection = ClientConnection::connect_within(connect_max()?, |_, _| {}, connect)?;
     let mut devices = Vec::with_capacity(count);
     for index in 0..count {

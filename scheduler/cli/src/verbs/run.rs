@@ -9,9 +9,10 @@ use crate::{fail, library, say};
 use anyhow::Context;
 use clap::Args;
 use eager_gpu_model::{card_list, parse_nonnegative};
+use eager_proto::hello::Hello;
 use eager_proto::newcomer::ENV_ON_NO_DAEMON;
 use eager_proto::{
-    ENV_DISABLE, ENV_LABEL, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS,
+    ENV_DISABLE, ENV_LABEL, ENV_PRIORITY, ENV_PROFILE, ENV_SAY_WAITS, ENV_SOCKET, ENV_VGPU_SOCKET, TASK_SLOTS,
 };
 use eager_units::Size;
 use std::ffi::{OsStr, OsString};
@@ -51,6 +52,10 @@ pub struct RunFlags {
     /// Name of the program in tables and the journal [default: the executable's name].
     #[arg(long)]
     label: Option<String>,
+    /// Which of your own waiting tasks go first: -100 to 100, the higher the earlier; nobody else's place in the queue changes
+    /// [default: 0].
+    #[arg(long, value_name = "N", conflicts_with = "plain", allow_negative_numbers = true, value_parser = priority)]
+    priority: Option<i8>,
     /// Device memory for a program that was not compiled by eagercc, such as `8GiB`: waits for it, and holds it until the
     /// program ends.
     #[arg(long, value_name = "SIZE", conflicts_with = "plain", allow_negative_numbers = true, value_parser = some_memory)]
@@ -96,6 +101,13 @@ pub struct RunFlags {
     /// The program and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// Of a user's own tasks.
+pub fn priority(text: &str) -> Result<i8, String> {
+    let wrong =
+        || format!("`{text}` is no priority: a whole number from -100 to 100, the higher the earlier");
+    text.parse().ok().filter(|priority| (-100..=100).contains(priority)).ok_or_else(wrong)
 }
 
 /// Nothing is no reservation: the program would start unseen, and its memory would count for nobody.
@@ -158,7 +170,9 @@ fn wait_and_reserve(flags: &RunFlags, target: &Target, mut command: Command) -> 
     }
     if let Some(memory) = flags.mem {
         let count = usize::from(flags.gpus.unwrap_or(1));
-        let reservation = reserve::reserve(&place, socket, &label(flags), memory, count)?;
+        let priority = flags.priority.unwrap_or_default();
+        let hello = Hello::new(&label(flags)).with_priority(priority);
+        let reservation = reserve::reserve(&place, socket, &hello, memory, count)?;
         let names = reservation.cuda_names();
         if vgpu.is_some() {
             command.env(ENV_VGPU_VISIBLE, &names);
@@ -289,6 +303,7 @@ fn environment(
         (ENV_VGPU_TIME_SCALE, flags.time_scale.map(|scale| scale.to_string().into())),
         (ENV_VGPU_MEMORY_SCALE, flags.memory_scale.map(|scale| scale.to_string().into())),
         (ENV_VGPU_FAULT_STATUS, flags.fault_status.map(|status| status.to_string().into())),
+        (ENV_PRIORITY, flags.priority.map(|priority| priority.to_string().into())),
         (ENV_LABEL, flags.label.as_ref().map(OsString::from)),
         (ENV_PROFILE, profile.map(OsString::from)),
         ("LD_LIBRARY_PATH", library_path),

@@ -28,7 +28,7 @@ impl Scheduler {
     }
 
     /// A waiting task, that is.
-    fn waiting(&mut self, id: TaskId) -> Result<&mut Task, Anomaly> {
+    pub(super) fn waiting(&mut self, id: TaskId) -> Result<&mut Task, Anomaly> {
         let task = self.state.tasks.get_mut(&id).ok_or(Anomaly::UnknownTask)?;
         if task.bound().is_some() { Err(Anomaly::NotWaiting) } else { Ok(task) }
     }

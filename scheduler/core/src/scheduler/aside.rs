@@ -104,6 +104,7 @@ impl Scheduler {
             }
             let task = task.clone();
             self.line_up(&task);
+            self.rank(self.uid_of(&task));
             self.aside.remove(&id);
             came = true;
         }

@@ -173,6 +173,10 @@ impl Scheduler {
             }
             None => "It stands beside the queue and holds up nobody.".to_owned(),
         });
+        if view.request.priority != 0 {
+            let (priority, uid) = (view.request.priority, view.uid);
+            said.push(format!("Its priority is {priority}; that counts among the tasks of uid {uid} alone."));
+        }
         said.extend(self.tell_outlooks(&self.outlooks(view.task), wanted));
         if let Some(at) = standing.and_then(|standing| standing.expected) {
             let expected = at.saturating_sub(now);

@@ -8,6 +8,7 @@ use super::{Retry, Scheduler};
 use crate::model::Task;
 use crate::reason::Reason;
 use eager_units::TaskId;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Beside the queue itself, and made anew from it.
@@ -16,6 +17,8 @@ pub(super) struct Lines {
     /// Whose each queued task is; a client may be gone before its tasks leave.
     users: BTreeMap<TaskId, u32>,
     counts: BTreeMap<u32, u32>,
+    /// Queued tasks whose priority is not the usual one.
+    ranked: BTreeSet<TaskId>,
     /// By user and arrival.
     behind: BTreeMap<u32, BTreeSet<(u64, TaskId)>>,
     behind_of: BTreeMap<TaskId, (u32, u64)>,
@@ -28,6 +31,25 @@ pub(super) struct Lines {
 impl Lines {
     pub fn behind(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.behind_of.keys().copied()
+    }
+
+    /// Has any queued task another priority than the usual one?
+    pub fn has_priorities(&self) -> bool {
+        !self.ranked.is_empty()
+    }
+
+    /// Whose a queued task is.
+    pub fn user_of(&self, id: TaskId) -> Option<u32> {
+        self.users.get(&id).copied()
+    }
+
+    /// The priority of a waiting task may be another now.
+    pub fn note_priority(&mut self, task: &Task) {
+        if task.request.priority == 0 || !self.users.contains_key(&task.id) {
+            self.ranked.remove(&task.id);
+        } else {
+            self.ranked.insert(task.id);
+        }
     }
 
     fn put_behind(&mut self, uid: u32, arrival: u64, id: TaskId) {
@@ -69,6 +91,7 @@ impl Scheduler {
         if self.lines.users.insert(task.id, uid).is_none() {
             *self.lines.counts.entry(uid).or_default() += 1;
         }
+        self.lines.note_priority(task);
     }
 
     /// Where it stood when an image was made.
@@ -85,6 +108,7 @@ impl Scheduler {
     pub(super) fn dequeue(&mut self, task: &Task) {
         self.queue.remove(task);
         self.lines.take_behind(task.id);
+        self.lines.ranked.remove(&task.id);
         let Some(uid) = self.lines.users.remove(&task.id) else { return };
         if let Some(count) = self.lines.counts.get_mut(&uid) {
             *count -= 1;
@@ -116,7 +140,7 @@ impl Scheduler {
     /// again for that: what comes is the last.
     pub(super) fn take_from_behind(&mut self) -> bool {
         let Some(uid) = self.lines.freed.pop_first() else { return false };
-        let first = self.lines.behind.get(&uid).and_then(BTreeSet::first).map(|&(_, id)| id);
+        let first = self.first_behind(uid);
         let Some(id) = first.filter(|_| !self.is_full_for(uid)) else { return self.take_from_behind() };
         self.lines.take_behind(id);
         self.arrivals += 1;
@@ -125,6 +149,7 @@ impl Scheduler {
             task.arrival = self.arrivals;
             let task = task.clone();
             self.enqueue(&task, uid);
+            self.rank(uid);
         }
         self.note_room(uid);
         self.retry = match self.retry {
@@ -133,6 +158,13 @@ impl Scheduler {
             _ => Retry::Everybody,
         };
         true
+    }
+
+    /// Of a user's tasks behind the queue the first of those with the highest priority.
+    fn first_behind(&self, uid: u32) -> Option<TaskId> {
+        let priority = |id: TaskId| self.state.tasks.get(&id).map(|task| task.request.priority);
+        let behind = self.lines.behind.get(&uid)?.iter();
+        behind.min_by_key(|&&(arrival, id)| (Reverse(priority(id)), arrival)).map(|&(_, id)| id)
     }
 
     /// Why a task stands behind the queue, if it does.

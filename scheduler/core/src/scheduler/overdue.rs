@@ -12,11 +12,14 @@ use eager_units::{Nanos, TaskId};
 
 impl Scheduler {
     /// The first come, once it has waited for the longest time that others may pass it. All who came later are younger, so
-    /// no other has to be asked.
+    /// no other has to be asked; where priorities have moved one to the place of an older task, the first that has waited for
+    /// so long counts.
     pub(super) fn overdue(&self) -> Option<&Task> {
         let longest = self.traits.overtake_ns?;
-        let head = self.state.tasks.get(&self.queue.head()?)?;
-        (self.now.saturating_sub(head.asked_at) >= longest).then_some(head)
+        let asked = if self.lines.has_priorities() { usize::MAX } else { 1 };
+        let first = self.queue.in_order_of_arrival().take(asked);
+        let mut tasks = first.filter_map(|id| self.state.tasks.get(&id));
+        tasks.find(|task| self.now.saturating_sub(task.asked_at) >= longest)
     }
 
     /// For the invariants: from the next step on, whoever starts leaves this task room.

@@ -72,6 +72,7 @@ impl Scheduler {
                 {
                 }
             }
+            QueueOrder::LargestFirst if self.lines.has_priorities() => self.try_in_order(out),
             QueueOrder::LargestFirst => {
                 let mut last = None;
                 while let Some(next) = self.queue.next_within(self.largest_startable(), last) {
@@ -107,11 +108,11 @@ impl Scheduler {
     }
 
     fn order_of_all(&self) -> Vec<TaskId> {
-        match self.traits.queue {
+        self.by_priority(match self.traits.queue {
             QueueOrder::LargestFirst => self.queue.largest_first().collect(),
             QueueOrder::LongestRemaining => self.queue.longest_first(),
             QueueOrder::Fifo | QueueOrder::Backfill => self.queue.in_order_of_arrival().collect(),
-        }
+        })
     }
 
     fn try_who_is_overdue(&mut self, out: &mut Vec<Action>) {

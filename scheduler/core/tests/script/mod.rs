@@ -128,6 +128,7 @@ fn event(line: &str) -> Event {
                 function: "main".into(),
                 estimate: estimate(value("runs="), value("holds=")),
                 held_by: None,
+                priority: 0,
             },
         },
         "extend" => Event::TaskExtend { task: task(), bytes: size(2) },

@@ -177,6 +177,7 @@ impl Reader {
             Happened::Reverted { why } => self.tell(format!("case decides: the policy {why}")),
             Happened::Held { task, by } => self.hold_back(*task, Some(*by)),
             Happened::Released { task } => self.hold_back(*task, None),
+            Happened::PrioritySet { task, priority } => self.tell(format!("{task} has priority {priority}")),
             Happened::Observed { device, foreign, .. } => self.foreign(*device, *foreign),
             Happened::Drained { device } => self.close(*device, "drained", true),
             Happened::Undrained { device } => self.close(*device, "drained", false),

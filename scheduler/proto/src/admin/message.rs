@@ -58,6 +58,11 @@ pub enum AdminRequest {
     Release {
         task: u64,
     },
+    /// A program's tasks get another priority among those of its user: the waiting task, and those that begin later.
+    SetPriority {
+        task: u64,
+        priority: i8,
+    },
     /// Nothing new starts on the device any more.
     Drain {
         device: u32,

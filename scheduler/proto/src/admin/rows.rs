@@ -52,6 +52,9 @@ pub struct TaskRow {
     /// It has its device for longer than it may.
     #[serde(default)]
     pub overstays: bool,
+    /// Among the tasks of its user; 0: the usual one.
+    #[serde(default)]
+    pub priority: i8,
 }
 
 /// One waiting task as people see it.
@@ -74,6 +77,9 @@ pub struct QueueRow {
     /// Who holds it.
     #[serde(default)]
     pub held_by: Option<u32>,
+    /// Among the tasks of its user; 0: the usual one.
+    #[serde(default)]
+    pub priority: i8,
     pub reason: String,
 }
 
