@@ -39,7 +39,7 @@ use std::process::ExitCode;
 
 /// Evaluate Eager: the same jobs under several policies, simulated or as real processes on virtual GPUs.
 #[derive(Debug, Parser)]
-#[command(name = "eager-eval", version)]
+#[command(name = "eager-eval", version = eager_version::LONG)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

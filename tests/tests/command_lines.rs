@@ -3,7 +3,7 @@
 //! Trap: the verbs are read from each program's help, so a new one fails here until it has a line.
 
 use eager_tests::verbs::{self, Verb};
-use eager_tests::{run, tool};
+use eager_tests::{run, run_ok, tool};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -245,5 +245,18 @@ fn each_verb_names_a_flag_that_it_does_not_have() {
                 name(program, &verb)
             );
         }
+    }
+}
+
+#[test]
+fn each_program_says_its_release_and_commit() {
+    for program in PROGRAMS {
+        let said = run_ok(Command::new(tool(program)).arg("--version"));
+        let build = said.trim_end().strip_prefix(&format!("{program} {}", eager_version::VERSION));
+        let build = build.unwrap_or_else(|| panic!("{program}: {said}"));
+        // Without git, or outside of a clone, there is no commit.
+        let commit = build.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
+        let is_commit = |text: &str| text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(build.is_empty() || commit.is_some_and(is_commit), "{program}: {said}");
     }
 }

@@ -96,7 +96,7 @@ pub fn main(
         }
         Invocation::Version => {
             let toolchain = find(&Settings::default(), Needs::default())?;
-            println!("eagercc {}", env!("CARGO_PKG_VERSION"));
+            println!("eagercc {}", eager_version::LONG);
             run_all(&plan::pass_through(&["--version".into()], &toolchain))
         }
         Invocation::PassThrough(_, settings) => {

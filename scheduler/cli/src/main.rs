@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 /// Share GPUs between CUDA programs that do not all fit.
 #[derive(Debug, Parser)]
-#[command(name = "eager", version)]
+#[command(name = "eager", version = eager_version::LONG)]
 struct Flags {
     #[command(subcommand)]
     verb: Verb,

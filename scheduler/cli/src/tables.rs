@@ -177,9 +177,10 @@ pub fn devices(daemon: &DaemonRow, rows: &[DeviceRow]) -> String {
             row.eager_tasks.to_string(),
         ]
     });
-    let DaemonRow { version, pid, policy, uptime_ms, clients, waiting, running, .. } = daemon;
+    let build = daemon.build();
+    let DaemonRow { pid, policy, uptime_ms, clients, waiting, running, .. } = daemon;
     format!(
-        "eagerd {version}, pid {pid}, policy {policy}, up {}: {clients} programs, {running} tasks running, \
+        "eagerd {build}, pid {pid}, policy {policy}, up {}: {clients} programs, {running} tasks running, \
          {waiting} waiting\n{}{}",
         time(*uptime_ms),
         notes(daemon) + &drained(rows) + &unaccounted(rows),
@@ -331,7 +332,8 @@ waits: there is no device yet           12  anna
     #[test]
     fn devices_line_up() {
         let daemon = DaemonRow {
-            version: "0.1.0".into(),
+            version: "0.2.0".into(),
+            commit: "2183783342f3".into(),
             pid: 99,
             policy: "eager-opt".into(),
             uptime_ms: 61_500,
@@ -369,7 +371,7 @@ waits: there is no device yet           12  anna
             ..DeviceRow::default()
         };
         let expected = "\
-eagerd 0.1.0, pid 99, policy eager-opt, up 1m01s: 3 programs, 2 tasks running, 1 waiting
+eagerd 0.2.0 (2183783342f3), pid 99, policy eager-opt, up 1m01s: 3 programs, 2 tasks running, 1 waiting
 policy reverted: eager-opt panicked
 the state file cannot be written (No space left): a restart would lose what is granted
 the journal cannot be written (No space left): what is decided is not recorded

@@ -111,7 +111,7 @@ fn moment(second: bool) -> Snapshot {
     (foreign.foreign_bytes, foreign.unaccounted_bytes) = (2 * GIB, 2 * GIB);
     (foreign.resident_bytes, foreign.pinned_bytes) = (Some(2 * GIB), Some(2 * GIB));
     let daemon = DaemonRow {
-        version: "0.1.0".into(),
+        version: "0.2.0".into(),
         policy: "eager-opt".into(),
         uptime_ms: if second { 62_500 } else { 61_500 },
         clients: 5,

@@ -31,7 +31,7 @@ const TASK_SECONDS_MAX: u64 = 1_000_000_000;
 
 /// GPU sharing for CUDA programs that do not all fit: decides which task starts where, when, and with how much memory.
 #[derive(Debug, Clone, Default, PartialEq, Parser, Deserialize)]
-#[command(name = "eagerd", version, after_help = crate::exit::HELP)]
+#[command(name = "eagerd", version = eager_version::LONG, after_help = crate::exit::HELP)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// Serve virtual GPUs, such as `4xV100-16GB` or `2xV100-16GB,1xH200`.

@@ -125,7 +125,8 @@ pub fn daemon_row(dispatch: &Dispatch, confinement: &str) -> DaemonRow {
     let waiting = tasks.values().filter(|task| matches!(task.state, TaskState::Waiting { .. })).count();
     let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
     DaemonRow {
-        version: env!("CARGO_PKG_VERSION").into(),
+        version: eager_version::VERSION.into(),
+        commit: eager_version::COMMIT.into(),
         pid: std::process::id(),
         policy: dispatch.mind.scheduler.policy().to_string(),
         uptime_ms: dispatch.now().0 / 1_000_000,

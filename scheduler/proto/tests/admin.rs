@@ -116,7 +116,8 @@ fn device() -> DeviceRow {
 
 fn daemon() -> DaemonRow {
     DaemonRow {
-        version: "0.1.0".into(),
+        version: "0.2.0".into(),
+        commit: "2183783342f3".into(),
         pid: 99,
         policy: "eager-opt".into(),
         uptime_ms: 3_600_000,

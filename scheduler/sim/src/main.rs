@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 /// Simulates GPU sharing in virtual time. All results are modelled, none is measured.
 #[derive(Parser)]
-#[command(name = "eager-sim", version)]
+#[command(name = "eager-sim", version = eager_version::LONG)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -14,7 +14,7 @@ use eager_vgpud::{Clock, Endpoint, Scale, Service, Until, serve};
 
 /// Serve virtual GPUs, shared by processes. Everything they report is modelled, nothing is measured on a GPU.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version = eager_version::LONG)]
 struct Arguments {
     /// Devices, such as 4xV100-16GB,1xH200.
     #[arg(long, value_name = "LIST", value_parser = |list: &str| parse_cards(list).map(CardList))]

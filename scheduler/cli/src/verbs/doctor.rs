@@ -248,8 +248,9 @@ fn daemon(which: &WhichDaemon) -> Vec<Check> {
 
 fn answers(daemon: &DaemonRow, devices: usize) -> Check {
     let DaemonRow { version, pid, policy, policy_state, .. } = daemon;
-    let found = format!("eagerd {version}, pid {pid}, {devices} devices, policy {policy}");
-    if version != env!("CARGO_PKG_VERSION") {
+    let build = daemon.build();
+    let found = format!("eagerd {build}, pid {pid}, {devices} devices, policy {policy}");
+    if version != eager_version::VERSION {
         return Check::warn("daemon", found, "it is of another version than this program: use one build");
     }
     match policy_state.strip_prefix("reverted: ") {

@@ -228,6 +228,9 @@ pub struct DeviceRow {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DaemonRow {
     pub version: String,
+    /// The commit that it was built of; empty where that is not known.
+    #[serde(default)]
+    pub commit: String,
     pub pid: u32,
     pub policy: String,
     pub uptime_ms: u64,
@@ -265,6 +268,15 @@ pub struct DaemonRow {
 }
 
 impl DaemonRow {
+    /// Release and commit, such as `0.2.0 (2183783342f3)`.
+    pub fn build(&self) -> String {
+        if self.commit.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{} ({})", self.version, self.commit)
+        }
+    }
+
     /// What the daemon does not do as it was asked to although it serves: what it is about, and a sentence.
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let unwritten = |what: &str, why: &str, so: &str| {
