@@ -7,6 +7,8 @@ use crate::record::{Backend, Clock, HostWork, JobRecord, Outcome, Record};
 use crate::summary::{RealSummary, SimSummary, Summary};
 use crate::{gantt, html, plot, table, typical};
 use anyhow::{Context, Result};
+use eager_core::PolicyName;
+use eager_core::policy::PolicyDef;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -172,9 +174,19 @@ fn sim_part(records: &[&Record], summary: &Summary) -> Result<String> {
     let policies: Vec<&str> = records.iter().map(|r| r.policy.as_str()).collect();
     part += &html::table(&SIM_HEADER, &sim_rows(&policies, summary));
     part += &typical_part(summary);
+    part += &policies_part(&policies);
     let _ = write!(part, "<h3>Schedules</h3><p>{}</p>{}", gantt::READING, gantt::legend());
     part += &gantt::draw_all(records).concat();
     Ok(part)
+}
+
+/// Each policy in a line.
+fn policies_part(policies: &[&str]) -> String {
+    let known = policies.iter().filter_map(|name| Some(name.parse::<PolicyName>().ok()?.def()));
+    let line = |policy: &PolicyDef| {
+        format!("<li><b>{}</b>: a task starts {}</li>", html::escape(policy.name), html::escape(policy.about))
+    };
+    format!("<h3>The policies</h3><ul>{}</ul>", known.map(line).collect::<String>())
 }
 
 /// What many lists say, so that nobody takes the one above for all.

@@ -14,6 +14,7 @@ pub enum Tone {
     Header,
     Normal,
     Eager,
+    Promoted,
     Waiting,
     Warning,
     Over,
@@ -26,6 +27,7 @@ impl Tone {
             ("waiting", _) => Tone::Waiting,
             ("stopped", _) => Tone::Warning,
             (_, "eager") => Tone::Eager,
+            (_, "promoted") => Tone::Promoted,
             _ => Tone::Plain,
         }
     }

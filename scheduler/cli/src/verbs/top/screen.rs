@@ -1,7 +1,7 @@
 //! Lines with tones onto a terminal's cells.
 //!
 //! Trap: colours only where they are wanted (`NO_COLOR`, no-color.org): what must stand out without them is bold or
-//! reversed.
+//! reversed. Blue normal, yellow eager (for want of orange), green promoted: as in the book, reports and the web page.
 
 use super::line::{Line, Tone};
 use ratatui::buffer::Buffer;
@@ -23,8 +23,9 @@ fn style(tone: Tone, colours: bool) -> Style {
         Tone::Dim => plain.add_modifier(Modifier::DIM),
         Tone::Header => plain.add_modifier(Modifier::BOLD),
         Tone::Selected => plain.add_modifier(Modifier::REVERSED),
-        Tone::Normal => coloured(Color::Green),
+        Tone::Normal => coloured(Color::Blue),
         Tone::Eager => coloured(Color::Yellow),
+        Tone::Promoted => coloured(Color::Green),
         Tone::Waiting => coloured(Color::Cyan),
         Tone::Warning => coloured(Color::Magenta).add_modifier(Modifier::BOLD),
         Tone::Over => coloured(Color::Red).add_modifier(Modifier::BOLD),
@@ -53,7 +54,7 @@ mod tests {
         };
         assert!(wants(None, Some("xterm")) && wants(Some(""), None));
         assert!(!wants(Some("1"), Some("xterm")) && !wants(None, Some("dumb")));
-        let tones = [Tone::Normal, Tone::Eager, Tone::Waiting, Tone::Warning, Tone::Over];
+        let tones = [Tone::Normal, Tone::Eager, Tone::Promoted, Tone::Waiting, Tone::Warning, Tone::Over];
         assert!(tones.iter().all(|tone| style(*tone, false).fg.is_none() && style(*tone, true).fg.is_some()));
     }
 
