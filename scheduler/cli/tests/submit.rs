@@ -122,6 +122,15 @@ fn a_job_goes_on_alone_and_its_output_and_end_are_kept() {
 }
 
 #[test]
+fn a_command_does_not_turn_round_what_stands_after_it_in_the_table() {
+    let place = Place::new();
+    place.submit(&["true", "a\u{202e}b\u{2066}c\u{1b}d"]);
+    place.eager(&["wait", "1"]);
+    let (code, jobs, _) = place.eager(&["jobs"]);
+    assert!(code == Some(0) && jobs.ends_with("true a\u{fffd}b\u{fffd}c\u{fffd}d\n"), "{jobs:?}");
+}
+
+#[test]
 fn a_log_is_followed_to_the_end() {
     let place = Place::new();
     let go = place.dir.path().join("go");

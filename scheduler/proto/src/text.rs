@@ -21,13 +21,17 @@ fn reorders(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The text as it may stand on a terminal: control characters, and those that reorder others, become U+FFFD.
+pub fn shown(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() || reorders(c) { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
+}
+
 /// Reads a field: up to the first NUL; bytes that are not UTF-8 and control characters become U+FFFD.
 pub fn unpack(field: &[u8]) -> String {
     let len = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
-    String::from_utf8_lossy(&field[..len])
-        .chars()
-        .map(|c| if c.is_control() || reorders(c) { char::REPLACEMENT_CHARACTER } else { c })
-        .collect()
+    shown(&String::from_utf8_lossy(&field[..len]))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use crate::tables::JobRow;
 use anyhow::{Context, bail, ensure};
+use eager_proto::text::shown;
 use nix::sys::signal::Signal;
 use nix::unistd::{User, geteuid};
 use serde::{Deserialize, Serialize};
@@ -299,7 +300,7 @@ impl Job {
         let exit = ended_ms.map_or("-".into(), |_| exit(exit_code, signal));
         let until = ended_ms.or_else(|| (state == "runs").then(now_ms));
         let took_ms = submitted_ms.zip(until).map(|(begun, until)| until.saturating_sub(begun));
-        JobRow { job, state, exit, took_ms, words: printable(&words.join(" ")) }
+        JobRow { job, state, exit, took_ms, words: shown(&words.join(" ")) }
     }
 }
 
@@ -309,10 +310,6 @@ fn exit(code: Option<i32>, signal: Option<i32>) -> String {
         |signal: i32| Signal::try_from(signal).map_or(format!("signal {signal}"), |it| it.to_string());
     let signal = signal.map(named);
     code.map(|code| code.to_string()).or(signal).unwrap_or_else(|| "not started".into())
-}
-
-fn printable(words: &str) -> String {
-    words.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 fn padded(text: &str) -> std::io::Result<Vec<u8>> {
