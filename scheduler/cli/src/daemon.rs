@@ -4,6 +4,7 @@
 
 use crate::say;
 use anyhow::{Context, bail};
+use eager_proto::ENV_SOCKET;
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use eager_proto::newcomer::{CONNECT_MAX, ENV_CONNECT_MAX, is_inhabited, parse_connect_max};
 use eager_proto::place::{ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, VGPU_SOCKET_NAME, run_dirs_to_look_in};
@@ -39,6 +40,11 @@ pub fn connect_max() -> anyhow::Result<Duration> {
         .with_context(|| format!("{ENV_CONNECT_MAX}={value:?} is not a number of seconds, such as 10 or 0.5"))
 }
 
+/// The client socket that programs take when they are told nothing else.
+pub fn socket_of_environment() -> Option<PathBuf> {
+    std::env::var_os(ENV_SOCKET).filter(|socket| !socket.is_empty()).map(PathBuf::from)
+}
+
 /// A daemon that answers.
 #[derive(Debug)]
 pub struct Present {
@@ -54,16 +60,27 @@ pub struct DaemonPlace {
 }
 
 impl DaemonPlace {
-    /// The named run directory, or the first of the usual ones that has a daemon's socket, or had one, or the first.
+    /// The named run directory, or that of the socket in the environment, or the first of the usual ones that has a daemon's
+    /// socket, or had one, or the first.
     pub fn find(named: Option<PathBuf>) -> anyhow::Result<DaemonPlace> {
+        if let Some(run_dir) = named {
+            return Ok(DaemonPlace { run_dir });
+        }
+        if let Some(socket) = socket_of_environment() {
+            return Ok(DaemonPlace::of_socket(&socket));
+        }
         let usual = run_dirs_to_look_in(std::env::var_os("XDG_RUNTIME_DIR").as_deref());
         let socket = |dir: &PathBuf| dir.join(CLIENT_SOCKET_NAME);
-        let inhabited = || {
-            let has_socket = usual.iter().find(|dir| socket(dir).exists());
-            has_socket.or_else(|| usual.iter().find(|dir| is_inhabited(&socket(dir))))
-        };
-        let run_dir = named.or_else(|| inhabited().or(usual.first()).cloned());
+        let has_socket = usual.iter().find(|dir| socket(dir).exists());
+        let inhabited = has_socket.or_else(|| usual.iter().find(|dir| is_inhabited(&socket(dir))));
+        let run_dir = inhabited.or(usual.first()).cloned();
         Ok(DaemonPlace { run_dir: run_dir.context("no run directory; give --run-dir DIR")? })
+    }
+
+    /// Of the daemon whose client socket this is: all its sockets lie in one folder.
+    pub fn of_socket(socket: &Path) -> DaemonPlace {
+        let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty());
+        DaemonPlace { run_dir: folder.unwrap_or(Path::new(".")).into() }
     }
 
     pub fn client_socket(&self) -> PathBuf {
@@ -88,7 +105,9 @@ impl DaemonPlace {
                 return Ok(Ok(present));
             }
             let waited = start.elapsed();
-            if waited >= patience || !is_inhabited(&socket) {
+            let is_expected =
+                is_inhabited(&socket) || socket_of_environment().is_some_and(|named| named == socket);
+            if waited >= patience || !is_expected {
                 return Ok(Err(place));
             }
             if waited >= UNSAID_MAX && !std::mem::replace(&mut is_said, true) {
@@ -226,7 +245,7 @@ fn is_a_look(request: &AdminRequest) -> bool {
         Ask::Ps | Ask::Info | Ask::Snapshot { .. } | Ask::Queue | Ask::History { .. } => true,
         Ask::After { .. } | Ask::Explain { .. } | Ask::ExplainDevice { .. } | Ask::Policy => true,
         Ask::SetPolicy { .. } | Ask::Cancel { .. } | Ask::Hold { .. } | Ask::Release { .. } => false,
-        Ask::Drain { .. } | Ask::Undrain { .. } | Ask::Shutdown { .. } => false,
+        Ask::SetPriority { .. } | Ask::Drain { .. } | Ask::Undrain { .. } | Ask::Shutdown { .. } => false,
     }
 }
 

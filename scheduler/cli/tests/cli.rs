@@ -102,6 +102,55 @@ TASK  PID  USER  LABEL  FUNCTION  CLASS   GPU  NEEDS  GRANT  RESIDENT  PINNED  W
     daemon.join().expect("daemon");
 }
 
+/// As programs do; what is named by a flag comes before it.
+#[test]
+fn the_socket_of_the_environment_says_which_daemon_is_asked() {
+    const NO: &str = "{\"version\":2,\"reply\":\"error\",\"message\":\"this one\"}\n";
+    let (dir, other) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+    let with_socket = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_eager"));
+        command.args(words).env_remove("EAGER_VGPU_SOCKET").env("EAGER_CONNECT_MAX", "0.2");
+        printed(&command.env("EAGER_SOCKET", dir.path().join("client.sock")).output().expect("run eager"))
+    };
+    for words in [&["ps"][..], &["info"], &["policy"], &["explain", "1"]] {
+        let daemon = answer_once(dir.path(), NO);
+        assert_eq!(with_socket(words).2, "eager: the daemon says: this one\n", "{words:?}");
+        daemon.join().expect("daemon");
+        std::fs::remove_file(dir.path().join("admin.sock")).expect("removed");
+    }
+    let named = other.path().to_str().expect("text");
+    let (_, _, said) = with_socket(&["ps", "--run-dir", named]);
+    assert!(said.starts_with(&format!("eager: no daemon at {named}: ")), "{said}");
+    let (_, _, said) = with_socket(&["run", "true"]);
+    assert!(said.starts_with(&format!("eager: no daemon at {}: ", dir.path().display())), "{said}");
+}
+
+/// One that was busy, or put the connection out before it read the question, is asked again.
+#[test]
+fn a_daemon_that_is_busy_is_asked_again() {
+    let dir = tempfile::tempdir().expect("folder");
+    let listener = UnixListener::bind(dir.path().join("admin.sock")).expect("bind");
+    let daemon = std::thread::spawn(move || {
+        let answers: [&[u8]; 3] = [
+            b"",
+            b"{\"version\":2,\"reply\":\"busy\",\"message\":\"too many\"}\n",
+            b"{\"version\":2,\"reply\":\"done\",\"said\":\"it is done\"}\n",
+        ];
+        for answer in answers {
+            let (mut stream, _) = listener.accept().expect("accept");
+            let mut question = String::new();
+            if !answer.is_empty() {
+                BufReader::new(stream.try_clone().expect("clone")).read_line(&mut question).expect("a line");
+            }
+            // The first goes with the question unread, or before it came.
+            stream.write_all(answer).expect("answer");
+        }
+    });
+    let (code, out, said) = printed(&eager(dir.path(), "drain", &["0"]));
+    assert_eq!((code, out.as_str(), said.as_str()), (Some(0), "it is done\n", ""));
+    daemon.join().expect("daemon");
+}
+
 #[test]
 fn an_answer_that_is_none_is_said() {
     for (reply, expected) in [

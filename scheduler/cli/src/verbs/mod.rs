@@ -24,7 +24,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Args)]
 pub struct WhichDaemon {
-    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager if only there is a daemon].
+    /// The daemon's run directory [default: that of EAGER_SOCKET, else $XDG_RUNTIME_DIR/eager, or /run/eager if
+    /// only there is a daemon].
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
 }

@@ -3,7 +3,7 @@
 //! Trap: what the environment already says about a daemon or a virtual GPU must not leak into a run that was asked to be
 //! something else; [`environment`] sets or removes every variable that decides between them.
 
-use crate::daemon::{self, DaemonPlace, Present};
+use crate::daemon::{self, DaemonPlace, Present, socket_of_environment};
 use crate::verbs::{limit, reserve};
 use crate::{fail, library, say};
 use anyhow::Context;
@@ -43,7 +43,8 @@ const EXIT_FAULT_IGNORED: u8 = 1;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunFlags {
-    /// The daemon's run directory [default: $XDG_RUNTIME_DIR/eager, or /run/eager if only there is a daemon].
+    /// The daemon's run directory [default: that of EAGER_SOCKET, else $XDG_RUNTIME_DIR/eager, or /run/eager if
+    /// only there is a daemon].
     #[arg(long, value_name = "DIR", conflicts_with_all = ["socket", "plain"])]
     run_dir: Option<PathBuf>,
     /// The daemon's client socket, in place of its run directory.
@@ -257,13 +258,15 @@ fn target(flags: &RunFlags) -> anyhow::Result<Target> {
 
 /// Where the daemon is to be, and its client socket.
 fn place(flags: &RunFlags) -> anyhow::Result<(DaemonPlace, PathBuf)> {
-    let place = match &flags.socket {
+    let named =
+        flags.socket.clone().or_else(|| flags.run_dir.is_none().then(socket_of_environment).flatten());
+    let place = match &named {
         None => DaemonPlace::find(flags.run_dir.clone())?,
-        Some(socket) => DaemonPlace { run_dir: socket.parent().unwrap_or(Path::new(".")).into() },
+        Some(socket) => DaemonPlace::of_socket(socket),
     };
     let run_dir = std::path::absolute(&place.run_dir).context("the run directory")?;
     let place = DaemonPlace { run_dir };
-    let socket = match &flags.socket {
+    let socket = match &named {
         None => place.client_socket(),
         Some(socket) => std::path::absolute(socket).context("the socket")?,
     };
