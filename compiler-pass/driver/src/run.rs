@@ -51,7 +51,7 @@ usage: eagercc [clang's flags] files... [-o program]
   --eager-whole-program    the same
   -Rpass=eager             remark for each static task      -Rpass-missed=eager  for each lazy task, and why
   --eager-report=FILE      what the pass found and planned, as JSON, for all sources of the command
-  --eager-kernel-mode=MODE how CPU code runs a block's threads: auto (default), loops, fission, coroutines
+  --eager-kernel-mode=MODE how CPU code runs a block's threads: auto (default), loops, fission, coroutines, lanes-apart
   --eager-lockstep[=WAY]   threads of a warp run in step: auto (default: where a kernel is seen to rely on it), off,
                            suspected (also where it may; the flag alone is this), all
   --eager-strict           CPU code finds accesses out of bounds and reads of what nobody wrote

@@ -148,7 +148,7 @@ pub struct KernelEntry {
     pub run_block: BlockFn,
     pub params: *const ParamDesc,
     pub param_count: u32,
-    /// 0 loop (no barrier), 1 coroutine, 2 fission.
+    /// 0 loop (no barrier), 1 coroutine, 2 fission, 3 warp by warp.
     pub mode: u32,
     /// Bytes of static `__shared__` memory, placed at the start of [`BlockContext::shared`]; the dynamic part starts
     /// at the next multiple of 16 ([`dynamic_shared_offset`]).

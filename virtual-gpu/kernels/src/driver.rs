@@ -134,41 +134,41 @@ fn block_function(body: &Body, symbol: &str, marks: Marks, budget: &Budget) -> S
     };
     let guard = guard.map(|guard| guard_call(body, guard, "null", &arguments));
     let guard = guard.as_ref().map(|guard| guard as &dyn Fn(&str) -> String);
+    if body.form == Form::Scheduled {
+        let start = format!(
+            "%handle = call ptr @\"{thread_function}\"(ptr %ctx, i32 %s.x, i32 %s.y, i32 %s.z, ptr %out, i1 {marked}{arguments})"
+        );
+        return text + &SCHEDULED.replace("%START", &start) + "finish:\n  ret void\n}\n";
+    }
     let loops = Loops { prefix: "t", exit: "started", thread: &thread, guard, parallel_loop };
-    text.push_str(if body.form == Form::Scheduled { START_OR_GO_ON } else { "  br label %t.begin\n" });
+    text.push_str("  br label %t.begin\n");
     text.push_str(&loops.text());
     text.push_str(match body.form {
         Form::Plain => {
             "started:\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
              call void @eager.flush(ptr %out, ptr %sums)\n  br label %finish\n"
         }
-        Form::Rounds | Form::Fission | Form::Warp => ROUNDS,
-        Form::Scheduled => SCHEDULED,
+        _ => ROUNDS,
     });
     text.push_str("finish:\n  ret void\n}\n");
     text
 }
 
-/// A block that gave way to others goes on with the threads it has.
-const START_OR_GO_ON: &str = "\
+/// Resumes the threads that the executor's scheduler says can go on, warp by warp, rising or falling as it says. The threads of a
+/// warp start when it is its turn, so that they run in the order of the form `Warp`; a block that gave way to others goes on with
+/// the threads it has.
+const SCHEDULED: &str = "\
   %phase.at = getelementptr i8, ptr %ctx, i64 92
   %phase = load i32, ptr %phase.at
-  %goes.on = icmp eq i32 %phase, 1
-  br i1 %goes.on, label %started, label %t.begin
-";
-
-/// Resumes the threads that the executor's scheduler says can go on, warp by warp, rising or falling as it says.
-const SCHEDULED: &str = "\
-started:
+  %starts = icmp ne i32 %phase, 1
   %stride.at = getelementptr i8, ptr %ctx, i64 120
-  %stride = load i64, ptr %stride.at
   %frames.at = getelementptr i8, ptr %ctx, i64 48
-  %frames = load ptr, ptr %frames.at
   %n = call i64 @eager.threads(ptr %ctx)
   %padded = add i64 %n, 31
   %warps = lshr i64 %padded, 5
   br label %sweep
 sweep:
+  %is.start = phi i1 [ %starts, %entry ], [ false, %sweep.end ]
   %falling.at = getelementptr i8, ptr %ctx, i64 160
   %falling = load i64, ptr %falling.at
   %down = icmp ne i64 %falling, 0
@@ -180,8 +180,24 @@ warp:
   %w = select i1 %down, i64 %w.falling, i64 %w.count
   %w.narrow = trunc i64 %w to i32
   %first = shl i64 %w, 5
-  br label %ask
+  br i1 %is.start, label %start, label %ask
+start:
+  %s.i = phi i64 [ %first, %warp ], [ %s.next, %start ]
+  %s.narrow = trunc i64 %s.i to i32
+  %s.x = urem i32 %s.narrow, %nx
+  %s.row = udiv i32 %s.narrow, %nx
+  %s.y = urem i32 %s.row, %ny
+  %s.z = udiv i32 %s.row, %ny
+  %START
+  %s.next = add nuw nsw i64 %s.i, 1
+  %s.low = and i64 %s.next, 31
+  %s.inside = icmp ne i64 %s.low, 0
+  %s.exists = icmp ult i64 %s.next, %n
+  %s.more = and i1 %s.inside, %s.exists
+  br i1 %s.more, label %start, label %ask
 ask:
+  %stride = load i64, ptr %stride.at
+  %frames = load ptr, ptr %frames.at
   %ready = call i32 @eager.ready_lanes(ptr %ctx, i32 %w.narrow)
   %none = icmp eq i32 %ready, 0
   br i1 %none, label %warp.end, label %lane

@@ -136,7 +136,8 @@ pub(crate) struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    fn before(&mut self, next: u64) -> Block {
+    /// The end of a region behind which `next` comes.
+    pub fn before(&mut self, next: u64) -> Block {
         let context = self.maker.context;
         *self.blocks.entry(next).or_insert_with(|| {
             let block = context.append_block(self.function, "end");

@@ -344,7 +344,8 @@ fn what_does_not_rely_on_it_is_left_in_its_form() {
     assert_eq!(program.converted.report.notes.iter().find(in_step), None);
     for kernel in &program.converted.report.kernels {
         let waits = ["synced", "flag"].iter().any(|name| kernel.name.contains(name));
-        assert_eq!(kernel.mode == KernelMode::Warp, waits, "{}: {:?}", kernel.name, kernel.mode);
+        let is_waiting = matches!(kernel.mode, KernelMode::Warp | KernelMode::Coroutine);
+        assert_eq!(is_waiting, waits, "{}: {:?}", kernel.name, kernel.mode);
     }
     assert_eq!(program.converted.report.kernels.len(), 20);
 }

@@ -31,7 +31,7 @@ pub enum DeviceError {
     /// The converter named each construct it cannot run, one per line.
     #[error("{0}")]
     Convert(String),
-    #[error("no kernel mode `{name}`: auto, loops, fission and coroutines are there")]
+    #[error("no kernel mode `{name}`: auto, loops, fission, coroutines and lanes-apart are there")]
     Mode { name: String },
     #[error("no way to run warps in lock step is called `{name}`: off, auto, suspected or all")]
     LockStep { name: String },

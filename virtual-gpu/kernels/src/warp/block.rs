@@ -69,6 +69,9 @@ pub(crate) fn block_function(
     for stop in &cut.stops {
         text.push_str(&block.stop(stop));
     }
+    for region in cut.regions.iter().filter(|region| region.number > cut.stops.len() as u64) {
+        let _ = write!(text, "at{0}:\n  br label %r{0}.begin\n", region.number);
+    }
     text.push_str(&block.apart());
     text.push_str(&block.rounds());
     text + "finish:\n  call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}\n"
@@ -109,7 +112,7 @@ impl WarpText<'_> {
              br i1 %is.first, label %begins, label %goes.on\n\
              begins:\n  br i1 %whole.warp, label %{together}, label %start\n\
              whole:\n  br label %r0.begin\n\
-             start:\n  call void @\"{symbol}.start\"(i64 %live, ptr %due)\n  \
+             start:\n  call void @eagerwarp.start(i64 %live, ptr %due)\n  \
              %start.wide = shl i64 1, %live\n  %start.bits = trunc i64 %start.wide to i32\n  \
              %start.mask = sub i32 %start.bits, 1\n  \
              call void @\"{symbol}.run\"(i32 %start.mask, {passed})\n  br label %apart\n\
@@ -131,7 +134,8 @@ impl WarpText<'_> {
         let metadata = match () {
             () if group.is_empty() => "!22",
             () if many => "!23",
-            () if region.is_straight => "!21",
+            // Marks do not vectorise.
+            () if region.is_straight && self.marks == Marks::Never => "!21",
             () => "!20",
         };
         let keep = if region.next.len() > 1 {
@@ -147,7 +151,7 @@ impl WarpText<'_> {
         format!(
             "{p}.begin:\n  br i1 %aligned, label %{p}.lane, label %{p}.odd\n\
              {p}.lane:\n  %{p}.l = phi i64 [ 0, %{p}.begin ], [ %{p}.l.next, %{p}.lane ]\n  \
-             %{p}.l.narrow = trunc i64 %{p}.l to i32\n  %{p}.x = add nuw nsw i32 %x0, %{p}.l.narrow\n  \
+             %{p}.l.narrow = trunc i64 %{p}.l to i32\n  %{p}.x = or disjoint i32 %x0, %{p}.l.narrow\n  \
              %{p}.next = call i32 @\"{symbol}\"(ptr %ctx, i32 %{p}.x, i32 %y0, i32 %z0, ptr %out, i1 {marks}, i32 1, \
              ptr %frames, i64 %{p}.l, i64 32, i32 {state}, ptr %lanes, ptr %op{arguments}){group}\n{keep}  \
              %{p}.l.next = add nuw nsw i64 %{p}.l, 1\n  %{p}.more = icmp ne i64 %{p}.l.next, 32\n  \
@@ -209,33 +213,34 @@ impl WarpText<'_> {
             Some(mask) if mask as u32 == u32::MAX => format!("{p}:\n{code}"),
             None if !stop.has(Part::Mask) => format!("{p}:\n{code}"),
             Some(_) => format!("{p}:\n  br label %{slow}\n{apart}"),
-            None => format!(
-                "{p}:\n{}  br i1 %{p}.all, label %{p}.go, label %{slow}\n{apart}{p}.go:\n{code}",
-                ops::asks_mask(&p)
-            ),
+            None => {
+                let (ask, tiles) = (ops::asks_mask(&p), ops::in_tiles(stop, &p));
+                let other = if tiles.is_some() { format!("{p}.ask") } else { slow.clone() };
+                let tiles = tiles.map_or_else(String::new, |tiles| {
+                    format!(
+                        "{p}.ask:\n  %{p}.tiles = call i1 @eagerwarp.tiles(ptr %op)\n  \
+                         br i1 %{p}.tiles, label %{p}.some, label %{slow}\n\
+                         {p}.some:\n{tiles}  br label %r{number}.begin\n"
+                    )
+                });
+                format!(
+                    "{p}:\n{ask}  br i1 %{p}.all, label %{p}.go, label %{other}\n{apart}{tiles}{p}.go:\n{code}"
+                )
+            }
         }
     }
 
     /// Lanes leave wait records, and go on one by one as the executor says, until they are together again.
     fn apart(&self) -> String {
         let symbol = &self.symbol;
-        let cases: String =
-            self.cut.stops.iter().map(|stop| format!("i32 {0}, label %r{0}.begin ", stop.number)).collect();
-        let join = if self.cut.apart {
-            "joined:\n  br label %some.go\n".to_owned()
-        } else {
-            format!(
-                "joined:\n  %joined.at = call i32 @\"{symbol}.join\"(ptr %ctx, i64 %first, ptr %op, ptr %due)\n  \
-                 switch i32 %joined.at, label %some.go [ {cases}]\n"
-            )
-        };
+        let join = if self.cut.apart { "joined:\n  br label %some.go\n".to_owned() } else { self.join() };
         format!(
             "at0:\n  store i32 0, ptr %state.at\n  br label %warp.end\n\
              part:\n  call void @\"{symbol}.part\"(ptr %ctx, i64 %first, ptr %op, ptr %due)\n  br label %apart\n\
              apart:\n  %ready = call i32 @eager.ready_lanes(ptr %ctx, i32 %w.narrow)\n  \
              switch i32 %ready, label %some.go [ i32 0, label %waits i32 -1, label %joined ]\n{join}\
              some.go:\n  call void @\"{symbol}.run\"(i32 %ready, {})\n  br label %apart\n\
-             waits:\n  %waits.left = call i32 @\"{symbol}.left\"(i64 %live, ptr %due)\n  \
+             waits:\n  %waits.left = call i32 @eagerwarp.left(i64 %live, ptr %due)\n  \
              %waits.none = icmp eq i32 %waits.left, 0\n  br i1 %waits.none, label %at0, label %waits.on\n\
              waits.on:\n  store i32 -1, ptr %state.at\n  %waits.some = load i32, ptr %some\n  \
              %waits.more = or i32 %waits.some, 2\n  store i32 %waits.more, ptr %some\n  br label %warp.end\n",
@@ -243,15 +248,46 @@ impl WarpText<'_> {
         )
     }
 
+    /// Where 32 lanes go on together, with their answers in the arrays, if all are due at one region.
+    fn join(&self) -> String {
+        let (mut cases, mut texts) = (String::new(), String::new());
+        for stop in &self.cut.stops {
+            let number = stop.number;
+            let to = match ops::answer(&stop.row) {
+                Answer::None | Answer::AllLanes => format!("r{number}.begin"),
+                Answer::Own => {
+                    let _ = write!(
+                        texts,
+                        "join{number}:\n  call void @eagerwarp.own(ptr %ctx, i64 %first, ptr %op)\n  \
+                         br label %r{number}.begin\n"
+                    );
+                    format!("join{number}")
+                }
+                Answer::Common => {
+                    let _ = write!(
+                        texts,
+                        "join{number}:\n  %join{number}.is = call i1 @eagerwarp.common(ptr %ctx, i64 %first, ptr %op)\n  \
+                         br i1 %join{number}.is, label %r{number}.begin, label %some.go\n"
+                    );
+                    format!("join{number}")
+                }
+            };
+            let _ = write!(cases, "i32 {number}, label %{to} ");
+        }
+        format!(
+            "joined:\n  %joined.at = call i32 @eagerwarp.agree(ptr %due)\n  \
+             switch i32 %joined.at, label %some.go [ {cases}]\n{texts}"
+        )
+    }
+
     /// What comes behind the last warp.
     fn rounds(&self) -> String {
-        let symbol = &self.symbol;
         format!(
             "warp.end:\n  %w.next = add nuw nsw i64 %w, 1\n  %w.more = icmp ult i64 %w.next, %warps\n  \
              br i1 %w.more, label %warp, label %round.end\n\
              round.end:\n  %waiting = load i32, ptr %some\n  \
              switch i32 %waiting, label %ask [ i32 0, label %finish i32 1, label %again ]\n\
-             ask:\n  call void @\"{symbol}.note\"(ptr %ctx, i64 %n, ptr %dues)\n  \
+             ask:\n  call void @eagerwarp.note(ptr %ctx, i64 %n, ptr %dues)\n  \
              %more = call i1 @eager.next_round(ptr %ctx)\n  br i1 %more, label %again, label %finish\n\
              again:\n  br label %round\n"
         )
@@ -275,11 +311,20 @@ pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
     };
     let mut text = format!(
         "define internal i32 @\"{symbol}.one\"(ptr %ctx, i64 %first, i1 %marks, ptr %frames, i64 %l, i32 %together, i32 %state, \
-         ptr %lanes, ptr %op{params}) noinline {{\n{DIMENSIONS}  %wide = add i64 %first, %l\n  \
-         %i = trunc i64 %wide to i32\n  %x = urem i32 %i, %nx\n  %row = udiv i32 %i, %nx\n  %y = urem i32 %row, %ny\n  \
-         %z = udiv i32 %row, %ny\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
+         ptr %lanes, ptr %op{params}) noinline {{\nentry:\n{DIMENSIONS}  %wide = add i64 %first, %l\n  \
+         %i = trunc i64 %wide to i32\n  %ny.nz = mul i32 %ny, %nz\n  %one.row = icmp eq i32 %ny.nz, 1\n  \
+         br i1 %one.row, label %placed, label %divide\n\
+         divide:\n  %x.of = urem i32 %i, %nx\n  %row = udiv i32 %i, %nx\n  %y.of = urem i32 %row, %ny\n  \
+         %z.of = udiv i32 %row, %ny\n  br label %placed\n\
+         placed:\n  %x = phi i32 [ %i, %entry ], [ %x.of, %divide ]\n  %y = phi i32 [ 0, %entry ], [ %y.of, %divide ]\n  \
+         %z = phi i32 [ 0, %entry ], [ %z.of, %divide ]\n  br label %go\n\
+         go:\n  %at = phi i32 [ %state, %placed ], [ %next, %go ]\n  %sums = getelementptr i8, ptr %ctx, i64 96\n  \
          %next = call i32 @\"{symbol}\"(ptr %ctx, i32 %x, i32 %y, i32 %z, ptr %sums, i1 %marks, i32 %together, \
-         ptr %frames, i64 %l, i64 32, i32 %state, ptr %lanes, ptr %op{passed})\n  ret i32 %next\n}}\n"
+         ptr %frames, i64 %l, i64 32, i32 %at, ptr %lanes, ptr %op{passed})\n  \
+         %is.apart = icmp eq i32 %together, 0\n  %is.branch = icmp ugt i32 %next, {stops}\n  \
+         %on = and i1 %is.apart, %is.branch\n  br i1 %on, label %go, label %done\ndone:\n  ret i32 %next\n}}\n",
+        // Behind a branch that the whole warp takes, a lane that is apart goes on at once.
+        stops = cut.stops.len(),
     );
     let _ = write!(
         text,
@@ -302,43 +347,8 @@ pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
          %last = icmp eq i32 %left.next, 0\n  br i1 %last, label %done, label %lane\ndone:\n  ret void\n}}\n",
         one("%l", 0, "%state"),
     );
-    text.push_str(&START_AND_LEFT.replace("SYMBOL", &symbol));
-    text.push_str(&part(&symbol, cut));
-    text.push_str(&join(&symbol, cut));
-    text + &NOTE.replace("SYMBOL", &symbol)
+    text + &part(&symbol, cut)
 }
-
-/// Lanes that have run nothing yet, and what is left of those that have.
-const START_AND_LEFT: &str = "\
-define internal void @\"SYMBOL.start\"(i64 %live, ptr %due) noinline {
-entry:
-  br label %lane
-lane:
-  %l = phi i64 [ 0, %entry ], [ %l.next, %lane ]
-  %at = getelementptr i32, ptr %due, i64 %l
-  store i32 -1, ptr %at
-  %l.next = add nuw nsw i64 %l, 1
-  %more = icmp ult i64 %l.next, %live
-  br i1 %more, label %lane, label %done
-done:
-  ret void
-}
-define internal i32 @\"SYMBOL.left\"(i64 %live, ptr %due) noinline {
-entry:
-  br label %lane
-lane:
-  %l = phi i64 [ 0, %entry ], [ %l.next, %lane ]
-  %any = phi i32 [ 0, %entry ], [ %any.next, %lane ]
-  %at = getelementptr i32, ptr %due, i64 %l
-  %due.of = load i32, ptr %at
-  %any.next = or i32 %any, %due.of
-  %l.next = add nuw nsw i64 %l, 1
-  %more = icmp ult i64 %l.next, %live
-  br i1 %more, label %lane, label %done
-done:
-  ret i32 %any.next
-}
-";
 
 /// The wait records of lanes that were together until now.
 fn part(symbol: &str, cut: &WarpCut) -> String {
@@ -357,10 +367,11 @@ fn part(symbol: &str, cut: &WarpCut) -> String {
          %offset = shl i64 %i, 5\n  %record = getelementptr i8, ptr %waits, i64 %offset\n  \
          %next.at = getelementptr i32, ptr %nexts, i64 %l\n  %next = load i32, ptr %next.at\n  \
          %at = getelementptr i32, ptr %due, i64 %l\n  store i32 %next, ptr %at\n  \
-         switch i32 %next, label %exited [ {cases}]\n\
+         switch i32 %next, label %free [ i32 0, label %exited {cases}]\n\
+         free:\n  store i32 0, ptr %record\n  br label %lane.end\n\
          exited:\n  store i32 {EXITED}, ptr %record\n  br label %lane.end\n{texts}\
          lane.end:\n  %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  \
-         br i1 %more, label %lane, label %done\ndone:\n  ret void\n}}\n",
+         br i1 %more, label %lane, label %done, !llvm.loop !22\ndone:\n  ret void\n}}\n",
         at::NEXT
     )
 }
@@ -430,96 +441,4 @@ fn record(stop: &Stop) -> String {
     text
 }
 
-/// The region that 32 lanes go on with together, 0 for none, with their answers in the arrays.
-fn join(symbol: &str, cut: &WarpCut) -> String {
-    let of = |wanted: Answer| {
-        let found = cut.stops.iter().filter(|stop| ops::answer(&stop.row) == wanted);
-        let label = match wanted {
-            Answer::Own => "own.begin",
-            _ => "common",
-        };
-        found.map(|stop| format!("i32 {}, label %{label} ", stop.number)).collect::<String>()
-    };
-    let cases = of(Answer::Own) + &of(Answer::Common);
-    format!(
-        "define internal i32 @\"{symbol}.join\"(ptr %ctx, i64 %first, ptr %op, ptr %due) noinline {{\nentry:\n  \
-         %waits.at = getelementptr i8, ptr %ctx, i64 136\n  %waits = load ptr, ptr %waits.at\n  \
-         %offset = shl i64 %first, 5\n  %records = getelementptr i8, ptr %waits, i64 %offset\n  \
-         %at = load i32, ptr %due\n  br label %look\n\
-         look:\n  %k = phi i64 [ 0, %entry ], [ %k.next, %look.next ]\n  \
-         %k.in = getelementptr i32, ptr %due, i64 %k\n  %k.due = load i32, ptr %k.in\n  \
-         %k.same = icmp eq i32 %k.due, %at\n  br i1 %k.same, label %look.next, label %none\n\
-         look.next:\n  %k.next = add nuw nsw i64 %k, 1\n  %k.more = icmp ne i64 %k.next, 32\n  \
-         br i1 %k.more, label %look, label %agree\n\
-         agree:\n  switch i32 %at, label %done [ {cases}]\n\
-         own.begin:\n  br label %own\n\
-         own:\n  %l = phi i64 [ 0, %own.begin ], [ %l.next, %own ]\n  %l.offset = shl i64 %l, 5\n  \
-         %l.record = getelementptr i8, ptr %records, i64 %l.offset\n  \
-         %l.at = getelementptr i8, ptr %l.record, i64 24\n  %l.result = load i64, ptr %l.at\n  \
-         %l.low = trunc i64 %l.result to i32\n  %l.to.at = getelementptr i8, ptr %op, i64 {}\n  \
-         %l.to = getelementptr i32, ptr %l.to.at, i64 %l\n  store i32 %l.low, ptr %l.to\n  \
-         %l.high = lshr i64 %l.result, 32\n  %l.flag = trunc i64 %l.high to i8\n  \
-         %l.flag.at = getelementptr i8, ptr %op, i64 {}\n  %l.flag.to = getelementptr i8, ptr %l.flag.at, i64 %l\n  \
-         store i8 %l.flag, ptr %l.flag.to\n  %l.next = add nuw nsw i64 %l, 1\n  \
-         %l.more = icmp ne i64 %l.next, 32\n  br i1 %l.more, label %own, label %done\n\
-         common:\n  %c.at = getelementptr i8, ptr %records, i64 24\n  %c.result = load i64, ptr %c.at\n  \
-         br label %compare\n\
-         compare:\n  %m = phi i64 [ 0, %common ], [ %m.next, %compare.next ]\n  %m.offset = shl i64 %m, 5\n  \
-         %m.at = getelementptr i8, ptr %c.at, i64 %m.offset\n  %m.result = load i64, ptr %m.at\n  \
-         %m.same = icmp eq i64 %m.result, %c.result\n  br i1 %m.same, label %compare.next, label %none\n\
-         compare.next:\n  %m.next = add nuw nsw i64 %m, 1\n  %m.more = icmp ne i64 %m.next, 32\n  \
-         br i1 %m.more, label %compare, label %keep\n\
-         keep:\n  %c.low = trunc i64 %c.result to i32\n  %c.to = getelementptr i8, ptr %op, i64 {}\n  \
-         store i32 %c.low, ptr %c.to\n  %c.high = lshr i64 %c.result, 32\n  %c.flag = trunc i64 %c.high to i8\n  \
-         %c.flag.to = getelementptr i8, ptr %op, i64 {}\n  store i8 %c.flag, ptr %c.flag.to\n  br label %done\n\
-         done:\n  ret i32 %at\nnone:\n  ret i32 0\n}}\n",
-        at::RESULT,
-        at::PREDICATE,
-        at::COMMON,
-        at::COMMON_PREDICATE,
-    )
-}
-
-/// Wait records for warps that are together at a barrier or have exited, before the executor is asked about the block.
-const NOTE: &str = "\
-define internal void @\"SYMBOL.note\"(ptr %ctx, i64 %n, ptr %dues) noinline {
-entry:
-  %waits.at = getelementptr i8, ptr %ctx, i64 136
-  %waits = load ptr, ptr %waits.at
-  br label %thread
-thread:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %thread.end ]
-  %w = lshr i64 %i, 5
-  %l = and i64 %i, 31
-  %at = mul i64 %w, 192
-  %due = getelementptr i8, ptr %dues, i64 %at
-  %state.at = getelementptr i8, ptr %due, i64 128
-  %state = load i32, ptr %state.at
-  %offset = shl i64 %i, 5
-  %record = getelementptr i8, ptr %waits, i64 %offset
-  switch i32 %state, label %barrier [ i32 -1, label %thread.end i32 0, label %exited ]
-exited:
-  store i32 1, ptr %record
-  br label %thread.end
-barrier:
-  %due.at = getelementptr i32, ptr %due, i64 %l
-  store i32 %state, ptr %due.at
-  store i32 2, ptr %record
-  %mask.at = getelementptr i8, ptr %record, i64 4
-  store i32 0, ptr %mask.at
-  %argument.at = getelementptr i8, ptr %record, i64 16
-  store i64 0, ptr %argument.at
-  %last = icmp eq i64 %l, 31
-  br i1 %last, label %noted, label %thread.end
-noted:
-  store i32 -1, ptr %state.at
-  br label %thread.end
-thread.end:
-  %i.next = add nuw nsw i64 %i, 1
-  %more = icmp ult i64 %i.next, %n
-  br i1 %more, label %thread, label %done
-done:
-  ret void
-}
-";
 const _: () = assert!(EXITED == 1 && BARRIER == 2);

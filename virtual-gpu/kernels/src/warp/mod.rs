@@ -8,7 +8,9 @@
 //! do together must be what the scheduler would decide.
 
 mod block;
+mod branches;
 mod helpers;
+mod lanes;
 mod ops;
 mod unroll;
 
@@ -84,7 +86,7 @@ pub(crate) struct Region {
     pub next: BTreeSet<u64>,
     /// Accesses to memory other than stack slots.
     pub accesses: usize,
-    /// One way leads through it, without calls.
+    /// One way leads through it for each lane, and which one is known, without calls.
     pub is_straight: bool,
 }
 
@@ -199,6 +201,7 @@ pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) 
         slots.iter().partition(|slot| fission::is_simple(**slot));
     let mut ends = Ends { maker, function, blocks: BTreeMap::new() };
     let mut starts = ends.at_barriers();
+    branches::cut_at_common(&mut ends, function, stops.len(), &mut starts);
     let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
     let across = fission::slots_across(function, &simple, starts.values());
     // Where a lane may wait for other warps, those overwrite what is kept for one.
@@ -247,7 +250,11 @@ fn describe(function: Value, starts: &BTreeMap<u64, Block>) -> Vec<Region> {
         let returned = ends.iter().filter(|end| end.opcode() == Some(Opcode::LLVMRet));
         let next = returned.filter_map(|end| end.operand(0).constant_integer()).collect();
         let instructions: Vec<Value> = blocks.iter().flat_map(|block| block.instructions()).collect();
-        let parts = |end: &Value| end.successors().len() > 1 && end.operand(0) != marks;
+        let parts = |end: &Value| {
+            end.successors().len() > 1
+                && end.operand(0) != marks
+                && !branches::is_known_of_lanes(end.operand(0), function)
+        };
         let calls = |i: &Value| i.opcode() == Some(Opcode::LLVMCall) && !is_plain_call(*i);
         let atomic = |i: &Value| {
             matches!(i.opcode(), Some(Opcode::LLVMAtomicRMW | Opcode::LLVMAtomicCmpXchg | Opcode::LLVMFence))

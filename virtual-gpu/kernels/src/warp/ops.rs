@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::Stop;
+use super::{Stop, lanes};
 use crate::suspend::{ACTIVE_MASK, BARRIER, Part, Suspension};
 
 /// Where the arrays are, in bytes.
@@ -32,6 +32,7 @@ pub(crate) mod at {
     pub const END: u64 = 1024;
 }
 
+const SYNC: u32 = 4;
 const UP: u32 = 5;
 const DOWN: u32 = 6;
 const XOR: u32 = 7;
@@ -242,26 +243,75 @@ pub(crate) fn declarations() -> String {
     for way in ["up", "down", "bfly", "idx"] {
         let _ = write!(
             text,
-            "declare void @eagerwarp.shfl.{way}(ptr, i32)\ndeclare void @eagerwarp.shfl.{way}.any(ptr, i32)\n"
+            "declare void @eagerwarp.shfl.{way}(ptr, i32)\ndeclare void @eagerwarp.shfl.{way}.any(ptr, i32)\n\
+             declare void @eagerwarp.shfl.{way}.some(ptr, i32)\n"
         );
     }
-    text + "declare void @eagerwarp.match.any(ptr, i1)\ndeclare void @eagerwarp.match.all(ptr, i1)\n"
+    text + lanes::DECLARATIONS
+        + "declare i1 @eagerwarp.tiles(ptr)\n\
+           declare void @eagerwarp.match.any(ptr, i1)\ndeclare void @eagerwarp.match.all(ptr, i1)\n"
+}
+
+/// The code of a stop at which 32 lanes are together whose masks name the lanes of tiles, as cooperative groups do: a shuffle stays
+/// in its tile.
+pub(crate) fn in_tiles(stop: &Stop, p: &str) -> Option<String> {
+    let kind = stop.row.kind;
+    if kind == SYNC {
+        return Some(String::new());
+    }
+    let way = ["up", "down", "bfly", "idx"].get(kind.checked_sub(UP)? as usize)?;
+    let mut text = String::new();
+    for (name, part, array) in
+        [("t.argument", Part::Argument, at::ARGUMENT), ("t.control", Part::Control, at::CONTROL)]
+    {
+        if let Some(known) = stop.known(part) {
+            text += &store(p, name, array, &format!("<32 x i32> {}", splat(known as i64)));
+        }
+    }
+    let _ = writeln!(text, "  call void @eagerwarp.shfl.{way}.some(ptr %op, i32 0)");
+    Some(text)
+}
+
+/// Whether masks name the 16, 8, 4 or 2 lanes of the tile that each lane is in.
+fn tiles() -> String {
+    let mut text = format!(
+        "declare i32 @llvm.ctpop.i32(i32)\ndefine i1 @eagerwarp.tiles(ptr %op) noinline {{\n  \
+         %masks.at = getelementptr i8, ptr %op, i64 {}\n  %masks = load <32 x i32>, ptr %masks.at, align 64\n  \
+         %first = extractelement <32 x i32> %masks, i64 0\n  %size = call i32 @llvm.ctpop.i32(i32 %first)\n  \
+         switch i32 %size, label %none [ i32 16, label %t16 i32 8, label %t8 i32 4, label %t4 i32 2, label %t2 ]\n",
+        at::MASK
+    );
+    for size in [16, 8, 4, 2] {
+        let expected = vector("i32", |lane| ((1i64 << size) - 1) << (lane / size * size));
+        let expected = expected.replace("i32 4294901760", "i32 -65536");
+        let _ = write!(
+            text,
+            "t{size}:\n  %differ{size} = icmp ne <32 x i32> %masks, {expected}\n  \
+             %differing{size} = bitcast <32 x i1> %differ{size} to i32\n  \
+             %is{size} = icmp eq i32 %differing{size}, 0\n  ret i1 %is{size}\n"
+        );
+    }
+    text + "none:\n  ret i1 false\n}\n"
 }
 
 /// Functions for what is too long to be inlined at each operation.
 pub(crate) fn text() -> String {
     let mut text = String::new();
     for (kind, way) in (UP..).zip(["up", "down", "bfly", "idx"]) {
-        text.push_str(&shuffle_by_lane(kind, way, false));
-        text.push_str(&shuffle_by_lane(kind, way, true));
+        text.push_str(&shuffle_by_lane(kind, way, false, false));
+        text.push_str(&shuffle_by_lane(kind, way, true, false));
+        text.push_str(&shuffle_by_lane(kind, way, true, true));
     }
+    text.push_str(&lanes::text());
+    text.push_str(&tiles());
+    text.push_str("!93 = distinct !{!93, !90}\n!94 = distinct !{!94, !90}\n");
     text.push_str(&match_text("any", MATCH_ANY));
     text.push_str(&match_text("all", MATCH_ALL));
     text
 }
 
 /// The source of one lane, `%source`, and whether it is `%inside`, from `%lane`, `%distance`, `%clamp` and `%segment`.
-fn source_text(kind: u32) -> String {
+fn source_text(kind: u32, in_tiles: bool) -> String {
     let mut text = String::from(
         "  %least = and i32 %lane, %segment\n  %free = xor i32 %segment, -1\n  %top = and i32 %clamp, %free\n  \
          %most = or i32 %least, %top\n",
@@ -275,22 +325,35 @@ fn source_text(kind: u32) -> String {
              %inside = icmp ule i32 %source, %most\n"
         }
     });
-    text + "  %from = select i1 %inside, i32 %source, i32 %lane\n"
+    text + if in_tiles {
+        "  %mask.at = getelementptr i32, ptr %masks, i64 %l\n  %mask = load i32, ptr %mask.at\n  \
+           %source.low = and i32 %source, 31\n  %named = lshr i32 %mask, %source.low\n  %is.named = trunc i32 %named to i1\n  \
+           %taken = and i1 %inside, %is.named\n  %from = select i1 %taken, i32 %source, i32 %lane\n"
+    } else {
+        "  %from = select i1 %inside, i32 %source, i32 %lane\n"
+    }
 }
 
 /// Lane by lane; where `%control` is known and all lanes name one distance, in one piece.
-fn shuffle_by_lane(kind: u32, way: &str, any_control: bool) -> String {
-    let which = if any_control { ".any" } else { "" };
+fn shuffle_by_lane(kind: u32, way: &str, any_control: bool, in_tiles: bool) -> String {
+    let which = match (in_tiles, any_control) {
+        (true, _) => ".some",
+        (_, true) => ".any",
+        _ => "",
+    };
+    let by_lane = any_control || in_tiles || !matches!(kind, UP | DOWN);
     let mut text = format!(
         "define void @eagerwarp.shfl.{way}{which}(ptr noalias align 64 %op, i32 %known) noinline nounwind {{\nentry:\n  \
          %arguments = getelementptr i8, ptr %op, i64 {}\n  %controls = getelementptr i8, ptr %op, i64 {}\n  \
+         %masks = getelementptr i8, ptr %op, i64 {}\n  \
          %results = getelementptr i8, ptr %op, i64 {}\n  %insides = getelementptr i8, ptr %op, i64 {}\n",
         at::ARGUMENT,
         at::CONTROL,
+        at::MASK,
         at::RESULT,
         at::PREDICATE
     );
-    if any_control || !matches!(kind, UP | DOWN) {
+    if by_lane {
         text.push_str("  br label %next\n");
     } else {
         text.push_str(&in_one_piece(kind));
@@ -300,7 +363,7 @@ fn shuffle_by_lane(kind: u32, way: &str, any_control: bool) -> String {
     } else {
         "  %control = add i32 %known, 0\n"
     };
-    let from = if any_control || !matches!(kind, UP | DOWN) { "entry" } else { "each" };
+    let from = if by_lane { "entry" } else { "each" };
     let each = if from == "each" { "each:\n  br label %next\n" } else { "" };
     let _ = write!(
         text,
@@ -313,8 +376,8 @@ fn shuffle_by_lane(kind: u32, way: &str, any_control: bool) -> String {
          store i32 %value, ptr %result.at\n  %flag = zext i1 %inside to i8\n  \
          %inside.at = getelementptr i8, ptr %insides, i64 %l\n  store i8 %flag, ptr %inside.at\n  \
          %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  \
-         br i1 %more, label %next, label %done\ndone:\n  ret void\n}}\n",
-        source_text(kind)
+         br i1 %more, label %next, label %done, !llvm.loop !93\ndone:\n  ret void\n}}\n",
+        source_text(kind, in_tiles)
     );
     text
 }
@@ -404,7 +467,7 @@ fn match_text(name: &str, kind: u32) -> String {
         + &same("%l")
         + "  %at = getelementptr i32, ptr %results, i64 %l\n  store i32 %same, ptr %at\n  \
            %l.next = add nuw nsw i64 %l, 1\n  %more = icmp ne i64 %l.next, 32\n  \
-           br i1 %more, label %next, label %done\ndone:\n  ret void\n}\n"
+           br i1 %more, label %next, label %done, !llvm.loop !94\ndone:\n  ret void\n}\n"
 }
 
 #[cfg(test)]

@@ -18,17 +18,29 @@ const BLOCKS_MAX: usize = 512;
 /// Steps from a value to what it is computed of.
 const DEPTH_MAX: u32 = 8;
 const PASSES: &str = "function(loop-unroll<O2;no-partial;no-peeling;no-runtime;no-upperbound;full-unroll-max=0>,\
-    instcombine<no-verify-fixpoint>,simplifycfg,gvn,simplifycfg)";
+    instcombine<no-verify-fixpoint>,simplifycfg,sroa<modify-cfg>,gvn,instcombine<no-verify-fixpoint>,simplifycfg)";
+/// Loops in loops are unrolled from the inner ones.
+const DEPTH_OF_LOOPS_MAX: usize = 4;
 
 /// Unrolls in all kernels.
 pub(crate) fn unroll(maker: Maker, imported: &Imported) -> Result<(), String> {
     if !matches!(maker.options.mode, Mode::Auto | Mode::Fission | Mode::LanesApart) || maker.options.strict {
         return Ok(());
     }
+    for _ in 0..DEPTH_OF_LOOPS_MAX {
+        if !unroll_inner(maker, imported)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether there was something to unroll.
+fn unroll_inner(maker: Maker, imported: &Imported) -> Result<bool, String> {
     let kernels = imported.kernels.iter().filter_map(|kernel| imported.module.function(kernel));
     let latches: Vec<Value> = kernels.flat_map(|kernel| latches(maker, kernel)).collect();
     if latches.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let context = maker.context;
     let metadata = loop_metadata(context, latches.len())?;
@@ -38,7 +50,8 @@ pub(crate) fn unroll(maker: Maker, imported: &Imported) -> Result<(), String> {
     for (latch, id) in latches.into_iter().zip(ids) {
         latch.set_metadata(kind, id);
     }
-    imported.module.run_passes(PASSES, maker.machine)
+    imported.module.run_passes(PASSES, maker.machine)?;
+    Ok(true)
 }
 
 /// The ends of the loops to unroll.
