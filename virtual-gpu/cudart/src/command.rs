@@ -12,6 +12,7 @@ use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::{AllocId, Op};
 
 use crate::kernel::{Ground, Launch};
+use crate::names::readable;
 use crate::runtime::Runtime;
 use crate::status::Code;
 use crate::transfer::{Copy, Fill, Region};
@@ -160,13 +161,13 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
             launch,
             &modelled,
             profile.as_deref_mut(),
-            Ground { objects: &objects, strict: books },
+            Ground { objects: &objects, strict: books, memory: &runtime.memory },
         );
         if let Some(watch) = &runtime.watch {
             watch.after(name);
         }
         ran.map_err(|failure| {
-            say(format_args!("kernel {name}: {failure}"));
+            say(format_args!("kernel {}: {failure}", readable(name)));
             code_of(&failure)
         })?
     };

@@ -32,12 +32,15 @@ impl Runtime {
 
     /// After a wait: if no work of the process is left, what is done to managed memory from now on is the host's doing.
     pub fn watch_host(&self) {
-        if self.memory.lock().host_watch.is_empty() {
+        if self.memory.lock().host_watch.is_empty() && self.watch.is_none() {
             return;
         }
         // Held until the memory is watched: nothing is enqueued in between.
         let streams = self.streams.lock();
         if streams.are_idle() {
+            if let Some(watch) = &self.watch {
+                watch.close(&self.memory);
+            }
             self.memory.lock().host_watch.watch();
         }
     }

@@ -20,6 +20,7 @@ mod graph;
 mod host_faults;
 mod kernel;
 mod memory;
+mod names;
 mod runtime;
 mod status;
 mod stream;

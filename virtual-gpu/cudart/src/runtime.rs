@@ -130,10 +130,11 @@ impl Runtime {
         let workers = config.workers.unwrap_or_else(|| available_parallelism().unwrap_or(NonZeroUsize::MIN));
         let limits = TimeLimits { most: config.kernel_time_max, slow_after: config.kernel_slow_after };
         let blocks = BlockSizes { modelled: block_shift, touched: touch_shift };
-        let compute = Compute::new(workers, arena.base(), blocks, limits).map_err(|e| {
+        let compute = Compute::new(workers, arena.addresses(), blocks, limits).map_err(|e| {
             say(format_args!("cannot start threads for kernels: {e}"));
             Code::cudaErrorInitializationError
         })?;
+        eager_exec::name_host_faults(arena.addresses());
         if let Some(status) = config.fault_status {
             ending::fail_with(status);
         }
@@ -302,6 +303,7 @@ impl Runtime {
                 command.run_after_failure(code);
                 return 0;
             }
+            self.open_memory();
             command.run(self).unwrap_or_else(|code| {
                 self.failure.lock().get_or_insert(code);
                 0
@@ -431,6 +433,7 @@ impl Runtime {
     /// # Errors
     /// `cudaErrorInvalidValue` if no device or managed memory of the program's own making starts there.
     pub fn release(&self, address: u64) -> Result<(), Code> {
+        self.open_memory();
         let found = {
             let memory = self.memory.lock();
             memory.table.starting_at(address).filter(|_| !memory.virtual_memory.is_mapped(address)).copied()
@@ -441,6 +444,12 @@ impl Runtime {
         self.call(Request::Free { alloc })?;
         self.memory.lock().forget(&allocation);
         Ok(())
+    }
+
+    fn open_memory(&self) {
+        if let Some(watch) = &self.watch {
+            watch.open();
+        }
     }
 
     /// Drops the contents of managed memory: what is read before it is written again is zero, and nothing of it is on a

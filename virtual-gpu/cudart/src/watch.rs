@@ -9,7 +9,8 @@ use eager_gpu_model::AllocKind;
 use parking_lot::Mutex;
 
 use crate::kernel::{CpuKernel, some_kernel_checks, variables};
-use crate::memory::{Allocation, Kind, Memory};
+use crate::memory::{Access, Allocation, Kind, Memory, protect};
+use crate::names::readable;
 use crate::transfer::{Extent, Region};
 use crate::voice::say;
 
@@ -19,14 +20,18 @@ pub struct Watch {
     books: Mutex<Strict>,
     /// Kernel and place of what was said, so that it is said once.
     said: Mutex<BTreeSet<(&'static str, String)>>,
+    /// Memory of devices (address, bytes) that nobody may use at present.
+    closed: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Watch {
     /// As the user wants it; by default where some kernel was compiled for it.
     pub fn new(wanted: Option<bool>) -> Option<Watch> {
-        wanted
-            .unwrap_or_else(some_kernel_checks)
-            .then(|| Watch { books: Mutex::default(), said: Mutex::default() })
+        wanted.unwrap_or_else(some_kernel_checks).then(|| Watch {
+            books: Mutex::default(),
+            said: Mutex::default(),
+            closed: Mutex::default(),
+        })
     }
 
     /// The books that a launch of this kernel is held to, brought up to date.
@@ -36,7 +41,7 @@ impl Watch {
             return Some(&self.books);
         }
         if self.said.lock().insert((kernel.name, String::new())) {
-            let name = kernel.name;
+            let name = readable(kernel.name);
             say(format_args!("strict: kernel {name} is not checked: compile its file with --eager-strict"));
         }
         self.books.lock().memory.initialise_all();
@@ -47,7 +52,7 @@ impl Watch {
     pub fn after(&self, kernel: &'static str) {
         for finding in self.books.lock().take_uninitialised() {
             if self.said.lock().insert((kernel, finding.place.clone())) {
-                say(format_args!("kernel {kernel}: {finding}"));
+                say(format_args!("kernel {}: {finding}", readable(kernel)));
             }
         }
     }
@@ -57,6 +62,32 @@ impl Watch {
         self.update(memory);
         let books = &mut self.books.lock().memory;
         to.rows(extent).for_each(|row| books.initialise(row, extent.width));
+    }
+
+    /// No work is left: whoever uses memory of a device now is the host, whose fault is named.
+    pub fn close(&self, memory: &Mutex<Memory>) {
+        let memory = memory.lock();
+        let is_closed = |found: &&Allocation| {
+            let is_device = matches!(found.kind, Kind::Modelled { kind: AllocKind::Device, .. });
+            is_device && !memory.virtual_memory.is_mapped(found.address)
+        };
+        let mut closed = self.closed.lock();
+        for found in memory.table.iter().filter(is_closed) {
+            // SAFETY: the allocation is of the arena, which gives out whole pages. Nothing of ours uses it until `open`.
+            if unsafe { protect(found.address, found.bytes, Access::Nothing) }.is_ok() {
+                closed.push((found.address, found.bytes));
+            }
+        }
+    }
+
+    /// Work begins, or memory changes hands.
+    pub fn open(&self) {
+        for (address, bytes) in self.closed.lock().drain(..) {
+            // SAFETY: as in `close`; the arena's memory may be used again.
+            if let Err(e) = unsafe { protect(address, bytes, Access::ReadWrite) } {
+                say(format_args!("strict: memory of a device stays closed: {e}"));
+            }
+        }
     }
 
     fn update(&self, memory: &Mutex<Memory>) {

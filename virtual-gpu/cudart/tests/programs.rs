@@ -288,17 +288,17 @@ fn what_capture_forbids_fails_and_invalidates_it() {
 fn bad_launches_are_refused_and_a_trap_is_sticky() {
     let Some(built) = built() else { return };
     let (_, stderr) = run(built, "launch-errors", &[]);
-    assert!(stderr.contains("kernel _Z6orphanv has no CPU code"), "{stderr}");
-    assert!(stderr.contains("kernel _Z4trapv: a kernel thread executed a trap"), "{stderr}");
+    assert!(stderr.contains("kernel orphan has no CPU code"), "{stderr}");
+    assert!(stderr.contains("kernel trap: a kernel thread executed a trap"), "{stderr}");
 }
 
 #[test]
 fn a_kernel_that_faults_is_named_and_its_device_is_lost_but_not_the_process() {
     let Some(built) = built() else { return };
     for (scenario, expected) in [
-        ("wild", "kernel _Z4wildv: it used address 0x1230, which is no memory it may use"),
-        ("division", "kernel _Z6dividev: it divided an integer by zero"),
-        ("overflow", "kernel _Z4deepv: it used address 0x"),
+        ("wild", "kernel wild: it used address 0x1230, which is no memory it may use"),
+        ("division", "kernel divide: it divided an integer by zero"),
+        ("overflow", "kernel deep: it used address 0x"),
     ] {
         let (_, stderr) = run(built, scenario, &[]);
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -480,7 +480,7 @@ fn a_program_that_ignores_a_fault_ends_with_the_status_that_was_asked_for() {
     let ended = |scenario, status: &[(&str, &str)]| {
         let output = command(built, scenario, &[SMALL, status].concat()).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        let lines: Vec<_> = said.lines().filter(|line| !line.contains("kernel _Z4wildv")).collect();
+        let lines: Vec<_> = said.lines().filter(|line| !line.contains("kernel wild:")).collect();
         (output.status.code(), String::from_utf8(output.stdout).unwrap(), lines.join("\n"))
     };
     let one = [("EAGER_VGPU_FAULT_STATUS", "1")];

@@ -7,6 +7,7 @@
 //! (signal-safety(7)), so what it reads are atomics and what it writes goes through `write`.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ops::Range;
 use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::sync::Once;
@@ -17,8 +18,9 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 use crate::abi::{BlockContext, BlockFn};
-use crate::leave::{eager_vgpu_call_block, leave_block};
+use crate::leave::{eager_vgpu_call_block, instruction_of, leave_block};
 use crate::timer::Timer;
+use crate::wrong_side;
 
 /// Threads beyond this many that run kernels at one time are not caught.
 const SLOT_COUNT: usize = 128;
@@ -329,6 +331,9 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
             return;
         }
         name_in_one_line(slot, signal, code, address);
+    } else if code > 0 && is_devices(address) {
+        // SAFETY: the context is this signal's.
+        wrong_side::name_host_fault(address, unsafe { instruction_of(context) });
     }
     // SAFETY: both are async-signal-safe. A fault happens again on return and meets the default action; a signal that
     // somebody sent does not, so it is raised again.
@@ -338,6 +343,18 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
             libc::raise(signal);
         }
     }
+}
+
+static DEVICES: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// From now on a fault of the host's own code at these addresses, which are the devices', is named before the process ends.
+pub fn name_host_faults(devices: Range<u64>) {
+    DEVICES[0].store(devices.start, Relaxed);
+    DEVICES[1].store(devices.end, Relaxed);
+}
+
+fn is_devices(address: u64) -> bool {
+    (DEVICES[0].load(Relaxed)..DEVICES[1].load(Relaxed)).contains(&address)
 }
 
 /// The thread cannot go on: it is in a function of ours that the kernel called with nonsense.
@@ -361,31 +378,31 @@ fn name_in_one_line(slot: &Slot, signal: c_int, code: c_int, address: u64) {
 }
 
 /// A line put together without allocating; what does not fit is cut.
-struct Line {
+pub(crate) struct Line {
     bytes: [u8; 512],
     length: usize,
 }
 
 impl Line {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Line { bytes: [0; 512], length: 0 }
     }
 
-    fn add(&mut self, text: &[u8]) {
+    pub fn add(&mut self, text: &[u8]) {
         for (to, from) in self.bytes[self.length..].iter_mut().zip(text) {
             *to = *from;
             self.length += 1;
         }
     }
 
-    fn add_hexadecimal(&mut self, number: u64) {
+    pub fn add_hexadecimal(&mut self, number: u64) {
         let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
         for digit in (0..digits).rev() {
             self.add(&[b"0123456789abcdef"[(number >> (4 * digit) & 15) as usize]]);
         }
     }
 
-    fn write(&self) {
+    pub fn write(&self) {
         // SAFETY: the bytes are this line's own. Where nothing can be written there is nobody to tell.
         unsafe { libc::write(libc::STDERR_FILENO, self.bytes.as_ptr().cast(), self.length) };
     }

@@ -75,6 +75,16 @@ unsafe extern "C-unwind" {
     fn eager_vgpu_leave_block();
 }
 
+/// Where an interrupted thread was.
+///
+/// # Safety
+/// `context` is the `ucontext_t` of a signal.
+pub(crate) unsafe fn instruction_of(context: *mut c_void) -> u64 {
+    // SAFETY: the caller says that this is a signal's context.
+    let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    registers[libc::REG_RIP as usize].cast_unsigned()
+}
+
 /// Changes the registers of an interrupted thread so that it goes on by returning 1 from [`eager_vgpu_call_block`].
 ///
 /// # Safety

@@ -18,7 +18,8 @@ mod timer;
 mod touch;
 mod turns;
 mod worker;
+mod wrong_side;
 
 pub use executor::{Executor, Launch, LaunchCost, LaunchFailure};
-pub use fault::Fault;
+pub use fault::{Fault, name_host_faults};
 pub use touch::{Touch, TouchMap};

@@ -11,6 +11,7 @@ mod profile;
 mod registry;
 mod run;
 mod watch;
+mod wrong_side;
 
 pub use args::CapturedArgs;
 pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};

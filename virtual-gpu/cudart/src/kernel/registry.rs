@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use eager_exec::abi::{CHECKS, KERNEL_ABI_VERSION, KernelEntry, KernelTable, ParamDesc, VariableEntry};
 use parking_lot::Mutex;
 
+use crate::names::readable;
 use crate::status::Code;
 use crate::voice::say;
 
@@ -193,7 +194,7 @@ pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };
     let Some(found) = find(&registry.kernels, symbols) else {
-        let name = &symbols[0].name;
+        let name = readable(&symbols[0].name);
         say(format_args!("kernel {name} has no CPU code in this program: compile its file with eagercc"));
         return Err(Code::cudaErrorInvalidDeviceFunction);
     };

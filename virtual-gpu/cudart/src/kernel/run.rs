@@ -3,6 +3,7 @@
 //! Trap: the touch map covers all devices' memory of the process, so launches of one process run one after the other,
 //! whatever their streams; they overlap only in modelled time.
 
+use core::ops::Range;
 use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -20,7 +21,8 @@ use super::check::Shape;
 use super::profile::{LaunchSample, Profile};
 use super::registry::CpuKernel;
 use super::watch::Watch;
-use crate::memory::{Allocation, Modelled};
+use super::wrong_side::{WrongSide, is_devices};
+use crate::memory::{Allocation, Memory, Modelled};
 use crate::trace;
 
 /// A launch, ready to run later.
@@ -51,6 +53,7 @@ pub struct Compute {
     /// Processor time that a thread may spend on a launch.
     time_max: Option<Duration>,
     watch: Watch,
+    wrong_side: WrongSide,
 }
 
 /// How long a kernel may take.
@@ -62,13 +65,14 @@ pub struct TimeLimits {
     pub slow_after: Option<Duration>,
 }
 
-/// What a launch uses beside memory.
+/// What a launch uses beside its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct Ground<'a> {
     /// Textures and surfaces.
     pub objects: &'a Objects,
     /// The books that a kernel with checks is held to.
     pub strict: Option<&'a Mutex<Strict>>,
+    pub memory: &'a Mutex<Memory>,
 }
 
 /// Logarithms of the bytes of a block of memory.
@@ -84,7 +88,7 @@ impl Compute {
     /// The system refuses a thread.
     pub fn new(
         workers: NonZeroUsize,
-        arena_base: u64,
+        arena: Range<u64>,
         blocks: BlockSizes,
         limits: TimeLimits,
     ) -> io::Result<Compute> {
@@ -92,12 +96,13 @@ impl Compute {
         let watch = Watch::start(limits.slow_after, executor.waiting_at())?;
         Ok(Compute {
             executor,
-            arena_base,
+            arena_base: arena.start,
             block_shift: blocks.modelled,
             touch_shift: blocks.touched,
             touch: None,
             time_max: limits.most,
             watch,
+            wrong_side: WrongSide::new(arena),
         })
     }
 
@@ -119,7 +124,17 @@ impl Compute {
         if records {
             self.prepare_touch_map(allocations);
         }
-        let cost = self.execute(launch, records, ground)?;
+        let map = if records { self.touch.as_ref() } else { None };
+        let looks = !records && ground.strict.is_none() && launch.kernel.entry.flags & RECORDS_TOUCHES != 0;
+        let suspect = looks
+            .then(|| self.wrong_side.suspect(launch, |at| is_devices(&ground.memory.lock(), at)))
+            .flatten()
+            .map(|suspect| (suspect.map(), suspect));
+        let map = suspect.as_ref().map(|(map, _)| map).or(map);
+        let cost = self.execute(launch, map, ground)?;
+        if let Some((map, suspect)) = &suspect {
+            self.wrong_side.tell(launch.kernel.name, suspect, map);
+        }
         let pointed = pointed_allocations(&launch.args, ground.objects, allocations);
         let touched = if records {
             self.touched(allocations, self.block_shift)
@@ -173,7 +188,12 @@ impl Compute {
         }
     }
 
-    fn execute(&self, launch: &Launch, records: bool, ground: Ground) -> Result<LaunchCost, LaunchFailure> {
+    fn execute(
+        &self,
+        launch: &Launch,
+        touch: Option<&TouchMap>,
+        ground: Ground,
+    ) -> Result<LaunchCost, LaunchFailure> {
         let dynamic_shared_bytes =
             u32::try_from(launch.shape.dynamic_shared_bytes).expect("checked at the call");
         let executed = eager_exec::Launch {
@@ -182,7 +202,7 @@ impl Compute {
             block: launch.shape.block,
             dynamic_shared_bytes,
             args: &launch.args.pointers(),
-            touch: if records { self.touch.as_ref() } else { None },
+            touch,
             cooperative: launch.cooperative,
             strict: ground.strict,
             objects: Some(ground.objects),

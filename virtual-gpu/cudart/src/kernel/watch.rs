@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::config::{KERNEL_TIMEOUT_VARIABLE, SLOW_KERNEL_VARIABLE};
+use crate::names::readable;
 use crate::voice::say;
 
 /// Looks in the time after which a kernel is named.
@@ -90,7 +91,7 @@ fn look_until_said(shared: &Shared, after: Duration, waiting_at: &WaitingAt) {
             seen = (state.launch, Instant::now());
         } else if let Some(kernel) = state.kernel.filter(|_| seen.1.elapsed() >= after) {
             drop(state);
-            say(format_args!("{}", told(kernel, after, waiting_at.lock().as_deref())));
+            say(format_args!("{}", told(&readable(kernel), after, waiting_at.lock().as_deref())));
             return;
         }
     }

@@ -4,6 +4,7 @@
 //! ever given out the arena is readable and writable, not only the allocations, so that an access a little outside an array
 //! does no harm; a wild pointer there goes unnoticed. Behind, it is a fault, as on a GPU.
 
+use core::ops::Range;
 use std::io;
 use std::ptr::{self, NonNull};
 
@@ -55,9 +56,8 @@ impl Arena {
         })
     }
 
-    /// First address of the arena.
-    pub fn base(&self) -> u64 {
-        self.base
+    pub fn addresses(&self) -> Range<u64> {
+        self.base..self.base + self.bytes
     }
 
     /// Addresses for `bytes`, or `None` when the arena is full or the kernel gives no more memory. It reads as zero.

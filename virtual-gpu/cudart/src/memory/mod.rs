@@ -19,7 +19,7 @@ pub use arena::Arena;
 pub use array::{Array, ChannelDesc};
 pub use host_watch::HostWatch;
 pub use image::{Description, Images, RESOURCE_WORDS, ResourceWords, TextureDesc};
-pub use pages::Access;
+pub use pages::{Access, protect};
 pub use pool::{Pool, PoolKey, Pools, Reuse, Reused};
 pub use table::{Allocation, Kind, Modelled, Table};
 pub use virtual_memory::VirtualMemory;

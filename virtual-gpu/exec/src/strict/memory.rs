@@ -12,6 +12,9 @@ use super::finding::{Piece, Problem, SpaceKind};
 /// Freed memory is remembered this many times.
 const RELEASED_MAX: usize = 256;
 
+/// Memory further away has nothing to do with an address: that is a null pointer, or one of the host's.
+const NEAR_BYTES: u64 = 1 << 30;
+
 /// A piece of memory that a program has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
@@ -171,7 +174,8 @@ impl Memory {
             let Known { start, bytes, .. } = space.known;
             if address < start { start - address } else { address - (start + bytes) }
         };
-        [before, after].into_iter().flatten().min_by_key(distance).map(Space::piece)
+        let near = |space: &&Space| distance(space) < NEAR_BYTES;
+        [before, after].into_iter().flatten().filter(near).min_by_key(distance).map(Space::piece)
     }
 }
 
