@@ -5,6 +5,7 @@
 
 use crate::after::Waiters;
 use crate::date;
+use crate::detach;
 use crate::ended_file::EndedFile;
 use crate::fault;
 use crate::identity;
@@ -151,6 +152,7 @@ impl Dispatch {
         for line in self.log.admit(now, uid, line) {
             // Nobody is left to be told that standard error is closed.
             let _ = writeln!(std::io::stderr(), "eagerd: {line}");
+            detach::bound_log();
         }
     }
 
