@@ -33,6 +33,7 @@ mod metrics;
 mod mind;
 mod minutes;
 mod names;
+mod namespace;
 mod newcomers;
 mod numbering;
 mod nvml;
@@ -136,6 +137,7 @@ fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     if show {
         return show_settings(&settings, &source, matches).map(|()| ExitCode::SUCCESS);
     }
+    namespace::check()?;
     let mut kept = service_manager::Kept::from_environment(|name| std::env::var_os(name));
     let manager = ServiceManager::from_environment(|name| std::env::var_os(name));
     let signals = block_signals().context("signals")?;
@@ -249,9 +251,7 @@ fn say_what_was_found(devices: &Devices, damage: Option<String>, dispatch: &mut 
             .say("the virtual GPU server of an earlier daemon is there, with the programs on it".to_owned());
     }
     if let Some(damage) = damage {
-        dispatch.say(format!(
-            "the state file of an earlier daemon is damaged: {damage}; what came before is used"
-        ));
+        dispatch.say(format!("the state file of an earlier daemon is {damage}"));
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::backlog::is_own;
 use crate::dispatch::Dispatch;
 use crate::fault;
+use crate::namespace::is_anybody;
 use crate::places::Places;
 use crate::quota::Users;
 use eager_proto::hello::{Greeting, Hello, Opening, Refusal, Resume, Welcome};
@@ -258,8 +259,11 @@ fn make_pages(
     Ok(made)
 }
 
-/// Is whoever connected served at all? Whose groups are not known is not, where they matter.
+/// Is whoever connected served at all? Whose groups are not known is not, where they matter, nor is who may be anybody.
 pub fn is_served(served: &Users, uid: u32, socket: BorrowedFd<'_>) -> bool {
+    if is_anybody(uid) {
+        return false;
+    }
     if !served.looks_at_groups() {
         return served.admits(uid, &[]);
     }

@@ -63,6 +63,19 @@ pub struct KeptDevice {
     pub profile: DeviceProfile,
 }
 
+/// What is wrong with a file that a daemon left.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum Damage {
+    #[error(
+        "of another release (version {0} of its lines, this one reads {VERSION}); what programs hold by it is not known"
+    )]
+    Version(u32),
+    #[error("damaged: {0}; what came before is used")]
+    Line(String),
+    #[error("not readable: {0}")]
+    Unreadable(String),
+}
+
 /// Everything, as it stands after the last line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kept {
@@ -162,21 +175,24 @@ impl Kept {
 }
 
 /// Reads what a daemon left. The second is what is wrong with it, in words; what comes before that place is used.
-pub fn load(bytes: &[u8]) -> (Kept, Option<String>) {
+pub fn load(bytes: &[u8]) -> (Kept, Option<Damage>) {
     let mut kept = Kept::default();
     for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let place = index + 1;
         let cut = line.last() != Some(&b'\n');
         match serde_json::from_slice(line) {
             Ok(Line::Header { version, .. }) if version != VERSION => {
-                return (Kept::default(), Some(format!("line {place}: version {version}, not {VERSION}")));
+                return (Kept::default(), Some(Damage::Version(version)));
             }
             Ok(line @ Line::Header { .. }) if index == 0 => kept.apply(line),
             Ok(line) if index > 0 && !cut => kept.apply(line),
             // The daemon died while it wrote: nobody saw what this line was to say.
             _ if cut && index > 0 => return (kept, None),
-            Ok(_) => return (kept, Some(format!("line {place}: a header where none belongs, or none"))),
-            Err(error) => return (kept, Some(format!("line {place}: {error}"))),
+            Ok(_) => {
+                let why = format!("line {place}: a header where none belongs, or none");
+                return (kept, Some(Damage::Line(why)));
+            }
+            Err(error) => return (kept, Some(Damage::Line(format!("line {place}: {error}")))),
         }
     }
     (kept, None)
@@ -198,15 +214,15 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Reads what an earlier daemon left at `path`; nothing of another boot. Also says what is wrong with it.
+    /// Reads what an earlier daemon left at `path`; nothing of another boot. Also says what is wrong with it, and where that is kept:
+    /// the file itself is about to be replaced.
     pub fn open(path: &Path, boot: String) -> (StateFile, Kept, Option<String>) {
-        let too_long = std::fs::metadata(path).is_ok_and(|file| file.len() > FILE_BYTES_MAX);
-        let read = if too_long { Err(std::io::ErrorKind::FileTooLarge.into()) } else { std::fs::read(path) };
-        let (kept, damage) = match read {
+        let (kept, damage) = match whole_file::read(path, FILE_BYTES_MAX) {
             Ok(bytes) => load(&bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Kept::default(), None),
-            Err(error) => (Kept::default(), Some(error.to_string())),
+            Err(error) => (Kept::default(), Some(Damage::Unreadable(error.to_string()))),
         };
+        let damage = damage.map(|damage| format!("{damage}; {}", whole_file::keep_beside(path)));
         let old = if kept.boot == boot { kept } else { Kept::default() };
         let (next_client, next_task) = (old.next_client.max(1), old.next_task.max(1));
         let fresh = Kept { boot, next_client, next_task, ..Kept::default() };

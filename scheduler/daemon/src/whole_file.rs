@@ -3,7 +3,7 @@
 //! Trap: the new file stands beside the old one for a moment, under the name with `.new`; only its user may read it.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,32 @@ pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<File> {
     file.write_all(content)?;
     std::fs::rename(&fresh, path)?;
     Ok(file)
+}
+
+/// All of a file of at most so many bytes. What is no file, such as a pipe that nobody writes to, is an error and nothing to wait for.
+pub fn read(path: &Path, bytes_max: u64) -> std::io::Result<Vec<u8>> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is no file"));
+    }
+    if found.len() > bytes_max {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A file that is about to be replaced and is not understood whole gets a second name, so that nothing of it is lost and a daemon
+/// that is killed meanwhile leaves it where it was. Says what happened.
+pub fn keep_beside(path: &Path) -> String {
+    let aside = with_suffix(path, ".bad");
+    let _ = std::fs::remove_file(&aside);
+    match std::fs::hard_link(path, &aside) {
+        Ok(()) => format!("it is kept as {}", aside.display()),
+        Err(error) => format!("it cannot be kept as {} ({error})", aside.display()),
+    }
 }
 
 /// A file that cannot be used: nothing of it is lost, it may be another version's. Says what happened.

@@ -25,6 +25,8 @@ pub mod packet;
 mod pages;
 #[cfg(not(loom))]
 pub mod process;
+#[cfg(not(loom))]
+pub mod users;
 
 #[cfg(not(loom))]
 pub use packet::{bind_seqpacket, connect_seqpacket};

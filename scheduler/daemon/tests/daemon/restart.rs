@@ -1,7 +1,7 @@
 //! A daemon that is killed and started again: what was granted is granted, and programs do not notice.
 
 use crate::support::{
-    Daemon, LONG, MIB, answer, begin, command, restarted, slot, take_dir, wait_until, wants,
+    Daemon, LONG, MIB, answer, begin, begin_whole, command, restarted, slot, take_dir, wait_until, wants,
 };
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::hello::Hello;
@@ -61,12 +61,12 @@ fn a_device_that_became_smaller_keeps_its_tasks_over_subscribed() {
 
 #[test]
 fn a_request_without_an_answer_is_answered_once_by_the_next_daemon() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let (first, second) = (daemon.connect("first"), daemon.connect("second"));
     answer(&first, slot(0), begin(&first, slot(0), 700));
-    let asked = begin(&second, slot(0), 700);
+    let asked = begin_whole(&second, slot(0), 700);
     wait_until(&second, slot(0), |cell| cell.state == STATE_WAITING);
-    let daemon = restarted(daemon, &["--policy", "case"]);
+    let daemon = restarted(daemon, &[]);
     second.resume(LONG).expect("the same client");
     wait_until(&second, slot(0), |cell| cell.state == STATE_WAITING);
     first.resume(LONG).expect("the same client");
@@ -77,7 +77,7 @@ fn a_request_without_an_answer_is_answered_once_by_the_next_daemon() {
 
 #[test]
 fn one_who_ended_meanwhile_is_no_ghost() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let mut holder = crate::support::Hostile::start(&daemon, &["--hold", "700"]);
     let stays = daemon.connect("stays");
     answer(&stays, slot(0), begin(&stays, slot(0), 100));
@@ -85,7 +85,7 @@ fn one_who_ended_meanwhile_is_no_ghost() {
     daemon.signal(Signal::SIGKILL);
     daemon.child.wait().expect("wait");
     holder.end();
-    let daemon = Daemon::start_in(take_dir(&mut daemon), &["--policy", "case"]);
+    let daemon = Daemon::start_in(take_dir(&mut daemon), &[]);
     assert_eq!(daemon.device().granted_bytes, 100 * MIB);
     // One that ends before it comes back is seen as well.
     let row = daemon.row();
@@ -94,11 +94,11 @@ fn one_who_ended_meanwhile_is_no_ghost() {
 
 #[test]
 fn one_who_does_not_come_back_keeps_its_grant_until_it_ends() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let mut holder = crate::support::Hostile::start(&daemon, &["--hold", "700"]);
-    let daemon = restarted(daemon, &["--policy", "case"]);
+    let daemon = restarted(daemon, &[]);
     let next = daemon.connect("next");
-    let asked = begin(&next, slot(0), 700);
+    let asked = begin_whole(&next, slot(0), 700);
     wait_until(&next, slot(0), |cell| cell.state == STATE_WAITING);
     holder.end();
     assert_eq!(answer(&next, slot(0), asked).state, STATE_BOUND);
@@ -106,13 +106,13 @@ fn one_who_does_not_come_back_keeps_its_grant_until_it_ends() {
 
 #[test]
 fn a_program_that_the_state_file_does_not_know_is_refused() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let client = daemon.connect("forgotten");
     let mut daemon = daemon;
     daemon.signal(Signal::SIGKILL);
     daemon.child.wait().expect("wait");
     std::fs::remove_file(daemon.run_dir().join("eagerd.state")).expect("the state file");
-    let daemon = Daemon::start_in(take_dir(&mut daemon), &["--policy", "case"]);
+    let daemon = Daemon::start_in(take_dir(&mut daemon), &[]);
     let refused = client.resume(LONG).expect_err("nobody knows it");
     assert!(matches!(refused, ConnectError::Refused { .. }), "{refused}");
     assert_eq!(daemon.row().clients, 0);
@@ -120,7 +120,7 @@ fn a_program_that_the_state_file_does_not_know_is_refused() {
 
 /// What is in the state file, changed by `change`; the daemon starts, says so, and serves.
 fn starts_with(change: impl Fn(&mut Vec<u8>), granted: u64, said: &str) {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let client = daemon.connect("client");
     answer(&client, slot(0), begin(&client, slot(0), 100));
     let mut daemon = daemon;
@@ -129,14 +129,19 @@ fn starts_with(change: impl Fn(&mut Vec<u8>), granted: u64, said: &str) {
     let path = daemon.run_dir().join("eagerd.state");
     let mut bytes = std::fs::read(&path).expect("state");
     change(&mut bytes);
-    std::fs::write(&path, bytes).expect("state");
-    let mut daemon = Daemon::start_in(take_dir(&mut daemon), &["--policy", "case"]);
+    std::fs::write(&path, &bytes).expect("state");
+    let mut daemon = Daemon::start_in(take_dir(&mut daemon), &[]);
     assert_eq!(daemon.device().granted_bytes, granted);
     let other = daemon.connect("other");
     assert_eq!(answer(&other, slot(0), begin(&other, slot(0), 10)).state, STATE_BOUND);
     daemon.signal(Signal::SIGTERM);
     let (_, log) = daemon.end();
     assert!(log.contains(said), "{log}");
+    // What was not understood whole is there for whoever understands it.
+    let aside = daemon.run_dir().join("eagerd.state.bad");
+    let is_kept = std::fs::read(aside).is_ok_and(|kept| kept == bytes);
+    assert_eq!(is_kept, !said.is_empty(), "{log}");
+    assert_eq!(log.contains("it is kept as "), is_kept, "{log}");
 }
 
 #[test]
@@ -150,6 +155,30 @@ fn a_damaged_state_file_is_used_as_far_as_it_goes_and_said() {
     starts_with(|bytes| *bytes = b"garbage\n".to_vec(), 0, "is damaged: line 1");
     starts_with(|bytes| bytes.truncate(0), 0, "");
     starts_with(|bytes| *bytes = vec![0xff; 100_000], 0, "is damaged");
+}
+
+#[test]
+fn a_state_file_of_a_newer_release_is_kept_and_said() {
+    let newer = |bytes: &mut Vec<u8>| {
+        let text = String::from_utf8(bytes.clone()).expect("text");
+        *bytes = text.replacen("\"version\":1,", "\"version\":2,", 1).into_bytes();
+    };
+    starts_with(newer, 0, "is of another release (version 2 of its lines, this one reads 1)");
+}
+
+/// Nothing that lies in the file's place keeps a daemon from starting: a pipe that nobody writes to was waited for without end.
+#[test]
+fn what_is_no_state_file_is_not_waited_for() {
+    let dir = tempfile::tempdir().expect("folder");
+    std::fs::create_dir(dir.path().join("run")).expect("folder");
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join("run/eagerd.state")).status();
+    assert!(made.expect("mkfifo").success());
+    let mut daemon = Daemon::start_in(dir, &[]);
+    let client = daemon.connect("client");
+    assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
+    daemon.signal(Signal::SIGTERM);
+    let (_, log) = daemon.end();
+    assert!(log.contains("is not readable: it is no file; it is kept as "), "{log}");
 }
 
 #[test]
@@ -178,7 +207,7 @@ fn a_daemon_killed_at_any_step_is_replaced_without_loss() {
     loop {
         let dir = tempfile::tempdir().expect("folder");
         let mut first = command(dir.path());
-        first.args(["--policy", "case"]).env("EAGERD_DIE_AT", point.to_string());
+        first.env("EAGERD_DIE_AT", point.to_string());
         let (mut daemon, line) = Daemon::spawn_anyhow(dir, first);
         let started = !line.is_empty();
         if !started {
@@ -248,7 +277,7 @@ fn replace_dead(daemon: &mut Daemon) -> bool {
     if daemon.child.try_wait().expect("state").is_none() {
         return false;
     }
-    *daemon = Daemon::start_in(take_dir(daemon), &["--policy", "case"]);
+    *daemon = Daemon::start_in(take_dir(daemon), &[]);
     true
 }
 
@@ -274,7 +303,7 @@ fn counters_go_on_in_the_new_pages() {
 
 #[test]
 fn a_daemon_that_lives_is_not_left() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let client = daemon.connect("client");
     client.resume(LONG).expect("nothing to do");
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 10)).state, STATE_BOUND);
@@ -291,7 +320,7 @@ fn a_daemon_killed_while_it_reads_its_settings_again_loses_nothing() {
         let file = dir.path().join("eagerd.toml");
         std::fs::write(&file, "").expect("settings");
         let mut first = command(dir.path());
-        first.args(["--policy", "case", "--config"]).arg(&file).env("EAGERD_DIE_AT", point.to_string());
+        first.args(["--config"]).arg(&file).env("EAGERD_DIE_AT", point.to_string());
         let (mut daemon, line) = Daemon::spawn_anyhow(dir, first);
         if line.is_empty() {
             continue;

@@ -4,18 +4,21 @@
 //! Trap: small disks are mounted, which only root may; what cannot be tried is skipped, loudly.
 
 use crate::http::{get, over_unix};
-use crate::support::{Daemon, answer, begin, command, restarted, slot};
+use crate::support::{Daemon, LONG, answer, begin, command, restarted, slot};
 use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
 use eager_proto::reply::STATE_BOUND;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
 use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 fn mode(path: &Path) -> u32 {
@@ -193,6 +196,27 @@ fn a_journal_is_for_the_daemons_own_user_and_group() {
     assert_eq!(mode(&journal), 0o640);
 }
 
+/// Whoever made the link says where a daemon writes: here another user, into a folder of root's.
+#[test]
+fn a_run_directory_that_is_another_users_link_is_refused_and_nothing_is_written() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be several users");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let (link, victim) = (dir.path().join("run"), dir.path().join("victim"));
+    std::fs::create_dir(&victim).expect("folder");
+    std::fs::write(victim.join("eagerd.state"), "precious").expect("a file");
+    std::os::unix::fs::symlink(&victim, &link).expect("link");
+    std::os::unix::fs::lchown(&link, Some(61_001), Some(61_001)).expect("another user's");
+    is_refused(command(dir.path()), "belongs to uid 61001");
+    assert_eq!(std::fs::read(victim.join("eagerd.state")).expect("as it was"), b"precious");
+    assert_eq!(std::fs::read_dir(&victim).expect("folder").count(), 1);
+    // One's own is as good as the folder.
+    std::os::unix::fs::lchown(&link, Some(0), Some(0)).expect("own");
+    serves(&Daemon::start_in(dir, &[]));
+}
+
 /// `eagerd --detach` on the files in `dir`: status, and all that it said until its output was closed.
 fn detached(dir: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = command(dir).arg("--detach").args(arguments).output().expect("run");
@@ -241,4 +265,38 @@ fn in_the_background_what_keeps_it_from_serving_is_said_where_it_was_started() {
         assert_eq!(status, Some(78), "{said}");
         assert!(said.contains(words) && said.lines().count() == 1, "{said}");
     }
+}
+
+/// What it logs is its own and users' doing, and the file is bounded: what is beyond becomes the older piece, of which there is one.
+#[test]
+fn the_log_in_the_background_is_bounded_and_one_older_piece_is_kept() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (run, megabytes) = (dir.path().join("run"), "x".repeat(5 << 20));
+    let length = |name: &str| std::fs::metadata(run.join(name)).map(|file| file.len()).unwrap_or_default();
+    let (status, said) = detached(dir.path(), &[]);
+    assert_eq!(status, Some(0), "{said}");
+    for round in ["first", "second"] {
+        // As the virtual GPU server writes, or a user who has provoked lines for days.
+        let mut log = File::options().append(true).open(run.join("eagerd.log")).expect("log");
+        log.write_all(format!("{round}{megabytes}\n").as_bytes()).expect("written");
+        let refused = UnixAddr::new(&run.join("client.sock")).expect("address");
+        let socket =
+            socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::empty(), None).expect("socket");
+        connect(socket.as_raw_fd(), &refused).expect("connected");
+        send(socket.as_raw_fd(), &[0xff; 10], MsgFlags::empty()).expect("said");
+        let deadline = Instant::now() + LONG;
+        while length("eagerd.log") > 4 << 20 {
+            assert!(Instant::now() < deadline, "the log has {} bytes", length("eagerd.log"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let older = std::fs::read_to_string(run.join("eagerd.log.1")).expect("the older piece");
+        assert!(older.contains(round) && older.contains("refused pid "), "{round}: {} bytes", older.len());
+        assert!(older.len() < 10 << 20 && mode(&run.join("eagerd.log.1")) == 0o640, "{}", older.len());
+    }
+    let logs = std::fs::read_dir(&run).expect("run directory");
+    let logs = logs.filter(|file| {
+        file.as_ref().is_ok_and(|it| it.file_name().as_encoded_bytes().starts_with(b"eagerd.log"))
+    });
+    assert_eq!(logs.count(), 2);
+    asks(dir.path(), &AdminRequest::Shutdown { force: true, when_idle: false });
 }

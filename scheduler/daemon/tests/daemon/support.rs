@@ -364,6 +364,15 @@ pub fn begin(client: &ClientConnection, slot: Slot, mib: u64) -> u32 {
     client.send(wants(mib), slot).expect("send")
 }
 
+/// The same for memory that cannot be granted in part: where it does not fit, the task waits under every policy.
+pub fn begin_whole(client: &ClientConnection, slot: Slot, mib: u64) -> u32 {
+    let mut body = wants(mib);
+    if let RequestBody::TaskBegin { flags, .. } = &mut body {
+        flags.whole = true;
+    }
+    client.send(body, slot).expect("send")
+}
+
 /// The request of a task with this requirement.
 pub fn wants(mib: u64) -> RequestBody {
     RequestBody::TaskBegin {

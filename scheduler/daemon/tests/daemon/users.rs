@@ -4,6 +4,7 @@
 //! loudly.
 
 use crate::support::{Daemon, Hostile, LONG, MIB, answer, begin, command, slot};
+use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::reply::STATE_BOUND;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -21,8 +22,8 @@ fn start(arguments: &[&str]) -> Option<Daemon> {
     }
     let dir = open_folder();
     let mut command = command(dir.path());
-    command.args(["--policy", "case"]).args(arguments);
-    Some(Daemon::spawn(dir, command, "1 file device, policy case"))
+    command.args(arguments);
+    Some(Daemon::spawn(dir, command, "1 file device, policy "))
 }
 
 fn open_folder() -> tempfile::TempDir {
@@ -95,8 +96,8 @@ fn a_daemon_of_another_user_is_not_trusted() {
     let mut command = command(dir.path());
     let folder = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(dir.path(), folder).expect("Bob's daemon makes its folder here");
-    command.args(["--policy", "case"]).uid(BOB).gid(BOB);
-    let daemon = Daemon::spawn(dir, command, "1 file device, policy case");
+    command.uid(BOB).gid(BOB);
+    let daemon = Daemon::spawn(dir, command, "1 file device, policy ");
     // Bob closed his socket to others; should he open it, Alice still does not follow.
     let socket = std::fs::Permissions::from_mode(0o666);
     std::fs::set_permissions(daemon.socket(), socket).expect("open to all");
@@ -156,7 +157,7 @@ fn a_number_that_comes_again_is_somebody_else() {
 
 #[test]
 fn a_traced_program_is_served_and_freed_like_any_other() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let wrapper = ["strace", "-f", "-o", "/dev/null"];
     if !is_possible(&wrapper) {
         return;
@@ -179,4 +180,36 @@ fn silent_connections_of_one_user_do_not_keep_others_out() {
     eprintln!("served after {:?} behind 256 silent connections", start.elapsed());
     assert!(start.elapsed() < LONG / 3, "four times the deadline of a hello would be 20 s");
     assert_eq!(daemon.device().granted_bytes, 10 * MIB);
+}
+
+/// Where the daemon's own user is not mapped, everybody looks like its owner; where it is, all who are not look like one another.
+#[test]
+fn a_daemon_in_a_user_namespace_takes_nobody_for_somebody_else() {
+    if !nix::unistd::Uid::effective().is_root() || !is_possible(&["unshare", "--user"]) {
+        eprintln!("SKIPPED: needs root, to be several users, and user namespaces");
+        return;
+    }
+    let dir = open_folder();
+    let inside = |arguments: &[&str]| {
+        let plain = command(dir.path());
+        let mut inside = Command::new("unshare");
+        inside.args(arguments).arg(plain.get_program()).args(plain.get_args());
+        inside
+    };
+    let refused = inside(&["--user"]).output().expect("run");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(78), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("does not map the daemon's user"), "{said}");
+
+    let mapped = inside(&["--user", "--map-root-user"]);
+    let mut daemon = Daemon::spawn(dir, mapped, "1 file device, policy ");
+    let _raw = Hostile::start_as(&daemon, BOB, &["--deaf"]);
+    assert!(
+        daemon.ask_as(BOB, &AdminRequest::Ps).is_none_or(|reply| matches!(reply, AdminReply::Error { .. }))
+    );
+    // An answer from the daemon comes after it has looked at the other.
+    daemon.until(|row| row.clients == 0);
+    daemon.signal(nix::sys::signal::Signal::SIGTERM);
+    let (_, said) = daemon.end();
+    assert!(said.contains("uid 65534 is not served here"), "{said}");
 }
