@@ -64,7 +64,7 @@ fn who_comes_before_the_daemon_is_served_by_it_and_the_sockets_outlive_it() {
     let early = std::thread::spawn(move || {
         ClientConnection::connect(&socket, &Hello::new("early"), LONG).expect("served later")
     });
-    let mut daemon = manager.spawn(dir, &["--policy", "case"]);
+    let mut daemon = manager.spawn(dir, &[]);
     let early = early.join().expect("the early one");
     assert_eq!(answer(&early, slot(0), begin(&early, slot(0), 100)).state, STATE_BOUND);
     all_doors_answer(&daemon, manager.port);
@@ -76,7 +76,7 @@ fn who_comes_before_the_daemon_is_served_by_it_and_the_sockets_outlive_it() {
     }
     let dir = take_dir(&mut daemon);
     // An address that is there already is not made a second time.
-    let daemon = manager.spawn(dir, &["--policy", "case", "--http", &manager.port.to_string()]);
+    let daemon = manager.spawn(dir, &["--http", &manager.port.to_string()]);
     early.resume(LONG).expect("the same client");
     assert_eq!(daemon.device().granted_bytes, 100 * MIB);
     all_doors_answer(&daemon, manager.port);

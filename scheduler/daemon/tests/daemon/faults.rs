@@ -19,7 +19,7 @@ fn gone(client: &ClientConnection) {
 
 /// The daemon cuts off `bad`, frees what it held, says so in one line with `word`, and serves others as before.
 fn cuts_off(misbehave: impl Fn(&ClientConnection), word: &str) {
-    let mut daemon = Daemon::start(&["--policy", "case"]);
+    let mut daemon = Daemon::start(&[]);
     let (good, bad) = (daemon.connect("good"), daemon.connect("bad\x1b[31m"));
     answer(&good, slot(0), begin(&good, slot(0), 200));
     answer(&bad, slot(15), begin(&bad, slot(15), 300));
@@ -208,7 +208,7 @@ fn a_daemon_without_memory_for_pages_says_so_and_serves_whom_it_has() {
 
 #[test]
 fn what_was_asked_of_a_stopped_daemon_is_answered_once_when_it_goes_on() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let client = daemon.connect("patient");
     answer(&client, slot(0), begin(&client, slot(0), 100));
     daemon.signal(Signal::SIGSTOP);

@@ -1,6 +1,8 @@
 //! Programs that have ended: told as they were, over restarts, to everybody, and no user pushes out another's.
 
-use crate::support::{Daemon, Hostile, answer, begin, command, restarted, slot, take_dir, wait_until};
+use crate::support::{
+    Daemon, Hostile, answer, begin, begin_whole, command, restarted, slot, take_dir, wait_until,
+};
 use eager_proto::admin::{AdminReply, AdminRequest, ProgramRow};
 use eager_proto::reply::STATE_BOUND;
 use eager_proto::request::{BeginFlags, RequestBody};
@@ -78,12 +80,12 @@ fn a_damaged_list_is_said_and_stops_nobody() {
 
 #[test]
 fn a_program_that_was_told_to_end_was_cancelled() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let waits = daemon.connect("waits");
     let body = begin(&waits, slot(0), 100);
     assert_eq!(answer(&waits, slot(0), body).state, STATE_BOUND);
     let other = daemon.connect("other");
-    let asked = begin(&other, slot(0), 1000);
+    let asked = begin_whole(&other, slot(0), 1000);
     wait_until(&other, slot(0), |cell| cell.state == eager_proto::reply::STATE_WAITING);
     let task = daemon.queue()[0].task;
     daemon.act(&AdminRequest::Cancel { task, signal: "SIGTERM".into(), ends_waiting: false });

@@ -1,6 +1,6 @@
 //! The `hostile-client` against a real daemon: whatever it does, others are served and the ledger is right.
 
-use crate::support::{Daemon, Hostile, MIB, answer, begin, slot, wait_until};
+use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, slot, wait_until};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::reply::{STATE_BOUND, STATE_WAITING};
 use eager_proto::request::{BeginFlags, RequestBody};
@@ -25,7 +25,7 @@ fn settles(daemon: &Daemon, clients: u32) {
 
 #[test]
 fn a_client_killed_at_any_step_leaves_nothing() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     serves_others(&daemon);
     let before = daemon.descriptors();
     let mut step = 0;
@@ -46,7 +46,7 @@ fn a_client_killed_at_any_step_leaves_nothing() {
 
 #[test]
 fn a_client_killed_at_any_step_lets_the_next_one_run() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     // Every step at which it may hold something.
     for step in 5..13 {
         let mut client = Hostile::start(&daemon, &["--die-at", &step.to_string()]);
@@ -59,7 +59,7 @@ fn a_client_killed_at_any_step_lets_the_next_one_run() {
 
 #[test]
 fn releasing_twice_or_what_is_not_ones_own_changes_nothing() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let other = daemon.connect("other");
     answer(&other, slot(0), begin(&other, slot(0), 200));
     let _hostile = Hostile::start(&daemon, &["--double-release"]);
@@ -68,7 +68,7 @@ fn releasing_twice_or_what_is_not_ones_own_changes_nothing() {
 
 #[test]
 fn a_footprint_of_nothing_or_of_everything_is_answered() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let client = daemon.connect("odd");
     let ask = |bytes: u64, blocks: u64, threads_per_block: u64| {
         let body = RequestBody::TaskBegin {
@@ -93,7 +93,7 @@ fn a_footprint_of_nothing_or_of_everything_is_answered() {
 
 #[test]
 fn packets_that_are_none_end_their_connection_and_leave_no_descriptor() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     serves_others(&daemon);
     let before = daemon.descriptors();
     for arguments in [
@@ -122,7 +122,7 @@ fn packets_that_are_none_end_their_connection_and_leave_no_descriptor() {
 
 #[test]
 fn a_page_that_changes_while_it_is_read_hurts_only_its_client() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let other = daemon.connect("other");
     answer(&other, slot(0), begin(&other, slot(0), 100));
     let mut hostile = Hostile::start(&daemon, &["--scribble", "1500"]);
@@ -135,7 +135,7 @@ fn a_page_that_changes_while_it_is_read_hurts_only_its_client() {
 
 #[test]
 fn pages_cannot_be_shrunk_grown_punched_or_forged() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let hostile = Hostile::start(&daemon, &["--reshape"]);
     let attempts: Vec<&String> = hostile.said.iter().filter(|line| line.contains(':')).collect();
     assert_eq!(attempts.len(), 7, "{:?}", hostile.said);
@@ -145,10 +145,10 @@ fn pages_cannot_be_shrunk_grown_punched_or_forged() {
 
 #[test]
 fn a_zombie_holds_nothing() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let hostile = Hostile::start(&daemon, &["--hold", "700"]);
     let next = daemon.connect("next");
-    let asked = begin(&next, slot(0), 700);
+    let asked = begin_whole(&next, slot(0), 700);
     wait_until(&next, slot(0), |cell| cell.state == STATE_WAITING);
     hostile.signal(Signal::SIGKILL);
     // Nobody has waited for it.
@@ -158,7 +158,7 @@ fn a_zombie_holds_nothing() {
 #[test]
 fn a_stopped_client_keeps_its_grant_and_stands_in_nobodys_way() {
     stops_and_goes_on(&Daemon::start(&[]));
-    stops_and_goes_on(&Daemon::start(&["--policy", "case"]));
+    stops_and_goes_on(&Daemon::start(&[]));
 }
 
 fn stops_and_goes_on(daemon: &Daemon) {
@@ -175,7 +175,7 @@ fn stops_and_goes_on(daemon: &Daemon) {
 
 #[test]
 fn a_client_without_descriptors_is_told_and_leaves_nothing() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let starved = Hostile::start(&daemon, &["--starved"]);
     assert_eq!(starved.said.last().map(String::as_str), Some("ready"), "{:?}", starved.said);
     settles(&daemon, 0);
@@ -184,7 +184,7 @@ fn a_client_without_descriptors_is_told_and_leaves_nothing() {
 
 #[test]
 fn connections_that_never_say_hello_are_few_and_cost_nobody() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     // Fewer than the daemon keeps waiting: a full house waits for its deadline, which is another test's matter.
     let _hostile = Hostile::start(&daemon, &["--silent", "50"]);
     serves_others(&daemon);
@@ -192,7 +192,7 @@ fn connections_that_never_say_hello_are_few_and_cost_nobody() {
 
 #[test]
 fn a_user_has_a_limit_of_clients_and_is_told() {
-    let daemon = Daemon::start(&["--policy", "case", "--clients-per-user", "10"]);
+    let daemon = Daemon::start(&["--clients-per-user", "10"]);
     let mut hostile = Hostile::start(&daemon, &["--crowd", "20"]);
     let uid = nix::unistd::Uid::effective();
     let refusal = format!("the daemon refused: uid {uid} has its limit of 10 clients");
@@ -225,7 +225,7 @@ fn a_daemon_without_descriptors_says_so_and_recovers_alone() {
 
 #[test]
 fn a_flood_leaves_others_their_turn() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let mut hostile = Hostile::start_until(&daemon, &["--flood", "1500"], "flooding");
     let client = daemon.connect("good");
     for _ in 0..20 {
@@ -239,7 +239,7 @@ fn a_flood_leaves_others_their_turn() {
 
 #[test]
 fn a_flood_of_refusals_is_a_few_lines_in_the_log() {
-    let mut daemon = Daemon::start(&["--policy", "case"]);
+    let mut daemon = Daemon::start(&[]);
     let mut hostile = Hostile::start(&daemon, &["--log-flood", "500"]);
     hostile.end();
     serves_others(&daemon);
@@ -250,7 +250,7 @@ fn a_flood_of_refusals_is_a_few_lines_in_the_log() {
 
 #[test]
 fn nobody_is_taken_for_a_client_that_he_is_not() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let client = daemon.connect("first");
     answer(&client, slot(0), begin(&client, slot(0), 700));
     for number in [client.client(), 0, 99, u64::MAX] {
@@ -264,7 +264,7 @@ fn nobody_is_taken_for_a_client_that_he_is_not() {
 /// The hello of minor 0: no feature bits, and nothing behind it.
 #[test]
 fn a_client_of_the_last_minor_is_served() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let hello = eager_proto::hello::Hello { minor: 0, features: 0, ..eager_proto::hello::Hello::new("old") };
     let socket = daemon.socket();
     let client = eager_shm::client::ClientConnection::connect(&socket, &hello, crate::support::LONG);
@@ -275,7 +275,7 @@ fn a_client_of_the_last_minor_is_served() {
 
 #[test]
 fn signals_that_ask_for_nothing_change_nothing() {
-    let mut daemon = Daemon::start(&["--policy", "case"]);
+    let mut daemon = Daemon::start(&[]);
     let client = daemon.connect("running");
     answer(&client, slot(0), begin(&client, slot(0), 10));
     (0..100).for_each(|_| daemon.signal(Signal::SIGHUP));
@@ -288,7 +288,7 @@ fn signals_that_ask_for_nothing_change_nothing() {
 /// What the kernel says of the process, where it has these means at all.
 #[test]
 fn the_daemon_gives_up_what_it_does_not_need() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).expect("status");
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let said = daemon.row().confinement;

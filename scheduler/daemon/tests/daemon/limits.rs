@@ -2,7 +2,7 @@
 //!
 //! Trap: only root can be another user; where the tests do not run as root, those with two users are skipped, loudly.
 
-use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, wait_until};
+use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, command, slot, wait_until};
 use eager_proto::admin::AdminRequest;
 use eager_proto::reply::{STATE_BOUND, STATE_REFUSED, STATE_WAITING};
 use eager_proto::request::RequestBody;
@@ -22,8 +22,8 @@ fn start(settings: &str) -> Daemon {
     let file = dir.path().join("eagerd.toml");
     std::fs::write(&file, settings).expect("settings");
     let mut command = command(dir.path());
-    command.args(["--policy", "case", "--config"]).arg(file);
-    Daemon::spawn(dir, command, "1 file device, policy case")
+    command.args(["--config"]).arg(file);
+    Daemon::spawn(dir, command, "1 file device, policy ")
 }
 
 fn reload(daemon: &Daemon, settings: &str) {
@@ -57,7 +57,7 @@ fn a_user_waits_for_his_own_memory_and_is_refused_what_he_may_never_have() {
     let client = daemon.connect("client");
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 301)).state, STATE_REFUSED);
     assert_eq!(answer(&client, slot(1), begin(&client, slot(1), 200)).state, STATE_BOUND);
-    let waits = begin(&client, slot(2), 200);
+    let waits = begin_whole(&client, slot(2), 200);
     wait_until(&client, slot(2), |cell| cell.state == STATE_WAITING);
     assert!(daemon.tasks().iter().any(|task| task.reason.starts_with("waits: the tasks of uid ")));
     assert_eq!(answer(&client, slot(3), begin(&client, slot(3), 1)).state, STATE_REFUSED);
@@ -105,16 +105,16 @@ fn settings_read_again_hold_at_once_and_lose_nobody() {
     let mut daemon = start("memory-per-user = \"100MiB\"\n");
     let client = daemon.connect("client");
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 100)).state, STATE_BOUND);
-    let waits = begin(&client, slot(1), 100);
+    let waits = begin_whole(&client, slot(1), 100);
     wait_until(&client, slot(1), |cell| cell.state == STATE_WAITING);
-    reload(&daemon, "memory-per-user = \"200MiB\"\npolicy = \"sa\"\nclients-per-user = 1\n");
+    reload(&daemon, "memory-per-user = \"200MiB\"\npolicy = \"case\"\nclients-per-user = 1\n");
     assert_eq!(answer(&client, slot(1), waits).state, STATE_BOUND);
     let hello = eager_proto::hello::Hello::new("second");
     let refused = ClientConnection::connect(&daemon.socket(), &hello, crate::support::LONG);
     assert!(refused.expect_err("one client each").to_string().contains("has its limit of 1 clients"));
     assert_eq!(daemon.device().granted_bytes, 200 * MIB);
-    // The policy was given as a flag, which comes before the file.
-    assert_eq!(said(&mut daemon).lines().filter(|line| !line.contains("refused")).count(), 1);
+    // One line of the settings, and one of the policy.
+    assert_eq!(said(&mut daemon).lines().filter(|line| !line.contains("refused")).count(), 2);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn another_policy_of_the_file_decides_at_once_and_one_set_by_hand_stays_till_the
     std::fs::write(&file, "policy = \"case\"\n").expect("settings");
     let mut command = command(dir.path());
     command.arg("--config").arg(file);
-    let mut daemon = Daemon::spawn(dir, command, "1 file device, policy case");
+    let mut daemon = Daemon::spawn(dir, command, "1 file device, policy ");
     let client = daemon.connect("client");
     assert_eq!(answer(&client, slot(0), begin(&client, slot(0), 700)).state, STATE_BOUND);
     let waits = begin(&client, slot(1), 700);
@@ -221,7 +221,7 @@ fn who_overstays_is_ended_where_that_is_configured_also_if_it_does_not_listen() 
     let deaf = ["sh", "-c", "trap '' TERM; exec \"$@\"", "sh"];
     let mut ended = Hostile::start_under(&daemon, &deaf, None, &["--hold", "400"]);
     let client = daemon.connect("waits");
-    let wanted = begin(&client, slot(0), 900);
+    let wanted = begin_whole(&client, slot(0), 900);
     wait_until(&client, slot(0), |cell| cell.state == STATE_WAITING);
     assert_eq!(answer(&client, slot(0), wanted).state, STATE_BOUND);
     end(&client, 0);

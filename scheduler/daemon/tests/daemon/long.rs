@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use std::time::Instant;
 
 /// Room for 9,500 and for one who was there before.
-const CROWD: [&str; 6] = ["--policy", "case", "--clients-max", "9501", "--clients-per-user", "9501"];
+const CROWD: [&str; 4] = ["--clients-max", "9501", "--clients-per-user", "9501"];
 
 /// Kills the daemon and brings every client back to the next one.
 fn restart(daemon: &mut Daemon, clients: &[ClientConnection]) {

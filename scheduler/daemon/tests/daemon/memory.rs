@@ -71,7 +71,7 @@ fn own_group() -> Option<PathBuf> {
 #[test]
 fn a_program_that_the_out_of_memory_killer_ends_leaves_nothing() {
     let Some(group) = Group::new(64) else { return };
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let waits = daemon.connect("waits");
     let wrapper = group.wrapper();
     let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
@@ -89,7 +89,7 @@ fn a_program_that_the_out_of_memory_killer_ends_leaves_nothing() {
 fn a_daemon_whose_memory_is_full_refuses_or_is_replaced_and_its_programs_go_on() {
     let Some(group) = Group::new(24) else { return };
     let dir = tempfile::tempdir().expect("folder");
-    let arguments = ["--policy", "case", "--clients-max", "9000", "--clients-per-user", "9000"];
+    let arguments = ["--clients-max", "9000", "--clients-per-user", "9000"];
     let plain = command(dir.path());
     let wrapper = group.wrapper();
     let mut limited = Command::new(&wrapper[0]);

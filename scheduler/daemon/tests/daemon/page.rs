@@ -3,7 +3,7 @@
 //! Trap: it is run without its own sandbox, which root cannot have; it only ever sees this daemon's page.
 
 use crate::support::{answer, begin, slot, wants};
-use eager_proto::request::RequestBody;
+use eager_proto::request::{BEGIN_WHOLE, RequestBody};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -54,13 +54,14 @@ fn the_page_shows_devices_tasks_and_the_last_minutes_and_runs_no_strangers_code(
         eprintln!("SKIPPED: no Chromium here; the page's files and its JSON are tested without it");
         return;
     };
-    let (daemon, port) = crate::http::with_address(&["--web-page", "--policy", "case"]);
+    let (daemon, port) = crate::http::with_address(&["--web-page"]);
     let strange = "<img src=x onerror=document.title='owned'>";
     let first = daemon.connect(strange);
     answer(&first, slot(0), begin(&first, slot(0), 700));
     let second = daemon.connect("second");
     let mut wanted = wants(600);
-    if let RequestBody::TaskBegin { function, .. } = &mut wanted {
+    if let RequestBody::TaskBegin { function, flags, .. } = &mut wanted {
+        *flags = BEGIN_WHOLE;
         *function = "_ZN6solver7advanceIfEEvPT_l".into();
     }
     second.send(wanted, slot(0)).expect("send");

@@ -1,6 +1,6 @@
 //! What programs get from the daemon: devices, waits, refusals, promotion, gates.
 
-use crate::support::{Daemon, MIB, answer, begin, command, slot, wait_until};
+use crate::support::{Daemon, MIB, answer, begin, begin_whole, command, slot, wait_until};
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NORMAL, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
     FLAG_MANAGED, FLAG_WATCH, STATE_BOUND, STATE_FREE, STATE_REFUSED, STATE_WAITING, gate,
@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 
 #[test]
 fn a_task_is_bound_and_its_grant_is_free_after_its_end() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let client = daemon.connect("vecadd");
     let bound = answer(&client, slot(3), begin(&client, slot(3), 300));
     assert_eq!((bound.state, bound.device, bound.class), (STATE_BOUND, 0, CLASS_NORMAL));
@@ -35,10 +35,10 @@ fn a_task_is_bound_and_its_grant_is_free_after_its_end() {
 
 #[test]
 fn who_does_not_fit_waits_until_memory_is_released() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let (first, second) = (daemon.connect("first"), daemon.connect("second"));
     answer(&first, slot(0), begin(&first, slot(0), 700));
-    let asked = begin(&second, slot(0), 700);
+    let asked = begin_whole(&second, slot(0), 700);
     let waiting = wait_until(&second, slot(0), |cell| cell.state == STATE_WAITING);
     assert!(!waiting.answers(asked), "a wait is no answer");
     assert_ne!(waiting.reason, 0, "a wait has a reason");
@@ -50,7 +50,7 @@ fn who_does_not_fit_waits_until_memory_is_released() {
 
 #[test]
 fn a_waiting_task_may_give_up() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let (first, second) = (daemon.connect("first"), daemon.connect("second"));
     answer(&first, slot(0), begin(&first, slot(0), 700));
     begin(&second, slot(0), 700);
@@ -75,7 +75,7 @@ fn what_can_never_fit_is_refused_and_the_slot_is_free() {
 
 #[test]
 fn an_extension_is_granted_or_refused_without_losing_the_device() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let client = daemon.connect("lazy");
     answer(&client, slot(0), begin(&client, slot(0), 100));
     let extend = |mib: u64| {
@@ -155,7 +155,7 @@ fn role_holder() {
 
 #[test]
 fn kill_9_frees_the_grant_even_of_a_zombie() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let mut holder = std::process::Command::new(std::env::current_exe().expect("own executable"))
         .args(["--exact", "service::role_holder", "--ignored", "--nocapture"])
         .env("EAGER_TEST_SOCKET", daemon.socket())
@@ -166,7 +166,7 @@ fn kill_9_frees_the_grant_even_of_a_zombie() {
     let mut lines = BufReader::new(holder.stdout.take().expect("stdout")).lines();
     assert!(lines.any(|line| line.is_ok_and(|line| line == "holding")), "the child got no device");
     let client = daemon.connect("next");
-    let asked = begin(&client, slot(0), 700);
+    let asked = begin_whole(&client, slot(0), 700);
     wait_until(&client, slot(0), |cell| cell.state == STATE_WAITING);
     let killed_at = std::time::Instant::now();
     holder.kill().expect("kill -9");

@@ -104,10 +104,10 @@ fn forget_starting_times(run_dir: &Path) {
 
 /// `count` clients hold memory over a restart, one more ends meanwhile, and a newcomer asks while nobody is there.
 pub fn clients_go_on(count: usize) {
-    let arguments = ["--policy", "case", "--clients-max", "2000", "--clients-per-user", "2000"];
+    let arguments = ["--clients-max", "2000", "--clients-per-user", "2000"];
     let dir = tempfile::tempdir().expect("folder");
     let manager = Manager::start(dir.path());
-    let daemon = manager.spawn(dir, &arguments, "1 file device, policy case");
+    let daemon = manager.spawn(dir, &arguments, "1 file device, policy ");
     // One by one: a manager takes few messages at once, and the daemon does not say again what it had no room for.
     let connect = |before: usize| {
         let client = daemon.connect("client");
@@ -129,7 +129,7 @@ pub fn clients_go_on(count: usize) {
         let client = ClientConnection::connect(&socket, &Hello::new("newcomer"), LONG).expect("served later");
         answer(&client, slot(0), begin(&client, slot(0), 5)).state
     });
-    let said = "1 file device, policy case, socket ";
+    let said = "1 file device, policy eager-fair, socket ";
     let daemon = manager.spawn(dir, &arguments, said);
     assert_eq!(newcomer.join().expect("the newcomer"), STATE_BOUND);
     clients.iter().for_each(|client| client.resume(LONG).expect("the same client"));
@@ -154,7 +154,7 @@ fn a_restart_under_a_service_manager_finds_clients_by_what_it_kept_and_turns_no_
 fn a_service_that_is_stopped_in_order_and_started_again_keeps_its_programs() {
     let dir = tempfile::tempdir().expect("folder");
     let manager = Manager::start(dir.path());
-    let mut daemon = manager.spawn(dir, &["--policy", "case"], "1 file device, policy case");
+    let mut daemon = manager.spawn(dir, &[], "1 file device, policy ");
     let client = daemon.connect("client");
     answer(&client, slot(0), begin(&client, slot(0), 100));
     manager.until(|store| store.kept.len() == 2);
@@ -162,7 +162,7 @@ fn a_service_that_is_stopped_in_order_and_started_again_keeps_its_programs() {
     assert!(daemon.end().0.success());
     assert!(daemon.socket().exists(), "newcomers wait there");
     let dir = crate::support::take_dir(&mut daemon);
-    let daemon = manager.spawn(dir, &["--policy", "case"], "1 file device, policy case");
+    let daemon = manager.spawn(dir, &[], "1 file device, policy ");
     assert_eq!(daemon.device().granted_bytes, 100 * MIB);
     client.resume(LONG).expect("the same client");
     let end = client.send(RequestBody::TaskEnd, slot(0)).expect("send");
@@ -179,7 +179,7 @@ fn what_a_service_manager_hands_down_by_mistake_is_closed_and_forgotten() {
         let file = std::fs::File::create(&path).expect("a descriptor");
         manager.store.0.lock().expect("the store").kept.insert(name.into(), file.into());
     }
-    let daemon = manager.spawn(dir, &["--policy", "case"], "1 file device, policy case");
+    let daemon = manager.spawn(dir, &[], "1 file device, policy ");
     manager
         .until(|store| store.kept.keys().all(|name| name.starts_with("listener-")) && store.kept.len() == 1);
     let client = daemon.connect("client");

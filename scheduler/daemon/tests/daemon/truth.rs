@@ -2,7 +2,7 @@
 //!
 //! Trap: the daemon looks again and again by itself, so tests wait for what follows from a look, and never count looks.
 
-use crate::support::{Daemon, Hostile, MIB, answer, begin, command, slot, wait_until, wants};
+use crate::support::{Daemon, Hostile, MIB, answer, begin, begin_whole, command, slot, wait_until, wants};
 use eager_proto::admin::AdminRequest;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, STATE_BOUND, STATE_WAITING, TaskCell, gate,
@@ -16,8 +16,8 @@ fn start(arguments: &[&str]) -> Daemon {
     let file = dir.path().join("uses.json");
     std::fs::write(&file, "[]").expect("uses");
     let mut command = command(dir.path());
-    command.args(["--policy", "case", "--observe-ms", "5", "--uses-file"]).arg(file).args(arguments);
-    Daemon::spawn(dir, command, "1 file device, policy case")
+    command.args(["--observe-ms", "5", "--uses-file"]).arg(file).args(arguments);
+    Daemon::spawn(dir, command, "1 file device, policy ")
 }
 
 /// From now on these processes use so many MiB.
@@ -90,7 +90,7 @@ fn a_small_program_starts_although_the_first_waits_for_a_stopped_one() {
         let whole = RequestBody::TaskBegin { requirement, site, blocks, threads_per_block, flags, function };
         large.send(whole, slot(0)).expect("send");
         wait_until(&large, slot(0), |cell| cell.state == STATE_WAITING);
-        let asked = begin(&small, slot(0), 10);
+        let asked = begin_whole(&small, slot(0), 10);
         if policy == "eager-opt" {
             wait_until(&small, slot(0), |cell| cell.state == STATE_WAITING);
         }
@@ -117,7 +117,7 @@ fn foreign_use_is_not_given_away_and_comes_back() {
     let client = daemon.connect("waits");
     uses(&daemon, &[(1, 600)]);
     counts(&daemon, 600);
-    let asked = begin(&client, slot(0), 500);
+    let asked = begin_whole(&client, slot(0), 500);
     wait_until(&client, slot(0), |cell| cell.state == STATE_WAITING);
     assert_eq!(daemon.device().foreign_bytes, 600 * MIB);
     uses(&daemon, &[]);
@@ -140,7 +140,7 @@ fn an_overrun_is_charged_said_and_shown() {
     assert_eq!(daemon.row().overruns, 1);
     assert_eq!(daemon.tasks()[0].pinned_bytes, Some(700 * MIB));
     assert_eq!((daemon.device().pinned_bytes, daemon.device().foreign_bytes), (Some(700 * MIB), 0));
-    let asked = begin(&other, slot(0), 500);
+    let asked = begin_whole(&other, slot(0), 500);
     wait_until(&other, slot(0), |cell| cell.state == STATE_WAITING);
     uses(&daemon, &[(liar.pid(), 100)]);
     assert_eq!(answer(&other, slot(0), asked).state, STATE_BOUND);
@@ -199,7 +199,7 @@ fn a_lost_device_starts_nothing_tells_its_holders_and_may_come_back() {
         holder.reason(slot(0)).as_deref(),
         Some("GPU 0 is lost: its driver does not have it any more")
     );
-    let asked = begin(&other, slot(0), 100);
+    let asked = begin_whole(&other, slot(0), 100);
     wait_until(&other, slot(0), |cell| cell.state == STATE_WAITING);
     let more = holder.send(RequestBody::TaskExtend { bytes: MIB }, slot(0)).expect("send");
     assert_ne!(answer(&holder, slot(0), more).flags & FLAG_EXTEND_REFUSED, 0);

@@ -1,6 +1,8 @@
 //! What people ask for on the admin socket: it holds, it survives, and only those get it who may.
 
-use crate::support::{Daemon, Hostile, LONG, answer, begin, command, restarted, slot, wait_until};
+use crate::support::{
+    Daemon, Hostile, LONG, answer, begin, begin_whole, command, restarted, slot, wait_until,
+};
 use eager_proto::admin::{AdminReply, AdminRequest};
 use eager_proto::reply::{CLASS_NORMAL, CLASS_PROMOTED, STATE_BOUND, STATE_REFUSED, STATE_WAITING};
 use eager_proto::request::{BeginFlags, RequestBody};
@@ -94,10 +96,10 @@ fn what_is_not_there_is_said_in_one_line() {
 
 #[test]
 fn a_held_task_lets_others_pass_until_it_is_released_also_over_a_restart() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let (first, second) = (daemon.connect("first"), daemon.connect("second"));
     bind(&first, 0, 900);
-    let asked = begin(&second, slot(2), 500);
+    let asked = begin_whole(&second, slot(2), 500);
     wait_until(&second, slot(2), |cell| cell.state == STATE_WAITING);
     let task = daemon.queue()[0].task;
     assert_eq!(
@@ -113,7 +115,7 @@ fn a_held_task_lets_others_pass_until_it_is_released_also_over_a_restart() {
         format!("task {bound} is not held")
     );
 
-    let daemon = restarted(daemon, &["--policy", "case"]);
+    let daemon = restarted(daemon, &[]);
     first.resume(LONG).expect("the same client");
     second.resume(LONG).expect("the same client");
     first.send(RequestBody::TaskEnd, slot(0)).expect("send");
@@ -142,11 +144,11 @@ fn hold(daemon: &Daemon) -> std::process::Child {
 
 #[test]
 fn a_waiting_task_is_cancelled_by_a_refusal_and_a_running_one_by_a_signal() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let mut holder = hold(&daemon);
     daemon.until(|row| row.running == 1);
     let waits = daemon.connect("waits");
-    let asked = begin(&waits, slot(0), 500);
+    let asked = begin_whole(&waits, slot(0), 500);
     wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
     let cancel =
         |task: u64, signal: &str| AdminRequest::Cancel { task, signal: signal.into(), ends_waiting: false };
@@ -178,10 +180,10 @@ fn a_waiting_program_is_ended_by_a_signal_that_was_asked_for() {
 
 #[test]
 fn a_shutdown_names_what_runs_and_waits_for_it_or_not_as_asked() {
-    let mut daemon = Daemon::start(&["--policy", "case"]);
+    let mut daemon = Daemon::start(&[]);
     let (runs, waits) = (daemon.connect("runs"), daemon.connect("waits"));
     bind(&runs, 0, 900);
-    begin(&waits, slot(0), 500);
+    begin_whole(&waits, slot(0), 500);
     wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
     let refused = daemon.is_refused(&AdminRequest::Shutdown { force: false, when_idle: false });
     let named = format!(
@@ -201,7 +203,7 @@ fn a_shutdown_names_what_runs_and_waits_for_it_or_not_as_asked() {
     waits.send(RequestBody::TaskEnd, slot(0)).expect("send");
     assert!(daemon.end().0.success());
 
-    let mut daemon = Daemon::start(&["--policy", "case"]);
+    let mut daemon = Daemon::start(&[]);
     let runs = daemon.connect("runs");
     bind(&runs, 0, 900);
     daemon.act(&AdminRequest::Shutdown { force: true, when_idle: false });
@@ -241,10 +243,10 @@ fn another_policy_decides_and_nothing_that_runs_is_lost() {
 
 #[test]
 fn a_task_and_a_device_are_explained() {
-    let daemon = Daemon::start(&["--policy", "case"]);
+    let daemon = Daemon::start(&[]);
     let (runs, waits) = (daemon.connect("runs"), daemon.connect("waits"));
     bind(&runs, 0, 900);
-    begin(&waits, slot(0), 500);
+    begin_whole(&waits, slot(0), 500);
     wait_until(&waits, slot(0), |cell| cell.state == STATE_WAITING);
     let row = daemon.queue().remove(0);
     assert_eq!((row.place, row.label.as_str(), row.class.as_str()), (Some(1), "waits", "normal"));
@@ -273,8 +275,8 @@ fn open_daemon() -> Option<Daemon> {
     let dir = tempfile::tempdir().expect("folder");
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("open to others");
     let mut eagerd = command(dir.path());
-    eagerd.args(["--policy", "case", "--deny-uids", "61003"]);
-    Some(Daemon::spawn(dir, eagerd, "1 file device, policy case"))
+    eagerd.args(["--deny-uids", "61003"]);
+    Some(Daemon::spawn(dir, eagerd, "1 file device, policy "))
 }
 
 #[test]
