@@ -4,14 +4,14 @@
 //! and a program inside a call is held to the bounds of the two.
 
 use crate::daemon::ready;
-use crate::{run_ok, tool, until};
+use crate::{run_ok, text, tool, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
 use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -82,8 +82,22 @@ impl Server {
 
     /// `eager WORDS`; whatever it answers, the daemon lives.
     pub fn say(&self, words: &[&str]) {
+        self.hear(words);
+    }
+
+    /// The same, and what it answers.
+    pub fn hear(&self, words: &[&str]) -> String {
         let output = Command::new(tool("eager")).args(words).arg("--run-dir").arg(self.path("run")).output();
-        assert!(output.expect("start eager").status.code().is_some(), "{words:?}");
+        let output = output.expect("start eager");
+        assert!(output.status.code().is_some(), "{words:?}");
+        text(&output)
+    }
+
+    /// Numbers of all tasks, and which of them wait.
+    pub fn tasks(&self) -> Vec<(u64, bool)> {
+        let tasks = self.ask("ps")["tasks"].as_array().cloned().unwrap_or_default();
+        let row = |task: &Value| Some((task["task"].as_u64()?, task["state"] == "waiting"));
+        tasks.iter().filter_map(row).collect()
     }
 
     fn ask(&self, verb: &str) -> Value {
@@ -186,6 +200,15 @@ impl Worker {
     pub fn kill(&mut self) {
         self.child.kill().expect("kill -9");
         self.child.wait().expect("wait");
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn is_ended_by_a_signal(&mut self) {
+        let status = self.child.wait().expect("wait");
+        assert_eq!(status.signal(), Some(Signal::SIGTERM as i32), "{status}: {}", self.last_words());
     }
 
     /// Its process is stopped for a while.

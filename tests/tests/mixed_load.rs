@@ -1,16 +1,17 @@
 //! A mixed load: programs of two users that take, check and give back memory while neighbours, the daemon and they themselves
-//! are killed, users attack, settings are read again and policies change. At quiet moments the daemon's ledger is compared with
+//! are killed, users attack, settings are read again, tasks are held and cancelled, and policies change. At quiet moments the daemon's ledger is compared with
 //! what the programs say they hold.
 //!
 //! Half a minute here; `make test-long` runs an hour. `EAGER_TEST_SECONDS=N` sets the time, `EAGER_TEST_SEED=N` repeats a seed,
 //! which is printed. Trap: a moment is quiet when every program stands between two calls or inside one that waits; the ledger
 //! follows within moments, so a difference is one that stays.
 
+use eager_core::policy::PolicyName;
 use eager_tests::mixed::{ALICE, Draw, Server, Worker, differences};
 use eager_tests::{eagercc, has_toolchain, number, root, run_ok};
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -19,18 +20,6 @@ use std::time::{Duration, Instant};
 const WORKERS: usize = 8;
 /// Eight of them want twice what two devices have.
 const MIB_EACH: u64 = 120;
-const POLICIES: [&str; 10] = [
-    "case",
-    "case-alg2",
-    "case-fifo",
-    "eager",
-    "eager-p",
-    "eager-b",
-    "eager-pb",
-    "eager-opt",
-    "eager-live",
-    "eager-fair",
-];
 /// What a quiet moment is given to become one: programs that wait for a daemon, devices that page, a machine under load.
 const SETTLES: Duration = Duration::from_secs(60);
 /// Attacks by what the hostile client is told; those with a dot are for the virtual GPUs' server.
@@ -51,6 +40,12 @@ const ATTACKS: [&[&str]; 14] = [
     &["--deaf"],
 ];
 
+/// All that may decide for devices.
+fn policies() -> Vec<&'static str> {
+    let served = PolicyName::ALL.into_iter().filter(|policy| policy.for_devices().is_ok());
+    served.map(PolicyName::as_str).collect()
+}
+
 struct Mix<'a> {
     server: Server,
     workers: Vec<Worker>,
@@ -60,6 +55,10 @@ struct Mix<'a> {
     counts: BTreeMap<&'static str, u32>,
     /// Bytes that programs said they hold, over all comparisons.
     compared: u64,
+    /// Tasks that were held and may still be.
+    held: Vec<u64>,
+    /// Policies that decided.
+    decided: BTreeSet<&'static str>,
 }
 
 impl Mix<'_> {
@@ -76,7 +75,7 @@ impl Mix<'_> {
     /// One thing happens.
     fn step(&mut self) {
         let which = self.draw.below(self.workers.len() as u64) as usize;
-        match self.draw.below(12) {
+        match self.draw.below(16) {
             0..=2 => {
                 self.workers[which].kill();
                 self.workers[which] = self.start_worker();
@@ -104,20 +103,69 @@ impl Mix<'_> {
                 self.count("reloads");
             }
             8 | 9 => {
-                let policy = POLICIES[self.draw.below(POLICIES.len() as u64) as usize];
-                self.server.say(&["policy", "set", policy]);
+                let policies = policies();
+                let policy = policies[self.draw.below(policies.len() as u64) as usize];
+                if self.server.hear(&["policy", "set", policy]).contains(" decides ") {
+                    self.decided.insert(policy);
+                }
                 self.count("other policies");
             }
             10 => {
                 self.workers[which].stop_for(Duration::from_millis(self.draw.below(1500)));
                 self.count("stopped programs");
             }
+            11 => self.hold(),
+            12 => self.release(),
+            13 | 14 => self.cancel(),
             _ => {
                 self.server.say(&["drain", "1"]);
                 std::thread::sleep(Duration::from_millis(self.draw.below(500)));
                 self.server.say(&["undrain", "1"]);
                 self.count("drains");
             }
+        }
+    }
+
+    /// One of the tasks that there are, and whether it waits.
+    fn any_task(&mut self) -> Option<(u64, bool)> {
+        let tasks = self.server.tasks();
+        let at = self.draw.below((tasks.len() as u64).max(1)) as usize;
+        tasks.get(at).copied()
+    }
+
+    /// A task that waits does not start for a while.
+    fn hold(&mut self) {
+        let waiting: Vec<u64> =
+            self.server.tasks().into_iter().filter(|(_, waits)| *waits).map(|(task, _)| task).collect();
+        let Some(task) = waiting.first() else { return };
+        if self.server.hear(&["hold", &task.to_string()]).contains(" is held") {
+            self.held.push(*task);
+            self.count("holds");
+        }
+    }
+
+    fn release(&mut self) {
+        for task in std::mem::take(&mut self.held) {
+            if self.server.hear(&["release", &task.to_string()]).contains(" is released") {
+                self.count("releases");
+            }
+        }
+    }
+
+    /// A task that waits is refused, and the program of one that runs is ended.
+    fn cancel(&mut self) {
+        let Some((task, _)) = self.any_task() else { return };
+        let said = self.server.hear(&["cancel", &task.to_string()]);
+        if said.contains(" is refused") {
+            self.count("cancelled tasks that waited");
+        }
+        let pid = said.split_once(" was sent to pid ").and_then(|(_, rest)| rest.split_once(','));
+        let Some(pid) = pid.and_then(|(pid, _)| pid.parse::<u32>().ok()) else { return };
+        // It may be an attacker's.
+        if let Some(which) = self.workers.iter().position(|worker| worker.pid() == pid) {
+            self.workers[which].is_ended_by_a_signal();
+            self.workers[which] = self.start_worker();
+            self.count("cancelled tasks that ran");
         }
     }
 
@@ -184,6 +232,8 @@ fn mixed_load(seconds: u64) {
         started: seed,
         counts: BTreeMap::new(),
         compared: 0,
+        held: Vec::new(),
+        decided: BTreeSet::new(),
     };
     for _ in 0..WORKERS {
         let worker = mix.start_worker();
@@ -202,12 +252,13 @@ fn mixed_load(seconds: u64) {
         }
     }
     mix.quiet_moment().unwrap_or_else(|found| panic!("EAGER_TEST_SEED={seed}, at the end:\n{found}"));
+    mix.release();
     for worker in std::mem::take(&mut mix.workers) {
         worker.ends_well();
     }
     mix.server.until_empty();
     let (took, mib) = (start.elapsed(), mix.compared >> 20);
-    eprintln!("{steps} steps in {took:?}, no difference in {mib} MiB: {:?}", mix.counts);
+    eprintln!("{steps} steps in {took:?}, no difference in {mib} MiB: {:?}; {:?}", mix.counts, mix.decided);
     assert!(mib > 0, "nobody held anything when it was compared");
 }
 
