@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Cases of `docs/fault-cases.md`, by their numbers there; three more need hardware.
-const CASES: u32 = 88;
+const CASES: u32 = 92;
 const STATES: [&str; 4] = ["tested", "partly", "missing", "hardware"];
 
 struct Row {
@@ -79,6 +79,28 @@ fn every_test_that_the_table_names_exists() {
     let missing: Vec<&String> =
         rows.iter().flat_map(|row| &row.tests).filter(|test| !names.contains(*test)).collect();
     assert!(missing.is_empty(), "no such tests: {missing:?}");
+}
+
+/// The bold words of each promise, and the rows that name the tests which would contradict it.
+#[test]
+fn every_promise_of_the_security_page_names_the_tests_that_would_contradict_it() {
+    let page = std::fs::read_to_string(root().join("SECURITY.md")).expect("SECURITY.md");
+    let section = page.split("## ").find(|part| part.starts_with("What is promised")).expect("the promises");
+    let promises: Vec<&str> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("- **")?.split_once("**"))
+        .map(|(promise, _)| promise.trim_end_matches('.'))
+        .collect();
+    assert!(promises.len() > 10, "{promises:?}");
+    let text = std::fs::read_to_string(root().join("docs/fault-cases.md")).expect("docs/fault-cases.md");
+    let names = names();
+    for promise in promises {
+        let row = text.lines().find(|line| line.starts_with(&format!("| {promise} | `")));
+        let row = row.unwrap_or_else(|| panic!("no row for the promise: {promise}"));
+        let missing: Vec<&str> =
+            row.split('`').skip(1).step_by(2).filter(|test| !names.contains(*test)).collect();
+        assert!(missing.is_empty(), "{promise}: no such tests: {missing:?}");
+    }
 }
 
 #[test]
