@@ -23,12 +23,13 @@ pub(crate) const LOOPS: &str = "!20 = distinct !{!20, !2, !24}\n!21 = distinct !
      !25 = !{!\"llvm.loop.vectorize.enable\", i1 true}\n!26 = !{!\"llvm.loop.vectorize.width\", i32 32}\n\
      !27 = !{!\"llvm.loop.interleave.count\", i32 1}\n";
 
-/// What the texts of one block function share.
+/// What the texts of a function that runs warps share.
 struct WarpText<'a> {
     body: &'a Body,
     cut: &'a WarpCut,
     symbol: String,
-    marks: Marks,
+    /// Regions are loops in this function; else another one is called for each lane.
+    inlined: bool,
     budget: &'a Budget,
     arguments: String,
 }
@@ -61,44 +62,114 @@ pub(crate) fn block_function(
     );
     text.push_str(marks.asked());
     let arguments = load_arguments(body, &mut text);
-    let block = WarpText { body, cut, symbol: escaped(&body.symbol), marks, budget, arguments };
-    text.push_str(&block.warps());
-    for region in &cut.regions {
-        text.push_str(&block.region(region));
+    // With marks the code of a region is there once, as a function: loops with marks do not vectorise.
+    let inlined = marks == Marks::Never && !cut.apart;
+    let block = WarpText { body, cut, symbol: escaped(&body.symbol), inlined, budget, arguments };
+    text.push_str(&block.warps(marks));
+    if inlined {
+        text.push_str(&block.regions_and_stops());
+        text.push_str("at0:\n  store i32 0, ptr %state.at\n  br label %warp.end\n");
+        if block.may_part() {
+            let call = block.call_apart(marks, "-2", "%lanes", "%op");
+            let _ = write!(text, "part:\n  %part.state = {call}  br label %apart.end\n");
+        }
     }
-    for stop in &cut.stops {
-        text.push_str(&block.stop(stop));
-    }
-    for region in cut.regions.iter().filter(|region| region.number > cut.stops.len() as u64) {
-        let _ = write!(text, "at{0}:\n  br label %r{0}.begin\n", region.number);
-    }
-    text.push_str(&block.apart());
     text.push_str(&block.rounds());
     text + "finish:\n  call void @eager.flush(ptr %out, ptr %sums)\n  ret void\n}\n"
+}
+
+/// The function that runs a warp with a call for each lane: of which lanes are apart, the block's rows are no multiples of 32,
+/// or accesses are marked. It returns the state of the warp. `%how` is where it is: 0 (nothing has run), the number of a region
+/// (all 32 lanes are due at it), -1 (lanes have left records), or -2 (they have left arrays, and are due at different places).
+fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> String {
+    let symbol = escaped(&body.symbol);
+    let budget = Budget::default();
+    let block = WarpText { body, cut, symbol, inlined: false, budget: &budget, arguments: passed.to_owned() };
+    let barriers = cut.stops.iter().filter(|stop| stop.is_block_barrier());
+    let cases: String = barriers.map(|stop| format!("i32 {0}, label %r{0}.begin ", stop.number)).collect();
+    let together = if cut.apart { "start" } else { "r0.begin" };
+    let mut text = format!(
+        "define internal i32 @\"{symbol}.apart\"(ptr %ctx, i64 %w, i64 %live, i1 %marks, i32 %how, ptr %frames, ptr %due, \
+         ptr %their.lanes, ptr %their.op{params}) noinline {{\nentry:\n  \
+         %own.op = alloca [{op} x i8], align 64\n  %own.lanes = alloca [{lanes} x i8], align 64\n  \
+         %theirs = icmp eq i32 %how, -2\n  %op = select i1 %theirs, ptr %their.op, ptr %own.op\n  \
+         %lanes = select i1 %theirs, ptr %their.lanes, ptr %own.lanes\n  \
+         %first = shl nuw nsw i64 %w, 5\n  %w.narrow = trunc i64 %w to i32\n  \
+         switch i32 %how, label %apart [ i32 0, label %begins i32 -2, label %part {cases}]\n\
+         begins:\n  %whole = icmp eq i64 %live, 32\n  br i1 %whole, label %{together}, label %start\n\
+         start:\n  call void @eagerwarp.start(i64 %live, ptr %due)\n  \
+         %start.wide = shl i64 1, %live\n  %start.bits = trunc i64 %start.wide to i32\n  \
+         %start.mask = sub i32 %start.bits, 1\n  \
+         call void @\"{symbol}.run\"(i32 %start.mask, {all})\n  br label %apart\n",
+        symbol = block.symbol,
+        op = at::END,
+        lanes = (cut.lane_bytes * 32).max(1),
+        all = block.passed(),
+    );
+    text.push_str(&block.regions_and_stops());
+    text.push_str(&block.apart());
+    text + "}\n"
 }
 
 impl WarpText<'_> {
     /// What the functions for lanes that are apart are called with.
     fn passed(&self) -> String {
         format!(
-            "ptr %ctx, i64 %first, i1 {}, ptr %frames, ptr %lanes, ptr %op, ptr %due{}",
-            self.marks.value(),
+            "ptr %ctx, i64 %first, i1 %marks, ptr %frames, ptr %lanes, ptr %op, ptr %due{}",
             self.arguments
         )
     }
 
+    fn call_apart(&self, marks: Marks, how: &str, lanes: &str, op: &str) -> String {
+        format!(
+            "call i32 @\"{}.apart\"(ptr %ctx, i64 %w, i64 %live, i1 {}, i32 {how}, ptr %frames, ptr %due, \
+             ptr {lanes}, ptr {op}{})\n",
+            self.symbol,
+            marks.value(),
+            self.arguments
+        )
+    }
+
+    fn regions_and_stops(&self) -> String {
+        let mut text = String::new();
+        for region in &self.cut.regions {
+            text.push_str(&self.region(region));
+        }
+        for stop in &self.cut.stops {
+            text.push_str(&self.stop(stop));
+        }
+        for region in self.cut.regions.iter().filter(|r| r.number > self.cut.stops.len() as u64) {
+            let _ = write!(text, "at{0}:\n  br label %r{0}.begin\n", region.number);
+        }
+        text
+    }
+
+    /// Whether lanes that are together may have to leave records.
+    fn may_part(&self) -> bool {
+        let names_all = |stop: &Stop| match stop.known(Part::Mask) {
+            Some(mask) => mask as u32 == u32::MAX,
+            None => !stop.has(Part::Mask),
+        };
+        let parts = |stop: &Stop| {
+            let recorded = matches!(ops::code(stop, ""), Code::Recorded);
+            !stop.is_block_barrier() && (recorded || !names_all(stop))
+        };
+        self.cut.regions.iter().any(|region| region.next.len() > 1) || self.cut.stops.iter().any(parts)
+    }
+
     /// From warp to warp.
-    fn warps(&self) -> String {
-        let barriers = self.cut.stops.iter().filter(|stop| stop.is_block_barrier());
+    fn warps(&self, marks: Marks) -> String {
+        let barriers = self.cut.stops.iter().filter(|stop| stop.is_block_barrier() && self.inlined);
         let cases: String =
             barriers.map(|stop| format!("i32 {0}, label %r{0}.begin ", stop.number)).collect();
-        let together = if self.cut.apart { "start" } else { "whole" };
+        let quick = if self.inlined { "r0.begin" } else { "other" };
+        let part = if self.inlined && self.may_part() { ", [ %part.state, %part ]" } else { "" };
         format!(
             "  br label %round\n\
              round:\n  %is.first = phi i1 [ true, %entry ], [ false, %again ]\n  store i32 0, ptr %some\n  \
              br label %warp\n\
              warp:\n  %w = phi i64 [ 0, %round ], [ %w.next, %warp.end ]\n  %first = shl nuw nsw i64 %w, 5\n  \
-             %w.narrow = trunc i64 %w to i32\n  %first.narrow = trunc i64 %first to i32\n  \
+             %first.narrow = trunc i64 %first to i32\n  \
              %left = sub i64 %n, %first\n  %live = call i64 @llvm.umin.i64(i64 %left, i64 32)\n  \
              %due.at = mul i64 %w, 192\n  %due = getelementptr i8, ptr %dues, i64 %due.at\n  \
              %state.at = getelementptr i8, ptr %due, i64 128\n  \
@@ -109,18 +180,23 @@ impl WarpText<'_> {
              placed:\n  %x.any = phi i32 [ %first.narrow, %warp ], [ %x.of, %divide ]\n  \
              %y0 = phi i32 [ 0, %warp ], [ %y.of, %divide ]\n  %z0 = phi i32 [ 0, %warp ], [ %z.of, %divide ]\n  \
              %x0 = and i32 %x.any, -32\n  %whole.warp = icmp eq i64 %live, 32\n  \
-             br i1 %is.first, label %begins, label %goes.on\n\
-             begins:\n  br i1 %whole.warp, label %{together}, label %start\n\
-             whole:\n  br label %r0.begin\n\
-             start:\n  call void @eagerwarp.start(i64 %live, ptr %due)\n  \
-             %start.wide = shl i64 1, %live\n  %start.bits = trunc i64 %start.wide to i32\n  \
-             %start.mask = sub i32 %start.bits, 1\n  \
-             call void @\"{symbol}.run\"(i32 %start.mask, {passed})\n  br label %apart\n\
-             goes.on:\n  %state = load i32, ptr %state.at\n  \
-             switch i32 %state, label %apart [ i32 0, label %warp.end {cases}]\n",
+             %quick = and i1 %whole.warp, %aligned\n  br i1 %is.first, label %begins, label %goes.on\n\
+             begins:\n  br i1 %quick, label %{quick}, label %other\n\
+             goes.on:\n  %state = load i32, ptr %state.at\n  %ended = icmp eq i32 %state, 0\n  \
+             br i1 %ended, label %warp.end, label %waited\n\
+             waited:\n  br i1 %quick, label %dispatch, label %other\n\
+             dispatch:\n  switch i32 %state, label %other [ {cases}]\n\
+             other:\n  %how = phi i32 [ 0, %begins ], {more}[ %state, %waited ], [ %state, %dispatch ]\n  \
+             %other.state = {call}  br label %apart.end\n\
+             apart.end:\n  %new.state = phi i32 [ %other.state, %other ]{part}\n  store i32 %new.state, ptr %state.at\n  \
+             %new.ended = icmp eq i32 %new.state, 0\n  %new.apart = icmp slt i32 %new.state, 0\n  \
+             %new.kind = select i1 %new.apart, i32 2, i32 1\n  %new.bit = select i1 %new.ended, i32 0, i32 %new.kind\n  \
+             %new.some = load i32, ptr %some\n  %new.all = or i32 %new.some, %new.bit\n  \
+             store i32 %new.all, ptr %some\n  br label %warp.end\n",
             frame = self.cut.frame_bytes * 32,
-            symbol = self.symbol,
-            passed = self.passed(),
+            // Both ways of a branch lead there.
+            more = if self.inlined { "" } else { "[ 0, %begins ], " },
+            call = self.call_apart(marks, "%how", "null", "null"),
         )
     }
 
@@ -129,13 +205,20 @@ impl WarpText<'_> {
         let number = region.number;
         let p = format!("r{number}");
         let state = if number == 0 { -1 } else { number.cast_signed() };
+        let symbol = &self.symbol;
+        if !self.inlined {
+            return format!(
+                "{p}.begin:\n  call void @\"{symbol}.together\"(i32 {state}, {})\n  br label %{p}.behind\n{}",
+                self.passed(),
+                self.behind(&p, region)
+            );
+        }
         let [group, _] = parallel(self.body, 0, self.budget);
         let many = region.accesses > self.budget.vectorised_accesses;
         let metadata = match () {
             () if group.is_empty() => "!22",
             () if many => "!23",
-            // Marks do not vectorise.
-            () if region.is_straight && self.marks == Marks::Never => "!21",
+            () if region.is_straight => "!21",
             () => "!20",
         };
         let keep = if region.next.len() > 1 {
@@ -149,18 +232,14 @@ impl WarpText<'_> {
             String::new()
         };
         format!(
-            "{p}.begin:\n  br i1 %aligned, label %{p}.lane, label %{p}.odd\n\
+            "{p}.begin:\n  br label %{p}.lane\n\
              {p}.lane:\n  %{p}.l = phi i64 [ 0, %{p}.begin ], [ %{p}.l.next, %{p}.lane ]\n  \
              %{p}.l.narrow = trunc i64 %{p}.l to i32\n  %{p}.x = or disjoint i32 %x0, %{p}.l.narrow\n  \
-             %{p}.next = call i32 @\"{symbol}\"(ptr %ctx, i32 %{p}.x, i32 %y0, i32 %z0, ptr %out, i1 {marks}, i32 1, \
+             %{p}.next = call i32 @\"{symbol}\"(ptr %ctx, i32 %{p}.x, i32 %y0, i32 %z0, ptr %out, i1 false, i32 1, \
              ptr %frames, i64 %{p}.l, i64 32, i32 {state}, ptr %lanes, ptr %op{arguments}){group}\n{keep}  \
              %{p}.l.next = add nuw nsw i64 %{p}.l, 1\n  %{p}.more = icmp ne i64 %{p}.l.next, 32\n  \
-             br i1 %{p}.more, label %{p}.lane, label %{p}.behind, !llvm.loop {metadata}\n\
-             {p}.odd:\n  call void @\"{symbol}.together\"(i32 {state}, {passed})\n  br label %{p}.behind\n{behind}",
-            symbol = self.symbol,
-            marks = self.marks.value(),
+             br i1 %{p}.more, label %{p}.lane, label %{p}.behind, !llvm.loop {metadata}\n{behind}",
             arguments = self.arguments,
-            passed = self.passed(),
             behind = self.behind(&p, region),
         )
     }
@@ -199,6 +278,9 @@ impl WarpText<'_> {
             at::NEXT,
             format_args!("<{}>", vec![format!("i32 {number}"); 32].join(", ")),
         );
+        if stop.is_block_barrier() && !self.inlined {
+            return format!("{p}:\n  ret i32 {number}\n");
+        }
         if stop.is_block_barrier() {
             return format!(
                 "{p}:\n  store i32 {number}, ptr %state.at\n  %{p}.some = load i32, ptr %some\n  \
@@ -235,15 +317,14 @@ impl WarpText<'_> {
         let symbol = &self.symbol;
         let join = if self.cut.apart { "joined:\n  br label %some.go\n".to_owned() } else { self.join() };
         format!(
-            "at0:\n  store i32 0, ptr %state.at\n  br label %warp.end\n\
+            "at0:\n  ret i32 0\n\
              part:\n  call void @\"{symbol}.part\"(ptr %ctx, i64 %first, ptr %op, ptr %due)\n  br label %apart\n\
              apart:\n  %ready = call i32 @eager.ready_lanes(ptr %ctx, i32 %w.narrow)\n  \
              switch i32 %ready, label %some.go [ i32 0, label %waits i32 -1, label %joined ]\n{join}\
              some.go:\n  call void @\"{symbol}.run\"(i32 %ready, {})\n  br label %apart\n\
              waits:\n  %waits.left = call i32 @eagerwarp.left(i64 %live, ptr %due)\n  \
              %waits.none = icmp eq i32 %waits.left, 0\n  br i1 %waits.none, label %at0, label %waits.on\n\
-             waits.on:\n  store i32 -1, ptr %state.at\n  %waits.some = load i32, ptr %some\n  \
-             %waits.more = or i32 %waits.some, 2\n  store i32 %waits.more, ptr %some\n  br label %warp.end\n",
+             waits.on:\n  ret i32 -1\n",
             self.passed()
         )
     }
@@ -347,7 +428,8 @@ pub(crate) fn functions(body: &Body, cut: &WarpCut) -> String {
          %last = icmp eq i32 %left.next, 0\n  br i1 %last, label %done, label %lane\ndone:\n  ret void\n}}\n",
         one("%l", 0, "%state"),
     );
-    text + &part(&symbol, cut)
+    text.push_str(&part(&symbol, cut));
+    text + &apart_function(body, cut, &params, &passed)
 }
 
 /// The wait records of lanes that were together until now.

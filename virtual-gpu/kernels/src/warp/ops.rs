@@ -194,10 +194,18 @@ fn shuffle(stop: &Stop, p: &str) -> String {
 
 fn vote(kind: u32, p: &str) -> String {
     let mut text = load(p, "v", at::VOTE, "<32 x i8>");
-    let _ = write!(
-        text,
-        "  %{p}.is = icmp ne <32 x i8> %{p}.v, zeroinitializer\n  %{p}.votes = bitcast <32 x i1> %{p}.is to i32\n"
-    );
+    // LLVM makes of a comparison as a number 32 steps where it sees through to what lanes compared.
+    let half = |name: &str, first: u32| {
+        let lanes: Vec<String> = (first..first + 16).map(|lane| format!("i32 {lane}")).collect();
+        format!(
+            "  %{p}.{name}.v = shufflevector <32 x i8> %{p}.v, <32 x i8> poison, <16 x i32> <{}>\n  \
+             %{p}.{name}.is = sub <16 x i8> zeroinitializer, %{p}.{name}.v\n  \
+             %{p}.{name} = call i32 @llvm.x86.sse2.pmovmskb.128(<16 x i8> %{p}.{name}.is)\n",
+            lanes.join(", ")
+        )
+    };
+    text += &(half("low", 0) + &half("high", 16));
+    let _ = write!(text, "  %{p}.up = shl i32 %{p}.high, 16\n  %{p}.votes = or i32 %{p}.up, %{p}.low\n");
     let compared = |text: &mut String, what: &str| {
         let _ = write!(text, "  %{p}.truth = {what}\n  %{p}.found = zext i1 %{p}.truth to i32\n");
     };
@@ -240,6 +248,7 @@ pub(crate) fn declarations() -> String {
     for name in ["add", "smin", "smax", "umin", "umax", "and", "or", "xor"] {
         let _ = writeln!(text, "declare i32 @llvm.vector.reduce.{name}.v32i32(<32 x i32>)");
     }
+    text.push_str("declare i32 @llvm.x86.sse2.pmovmskb.128(<16 x i8>)\n");
     for way in ["up", "down", "bfly", "idx"] {
         let _ = write!(
             text,

@@ -13,6 +13,9 @@ use crate::thread::Maker;
 
 /// Operations times turns that a loop is unrolled to.
 const OPERATIONS_MAX: usize = 64;
+/// Turns of a loop that an array of the thread's is indexed in, and instructions of one turn.
+const INDEXED_MAX: usize = 32;
+const INDEXING_MAX: usize = 24;
 /// A kernel with more basic blocks is left alone.
 const BLOCKS_MAX: usize = 512;
 /// Steps from a value to what it is computed of.
@@ -72,19 +75,33 @@ fn latches(maker: Maker, kernel: Value) -> Vec<Value> {
     let mut found = Vec::new();
     for cycle in order.cycles.iter().filter(is_inner) {
         let members = cycle.members.iter().map(|&block| order.blocks[block]);
-        let operations = members.flat_map(|block| block.instructions()).filter(waits).count();
+        let instructions: Vec<Value> = members.flat_map(|block| block.instructions()).collect();
+        let operations = instructions.iter().filter(|i| waits(i)).count();
+        // An array of the thread's becomes values then, which lie side by side for the lanes of a warp.
+        let indexes = instructions.iter().any(|&i| indexes_slot(i)) && instructions.len() <= INDEXING_MAX;
         let &[latch] = cycle.latches.as_slice() else { continue };
         let end = order.blocks[latch].terminator();
         let asked = end.metadata(kind).map(Value::inner_node_texts).unwrap_or_default();
-        if operations == 0 || asked.iter().any(|text| text == "llvm.loop.unroll.disable") {
+        if operations == 0 && !indexes || asked.iter().any(|text| text == "llvm.loop.unroll.disable") {
             continue;
         }
-        let turns_max = (OPERATIONS_MAX / operations).max(1);
+        let turns_max = if operations > 0 { (OPERATIONS_MAX / operations).max(1) } else { INDEXED_MAX };
         if turns(&order, cycle, latch, turns_max).is_some() {
             found.push(end);
         }
     }
     found
+}
+
+/// Whether an address in a stack slot is computed that depends on more than constants.
+fn indexes_slot(instruction: Value) -> bool {
+    let is_slot = |value: Value| value.opcode() == Some(Opcode::LLVMAlloca);
+    let through_cast = |value: Value| {
+        value.opcode() == Some(Opcode::LLVMAddrSpaceCast) && is_slot(value.operand(0)) || is_slot(value)
+    };
+    instruction.opcode() == Some(Opcode::LLVMGetElementPtr)
+        && through_cast(instruction.operand(0))
+        && !instruction.operands().into_iter().skip(1).all(Value::is_constant)
 }
 
 /// How often `cycle` turns, if that is a number up to `most` that can be seen.
