@@ -70,7 +70,11 @@ fn strict_mode_names_what_is_wrong_and_where() {
         let said = said(&program, wrong, &[]);
         assert!(said.starts_with(&calls(code)), "{wrong}: {said}");
         let lines: Vec<&str> = said.lines().skip(4).collect();
-        assert_eq!(lines.len(), 1, "{wrong}: {said}");
+        assert_eq!(
+            (lines.len(), lines.get(1).copied()),
+            (2, Some("eager virtual GPU: strict: 1 error, 0 warnings")),
+            "{wrong}: {said}"
+        );
         assert!(parts.iter().all(|part| lines[0].contains(part)), "{wrong}: {said}");
     }
     assert_eq!(said(&program, "beyond", &[("EAGER_VGPU_STRICT", "0")]), calls("cudaSuccess"));

@@ -163,13 +163,16 @@ fn run_kernel(runtime: &Runtime, launch: &Launch) -> Result<u64, Code> {
             profile.as_deref_mut(),
             Ground { objects: &objects, strict: books, memory: &runtime.memory },
         );
-        if let Some(watch) = &runtime.watch {
-            watch.after(name);
-        }
-        ran.map_err(|failure| {
+        let races = runtime.watch.as_ref().map_or(Ok(()), |watch| watch.after(name));
+        let op = ran.map_err(|failure| {
+            if let (Some(watch), LaunchFailure::Strict(_)) = (&runtime.watch, &failure) {
+                watch.failed();
+            }
             say(format_args!("kernel {}: {failure}", readable(name)));
             code_of(&failure)
-        })?
+        })?;
+        races?;
+        op
     };
     let device_ns = runtime.run_op(launch.device, op)?;
     if let Some(profile) = &runtime.profile {

@@ -8,6 +8,7 @@ use std::num::{NonZeroU8, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use eager_exec::races::MEMORY_BYTES_DEFAULT;
 use eager_vgpud::Clock;
 
 use crate::clock::HostTimes;
@@ -35,6 +36,12 @@ pub const SEAT_VARIABLE: &str = "EAGER_VGPU_SEAT";
 pub const VIRTUAL_MEMORY_VARIABLE: &str = "EAGER_VGPU_VIRTUAL_MEMORY";
 /// `0`: strict mode is off; `1`: a kernel that was compiled without it is named.
 pub const STRICT_VARIABLE: &str = "EAGER_VGPU_STRICT";
+/// What becomes of a launch whose threads race: `warn`, `error` or `off`.
+pub const RACES_VARIABLE: &str = "EAGER_STRICT_RACES";
+/// Bytes that the search for races may keep of global memory.
+pub const RACE_MEMORY_VARIABLE: &str = "EAGER_STRICT_RACE_MEMORY";
+/// Exit status of a program in which strict mode found an error; 0: it keeps its own.
+pub const STRICT_STATUS_VARIABLE: &str = "EAGER_STRICT_STATUS";
 /// Seconds of processor time that one thread may spend on a kernel; 0: for ever.
 pub const KERNEL_TIMEOUT_VARIABLE: &str = "EAGER_VGPU_KERNEL_TIMEOUT";
 /// Seconds after which a kernel that still runs is named, once in a program; 0: never.
@@ -72,6 +79,24 @@ pub struct Config {
     /// A kernel that runs longer is named.
     pub kernel_slow_after: Option<Duration>,
     pub fault_status: Option<NonZeroU8>,
+    pub races: RaceSearch,
+    pub strict_status: Option<NonZeroU8>,
+}
+
+/// What strict mode does about races.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RaceSearch {
+    pub wanted: Wanted,
+    pub memory_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    Off,
+    /// They are said.
+    Warn,
+    /// And a launch fails by them.
+    Error,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +152,8 @@ impl Config {
         let kernel_time_max = seconds(KERNEL_TIMEOUT_VARIABLE, 0.0)?;
         let kernel_slow_after = seconds(SLOW_KERNEL_VARIABLE, SLOW_KERNEL_SECONDS)?;
         let fault_status = number(&set, FAULT_STATUS_VARIABLE, 0, "a status is 0 to 255", |_: &u8| true)?;
+        let races = race_search(&set)?;
+        let strict_status = number(&set, STRICT_STATUS_VARIABLE, 0, "a status is 0 to 255", |_: &u8| true)?;
         let profile = set(PROFILE_VARIABLE).map(PathBuf::from);
         let seat =
             set(SEAT_VARIABLE).map(|_| number(&set, SEAT_VARIABLE, 0, "a seat's number", |_: &u64| true));
@@ -149,6 +176,8 @@ impl Config {
             kernel_time_max,
             kernel_slow_after,
             fault_status: NonZeroU8::new(fault_status),
+            races,
+            strict_status: NonZeroU8::new(strict_status),
         })
     }
 
@@ -156,6 +185,21 @@ impl Config {
     pub fn from_environment() -> Option<Config> {
         Config::read(|name| std::env::var(name).ok()).map_err(|e| say(format_args!("{e}"))).ok()
     }
+}
+
+fn race_search(set: &impl Fn(&'static str) -> Option<String>) -> Result<RaceSearch, ConfigError> {
+    let wanted = match set(RACES_VARIABLE).as_deref() {
+        None | Some("error") => Wanted::Error,
+        Some("warn") => Wanted::Warn,
+        Some("off") => Wanted::Off,
+        Some(other) => {
+            let expected = "a word is expected: `warn`, `error` or `off`";
+            return Err(ConfigError { variable: RACES_VARIABLE, value: other.to_owned(), expected });
+        }
+    };
+    let expected = "a number of bytes is expected";
+    let memory_bytes = number(set, RACE_MEMORY_VARIABLE, MEMORY_BYTES_DEFAULT, expected, |_| true)?;
+    Ok(RaceSearch { wanted, memory_bytes })
 }
 
 fn clock(set: &impl Fn(&'static str) -> Option<String>) -> Result<Clock, ConfigError> {
@@ -216,6 +260,8 @@ mod tests {
             kernel_time_max: None,
             kernel_slow_after: Some(Duration::from_secs(10)),
             fault_status: None,
+            races: RaceSearch { wanted: Wanted::Error, memory_bytes: 1 << 30 },
+            strict_status: None,
         };
         assert_eq!(read(&[]).unwrap(), expected);
     }
@@ -243,6 +289,9 @@ mod tests {
             (HOST_TIMES_VARIABLE, "5"),
             (FAULT_STATUS_VARIABLE, "-1"),
             (SEAT_VARIABLE, "first"),
+            (RACES_VARIABLE, "loud"),
+            (RACE_MEMORY_VARIABLE, "1GiB"),
+            (STRICT_STATUS_VARIABLE, "256"),
             (VISIBLE_VARIABLE, "0,x"),
             (VISIBLE_VARIABLE, "1,1"),
         ] {

@@ -21,6 +21,21 @@ pub fn fail_with(status: NonZeroU8) {
     on_exit(at_exit, std::ptr::without_provenance_mut(usize::from(status.get())));
 }
 
+/// From now on the end of the program says how much strict mode found, and errors make its status `status`.
+pub fn sum_up(status: Option<NonZeroU8>) {
+    let status = status.map_or(0, |status| usize::from(status.get()));
+    on_exit(after_findings, std::ptr::without_provenance_mut(status));
+}
+
+extern "C" fn after_findings(ended_with: c_int, status: *mut c_void) {
+    let Some(watch) = Runtime::started().and_then(|runtime| runtime.watch.as_ref()) else { return };
+    let status = status.addr() as c_int;
+    if watch.sum_up() && status != 0 && status != ended_with {
+        // SAFETY: nested in `exit`, see the module's head; nothing of ours waits to be dropped here.
+        unsafe { libc::exit(status) }
+    }
+}
+
 extern "C" fn at_exit(ended_with: c_int, status: *mut c_void) {
     let Some(code) = Runtime::failure().filter(|_| ended_with == 0) else { return };
     let [name, text] = error_texts(code as u32).map(CStr::to_string_lossy);

@@ -138,6 +138,7 @@ impl Runtime {
         if let Some(status) = config.fault_status {
             ending::fail_with(status);
         }
+        ending::sum_up(config.strict_status);
         if config.profile.is_some() {
             // SAFETY: the handler is a plain function of this library, which stays loaded: nothing unloads a runtime
             // that the program is linked with.
@@ -165,7 +166,7 @@ impl Runtime {
             peers: Mutex::default(),
             profile: config.profile.is_some().then(|| Mutex::new(Profile::new())),
             profile_path: config.profile,
-            watch: Watch::new(config.strict),
+            watch: Watch::new(config.strict, config.races),
             maps_memory: config.virtual_memory,
             failure: Mutex::new(None),
         })

@@ -4,13 +4,16 @@
 
 use std::collections::BTreeSet;
 
+use eager_exec::races::{Detector, Distance, Races};
 use eager_exec::strict::{Known, SpaceKind, Strict};
 use eager_gpu_model::AllocKind;
 use parking_lot::Mutex;
 
+use crate::config::{RACE_MEMORY_VARIABLE, RaceSearch, Wanted};
 use crate::kernel::{CpuKernel, some_kernel_checks, variables};
 use crate::memory::{Access, Allocation, Kind, Memory, protect};
 use crate::names::readable;
+use crate::status::Code;
 use crate::transfer::{Extent, Region};
 use crate::voice::say;
 
@@ -18,6 +21,9 @@ use crate::voice::say;
 #[derive(Debug)]
 pub struct Watch {
     books: Mutex<Strict>,
+    /// A launch whose threads race fails.
+    fails: bool,
+    counts: Mutex<Counts>,
     /// Kernel and place of what was said, so that it is said once.
     said: Mutex<BTreeSet<(&'static str, String)>>,
     /// Memory of devices (address, bytes) that nobody may use at present.
@@ -26,9 +32,12 @@ pub struct Watch {
 
 impl Watch {
     /// As the user wants it; by default where some kernel was compiled for it.
-    pub fn new(wanted: Option<bool>) -> Option<Watch> {
+    pub fn new(wanted: Option<bool>, races: RaceSearch) -> Option<Watch> {
+        let bound = (races.wanted != Wanted::Off).then_some(races.memory_bytes);
         wanted.unwrap_or_else(some_kernel_checks).then(|| Watch {
-            books: Mutex::default(),
+            books: Mutex::new(Strict::with_races(Detector::new(bound))),
+            fails: races.wanted == Wanted::Error,
+            counts: Mutex::default(),
             said: Mutex::default(),
             closed: Mutex::default(),
         })
@@ -48,13 +57,70 @@ impl Watch {
         None
     }
 
-    /// Says what a launch read that nobody had written.
-    pub fn after(&self, kernel: &'static str) {
-        for finding in self.books.lock().take_uninitialised() {
+    /// Says what a launch read that nobody had written, and where its threads raced.
+    ///
+    /// # Errors
+    /// It fails by its races.
+    pub fn after(&self, kernel: &'static str) -> Result<(), Code> {
+        let (findings, races) = {
+            let mut books = self.books.lock();
+            (books.take_uninitialised(), books.races.take())
+        };
+        self.counts.lock().errors += findings.len() as u64;
+        let failed = self.say_races(kernel, &races);
+        for finding in findings {
             if self.said.lock().insert((kernel, finding.place.clone())) {
                 say(format_args!("kernel {}: {finding}", readable(kernel)));
             }
         }
+        if failed { Err(Code::cudaErrorLaunchFailure) } else { Ok(()) }
+    }
+
+    /// A launch has ended by an access.
+    pub fn failed(&self) {
+        self.counts.lock().errors += 1;
+    }
+
+    /// Says how much was found so far; whether there are errors.
+    pub fn sum_up(&self) -> bool {
+        let Counts { errors, warnings } = *self.counts.lock();
+        let plural = |count| if count == 1 { "" } else { "s" };
+        if errors + warnings > 0 {
+            let (one, other) = (plural(errors), plural(warnings));
+            say(format_args!("strict: {errors} error{one}, {warnings} warning{other}"));
+        }
+        errors > 0
+    }
+
+    /// Whether the launch fails by one of them.
+    fn say_races(&self, kernel: &str, races: &Races) -> bool {
+        let name = readable(kernel);
+        let mut counts = self.counts.lock();
+        let mut failed = false;
+        for race in &races.races {
+            let is_error = race.distance != Distance::SameWarp && self.fails;
+            failed |= is_error;
+            *(if is_error { &mut counts.errors } else { &mut counts.warnings }) += 1 + race.more;
+            say(format_args!("{}{}", if is_error { "" } else { "warning: " }, race.told(&name)));
+        }
+        if races.left_out > 0 {
+            counts.warnings += races.left_out;
+            say(format_args!("kernel {name}: {} more races at other lines are not shown", races.left_out));
+        }
+        let first = |what| self.said.lock().insert((what, String::new()));
+        if let Some(race) = races.equal.as_ref().filter(|_| first("equal values")) {
+            let (one, other) = (&race.earlier.place, &race.later.place);
+            say(format_args!(
+                "note: threads of kernel {name} store equal values in one place at {one} and {other}, which is no error; said once"
+            ));
+        }
+        if races.unwatched_bytes > 0 && first("memory") {
+            say(format_args!(
+                "strict: races in part of the memory that kernel {name} uses are not looked for: that would take more than \
+                 {RACE_MEMORY_VARIABLE} allows; said once"
+            ));
+        }
+        failed
     }
 
     /// A copy or a fill has written there.
@@ -103,6 +169,13 @@ impl Watch {
         }));
         self.books.lock().memory.update(known);
     }
+}
+
+/// Findings of the process so far.
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    errors: u64,
+    warnings: u64,
 }
 
 fn known(allocation: &Allocation, memory: &Memory) -> Known {

@@ -25,6 +25,9 @@ pub const CHECKS: u32 = 8;
 /// [`KernelEntry::flags`]: threads of this kernel may give way to those of blocks that have not begun.
 pub const GIVES_WAY: u32 = 16;
 
+/// [`KernelEntry::flags`]: [`Helpers::check`] is told what orders threads ([`access_class::EVENT_SHIFT`]).
+pub const SAYS_ORDER: u32 = 1 << 8;
+
 /// Flags of [`Helpers::check`]: the access reads.
 pub const ACCESS_READS: u32 = 1;
 /// The access writes.
@@ -37,6 +40,9 @@ pub const ACCESS_OF_OBJECT: u32 = 8;
 /// That variable is the dynamic part of shared memory, which ends where shared memory does.
 pub const ACCESS_OF_DYNAMIC: u32 = 16;
 
+/// It is volatile, or an atomic load or store.
+pub const ACCESS_VOLATILE: u32 = 32;
+
 /// More of the flags of [`Helpers::check`].
 pub mod access_class {
     /// Where the class of memory is in the flags, four bits: one of the constants below.
@@ -46,6 +52,12 @@ pub mod access_class {
     pub const LOCAL: u32 = 2;
     /// Where the logarithm of the alignment is, eight bits.
     pub const ALIGN_SHIFT: u32 = 16;
+    /// Where it is said, in four bits, that there is no access but something that orders threads: one of those below.
+    pub const EVENT_SHIFT: u32 = 24;
+    /// The thread goes on behind a barrier of the whole block.
+    pub const EVENT_BARRIER: u32 = 1;
+    /// The thread executes a fence.
+    pub const EVENT_FENCE: u32 = 2;
 }
 
 /// What a use of a texture or surface object is: the argument `form` of [`Helpers::image`].

@@ -352,6 +352,9 @@ impl Executor {
     /// value of that parameter's type; device pointers among them are what the kernel may access.
     pub unsafe fn launch(&self, launch: &Launch) -> Result<LaunchCost, LaunchFailure> {
         let job = Job::new(launch, self.workers, self.waiting_at.clone());
+        if let Some(strict) = launch.strict {
+            strict.lock().races.begin(launch.grid, launch.entry.flags & abi::SAYS_ORDER != 0);
+        }
         let threads_per_block: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
         let alone =
             self.workers == 1 || job.blocks == 1 || job.blocks * threads_per_block < INLINE_THREADS_MAX;

@@ -11,6 +11,7 @@ mod half;
 pub mod image;
 mod leave;
 mod printf;
+pub mod races;
 pub mod schedule;
 pub mod strict;
 pub mod tensor;

@@ -98,6 +98,11 @@ fn lanes_where(warp: &[Wait], test: impl Fn(&Wait) -> bool) -> u32 {
 
 /// Completes what the threads of one warp (at most 32, by lane) wait for together; returns the lanes that go on.
 pub fn ready_lanes(warp: &mut [Wait]) -> u32 {
+    ready_lanes_told(warp, &mut |_, _| {})
+}
+
+/// The same, telling of each operation which lanes took part, and which are alive.
+pub(crate) fn ready_lanes_told(warp: &mut [Wait], told: &mut dyn FnMut(u32, u32)) -> u32 {
     let mut ready = lanes_where(warp, |wait| kind(wait) == WaitKind::Nothing);
     if tensor::is_complete(warp) {
         ready = u32::MAX;
@@ -115,6 +120,7 @@ pub fn ready_lanes(warp: &mut [Wait]) -> u32 {
         });
         if together {
             complete(warp, members, kind(&own));
+            told(members, alive);
             ready |= members;
         }
     }
@@ -205,13 +211,25 @@ fn reduce(operation: WaitKind, values: impl Iterator<Item = u32>) -> u32 {
 /// Completes what the threads of a whole block wait for, given that no warp can go on by itself. Where blocks may wait for
 /// each other, one whose threads only gave way lets other blocks run first.
 pub fn next_round(block: &mut [Wait], blocks_may_wait: bool) -> Round {
+    next_round_told(block, blocks_may_wait, &mut |_, _| {})
+}
+
+/// The same, telling of each barrier which warps met there, a bit for each, and whether those are all threads.
+pub(crate) fn next_round_told(
+    block: &mut [Wait],
+    blocks_may_wait: bool,
+    told: &mut dyn FnMut(u32, bool),
+) -> Round {
     let alive = block.iter().filter(|wait| kind(wait) != WaitKind::Exited).count();
     if alive == 0 {
         return Round::Finished;
     }
     let mut released = false;
     for barrier in 0..NAMED_BARRIERS as u32 {
-        released |= release_barrier(block, barrier, alive);
+        if let Some(warps) = release_barrier(block, barrier, alive) {
+            told(warps.mask, warps.all);
+            released = true;
+        }
     }
     let mut gave_way = false;
     for wait in block.iter_mut().filter(|wait| kind(wait) == WaitKind::Yield) {
@@ -236,7 +254,7 @@ pub fn polled_at(block: &[Wait]) -> u64 {
 }
 
 /// Without a thread count a barrier waits for all threads of the block that have not exited.
-fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> bool {
+fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> Option<Met> {
     let waits = |wait: &&mut Wait| kind(wait) == WaitKind::Barrier && wait.mask == barrier;
     let (mut here, mut votes, mut wanted) = (0, 0, 0);
     for wait in block.iter_mut().filter(waits) {
@@ -245,8 +263,12 @@ fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> bool {
         wanted = wait.argument as usize;
     }
     if here == 0 || here < if wanted == 0 { alive } else { wanted } {
-        return false;
+        return None;
     }
+    let at_it =
+        block.iter().enumerate().filter(|(_, wait)| kind(wait) == WaitKind::Barrier && wait.mask == barrier);
+    let mask =
+        at_it.fold(0, |mask, (thread, _)| mask | 1_u32.checked_shl((thread / WARP) as u32).unwrap_or(0));
     for wait in block.iter_mut().filter(waits) {
         wait.result = match wait.control {
             BARRIER_COUNT => votes as u64,
@@ -255,5 +277,11 @@ fn release_barrier(block: &mut [Wait], barrier: u32, alive: usize) -> bool {
         };
         wait.kind = WaitKind::Nothing as u32;
     }
-    true
+    Some(Met { mask, all: here == alive })
+}
+
+/// The warps whose threads met at a barrier.
+struct Met {
+    mask: u32,
+    all: bool,
 }

@@ -14,6 +14,7 @@ use crate::abi::{ACCESS_WRITES, Assertion, BlockContext, BlockFn, Helpers, Wait}
 use crate::fault::{self, Fault, InHelper};
 use crate::image::{self, Objects};
 use crate::printf::device_vprintf;
+use crate::races::{BlockRaces, Detector};
 use crate::schedule::{self, Round, WARP};
 use crate::strict::{self, Access, Own, SharedBytes, Strict};
 use crate::tensor;
@@ -93,12 +94,20 @@ struct Checked {
     /// The launch's.
     strict: *const Mutex<Strict>,
     shared_bytes: SharedBytes,
+    races: BlockRaces,
 }
 
 impl Checked {
     fn strict(&self) -> &Mutex<Strict> {
         // SAFETY: the launch that `prepare` was called for keeps it alive until its last block has ended.
         unsafe { &*self.strict }
+    }
+
+    /// Tells what the block's threads do.
+    fn with_races(&mut self, tell: impl FnOnce(&mut Detector, &mut BlockRaces)) {
+        // SAFETY: as above; its address does not move with the borrow of the block's part.
+        let strict = unsafe { &*self.strict };
+        tell(&mut strict.lock().races, &mut self.races);
     }
 }
 
@@ -150,6 +159,7 @@ impl Worker {
         self.strict = strict.map(|strict| Checked {
             strict: std::ptr::from_ref(strict),
             shared_bytes: SharedBytes::new(grid.shared_bytes),
+            races: BlockRaces::new(grid.shared_bytes),
         });
         self.blocks_may_wait = grid.blocks_may_wait;
         self.objects = grid.objects;
@@ -202,8 +212,11 @@ impl Worker {
             // SAFETY: `prepare` made the buffer this much larger than what the program asked for.
             unsafe { self.context.shared.add(reserved).write_bytes(0, RESERVED_SHARED_BYTES) };
         }
-        if let Some(checked) = self.strict.as_mut().filter(|_| !go_on) {
-            checked.shared_bytes.clear();
+        if let Some(checked) = self.strict.as_mut() {
+            if !go_on {
+                checked.shared_bytes.clear();
+            }
+            checked.with_races(|detector, races| detector.enter(races, index, grid.block, go_on));
         }
         let context = (&raw mut *self).cast::<BlockContext>();
         // SAFETY: the context is this worker's first field (`repr(C)`) and the pointer may be used for the whole worker,
@@ -256,10 +269,9 @@ impl Worker {
         let own = self.own(stack);
         let Some(checked) = &mut self.strict else { return };
         // SAFETY: the launch keeps it alive, and its address does not move with the borrow below.
-        let strict = unsafe { &*checked.strict };
-        let Some(finding) = strict::examine(access, &mut strict.lock(), &mut checked.shared_bytes, &own)
-        else {
-            return;
+        let strict = &mut *unsafe { &*checked.strict }.lock();
+        let Some(finding) = strict::examine(access, strict, &mut checked.shared_bytes, &own) else {
+            return strict::look_for_races(access, strict, &mut checked.races, &own);
         };
         // Never left again by the handler: what unwinds now is Rust's.
         std::mem::forget(helper);
@@ -297,12 +309,17 @@ unsafe extern "C" fn ready_lanes(context: *mut BlockContext, warp: u32) -> u32 {
     let _helper = InHelper::enter();
     let first = warp as usize * WARP;
     let end = worker.waits.len().min(first + WARP);
-    let Some(warp) = worker.waits.get_mut(first..end) else { return 0 };
-    if tensor::is_complete(warp) {
+    let Worker { waits, strict, .. } = worker;
+    let Some(waits) = waits.get_mut(first..end) else { return 0 };
+    if tensor::is_complete(waits) {
         // SAFETY: kernels give each lane a record on its stack, which is there while the lane waits.
-        unsafe { tensor::complete(warp) };
+        unsafe { tensor::complete(waits) };
     }
-    schedule::ready_lanes(warp)
+    schedule::ready_lanes_told(waits, &mut |members, alive| {
+        if let Some(checked) = strict {
+            checked.with_races(|detector, races| detector.lanes_met(races, warp, members, alive));
+        }
+    })
 }
 
 unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
@@ -310,7 +327,12 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
     let worker = unsafe { worker_of(context) };
     let _helper = InHelper::enter();
     let polled_at = schedule::polled_at(&worker.waits);
-    let round = schedule::next_round(&mut worker.waits, worker.blocks_may_wait);
+    let Worker { waits, strict, blocks_may_wait, .. } = worker;
+    let round = schedule::next_round_told(waits, *blocks_may_wait, &mut |warps, all| {
+        if let Some(checked) = strict {
+            checked.with_races(|detector, races| detector.warps_met(races, warps, all));
+        }
+    });
     worker.context.phase = round as u32;
     // A chain in which each thread waits for the next one ends in two sweeps this way, and not in one for each thread.
     worker.context.falling = u64::from(polled_at != 0 && worker.context.falling == 0);
@@ -332,7 +354,9 @@ unsafe extern "C" fn allocate(context: *mut BlockContext, bytes: u64) -> *mut c_
     // SAFETY: any size may be asked for; a refusal is null, as in CUDA.
     let memory = usize::try_from(bytes).map_or(std::ptr::null_mut(), |bytes| unsafe { libc::malloc(bytes) });
     if let Some(checked) = worker.strict.as_ref().filter(|_| !memory.is_null()) {
-        checked.strict().lock().memory.allocated(memory as u64, bytes);
+        let mut strict = checked.strict().lock();
+        strict.memory.allocated(memory as u64, bytes);
+        strict.races.allocated(memory as u64, bytes);
     }
     memory
 }

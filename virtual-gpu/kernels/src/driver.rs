@@ -18,6 +18,8 @@ use crate::{Budget, DEVICE_CODE_SYMBOL, Options, guards, regions, warp};
 /// `KERNEL_ABI_VERSION`, `REGISTER_SYMBOL` of the binary interface.
 pub(crate) const ABI_VERSION: u32 = 6;
 pub(crate) const REGISTER_SYMBOL: &str = "eager_vgpu_register";
+/// `CHECKS` and `SAYS_ORDER` of it.
+const STRICT: u32 = 1 << 3 | 1 << 8;
 /// The constructor's name in the module; every other symbol defined is internal.
 pub(crate) const CONSTRUCTOR: &str = "eager.register";
 /// Before clang's constructor (65535), which asks for the kernels.
@@ -258,7 +260,7 @@ round.end:
 fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut text = String::from("!0 = !{}\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n");
     let recorded =
-        u32::from(options.touch) | (u32::from(options.counters) << 1) | (u32::from(options.strict) << 3);
+        u32::from(options.touch) | (u32::from(options.counters) << 1) | (u32::from(options.strict) * STRICT);
     let mut entries = Vec::new();
     for (index, body) in bodies.iter().enumerate() {
         let name = &body.kernel;

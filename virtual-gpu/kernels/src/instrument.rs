@@ -8,7 +8,7 @@ use crate::llvm::{Block, Builder, Context, Machine, Module, Opcode, Split, Type,
 use crate::provenance::{KnownAddresses, Memory, memory_of};
 use crate::runtime;
 use crate::thread::Thread;
-use crate::{Options, math, ptx, strict};
+use crate::{Options, math, ptx, races, strict};
 
 /// Copies up to this size are marked at their first and last byte only. Blocks of a touch map are not smaller.
 const SMALL_COPY_BYTES: u64 = 64;
@@ -59,6 +59,7 @@ impl Instrument<'_> {
             self.separate_from_touch_map(instruction);
             if self.options.strict {
                 ptx::note_place(self.context, self.module, instruction);
+                races::say_order(self, instruction);
             }
             for access in accesses(instruction, self.machine) {
                 let memory = memory_of(access.address, self.known);

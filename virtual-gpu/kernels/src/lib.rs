@@ -29,6 +29,7 @@ mod polls;
 mod provenance;
 mod ptx;
 mod pure;
+mod races;
 mod recompute;
 mod regions;
 mod rounding;

@@ -12,6 +12,7 @@ const WRITES: u64 = 2;
 const COPIES: u64 = 4;
 const OF_OBJECT: u64 = 8;
 const OF_DYNAMIC: u64 = 16;
+const VOLATILE: u64 = 32;
 const CLASS_SHIFT: u32 = 8;
 const ALIGN_SHIFT: u32 = 16;
 /// The largest access of a GPU's thread, and so the largest alignment that matters.
@@ -94,11 +95,11 @@ fn slot_bytes(slot: Value, machine: &Machine) -> Option<u64> {
     slot.operand(0).constant_integer().map(|count| count * machine.size_of(slot.allocated_type()))
 }
 
-/// Whether nothing can be wrong: an access to the start of what is large enough and needs no value.
+/// Whether nothing can be wrong: an access to the start of what is large enough, needs no value, and is no other thread's.
 fn is_right(access: &Access, memory: Memory, object: &Object, instrument: &Instrument) -> bool {
     match (object, access.bytes) {
         (Object::Sized(base, size), Bytes::Known(bytes)) => {
-            memory != Memory::Shared && access.address == *base && bytes <= *size
+            matches!(memory, Memory::Private | Memory::Constant) && access.address == *base && bytes <= *size
         }
         // A parameter passed by value: its size is the launch's business.
         (Object::Pointer(base), _) => memory == Memory::Private && instrument.known.private.contains(base),
@@ -108,7 +109,12 @@ fn is_right(access: &Access, memory: Memory, object: &Object, instrument: &Instr
 
 fn way(instruction: Value, access: &Access) -> u64 {
     let copies = access.reads && !access.writes && instruction.opcode() == Some(Opcode::LLVMCall);
-    u64::from(access.reads) * READS + u64::from(access.writes) * WRITES + u64::from(copies) * COPIES
+    let single = matches!(instruction.opcode(), Some(Opcode::LLVMLoad | Opcode::LLVMStore));
+    let volatile = single && (instruction.is_volatile() || instruction.is_atomic());
+    u64::from(volatile) * VOLATILE
+        + u64::from(access.reads) * READS
+        + u64::from(access.writes) * WRITES
+        + u64::from(copies) * COPIES
 }
 
 fn class(memory: Memory) -> u64 {
@@ -136,13 +142,14 @@ mod tests {
 
     #[test]
     fn flags_are_those_of_the_binary_interface() {
-        let ours = [READS, WRITES, COPIES, OF_OBJECT, OF_DYNAMIC];
+        let ours = [READS, WRITES, COPIES, OF_OBJECT, OF_DYNAMIC, VOLATILE];
         let theirs = [
             abi::ACCESS_READS,
             abi::ACCESS_WRITES,
             abi::ACCESS_COPIES,
             abi::ACCESS_OF_OBJECT,
             abi::ACCESS_OF_DYNAMIC,
+            abi::ACCESS_VOLATILE,
         ];
         assert_eq!(ours, theirs.map(u64::from));
         assert_eq!([CLASS_SHIFT, ALIGN_SHIFT], [abi::access_class::SHIFT, abi::access_class::ALIGN_SHIFT]);

@@ -116,6 +116,11 @@ impl Memory {
         self.at(address).map(|space| space.known.kind.clone())
     }
 
+    /// What memory holds an address, and where it starts.
+    pub(crate) fn holding(&self, address: u64) -> Option<(SpaceKind, u64)> {
+        self.at(address).map(|space| (space.known.kind.clone(), space.known.start))
+    }
+
     /// Whether an access is right whose address was computed from `base` (0: not known). `None`: there is no memory of
     /// this kind.
     pub(crate) fn judge(

@@ -11,12 +11,14 @@ mod memory;
 use core::ffi::{CStr, c_char};
 use core::ops::Range;
 
+use crate::races::{BlockRaces, Checked, Detector};
 use bits::Bits;
 pub use finding::{Finding, Piece, Problem, SpaceKind, Way};
 pub use memory::{Known, Memory};
 
 use crate::abi::{
-    ACCESS_COPIES, ACCESS_OF_DYNAMIC, ACCESS_OF_OBJECT, ACCESS_READS, ACCESS_WRITES, access_class,
+    ACCESS_COPIES, ACCESS_OF_DYNAMIC, ACCESS_OF_OBJECT, ACCESS_READS, ACCESS_VOLATILE, ACCESS_WRITES,
+    access_class,
 };
 
 /// Uninitialised reads kept of one launch, each of another place in the program.
@@ -26,11 +28,16 @@ const FINDINGS_MAX: usize = 100;
 #[derive(Debug, Default)]
 pub struct Strict {
     pub memory: Memory,
+    pub races: Detector,
     /// Uninitialised reads since somebody took them, the first of each place.
     uninitialised: Vec<Finding>,
 }
 
 impl Strict {
+    pub fn with_races(races: Detector) -> Strict {
+        Strict { races, ..Strict::default() }
+    }
+
     pub fn take_uninitialised(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.uninitialised)
     }
@@ -179,6 +186,28 @@ impl Access {
 
 fn piece(range: &Range<u64>, kind: SpaceKind) -> Piece {
     Piece { start: range.start, bytes: range.end.saturating_sub(range.start), kind, released: false }
+}
+
+/// Looks at an access that is right, or at something that orders threads.
+pub(crate) fn look_for_races(access: &Access, strict: &mut Strict, races: &mut BlockRaces, own: &Own) {
+    let Strict { memory, races: detector, .. } = strict;
+    match access.flags >> access_class::EVENT_SHIFT & 0xf {
+        access_class::EVENT_BARRIER => return detector.passes_barrier(races, access.thread),
+        access_class::EVENT_FENCE => return detector.fence(races, access.thread),
+        _ => {}
+    }
+    let checked = Checked {
+        thread: access.thread,
+        address: access.address,
+        bytes: access.bytes,
+        place: access.place,
+        reads: access.is(ACCESS_READS),
+        writes: access.is(ACCESS_WRITES),
+        is_volatile: access.is(ACCESS_VOLATILE),
+    };
+    let [stack, frames, workspace] = own.local.clone();
+    let private = [stack, frames, workspace, own.reserved.clone()];
+    detector.look(races, &checked, &own.shared, &private, memory);
 }
 
 /// Looks at an access; what ends the launch is returned.

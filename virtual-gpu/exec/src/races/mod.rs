@@ -1,0 +1,393 @@
+//! Races, in strict mode: two threads use one word of memory, one of them writes, and nothing orders the two.
+//!
+//! Every access leaves a record at its word ([`record`]); whether an earlier one is ordered with a later one is asked of
+//! what its block did since ([`order`]), and, between blocks, of releases and acquires. A race is reported, and the kernel
+//! goes on. Trap: all blocks of a launch run on one thread, one slice of a block after another, so a time tells the block.
+
+mod found;
+mod order;
+mod record;
+mod report;
+mod shadow;
+
+use core::ffi::c_char;
+use std::collections::HashMap;
+
+use crate::strict::{Memory, SpaceKind};
+use found::{Accessed, Found};
+pub(crate) use order::BlockOrder;
+use record::{Kind, Record, Relation, Word};
+pub use report::{Distance, Race, Races, Side};
+use shadow::Pages;
+
+const WORD_BYTES: u64 = 4;
+/// What is kept of global memory takes at most so much, unless somebody says otherwise (specification S-690).
+pub const MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
+/// Slices of blocks that are told apart; behind them everything is forgotten, as at the end of a launch.
+const SLICES_MAX: usize = 1 << 22;
+
+/// An access that strict mode has found right.
+pub(crate) struct Checked {
+    pub thread: u32,
+    pub address: u64,
+    pub bytes: u64,
+    pub place: *const c_char,
+    pub reads: bool,
+    pub writes: bool,
+    pub is_volatile: bool,
+}
+
+impl Checked {
+    fn is_atomic(&self) -> bool {
+        self.reads && self.writes
+    }
+}
+
+/// What the threads of a block remember of its shared memory, and what orders them.
+#[derive(Debug, Default)]
+pub(crate) struct BlockRaces {
+    pub order: BlockOrder,
+    shared: Vec<Word>,
+    block: u32,
+    block_dim: [u32; 3],
+}
+
+/// Of a process: what is kept from one access to the next, and what was found in a launch.
+#[derive(Debug)]
+pub struct Detector {
+    /// None: off.
+    memory_bytes_max: Option<u64>,
+    /// The kernel says what orders its threads.
+    is_on: bool,
+    time: u32,
+    /// The launch's first.
+    start: u32,
+    grid: [u32; 3],
+    /// From when on which block ran, rising.
+    slices: Vec<(u32, u32)>,
+    /// When blocks last released and acquired.
+    handed: HashMap<u32, [u32; 2]>,
+    pages: Pages,
+    found: Found,
+}
+
+impl Default for Detector {
+    fn default() -> Self {
+        Detector::new(Some(MEMORY_BYTES_DEFAULT))
+    }
+}
+
+impl Detector {
+    /// With a bound for what is kept of global memory; without one it looks at nothing.
+    pub fn new(memory_bytes_max: Option<u64>) -> Detector {
+        Detector {
+            memory_bytes_max,
+            is_on: false,
+            time: 0,
+            start: 1,
+            grid: [1; 3],
+            slices: Vec::new(),
+            handed: HashMap::new(),
+            pages: Pages::default(),
+            found: Found::default(),
+        }
+    }
+
+    /// What was found since somebody asked.
+    pub fn take(&mut self) -> Races {
+        self.found.settle();
+        self.found.take()
+    }
+
+    /// A launch begins, of a kernel that says what orders its threads, or not.
+    pub(crate) fn begin(&mut self, grid: [u32; 3], says_order: bool) {
+        self.is_on = says_order && self.memory_bytes_max.is_some();
+        self.grid = grid;
+        self.slices.clear();
+        self.handed.clear();
+        self.start = self.tick();
+        self.pages.trim(self.memory_bytes_max.unwrap_or(0) / 2);
+    }
+
+    /// A new time. When they have run out all that was before counts as ordered.
+    fn tick(&mut self) -> u32 {
+        if self.time == u32::MAX {
+            self.forget();
+            self.time = 0;
+        }
+        self.time += 1;
+        self.time
+    }
+
+    fn forget(&mut self) {
+        self.pages.clear();
+        // The block that runs goes on.
+        let last = self.slices.last().map(|slice| slice.1);
+        self.slices.clear();
+        self.slices.extend(last.map(|block| (1, block)));
+        self.start = 1;
+    }
+
+    /// The block of this linear index begins, or goes on.
+    pub(crate) fn enter(&mut self, races: &mut BlockRaces, block: u64, block_dim: [u32; 3], goes_on: bool) {
+        if !self.is_on {
+            return;
+        }
+        self.found.settle();
+        if self.slices.len() >= SLICES_MAX {
+            self.forget();
+            self.slices.clear();
+            self.start = self.tick();
+        }
+        let now = self.tick();
+        let block = u32::try_from(block).unwrap_or(u32::MAX);
+        if self.slices.last().is_none_or(|last| last.1 != block) {
+            self.slices.push((now, block));
+        }
+        if goes_on {
+            return;
+        }
+        let threads = block_dim.iter().map(|&n| n as usize).product();
+        races.order.begin(now, threads);
+        (races.block, races.block_dim) = (block, block_dim);
+    }
+
+    /// Memory was allocated by the kernel: whoever had it before is no matter.
+    pub(crate) fn allocated(&mut self, start: u64, bytes: u64) {
+        if self.is_on {
+            self.pages.forget(start / WORD_BYTES..=(start + bytes) / WORD_BYTES);
+        }
+    }
+
+    /// These blocks have met: what one did before is ordered with what the others do from now on. For whatever lets blocks
+    /// wait for each other without memory, such as the barrier of a cluster.
+    pub fn threads_of_blocks_are_ordered_now(&mut self, blocks: &[u32]) {
+        let now = self.tick();
+        self.handed.extend(blocks.iter().map(|&block| (block, [now; 2])));
+        // What they do now is later.
+        self.tick();
+    }
+
+    /// A thread goes on behind a barrier of its whole block.
+    pub(crate) fn passes_barrier(&mut self, races: &mut BlockRaces, thread: u32) {
+        if self.is_on {
+            self.found.settle();
+            let now = self.tick();
+            races.order.passes_barrier(thread, now);
+        }
+    }
+
+    /// Warps of a block (a bit for each), or all of them, have met at a barrier.
+    pub(crate) fn warps_met(&mut self, races: &mut BlockRaces, warps: u32, all: bool) {
+        if self.is_on {
+            let now = self.tick();
+            if all { races.order.all_met(now) } else { races.order.warps_met(warps, now) }
+        }
+    }
+
+    /// Lanes of a warp have met.
+    pub(crate) fn lanes_met(&mut self, races: &mut BlockRaces, warp: u32, members: u32, alive: u32) {
+        if self.is_on {
+            let now = self.tick();
+            races.order.lanes_met(warp, members, alive, now);
+        }
+    }
+
+    /// A thread executes a fence.
+    pub(crate) fn fence(&mut self, races: &mut BlockRaces, thread: u32) {
+        if self.is_on {
+            self.found.settle();
+            self.releases(races, thread);
+            races.order.set_fenced(thread, true);
+        }
+    }
+
+    fn releases(&mut self, races: &mut BlockRaces, thread: u32) {
+        let now = self.tick();
+        races.order.releases(thread, now);
+        self.handed.entry(races.block).or_default()[0] = now;
+    }
+
+    /// Looks at an access that is about to happen. `shared` is the block's shared memory; what is in none of `own` may be
+    /// used by other threads.
+    pub(crate) fn look(
+        &mut self,
+        races: &mut BlockRaces,
+        access: &Checked,
+        shared: &core::ops::Range<u64>,
+        own: &[core::ops::Range<u64>],
+        memory: &Memory,
+    ) {
+        if !self.is_on {
+            return;
+        }
+        self.found.settle();
+        if access.bytes > 0 && !own.iter().any(|range| range.contains(&access.address)) {
+            let kind = self.kind_of(races, access);
+            let record = self.record(access, kind);
+            let in_shared = shared.contains(&access.address);
+            let clash = if in_shared {
+                races.access_shared(access, record, access.address - shared.start)
+            } else {
+                self.access_global(races, access, record)
+            };
+            if let Some(clash) = clash {
+                let space = if in_shared {
+                    Some((SpaceKind::Shared, shared.start))
+                } else {
+                    memory.holding(access.address)
+                };
+                self.report(races, access, record, clash, space);
+            }
+        }
+        // What is handed over is so by this access, which comes after what it is about.
+        if access.is_atomic() {
+            self.releases(races, access.thread);
+        }
+        if access.is_atomic() || access.is_volatile && access.reads {
+            let now = self.tick();
+            races.order.acquires(access.thread, now);
+        }
+    }
+
+    fn kind_of(&self, races: &mut BlockRaces, access: &Checked) -> Kind {
+        let is_flag = access.is_volatile && access.writes && races.order.is_fenced(access.thread);
+        if access.writes && !access.is_volatile && !access.is_atomic() {
+            races.order.set_fenced(access.thread, false);
+        }
+        match () {
+            () if access.is_atomic() || is_flag => Kind::Atomic,
+            () if access.is_volatile => Kind::Volatile,
+            () => Kind::Plain,
+        }
+    }
+
+    fn record(&mut self, access: &Checked, kind: Kind) -> Record {
+        Record::new(self.time, self.found.place(access.place), access.thread, 15, kind)
+    }
+
+    fn access_global(
+        &mut self,
+        races: &BlockRaces,
+        access: &Checked,
+        record: Record,
+    ) -> Option<record::Clash> {
+        let Detector { pages, slices, handed, start, .. } = self;
+        let slice = slices.last().map_or(0, |slice| slice.0);
+        let relate = |earlier: Record| {
+            let time = earlier.time();
+            if time < *start {
+                return Relation::Ordered;
+            }
+            let block = if time >= slice { races.block } else { block_at(slices, time) };
+            if block == u32::MAX {
+                return Relation::Ordered;
+            }
+            if block == races.block {
+                return races.order.relation(earlier, access.thread);
+            }
+            let released = handed.get(&block).map_or(0, |times| times[0]);
+            let met = handed.get(&races.block).map_or(0, |times| times[1]);
+            let acquired = races.order.acquired.max(met);
+            if released > time && acquired > time { Relation::Ordered } else { Relation::OtherBlock }
+        };
+        let limit = self.memory_bytes_max.unwrap_or(0);
+        let mut found = None;
+        for (word, bytes) in words(access.address, access.bytes) {
+            let Some(place) = pages.word(word, limit) else {
+                self.found.unwatched(WORD_BYTES);
+                continue;
+            };
+            let record = Record::new(record.time(), record.place(), record.thread(), bytes, record.kind());
+            found = place.access(record, access.writes, &relate).or(found);
+        }
+        found
+    }
+
+    fn report(
+        &mut self,
+        races: &BlockRaces,
+        access: &Checked,
+        record: Record,
+        clash: record::Clash,
+        space: Option<(SpaceKind, u64)>,
+    ) {
+        let block = match clash.relation {
+            Relation::OtherBlock => block_at(&self.slices, clash.earlier.time()),
+            _ => races.block,
+        };
+        let (memory, start) = space.unwrap_or((SpaceKind::Device, access.address));
+        let side = |block: u32, record: Record, writes: bool, place: String| Side {
+            block: place_in(block, self.grid),
+            thread: place_in(record.thread(), races.block_dim),
+            way: way(record.kind(), writes),
+            place,
+        };
+        let [before, now] = [clash.earlier, record].map(|record| self.found.text(record.place()));
+        let race = Race {
+            earlier: side(block, clash.earlier, clash.earlier_writes, before),
+            later: side(races.block, record, access.writes, now),
+            distance: Distance::of(clash.relation),
+            memory,
+            start,
+            offset: access.address - start,
+            bits: access.bytes * 8,
+            more: 0,
+        };
+        let lines = [clash.earlier.place(), record.place()];
+        let may_be_equal = clash.earlier_writes && access.writes && !access.is_atomic();
+        let stored = may_be_equal.then_some(Accessed { address: access.address, bytes: access.bytes });
+        self.found.add(race, lines, stored);
+    }
+}
+
+impl BlockRaces {
+    /// Shared memory of so many bytes.
+    pub fn new(shared_bytes: u32) -> BlockRaces {
+        let words = u64::from(shared_bytes).div_ceil(WORD_BYTES) as usize;
+        BlockRaces { shared: vec![Word::default(); words], ..BlockRaces::default() }
+    }
+
+    fn access_shared(&mut self, access: &Checked, record: Record, offset: u64) -> Option<record::Clash> {
+        let BlockRaces { order, shared, .. } = self;
+        let relate = |earlier: Record| order.relation(earlier, access.thread);
+        let mut found = None;
+        for (word, bytes) in words(offset, access.bytes) {
+            let Some(place) = shared.get_mut(word as usize) else { break };
+            let record = Record::new(record.time(), record.place(), record.thread(), bytes, record.kind());
+            found = place.access(record, access.writes, &relate).or(found);
+        }
+        found
+    }
+}
+
+fn way(kind: Kind, writes: bool) -> &'static str {
+    match (kind, writes) {
+        (_, false) => "read",
+        (Kind::Atomic, true) => "updated",
+        _ => "wrote",
+    }
+}
+
+fn block_at(slices: &[(u32, u32)], time: u32) -> u32 {
+    let behind = slices.partition_point(|slice| slice.0 <= time);
+    slices[..behind].last().map_or(u32::MAX, |slice| slice.1)
+}
+
+/// The words that an access lies in, and which of their bytes.
+fn words(address: u64, bytes: u64) -> impl Iterator<Item = (u64, u8)> {
+    let end = address.saturating_add(bytes);
+    (address / WORD_BYTES..end.div_ceil(WORD_BYTES)).map(move |word| {
+        let first = address.max(word * WORD_BYTES) - word * WORD_BYTES;
+        let behind = end.min((word + 1) * WORD_BYTES) - word * WORD_BYTES;
+        (word, ((1_u8 << behind) - 1) & !((1 << first) - 1))
+    })
+}
+
+fn place_in(index: u32, size: [u32; 3]) -> [u32; 3] {
+    let [x, y, _] = size.map(|n| n.max(1));
+    [index % x, index / x % y, index / x / y]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Races as people read them.
+//!
+//! Trap: the kernel's name is whoever launched it's to say, and goes into the first line.
+
+use core::fmt;
+
+use super::record::Relation;
+use crate::strict::SpaceKind;
+
+/// One of the two accesses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+    /// "wrote", "read" or "updated".
+    pub way: &'static str,
+    /// `file:line`; empty where the device code was compiled without lines.
+    pub place: String,
+}
+
+/// How two threads stand to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Distance {
+    /// Right only where the threads of a warp run in step.
+    SameWarp,
+    OtherWarp,
+    OtherBlock,
+}
+
+impl Distance {
+    pub(super) fn of(relation: Relation) -> Distance {
+        match relation {
+            Relation::Ordered | Relation::SameWarp => Distance::SameWarp,
+            Relation::OtherWarp => Distance::OtherWarp,
+            Relation::OtherBlock => Distance::OtherBlock,
+        }
+    }
+}
+
+/// Two accesses to one word, at least one of which writes, that nothing orders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Race {
+    pub earlier: Side,
+    pub later: Side,
+    pub distance: Distance,
+    pub memory: SpaceKind,
+    /// Where the memory starts; what programs see of shared memory has no address.
+    pub start: u64,
+    /// From there.
+    pub offset: u64,
+    pub bits: u64,
+    /// How many more there were of these two lines.
+    pub more: u64,
+}
+
+impl Race {
+    /// All lines, with the kernel's name in the first.
+    pub fn told(&self, kernel: &str) -> String {
+        let block = match self.distance {
+            Distance::OtherBlock => String::new(),
+            _ => format!(", block {}", Place(self.later.block)),
+        };
+        let memory = match &self.memory {
+            SpaceKind::Shared => "shared memory".to_owned(),
+            SpaceKind::Variable(_) => self.memory.to_string(),
+            other => format!("{other} at {:#x}", self.start),
+        };
+        let (offset, bits) = (self.offset, self.bits);
+        let ways = self.sides();
+        let why = match self.distance {
+            Distance::SameWarp => {
+                "no __syncwarp() between them; same warp: right only where its threads run in step"
+            }
+            Distance::OtherWarp => "no __syncthreads() between them; different warps",
+            Distance::OtherBlock => {
+                "nothing orders them: no atomic or flag behind a __threadfence(), no grid.sync(); different blocks"
+            }
+        };
+        let more = match self.more {
+            0 => String::new(),
+            1 => "\n  and 1 more at these lines".to_owned(),
+            more => format!("\n  and {more} more at these lines"),
+        };
+        format!("race in kernel {kernel}{block}, {memory} byte {offset} ({bits}-bit):\n{ways}  {why}{more}")
+    }
+
+    fn sides(&self) -> String {
+        let sides = [&self.earlier, &self.later];
+        let who = sides.map(|side| match self.distance {
+            Distance::OtherBlock => format!("thread {} of block {}", Place(side.thread), Place(side.block)),
+            _ => format!("thread {}", Place(side.thread)),
+        });
+        let wide = who.iter().map(String::len).max().unwrap_or(0);
+        let lines = sides.iter().zip(&who).map(|(side, who)| {
+            let place = if side.place.is_empty() { "(compiled without lines)" } else { &side.place };
+            format!("  {who:wide$} {:<7} {place}\n", side.way)
+        });
+        lines.collect()
+    }
+}
+
+struct Place([u32; 3]);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.0;
+        write!(f, "({x},{y},{z})")
+    }
+}
+
+/// What a launch did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Races {
+    /// One for each pair of lines, in the order in which they were found.
+    pub races: Vec<Race>,
+    /// Of pairs of lines beyond the most that are kept.
+    pub left_out: u64,
+    /// Where different threads stored equal values, the first time.
+    pub equal: Option<Race>,
+    /// Memory that was not looked at, because what is kept of the rest has reached its bound.
+    pub unwatched_bytes: u64,
+}
+
+impl Races {
+    pub fn is_empty(&self) -> bool {
+        *self == Races::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_race_names_both_threads_and_lines() {
+        let side =
+            |x, way, place: &str| Side { block: [3, 0, 0], thread: [x, 0, 0], way, place: place.to_owned() };
+        let race = Race {
+            earlier: side(4, "wrote", "f.cu:21 (called at f.cu:40)"),
+            later: side(36, "read", "f.cu:23"),
+            distance: Distance::OtherWarp,
+            memory: SpaceKind::Shared,
+            start: 0,
+            offset: 512,
+            bits: 32,
+            more: 7,
+        };
+        assert_eq!(
+            race.told("reduce"),
+            "race in kernel reduce, block (3,0,0), shared memory byte 512 (32-bit):\n\
+             \x20 thread (4,0,0)  wrote   f.cu:21 (called at f.cu:40)\n\
+             \x20 thread (36,0,0) read    f.cu:23\n\
+             \x20 no __syncthreads() between them; different warps\n\
+             \x20 and 7 more at these lines"
+        );
+        let other = Race {
+            distance: Distance::OtherBlock,
+            memory: SpaceKind::Device,
+            start: 0x7000,
+            earlier: Side { block: [0, 1, 0], ..side(4, "updated", "") },
+            more: 0,
+            ..race
+        };
+        assert!(other.told("k").starts_with(
+            "race in kernel k, device memory at 0x7000 byte 512 (32-bit):\n\
+             \x20 thread (4,0,0) of block (0,1,0)  updated (compiled without lines)\n\
+             \x20 thread (36,0,0) of block (3,0,0) read    f.cu:23\n\
+             \x20 nothing orders them"
+        ));
+    }
+}

@@ -1,0 +1,54 @@
+//! Strict mode: says what orders threads, where no executor sees it: barriers of the whole block, and fences.
+//!
+//! Trap: a thread says so of a barrier when it goes on behind it; all threads stop there before one goes on, in every form.
+
+use crate::instrument::Instrument;
+use crate::llvm::{Opcode, Value};
+use crate::runtime::is_barrier_call;
+
+const EVENT_SHIFT: u32 = 24;
+const BARRIER: u64 = 1;
+const FENCE: u64 = 2;
+
+/// Puts the call behind `instruction` if it orders threads.
+pub(crate) fn say_order(instrument: &Instrument, instruction: Value) {
+    let event = match () {
+        () if is_barrier_call(instruction) => BARRIER,
+        () if is_fence(instruction) => FENCE,
+        () => return,
+    };
+    let context = instrument.context;
+    let builder = context.builder();
+    builder.before(instruction.next_instruction());
+    let (i32, i64, none) = (context.int_type(32), context.int_type(64), context.ptr_type(0).null());
+    let [x, y, z] = instrument.thread.index;
+    let (zero, flags) = (i64.constant(0), i32.constant(event << EVENT_SHIFT));
+    builder.call(
+        instrument.helper("eager.check"),
+        &[instrument.thread.block_context, x, y, z, none, zero, none, zero, none, flags],
+    );
+}
+
+fn is_fence(instruction: Value) -> bool {
+    match instruction.opcode() {
+        Some(Opcode::LLVMFence) => true,
+        Some(Opcode::LLVMCall) => instruction.callee().is_some_and(|callee| {
+            let name = callee.name();
+            name.starts_with("llvm.nvvm.membar.") || name.starts_with("llvm.nvvm.fence.")
+        }),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eager_exec::abi::access_class;
+
+    #[test]
+    fn events_are_those_of_the_binary_interface() {
+        assert_eq!(EVENT_SHIFT, access_class::EVENT_SHIFT);
+        let theirs = [access_class::EVENT_BARRIER, access_class::EVENT_FENCE];
+        assert_eq!([BARRIER, FENCE], theirs.map(u64::from));
+    }
+}
