@@ -180,5 +180,9 @@ fn what_is_not_there_is_named_in_one_line() {
         let cuda = format!("--cuda-path={}", root().join(".toolchain").join(tree).display());
         let Some(said) = refusal(reference, &[&cuda]) else { return };
         assert!(said.contains("took texture and surface references away"), "{tree}: {said}");
+        // Not even bound.
+        let reference = "texture<float, 1, cudaReadModeElementType> t;\nint main() {}";
+        let Some(said) = refusal(reference, &[&cuda]) else { return };
+        assert!(said.contains("the program needs texture objects"), "{tree}: {said}");
     }
 }

@@ -12,6 +12,7 @@ pub mod dialect;
 pub mod flags;
 mod interrupt;
 pub mod invocation;
+pub mod nested;
 pub mod nvcc;
 pub mod own_files;
 pub mod plan;

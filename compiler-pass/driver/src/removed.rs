@@ -88,8 +88,8 @@ impl Removed {
                  `--cuda 12.9` (or `--cuda auto`)"
             ),
             Removed::By12(name) => format!(
-                "{name}: CUDA 12 took texture and surface references away, and no newer CUDA has them: the program needs \
-                 texture objects (cudaCreateTextureObject)"
+                "{name}: CUDA 12 took texture and surface references away (variables of type texture<...> that kernels read), and \
+                 no newer CUDA has them: the program needs texture objects (cudaTextureObject_t, cudaCreateTextureObject)"
             ),
         }
     }
@@ -100,7 +100,7 @@ pub fn first_removed<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Removed
     let (mut properties, mut field, mut changed, mut located) = (false, None, None, false);
     for text in texts {
         for name in identifiers(text) {
-            if REFERENCES.contains(&name) {
+            if REFERENCES.contains(&name) || is_reference(text, name) {
                 return Some(Removed::By12(name.to_owned()));
             }
             if NAMES.contains(&name) {
@@ -118,6 +118,17 @@ pub fn first_removed<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Removed
     }
     let field = field.filter(|_| properties).map(|name| format!("cudaDeviceProp::{name}"));
     field.or(changed.filter(|_| !located).map(str::to_owned)).map(Removed::By13)
+}
+
+/// Whether a name of a text's code begins the type of a texture or surface reference there: `texture<float, 2> t;`
+fn is_reference(text: &str, name: &str) -> bool {
+    let at = name.as_ptr() as usize - text.as_ptr() as usize;
+    let before = text[..at].trim_end();
+    ["texture", "surface"].contains(&name)
+        && text[at + name.len()..].trim_start().starts_with('<')
+        && !before.ends_with("::")
+        && !before.ends_with("class")
+        && !before.ends_with("struct")
 }
 
 /// Whether an object names one of the calls.
@@ -143,6 +154,8 @@ mod tests {
         assert_eq!(found("cudaMemPrefetchAsync(p, n, 0, 0);"), by13("cudaMemPrefetchAsync"));
         assert_eq!(found("cudaMemLocation here; cudaMemPrefetchAsync(p, n, here, 0, 0);"), None);
         let reference = found("cudaBindTexture(0, t, p, n);").expect("found");
+        assert_eq!(found("texture <float, 2> t;"), Some(Removed::By12("texture".to_owned())));
+        assert_eq!(found("struct texture { int a; }; mine::texture<float> t; bool b = texture.a < 2;"), None);
         assert!(reference.hint().contains("texture objects"), "{}", reference.hint());
     }
 }

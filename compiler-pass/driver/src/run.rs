@@ -24,7 +24,7 @@ use crate::toolchain::{
     ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OLDEST_OF_CUDA_12, OLDEST_OF_CUDA_13, OPTIMISER,
     Surroundings, Tool, Toolchain,
 };
-use crate::{code, device_code, dialect, interrupt, nvcc, report, response, stand_in};
+use crate::{code, device_code, dialect, interrupt, nested, nvcc, report, response, stand_in};
 
 /// The tree for what CUDA 13 took away.
 const LAST_CUDA_12: &str = "12.9";
@@ -168,6 +168,7 @@ fn clang_words(name: &OsStr, words: &[OsString]) -> anyhow::Result<Vec<OsString>
 fn say_what_next(code: u8, job: &Job, own: &[OwnFile], toolchain: &Toolchain) {
     if code != 0 {
         say_what_was_removed(own, toolchain);
+        say_what_launches_itself(own);
     } else if std::io::stderr().is_terminal() && !is_gpu_in_sight() && !job.settings.show {
         job.how_to_start().into_iter().for_each(|line| eprintln!("eagercc: note: {line}"));
     }
@@ -262,6 +263,18 @@ fn say_what_was_removed(own: &[OwnFile], toolchain: &Toolchain) {
     let found = removed::first_removed(own.iter().map(|file| file.text.as_str()));
     if let Some(found) = found.filter(|found| of_13 || matches!(found, Removed::By12(_))) {
         eprintln!("eagercc: {}", found.hint());
+    }
+}
+
+/// clang asks for `-fgpu-rdc`, with which such a program ends at the link.
+fn say_what_launches_itself(own: &[OwnFile]) {
+    let found = own.iter().find_map(|file| Some((file, nested::first_launch(&file.text)?)));
+    if let Some((file, line)) = found {
+        eprintln!(
+            "eagercc: {}:{line}: a kernel launched from a kernel (dynamic parallelism) has no code, for a GPU or the CPU: launch it \
+             from the host, or call its work as a __device__ function",
+            file.path.display()
+        );
     }
 }
 
