@@ -59,7 +59,12 @@ mod tests {
     #[test]
     fn a_page_of_several_parts_has_a_list_of_them() {
         let page = page("t", "<p>in short</p><h2>One</h2>a<h2>Two</h2>b");
-        let order = ["in short", "<a href=\"#part-1\">One</a>", "<a href=\"#part-2\">Two</a>", "<h2 id=\"part-1\">One</h2>a"];
+        let order = [
+            "in short",
+            "<a href=\"#part-1\">One</a>",
+            "<a href=\"#part-2\">Two</a>",
+            "<h2 id=\"part-1\">One</h2>a",
+        ];
         let places: Vec<_> = order.iter().map(|part| page.find(part).expect(part)).collect();
         assert!(places.is_sorted(), "{page}");
         assert!(!super::page("t", "<h2>One</h2>").contains("<nav>"));

@@ -153,7 +153,8 @@ pub extern "C" fn eager_links_program() -> bool {
 /// A message for the user, one line per problem; the compile must fail.
 fn run(module: Module<'_>, options: &PassOptions) -> Result<bool, String> {
     if device::is_device(module) {
-        let mended = device::mend::mend(module);
+        let noted = device::clusters::note(module);
+        let mended = device::mend::mend(module) || noted;
         if let Some(path) = &options.device_code {
             rdc::keep(module, path).map_err(|error| error.to_string())?;
         }

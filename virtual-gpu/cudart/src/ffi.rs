@@ -126,6 +126,11 @@ impl<T: Copy> In<T> {
 pub struct KernelArgs(*const *const c_void);
 
 impl KernelArgs {
+    /// Of a launch that is only asked about.
+    pub fn none() -> KernelArgs {
+        KernelArgs(core::ptr::null())
+    }
+
     /// Gives addresses of values to the program.
     pub fn to(addresses: &[usize]) -> KernelArgs {
         KernelArgs(addresses.as_ptr().cast())

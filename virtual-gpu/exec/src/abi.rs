@@ -25,6 +25,8 @@ pub const CHECKS: u32 = 8;
 /// [`KernelEntry::flags`]: threads of this kernel may give way to those of blocks that have not begun.
 pub const GIVES_WAY: u32 = 16;
 
+/// [`KernelEntry::flags`]: the kernel asks for its cluster of blocks, which [`BlockContext::cluster`] describes.
+pub const USES_CLUSTER: u32 = 32;
 /// [`KernelEntry::flags`]: [`Helpers::check`] is told what orders threads ([`access_class::EVENT_SHIFT`]).
 pub const SAYS_ORDER: u32 = 1 << 8;
 
@@ -167,6 +169,10 @@ pub struct KernelEntry {
     pub static_shared_bytes: u32,
     /// See [`RECORDS_TOUCHES`] and its neighbours.
     pub flags: u32,
+    /// Threads of a block that `__launch_bounds__` promises at most; 0: no promise.
+    pub threads_max: u32,
+    /// Blocks of a cluster in x, y, z that `__cluster_dims__` asks for, 8 bits each from the lowest; 0: none.
+    pub cluster: u32,
 }
 
 #[repr(C)]
@@ -229,7 +235,29 @@ pub struct BlockContext {
     pub assertion: *const Assertion,
     /// Out, from [`Helpers::next_round`]: the next sweep goes from the last warp and lane to the first if this is not 0.
     pub falling: u64,
-    pub reserved: [u64; 3],
+    /// Of a kernel that [`USES_CLUSTER`]: the cluster as this block sees it; null for others.
+    pub cluster: *const ClusterView,
+    pub reserved: [u64; 2],
+}
+
+/// A cluster of blocks, as one of them sees it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ClusterView {
+    /// Every block's shared memory, by rank.
+    pub shared: *const *mut u8,
+    /// This block's, x fastest.
+    pub rank: u32,
+    /// How many blocks the cluster has.
+    pub count: u32,
+    /// This block in the cluster.
+    pub block: [u32; 3],
+    /// Blocks of the cluster in x, y, z.
+    pub sizes: [u32; 3],
+    /// The cluster in the grid.
+    pub cluster: [u32; 3],
+    /// Clusters of the grid in x, y, z.
+    pub clusters: [u32; 3],
 }
 
 /// An `assert` of device code that did not hold. The texts are NUL-terminated.
@@ -315,6 +343,6 @@ pub const fn dynamic_shared_offset(static_shared_bytes: u32) -> u32 {
     static_shared_bytes.next_multiple_of(16)
 }
 
-const _: () = assert!(size_of::<BlockContext>() == 192 && size_of::<KernelEntry>() == 40);
+const _: () = assert!(size_of::<BlockContext>() == 192 && size_of::<KernelEntry>() == 48);
 const _: () = assert!(size_of::<Wait>() == 32 && size_of::<Assertion>() == 40);
 const _: () = assert!(size_of::<KernelTable>() == 40 && size_of::<VariableEntry>() == 24);

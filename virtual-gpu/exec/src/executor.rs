@@ -16,6 +16,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::abi::{self, KernelEntry, dynamic_shared_offset};
+use crate::cluster::Clusters;
 use crate::fault::{self, Fault, Running};
 use crate::image::{ImageFault, Objects};
 use crate::strict::{Finding, Strict};
@@ -49,6 +50,8 @@ pub struct Launch<'a> {
     pub touch: Option<&'a TouchMap>,
     /// All blocks are there at once, so that they may wait for each other.
     pub cooperative: bool,
+    /// Blocks of a cluster in x, y, z, each of which divides the grid's; ones for no cluster.
+    pub cluster: [u32; 3],
     /// In strict mode: what the kernel may access. All blocks then run in the calling thread, in order.
     pub strict: Option<&'a Mutex<Strict>>,
     /// The texture and surface objects that the kernel may use.
@@ -90,6 +93,8 @@ pub enum LaunchFailure {
 /// A grid being run; shared by the workers that take blocks from it.
 struct Job {
     grid: Grid,
+    /// Blocks know of their cluster.
+    uses_cluster: bool,
     /// What [`Grid::workspace`] points to.
     _workspace: Option<Box<[u32; WORKSPACE_WORDS]>>,
     /// NUL-terminated.
@@ -137,7 +142,9 @@ impl Job {
                 blocks_may_wait: launch.cooperative || launch.entry.flags & abi::GIVES_WAY != 0,
                 workspace: workspace.as_ref().map_or(0, |words| words.as_ptr() as u64),
                 objects: launch.objects.map_or(std::ptr::null(), std::ptr::from_ref),
+                cluster: launch.cluster,
             },
+            uses_cluster: launch.entry.flags & abi::USES_CLUSTER != 0,
             _workspace: workspace,
             kernel: launch.entry.name,
             blocks,
@@ -168,6 +175,9 @@ impl Job {
     /// Runs blocks until none is left.
     fn work(&self, worker: &mut Worker) {
         let touch = self.touch();
+        if self.uses_cluster {
+            return self.work_in_clusters(worker);
+        }
         if self.grid.blocks_may_wait {
             return self.work_in_turns(worker);
         }
@@ -242,6 +252,31 @@ impl Job {
         self.note(|| unsafe { turns.run() });
         let aside = turns.aside.into_iter().map(|(_, worker)| worker);
         for mut used in turns.free.into_iter().chain(aside) {
+            self.take_results(&mut used, touch);
+            // Its buffers serve the next launch.
+            *worker = *used;
+        }
+    }
+
+    /// Runs clusters of blocks on this thread, until none is left.
+    fn work_in_clusters(&self, worker: &mut Worker) {
+        let touch = self.touch();
+        let prepared = |mut worker: Box<Worker>| {
+            worker.prepare(&self.grid, touch, self.strict());
+            worker
+        };
+        let first = prepared(Box::new(std::mem::replace(worker, Worker::new())));
+        let mut clusters = Clusters {
+            grid: &self.grid,
+            args: &self.args,
+            prepared: &|| prepared(Box::new(Worker::new())),
+            next: &self.next_block,
+            failed: &|| self.trapped.load(Relaxed),
+            free: vec![first],
+        };
+        // SAFETY: every worker is prepared for this grid; the arguments are the launch's, which is still waiting.
+        self.note(|| unsafe { clusters.run() });
+        for mut used in clusters.free {
             self.take_results(&mut used, touch);
             // Its buffers serve the next launch.
             *worker = *used;
@@ -359,7 +394,7 @@ impl Executor {
         let alone =
             self.workers == 1 || job.blocks == 1 || job.blocks * threads_per_block < INLINE_THREADS_MAX;
         let alone = alone || launch.strict.is_some();
-        let alone = alone || launch.cooperative;
+        let alone = alone || launch.cooperative || job.uses_cluster && job.grid.blocks_may_wait;
         if alone {
             self.work_here(&job);
         } else {

@@ -5,6 +5,7 @@
 //! calls, not when the launch starts.
 
 pub mod abi;
+mod cluster;
 mod executor;
 mod fault;
 mod half;

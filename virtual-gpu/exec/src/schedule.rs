@@ -60,6 +60,10 @@ wait_kinds! {
     ActiveMask = 23,
     /// A tensor-core operation ([`crate::tensor`]) of a whole warp.
     Tensor = 24,
+    /// It arrives at its cluster's barrier, and goes on.
+    ClusterArrive = 25,
+    /// It waits until that barrier opens ([`crate::cluster`]).
+    ClusterWait = 26,
 }
 
 /// How a block barrier reduces what its threads bring ([`Wait::control`]); anything else is "or".
@@ -84,7 +88,7 @@ fn kind(wait: &Wait) -> WaitKind {
 }
 
 fn is_warp_operation(kind: WaitKind) -> bool {
-    kind as u32 >= WaitKind::SyncWarp as u32 && !matches!(kind, WaitKind::ActiveMask | WaitKind::Tensor)
+    kind as u32 >= WaitKind::SyncWarp as u32 && (kind as u32) < WaitKind::ActiveMask as u32
 }
 
 /// The lanes of `mask` as indices, rising.

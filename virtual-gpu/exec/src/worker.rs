@@ -10,7 +10,8 @@ use std::ptr::NonNull;
 
 use parking_lot::Mutex;
 
-use crate::abi::{ACCESS_WRITES, Assertion, BlockContext, BlockFn, Helpers, Wait};
+use crate::abi::{ACCESS_WRITES, Assertion, BlockContext, BlockFn, ClusterView, Helpers, Wait};
+use crate::cluster;
 use crate::fault::{self, Fault, InHelper};
 use crate::image::{self, Objects};
 use crate::printf::device_vprintf;
@@ -64,9 +65,16 @@ pub(crate) struct Grid {
     pub workspace: u64,
     /// Texture and surface objects, alive as long as the launch; null for none.
     pub objects: *const Objects,
+    /// Blocks of a cluster in x, y, z.
+    pub cluster: [u32; 3],
 }
 
 impl Grid {
+    /// Clusters of the grid in x, y, z.
+    pub fn clusters(&self) -> [u32; 3] {
+        [0, 1, 2].map(|axis| self.grid[axis] / self.cluster[axis].max(1))
+    }
+
     fn threads_per_block(&self) -> usize {
         self.block.iter().map(|&n| n as usize).product()
     }
@@ -84,8 +92,14 @@ pub(crate) struct Worker {
     /// Where a thread of the block that gave way last reads again and again: a text of the program, or 0.
     polled_at: u64,
     blocks_may_wait: bool,
+    /// A thread gave way when the block last stopped.
+    gave_way: bool,
     /// The launch's.
     objects: *const Objects,
+    /// What the blocks of its block's cluster have in common; null where there is no cluster.
+    cluster: *const cluster::Shared,
+    /// Of each thread of the block.
+    arrived: Vec<cluster::Arrived>,
 }
 
 /// What strict mode adds to a worker.
@@ -139,7 +153,8 @@ impl Worker {
             grid_workspace: 0,
             assertion: std::ptr::null(),
             falling: 0,
-            reserved: [0; 3],
+            cluster: std::ptr::null(),
+            reserved: [0; 2],
         };
         Worker {
             context,
@@ -150,7 +165,10 @@ impl Worker {
             strict: None,
             polled_at: 0,
             blocks_may_wait: false,
+            gave_way: false,
             objects: std::ptr::null(),
+            cluster: std::ptr::null(),
+            arrived: Vec::new(),
         }
     }
 
@@ -163,6 +181,7 @@ impl Worker {
         });
         self.blocks_may_wait = grid.blocks_may_wait;
         self.objects = grid.objects;
+        (self.cluster, self.context.cluster) = (std::ptr::null(), std::ptr::null());
         let marks = touch.map_or(2, TouchMap::mark_count);
         self.marks.clear();
         self.marks.resize(marks, 0);
@@ -230,6 +249,30 @@ impl Worker {
         }
     }
 
+    /// The block's shared memory, which stays where it is until another grid is prepared for.
+    pub fn shared_memory(&self) -> *mut u8 {
+        self.shared.as_ptr()
+    }
+
+    /// The next block that runs here is one of a cluster. Both must stay where they are until the last of it has ended.
+    pub fn join(&mut self, view: &ClusterView, shared: &cluster::Shared) {
+        self.context.cluster = view;
+        self.cluster = shared;
+        self.arrived.clear();
+        self.arrived.resize(self.waits.len(), 0);
+    }
+
+    /// Whether every thread of the block that has not exited has arrived at its cluster's barrier in this phase.
+    pub fn has_arrived(&self, phase: cluster::Arrived) -> bool {
+        let exited = |wait: &Wait| wait.kind == schedule::WaitKind::Exited as u32;
+        self.waits.iter().zip(&self.arrived).all(|(wait, &arrived)| exited(wait) || arrived == phase)
+    }
+
+    /// Whether a thread of the block gave way to others, when the block last stopped.
+    pub fn polls(&self) -> bool {
+        self.gave_way
+    }
+
     /// Where a thread of the block that last gave way reads again and again.
     pub fn polled_at(&self) -> Option<String> {
         // SAFETY: kernels write the address of a constant of theirs there (`Wait::value`), and their launch is still going on.
@@ -264,14 +307,37 @@ impl Worker {
         }
     }
 
+    /// The cluster of more than one block that the block belongs to.
+    fn cluster(&self) -> Option<&ClusterView> {
+        // SAFETY: a cluster outlives the blocks that run in it.
+        unsafe { self.context.cluster.as_ref() }.filter(|view| view.count > 1)
+    }
+
+    /// Whether an address is in the shared memory of the block's cluster: who wrote what there, strict mode does not know.
+    fn is_in_cluster(&self, address: u64) -> bool {
+        let Some(view) = self.cluster() else { return false };
+        // SAFETY: the list has an entry for each block, and outlives them.
+        let shared = unsafe { std::slice::from_raw_parts(view.shared, view.count as usize) };
+        let bytes = u64::from(self.context.shared_bytes);
+        shared.iter().any(|&start| (start as u64..start as u64 + bytes).contains(&address))
+    }
+
     /// Strict mode: looks at an access, and ends the launch if it is wrong.
     fn examine(&mut self, access: &Access, stack: Range<u64>, helper: InHelper) {
+        if self.is_in_cluster(access.address) {
+            return;
+        }
         let own = self.own(stack);
+        // The detector of races does not know the barrier that orders the blocks of a cluster.
+        let is_ordered_by_cluster = self.cluster().is_some();
         let Some(checked) = &mut self.strict else { return };
         // SAFETY: the launch keeps it alive, and its address does not move with the borrow below.
         let strict = &mut *unsafe { &*checked.strict }.lock();
         let Some(finding) = strict::examine(access, strict, &mut checked.shared_bytes, &own) else {
-            return strict::look_for_races(access, strict, &mut checked.races, &own);
+            if !is_ordered_by_cluster {
+                strict::look_for_races(access, strict, &mut checked.races, &own);
+            }
+            return;
         };
         // Never left again by the handler: what unwinds now is Rust's.
         std::mem::forget(helper);
@@ -327,12 +393,25 @@ unsafe extern "C" fn next_round(context: *mut BlockContext) -> u32 {
     let worker = unsafe { worker_of(context) };
     let _helper = InHelper::enter();
     let polled_at = schedule::polled_at(&worker.waits);
-    let Worker { waits, strict, blocks_may_wait, .. } = worker;
-    let round = schedule::next_round_told(waits, *blocks_may_wait, &mut |warps, all| {
+    worker.gave_way = worker.waits.iter().any(|wait| wait.kind == schedule::WaitKind::Yield as u32);
+    let Worker { waits, strict, blocks_may_wait, cluster: shared, .. } = worker;
+    let round = schedule::next_round_told(waits, *blocks_may_wait || !shared.is_null(), &mut |warps, all| {
         if let Some(checked) = strict {
             checked.with_races(|detector, races| detector.warps_met(races, warps, all));
         }
     });
+    // SAFETY: a cluster outlives the blocks that run in it.
+    let round = match unsafe { worker.cluster.as_ref() } {
+        Some(shared) if round != Round::Finished => {
+            let goes_on = cluster::step(&mut worker.waits, &mut worker.arrived, shared);
+            match round {
+                _ if goes_on => Round::GoesOn,
+                Round::Stuck if cluster::awaits(&worker.waits) => Round::GivesWay,
+                round => round,
+            }
+        }
+        _ => round,
+    };
     worker.context.phase = round as u32;
     // A chain in which each thread waits for the next one ends in two sweeps this way, and not in one for each thread.
     worker.context.falling = u64::from(polled_at != 0 && worker.context.falling == 0);

@@ -18,6 +18,8 @@ fn entry(run_block: BlockFn, static_shared_bytes: u32) -> KernelEntry {
         mode: 0,
         static_shared_bytes,
         flags: 0,
+        threads_max: 0,
+        cluster: 0,
     }
 }
 
@@ -42,6 +44,7 @@ fn launch(
         args: &args,
         touch,
         cooperative: false,
+        cluster: [1; 3],
         strict: None,
         objects: None,
         time_max: None,

@@ -13,7 +13,7 @@ use crate::provenance::KnownAddresses;
 use crate::runtime::{Runtime, helper, helper_name, is_block_barrier};
 use crate::thread::{Form, Maker, Thread};
 use crate::warp::{Stop, WarpCut};
-use crate::{Mode, coroutine, lockstep, polls, shared, suspend, warp};
+use crate::{Mode, clusters, coroutine, lockstep, polls, shared, suspend, warp};
 
 /// A kernel parameter as the launch passes it.
 #[derive(Debug)]
@@ -57,6 +57,8 @@ pub(crate) struct Body {
     pub polls: Vec<String>,
     /// Some thread may give way to those of other blocks.
     pub gives_way: bool,
+    /// It must know its cluster of blocks.
+    pub uses_cluster: bool,
     pub economy: Economy,
     /// Accesses to memory in the loop over threads; of a kernel that is cut, see its regions.
     pub accesses: usize,
@@ -72,6 +74,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
     let lock_step = lockstep::keep(maker, old);
     let polls = if is_large { Vec::new() } else { polls::give_way(maker, old) };
     let gives_way = old.instructions().into_iter().any(gives_way);
+    let uses_cluster = old.instructions().into_iter().any(clusters::concerns);
     let form = form_of(maker, old, if is_large { Mode::Loops } else { mode }, gives_way);
     let instructions = old.instructions();
     let economy = Economy::of(instructions.len(), form.is_coroutine(), &maker.options.budget);
@@ -136,6 +139,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         lock_step,
         polls,
         gives_way,
+        uses_cluster,
         economy,
         accesses,
     })

@@ -56,6 +56,9 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
     if !callee.is_declaration() {
         return Some(format!("recursion (`{}` calls itself)", readable(&name)));
     }
+    if name.contains("cuda") && LAUNCHES.iter().any(|part| name.contains(part)) {
+        return Some("a kernel launched from a kernel".to_owned());
+    }
     if math::is_c_library(&name) {
         return None;
     }
@@ -79,9 +82,11 @@ fn undefined_variable(instruction: Value) -> Option<String> {
     })
 }
 
+/// Parts of the names of functions that clang makes of a launch in device code.
+const LAUNCHES: [&str; 2] = ["GetParameterBuffer", "LaunchDevice"];
+
 /// Intrinsics in the words of the CUDA documentation.
 const DESCRIPTIONS: &[(&str, &str)] = &[
-    ("llvm.nvvm.barrier.cluster", "a cluster barrier"),
     ("llvm.nvvm.barrier.cta.arrive", "arriving at a barrier without waiting"),
     ("llvm.nvvm.barrier", "a named or partial barrier"),
     ("llvm.nvvm.tex.", "a texture read"),

@@ -264,6 +264,7 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     let mut entries = Vec::new();
     for (index, body) in bodies.iter().enumerate() {
         let name = &body.kernel;
+        let bounds = imported.bounds.get(name).copied().unwrap_or_default();
         let params: Vec<String> = body
             .params
             .iter()
@@ -280,12 +281,15 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
         );
         entries.push(format!(
             "%entry {{ ptr @eager.name.{index}, ptr @\"{block}\", ptr @eager.params.{index}, i32 {count}, i32 {mode}, \
-             i32 {shared}, i32 {flags} }}",
+             i32 {shared}, i32 {flags}, i32 {threads_max}, i32 {cluster} }}",
             block = block_symbol(body),
             count = params.len(),
             mode = body.form.mode() as u32,
-            flags = recorded | u32::from(body.form.waits()) << 2 | u32::from(body.gives_way) << 4,
+            flags = recorded | u32::from(body.form.waits()) << 2 | u32::from(body.gives_way) << 4
+                | u32::from(body.uses_cluster) << 5,
             shared = body.static_shared_bytes,
+            threads_max = bounds.threads_max,
+            cluster = bounds.cluster,
         ));
     }
     let mut listed = Vec::new();
@@ -305,7 +309,7 @@ fn table(bodies: &[Body], imported: &Imported, options: &Options) -> String {
     }
     let _ = write!(
         text,
-        "%entry = type {{ ptr, ptr, ptr, i32, i32, i32, i32 }}\n%variable = type {{ ptr, ptr, i64 }}\n\
+        "%entry = type {{ ptr, ptr, ptr, i32, i32, i32, i32, i32, i32 }}\n%variable = type {{ ptr, ptr, i64 }}\n\
          @eager.kernels = internal constant [{kernels} x %entry] [{entries}]\n\
          @eager.variables = internal constant [{count} x %variable] [{listed}]\n\
          @{DEVICE_CODE_SYMBOL} = extern_weak global i8\n\

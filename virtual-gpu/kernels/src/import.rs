@@ -4,6 +4,8 @@
 //! mark must go before any optimisation, or every read becomes the zero they start with. A variable that no kernel of
 //! the file uses must survive too, because the host may copy to it.
 
+use std::collections::BTreeMap;
+
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Opcode, Value, constant_address_space_cast};
 use crate::{casts, denormals, integers, library, math, minmax, ptx};
 
@@ -40,11 +42,40 @@ pub(crate) struct Variable {
     pub constant: bool,
 }
 
+/// What the program says of all launches of a kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Threads of a block, by `__launch_bounds__`; 0: it does not say.
+    pub threads_max: u32,
+    /// Blocks of a cluster, by `__cluster_dims__`, as in the table.
+    pub cluster: u32,
+}
+
+impl Bounds {
+    /// LLVM's attributes, of one number or three.
+    fn of(function: Value) -> Bounds {
+        let numbers = |key: &str| -> Vec<u32> {
+            let text = function.string_attribute(key).unwrap_or_default();
+            text.split(',').filter_map(|number| number.trim().parse().ok()).collect()
+        };
+        let threads = numbers("nvvm.maxntid");
+        let cluster = numbers("nvvm.cluster_dim");
+        Bounds {
+            threads_max: if threads.is_empty() { 0 } else { threads.iter().product() },
+            cluster: (0..)
+                .zip(&cluster)
+                .fold(0, |packed, (axis, &blocks)| packed | blocks.min(0xff) << (8 * axis)),
+        }
+    }
+}
+
 /// A device module ready for translation.
 pub(crate) struct Imported {
     pub module: Module,
     /// Names of the kernels, in the order of the file.
     pub kernels: Vec<String>,
+    /// What the program promises of launches, of the kernels that have any of it.
+    pub bounds: BTreeMap<String, Bounds>,
     pub variables: Vec<Variable>,
     /// Of the GPU it was compiled for: 90 for `sm_90`; 0 if it does not say.
     pub architecture: u32,
@@ -67,13 +98,15 @@ pub(crate) fn import(
     }
     let architecture = module.functions().into_iter().find_map(architecture_of).unwrap_or(0);
     let kernels = take_kernels(&module);
+    let bounds =
+        kernels.iter().filter_map(|name| Some((name.clone(), Bounds::of(module.function(name)?)))).collect();
     module.set_target(machine);
     // Before the bodies of functions are ours, which know nothing of what the program asks for.
     denormals::flush(context, &module)?;
     replace_math(context, &module)?;
     // What libdevice's bodies referred to is no part of the program.
     module.run_passes("globaldce", machine)?;
-    for name in ["llvm.used", "llvm.compiler.used"] {
+    for name in ["llvm.used", "llvm.compiler.used", "llvm.global.annotations"] {
         if let Some(list) = module.globals().into_iter().find(|g| g.name() == name) {
             list.delete_global();
         }
@@ -91,7 +124,7 @@ pub(crate) fn import(
         module.run_passes(RECURSION_TO_LOOPS, machine)?;
     }
     module.run_passes(INLINE_AND_SIMPLIFY, machine)?;
-    Ok(Imported { module, kernels, variables, architecture })
+    Ok(Imported { module, kernels, bounds, variables, architecture })
 }
 
 fn calls_itself(function: Value) -> bool {

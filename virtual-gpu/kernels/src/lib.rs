@@ -8,6 +8,7 @@ mod body;
 mod budget;
 mod casts;
 mod check;
+mod clusters;
 mod coroutine;
 mod denormals;
 mod driver;

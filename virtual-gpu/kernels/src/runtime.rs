@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use crate::intrinsics::THREAD;
 use crate::llvm::{Module, Opcode, Value};
-use crate::{intrinsics, ptx, rounding, stretches, suspend, warp};
+use crate::{clusters, intrinsics, ptx, rounding, stretches, suspend, warp};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 const PREFIX: &str = "eager.";
@@ -51,6 +51,7 @@ impl Runtime {
             &intrinsics::text(),
             &rounding::text(),
             &stretches::text(),
+            &clusters::text(),
             RUNTIME,
         ]
         .concat();

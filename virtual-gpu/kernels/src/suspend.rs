@@ -45,6 +45,8 @@ const YIELD: u32 = 3;
 pub(crate) const EXITED: u32 = 1;
 pub(crate) const ACTIVE_MASK: u32 = 23;
 const TENSOR: u32 = 24;
+const CLUSTER_ARRIVE: u32 = 25;
+const CLUSTER_WAIT: u32 = 26;
 
 pub(crate) fn table() -> Vec<Suspension> {
     let mut rows = Vec::new();
@@ -83,6 +85,10 @@ pub(crate) fn table() -> Vec<Suspension> {
     let tensor = [("i32", Argument), ("i32", Control), ("ptr", Part::Value)];
     add(ptx::TENSOR, TENSOR, &tensor, 0, "void");
     for aligned in ["", ".aligned"] {
+        for relaxed in ["", ".relaxed"] {
+            add(&format!("nvvm.barrier.cluster.arrive{relaxed}{aligned}"), CLUSTER_ARRIVE, &[], 0, "void");
+        }
+        add(&format!("nvvm.barrier.cluster.wait{aligned}"), CLUSTER_WAIT, &[], 0, "void");
         let (all, count) = ([("i32", Mask)], [("i32", Mask), ("i32", Argument)]);
         add(&format!("nvvm.barrier.cta.sync{aligned}.all"), BARRIER, &all, 0, "void");
         add(&format!("nvvm.barrier.cta.sync{aligned}.count"), BARRIER, &count, 0, "void");
@@ -94,6 +100,12 @@ pub(crate) fn table() -> Vec<Suspension> {
         }
     }
     rows
+}
+
+/// Whether only coroutines can wait in this device function, whose name is without `llvm.`: tensor cores, and barriers of
+/// clusters.
+pub(crate) fn is_for_coroutines(name: &str) -> bool {
+    table().iter().any(|row| row.name == name && matches!(row.kind, TENSOR | CLUSTER_ARRIVE | CLUSTER_WAIT))
 }
 
 /// A thread waits for those of its warp that have not come as far; its argument: how far that is. It is answered as

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use eager_exec::abi::{
-    BlockContext, Helpers, KernelEntry, KernelTable, VariableEntry, Wait, dynamic_shared_offset,
+    BlockContext, ClusterView, Helpers, KernelEntry, KernelTable, VariableEntry, Wait, dynamic_shared_offset,
 };
 use eager_exec::schedule::WaitKind;
 
@@ -27,6 +27,14 @@ fn block_context_and_helpers() {
     assert_eq!(offset_of!(BlockContext, helpers), 128);
     assert_eq!(offset_of!(BlockContext, waits), 136);
     assert_eq!(offset_of!(BlockContext, grid_workspace), 144);
+    assert_eq!(offset_of!(BlockContext, cluster), 168);
+    assert_eq!(offset_of!(ClusterView, shared), 0);
+    assert_eq!(offset_of!(ClusterView, rank), 8);
+    assert_eq!(offset_of!(ClusterView, count), 12);
+    assert_eq!(offset_of!(ClusterView, block), 16);
+    assert_eq!(offset_of!(ClusterView, sizes), 28);
+    assert_eq!(offset_of!(ClusterView, cluster), 40);
+    assert_eq!(offset_of!(ClusterView, clusters), 52);
     assert_eq!(offset_of!(Helpers, grow_scratch), 0);
     assert_eq!(offset_of!(Helpers, vprintf), 8);
     assert_eq!(offset_of!(Helpers, trap), 16);
@@ -50,6 +58,8 @@ fn wait_records() {
     assert_eq!(offset_of!(Wait, result), 24);
     assert_eq!(size_of::<Wait>(), 32);
     assert_eq!((WaitKind::Exited as u32, WaitKind::Barrier as u32, WaitKind::Yield as u32), (1, 2, 3));
+    let late = [WaitKind::Tensor as u32, WaitKind::ClusterArrive as u32, WaitKind::ClusterWait as u32];
+    assert_eq!(late, [24, 25, 26]);
 }
 
 #[test]
@@ -63,6 +73,8 @@ fn tables() {
     assert_eq!(offset_of!(KernelEntry, mode), 28);
     assert_eq!(offset_of!(KernelEntry, static_shared_bytes), 32);
     assert_eq!(offset_of!(KernelEntry, flags), 36);
+    assert_eq!(offset_of!(KernelEntry, threads_max), 40);
+    assert_eq!(offset_of!(KernelEntry, cluster), 44);
     assert_eq!(offset_of!(VariableEntry, address), 8);
     assert_eq!(offset_of!(VariableEntry, bytes), 16);
 }

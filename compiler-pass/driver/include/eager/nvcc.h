@@ -35,6 +35,12 @@
 #define __CUDACC_VER_BUILD__ 0
 #endif
 
+// clang takes __cluster_dims__ and makes nothing of it for NVIDIA's GPUs: the pass reads it from an annotation.
+#if defined(__CUDA_ARCH__) && defined(__cluster_dims__)
+#undef __cluster_dims__
+#define __cluster_dims__(...) __attribute__((cluster_dims(__VA_ARGS__), annotate("eager.cluster", __VA_ARGS__)))
+#endif
+
 #ifdef __cplusplus
 // nvcc's min and max of all mixed types are for the host too (math_functions.hpp); clang keeps the device's alone.
 #define EAGER_MIN_MAX(result, one, other)                                                                               \

@@ -6,6 +6,7 @@
 //! changed in a copy.
 
 pub mod casts;
+pub mod clusters;
 pub mod cpu_kernels;
 pub mod kernel_data;
 pub mod mend;

@@ -12,7 +12,8 @@ use super::open;
 use crate::device::shared_opt_in_bytes_max;
 use crate::ffi::Out;
 use crate::kernel::{
-    CpuKernel, SHARED_BYTES_PER_BLOCK, THREADS_PER_BLOCK_MAX, kernel, opt_in_shared, shared_opt_in_bytes,
+    CpuKernel, SHARED_BYTES_PER_BLOCK, allow_non_portable_clusters, allows_non_portable_clusters, cluster,
+    kernel, opt_in_shared, shared_opt_in_bytes,
 };
 use crate::status::{Code, guard};
 
@@ -30,7 +31,14 @@ pub extern "C" fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stu
         // SAFETY: the structure is made of integers, for which zero is a value.
         let mut filled: cudaFuncAttributes = unsafe { std::mem::zeroed() };
         filled.sharedSizeBytes = kernel.entry.static_shared_bytes as usize;
-        filled.maxThreadsPerBlock = THREADS_PER_BLOCK_MAX.cast_signed();
+        filled.maxThreadsPerBlock = kernel.threads_max().cast_signed();
+        if let Some([x, y, z]) = cluster::unpacked(kernel.entry.cluster) {
+            filled.clusterDimMustBeSet = 1;
+            filled.requiredClusterWidth = x.cast_signed();
+            filled.requiredClusterHeight = y.cast_signed();
+            filled.requiredClusterDepth = z.cast_signed();
+        }
+        filled.nonPortableClusterSizeAllowed = c_int::from(allows_non_portable_clusters(stub));
         filled.ptxVersion = version;
         filled.binaryVersion = version;
         filled.preferredShmemCarveout = -1;
@@ -41,11 +49,14 @@ pub extern "C" fn cudaFuncGetAttributes(attributes: Out<cudaFuncAttributes>, stu
     })
 }
 
-/// `cudaFuncAttributeMaxDynamicSharedMemorySize` is obeyed; the carve-out is a hint and has no effect.
+/// `cudaFuncAttributeMaxDynamicSharedMemorySize` is obeyed, and what allows clusters of sixteen blocks; the
+/// carve-out and the order of clusters are hints and have no effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, value: c_int) -> Code {
     const MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
     const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
+    const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: u32 = 14;
+    const CLUSTER_SCHEDULING_POLICY_PREFERENCE: u32 = 15;
     guard("cudaFuncSetAttribute", 0, || {
         let (runtime, device) = open()?;
         let static_bytes = kernel(stub)?.entry.static_shared_bytes;
@@ -58,6 +69,11 @@ pub extern "C" fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, valu
                 opt_in_shared(stub, bytes);
                 Ok(())
             }
+            NON_PORTABLE_CLUSTER_SIZE_ALLOWED if matches!(value, 0 | 1) => {
+                allow_non_portable_clusters(stub, value == 1);
+                Ok(())
+            }
+            CLUSTER_SCHEDULING_POLICY_PREFERENCE if (0..=2).contains(&value) => Ok(()),
             PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => Ok(()),
             _ => Err(Code::cudaErrorInvalidValue),
         }
@@ -128,7 +144,7 @@ pub fn active_blocks_per_sm(
 ) -> u32 {
     let shared_bytes = dynamic_shared_bytes.saturating_add(u64::from(kernel.entry.static_shared_bytes));
     let by_shared = u64::from(device.shared_bytes_per_sm).checked_div(shared_bytes).unwrap_or(u64::MAX);
-    let too_large = threads_per_block == 0 || threads_per_block > THREADS_PER_BLOCK_MAX;
+    let too_large = threads_per_block == 0 || threads_per_block > kernel.threads_max();
     let by_threads = if too_large { 0 } else { device.threads_per_sm / threads_per_block };
     by_threads.min(device.blocks_per_sm).min(u32::try_from(by_shared).unwrap_or(u32::MAX))
 }

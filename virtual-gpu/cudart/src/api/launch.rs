@@ -10,7 +10,10 @@ use super::function::active_blocks_per_sm;
 use super::{open, stream_key};
 use crate::command::Command;
 use crate::ffi::{In, KernelArgs, Out};
-use crate::kernel::{CapturedArgs, Launch, SHARED_BYTES_PER_BLOCK, Shape, kernel, shared_opt_in_bytes};
+use crate::kernel::{
+    CapturedArgs, CpuKernel, Launch, SHARED_BYTES_PER_BLOCK, Shape, allows_non_portable_clusters, cluster,
+    kernel, shared_opt_in_bytes,
+};
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
 use crate::stream::StreamKey;
@@ -28,6 +31,16 @@ pub struct Asked {
     pub cooperative: bool,
     /// Instead of the stream's.
     pub priority: Option<i32>,
+    /// Blocks of a cluster in x, y, z.
+    pub cluster: Option<[u32; 3]>,
+}
+
+/// Whether a device has clusters of blocks.
+///
+/// # Errors
+/// There is no such device.
+pub fn has_clusters(runtime: &Runtime, device: u32) -> Result<bool, Code> {
+    Ok(runtime.device(device)?.compute_capability >= cluster::CAPABILITY)
 }
 
 /// The shape that CUDA's structures describe.
@@ -41,7 +54,7 @@ pub fn shape(grid: dim3, block: dim3, dynamic_shared_bytes: usize) -> Shape {
 
 impl Asked {
     pub fn plain(stub: *const c_void, shape: Shape, args: KernelArgs) -> Asked {
-        Asked { stub, shape, args, cooperative: false, priority: None }
+        Asked { stub, shape, args, cooperative: false, priority: None, cluster: None }
     }
 
     /// Checks the launch for a device and copies its arguments.
@@ -52,7 +65,8 @@ impl Asked {
     pub fn prepare(&self, runtime: &Runtime, device: u32, stream_priority: i32) -> Result<Launch, Code> {
         let kernel = kernel(self.stub)?;
         let shared_bytes_max = SHARED_BYTES_PER_BLOCK.max(shared_opt_in_bytes(self.stub));
-        self.shape.check(kernel.entry.static_shared_bytes, shared_bytes_max)?;
+        self.shape.check(kernel.threads_max(), kernel.entry.static_shared_bytes, shared_bytes_max)?;
+        let cluster = self.cluster(runtime, device, &kernel)?;
         if self.cooperative {
             let info = runtime.device(device)?;
             let threads = u32::try_from(self.shape.threads_per_block()).unwrap_or(u32::MAX);
@@ -76,6 +90,29 @@ impl Asked {
             device,
             priority,
             cooperative: self.cooperative,
+            cluster,
+        })
+    }
+
+    /// Blocks of a cluster in x, y, z.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidClusterSize`; `cudaErrorNotSupported`, with a line, for a card without clusters.
+    pub fn cluster(&self, runtime: &Runtime, device: u32, kernel: &CpuKernel) -> Result<[u32; 3], Code> {
+        let asked = cluster::Asked {
+            by_kernel: kernel.entry.cluster,
+            by_launch: self.cluster,
+            grid: self.shape.grid,
+            non_portable: allows_non_portable_clusters(self.stub),
+            has_clusters: has_clusters(runtime, device)?,
+        };
+        asked.cluster().inspect_err(|code| {
+            if *code == Code::cudaErrorNotSupported {
+                say(format_args!(
+                    "this GPU has no clusters of blocks, which compute capability 9.0 brought: launch without one, or take \
+                     another card"
+                ));
+            }
         })
     }
 
@@ -162,6 +199,21 @@ pub struct LaunchAttribute {
 
 const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<LaunchAttribute>() == 72);
 
+impl LaunchConfig {
+    /// The launch that it describes, but for the arguments.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidValue`, `cudaErrorNotSupported`.
+    pub fn asked(&self, stub: *const c_void) -> Result<Asked, Code> {
+        let shape = shape(self.grid, self.block, self.dynamic_shared_bytes);
+        let mut asked = Asked::plain(stub, shape, KernelArgs::none());
+        for attribute in self.attributes.all(self.attribute_count as usize)? {
+            attribute.apply(&mut asked)?;
+        }
+        Ok(asked)
+    }
+}
+
 impl LaunchAttribute {
     /// Takes one attribute into account. Hints about order and caches change nothing here: work of a stream never
     /// overlaps.
@@ -179,12 +231,7 @@ impl LaunchAttribute {
                 let priority = self.value[0].cast_signed() as c_int;
                 asked.priority = Some(priority.clamp(PRIORITY_GREATEST, PRIORITY_LEAST));
             }
-            CLUSTER_DIMENSION if self.value[..3].iter().any(|&blocks| blocks > 1) => {
-                say(format_args!(
-                    "virtual GPUs have no clusters of blocks: launch without a cluster dimension"
-                ));
-                return Err(Code::cudaErrorNotSupported);
-            }
+            CLUSTER_DIMENSION => asked.cluster = Some([self.value[0], self.value[1], self.value[2]]),
             PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT | DEVICE_UPDATABLE_NODE => {
                 say(format_args!("launch attribute {} is not supported on virtual GPUs", self.id));
                 return Err(Code::cudaErrorNotSupported);
@@ -204,11 +251,6 @@ pub extern "C" fn cudaLaunchKernelExC(
 ) -> Code {
     guard("cudaLaunchKernelExC", 0, || {
         let config = config.get()?;
-        let shape = shape(config.grid, config.block, config.dynamic_shared_bytes);
-        let mut asked = Asked::plain(stub, shape, args);
-        for attribute in config.attributes.all(config.attribute_count as usize)? {
-            attribute.apply(&mut asked)?;
-        }
-        asked.submit(config.stream)
+        Asked { args, ..config.asked(stub)? }.submit(config.stream)
     })
 }

@@ -12,6 +12,7 @@
 mod array;
 mod capture;
 mod clock_calls;
+mod cluster;
 mod copy;
 mod copy3d;
 mod device;

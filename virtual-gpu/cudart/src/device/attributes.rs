@@ -2,8 +2,8 @@
 //!
 //! Numbers that the header of CUDA 13.0 or of 12.9 names have an answer, all others have none. Sizes of textures and surfaces
 //! are those of arrays (CUDA C++ programming guide, "Technical Specifications per Compute Capability", the same for all
-//! cards here). Trap: what the *card* could do and this runtime cannot, such as clusters, is denied: programs ask in order
-//! to use it. What the card's file does not know is 0.
+//! cards here). Trap: what the *card* could do and this runtime cannot, such as memory pools of other processes, is
+//! denied: programs ask in order to use it. What the card's file does not know is 0.
 
 use core::ffi::c_int;
 
@@ -38,7 +38,7 @@ pub fn attribute(device: &DeviceInfo, number: u32) -> Option<c_int> {
 }
 
 /// What a launch may have, and what runs it.
-fn launches(device: &DeviceInfo) -> [(Attr, c_int); 24] {
+fn launches(device: &DeviceInfo) -> [(Attr, c_int); 25] {
     let (major, minor) = device.compute_capability;
     [
         (cudaDevAttrMaxThreadsPerBlock, int(THREADS_PER_BLOCK_MAX)),
@@ -64,6 +64,7 @@ fn launches(device: &DeviceInfo) -> [(Attr, c_int); 24] {
         (cudaDevAttrGpuOverlap, 1),
         (cudaDevAttrStreamPrioritiesSupported, 1),
         (cudaDevAttrCooperativeLaunch, 1),
+        (cudaDevAttrClusterLaunch, c_int::from(major >= 9)),
         (cudaDevAttrComputePreemptionSupported, c_int::from(major >= 6)),
         (cudaDevAttrMemSyncDomainCount, 1),
     ]
@@ -182,7 +183,6 @@ const ABSENT: &[Attr] = &[
     cudaDevAttrGPUDirectRDMAFlushWritesOptions,
     cudaDevAttrGPUDirectRDMAWritesOrdering,
     cudaDevAttrMemoryPoolSupportedHandleTypes,
-    cudaDevAttrClusterLaunch,
     cudaDevAttrDeferredMappingCudaArraySupported,
     cudaDevAttrReserved122,
     cudaDevAttrReserved123,

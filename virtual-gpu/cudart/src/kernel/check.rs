@@ -30,16 +30,22 @@ impl Shape {
         self.block.iter().map(|&n| u64::from(n)).product()
     }
 
-    /// Checks the shape for a kernel with `static_shared_bytes`, allowed `shared_bytes_max` in all.
+    /// Checks the shape for a kernel of at most `threads_max` threads with `static_shared_bytes`, allowed
+    /// `shared_bytes_max` in all.
     ///
     /// # Errors
     /// What the CUDA runtime would say.
-    pub fn check(&self, static_shared_bytes: u32, shared_bytes_max: u32) -> Result<(), Code> {
+    pub fn check(
+        &self,
+        threads_max: u32,
+        static_shared_bytes: u32,
+        shared_bytes_max: u32,
+    ) -> Result<(), Code> {
         let within =
             |sizes: [u32; 3], limits: [u32; 3]| sizes.iter().zip(limits).all(|(&n, max)| 0 < n && n <= max);
         if !within(self.block, BLOCK_MAX)
             || !within(self.grid, GRID_MAX)
-            || self.threads_per_block() > u64::from(THREADS_PER_BLOCK_MAX)
+            || self.threads_per_block() > u64::from(threads_max)
         {
             return Err(Code::cudaErrorInvalidConfiguration);
         }
@@ -55,7 +61,7 @@ mod tests {
     use super::*;
 
     fn check(grid: [u32; 3], block: [u32; 3], dynamic_shared_bytes: u64) -> Result<(), Code> {
-        Shape { grid, block, dynamic_shared_bytes }.check(1024, SHARED_BYTES_PER_BLOCK)
+        Shape { grid, block, dynamic_shared_bytes }.check(THREADS_PER_BLOCK_MAX, 1024, SHARED_BYTES_PER_BLOCK)
     }
 
     #[test]
@@ -73,6 +79,9 @@ mod tests {
         for (grid, block) in bad_shapes {
             assert_eq!(check(grid, block, 0), Err(Code::cudaErrorInvalidConfiguration), "{grid:?} {block:?}");
         }
+        let promised = Shape { grid: [1, 1, 1], block: [129, 1, 1], dynamic_shared_bytes: 0 };
+        let within = |threads_max| promised.check(threads_max, 0, SHARED_BYTES_PER_BLOCK);
+        assert_eq!((within(129), within(128)), (Ok(()), Err(Code::cudaErrorInvalidConfiguration)));
         assert_eq!(check([1, 1, 1], [1, 1, 1], (47 << 10) + 1), Err(Code::cudaErrorInvalidValue));
         assert_eq!(check([1, 1, 1], [1, 1, 1], u64::MAX), Err(Code::cudaErrorInvalidValue));
     }

@@ -6,6 +6,7 @@
 mod accesses;
 mod args;
 mod check;
+pub mod cluster;
 mod managed;
 mod profile;
 mod registry;
@@ -18,7 +19,7 @@ pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_
 pub use managed::{add_managed, forget_managed, make as make_managed_variables, managed_at, variable};
 pub use profile::Profile;
 pub use registry::{
-    CpuKernel, add_shadow, add_stub, add_table, kernel, opt_in_shared, shared_opt_in_bytes,
-    some_kernel_checks, variable_at, variables,
+    CpuKernel, add_shadow, add_stub, add_table, allow_non_portable_clusters, allows_non_portable_clusters,
+    kernel, opt_in_shared, shared_opt_in_bytes, some_kernel_checks, variable_at, variables,
 };
 pub use run::{BlockSizes, Compute, Ground, Launch, TimeLimits};

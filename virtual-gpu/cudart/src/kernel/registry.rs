@@ -6,11 +6,12 @@
 //! them without CPU code: an instance of a template is merged by the linker.
 
 use core::ffi::{CStr, c_char, c_void};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eager_exec::abi::{CHECKS, KERNEL_ABI_VERSION, KernelEntry, KernelTable, ParamDesc, VariableEntry};
 use parking_lot::Mutex;
 
+use super::check::THREADS_PER_BLOCK_MAX;
 use crate::names::readable;
 use crate::status::Code;
 use crate::voice::say;
@@ -28,6 +29,14 @@ impl CpuKernel {
     /// Whether it was compiled for strict mode.
     pub fn checks(&self) -> bool {
         self.entry.flags & CHECKS != 0
+    }
+
+    /// The most threads of a block that a launch may have: `__launch_bounds__`, or CUDA's limit.
+    pub fn threads_max(&self) -> u32 {
+        match self.entry.threads_max {
+            0 => THREADS_PER_BLOCK_MAX,
+            promised => promised.min(THREADS_PER_BLOCK_MAX),
+        }
     }
 
     /// Size and alignment of each parameter.
@@ -82,6 +91,8 @@ struct Registry {
     shadows: BTreeMap<usize, Vec<Symbol>>,
     /// Dynamic shared memory that `cudaFuncSetAttribute` allowed, by stub.
     shared_opt_in_bytes: BTreeMap<usize, u32>,
+    /// Stubs of kernels that `cudaFuncSetAttribute` allowed clusters which not every GPU has.
+    non_portable_clusters: BTreeSet<usize>,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
@@ -90,6 +101,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     stubs: BTreeMap::new(),
     shadows: BTreeMap::new(),
     shared_opt_in_bytes: BTreeMap::new(),
+    non_portable_clusters: BTreeSet::new(),
 });
 
 /// Takes up the kernels and variables of one translation unit.
@@ -249,4 +261,19 @@ pub fn opt_in_shared(stub: *const c_void, bytes: u32) {
 /// What [`opt_in_shared`] allowed; 0 by default.
 pub fn shared_opt_in_bytes(stub: *const c_void) -> u32 {
     REGISTRY.lock().shared_opt_in_bytes.get(&(stub as usize)).copied().unwrap_or(0)
+}
+
+/// Allows a kernel clusters of more blocks than every GPU with clusters has, or no more.
+pub fn allow_non_portable_clusters(stub: *const c_void, allowed: bool) {
+    let stubs = &mut REGISTRY.lock().non_portable_clusters;
+    if allowed {
+        stubs.insert(stub as usize);
+    } else {
+        stubs.remove(&(stub as usize));
+    }
+}
+
+/// What [`allow_non_portable_clusters`] said last; not allowed by default.
+pub fn allows_non_portable_clusters(stub: *const c_void) -> bool {
+    REGISTRY.lock().non_portable_clusters.contains(&(stub as usize))
 }

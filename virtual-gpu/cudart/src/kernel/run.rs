@@ -37,6 +37,8 @@ pub struct Launch {
     pub priority: i32,
     /// All blocks are there at once, so that they may wait for each other.
     pub cooperative: bool,
+    /// Blocks of a cluster in x, y, z; ones for no cluster.
+    pub cluster: [u32; 3],
 }
 
 /// Executor and touch map, used by one launch at a time.
@@ -204,6 +206,7 @@ impl Compute {
             args: &launch.args.pointers(),
             touch,
             cooperative: launch.cooperative,
+            cluster: launch.cluster,
             strict: ground.strict,
             objects: Some(ground.objects),
             time_max: self.time_max,

@@ -1,11 +1,11 @@
 //! Which lane of a warp holds which element of a matrix.
 //!
-//! One rule covers all shapes but the oldest (PTX ISA 9.0, "Matrix Fragments for mma.m16n8k8" and its neighbours): take the
-//! side that two matrices are multiplied along as the inner one (the columns of A, the rows of B; of C the columns). A register's
-//! elements lie next to each other along it, four lanes hold the next ones, eight such groups of four lie along the outer side;
-//! a lane's further elements first go on along the outer side, then along the inner one. Trap: the fragments of `wmma` are opaque to
-//! programs, so their layout is our own choice: the same rule, so that it is one that GPUs have had. eager-kernels has the rule
-//! too, for `wmma`'s loads and stores.
+//! One rule covers all shapes but the oldest (PTX ISA 9.0, "Matrix Fragments for mma.m16n8k8" and its neighbours): take
+//! the side that two matrices are multiplied along as the inner one (the columns of A, the rows of B; of C the columns). A
+//! register's elements lie next to each other along it, four lanes hold the next ones, eight such groups of four lie along
+//! the outer side; a lane's further elements first go on along the outer side, then along the inner one. Trap: the
+//! fragments of `wmma` are opaque to programs, so their layout is our own choice: the same rule, so that it is one that
+//! GPUs have had. eager-kernels has the rule too, for `wmma`'s loads and stores.
 
 use super::Form;
 use super::element::Element;

@@ -1,11 +1,11 @@
 //! Tensor-core operations: what the 32 lanes of a warp compute together from their fragments of matrices.
 //!
-//! A lane waits with the address of its record, which holds its registers of A, B and C one behind the other; those of the result
-//! replace them from the start. Rounding (PTX ISA 9.0, "mma", leaves it open): real numbers of at most 32 bits are multiplied and
-//! added as `f32`, one product after the other along the inner side, from C's element on, each sum rounded to the nearest, to even;
-//! products of these types are exact in `f32` unless they leave its range. A result of `f16` is rounded once more at the end. Double
-//! precision: the same with fused multiply-adds. Integers are exact, and wrap or saturate at the end. Trap: a lane's record may
-//! lie in its coroutine's frame, so it is only there while the lane waits.
+//! A lane waits with the address of its record, which holds its registers of A, B and C one behind the other; those of the
+//! result replace them from the start. Rounding (PTX ISA 9.0, "mma", leaves it open): real numbers of at most 32 bits are
+//! multiplied and added as `f32`, one product after the other along the inner side, from C's element on, each sum rounded
+//! to the nearest, to even; products of these types are exact in `f32` unless they leave its range. A result of `f16` is
+//! rounded once more at the end. Double precision: the same with fused multiply-adds. Integers are exact, and wrap or
+//! saturate at the end. Trap: a lane's record may lie in its coroutine's frame, so it is only there while the lane waits.
 
 mod element;
 mod layout;

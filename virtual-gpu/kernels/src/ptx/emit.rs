@@ -205,7 +205,13 @@ impl Emitter {
         if name == "reserved_smem_offset_1" {
             return Ok(self.call("i32", "nvvm.reserved_shared", &[]));
         }
+        if name == "is_explicit_cluster" {
+            let is = self.call("i1", "llvm.nvvm.is_explicit_cluster", &[]);
+            return Ok(if ty == "i1" { is } else { self.value(&format!("zext i1 {is} to {ty}")) });
+        }
         let function = match name {
+            _ if name.starts_with("cluster_") => name.replacen('_', ".", 1),
+            _ if name.starts_with("clusterid.") || name.starts_with("nclusterid.") => name.to_owned(),
             _ if wide || known.contains(&name) => name.to_owned(),
             _ if name.starts_with("lanemask_") => name.replace('_', "."),
             _ if ["tid.", "ntid.", "ctaid.", "nctaid."].iter().any(|p| name.starts_with(p)) => {

@@ -26,7 +26,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
         }
         "griddepcontrol" | "createpolicy" | "applypriority" | "pragma" => Ok(()),
         "exit" | "trap" | "nanosleep" | "bar" | "barrier" | "shfl" | "vote" | "match" | "activemask"
-        | "redux" => threads::emit(e, instruction, &words),
+        | "redux" | "mapa" | "getctarank" => threads::emit(e, instruction, &words),
         _ => arithmetic(e, instruction, &words),
     }
 }

@@ -8,6 +8,7 @@ use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::float::{narrow, widen};
 use super::parse::{Instruction, Operand};
 use super::types::{integer, register_type};
+use crate::clusters;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     match words[0] {
@@ -21,13 +22,14 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
 
 pub(super) fn address(e: &mut Emitter, words: &[&str], operand: &Operand) -> Emitted<String> {
     let Operand::Memory(base, offset) = operand else { return Err(Unknown) };
-    let unusual = |word: &&str| {
-        matches!(*word, "local" | "param" | "const" | "mmio") || word.starts_with("shared::cluster")
-    };
+    let unusual = |word: &&str| matches!(*word, "local" | "param" | "const" | "mmio");
     if words.iter().any(unusual) {
         return Err(Unknown);
     }
-    let pointer = if words.iter().any(|word| word.starts_with("shared")) {
+    let pointer = if words.contains(&"shared::cluster") {
+        let low = e.read_name(base, "i32")?;
+        e.call("ptr", clusters::ADDRESS, &[("i32", low)])
+    } else if words.iter().any(|word| word.starts_with("shared")) {
         shared_address(e, base)?
     } else {
         let whole = e.read_name(base, "i64")?;

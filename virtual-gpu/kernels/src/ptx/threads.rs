@@ -4,7 +4,8 @@
 
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
-use super::types::register_type;
+use super::types::{integer, register_type};
+use crate::clusters;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let read = |e: &mut Emitter, index, ty| e.read(operand(instruction, index)?, ty);
@@ -40,6 +41,39 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
             } else {
                 e.call("void", "llvm.nvvm.barrier.cta.sync.all", &[("i32", barrier)]);
             }
+        }
+        ["barrier", "cluster", "arrive", ref how @ ..] => {
+            let relaxed = if how.contains(&"relaxed") { ".relaxed" } else { "" };
+            e.call("void", &format!("llvm.nvvm.barrier.cluster.arrive{relaxed}"), &[]);
+        }
+        ["barrier", "cluster", "wait", ..] => {
+            e.call("void", "llvm.nvvm.barrier.cluster.wait", &[]);
+        }
+        ["mapa", ref space @ .., ty] => {
+            let rank = read(e, 2, "i32")?;
+            let narrow = !space.is_empty();
+            let address = if narrow {
+                let low = read(e, 1, "i32")?;
+                e.call("ptr", "nvvm.shared_address", &[("i32", low)])
+            } else {
+                let whole = read(e, 1, "i64")?;
+                e.value(&format!("inttoptr i64 {whole} to ptr"))
+            };
+            let there = e.call("ptr", "llvm.nvvm.mapa", &[("ptr", address), ("i32", rank)]);
+            let own = integer(ty).ok_or(Unknown)?.0;
+            let value = e.value(&format!("ptrtoint ptr {there} to {own}"));
+            return e.write(operand(instruction, 0)?, own, &value);
+        }
+        ["getctarank", ref space @ .., _] => {
+            let address = if space.is_empty() {
+                let whole = read(e, 1, "i64")?;
+                e.value(&format!("inttoptr i64 {whole} to ptr"))
+            } else {
+                let low = read(e, 1, "i32")?;
+                e.call("ptr", clusters::ADDRESS, &[("i32", low)])
+            };
+            let rank = e.call("i32", "llvm.nvvm.getctarank", &[("ptr", address)]);
+            return e.write(operand(instruction, 0)?, "i32", &rank);
         }
         ["redux", "sync", operation, ty] => {
             let unsigned = ty == "u32" && matches!(operation, "min" | "max");

@@ -96,8 +96,10 @@ pub(crate) fn suits(maker: Maker, kernel: Value, mode: Mode, gives_way: bool) ->
     if !wanted || gives_way || maker.options.strict {
         return false;
     }
-    let stops = kernel.instructions().into_iter().filter(|&i| is_stop(maker.runtime, i)).count();
-    stops <= STOPS_MAX
+    let stops: Vec<Value> =
+        kernel.instructions().into_iter().filter(|&i| is_stop(maker.runtime, i)).collect();
+    let is_known = |stop: &Value| is_barrier_call(*stop) || !suspend::is_for_coroutines(&callee_name(*stop));
+    stops.len() <= STOPS_MAX && stops.iter().all(is_known)
 }
 
 fn is_stop(runtime: &Runtime, instruction: Value) -> bool {

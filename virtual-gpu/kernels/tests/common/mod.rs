@@ -170,6 +170,7 @@ impl Run<'_> {
             args,
             touch: self.touch,
             cooperative: self.cooperative,
+            cluster: [1; 3],
             strict: self.strict,
             objects: None,
             time_max: self.time_max,

@@ -110,7 +110,7 @@ fn form(words: &[&str]) -> Option<Form> {
     {
         return None;
     }
-    flags |= u32::from(a_by_columns) * A_BY_COLUMNS | u32::from(b_by_rows) * B_BY_ROWS;
+    flags |= if a_by_columns { A_BY_COLUMNS } else { 0 } | if b_by_rows { B_BY_ROWS } else { 0 };
     let [a, b, c, d] = [element(a)?, element(b)?, element(c)?, element(d)?];
     Some(Form { shape: shape(name)?, a, b, c, d, flags })
 }

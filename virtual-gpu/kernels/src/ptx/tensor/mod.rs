@@ -1,9 +1,9 @@
-//! Tensor cores: `mma`, `ldmatrix`, `stmatrix` and `movmatrix` of inline PTX, and the intrinsics that `nvcuda::wmma` is made of. Each is
-//! one operation of the executor's, for which all lanes of a warp wait with a record of their registers. (PTX ISA 9.0, "Warp
-//! Level Matrix Multiply-Accumulate Instructions".)
+//! Tensor cores: `mma`, `ldmatrix`, `stmatrix` and `movmatrix` of inline PTX, and the intrinsics that `nvcuda::wmma` is
+//! made of. Each is one operation of the executor's, for which all lanes of a warp wait with a record of their registers.
+//! (PTX ISA 9.0, "Warp Level Matrix Multiply-Accumulate Instructions".)
 //!
-//! Trap: numbers in the call are those of eager-exec's `abi` (`tensor_form`), and where elements lie is eager-exec's `tensor`; the
-//! tests below keep them in step.
+//! Trap: numbers in the call are those of eager-exec's `abi` (`tensor_form`), and where elements lie is eager-exec's
+//! `tensor`; the tests below keep them in step.
 
 mod form;
 mod matrix;

@@ -1,0 +1,84 @@
+//! `__cluster_dims__`, which clang takes and leaves out of the code that it makes for NVIDIA's GPUs: `eager/nvcc.h` makes an
+//! annotation of it too, and here that becomes the attribute that LLVM makes PTX's directive of.
+//!
+//! Trap: the annotation is gone afterwards only in its effect; the list stays in the module, in a section that no code is
+//! made of.
+
+use std::ffi::{CStr, c_char};
+
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use crate::ir::Module;
+
+const ANNOTATION: &[u8] = b"eager.cluster\0";
+const LIST: &CStr = c"llvm.global.annotations";
+const ATTRIBUTE: &CStr = c"nvvm.cluster_dim";
+
+/// Gives every annotated kernel its attribute; returns whether there was one.
+pub fn note(module: Module<'_>) -> bool {
+    let mut found = false;
+    // SAFETY: all values are the module's own constants, looked at while it is alive; an element that a constant does not have is
+    // null, which is asked for each time; the texts live longer than the calls, which copy them.
+    unsafe {
+        let list = LLVMGetNamedGlobal(module.raw(), LIST.as_ptr());
+        let entries = if list.is_null() { list } else { LLVMGetInitializer(list) };
+        if entries.is_null() {
+            return false;
+        }
+        for entry in elements(entries) {
+            let [kernel, text, _, _, arguments] =
+                [0, 1, 2, 3, 4].map(|part| LLVMGetAggregateElement(entry, part));
+            if kernel.is_null() || LLVMIsAFunction(kernel).is_null() || !says(text) || arguments.is_null() {
+                continue;
+            }
+            let numbers = if LLVMIsAGlobalVariable(arguments).is_null() {
+                std::ptr::null_mut()
+            } else {
+                LLVMGetInitializer(arguments)
+            };
+            let mut sizes = [1; 3];
+            for (size, number) in sizes.iter_mut().zip(elements(numbers)) {
+                if !LLVMIsAConstantInt(number).is_null() {
+                    *size = LLVMConstIntGetZExtValue(number);
+                }
+            }
+            let value = format!("{},{},{}\0", sizes[0], sizes[1], sizes[2]);
+            LLVMAddTargetDependentFunctionAttr(kernel, ATTRIBUTE.as_ptr(), value.as_ptr().cast::<c_char>());
+            found = true;
+        }
+    }
+    found
+}
+
+/// The elements of a constant array or structure.
+///
+/// # Safety
+/// `constant` is null or a constant of a live module.
+unsafe fn elements(constant: LLVMValueRef) -> impl Iterator<Item = LLVMValueRef> {
+    // SAFETY: the caller's promise; beyond the last element LLVM gives null.
+    let element = move |index| unsafe { LLVMGetAggregateElement(constant, index) };
+    (0..)
+        .map_while(move |index| if constant.is_null() { None } else { Some(element(index)) })
+        .take_while(|e| !e.is_null())
+}
+
+/// Whether a constant is the text of our annotation.
+///
+/// # Safety
+/// `text` is null or a constant of a live module.
+unsafe fn says(text: LLVMValueRef) -> bool {
+    // SAFETY: the caller's promise; each step is asked for null, and the bytes are read with the length that LLVM gives.
+    unsafe {
+        if text.is_null() || LLVMIsAGlobalVariable(text).is_null() {
+            return false;
+        }
+        let constant = LLVMGetInitializer(text);
+        if constant.is_null() || LLVMIsConstantString(constant) == 0 {
+            return false;
+        }
+        let mut length = 0;
+        let bytes = LLVMGetAsString(constant, &raw mut length);
+        std::slice::from_raw_parts(bytes.cast::<u8>(), length) == ANNOTATION
+    }
+}
