@@ -66,6 +66,16 @@ fn textures_and_surfaces_are_right_in_every_mode_bit_for_bit() {
 }
 
 #[test]
+fn functions_called_through_pointers_virtual_and_recursive_pass_in_every_mode() {
+    if !has_toolchain("functions_called_through_pointers_virtual_and_recursive_pass_in_every_mode") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let printed = in_every_mode(&["functions.cu"], folder.path());
+    assert!(printed.ends_with("10 tests, 0 failed\n"), "{printed}");
+}
+
+#[test]
 fn a_program_of_several_files_passes_in_every_mode_bit_for_bit() {
     if !has_toolchain("a_program_of_several_files_passes_in_every_mode_bit_for_bit") {
         return;

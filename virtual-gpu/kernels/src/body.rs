@@ -4,6 +4,9 @@
 //! Trap: the C interface cannot add parameters, so the kernel's blocks move into a new function. Stack slots must end up
 //! in its first block: elsewhere they would be allocated anew each time control passes.
 
+use std::collections::BTreeSet;
+
+use crate::apart::{self, Layout};
 use crate::budget::{Economy, count_accesses};
 use crate::fission::{self, Cut};
 use crate::import::SHARED;
@@ -66,7 +69,7 @@ pub(crate) struct Body {
 
 /// # Errors
 /// What the kernel has that the check before did not foresee.
-pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, String> {
+pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode, apart: &Layout) -> Result<Body, String> {
     let old = maker.module.function(kernel).ok_or_else(|| format!("kernel {kernel} was lost"))?;
     let params = describe_params(old, maker.machine);
     end_threads(maker, old);
@@ -105,7 +108,7 @@ pub(crate) fn make_body(maker: Maker, kernel: &str, mode: Mode) -> Result<Body, 
         &blocks,
     );
     replace_device_calls(maker, function, thread, form)?;
-    let static_shared_bytes = place_shared_memory(maker, function, thread)?;
+    let static_shared_bytes = share(maker, function, thread, apart)?;
     let mut stops = Vec::new();
     if form == Form::Warp {
         let fixed = fixed_memory(maker, function, &params);
@@ -311,7 +314,7 @@ fn only_read(address: Value) -> bool {
 }
 
 /// The thread's own counters, zero at first; they become registers.
-fn add_counters(maker: Maker, prologue: Block) -> Value {
+pub(crate) fn add_counters(maker: Maker, prologue: Block) -> Value {
     let i64 = maker.context.int_type(64);
     let builder = maker.context.builder();
     builder.before(prologue.terminator());
@@ -323,7 +326,12 @@ fn add_counters(maker: Maker, prologue: Block) -> Value {
 }
 
 /// Calls of device functions become calls of the helpers that stand for them, around a suspension where they wait.
-fn replace_device_calls(maker: Maker, function: Value, thread: Thread, form: Form) -> Result<(), String> {
+pub(crate) fn replace_device_calls(
+    maker: Maker,
+    function: Value,
+    thread: Thread,
+    form: Form,
+) -> Result<(), String> {
     for (place, call) in (0..).zip(function.instructions()) {
         let Some(callee) = (call.opcode() == Some(Opcode::LLVMCall)).then(|| call.callee()).flatten() else {
             continue;
@@ -396,11 +404,49 @@ fn call_helper(
     Ok(builder.call(helper, &args))
 }
 
-/// Static shared variables get offsets, and their addresses are computed from the block context. Returns the bytes they
-/// take.
-fn place_shared_memory(maker: Maker, function: Value, thread: Thread) -> Result<u32, String> {
-    let variables: Vec<Value> =
-        maker.module.globals().into_iter().filter(|g| g.ty().pointer_address_space() == SHARED).collect();
+/// Static shared variables of a kernel get offsets, behind those of functions that stay functions if it calls any. Returns
+/// the bytes they take.
+fn share(maker: Maker, function: Value, thread: Thread, apart: &Layout) -> Result<u32, String> {
+    let calls = apart::calls_any(function);
+    let mut layout = if calls { apart.clone() } else { Layout::default() };
+    let variables = shared_variables(maker);
+    let used = static_shared(function, &variables);
+    variables.into_iter().filter(|v| used.contains(v)).for_each(|variable| layout.add(maker, variable));
+    let static_bytes =
+        u32::try_from(layout.bytes).map_err(|_| "static shared memory beyond 4 GiB".to_owned())?;
+    let i64 = maker.context.int_type(64);
+    // `extern __shared__` arrays all start where the static variables end.
+    let dynamic = i64.constant(layout.bytes.next_multiple_of(16));
+    let offsets = layout.offsets.iter().map(|(variable, at)| (*variable, i64.constant(*at)));
+    place_shared_memory(maker, function, thread, offsets.collect(), dynamic)?;
+    if calls {
+        apart::enter_before_calls(maker, function, thread, dynamic);
+    }
+    Ok(static_bytes)
+}
+
+pub(crate) fn shared_variables(maker: Maker) -> Vec<Value> {
+    maker.module.globals().into_iter().filter(|g| g.ty().pointer_address_space() == SHARED).collect()
+}
+
+/// Those of `variables` of known size that `function` uses.
+pub(crate) fn static_shared(function: Value, variables: &[Value]) -> BTreeSet<Value> {
+    let sized = variables.iter().copied().filter(|v| v.initializer().is_some());
+    let operands: Vec<Value> = function.instructions().into_iter().flat_map(Value::operands).collect();
+    sized.filter(|variable| operands.iter().any(|operand| mentions(*operand, &[*variable]))).collect()
+}
+
+/// Addresses of shared variables are computed from the block context: those in `offsets` so many bytes behind its start,
+/// those without a size at `dynamic`.
+pub(crate) fn place_shared_memory(
+    maker: Maker,
+    function: Value,
+    thread: Thread,
+    mut offsets: Vec<(Value, Value)>,
+    dynamic: Value,
+) -> Result<(), String> {
+    let variables = shared_variables(maker);
+    offsets.extend(variables.iter().filter(|v| v.initializer().is_none()).map(|v| (*v, dynamic)));
     let uses: Vec<(Value, u32)> = function
         .instructions()
         .into_iter()
@@ -408,21 +454,6 @@ fn place_shared_memory(maker: Maker, function: Value, thread: Thread) -> Result<
             (0..).zip(i.operands()).filter(|(_, o)| mentions(*o, &variables)).map(move |(n, _)| (i, n))
         })
         .collect();
-    let used = |variable: &Value| uses.iter().any(|(i, n)| mentions(i.operand(*n), &[*variable]));
-    let mut offsets = Vec::new();
-    let mut bytes = 0u64;
-    for variable in variables.iter().copied().filter(used).filter(|v| v.initializer().is_some()) {
-        let ty = variable.value_type();
-        let align = u64::from(variable.alignment().max(maker.machine.align_of(ty)).max(1));
-        bytes = bytes.next_multiple_of(align);
-        offsets.push((variable, bytes));
-        bytes += maker.machine.size_of(ty);
-    }
-    let static_bytes = u32::try_from(bytes).map_err(|_| "static shared memory beyond 4 GiB".to_owned())?;
-    // `extern __shared__` arrays all start where the static variables end.
-    let dynamic = bytes.next_multiple_of(16);
-    let undefined = variables.iter().copied().filter(|v| v.initializer().is_none()).map(|v| (v, dynamic));
-    let offsets: Vec<(Value, u64)> = offsets.iter().copied().chain(undefined).collect();
     for (user, operand) in uses {
         let builder = maker.context.builder();
         let place = match user.opcode() {
@@ -433,7 +464,7 @@ fn place_shared_memory(maker: Maker, function: Value, thread: Thread) -> Result<
         let value = shared_address(maker, &builder, user.operand(operand), thread, &offsets)?;
         user.set_operand(operand, value);
     }
-    Ok(static_bytes)
+    Ok(())
 }
 
 /// Whether a constant contains the address of one of `variables`.
@@ -452,11 +483,10 @@ fn shared_address(
     builder: &Builder,
     constant: Value,
     thread: Thread,
-    offsets: &[(Value, u64)],
+    offsets: &[(Value, Value)],
 ) -> Result<Value, String> {
     if let Some((variable, offset)) = offsets.iter().find(|(variable, _)| *variable == constant) {
-        let offset = maker.context.int_type(64).constant(*offset);
-        let address = builder.call(helper(maker.module, "eager.shared"), &[thread.block_context, offset]);
+        let address = builder.call(helper(maker.module, "eager.shared"), &[thread.block_context, *offset]);
         return Ok(builder.address_space_cast(address, variable.ty()));
     }
     if !constant.is_constant_expression() {

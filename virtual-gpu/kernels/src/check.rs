@@ -3,7 +3,10 @@
 //! Trap: it runs after inlining, so a construct in a device function counts for every kernel that can reach it, and its
 //! place is the line in the kernel (the outermost inlined call), not the line of CUDA's header that implements it.
 
+use std::collections::BTreeSet;
+
 use crate::Unsupported;
+use crate::apart;
 use crate::import::{CONSTANT, GLOBAL, Imported};
 use crate::llvm::{Opcode, Value};
 use crate::math;
@@ -12,16 +15,25 @@ use crate::runtime::{Runtime, is_block_barrier};
 /// All unsupported constructs of all kernels.
 pub(crate) fn check(imported: &Imported, runtime: &Runtime) -> Vec<Unsupported> {
     let mut found = Vec::new();
-    for kernel in &imported.kernels {
-        let Some(function) = imported.module.function(kernel) else { continue };
+    let mut add = |kernel: String, function: &str, construct, instruction: Value| {
+        let place = instruction.source_place().unwrap_or_else(|| format!("function {}", readable(function)));
+        let item = Unsupported { kernel, construct, place };
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    };
+    for name in imported.kernels.iter().chain(&imported.apart) {
+        let Some(function) = imported.module.function(name) else { continue };
         for instruction in function.instructions() {
             let Some(construct) = unsupported(instruction, runtime) else { continue };
-            let place =
-                instruction.source_place().unwrap_or_else(|| format!("function {}", readable(kernel)));
-            let item = Unsupported { kernel: kernel.clone(), construct, place };
-            if !found.contains(&item) {
-                found.push(item);
-            }
+            add(kernel_of(imported, function), name, construct, instruction);
+        }
+    }
+    for name in &imported.apart {
+        let refused = imported.module.function(name).and_then(|function| apart::refusal(function, runtime));
+        if let Some((instruction, construct)) = refused {
+            let construct = format!("{construct} (`{}`)", readable(name));
+            add(kernel_of(imported, instruction.parent().function()), name, construct, instruction);
         }
     }
     let assembly = imported.module.inline_assembly();
@@ -30,6 +42,20 @@ pub(crate) fn check(imported: &Imported, runtime: &Runtime) -> Vec<Unsupported> 
         found.push(Unsupported { kernel: "(all)".to_owned(), construct, place: "file scope".to_owned() });
     }
     found
+}
+
+/// The kernel that `function` is, or one that comes to it.
+fn kernel_of(imported: &Imported, function: Value) -> String {
+    let (mut seen, mut open) = (BTreeSet::from([function]), vec![function]);
+    while let Some(function) = open.pop() {
+        if imported.kernels.contains(&function.name()) {
+            return function.name();
+        }
+        let callers = function.users().into_iter().filter(|user| user.is_instruction());
+        open.extend(callers.map(|user| user.parent().function()).filter(|caller| seen.insert(*caller)));
+    }
+    // Through a pointer, so that it may be any.
+    imported.kernels.first().cloned().unwrap_or_default()
 }
 
 fn unsupported(instruction: Value, runtime: &Runtime) -> Option<String> {
@@ -45,7 +71,8 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
         // An empty text orders the compiler only, for the CPU as for the GPU.
         return (!assembly.trim().is_empty()).then(|| describe_assembly(&assembly));
     }
-    let Some(callee) = call.callee() else { return Some("a call through a function pointer".to_owned()) };
+    // Through a pointer: to one of the functions that stay functions, which are looked at themselves.
+    let callee = call.callee()?;
     let name = callee.name();
     if is_block_barrier(call) || runtime.supports(&name) || Runtime::ends_thread(&name) {
         return None;
@@ -54,7 +81,7 @@ fn unsupported_call(call: Value, runtime: &Runtime) -> Option<String> {
         return intrinsic.starts_with("nvvm.").then(|| describe(&name));
     }
     if !callee.is_declaration() {
-        return Some(format!("recursion (`{}` calls itself)", readable(&name)));
+        return None;
     }
     if name.contains("cuda") && LAUNCHES.iter().any(|part| name.contains(part)) {
         return Some("a kernel launched from a kernel".to_owned());

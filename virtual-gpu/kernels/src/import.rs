@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use crate::llvm::{Context, LLVMLinkage, Machine, Module, Opcode, Value, constant_address_space_cast};
-use crate::{casts, denormals, integers, library, math, minmax, ptx};
+use crate::runtime::Runtime;
+use crate::{apart, casts, denormals, integers, library, math, minmax, ptx};
 
 /// Calling convention of `ptx_kernel` functions since LLVM 20.
 const PTX_KERNEL: u32 = 71;
@@ -29,6 +30,9 @@ const RECURSION_TO_LOOPS: &str = "function(sroa<modify-cfg>,simplifycfg,tailcall
 const DEVICE_ATTRIBUTES: &[&str] = &["noinline", "optnone", "optsize", "minsize", "convergent", "norecurse"];
 const DEVICE_STRING_ATTRIBUTES: &[&str] =
     &["target-cpu", "target-features", "tune-cpu", "no-trapping-math", "stack-protector-buffer-size"];
+
+/// How the mangled name of a class's table of virtual functions begins.
+const VIRTUAL_FUNCTIONS: &str = "_ZTV";
 
 /// A device variable.
 #[derive(Debug)]
@@ -74,6 +78,8 @@ pub(crate) struct Imported {
     pub module: Module,
     /// Names of the kernels, in the order of the file.
     pub kernels: Vec<String>,
+    /// Names of the functions that stay functions ([`apart`]).
+    pub apart: Vec<String>,
     /// What the program promises of launches, of the kernels that have any of it.
     pub bounds: BTreeMap<String, Bounds>,
     pub variables: Vec<Variable>,
@@ -88,6 +94,7 @@ pub(crate) struct Imported {
 pub(crate) fn import(
     context: &Context,
     machine: &Machine,
+    runtime: &Runtime,
     bitcode: &[u8],
     literals: bool,
 ) -> Result<Imported, String> {
@@ -123,8 +130,11 @@ pub(crate) fn import(
     if module.functions().into_iter().any(calls_itself) {
         module.run_passes(RECURSION_TO_LOOPS, machine)?;
     }
+    apart::prepare(context, &module, runtime);
     module.run_passes(INLINE_AND_SIMPLIFY, machine)?;
-    Ok(Imported { module, kernels, bounds, variables, architecture })
+    let stays = |f: &Value| !f.is_declaration() && !kernels.contains(&f.name());
+    let apart = module.functions().into_iter().filter(stays).map(Value::name).collect();
+    Ok(Imported { module, kernels, apart, bounds, variables, architecture })
 }
 
 fn calls_itself(function: Value) -> bool {
@@ -165,7 +175,11 @@ fn take_variables(context: &Context, module: &Module, machine: &Machine, literal
         }
         let local =
             matches!(global.linkage(), LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMPrivateLinkage);
-        if local && global.is_global_constant() && !literals {
+        let virtual_functions = global.name().starts_with(VIRTUAL_FUNCTIONS);
+        if virtual_functions {
+            global.make_internal();
+        }
+        if (virtual_functions || local && global.is_global_constant()) && !literals {
             // A literal. Other local variables are listed although the host cannot name them: LLVM takes a variable
             // whose address goes nowhere to be safe from other threads at a suspension point.
             continue;

@@ -4,6 +4,7 @@
 //! pass plugin, so it uses a context of its own, keeps no global state and never aborts; what it cannot translate comes
 //! back as [`ConvertError::Unsupported`], all of it at once.
 
+mod apart;
 mod body;
 mod budget;
 mod casts;

@@ -516,6 +516,71 @@ define ptr @eager.mark(ptr %ctx, ptr %address, i64 %plane) {
   ret ptr %mark
 }
 ; The whole mark, as a call. (It must not say what memory it writes: of what LLVM sees and what it is told, it believes the less.)
+; ---- which memory an address leads to. A thread's own lies on the stack or among the frames of coroutines ----
+declare ptr @llvm.frameaddress.p0(i32)
+define i1 @eager.nvvm.isspacep.local(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %address) {
+  %a = ptrtoint ptr %address to i64
+  %frame = call ptr @llvm.frameaddress.p0(i32 0)
+  %here = ptrtoint ptr %frame to i64
+  %low = sub i64 %here, 1048576
+  %above = sub i64 %a, %low
+  %on.stack = icmp ult i64 %above, 2097152
+  %frames.at = getelementptr i8, ptr %ctx, i64 48
+  %frames = load ptr, ptr %frames.at
+  %bytes.at = getelementptr i8, ptr %ctx, i64 56
+  %bytes = load i64, ptr %bytes.at
+  %start = ptrtoint ptr %frames to i64
+  %offset = sub i64 %a, %start
+  %in.frames = icmp ult i64 %offset, %bytes
+  %own = or i1 %on.stack, %in.frames
+  ret i1 %own
+}
+define i1 @eager.nvvm.isspacep.global(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %address) {
+  %shared = call i1 @eager.nvvm.isspacep.shared(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %address)
+  %local = call i1 @eager.nvvm.isspacep.local(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %address)
+  %either = or i1 %shared, %local
+  %global = xor i1 %either, true
+  ret i1 %global
+}
+
+; ---- functions that stay functions (`apart.rs`): which thread they run for; context, counters, start of dynamic shared
+; memory, index, marks ----
+@eager.thread = internal thread_local global { ptr, ptr, i64, i32, i32, i32, i32 } zeroinitializer
+@__start_eager_device_code = extern_weak hidden global i8
+@__stop_eager_device_code = extern_weak hidden global i8
+declare ptr @llvm.threadlocal.address.p0(ptr)
+define ptr @eager.entered() {
+  %record = call ptr @llvm.threadlocal.address.p0(ptr @eager.thread)
+  ret ptr %record
+}
+define void @eager.enter(ptr %ctx, i32 %tx, i32 %ty, i32 %tz, ptr %out, i32 %marks, i64 %dynamic) noinline {
+  %record = call ptr @eager.entered()
+  store ptr %ctx, ptr %record
+  %out.at = getelementptr i8, ptr %record, i64 8
+  store ptr %out, ptr %out.at
+  %dynamic.at = getelementptr i8, ptr %record, i64 16
+  store i64 %dynamic, ptr %dynamic.at
+  %tx.at = getelementptr i8, ptr %record, i64 24
+  store i32 %tx, ptr %tx.at
+  %ty.at = getelementptr i8, ptr %record, i64 28
+  store i32 %ty, ptr %ty.at
+  %tz.at = getelementptr i8, ptr %record, i64 32
+  store i32 %tz, ptr %tz.at
+  %marks.at = getelementptr i8, ptr %record, i64 36
+  store i32 %marks, ptr %marks.at
+  ret void
+}
+; A pointer that is called: itself where it leads to device code of this program or library, else 0.
+define ptr @eager.callee(ptr %function) {
+  %at = ptrtoint ptr %function to i64
+  %start = ptrtoint ptr @__start_eager_device_code to i64
+  %stop = ptrtoint ptr @__stop_eager_device_code to i64
+  %not.below = icmp uge i64 %at, %start
+  %below = icmp ult i64 %at, %stop
+  %inside = and i1 %not.below, %below
+  %callee = select i1 %inside, ptr %function, ptr null
+  ret ptr %callee
+}
 define void @eager.mark.apart(ptr %ctx, i64 %address, i64 %plane) noinline {
   %p = inttoptr i64 %address to ptr
   %mark = call ptr @eager.mark(ptr %ctx, ptr %p, i64 %plane)

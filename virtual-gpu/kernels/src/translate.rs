@@ -3,6 +3,7 @@
 //! Trap: values and functions found before a pass run, a link or a re-reading of the module may be gone after it; each
 //! step looks up by name what it needs.
 
+use crate::apart::ENTER;
 use crate::body::{BLOCKS_MAX, Body, fixed_memory, make_body};
 use crate::check::{check, readable};
 use crate::import::{Imported, import};
@@ -10,7 +11,7 @@ use crate::llvm::{Context, LLVMLinkage, Machine, Module, Value};
 use crate::runtime::{MARK_APART, Runtime};
 use crate::thread::{Form, Maker};
 use crate::{ConvertError, Converted, KernelReport, Mode, Note, Options, ParamReport, Report};
-use crate::{driver, fission, guards, lockstep, places, polls, warp};
+use crate::{apart, driver, fission, guards, lockstep, places, polls, warp};
 
 /// `always-inline` first, so that no body is split into a coroutine before its helpers are in it.
 const OPTIMISE: &str = "always-inline,globaldce,default<O3>";
@@ -40,9 +41,9 @@ fn attempt(bitcode: &[u8], options: &Options) -> Result<Converted, ConvertError>
         cpu: options.cpu.clone(),
         reason,
     })?;
-    let mut imported = import(&context, &machine, bitcode, options.strict)
-        .map_err(|reason| ConvertError::Malformed { module: options.module_name.clone(), reason })?;
     let runtime = Runtime::new();
+    let mut imported = import(&context, &machine, &runtime, bitcode, options.strict)
+        .map_err(|reason| ConvertError::Malformed { module: options.module_name.clone(), reason })?;
     let unsupported = check(&imported, &runtime);
     if !unsupported.is_empty() {
         return Err(ConvertError::Unsupported(unsupported));
@@ -76,10 +77,13 @@ fn generate(
     warp::unroll(maker, imported)?;
     let module = &imported.module;
     let maker = Maker { module, ..maker };
+    let stay: Vec<Value> = imported.apart.iter().filter_map(|name| module.function(name)).collect();
+    let layout = apart::layout(maker, &stay);
+    stay.into_iter().try_for_each(|function| apart::make(maker, function, &layout))?;
     let mut bodies = imported
         .kernels
         .iter()
-        .map(|kernel| make_body(maker, kernel, options.mode))
+        .map(|kernel| make_body(maker, kernel, options.mode, &layout))
         .collect::<Result<Vec<_>, _>>()?;
     // LLVM's passes crash on what is no valid code; this says what is wrong with it instead.
     module.verify()?;
@@ -195,7 +199,7 @@ fn finish_functions(module: &Module, options: &Options) {
     for function in module.functions().into_iter().filter(|f| !f.is_declaration()) {
         let name = function.name();
         function.make_internal();
-        if Runtime::is_helper(&name) && ![driver::CONSTRUCTOR, MARK_APART].contains(&name.as_str()) {
+        if Runtime::is_helper(&name) && ![driver::CONSTRUCTOR, MARK_APART, ENTER].contains(&name.as_str()) {
             function.add_attribute("alwaysinline");
         }
         function.remove_attribute("nounwind");

@@ -12,6 +12,7 @@ fn block_context_and_helpers() {
     assert_eq!(offset_of!(BlockContext, block_idx), 0);
     assert_eq!(offset_of!(BlockContext, block_dim), 12);
     assert_eq!(offset_of!(BlockContext, grid_dim), 24);
+    assert_eq!(offset_of!(BlockContext, shared_bytes), 36);
     assert_eq!(offset_of!(BlockContext, shared), 40);
     assert_eq!(offset_of!(BlockContext, scratch), 48);
     assert_eq!(offset_of!(BlockContext, scratch_bytes), 56);

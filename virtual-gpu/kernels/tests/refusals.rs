@@ -20,10 +20,10 @@ __global__ void barrier(float *x) {
 __global__ void fine(float *x) { x[0] = __shfl_down_sync(~0u, x[1], 3); }
 __global__ void assembly(int *x) {
     asm volatile(\"bfind.shiftamt.f32 %0, %0;\" : \"+f\"(((float *)x)[0]));
-    x[1] = __nvvm_isspacep_local(x);
+    x[1] = __nvvm_isspacep_const(x);
 }
 extern __device__ int elsewhere(int);
-__device__ __noinline__ int recursive(int n) { return n < 2 ? n : recursive(n - 1) * threadIdx.x + recursive(n - 2); }
+__device__ __noinline__ int recursive(int n) { return n < 2 ? n : recursive(n - 1) * __syncthreads_count(n) + recursive(n - 2); }
 __global__ void calls(int *x) {
     x[0] = elsewhere(3);
     x[1] = recursive(x[2]);
@@ -47,9 +47,13 @@ fn every_unsupported_construct_is_named_with_its_line() {
     let expected = [
         ("_Z7barrierPf", "inline PTX assembly `mbarrier.arrive.shared.b64 _, [$0];`", "test.cu:8"),
         ("_Z8assemblyPi", "inline PTX assembly `bfind.shiftamt.f32 $0, $0;`", "test.cu:12"),
-        ("_Z8assemblyPi", "`llvm.nvvm.isspacep.local`", "test.cu:13"),
+        ("_Z8assemblyPi", "`llvm.nvvm.isspacep.const`", "test.cu:13"),
         ("_Z5callsPi", "a call of `elsewhere`, which is not defined in this file,", "test.cu:18"),
-        ("_Z5callsPi", "recursion (`recursive` calls itself)", "test.cu:19"),
+        (
+            "_Z5callsPi",
+            "a barrier or operation of the warp in a function that calls itself (`recursive`)",
+            "test.cu:16",
+        ),
     ];
     assert_eq!(said, expected);
     let text = error.to_string();

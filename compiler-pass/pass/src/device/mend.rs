@@ -10,6 +10,8 @@ use llvm_sys::prelude::*;
 use crate::emit::tasks::Builder;
 use crate::ir::{Module, Value};
 
+/// What stands in a table of virtual functions for one that is pure, or deleted.
+const WITHOUT_BODY: [&str; 2] = ["__cxa_pure_virtual", "__cxa_deleted_virtual"];
 /// Before the hash of the file, behind the name of a `static` variable that host code uses, under `-fgpu-rdc`.
 const EXTERNALISED: &str = "__static__";
 /// clang's intrinsics for minimum and maximum with a scope; behind it scope and type.
@@ -21,7 +23,24 @@ const UNSIGNED: [&str; 3] = ["Pjj", "Pmm", "Pyy"];
 /// Puts everything right; returns whether there was anything.
 pub fn mend(module: Module<'_>) -> bool {
     let joined = join_static_variables(module);
-    compare_unsigned(module) || joined
+    let abstract_classes = call_nothing(module);
+    compare_unsigned(module) || joined || abstract_classes
+}
+
+/// Tables of virtual functions name functions of the C++ runtime for those that have no body. A GPU has no such functions, and
+/// `ptxas` refuses their addresses: it is 0 instead, as nvcc has it.
+fn call_nothing(module: Module<'_>) -> bool {
+    let without = |f: &Value<'_>| f.is_declaration() && WITHOUT_BODY.contains(&f.name().as_str());
+    let functions: Vec<Value<'_>> = module.functions().into_iter().filter(without).collect();
+    for function in &functions {
+        // SAFETY: the function is a live declaration of this module; null is a constant of its own type, and nobody uses the
+        // declaration after this.
+        unsafe {
+            LLVMReplaceAllUsesWith(function.raw(), LLVMConstNull(LLVMTypeOf(function.raw())));
+            LLVMDeleteFunction(function.raw());
+        }
+    }
+    !functions.is_empty()
 }
 
 /// Kernels that come before the first host code that uses a `static` variable refer to it by the name that it would have

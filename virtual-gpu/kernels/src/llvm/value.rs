@@ -331,6 +331,16 @@ impl Value {
         llvm!(LLVMRemoveEnumAttributeAtIndex(self.0, at, attribute_kind(name)));
     }
 
+    /// Whether a function takes any number of arguments.
+    pub fn is_variadic(self) -> bool {
+        llvm!(LLVMIsFunctionVarArg(self.value_type().0)) != 0
+    }
+
+    pub fn set_section(self, name: &str) {
+        let name = std::ffi::CString::new(name).expect("a section's name has no NUL");
+        llvm!(LLVMSetSection(self.0, name.as_ptr()));
+    }
+
     pub fn remove_string_attribute(self, key: &str) {
         let at = llvm_sys::LLVMAttributeFunctionIndex;
         llvm!(LLVMRemoveStringAttributeAtIndex(self.0, at, key.as_ptr().cast(), key.len() as u32));
