@@ -7,6 +7,7 @@
 #include "rules/bits.h"
 #include "rules/reals.h"
 #include "rules/shared.h"
+#include "rules/video.h"
 
 #include "rules/programs.h"
 

@@ -6,7 +6,7 @@
 use super::emit::{Emitted, Emitter, Unknown, operand};
 use super::parse::{Instruction, Operand};
 use super::types::{bits, integer, register_type, resize};
-use super::{convert, dots, float, images, memory, tensor, threads};
+use super::{convert, dots, float, images, memory, tensor, threads, video};
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
     let words: Vec<&str> = instruction.words.iter().map(String::as_str).collect();
@@ -18,6 +18,7 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction) -> Emitted {
         "tex" | "tld4" | "suld" | "sust" => images::emit(e, instruction, &words),
         "dp4a" | "dp2a" => dots::emit(e, instruction, &words),
         "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::emit(e, instruction, &words),
+        word if video::is_one(word) => video::emit(e, instruction, &words),
         "mov" | "cvta" => moves(e, instruction, &words),
         "setp" | "set" | "selp" | "slct" => compare(e, instruction, &words),
         "membar" | "fence" => {

@@ -17,6 +17,7 @@ mod parse;
 mod tensor;
 mod threads;
 mod types;
+mod video;
 
 pub(crate) use images::note_place;
 pub(crate) use memory::atomic_text;
