@@ -76,6 +76,41 @@ fn unsafe_is_forbidden_outside_the_named_crates() {
     }));
 }
 
+/// Shim and simulator decide by the same code only while nothing in it depends on where it runs.
+#[test]
+fn the_client_neither_locks_nor_waits_nor_asks_the_system() {
+    const FORBIDDEN: [&str; 10] = [
+        "Mutex",
+        "RwLock",
+        "Condvar",
+        "Atomic",
+        "Instant",
+        "SystemTime",
+        "sleep",
+        "std::env",
+        "std::fs",
+        "std::thread",
+    ];
+    let own = root().join("runtime-shim/client");
+    let manifest = read(&own.join("Cargo.toml"));
+    let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+    let dependencies = dependencies.split('[').next().unwrap_or_default();
+    let heavy = ["parking_lot", "libc", "nix", "rustix", "eager-shm", "eager-core"];
+    let depends = heavy.into_iter().filter(|name| dependencies.contains(name));
+    let depends = depends.map(|name| format!("runtime-shim/client depends on {name}"));
+    let uses = rust_files().into_iter().filter(|path| path.starts_with(own.join("src"))).flat_map(|path| {
+        let text = read(&path);
+        let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+        let found = code.flat_map(|(number, line)| {
+            let found = FORBIDDEN.into_iter().filter(move |word| line.contains(word));
+            found.map(move |word| (number + 1, word))
+        });
+        let said = found.map(|(number, word)| format!("{}:{number}: {word}", path.display()));
+        said.collect::<Vec<_>>()
+    });
+    report(depends.chain(uses));
+}
+
 /// A clock that can be set must move no wait: not of the daemon, not of programs. One file reads it, for lists that people read.
 #[test]
 fn what_waits_reads_no_clock_that_can_be_set() {

@@ -5,7 +5,6 @@
 //! threads, or do anything before their first use; [`process::guarded`] sees to that, so nothing calls the shim without
 //! it.
 
-pub mod account;
 mod addresses;
 pub mod beliefs;
 pub mod buffers;
@@ -40,6 +39,8 @@ pub mod virtual_clock;
 mod visible;
 mod voice;
 mod whole_file;
+
+pub use eager_client::account;
 
 use account::Requirement;
 use eager_abi::{ABI_VERSION, EagerModule};

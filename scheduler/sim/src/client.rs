@@ -3,11 +3,11 @@
 //! Trap: launches and prefetches are asynchronous, everything else the program calls waits for the stream. What is in
 //! the stream starts in order, one at a time.
 
-use crate::account::Account;
 use crate::job::{Job, KernelOp};
 use crate::lives::Lives;
 use crate::result::{JobResult, Outcome};
 use crate::steps::{Step, unroll};
+use eager_client::account::{Account, Announced, FrameId};
 use eager_core::action::Gate;
 use eager_core::event::{Estimate, TaskRequest};
 use eager_gpu_model::{Access, AllocId, AllocKind, ContextId, Kernel, Moved, Op, OpId, Range};
@@ -100,7 +100,7 @@ pub struct Open {
     /// Since when it has a device.
     pub bound: Option<Nanos>,
     pub all_launched: bool,
-    pub account: Account,
+    pub books: Books,
     pub request: TaskRequest,
 }
 
@@ -108,13 +108,47 @@ pub struct Open {
 #[derive(Debug, Clone)]
 pub struct Wish {
     pub request: TaskRequest,
+    pub books: Books,
+}
+
+/// The bytes of a task with one site.
+#[derive(Debug, Clone, Default)]
+pub struct Books {
     pub account: Account,
+    /// That site's; none: it announced nothing.
+    pub frame: Option<FrameId>,
+    /// What was asked for.
+    pub asked: u64,
+    /// What the task turned out not to need while it waited, and has not given back.
+    pub unneeded: u64,
+}
+
+impl Books {
+    /// Of a task whose site announces `bytes`, of which `live_bytes` are in use at once.
+    pub fn of(bytes: u64, live_bytes: u64, reuses: bool) -> Books {
+        let mut account = Account::default();
+        let frame = account.open(Announced { site: 0, bytes, reuses });
+        account.ask_for(live_bytes);
+        Books { account, frame: Some(frame), asked: 0, unneeded: 0 }
+    }
+
+    /// The task is bound: until now it could not give anything back.
+    pub fn bound(&mut self) {
+        self.unneeded = self.asked.saturating_sub(self.account.reserved());
+    }
+
+    /// Would an allocation without memory go beyond what its site announced?
+    pub fn is_beyond(&self, bytes: u64) -> bool {
+        self.account.clone().expect(self.frame, bytes) > 0
+    }
 }
 
 /// An allocation without memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Address {
     pub bytes: u64,
+    /// Its open task has counted it as what may come.
+    pub is_counted: bool,
     /// Leading bytes that wait in pinned host memory for the buffer to get some.
     pub staged: u64,
 }

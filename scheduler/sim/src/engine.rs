@@ -252,8 +252,10 @@ impl<'a> World<'a> {
     pub(crate) fn begin_host_phase(&mut self, index: usize, seconds: f64) {
         let client = &mut self.clients[index];
         client.blocked = Blocked::Host { since: self.now };
-        let holds =
-            client.open.as_ref().is_some_and(|open| open.bound.is_some() && open.account.reserved() > 0);
+        let holds = client
+            .open
+            .as_ref()
+            .is_some_and(|open| open.bound.is_some() && open.books.account.reserved() > 0);
         self.cores.begin(self.now, index, seconds, holds);
     }
 
@@ -323,6 +325,7 @@ impl<'a> World<'a> {
             }
             Action::Bind { device, class, grant, managed, .. } => {
                 (open.class, open.grant, open.managed, open.bound) = (*class, *grant, *managed, Some(now));
+                open.books.bound();
                 self.eager_launches += u64::from(*class == Class::Eager);
                 client.device = Some(*device);
                 let result = &mut client.result;

@@ -4,7 +4,6 @@
 //! the model's (a completion) or a fixed behaviour of the runtime shim that it imitates.
 #![forbid(unsafe_code)]
 
-mod account;
 mod audit;
 mod client;
 mod cores;

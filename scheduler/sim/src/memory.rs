@@ -4,8 +4,7 @@
 //! Trap: a buffer gives its memory back in the order of its stream, so a program that goes on at once may want the next
 //! buffer's memory before the last one's is free; it waits for its stream then.
 
-use crate::account::Account;
-use crate::client::{Address, Blocked, Buffer, Open, Queued, Wish};
+use crate::client::{Address, Blocked, Books, Buffer, Open, Queued, Wish};
 use crate::engine::{SimError, World, model_time};
 use crate::job::JobOp;
 use crate::lives;
@@ -15,11 +14,34 @@ use eager_core::action::Gate;
 use eager_core::event::{Event, TaskRequest};
 use eager_gpu_model::{Advice, AllocKind, Location, Op, Range};
 use eager_units::{Bytes, Class, TaskId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a copy by the CPU fills of managed memory before a prefetch begins to move it in: the shim's default at full size
 /// (specification S-309), in bytes.
 pub const FILL_PIECE_BYTES: u64 = 32 << 20;
+
+/// Does the task that begins with these steps allocate more than the `bytes` that it announces, but never at once? The pass
+/// says of such a site that it allocates again what it frees. One that announces too little is none.
+fn reuses(steps: &[Step<'_>], bytes: u64) -> bool {
+    let (mut sum, mut now, mut peak) = (0_u64, 0_u64, 0_u64);
+    let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+    for step in steps {
+        match step {
+            Step::Other(JobOp::Alloc { buffer, bytes }) => {
+                sizes.insert(buffer, *bytes);
+                sum = sum.saturating_add(*bytes);
+                now = now.saturating_add(*bytes);
+                peak = peak.max(now);
+            }
+            Step::Other(JobOp::Free { buffer }) => {
+                now = now.saturating_sub(sizes.remove(buffer.as_str()).unwrap_or(0));
+            }
+            Step::Other(JobOp::TaskEnd) => break,
+            _ => {}
+        }
+    }
+    peak <= bytes && bytes < sum
+}
 
 /// Whether a step may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,10 +62,10 @@ impl<'a> World<'a> {
         let client = &mut self.clients[index];
         client.tasks_begun += 1;
         let total = request.requirement.0;
-        if client.habits.live_requirement {
-            request.requirement = Bytes(total.min(client.lives.live_bytes(client.at)));
-        }
-        let wish = Wish { account: Account::new(request.requirement.0, total), request };
+        let live = if client.habits.live_requirement { client.lives.live_bytes(client.at) } else { total };
+        let books = Books::of(total, live, reuses(&client.steps[client.at..], total));
+        request.requirement = Bytes(books.account.reserved());
+        let wish = Wish { books, request };
         if client.habits.late_reservation {
             client.wish = Some(wish);
             return Ok(true);
@@ -74,14 +96,16 @@ impl<'a> World<'a> {
         client.result.ask.get_or_insert(now);
         let request = TaskRequest { lazy: true, function: client.job.name.clone(), ..TaskRequest::default() };
         let client = client.id;
-        let task = self.open_task(index, Account::new(0, 0), request.clone());
+        let task = self.open_task(index, Books::default(), request.clone());
         self.step(Event::TaskBegin { task, client, request })?;
         Ok(false)
     }
 
     fn ask(&mut self, index: usize, wish: Wish) -> Result<(), SimError> {
-        let Wish { request, account } = wish;
-        let task = self.open_task(index, account, request.clone());
+        let Wish { mut request, mut books } = wish;
+        books.asked = books.account.reserved();
+        request.requirement = Bytes(books.asked);
+        let task = self.open_task(index, books, request.clone());
         let result = &mut self.clients[index].result;
         result.ask.get_or_insert(self.now);
         result.requirement_bytes = result.requirement_bytes.max(request.requirement.0);
@@ -91,7 +115,7 @@ impl<'a> World<'a> {
     }
 
     /// Makes a task known; its actions may come at once.
-    fn open_task(&mut self, index: usize, account: Account, request: TaskRequest) -> TaskId {
+    fn open_task(&mut self, index: usize, books: Books, request: TaskRequest) -> TaskId {
         let task = TaskId(self.task_next);
         self.task_next += 1;
         self.tasks.insert(task, index);
@@ -106,7 +130,7 @@ impl<'a> World<'a> {
             asked_for: None,
             bound: None,
             all_launched: false,
-            account,
+            books,
             request,
         });
         task
@@ -143,6 +167,7 @@ impl<'a> World<'a> {
         if self.clients[index].open.as_ref().is_none_or(|open| open.bound.is_none()) {
             return self.do_without_device(index, step);
         }
+        self.give_back_unneeded(index)?;
         if !self.clients[index].is_in_context() && !self.enter_context(index)? {
             return Ok(Readiness::Wait);
         }
@@ -233,13 +258,13 @@ impl<'a> World<'a> {
     fn place(&mut self, index: usize, name: &'a str) -> Result<Readiness, SimError> {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.get(name).copied() else { return Ok(Readiness::Ready) };
-        let is_short = client.open.as_ref().is_some_and(|open| open.account.exceeds(address.bytes));
+        let is_short = client.open.as_ref().is_some_and(|open| open.books.account.is_short_of(address.bytes));
         if is_short && client.releases_pending() {
             client.blocked = Blocked::Stream;
             return Ok(Readiness::Wait);
         }
         client.addresses.remove(name);
-        let has_memory = self.take_memory(index, name, address.bytes)?;
+        let has_memory = self.take_memory(index, name, address.bytes, address.is_counted)?;
         let is_free = self.clients[index].blocked == Blocked::Not;
         Ok(if has_memory && is_free { Readiness::Ready } else { Readiness::Wait })
     }
@@ -254,17 +279,48 @@ impl<'a> World<'a> {
             return Ok(false);
         }
         if habits.late_reservation || habits.early_copies || habits.live_requirement {
-            client.addresses.insert(name, Address { bytes, staged: 0 });
-            return Ok(true);
+            return self.alloc_address(index, name, bytes);
         }
-        self.take_memory(index, name, bytes)
+        self.take_memory(index, name, bytes, false)
+    }
+
+    /// An address without memory; a bound task asks for what its site had not announced. False: the program waits, or ends.
+    fn alloc_address(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
+        let client = &mut self.clients[index];
+        let mut address = Address { bytes, is_counted: true, staged: 0 };
+        let beyond = match (&mut client.wish, &mut client.open) {
+            (Some(wish), _) => {
+                wish.books.account.expect(wish.books.frame, bytes);
+                0
+            }
+            (None, Some(open)) => {
+                if open.bound.is_none() && open.books.is_beyond(bytes) {
+                    // A task that waits cannot ask for more than it has asked for.
+                    client.blocked = Blocked::Binding;
+                    return Ok(false);
+                }
+                open.books.account.expect(open.books.frame, bytes)
+            }
+            (None, None) => {
+                address.is_counted = false;
+                0
+            }
+        };
+        client.addresses.insert(name, address);
+        self.extend(index, beyond)
     }
 
     /// Asks for what an allocation needs beyond what the task asked for at its begin; false: it was refused, and the
     /// program ends.
-    fn make_room(&mut self, index: usize, bytes: u64) -> Result<bool, SimError> {
+    fn make_room(&mut self, index: usize, bytes: u64, is_counted: bool) -> Result<bool, SimError> {
         let Some(open) = self.clients[index].open.as_mut() else { return Ok(true) };
-        let beyond = open.account.take(bytes);
+        let Books { account, frame, .. } = &mut open.books;
+        let beyond = if is_counted { account.hold(bytes) } else { account.take(*frame, bytes).more };
+        self.extend(index, beyond)
+    }
+
+    /// Asks for more for the open task; false: it was refused, and the program ends.
+    fn extend(&mut self, index: usize, beyond: u64) -> Result<bool, SimError> {
         if beyond == 0 {
             return Ok(true);
         }
@@ -281,8 +337,14 @@ impl<'a> World<'a> {
     }
 
     /// False: it was refused, and the program ends. True: it has it, but may have to wait until it is free.
-    fn take_memory(&mut self, index: usize, name: &'a str, bytes: u64) -> Result<bool, SimError> {
-        if !self.make_room(index, bytes)? {
+    fn take_memory(
+        &mut self,
+        index: usize,
+        name: &'a str,
+        bytes: u64,
+        is_counted: bool,
+    ) -> Result<bool, SimError> {
+        if !self.make_room(index, bytes, is_counted)? {
             return Ok(false);
         }
         let client = &self.clients[index];
@@ -418,15 +480,16 @@ impl<'a> World<'a> {
     fn forget_address(&mut self, index: usize, name: &'a str) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let Some(address) = client.addresses.remove(name) else { return Ok(()) };
-        if let Some(wish) = &mut client.wish {
-            let spare = wish.account.forgo(address.bytes);
-            wish.request.requirement = wish.request.requirement.saturating_sub(Bytes(spare));
-        }
-        // A waiting task cannot shrink: what it turns out not to need stays reserved until its end.
-        let spare = match &mut client.open {
-            Some(open) if open.bound.is_some() => open.account.forgo(address.bytes),
-            _ => 0,
+        let books = match (&mut client.wish, &mut client.open) {
+            (Some(wish), _) => Some(&mut wish.books),
+            (None, Some(open)) => Some(&mut open.books),
+            (None, None) => None,
         };
+        let forgone = |books: &mut Books| books.account.forgo(books.frame, address.bytes);
+        let spare = books.filter(|_| address.is_counted).map_or(0, forgone);
+        // One that has not asked asks for less; one that waits cannot shrink, and tells when it is bound.
+        let is_bound = client.open.as_ref().is_some_and(|open| open.bound.is_some());
+        let spare = if is_bound { spare } else { 0 };
         self.unstage(index, address.staged)?;
         self.give_back(index, spare)
     }
@@ -434,17 +497,25 @@ impl<'a> World<'a> {
     pub(crate) fn release(&mut self, index: usize, name: &str) -> Result<(), SimError> {
         let client = &mut self.clients[index];
         let Some(buffer) = client.buffers.remove(name) else { return Ok(()) };
-        let spare = client.open.as_mut().map_or(0, |open| open.account.give_back(buffer.bytes));
+        let given = |open: &mut Open| open.books.account.give(open.books.frame, buffer.bytes);
+        let spare = client.open.as_mut().map_or(0, given);
         let id = client.id;
         self.auditor.returns(id, name);
         self.model.free(model_time(self.now), buffer.alloc)?;
         self.give_back(index, spare)
     }
 
+    /// The program finds its task bound: what that turned out not to need while it waited goes back.
+    fn give_back_unneeded(&mut self, index: usize) -> Result<(), SimError> {
+        let open = self.clients[index].open.as_mut();
+        let spare = open.map_or(0, |open| std::mem::take(&mut open.books.unneeded));
+        if spare == 0 { Ok(()) } else { self.give_back(index, spare) }
+    }
+
     fn give_back(&mut self, index: usize, bytes: u64) -> Result<(), SimError> {
         let now = self.now;
         let client = &mut self.clients[index];
-        if client.open.as_ref().is_some_and(|open| open.account.reserved() == 0) {
+        if client.open.as_ref().is_some_and(|open| open.books.account.reserved() == 0) {
             client.note_release(now);
         }
         if bytes == 0 {

@@ -159,3 +159,48 @@ fn who_holds_memory_for_a_short_time_does_not_wait_behind_long_kernels() {
     assert!(short_first.0 * 2 < all_equal.0, "{short_first} {all_equal}");
     assert!(long_end_after.0 < long_end.0 * 101 / 100, "{long_end_after} {long_end}");
 }
+
+#[test]
+fn what_a_task_turns_out_not_to_need_while_it_waits_is_given_back_when_it_has_it() {
+    let alloc = |buffer: &str| JobOp::Alloc { buffer: buffer.into(), bytes: 6 * GIB };
+    let free = |buffer: &str| JobOp::Free { buffer: buffer.into() };
+    let mut second = job(&ONE_PASS);
+    second.ops = vec![
+        JobOp::Host { seconds: 1.0 },
+        JobOp::TaskBegin { requirement: 12 * GIB, blocks: 1, threads_per_block: 32, lazy: false },
+        alloc("used"),
+        alloc("unused"),
+        JobOp::CopyToDevice { buffer: "used".into(), bytes: 6 * GIB, pinned: true },
+        free("unused"),
+        JobOp::CopyToHost { buffer: "used".into(), bytes: 6 * GIB, pinned: true },
+        JobOp::Host { seconds: 20.0 },
+        free("used"),
+        JobOp::TaskEnd,
+    ];
+    let third = job(&Shape { bytes: 8 * GIB, host_before: 2.0, tail: 0.0, ..CYCLIC });
+    let options = case_with(|options| {
+        options.late_reservation = Some(true);
+        options.early_copies = Some(true);
+    });
+    let result = run(&[job(&CYCLIC), second, third], &options).unwrap();
+    assert!(result.all_done(), "{:?}", result.jobs);
+    // It fits beside what the second keeps, during that one's host work.
+    assert!(result.jobs[2].end < result.jobs[1].end, "{:#?}", result.trace);
+}
+
+#[test]
+fn a_task_whose_requirement_is_a_peak_asks_for_nothing_more() {
+    let alloc = |buffer: &str| JobOp::Alloc { buffer: buffer.into(), bytes: 6 * GIB };
+    let free = |buffer: &str| JobOp::Free { buffer: buffer.into() };
+    let fill = |buffer: &str| JobOp::Fill { buffer: buffer.into(), bytes: 6 * GIB };
+    let mut peak = job(&ONE_PASS);
+    let one_after_the_other = ["first", "second"].map(|buffer| [alloc(buffer), fill(buffer), free(buffer)]);
+    peak.ops = vec![JobOp::TaskBegin { requirement: 6 * GIB, blocks: 1, threads_per_block: 32, lazy: false }];
+    peak.ops.extend(one_after_the_other.into_iter().flatten());
+    peak.ops.push(JobOp::TaskEnd);
+    for late in [false, true] {
+        let result = run(&[peak.clone()], &case_with(|o| o.late_reservation = Some(late))).unwrap();
+        let said = |words: &str| result.trace.iter().filter(|line| line.contains(words)).count();
+        assert_eq!((said("gives back"), said("more")), (0, 0), "{:#?}", result.trace);
+    }
+}

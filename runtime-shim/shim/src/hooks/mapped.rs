@@ -3,6 +3,7 @@
 //! Trap: the driver's calls wait for nothing. Memory goes only when no kernel can use it any more, and a call that names
 //! addresses without memory gets some before it is made.
 
+use crate::account::Taken;
 use crate::ledger::{Allocation, Backing, Held, Origin};
 use crate::outcome::Outcome;
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Span};
@@ -20,8 +21,8 @@ const MAP_WASTE_SHARE: u64 = 50;
 #[derive(Debug, Clone, Copy)]
 struct Coming {
     more: u64,
-    /// It was counted as expected; else it had been given back.
-    was_expected: bool,
+    /// It had been given back, and is counted anew; else it was expected.
+    anew: Option<Taken>,
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
@@ -160,18 +161,17 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut state = self.state.lock();
         let Allocation { owner, span, origin, .. } = *state.ledger.get(base)?;
         let backing = origin.backing()?;
-        let was_expected = backing == Backing::Awaited;
         let task = state.task_mut(owner).filter(|task| task.phase == Phase::Bound);
-        let more = match backing {
+        let coming = match backing {
             Backing::Present => return None,
-            Backing::Awaited => task?.account.hold(span.bytes),
+            Backing::Awaited => Coming { more: task?.account.hold(span.bytes), anew: None },
             Backing::Gone => {
-                let more = task?.account.take(None, span.bytes);
+                let taken = task?.account.take(None, span.bytes);
                 state.ledger.leave_frame(base);
-                more
+                Coming { more: taken.more, anew: Some(taken) }
             }
         };
-        Some((owner, span.bytes, Coming { more, was_expected }))
+        Some((owner, span.bytes, coming))
     }
 
     /// `is_granted`: the daemon holds what was asked for, and is told that it need not.
@@ -180,10 +180,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let Some(owner) = state.ledger.get(base).map(|allocation| allocation.owner) else { return };
         let pinned = state.pinned;
         let release = state.task_mut(owner).map_or(Release::Nothing, |task| {
-            if coming.was_expected {
-                task.account.unhold(bytes, coming.more);
-            } else {
-                task.account.untake(None, bytes, coming.more);
+            match coming.anew {
+                None => task.account.unhold(bytes, coming.more),
+                Some(taken) => _ = task.account.untake(None, bytes, taken),
             }
             task.release(if is_granted { coming.more } else { 0 }, pinned)
         });

@@ -1,6 +1,6 @@
 //! Allocation and free: who an allocation belongs to, what it becomes, and what the daemon is told.
 
-use crate::account::FrameId;
+use crate::account::{FrameId, Taken};
 use crate::ledger::{Allocation, Held, Origin};
 use crate::outcome::{Outcome, Why};
 use crate::runtime::{CudaError, CudaResult, DeviceIndex, Order, Pitched, Runtime, Span, StreamId};
@@ -20,8 +20,7 @@ pub(super) const ATTACH_GLOBAL: u32 = 1;
 pub(crate) struct Room {
     pub key: TaskKey,
     pub frame: Option<FrameId>,
-    /// How many bytes were an extension.
-    pub beyond: u64,
+    pub taken: Taken,
     pub place: Place,
 }
 
@@ -126,7 +125,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Place::Unbound => match self.stand(thread) {
                 Ok(()) => (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed), Origin::REWRITTEN),
                 Err(stop) => {
-                    self.give_room_back(room, bytes, room.beyond);
+                    self.give_room_back(room, bytes, true);
                     return self.stopped(stop);
                 }
             },
@@ -167,7 +166,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Place::Unbound => self.stand(thread),
         };
         if let Err(stop) = entered {
-            self.give_room_back(room, bytes, room.beyond);
+            self.give_room_back(room, bytes, true);
             return self.stopped(stop);
         }
         let made = self.runtime.malloc_managed(bytes, flags);
@@ -278,26 +277,26 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         if let (Phase::Unbound, Some(frame)) = (task.phase, frame) {
             // A refused site's: what can never fit must fail here, not at the first launch.
-            self.bind_with(thread, state, key, frame, bytes)?;
+            let taken = self.bind_with(thread, state, key, frame, bytes)?;
             let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
             let place = Place::by(&terms, Some(frame));
-            return Ok(Room { key, frame: Some(frame), beyond: bytes, place });
+            return Ok(Room { key, frame: Some(frame), taken, place });
         }
-        let beyond = task.account.take(frame, bytes);
+        let taken = task.account.take(frame, bytes);
         let (phase, terms) = (task.phase, task.terms);
         drop(state);
         if phase != Phase::Bound {
-            return Ok(Room { key, frame, beyond, place: Place::Unbound });
+            return Ok(Room { key, frame, taken, place: Place::Unbound });
         }
         let place = Place::by(&terms, frame);
-        match self.extend(thread, key, beyond) {
+        match self.extend(thread, key, taken.more) {
             Ok(()) => {
                 // The answer may have made the task over-subscribed: what it did not have before must be managed then.
                 let terms = self.state.lock().task(key).map_or(terms, |task| task.terms);
-                Ok(Room { key, frame, beyond, place: Place::by(&terms, frame) })
+                Ok(Room { key, frame, taken, place: Place::by(&terms, frame) })
             }
             Err(stop) => {
-                self.give_room_back(Room { key, frame, beyond: 0, place }, bytes, beyond);
+                self.give_room_back(Room { key, frame, taken, place }, bytes, false);
                 Err(stop)
             }
         }
@@ -396,20 +395,21 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.note_watched(&state);
             }
         } else {
-            self.give_room_back(room, bytes, room.beyond);
+            self.give_room_back(room, bytes, true);
         }
         made
     }
 
-    /// Uncounts an allocation that was not made, of which `beyond` bytes had not been announced. What was asked for it
-    /// in addition (`room.beyond`) goes back, or the whole task if nothing else is left of it.
-    pub(crate) fn give_room_back(&self, room: Room, bytes: u64, beyond: u64) {
+    /// Uncounts an allocation that was not made. What it had asked for in addition goes back if that was granted, or the whole
+    /// task if nothing else is left of it.
+    pub(crate) fn give_room_back(&self, room: Room, bytes: u64, is_granted: bool) {
         let mut state = self.state.lock();
         let pinned = state.pinned;
         let release = state.task_mut(room.key).map_or(Release::Nothing, |task| {
-            let lost = task.account.untake(room.frame, bytes, beyond);
+            let lost = task.account.untake(room.frame, bytes, room.taken);
             if task.phase == Phase::Bound {
-                task.release(room.beyond.saturating_add(lost), pinned)
+                let granted = if is_granted { room.taken.more } else { 0 };
+                task.release(granted.saturating_add(lost), pinned)
             } else {
                 Release::Nothing
             }

@@ -1,6 +1,6 @@
 //! Static tasks as the pass announces them, and the binding of the lazy one.
 
-use crate::account::{Announced, FrameId, Requirement};
+use crate::account::{Announced, FrameId, Requirement, Taken};
 use crate::buffers;
 use crate::nvtx;
 use crate::program::Program;
@@ -354,10 +354,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         key: TaskKey,
         frame: FrameId,
         bytes: u64,
-    ) -> Result<(), Stop> {
+    ) -> Result<Taken, Stop> {
         let Some(task) = state.task_mut(key) else { return Err(Stop::Cuda(CudaError::INITIALIZATION)) };
         let has_memory = task.account.live() > 0;
-        let beyond = task.account.take(Some(frame), bytes);
+        let taken = task.account.take(Some(frame), bytes);
         task.phase = Phase::Asking;
         let requirement = task.account.live();
         let ended = state.take_ended(key.slot);
@@ -367,7 +367,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
                 self.bound(thread, key, terms);
                 self.catch_up(key, requirement);
                 self.place(key, None);
-                Ok(())
+                Ok(taken)
             }
             Ok(Answer::Refused(refusal)) => {
                 self.say_refused_allocation(bytes, &refusal.why);
@@ -378,7 +378,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         if let Err(stop) = outcome {
             let mut state = self.state.lock();
             if let Some(task) = state.task_mut(key) {
-                task.account.untake(Some(frame), bytes, beyond);
+                task.account.untake(Some(frame), bytes, taken);
                 task.phase = Phase::Unbound;
             }
             // The daemon shows the refused task in the slot until it is ended.

@@ -170,7 +170,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let made = make();
         match made {
             Ok(handle) => count(&mut self.state.lock().ledger, room, handle),
-            Err(_) => self.give_room_back(room, bytes, room.beyond),
+            Err(_) => self.give_room_back(room, bytes, true),
         }
         made.map(drop).into()
     }

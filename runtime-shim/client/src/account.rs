@@ -1,4 +1,5 @@
-//! The bytes of one task: what its buffers hold, and what may still come.
+//! The bytes of one task: what its buffers hold, and what may still come. The rules are those of "The live ledger" in
+//! `docs/eager-live.md`.
 //!
 //! A static task has one *frame* for its own site, and one more for each site that begins while it is open and was not
 //! announced with it; so has the lazy task, where a refused site's promises nothing. An allocation takes from the frame
@@ -19,7 +20,7 @@ struct Frame {
     site: u64,
     /// Told to the daemon and not yet allocated.
     promised: u64,
-    /// What it frees it may allocate again ([`eager_abi::TASK_REUSES`]).
+    /// What it frees it may allocate again (`TASK_REUSES` of the pass).
     reuses: bool,
     all_launched: bool,
 }
@@ -46,6 +47,16 @@ pub struct Announced {
     pub site: u64,
     pub bytes: u64,
     pub reuses: bool,
+}
+
+/// What counting an allocation came to. A task that asked for what is in use at once may have to reserve more although its
+/// site had announced the allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Must be reserved in addition.
+    pub more: u64,
+    /// Taken from what the site announced.
+    kept: u64,
 }
 
 /// Bytes of one task.
@@ -131,11 +142,10 @@ impl Account {
         self.frames.iter().all(|frame| frame.all_launched)
     }
 
-    /// Counts an allocation that has memory at once, by the site of `frame`; returns how many bytes must be reserved in
-    /// addition.
-    pub fn take(&mut self, frame: Option<FrameId>, bytes: u64) -> u64 {
+    /// Counts an allocation that has memory at once, by the site of `frame`.
+    pub fn take(&mut self, frame: Option<FrameId>, bytes: u64) -> Taken {
         let beyond = self.expect(frame, bytes);
-        beyond.saturating_add(self.hold(bytes))
+        Taken { more: beyond.saturating_add(self.hold(bytes)), kept: bytes - beyond }
     }
 
     /// The contents of memory move to the host; returns how many bytes the daemon need not hold any more.
@@ -194,24 +204,23 @@ impl Account {
         self.reserved = self.reserved.saturating_sub(more);
     }
 
-    /// Undoes a [`take`](Self::take) that returned `beyond`. Returns how many of its bytes nobody holds any more: the
-    /// frame was closed meanwhile.
-    pub fn untake(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
+    /// Undoes a [`take`](Self::take). Returns how many bytes need not be reserved any more beside those that it asked for:
+    /// the frame was closed meanwhile.
+    pub fn untake(&mut self, frame: Option<FrameId>, bytes: u64, taken: Taken) -> u64 {
         self.held = self.held.saturating_sub(bytes);
-        self.undo(frame, bytes, beyond)
+        self.undo(frame, taken)
     }
 
-    /// The same for an [`expect`](Self::expect).
+    /// Undoes an [`expect`](Self::expect) that returned `beyond`, and returns the same.
     pub fn unexpect(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
         self.coming = self.coming.saturating_sub(bytes);
-        self.undo(frame, bytes, beyond)
+        self.undo(frame, Taken { more: beyond, kept: bytes.saturating_sub(beyond) })
     }
 
-    fn undo(&mut self, frame: Option<FrameId>, bytes: u64, beyond: u64) -> u64 {
-        self.reserved = self.reserved.saturating_sub(beyond);
-        let kept = bytes.saturating_sub(beyond);
+    fn undo(&mut self, frame: Option<FrameId>, taken: Taken) -> u64 {
+        self.reserved = self.reserved.saturating_sub(taken.more);
         if let Some(frame) = self.frame_mut(frame) {
-            frame.promised = frame.promised.saturating_add(kept);
+            frame.promised = frame.promised.saturating_add(taken.kept);
         }
         self.trim()
     }
@@ -263,10 +272,11 @@ mod tests {
         let mut account = Account::default();
         let outer = account.open(announced(1, 100));
         let inner = account.open(announced(2, 50));
-        assert_eq!(account.take(Some(inner), 60), 10, "the outer promise is not the inner site's");
-        assert_eq!(account.take(Some(outer), 60), 0);
+        let taken = account.take(Some(inner), 60);
+        assert_eq!(taken.more, 10, "the outer promise is not the inner site's");
+        assert_eq!(account.take(Some(outer), 60).more, 0);
         assert_eq!(account.reserved(), 160);
-        assert_eq!(account.untake(Some(inner), 60, 10), 0);
+        assert_eq!(account.untake(Some(inner), 60, taken), 0);
         assert_eq!((account.live(), account.reserved()), (60, 150));
         assert_eq!(account.close(inner), 50);
         assert_eq!((account.reserved(), account.close(inner)), (100, 0));
@@ -278,7 +288,7 @@ mod tests {
         let frame = account.open(Announced { site: 1, bytes: 100, reuses: true });
         account.take(Some(frame), 100);
         assert_eq!(account.give(Some(frame), 70), 0);
-        assert_eq!(account.take(Some(frame), 70), 0, "the same bytes, for the next buffer");
+        assert_eq!(account.take(Some(frame), 70).more, 0, "the same bytes, for the next buffer");
         assert_eq!(account.close(frame), 0);
         assert_eq!(account.give(Some(frame), 70), 70, "closed: nothing is kept for it");
     }
@@ -289,9 +299,9 @@ mod tests {
         let frame = account.open(announced(1, 2));
         let recursion = account.open(announced(1, 8));
         assert_eq!(account.frame_of(1), Some(recursion), "the innermost of a site");
-        assert_eq!(account.take(Some(frame), 5), 3);
-        assert_eq!(account.close(frame), 0);
-        assert_eq!(account.untake(Some(frame), 5, 3), 2);
+        let taken = account.take(Some(frame), 5);
+        assert_eq!((taken.more, account.close(frame)), (3, 0));
+        assert_eq!(account.untake(Some(frame), 5, taken), 2);
     }
 
     #[test]
@@ -316,6 +326,17 @@ mod tests {
         account.unhold(6, 6);
         assert_eq!((account.held(), account.live(), account.reserved()), (6, 12, 6));
         assert_eq!((account.give(Some(frame), 6), account.forgo(Some(frame), 6)), (0, 6));
+    }
+
+    #[test]
+    fn a_refused_allocation_gives_its_site_back_all_that_it_had_announced() {
+        let mut account = Account::default();
+        let frame = account.open(announced(1, 12));
+        account.ask_for(6);
+        account.take(Some(frame), 6);
+        let taken = account.take(Some(frame), 6);
+        assert_eq!((taken.more, account.untake(Some(frame), 6, taken)), (6, 0));
+        assert_eq!(account.give(Some(frame), 6), 0, "the site may still allocate them");
     }
 
     #[test]
