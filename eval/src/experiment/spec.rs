@@ -16,15 +16,6 @@ use std::path::Path;
 pub const SENSITIVITY: &str = "sensitivity";
 pub const DOCUMENT: &str = "document";
 
-/// Reads a file of an experiment; a mistake is named with its place, its key and what is allowed.
-pub fn read_toml<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T> {
-    const PAGE: &str = "docs/research.md";
-    toml::from_str(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        anyhow::anyhow!(eager_units::plainly::in_file(file, text, offset, error.message(), PAGE))
-    })
-}
-
 /// Experiments that come with the program.
 const KNOWN: [(&str, &str); 1] = [("paper", include_str!("../../experiments/paper.toml"))];
 

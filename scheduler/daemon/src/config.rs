@@ -12,7 +12,7 @@ use eager_core::limits::{Limits, Measure, Overstay};
 use eager_core::policy::NotForDevices;
 use eager_core::{Options, PolicyName};
 use eager_gpu_model::{card_list, parse_nonnegative};
-use eager_units::{Bytes, Nanos, Size, plainly};
+use eager_units::{Bytes, Nanos, Size};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -451,9 +451,14 @@ pub fn read(path: &Path, text: &str) -> Result<Settings, String> {
 }
 
 fn parse_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
-    toml::from_str(text).map_err(|error| {
-        let (line, column) = plainly::position(text, error.span().map_or(0, |span| span.start));
-        let message = plainly::said(error.message(), &option_names());
+    let words = eager_plainly::Words {
+        noun: "setting",
+        unknown: "there is no setting",
+        others: "`eagerd --help` lists those that there are",
+        elsewhere: option_names(),
+    };
+    eager_plainly::parse(text, &words).map_err(|wrong| {
+        let eager_plainly::Wrong { line, column, message, .. } = wrong;
         ConfigError::Malformed { path: path.into(), line, column, message }
     })
 }

@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use eager_core::PolicyName;
 use eager_sim::job::Workload;
 use eager_sim::{Outcome, SimOptions, SimResult, Submission, replay, swarm};
-use eager_units::plainly;
+use eager_plainly::{Words, Wrong};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -155,18 +155,14 @@ fn read(path: &Path) -> Result<String> {
 
 /// A list of jobs; a mistake is named with its place and what is allowed there.
 fn workload(path: &Path, text: &str) -> Result<Workload> {
-    serde_json::from_str(text).map_err(|error| {
-        let message = error.to_string();
-        let message = message.split(" at line ").next().unwrap_or_default();
-        let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
-        let offset = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
-        anyhow::anyhow!(plainly::in_file(
-            &path.display().to_string(),
-            text,
-            offset,
-            message,
-            "docs/research.md"
-        ))
+    let words = Words {
+        noun: "key",
+        unknown: "there is no key",
+        others: "docs/research.md lists them",
+        elsewhere: Vec::new(),
+    };
+    eager_plainly::parse_json(text, &words).map_err(|Wrong { line, column, message, .. }| {
+        anyhow::anyhow!("{}:{line}:{column}: {message}", path.display())
     })
 }
 

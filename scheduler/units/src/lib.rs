@@ -5,7 +5,6 @@
 
 mod class;
 mod habits;
-pub mod plainly;
 pub mod shown;
 mod size;
 mod units;

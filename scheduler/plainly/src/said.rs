@@ -1,45 +1,25 @@
-//! What is wrong in a file of settings, an experiment or a list of jobs, in the words of the file. Pure.
+//! The libraries' sentences, which are for programmers, said anew. Pure.
 //!
-//! Trap: the reader's library has sentences of its own, for programmers. Those that are known here are said anew; one that is
-//! not stays as it is, since it is true.
+//! Trap: a sentence that is not known here stays as it is, since it is true.
 
 /// Choices that are listed; more are looked up.
 const LISTED_MAX: usize = 16;
 
-/// Where more settings than are listed are looked up.
-const DAEMONS_HELP: &str = "`eagerd --help`";
-
-/// What is wrong at a byte of a file: `FILE:LINE:COLUMN: ` and the library's message anew, with the key whose value it is about.
-pub fn in_file(file: &str, text: &str, offset: usize, message: &str, help: &str) -> String {
-    let (line, column) = position(text, offset);
-    let anew = said_with(message, &[], help);
-    let is_about_value = anew.contains(" is wanted here");
-    let key = key_before(text, offset).filter(|_| is_about_value);
-    let key = key.map_or_else(String::new, |key| format!("`{key}`: "));
-    format!("{file}:{line}:{column}: {key}{anew}")
+/// What the keys of a file are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// `setting`, `key`.
+    pub noun: &'static str,
+    /// What is said before the name of one that there is not: `there is no setting`.
+    pub unknown: &'static str,
+    /// Where all of them are listed: half a sentence.
+    pub others: &'static str,
+    /// Names that belong under `[options]`.
+    pub elsewhere: Vec<String>,
 }
 
-/// Line and column, from 1, of a byte offset.
-pub fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
-}
-
-/// The key of `KEY = …`, as far as it stands on the offset's line.
-fn key_before(text: &str, offset: usize) -> Option<&str> {
-    let line = text.get(..offset)?.rsplit('\n').next()?;
-    let key = line.rsplit_once('=')?.0.trim_end();
-    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-    key.rsplit(|c: char| !is_part(c)).next().filter(|key| !key.is_empty())
-}
-
-/// The library's message, anew. `options`: names of settings that belong under `[options]`.
-pub fn said(message: &str, options: &[String]) -> String {
-    said_with(message, options, DAEMONS_HELP)
-}
-
-fn said_with(message: &str, options: &[String], help: &str) -> String {
+/// The library's message, anew.
+pub fn said(message: &str, words: &Words) -> String {
     let message = message.lines().collect::<Vec<_>>().join("; ");
     let quoted =
         |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
@@ -48,14 +28,16 @@ fn said_with(message: &str, options: &[String], help: &str) -> String {
         Some((name.to_owned(), quoted(rest)))
     };
     if let Some((name, known)) = parts("unknown field `") {
-        return no_setting(&name, &known, options, help);
+        return no_such(&name, &known, words);
     }
     if let Some((name, known)) = parts("unknown variant `") {
         let choices = known.join(", ");
         return format!("`{name}` is none of {choices}{}", did_you_mean(&name, &known));
     }
-    if let Some((name, _)) = parts("missing field `") {
-        return format!("`{name}` is missing");
+    for (start, end) in [("missing field `", "is missing"), ("duplicate field `", "is there twice")] {
+        if let Some((name, _)) = parts(start) {
+            return format!("the {} `{name}` {end}", words.noun);
+        }
     }
     let wrong = ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start));
     if let Some((found, wanted)) = wrong.and_then(|rest| rest.rsplit_once(", expected ")) {
@@ -64,23 +46,25 @@ fn said_with(message: &str, options: &[String], help: &str) -> String {
     message
 }
 
-fn no_setting(name: &str, known: &[String], options: &[String], help: &str) -> String {
-    if options.iter().any(|option| option == name) && !known.iter().any(|known| known == name) {
+fn no_such(name: &str, known: &[String], Words { unknown, others, elsewhere, .. }: &Words) -> String {
+    if elsewhere.iter().any(|option| option == name) && !known.iter().any(|known| known == name) {
         return format!("`{name}` belongs under `[options]`");
     }
     let closest = did_you_mean(name, known);
     let all = match closest.as_str() {
         "" if known.len() <= LISTED_MAX => format!("; there are {}", known.join(", ")),
-        "" => format!("; {help} lists those that there are"),
+        "" => format!("; {others}"),
         _ => String::new(),
     };
-    format!("there is no setting `{name}`{closest}{all}")
+    format!("{unknown} `{name}`{closest}{all}")
 }
 
 /// The type that a field has, for people.
 fn wanted_kind(wanted: &str) -> String {
     match wanted {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of at least 0".to_owned(),
+        "u8" => "a whole number of 0 to 255".to_owned(),
+        "u16" => "a whole number of 0 to 65535".to_owned(),
+        "u32" | "u64" | "usize" => "a whole number of at least 0".to_owned(),
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
         "a boolean" => "`true` or `false`".to_owned(),
@@ -143,7 +127,12 @@ mod tests {
 
     #[test]
     fn messages_are_of_settings_and_not_of_types() {
-        let options = ["eager_per_device".to_owned()];
+        let words = Words {
+            noun: "setting",
+            unknown: "there is no setting",
+            others: "`eagerd --help` lists those that there are",
+            elsewhere: vec!["eager_per_device".to_owned()],
+        };
         for (theirs, ours) in [
             (
                 "unknown field `polcy`, expected one of `policy`, `run-dir`",
@@ -177,27 +166,11 @@ mod tests {
                 "invalid type: integer `5`, expected a string",
                 "a text in quotation marks is wanted here, and the file has `5`",
             ),
+            ("missing field `policy`", "the setting `policy` is missing"),
             ("`12GB` is no size", "`12GB` is no size"),
         ] {
-            assert_eq!(said(theirs, &options), ours);
+            assert_eq!(said(theirs, &words), ours);
         }
-    }
-
-    #[test]
-    fn a_mistake_in_a_file_has_its_place_and_its_key() {
-        let text = "title = \"x\"\nlists = [{ group = \"a\", jobs = \"many\" }]\n";
-        let at = |word: &str| text.find(word).expect(word);
-        let said =
-            |word: &str, message: &str| in_file("mine.toml", text, at(word), message, "docs/research.md");
-        assert_eq!(
-            said("\"many\"", "invalid type: string \"many\", expected u16"),
-            "mine.toml:2:33: `jobs`: a whole number of at least 0 is wanted here, and the file has the text \"many\""
-        );
-        assert_eq!(said("lists", "missing field `cards`"), "mine.toml:2:1: `cards` is missing");
-        assert!(
-            said("title", "unknown field `titel`, expected `title` or `cards`")
-                .ends_with("did you mean `title`?")
-        );
     }
 
     #[test]
