@@ -10,7 +10,6 @@ mod footprints;
 mod gantt;
 mod html;
 mod interval;
-mod journal;
 mod live;
 mod machine;
 mod parallel;

@@ -2,7 +2,6 @@
 //!
 //! Trap: everything started here ends here, also on an error: the daemon is stopped and jobs are killed when dropped.
 
-use crate::journal::{self, Decisions, Origin};
 use crate::progress::Stage;
 use crate::record::{
     Backend, Clock, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
@@ -11,6 +10,9 @@ use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use eager_core::PolicyName;
 use eager_core::policy::UnknownPolicy;
+use eager_core::units::Nanos;
+use eager_journal::pieces;
+use eager_journal::programs::{Program, programs};
 use eager_sim::FILL_PIECE_BYTES;
 use eager_vgpu_link::{Backend as _, Reply, Request, Socket};
 use nix::sys::signal::{Signal, kill};
@@ -118,20 +120,22 @@ pub fn run(
     }
     stage.end();
     daemon.stop()?;
+    let programs = programs(&pieces::last_run(&daemon.journal)?.lines);
     let origin = match setting.clock {
-        Clock::Real => Origin::FirstClient,
-        Clock::Virtual => Origin::Clock,
+        Clock::Real => programs.first().map_or(Nanos(0), |first| first.connected),
+        Clock::Virtual => Nanos(0),
     };
-    let decisions = journal::decisions(&daemon.journal, origin)?;
+    // Each job has a label of its own.
+    let of = |label: &str| programs.iter().find(|program| program.label == label);
     if setting.clock == Clock::Virtual {
         for job in &mut running {
-            let gone_ns = decisions.get(&job.label).and_then(|known| known.gone_ns);
+            let gone = of(&job.label).and_then(|program| program.gone);
             job.submitted = 0.0;
-            job.ended = gone_ns.map(|ns| ns as f64 / 1e9);
+            job.ended = gone.map(|at| since(at, origin));
         }
     }
     let makespan_s = running.iter().filter_map(|job| job.ended).fold(0.0, f64::max);
-    let records = running.iter().map(|run| run.record(&jobs[run.index], decisions.get(&run.label)));
+    let records = running.iter().map(|run| run.record(&jobs[run.index], of(&run.label), origin));
     Ok(Record {
         schema: SCHEMA_VERSION,
         backend: Backend::Virtual,
@@ -149,6 +153,11 @@ pub fn run(
         jobs: records.collect::<Result<_>>()?,
         devices: Vec::new(),
     })
+}
+
+/// Modelled seconds since the list began.
+fn since(at: Nanos, origin: Nanos) -> f64 {
+    at.saturating_sub(origin).0 as f64 / 1e9
 }
 
 fn host_work(jobs: &[JobSpec]) -> HostWork {
@@ -329,30 +338,31 @@ impl Running {
         Ok(false)
     }
 
-    fn record(&self, job: &JobSpec, decisions: Option<&Decisions>) -> Result<JobRecord> {
+    fn record(&self, job: &JobSpec, program: Option<&Program>, origin: Nanos) -> Result<JobRecord> {
         let output = std::fs::read_to_string(&self.output)
             .with_context(|| format!("cannot read {}", self.output.display()))?;
         let verified = output.lines().any(|line| line.trim() == "verify: ok");
-        let none = Decisions::default();
-        let known = decisions.unwrap_or(&none);
-        let seconds = |ns: u64| ns as f64 / 1e9;
+        let tasks = program.map_or(&[][..], |program| &program.tasks);
+        let start = tasks.iter().find_map(|task| task.start.as_ref());
+        let refused = tasks.iter().rev().find_map(|task| task.refused.clone());
+        let classes = program.map(Program::classes).unwrap_or_default();
         Ok(JobRecord {
             index: self.index,
             configuration: job.configuration.clone(),
             size_class: job.size_class.clone(),
-            outcome: self.outcome(&output, verified, known),
+            outcome: self.outcome(&output, verified, refused),
             verified,
             submitted_s: self.submitted,
-            asked_s: known.asked_ns.map(seconds),
-            bound_s: known.bound_ns.map(seconds),
-            promoted_s: known.promoted_ns.map(seconds),
+            asked_s: tasks.first().map(|task| since(task.asked, origin)),
+            bound_s: start.map(|start| since(start.at, origin)),
+            promoted_s: tasks.iter().filter_map(|task| task.promoted).min().map(|at| since(at, origin)),
             ended_s: self.ended.unwrap_or(0.0),
-            device: known.device,
-            classes: known.classes.clone(),
-            requirement_bytes: known.requirement_bytes,
-            grant_bytes: known.grant_bytes,
-            wait_s: seconds(known.wait_ns),
-            reason: known.reason.clone(),
+            device: start.map(|start| start.device.0),
+            classes: classes.iter().map(ToString::to_string).collect(),
+            requirement_bytes: tasks.iter().map(|task| task.requirement.0).sum(),
+            grant_bytes: start.map_or(0, |start| start.grant.0),
+            wait_s: tasks.iter().map(|task| task.wait().0).sum::<u64>() as f64 / 1e9,
+            reason: start.map(|start| start.reason.clone()).unwrap_or_default(),
             slowdown: 0.0,
             prefetched_bytes: 0,
             refetched_bytes: 0,
@@ -363,13 +373,13 @@ impl Running {
         })
     }
 
-    fn outcome(&self, output: &str, verified: bool, decisions: &Decisions) -> Outcome {
+    fn outcome(&self, output: &str, verified: bool, refused: Option<String>) -> Outcome {
         let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no output").to_string();
         if self.timed_out {
             return Outcome::Failed(format!("killed after its time limit; last line: {last}"));
         }
-        if let Some(reason) = &decisions.refused {
-            return Outcome::Refused(reason.clone());
+        if let Some(reason) = refused {
+            return Outcome::Refused(reason);
         }
         match self.status.and_then(|status| status.code()) {
             Some(0) if verified => Outcome::Ok,

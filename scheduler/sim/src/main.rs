@@ -6,9 +6,9 @@
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use eager_core::PolicyName;
+use eager_plainly::{Words, Wrong};
 use eager_sim::job::Workload;
 use eager_sim::{Outcome, SimOptions, SimResult, Submission, replay, swarm};
-use eager_plainly::{Words, Wrong};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -2,10 +2,8 @@
 //!
 //! Trap: a program may begin several tasks, and wait for each; its wait is the sum of them.
 
-use eager_core::action::Action;
-use eager_core::event::Event;
 use eager_core::journal::JournalLine;
-use eager_units::{Class, ClientId, Nanos, TaskId};
+use eager_units::{Class, Nanos};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -30,62 +28,30 @@ pub fn eager_starts(tasks: &Tasks) -> usize {
 
 /// What the lines say of tasks that were given a device.
 pub fn tasks(lines: &[JournalLine]) -> Tasks {
-    let mut reader = Reader::default();
-    for line in lines {
-        reader.event(line.now, &line.event);
-        line.actions.iter().for_each(|action| reader.action(line.now, action));
-    }
     let mut tasks = Tasks::new();
-    for (client, _, task) in reader.started.into_values() {
-        tasks.entry(reader.labels.get(&client).cloned().unwrap_or_default()).or_default().push(task);
+    for program in eager_journal::programs::programs(lines) {
+        let of_label = tasks.entry(program.label).or_default();
+        for task in program.tasks {
+            let Some(start) = &task.start else { continue };
+            let promoted_after_s = task.promoted.map(|at| seconds(at.saturating_sub(start.at)));
+            of_label.push(Task { wait_s: seconds(task.wait()), class: start.class, promoted_after_s });
+        }
     }
+    tasks.retain(|_, tasks| !tasks.is_empty());
     tasks
 }
 
-#[derive(Default)]
-struct Reader {
-    labels: BTreeMap<ClientId, String>,
-    /// When each task began that waits, and whose it is.
-    waiting: BTreeMap<TaskId, (Nanos, ClientId)>,
-    /// Whose it is, and when it started.
-    started: BTreeMap<TaskId, (ClientId, Nanos, Task)>,
-}
-
-impl Reader {
-    fn event(&mut self, now: Nanos, event: &Event) {
-        match event {
-            Event::ClientConnected { client, label, .. } => drop(self.labels.insert(*client, label.clone())),
-            Event::TaskBegin { task, client, .. } => drop(self.waiting.insert(*task, (now, *client))),
-            _ => {}
-        }
-    }
-
-    fn action(&mut self, now: Nanos, action: &Action) {
-        match action {
-            Action::Bind { task, class, .. } => {
-                let Some((since, client)) = self.waiting.remove(task) else { return };
-                let seen = Task { wait_s: seconds(since, now), class: *class, promoted_after_s: None };
-                self.started.insert(*task, (client, now, seen));
-            }
-            Action::Regrant { task, class: Class::Promoted, .. } => {
-                let Some((_, since, seen)) = self.started.get_mut(task) else { return };
-                seen.promoted_after_s.get_or_insert(seconds(*since, now));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn seconds(since: Nanos, until: Nanos) -> f64 {
-    until.saturating_sub(since).0 as f64 / 1e9
+fn seconds(time: Nanos) -> f64 {
+    time.0 as f64 / 1e9
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use eager_core::event::TaskRequest;
+    use eager_core::action::Action;
+    use eager_core::event::{Event, TaskRequest};
     use eager_core::reason::Reason;
-    use eager_units::{Bytes, DeviceId};
+    use eager_units::{Bytes, ClientId, DeviceId, TaskId};
 
     fn line(seconds: u64, event: Event, action: Option<Action>) -> JournalLine {
         JournalLine { now: Nanos::from_secs(seconds), event, actions: action.into_iter().collect() }
