@@ -2,8 +2,7 @@
 //!
 //! Trap: its exit code is a promise: zero only if every job of every policy ended with a verified output.
 
-use crate::experiment;
-use crate::live;
+use crate::experiment::{self, System};
 use crate::machine::MachineArgs;
 use crate::programs::Programs;
 use crate::progress::Stage;
@@ -49,14 +48,15 @@ pub struct DemoArgs {
 /// Options of a simulation alone.
 #[derive(Debug, Args)]
 pub struct SimArgs {
-    /// A whole experiment in place of one list: `paper`, or a file of that form (eval/experiments/)
+    /// A whole experiment in place of one list: `paper`, `live`, `live-mixes`, or a file of that form, which
+    /// docs/reference/experiments.md explains
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["workload", "jobs", "ratio", "seed", "cards", "policies",
         "workers", "arrival_mean_s", "host_cores", "host_memory_gib", "device_memory_mib", "no_mps"])]
     pub experiment: Option<String>,
     /// Put the experiment's tables into this Markdown page, where it has marks for them (may be repeated)
     #[arg(long, value_name = "PAGE", requires = "experiment")]
     pub fill: Vec<PathBuf>,
-    /// Seeds of the experiment, from 1 to this, in place of its own number
+    /// How many seeds of the experiment, from its first one on, in place of its own number
     #[arg(long, value_name = "N", requires = "experiment", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
     #[command(flatten)]
@@ -113,9 +113,6 @@ pub fn run(args: &DemoArgs, parts: Parts) -> Result<()> {
 
 /// Simulates only.
 pub fn run_sim(args: &SimArgs) -> Result<()> {
-    if let Some(name) = args.experiment.as_deref().filter(|name| live::is_named(name)) {
-        return live::run(name, args.seeds, &args.out, &args.fill);
-    }
     if let Some(name) = &args.experiment {
         return experiment::run(name, args.seeds, &args.out, &args.fill);
     }
@@ -219,11 +216,18 @@ fn simulate(
     results: &mut Results,
 ) -> Result<()> {
     let stage = Stage::begin("simulating at full size", policies.len());
-    let host = sim_run::Host::new(cards, &machine.variant())?;
+    let host = sim_run::Host::new(cards, &machine.machine())?;
     for policy in policies {
         stage.step(policy.as_str());
         let submission = machine.submission(workload.seed, choices.len());
-        results.add(host.run(experiment, *policy, workload, choices, submission, stamp)?)?;
+        results.add(host.run(
+            experiment,
+            &System::plain(*policy),
+            workload,
+            choices,
+            submission,
+            stamp,
+        )?)?;
     }
     stage.end();
     Ok(())

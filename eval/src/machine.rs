@@ -1,6 +1,6 @@
 //! Command-line choice of the machine that is modelled, and of when the jobs come to it.
 
-use crate::experiment::Variant;
+use crate::experiment::Machine;
 use clap::Args;
 use eager_rodinia::workload::arrivals;
 use eager_sim::Submission;
@@ -31,13 +31,13 @@ pub struct MachineArgs {
 
 impl MachineArgs {
     /// The machine, as a change of the setting.
-    pub fn variant(&self) -> Variant {
-        Variant {
+    pub fn machine(&self) -> Machine {
+        Machine {
             mps: self.no_mps.then_some(false),
             host_cores: self.host_cores,
             host_memory_gib: self.host_memory_gib,
             device_memory_mib: self.device_memory_mib.clone(),
-            ..Variant::default()
+            ..Machine::default()
         }
     }
 

@@ -10,7 +10,6 @@ mod footprints;
 mod gantt;
 mod html;
 mod interval;
-mod live;
 mod machine;
 mod parallel;
 mod pictures;
@@ -20,7 +19,6 @@ mod programs;
 mod progress;
 mod record;
 mod report;
-mod samples;
 mod sim_run;
 mod stamp;
 mod summary;
@@ -83,9 +81,6 @@ fn main() -> ExitCode {
         Command::Sim(args) => demo::run_sim(&args),
         Command::Footprints(args) => footprints::run(&args),
         Command::Pictures(args) => pictures::run(&args),
-        Command::Report { folder, experiment: Some(name), fill } if live::is_named(&name) => {
-            live::redraw(&name, &folder, &fill)
-        }
         Command::Report { folder, experiment: Some(name), fill } => experiment::redraw(&name, &folder, &fill),
         Command::Report { folder, .. } => redraw(&folder),
     };

@@ -3,7 +3,7 @@
 //!
 //! Trap: they are committed and a test draws them again, so nothing of this machine or moment may be in them.
 
-use crate::experiment::Variant;
+use crate::experiment::{Machine, System};
 use crate::record::{Record, WorkloadStamp};
 use crate::sim_run::Host;
 use crate::workload::Choice;
@@ -37,11 +37,12 @@ pub struct PictureArgs {
 }
 
 pub fn run(args: &PictureArgs) -> Result<()> {
-    let host = Host::new(CARDS, &Variant::default())?;
+    let host = Host::new(CARDS, &Machine::default())?;
     let choices = JOBS.into_iter().map(choice).collect::<Result<Vec<Choice>>>()?;
     let list = WorkloadStamp { name: "pictures".into(), seed: 0, jobs: JOBS.map(str::to_owned).to_vec() };
     let stamp = stamp::stamp();
-    let run = |policy| host.run("pictures", policy, &list, &choices, Submission::AllAtOnce, &stamp);
+    let run =
+        |policy| host.run("pictures", &System::plain(policy), &list, &choices, Submission::AllAtOnce, &stamp);
     let out = &args.out;
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     for policies in [&POLICIES[..], &[THRASHES]] {

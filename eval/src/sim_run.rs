@@ -2,7 +2,7 @@
 //!
 //! Trap: the records of one machine must differ in nothing but the policy: same cards, same host, same model options.
 
-use crate::experiment::Variant;
+use crate::experiment::{Machine, System};
 use crate::record::{
     Backend, Clock, DeviceRecord, HostWork, JobRecord, Outcome, Record, SCHEMA_VERSION, Stamp, WorkloadStamp,
 };
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub struct Host {
     cards: String,
     parsed: Vec<Card>,
-    variant: Variant,
+    machine: Machine,
     /// What each configuration does, by its id.
     descriptors: BTreeMap<String, Job>,
     /// By configuration; without those that the machine cannot run.
@@ -46,10 +46,10 @@ struct Alone {
 
 impl Host {
     /// Simulates every configuration alone, once.
-    pub fn new(cards: &str, variant: &Variant) -> Result<Host> {
+    pub fn new(cards: &str, machine: &Machine) -> Result<Host> {
         let mut parsed = eager_gpu_model::parse_cards(cards)?;
-        parsed.iter_mut().for_each(|card| variant.apply_to_card(card));
-        let times = variant.host_times();
+        parsed.iter_mut().for_each(|card| machine.apply_to_card(card));
+        let times = machine.host_times();
         let mut descriptors = BTreeMap::new();
         for program in eager_rodinia::programs() {
             for configuration in &program.configurations {
@@ -59,7 +59,7 @@ impl Host {
         }
         let alone = BTreeMap::new();
         let mut host =
-            Host { cards: cards.to_string(), parsed, variant: variant.clone(), descriptors, alone };
+            Host { cards: cards.to_string(), parsed, machine: machine.clone(), descriptors, alone };
         for program in eager_rodinia::programs() {
             for configuration in &program.configurations {
                 let choice = [Choice { program, configuration }];
@@ -85,7 +85,9 @@ impl Host {
 
     /// `None`: the machine cannot run it.
     fn alone_under(&self, choice: &[Choice], policy: PolicyName) -> Result<Option<Alone>> {
-        let result = self.simulated(choice, policy, Submission::AllAtOnce, true)?;
+        let with_timeline = |options: &mut SimOptions| options.timeline = true;
+        let result =
+            self.simulate_with(choice, &System::plain(policy), Submission::AllAtOnce, &with_timeline)?;
         let job = result.jobs.first().filter(|job| job.outcome == eager_sim::Outcome::Done);
         let busy = |of: fn(&DeviceTotals) -> u64| {
             Nanos(result.devices.iter().map(|device| of(&device.totals)).sum())
@@ -101,26 +103,23 @@ impl Host {
     }
 
     /// Simulates a list.
-    pub fn simulate(
-        &self,
-        choices: &[Choice],
-        policy: PolicyName,
-        submission: Submission,
-    ) -> Result<SimResult> {
-        self.simulated(choices, policy, submission, false)
+    pub fn simulate(&self, choices: &[Choice], system: &System, submission: Submission) -> Result<SimResult> {
+        self.simulate_with(choices, system, submission, &|_| {})
     }
 
-    /// The same with other options than the machine's variant says.
+    /// The same; `change` has the last word on options, after the system's and the machine's.
     pub fn simulate_with(
         &self,
         choices: &[Choice],
-        policy: PolicyName,
+        system: &System,
         submission: Submission,
         change: &dyn Fn(&mut SimOptions),
     ) -> Result<SimResult> {
         let jobs = self.jobs(choices)?;
-        let mut options = SimOptions { submission, ..SimOptions::new(self.parsed.clone(), policy) };
-        self.variant.apply(&mut options)?;
+        let scheduler = system.options.clone();
+        let mut options =
+            SimOptions { submission, scheduler, ..SimOptions::new(self.parsed.clone(), system.policy) };
+        self.machine.apply(&mut options)?;
         change(&mut options);
         Ok(eager_sim::run(&jobs, &options)?)
     }
@@ -129,44 +128,30 @@ impl Host {
         let descriptor = |(index, choice): (usize, &Choice)| -> Result<Job> {
             let found = self.descriptors.get(&choice.id()).cloned();
             let job = found.with_context(|| format!("{} is in no program.toml", choice.id()))?;
-            Ok(Job { informed: self.variant.informs(index), ..job })
+            Ok(Job { informed: self.machine.informs(index), ..job })
         };
         choices.iter().enumerate().map(descriptor).collect()
     }
 
-    /// `timeline`: with what a schedule draws.
-    fn simulated(
-        &self,
-        choices: &[Choice],
-        policy: PolicyName,
-        submission: Submission,
-        timeline: bool,
-    ) -> Result<SimResult> {
-        let jobs = self.jobs(choices)?;
-        let mut options = SimOptions { submission, timeline, ..SimOptions::new(self.parsed.clone(), policy) };
-        self.variant.apply(&mut options)?;
-        Ok(eager_sim::run(&jobs, &options)?)
-    }
-
-    /// The same as a record.
+    /// A list's run as a record, with what a schedule draws.
     pub fn run(
         &self,
         experiment: &str,
-        policy: PolicyName,
+        system: &System,
         workload: &WorkloadStamp,
         choices: &[Choice],
         submission: Submission,
         stamp: &Stamp,
     ) -> Result<Record> {
         let result = self
-            .simulated(choices, policy, submission, true)
-            .with_context(|| format!("simulating {} under {policy}", workload.name))?;
+            .simulate_with(choices, system, submission, &|options| options.timeline = true)
+            .with_context(|| format!("simulating {} under {}", workload.name, system.name))?;
         Ok(self.record(experiment, workload, stamp, &result))
     }
 
-    /// What no schedule of these jobs can beat, in seconds: their device work spread evenly over the devices, or the
-    /// longest job alone.
-    pub fn lower_bound_s(&self, jobs: &[JobResult]) -> f64 {
+    /// The time in which these jobs alone have any operation on a device, spread evenly over the devices, or the longest job
+    /// alone, in seconds. A schedule in which copies overlap kernels can beat it.
+    pub fn work_s(&self, jobs: &[JobResult]) -> f64 {
         let alone = || jobs.iter().filter_map(|job| self.alone.get(&job.name));
         let work: f64 = alone().map(|alone| seconds(alone.device_busy)).sum();
         let longest = alone().map(|alone| seconds(alone.turnaround)).fold(0.0, f64::max);
@@ -224,7 +209,7 @@ impl Host {
             memory_scale: 1,
             clock: Clock::Virtual,
             host_work: HostWork::Stated,
-            mps: self.variant.mps.unwrap_or(SimOptions::new(Vec::new(), PolicyName::Case).model.mps),
+            mps: self.machine.mps.unwrap_or(SimOptions::new(Vec::new(), PolicyName::Case).model.mps),
             repetition: 0,
             stamp: stamp.clone(),
             makespan_s: seconds(result.makespan),
@@ -321,14 +306,29 @@ mod tests {
     #[test]
     fn each_configuration_alone_has_no_slowdown_and_pages_nothing() {
         let (workload, stamp) = stamps();
-        let host = Host::new("1xV100-16GB", &Variant::default()).unwrap();
+        let host = Host::new("1xV100-16GB", &Machine::default()).unwrap();
         for configuration in eager_rodinia::programs().iter().flat_map(|program| &program.configurations) {
             let list = [choice(&configuration.id.0)];
-            let case =
-                host.run("test", PolicyName::Case, &workload, &list, Submission::AllAtOnce, &stamp).unwrap();
+            let case = host
+                .run(
+                    "test",
+                    &System::plain(PolicyName::Case),
+                    &workload,
+                    &list,
+                    Submission::AllAtOnce,
+                    &stamp,
+                )
+                .unwrap();
             assert_eq!(case.normal_slowdown_p95(), Some(1.0), "{}", configuration.id);
             let eager = host
-                .run("test", PolicyName::EagerOpt, &workload, &list, Submission::AllAtOnce, &stamp)
+                .run(
+                    "test",
+                    &System::plain(PolicyName::EagerOpt),
+                    &workload,
+                    &list,
+                    Submission::AllAtOnce,
+                    &stamp,
+                )
                 .unwrap();
             assert_eq!(eager.paged_bytes(), 0, "{}", configuration.id);
             assert!(eager.jobs[0].prefetched_bytes > 0, "{}", configuration.id);
@@ -339,9 +339,10 @@ mod tests {
     fn the_asked_clock_starts_with_the_last_request() {
         let (workload, stamp) = stamps();
         let list = [choice("backprop-8M"); 2];
-        let host = Host::new("1xV100-16GB", &Variant::default()).unwrap();
-        let record =
-            host.run("test", PolicyName::Sa, &workload, &list, Submission::AllAtOnce, &stamp).unwrap();
+        let host = Host::new("1xV100-16GB", &Machine::default()).unwrap();
+        let record = host
+            .run("test", &System::plain(PolicyName::Sa), &workload, &list, Submission::AllAtOnce, &stamp)
+            .unwrap();
         let asked = record.jobs.iter().filter_map(|job| job.asked_s).fold(0.0, f64::max);
         assert!(asked > 0.0);
         assert_eq!(record.ask_makespan_s(), Some(record.makespan_s - asked));
@@ -351,11 +352,11 @@ mod tests {
     #[test]
     fn no_policy_beats_the_lower_bound() {
         let list = [choice("needle-32768"), choice("lavaMD-120"), choice("srad_v1-20000"), choice("bfs-32M")];
-        let host = Host::new("2xV100-16GB", &Variant::default()).unwrap();
+        let host = Host::new("2xV100-16GB", &Machine::default()).unwrap();
         for policy in PolicyName::ALL {
-            let result = host.simulate(&list, policy, Submission::AllAtOnce).unwrap();
+            let result = host.simulate(&list, &System::plain(policy), Submission::AllAtOnce).unwrap();
             let all_ended = result.all_done();
-            let bound = host.lower_bound_s(&result.jobs);
+            let bound = host.bound_s(&result.jobs);
             assert!(bound > 0.0 && (!all_ended || seconds(result.makespan) >= bound * 0.999), "{policy}");
         }
     }

@@ -3,7 +3,7 @@
 //! Trap: a single list proves little. With 16 jobs on four devices the makespan mostly is the longest job's host work,
 //! and then no policy can gain; a seed that shows a gain is the exception, and a reader must see that beside it.
 
-use crate::experiment::Variant;
+use crate::experiment::{Machine, System};
 use crate::interval::Interval;
 use crate::record::{Stamp, WorkloadStamp};
 use crate::sim_run::Host;
@@ -55,7 +55,7 @@ pub fn run(cards: &str, kind: Kind, stamp: &Stamp, step: impl Fn(u64)) -> Result
     let mut waited_under_case = 0;
     let mut samples: BTreeMap<String, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     let mut lists = String::new();
-    let host = Host::new(cards, &Variant::default())?;
+    let host = Host::new(cards, &Machine::default())?;
     for seed in 1..=kind.seeds {
         step(seed);
         let args = WorkloadArgs { workload: None, jobs: kind.jobs, ratio: kind.ratio, seed };
@@ -87,7 +87,8 @@ fn makespan(
     choices: &[Choice],
     stamp: &Stamp,
 ) -> Result<(f64, bool)> {
-    let record = host.run("typical", policy, workload, choices, Submission::AllAtOnce, stamp)?;
+    let record =
+        host.run("typical", &System::plain(policy), workload, choices, Submission::AllAtOnce, stamp)?;
     Ok((record.makespan_s, record.waits_s().1 > 0.0))
 }
 

@@ -124,7 +124,7 @@ fn experiment_of_the_page_leaves_what_the_page_says() {
     // Three seeds, two ratios, three systems.
     assert_eq!(read("samples.jsonl").lines().count(), 18);
     let summary: serde_json::Value = serde_json::from_str(&read("summary.json")).expect("JSON");
-    let fair = &summary["workloads"]["24 jobs"]["fair"]["throughput_vs_case"];
+    let fair = &summary["variants"]["as it is"]["24 jobs"]["fair"]["throughput_vs_baseline"];
     assert!(fair.as_f64().is_some_and(|ratio| ratio > 0.5), "{summary}");
     assert!(read("report.html").contains("Does a bound on waiting cost anything?"));
 }

@@ -4,24 +4,35 @@
 //! Trap: the figure with the document's own numbers is lost; what is compared is what its text says (specification
 //! S-222): one ratio and four orders.
 
+use super::figures::{self, Over};
 use super::sample::Sample;
-use super::spec::{DOCUMENT, Experiment, Reading};
-use super::summary::{Clock, Over, over, pooled};
+use super::spec::{Document, Experiment, Reading, Variant};
+use super::summary::Runs;
+use super::tables::Table;
 use crate::interval::Interval;
 use std::collections::BTreeMap;
 
 /// The document's policies, in its order.
 pub const POLICIES: [&str; 5] = ["eager", "eager-p", "eager-b", "eager-pb", "eager-opt"];
 
+/// The two clocks (specification S-803).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// From the first submission to the last end.
+    Submission,
+    /// From "all have asked" to the last end.
+    Asked,
+}
+
 /// One way to see the eight workloads. Ratios are geometric means over workloads, seed by seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub name: String,
     pub clock: Clock,
-    /// Throughput over `case`, by policy.
-    pub over_case: BTreeMap<&'static str, Interval>,
-    /// `eager-opt` over `case-fifo`.
-    pub opt_over_fifo: Option<Interval>,
+    /// Throughput over the baseline, by policy.
+    pub over_baseline: BTreeMap<&'static str, Interval>,
+    /// `eager-opt` over the second baseline.
+    pub opt_over_second: Option<Interval>,
     /// `eager-p` over `eager-b`, on W3 and W4, and on the others.
     pub p_over_b_there: Option<Interval>,
     pub p_over_b_elsewhere: Option<Interval>,
@@ -31,7 +42,7 @@ impl Row {
     /// The document's policies from best to worst.
     pub fn order(&self) -> Vec<&'static str> {
         let mut order: Vec<_> =
-            self.over_case.iter().map(|(policy, ratio)| (ratio.median, *policy)).collect();
+            self.over_baseline.iter().map(|(policy, ratio)| (ratio.median, *policy)).collect();
         order.sort_by(|one, other| other.0.total_cmp(&one.0));
         order.into_iter().map(|(_, policy)| policy).collect()
     }
@@ -39,48 +50,87 @@ impl Row {
 
 /// Both readings on both clocks, then every variant of the first on the document's clock (or on the other, where jobs
 /// come one after the other and "all have asked" means nothing).
-pub fn rows(experiment: &Experiment, samples: &[Sample]) -> Vec<Row> {
-    let document = &experiment.document;
+pub fn rows(experiment: &Experiment, document: &Document, runs: &Runs<'_>) -> Vec<Row> {
+    let baselines =
+        [&experiment.baseline, &experiment.second].map(|name| name.as_deref().unwrap_or_default());
+    let own = experiment.variants.first().map_or("", |variant| variant.name.as_str());
     let mut rows = Vec::new();
     for reading in &document.readings {
         for (clock, name) in [(Clock::Asked, ""), (Clock::Submission, ", from submission")] {
-            rows.push(row(samples, reading, ("", ""), clock, format!("{}{name}", reading.name)));
+            rows.push(row(runs, reading, own, baselines, clock, format!("{}{name}", reading.name)));
         }
     }
-    let first = document.readings.first();
-    for (reading, variant) in
-        first.into_iter().flat_map(|first| document.variants.iter().map(move |v| (first, v)))
-    {
-        let clock = if variant.workers.is_some() { Clock::Submission } else { Clock::Asked };
-        rows.push(row(samples, reading, (DOCUMENT, &variant.name), clock, variant.name.clone()));
+    let Some(reading) = document.readings.first() else { return rows };
+    let find = |name: &String| experiment.variants.iter().find(|variant| variant.name == *name);
+    for Variant { name, machine, .. } in document.variants.iter().filter_map(find) {
+        let clock = if machine.workers.is_some() { Clock::Submission } else { Clock::Asked };
+        rows.push(row(runs, reading, name, baselines, clock, name.clone()));
     }
     rows
 }
 
-fn row(samples: &[Sample], reading: &Reading, of: (&str, &str), clock: Clock, name: String) -> Row {
-    let (study, variant) = of;
-    let of_policy = |policy: &str, workloads: &[String]| -> Vec<&Sample> {
-        let is_one = |s: &&Sample| {
-            s.policy == policy && s.study == study && s.variant == variant && workloads.contains(&s.workload)
-        };
-        samples.iter().filter(is_one).collect()
+fn row(
+    runs: &Runs<'_>,
+    reading: &Reading,
+    variant: &str,
+    [baseline, second]: [&str; 2],
+    clock: Clock,
+    name: String,
+) -> Row {
+    let of = match clock {
+        Clock::Submission => figures::throughput,
+        Clock::Asked => figures::throughput_ask,
     };
-    let ratio = |policy: &str, baseline: &str, workloads: &[String]| {
-        pooled(&of_policy(policy, workloads), Over::Ratio, &|s| over(samples, s, baseline, clock))
+    let ratio = |system: &str, against: &str, lists: &[String]| {
+        let own = lists.iter().flat_map(|list| runs.all(variant, list, system));
+        let value = |own: &Sample| Some((own.seed, of(own, runs.same(own, Some(against))?)?));
+        figures::pooled(Over::Ratio, own.filter_map(value))
     };
-    let all = &reading.workloads;
+    let all = &reading.lists;
     let (there, elsewhere): (Vec<_>, Vec<_>) =
         all.iter().cloned().enumerate().partition(|(index, _)| matches!(index, 2 | 3));
     let names = |list: Vec<(usize, String)>| list.into_iter().map(|(_, name)| name).collect::<Vec<_>>();
     Row {
         name,
         clock,
-        over_case: POLICIES
+        over_baseline: POLICIES
             .iter()
-            .filter_map(|policy| Some((*policy, ratio(policy, "case", all)?)))
+            .filter_map(|policy| Some((*policy, ratio(policy, baseline, all)?)))
             .collect(),
-        opt_over_fifo: ratio("eager-opt", "case-fifo", all),
+        opt_over_second: ratio("eager-opt", second, all),
         p_over_b_there: ratio("eager-p", "eager-b", &names(there)),
         p_over_b_elsewhere: ratio("eager-p", "eager-b", &names(elsewhere)),
+    }
+}
+
+/// The document's claims: its own row first, then ours.
+pub fn table(experiment: &Experiment, rows: &[Row]) -> Table {
+    let text = |interval: Option<&Interval>| interval.map_or_else(|| "-".to_owned(), Interval::text);
+    let others = || POLICIES.iter().filter(|policy| **policy != "eager-opt");
+    let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+    let second = format!("same / {}", name(&experiment.second));
+    let header = ["lists, and what is changed", "eager-opt", &second].into_iter();
+    let header = header.chain(others().copied()).chain(["best first", "p / b on W3, W4", "p / b elsewhere"]);
+    let row = |row: &Row| {
+        let clock = if row.clock == Clock::Asked { "" } else { " *" };
+        let short = |policy: &str| policy.trim_start_matches("eager-").to_owned();
+        let order: Vec<String> = row.order().into_iter().map(short).collect();
+        let first = [format!("{}{clock}", row.name), text(row.over_baseline.get("eager-opt"))];
+        let middle = others().map(|policy| text(row.over_baseline.get(policy)));
+        let last =
+            [order.join(", "), text(row.p_over_b_there.as_ref()), text(row.p_over_b_elsewhere.as_ref())];
+        let first = first.into_iter().chain([text(row.opt_over_second.as_ref())]);
+        first.chain(middle).chain(last).collect()
+    };
+    let said = ["the document", "1.39", "-", "-", "-", "-", "-", "opt, pb, …", "above 1", "below 1"];
+    Table {
+        key: "claims".to_owned(),
+        title: format!(
+            "Throughput over {} on the document's eight workloads: geometric mean over them, seed by seed (* from \
+             submission, others from \u{201c}all have asked\u{201d}); p / b: eager-p over eager-b",
+            name(&experiment.baseline)
+        ),
+        header: header.map(str::to_owned).collect(),
+        rows: [said.map(str::to_owned).to_vec()].into_iter().chain(rows.iter().map(row)).collect(),
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Trap: this is one meeting, not a workload; its times are those of two jobs submitted at once.
 
-use super::spec::Interference;
-use super::variant::Variant;
+use super::machine::Machine;
+use super::spec::{Experiment, Interference, System};
+use super::tables::Table;
 use crate::sim_run::Host;
 use crate::workload::Choice;
 use anyhow::{Context, Result};
@@ -11,11 +12,11 @@ use eager_core::PolicyName;
 use eager_sim::{JobResult, Submission};
 use eager_units::Nanos;
 
-/// A pair under a policy.
+/// A pair under a system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meeting {
     pub pair: (String, String),
-    pub policy: PolicyName,
+    pub system: String,
     /// What both want together, over the device's memory.
     pub demand: f64,
     /// Time of each one's kernels over that when it runs alone, paging and waits for the other's kernels included.
@@ -26,24 +27,25 @@ pub struct Meeting {
 }
 
 /// Simulates every pair.
-pub fn meet(study: &Interference) -> Result<Vec<Meeting>> {
-    let host = Host::new(&study.cards, &Variant::default())?;
+pub fn meet(experiment: &Experiment, study: &Interference) -> Result<Vec<Meeting>> {
+    let host = Host::new(&study.cards, &Machine::default())?;
     let memory: u64 = eager_gpu_model::parse_cards(&study.cards)?.iter().map(|card| card.memory_bytes).sum();
+    let case = System::plain(PolicyName::Case);
     let mut meetings = Vec::new();
     for (one, other) in &study.pairs {
         let choices = [choice(one)?, choice(other)?];
         let alone = |choice: Choice| -> Result<JobResult> {
-            let result = host.simulate(&[choice], PolicyName::Case, Submission::AllAtOnce)?;
+            let result = host.simulate(&[choice], &case, Submission::AllAtOnce)?;
             result.jobs.into_iter().next().context("a run of one job has one result")
         };
         let (first, second) = (alone(choices[0])?, alone(choices[1])?);
-        for &policy in &study.policies {
-            let result = host.simulate(&choices, policy, Submission::AllAtOnce)?;
+        for system in &study.systems {
+            let result = host.simulate(&choices, experiment.system(system)?, Submission::AllAtOnce)?;
             let slower =
                 |job: usize, alone: &JobResult| seconds(result.jobs[job].kernels) / seconds(alone.kernels);
             meetings.push(Meeting {
                 pair: (one.clone(), other.clone()),
-                policy,
+                system: system.clone(),
                 demand: (first.requirement_bytes + second.requirement_bytes) as f64 / memory as f64,
                 kernels: (slower(0, &first), slower(1, &second)),
                 makespan_s: seconds(result.makespan),
@@ -52,6 +54,36 @@ pub fn meet(study: &Interference) -> Result<Vec<Meeting>> {
         }
     }
     Ok(meetings)
+}
+
+/// Pairs that meet on one device.
+pub fn table(meetings: &[Meeting]) -> Table {
+    let header = [
+        "pair",
+        "system",
+        "wanted",
+        "kernels of the first",
+        "of the second",
+        "both ended",
+        "one after the other",
+    ];
+    let row = |met: &Meeting| {
+        vec![
+            format!("{} + {}", met.pair.0, met.pair.1),
+            met.system.clone(),
+            format!("{:.0} %", met.demand * 100.0),
+            format!("{:.1}x", met.kernels.0),
+            format!("{:.1}x", met.kernels.1),
+            format!("{:.1} s", met.makespan_s),
+            format!("{:.1} s", met.serial_s),
+        ]
+    };
+    Table {
+        key: "interference".to_owned(),
+        title: "Two jobs on one device: how much slower each one's kernels become".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: meetings.iter().map(row).collect(),
+    }
 }
 
 fn choice(id: &str) -> Result<Choice> {
@@ -70,11 +102,21 @@ mod tests {
 
     #[test]
     fn two_that_do_not_fit_slow_each_other_down_without_a_gate_and_not_with_one() {
-        let pair = ("srad_v1-20000".to_owned(), "srad_v1-20000".to_owned());
-        let policies = vec![PolicyName::Case, PolicyName::Eager, PolicyName::EagerB];
-        let met = meet(&Interference { cards: "1xV100-16GB".to_owned(), pairs: vec![pair], policies })
-            .expect("they run");
-        let [case, eager, gated] = &met[..] else { panic!("three policies, {} results", met.len()) };
+        let text = r#"
+            title = "t"
+            cards = "1xV100-16GB"
+            seeds = 1
+            lists = [{ name = "W1", mix = "W1" }]
+            systems = [{ policy = "case" }, { policy = "eager" }, { policy = "eager-b" }]
+            [interference]
+            cards = "1xV100-16GB"
+            pairs = [["srad_v1-20000", "srad_v1-20000"]]
+            systems = ["case", "eager", "eager-b"]
+        "#;
+        let experiment = Experiment::parse("t.toml", text).expect("an experiment");
+        let study = experiment.interference.as_ref().expect("a study");
+        let met = meet(&experiment, study).expect("they run");
+        let [case, eager, gated] = &met[..] else { panic!("three systems, {} results", met.len()) };
         assert!(case.kernels.0 < 1.01 && case.kernels.1 < 1.01, "{case:?}");
         assert!(eager.kernels.0 > 5.0 && eager.makespan_s > eager.serial_s, "{eager:?}");
         assert!(gated.kernels.0 < 1.1 && gated.makespan_s < gated.serial_s, "{gated:?}");

@@ -1,13 +1,17 @@
-//! Experiments as data: a file names workloads, policies, seeds and variants; every run becomes one line of
-//! `samples.jsonl`, and medians with intervals come from those lines alone.
+//! Experiments as data: a file names lists, systems, variants and tables; every run becomes one line of `samples.jsonl`, and
+//! medians with intervals come from those lines alone. `docs/reference/experiments.md` explains the form.
 //!
 //! Trap: a ratio compares two runs of the *same* list on the same machine. It is taken seed by seed, before any median.
 
+mod check;
 mod claims;
-mod document;
+mod figures;
+mod fill;
 mod interference;
+mod machine;
 mod page;
-mod results;
+#[cfg(test)]
+mod reference;
 mod run;
 mod sample;
 mod spec;
@@ -15,11 +19,7 @@ mod summary;
 mod tables;
 mod thresholds;
 mod timeline;
-mod variant;
 
-pub use document::fill;
+pub use machine::Machine;
 pub use run::{redraw, run};
-pub use spec::read_toml;
-pub use summary::{Figures, Summary};
-pub use tables::Table;
-pub use variant::Variant;
+pub use spec::System;

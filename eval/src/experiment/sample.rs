@@ -1,34 +1,46 @@
-//! One run of one list under one policy, as one line of `samples.jsonl`.
+//! One run of one list under one system, as one line of `samples.jsonl`: on disk as soon as it is there, so that a run that
+//! is stopped loses nothing.
+//!
+//! Trap: lines stand in the order in which runs ended, which differs from time to time; whoever reads them looks them up.
+//! A job that was lost has a turnaround too; a throughput is of the jobs that ended.
 
-use super::spec::Workload;
-use super::variant::Variant;
+use super::spec::List;
 use crate::record::Stamp;
-use crate::samples::{Sampled, normal_device_s, normal_slowdown, seconds};
 use crate::sim_run::Host;
+use anyhow::{Context, Result, anyhow, bail};
 use eager_gpu_model::DeviceTotals;
 use eager_sim::{JobResult, Outcome, SimResult, Submission};
+use eager_units::{Class, Nanos};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-/// Everything that tables and figures are made from. Times are modelled seconds.
+/// Everything that figures are made from. Times are modelled seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    pub workload: String,
-    /// Empty for the experiment's own runs, else the study and its variant.
-    pub study: String,
     pub variant: String,
+    pub list: String,
+    /// Empty for a mix.
+    pub ratio: String,
     pub seed: u64,
-    pub policy: String,
+    pub system: String,
     pub makespan_s: f64,
-    /// From "all have asked" to "all have ended" (specification S-803). None for streams of jobs: the last of
-    /// them asks when nearly all is over.
+    /// From "all have asked" to "all have ended" (specification S-803). None for streams of jobs: the last of them asks
+    /// when nearly all is over.
     pub ask_makespan_s: Option<f64>,
-    /// No schedule can be shorter: device work over devices, or the longest job alone.
-    pub lower_bound_s: f64,
-    pub jobs: usize,
-    pub jobs_ended: usize,
-    pub turnaround_mean_s: f64,
-    pub turnaround_max_s: f64,
+    /// See [`Host::work_s`], [`Host::bound_s`] and [`Host::memory_bound_s`].
+    pub work_s: f64,
+    pub bound_s: f64,
+    pub memory_bound_s: f64,
+    pub jobs_lost: usize,
+    /// Of each job, from submission to end.
+    pub turnaround_s: Vec<f64>,
     pub wait_mean_s: f64,
+    pub wait_max_s: f64,
     pub bytes_paged: u64,
     /// Part of the makespan in which a device has any operation, averaged over the devices.
     pub device_busy: f64,
@@ -40,6 +52,9 @@ pub struct Sample {
     pub promotions: u64,
     /// Device-side seconds of each job, in the order of the list; none for jobs that did not end or were ever eager.
     pub normal_device_s: Vec<Option<f64>>,
+    /// Of them, from kernels' submissions to the device to their ends; and what these kernels take alone.
+    pub normal_kernels_s: Vec<Option<f64>>,
+    pub normal_kernels_alone_s: Vec<Option<f64>>,
     /// The machine and the commit that made it.
     pub stamp: Stamp,
 }
@@ -47,78 +62,140 @@ pub struct Sample {
 /// Which run a sample is of.
 #[derive(Debug, Clone, Copy)]
 pub struct Which<'a> {
-    pub workload: &'a Workload,
-    pub study: &'a str,
-    pub variant: &'a Variant,
+    pub variant: &'a str,
+    pub list: &'a List,
+    pub ratio: &'a str,
     pub seed: u64,
-    pub stamp: &'a Stamp,
-}
-
-impl Which<'_> {
-    /// When the jobs come.
-    pub fn submission(&self) -> Submission {
-        self.variant.submission(self.workload.submission(self.seed))
-    }
-}
-
-impl Sampled for Sample {
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn stamp(&self) -> &Stamp {
-        &self.stamp
-    }
+    pub system: &'a str,
+    pub submission: &'a Submission,
 }
 
 impl Sample {
-    pub fn new(host: &Host, which: Which<'_>, result: &SimResult) -> Sample {
-        let count = result.jobs.len().max(1) as f64;
-        let turnaround = |job: &JobResult| seconds(job.end.saturating_sub(job.submit));
+    pub fn new(host: &Host, which: &Which<'_>, result: &SimResult, stamp: &Stamp) -> Sample {
+        let jobs = &result.jobs;
+        let count = jobs.len().max(1) as f64;
         let makespan_s = seconds(result.makespan);
         let devices = result.devices.len().max(1) as f64;
-        let busy = |of: fn(&DeviceTotals) -> eager_gpu_model::Nanos| {
-            let sum: f64 = result.devices.iter().map(|device| of(&device.totals).0 as f64 / 1e9).sum();
+        let busy = |of: fn(&DeviceTotals) -> u64| {
+            let sum: f64 = result.devices.iter().map(|device| of(&device.totals) as f64 / 1e9).sum();
             sum / (makespan_s * devices)
         };
+        let of_normal = |time: fn(&JobResult) -> Nanos| jobs.iter().map(|job| normal_s(job, time)).collect();
         Sample {
-            workload: which.workload.name.clone(),
-            study: which.study.to_owned(),
-            variant: which.variant.name.clone(),
+            variant: which.variant.to_owned(),
+            list: which.list.name.clone(),
+            ratio: which.ratio.to_owned(),
             seed: which.seed,
-            policy: result.policy.clone(),
+            system: which.system.to_owned(),
             makespan_s,
-            ask_makespan_s: (which.submission() == Submission::AllAtOnce)
+            ask_makespan_s: (*which.submission == Submission::AllAtOnce)
                 .then(|| seconds(result.ask_makespan)),
-            lower_bound_s: host.lower_bound_s(&result.jobs),
-            jobs: result.jobs.len(),
-            jobs_ended: result.jobs.iter().filter(|job| job.outcome == Outcome::Done).count(),
-            turnaround_mean_s: result.jobs.iter().map(turnaround).sum::<f64>() / count,
-            turnaround_max_s: result.jobs.iter().map(turnaround).fold(0.0, f64::max),
-            wait_mean_s: result.jobs.iter().map(|job| seconds(job.wait)).sum::<f64>() / count,
+            work_s: host.work_s(jobs),
+            bound_s: host.bound_s(jobs),
+            memory_bound_s: host.memory_bound_s(result),
+            jobs_lost: jobs.iter().filter(|job| job.outcome != Outcome::Done).count(),
+            turnaround_s: jobs.iter().map(|job| seconds(job.end.saturating_sub(job.submit))).collect(),
+            wait_mean_s: jobs.iter().map(|job| seconds(job.wait)).sum::<f64>() / count,
+            wait_max_s: jobs.iter().map(|job| seconds(job.wait)).fold(0.0, f64::max),
             bytes_paged: result.bytes_paged(),
-            device_busy: busy(|totals| totals.busy),
-            kernels_busy: busy(|totals| totals.kernel_busy),
-            copies_busy: busy(|totals| totals.copy_busy),
-            paging_busy: busy(|totals| totals.paging_busy),
+            device_busy: busy(|totals| totals.busy.0),
+            kernels_busy: busy(|totals| totals.kernel_busy.0),
+            copies_busy: busy(|totals| totals.copy_busy.0),
+            paging_busy: busy(|totals| totals.paging_busy.0),
             eager_launches: result.eager_launches,
             promotions: result.promotions,
-            normal_device_s: result.jobs.iter().map(normal_device_s).collect(),
-            stamp: which.stamp.clone(),
+            normal_device_s: of_normal(JobResult::device_side),
+            normal_kernels_s: of_normal(|job| job.kernels),
+            normal_kernels_alone_s: of_normal(|job| job.kernels_alone),
+            stamp: stamp.clone(),
         }
     }
 
-    /// Jobs that ended well per second.
-    pub fn throughput(&self) -> f64 {
-        self.jobs_ended as f64 / self.makespan_s
+    pub fn jobs_ended(&self) -> f64 {
+        (self.turnaround_s.len() - self.jobs_lost) as f64
     }
 
-    pub fn throughput_ask(&self) -> Option<f64> {
-        Some(self.jobs_ended as f64 / self.ask_makespan_s?)
+    pub fn turnaround_mean_s(&self) -> f64 {
+        self.turnaround_s.iter().sum::<f64>() / self.turnaround_s.len().max(1) as f64
     }
 
-    /// 95th percentile of the slowdown of Normal tasks.
-    pub fn normal_slowdown_p95(&self, baseline: &Sample) -> Option<f64> {
-        normal_slowdown(&self.normal_device_s, &baseline.normal_device_s, 0.95)
+    pub fn turnaround_max_s(&self) -> f64 {
+        self.turnaround_s.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// A time of a job that was Normal from start to end, in seconds.
+fn normal_s(job: &JobResult, time: fn(&JobResult) -> Nanos) -> Option<f64> {
+    let was_normal = job.classes.iter().all(|(_, class)| *class == Class::Normal);
+    (job.outcome == Outcome::Done && was_normal).then(|| seconds(time(job)))
+}
+
+/// Modelled time, in seconds.
+fn seconds(time: Nanos) -> f64 {
+    time.0 as f64 / 1e9
+}
+
+/// The samples of all seeds of which nothing is missing. Seeds are run one after the other, so of a run that was stopped
+/// only the last ones are not whole.
+#[derive(Debug, PartialEq)]
+pub struct Whole {
+    pub samples: Vec<Sample>,
+    pub seeds: Range<u64>,
+    /// Of the last sample.
+    pub stamp: Stamp,
+}
+
+/// Reads the lines of a `samples.jsonl`. An error names the line.
+pub fn read_whole(path: &Path) -> Result<Whole> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let parse = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).with_context(|| format!("{}:{}: not a sample", path.display(), number + 1))
+    };
+    let samples: Vec<Sample> = text.lines().enumerate().map(parse).collect::<Result<_>>()?;
+    let Some(stamp) = samples.last().map(|sample| sample.stamp.clone()) else {
+        bail!("{} holds no sample", path.display());
+    };
+    let mut seeds: BTreeMap<u64, usize> = BTreeMap::new();
+    for sample in &samples {
+        *seeds.entry(sample.seed).or_default() += 1;
+    }
+    let whole = seeds.values().max().copied().unwrap_or(0);
+    seeds.retain(|_, count| *count == whole);
+    let samples = samples.into_iter().filter(|sample| seeds.contains_key(&sample.seed)).collect();
+    let first = seeds.keys().next().copied().unwrap_or(0);
+    Ok(Whole { samples, seeds: first..first + seeds.len() as u64, stamp })
+}
+
+/// A file of samples that several threads add to.
+pub struct Samples {
+    path: PathBuf,
+    kept: Mutex<(File, Vec<Sample>)>,
+}
+
+impl Samples {
+    /// # Errors
+    /// The file cannot be made; one that was there is emptied.
+    pub fn create(path: &Path) -> Result<Samples> {
+        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Samples { path: path.to_owned(), kept: Mutex::new((file, Vec::new())) })
+    }
+
+    /// # Errors
+    /// The file cannot be written, or another thread panicked.
+    pub fn keep(&self, sample: Sample) -> Result<()> {
+        let line = serde_json::to_string(&sample).context("a sample as JSON")? + "\n";
+        let mut kept = self.kept.lock().map_err(|_| anyhow!("another run panicked"))?;
+        kept.0.write_all(line.as_bytes()).with_context(|| format!("cannot write {}", self.path.display()))?;
+        kept.1.push(sample);
+        Ok(())
+    }
+
+    /// All that were kept.
+    ///
+    /// # Errors
+    /// A thread panicked.
+    pub fn into_all(self) -> Result<Vec<Sample>> {
+        let (_, samples) = self.kept.into_inner().map_err(|_| anyhow!("a run panicked"))?;
+        Ok(samples)
     }
 }

@@ -1,12 +1,14 @@
-//! Every table of an experiment, once, for the page and for the documentation. "The document" is specification S-1.
+//! Tables of an experiment, for the terminal, the report, and pages of the documentation.
+//!
+//! Trap: what a table does not have is left out and said, never an empty column: a figure without its baseline, a system
+//! without any value, a list to which the figure does not apply.
 
-use super::claims::{self, POLICIES};
-use super::results::Results;
-use super::spec::{Experiment, SENSITIVITY};
-use super::summary::{Clock, Figures, policies};
-use super::thresholds::Count;
+use super::figures::{self, Column, Role};
+use super::spec::{Experiment, Rows, Table as Wanted};
+use super::summary::{BySystem, Summary, label};
 use crate::html;
 use crate::interval::Interval;
+use crate::plot::{self, Whisker};
 use crate::record::Stamp;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
@@ -69,211 +71,232 @@ impl Table {
     }
 }
 
-type ByPolicy = BTreeMap<String, Figures>;
-
-/// How a figure is called and written: its name in `summary.json`, the title of its table, the form of a number.
-type Column = (&'static str, &'static str, fn(&Interval) -> String);
-
-pub const THROUGHPUT: [Column; 5] = [
-    ("throughput_vs_case", "Throughput over case, from the first submission to the last end", ratio),
-    (
-        "throughput_vs_case_ask",
-        "Throughput over case, from \u{201c}all have asked\u{201d} to the last end: the source document's clock",
-        ratio,
-    ),
-    (
-        "throughput_vs_case_fifo",
-        "Throughput over case-fifo, from the first submission to the last end",
-        ratio,
-    ),
-    (
-        "throughput_vs_case_fifo_ask",
-        "Throughput over case-fifo, from \u{201c}all have asked\u{201d} to the last end",
-        ratio,
-    ),
-    ("makespan_over_bound", "Makespan over its lower bound", ratio),
-];
-
-pub const COSTS: [Column; 11] = [
-    (
-        "normal_slowdown_p95",
-        "Slowdown of Normal tasks (95th percentile): device-side time over that of the same job under case",
-        ratio,
-    ),
-    ("makespan_s", "Makespan, s", seconds),
-    ("turnaround_mean_s", "Mean turnaround, s", seconds),
-    ("turnaround_max_s", "Worst turnaround, s", seconds),
-    ("bytes_paged", "Paged: demand-faulted, evicted and fetched again, GiB", gib),
-    ("device_busy", "Devices with any operation, share of the makespan", percent),
-    ("kernels_busy", "Devices with a kernel computing, share of the makespan", percent),
-    ("copies_busy", "Devices with a copy or prefetch on the link, share of the makespan", percent),
-    ("paging_busy", "Devices with page faults in service, share of the makespan", percent),
-    ("eager_launches", "Eager launches", count),
-    ("jobs_lost", "Jobs lost for want of memory", count),
-];
-
-pub const TRUST: [Column; 4] = [
-    ("throughput_vs_case", "Over case, from the first submission", ratio),
-    ("throughput_vs_case_fifo", "Over case-fifo, from the first submission", ratio),
-    ("throughput_vs_case_ask", "Over case, from \u{201c}all have asked\u{201d}", ratio),
-    ("normal_slowdown_p95", "Slowdown of Normal tasks (95th percentile)", ratio),
-];
-
-fn ratio(interval: &Interval) -> String {
-    interval.text()
+/// A table with its drawing, as SVG in HTML, or nothing.
+#[derive(Debug)]
+pub struct Made {
+    pub table: Table,
+    pub drawn: String,
 }
 
-fn seconds(interval: &Interval) -> String {
-    format!("{:.1}", interval.median)
-}
+/// A label and the figures of its systems.
+type Row<'a> = (String, Option<&'a BySystem>);
 
-fn gib(interval: &Interval) -> String {
-    format!("{:.1}", interval.median / (1u64 << 30) as f64)
-}
-
-fn percent(interval: &Interval) -> String {
-    format!("{:.0} %", interval.median * 100.0)
-}
-
-fn count(interval: &Interval) -> String {
-    format!("{:.1}", interval.median)
-}
-
-/// All of them, for pages that pick.
-pub fn all(experiment: &Experiment, results: &Results) -> Vec<Table> {
-    let mut tables = workload_tables(experiment, results, &THROUGHPUT);
-    tables.extend(workload_tables(experiment, results, &COSTS));
-    tables.extend(sensitivity_tables(experiment, results));
-    tables.extend([claim_table(&results.claims), interference_table(results)]);
-    tables.extend(threshold_tables(experiment, results));
-    let summary = &results.summary;
-    tables.push(Table::made(&summary.stamp, &summary.cards, &(1..summary.seeds + 1)));
-    tables
-}
-
-/// A row per workload, a column per policy.
-pub fn workload_tables(experiment: &Experiment, results: &Results, columns: &[Column]) -> Vec<Table> {
-    let names: Vec<&str> = experiment.workloads.iter().map(|workload| workload.name.as_str()).collect();
-    let of = &results.summary.workloads;
-    columns.iter().map(|column| by_policy("", "workload", &names, of, column)).collect()
-}
-
-/// A row per variant, a column per policy.
-pub fn sensitivity_tables(experiment: &Experiment, results: &Results) -> Vec<Table> {
-    let variants = &experiment.sensitivity.variants;
-    let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-    let Some(of) = results.summary.studies.get(SENSITIVITY) else { return Vec::new() };
-    TRUST.iter().map(|column| by_policy("sensitivity_", "change", &names, of, column)).collect()
-}
-
-fn by_policy(
-    prefix: &str,
-    what: &str,
-    names: &[&str],
-    of: &BTreeMap<String, ByPolicy>,
-    (figure, title, text): &Column,
-) -> Table {
-    let policies = policies(of);
-    // A row to which the figure does not apply at all is left out.
-    let row = |name: &&str| {
-        let found = |policy: &String| of.get(*name)?.get(policy)?.get(figure).map(text);
-        let cells: Vec<Option<String>> = policies.iter().map(found).collect();
-        let cells = cells.iter().any(Option::is_some).then_some(cells)?;
-        let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
-        Some([(*name).to_owned()].into_iter().chain(cells).collect())
-    };
-    Table {
-        key: format!("{prefix}{figure}"),
-        title: (*title).to_owned(),
-        header: [what.to_owned()].into_iter().chain(policies.iter().cloned()).collect(),
-        rows: names.iter().filter_map(row).collect(),
-    }
-}
-
-/// The document's claims: its own row first, then ours.
-pub fn claim_table(rows: &[claims::Row]) -> Table {
-    let text = |interval: Option<&Interval>| interval.map_or_else(|| "-".to_owned(), Interval::text);
-    let others = || POLICIES.iter().filter(|policy| **policy != "eager-opt");
-    let header = ["lists, and what is changed", "eager-opt", "same / case-fifo"].into_iter();
-    let header = header.chain(others().copied()).chain(["best first", "p / b on W3, W4", "p / b elsewhere"]);
-    let row = |row: &claims::Row| {
-        let clock = if row.clock == Clock::Asked { "" } else { " *" };
-        let short = |policy: &str| policy.trim_start_matches("eager-").to_owned();
-        let order: Vec<String> = row.order().into_iter().map(short).collect();
-        let first = [format!("{}{clock}", row.name), text(row.over_case.get("eager-opt"))];
-        let middle = others().map(|policy| text(row.over_case.get(policy)));
-        let last =
-            [order.join(", "), text(row.p_over_b_there.as_ref()), text(row.p_over_b_elsewhere.as_ref())];
-        let first = first.into_iter().chain([text(row.opt_over_fifo.as_ref())]);
-        first.chain(middle).chain(last).collect()
-    };
-    let said = ["the document", "1.39", "-", "-", "-", "-", "-", "opt, pb, …", "above 1", "below 1"];
-    Table {
-        key: "claims".to_owned(),
-        title: "Throughput over case on the document's eight workloads: geometric mean over them, seed by seed (* from \
-                submission, others from \u{201c}all have asked\u{201d}); p / b: eager-p over eager-b"
-            .to_owned(),
-        header: header.map(str::to_owned).collect(),
-        rows: [said.map(str::to_owned).to_vec()].into_iter().chain(rows.iter().map(row)).collect(),
-    }
-}
-
-/// Pairs that meet on one device.
-pub fn interference_table(results: &Results) -> Table {
-    let header = [
-        "pair",
-        "policy",
-        "wanted",
-        "kernels of the first",
-        "of the second",
-        "both ended",
-        "one after the other",
-    ];
-    let row = |met: &super::interference::Meeting| {
-        vec![
-            format!("{} + {}", met.pair.0, met.pair.1),
-            met.policy.to_string(),
-            format!("{:.0} %", met.demand * 100.0),
-            format!("{:.1}x", met.kernels.0),
-            format!("{:.1}x", met.kernels.1),
-            format!("{:.1} s", met.makespan_s),
-            format!("{:.1} s", met.serial_s),
-        ]
-    };
-    Table {
-        key: "interference".to_owned(),
-        title: "Two jobs on one device: how much slower each one's kernels become".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: results.meetings.iter().map(row).collect(),
-    }
-}
-
-/// What each threshold would have let go earlier, by kernel over all lists, and by list over all kernels.
-pub fn threshold_tables(experiment: &Experiment, results: &Results) -> [Table; 2] {
-    let percents = &experiment.thresholds.percents;
-    let table = |key: &str, what: &str, of: fn(&(String, String)) -> &String| {
-        let mut sums: BTreeMap<&String, Count> = BTreeMap::new();
-        for (list_and_kernel, count) in &results.thresholds {
-            let none = || Count::none(percents.len());
-            sums.entry(of(list_and_kernel)).or_insert_with(none).add(count);
-        }
-        let row = |(name, count): (&&String, &Count)| {
-            let numbers = [count.stood].into_iter().chain(count.earlier.iter().copied());
-            [(*name).clone()].into_iter().chain(numbers.map(|number| number.to_string())).collect()
+/// All tables that the experiment names, in its order.
+pub fn all(experiment: &Experiment, summary: &Summary) -> Result<Vec<Made>> {
+    let mut made = Vec::new();
+    for wanted in &experiment.tables {
+        let columns = possible(experiment, wanted);
+        let groups: Vec<&[&Column]> = match wanted.split {
+            true => columns.chunks(1).collect(),
+            false if columns.is_empty() => Vec::new(),
+            false => vec![&columns],
         };
-        let columns = percents.iter().map(|percent| format!("{percent} %"));
-        Table {
-            key: key.to_owned(),
-            title: format!(
-                "Kernels that stood at a gate until the Normal tasks had launched everything, and how many of them each \
-                 OS-ratio threshold would have let go earlier, by {what}"
-            ),
-            header: [what.to_owned(), "stood".to_owned()].into_iter().chain(columns).collect(),
-            rows: sums.iter().map(row).collect(),
+        for columns in groups {
+            made.push(one(experiment, summary, wanted, columns)?);
+        }
+    }
+    made.retain(|made| !made.table.rows.is_empty());
+    Ok(made)
+}
+
+/// What was left out because there is nothing to compare with: a sentence for each role.
+pub fn left_out(experiment: &Experiment) -> Vec<String> {
+    let roles = [
+        (Role::Baseline, "baseline", "case"),
+        (Role::Second, "second", "case-fifo"),
+        (Role::Endless, "endless", "infinite, live"),
+    ];
+    let mut sentences = Vec::new();
+    for (role, key, usual) in roles {
+        let needs = |name: &&String| figures::column(name).is_some_and(|c| c.against.contains(&role));
+        let mut names: Vec<&str> = experiment
+            .tables
+            .iter()
+            .flat_map(|table| &table.figures)
+            .filter(needs)
+            .map(String::as_str)
+            .collect();
+        names.dedup();
+        if experiment.role(role).is_none() && !names.is_empty() {
+            sentences.push(format!(
+                "There is no system `{usual}`, and the file names no other with `{key}`: left out are {}",
+                names.join(", ")
+            ));
+        }
+    }
+    sentences
+}
+
+/// What the figures of the tables are, for the report: name above columns, and definition.
+pub fn definitions(experiment: &Experiment) -> Vec<(String, &'static str)> {
+    let is_shown = |column: &&Column| {
+        experiment
+            .tables
+            .iter()
+            .any(|table| possible(experiment, table).iter().any(|c| c.name == column.name))
+    };
+    let shown = figures::COLUMNS.iter().filter(is_shown);
+    shown
+        .map(|column| (format!("{} ({})", column.name, spelt(experiment, column.short)), column.about))
+        .collect()
+}
+
+/// The table's figures without those that have nothing to be compared with.
+fn possible(experiment: &Experiment, wanted: &Wanted) -> Vec<&'static Column> {
+    let columns = wanted.figures.iter().filter_map(|name| figures::column(name));
+    columns.filter(|column| column.against.iter().all(|role| experiment.role(*role).is_some())).collect()
+}
+
+fn one(experiment: &Experiment, summary: &Summary, wanted: &Wanted, columns: &[&Column]) -> Result<Made> {
+    let (header, rows) = match wanted.rows {
+        Rows::Systems => by_system(experiment, wanted, columns, summary),
+        Rows::Lists => {
+            by_row("lists", &self::rows(experiment, wanted, summary)?, experiment, wanted, columns)
+        }
+        Rows::Variants => {
+            by_row("variant", &self::rows(experiment, wanted, summary)?, experiment, wanted, columns)
         }
     };
-    [
-        table("thresholds_by_kernel", "kernel", |(_, kernel)| kernel),
-        table("thresholds_by_list", "workload", |(workload, _)| workload),
-    ]
+    let figure = columns.first().copied();
+    let of_figure = figure.map_or_else(String::new, |column| spelt(experiment, column.title));
+    let name = figure.map_or("", |column| column.name);
+    let key = match (wanted.split, wanted.key.is_empty()) {
+        (true, _) => format!("{}{name}", wanted.key),
+        (false, true) => name.to_owned(),
+        (false, false) => wanted.key.clone(),
+    };
+    let title = match (wanted.title.is_empty(), wanted.split) {
+        (true, _) => of_figure,
+        (false, true) => format!("{}: {of_figure}", wanted.title),
+        (false, false) => wanted.title.clone(),
+    };
+    let drawn = match figure {
+        Some(figure) if !wanted.drawn.is_empty() => {
+            drawn(experiment, wanted, figure, &self::rows(experiment, wanted, summary)?)?
+        }
+        _ => String::new(),
+    };
+    Ok(Made { table: Table { key, title, header, rows }, drawn })
+}
+
+/// With the systems' names in place of their roles.
+fn spelt(experiment: &Experiment, text: &str) -> String {
+    [("{baseline}", Role::Baseline), ("{second}", Role::Second), ("{endless}", Role::Endless)]
+        .iter()
+        .fold(text.to_owned(), |text, (mark, role)| {
+            text.replace(mark, experiment.role(*role).unwrap_or_default())
+        })
+}
+
+/// A row for each list and each of its ratios, or for each variant of the table's list.
+fn rows<'a>(experiment: &Experiment, wanted: &Wanted, summary: &'a Summary) -> Result<Vec<Row<'a>>> {
+    let mut rows = Vec::new();
+    for variant in &wanted.variants {
+        for name in &wanted.lists {
+            let of = |label: &str| summary.systems(variant, label);
+            if wanted.rows == Rows::Variants {
+                rows.push((variant.clone(), of(name)));
+                continue;
+            }
+            rows.push((name.clone(), of(name)));
+            let ratios = &experiment.list(name)?.ratios;
+            if ratios.len() > 1 {
+                let labels = ratios.iter().map(|ratio| label(name, ratio));
+                rows.extend(labels.map(|label| (label.clone(), of(&label))));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn found<'a>(systems: Option<&'a BySystem>, system: &str, column: &Column) -> Option<&'a Interval> {
+    systems?.get(system)?.get(column.name)
+}
+
+fn cell(interval: Option<&Interval>, column: &Column, alone: bool) -> String {
+    interval.map_or_else(|| "-".to_owned(), |interval| column.text(interval, alone))
+}
+
+/// A column for each system, and for each of its figures if there are several; at the end what is the list's.
+fn by_row(
+    what: &str,
+    rows: &[Row<'_>],
+    experiment: &Experiment,
+    wanted: &Wanted,
+    columns: &[&Column],
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let (of_list, of_systems): (Vec<&Column>, Vec<&Column>) =
+        columns.iter().copied().partition(|column| column.of_list);
+    let alone = of_systems.len() == 1;
+    let has_any =
+        |system: &str, column: &Column| rows.iter().any(|row| found(row.1, system, column).is_some());
+    let mut shown: Vec<(&str, &Column, String)> = Vec::new();
+    for system in &wanted.systems {
+        for column in of_systems.iter().filter(|column| has_any(system, column)) {
+            let short = spelt(experiment, column.short);
+            shown.push((system, column, if alone { system.clone() } else { format!("{system} {short}") }));
+        }
+    }
+    let mut header = vec![what.to_owned()];
+    header.extend(shown.iter().map(|(_, _, title)| title.clone()));
+    header.extend(of_list.iter().map(|column| spelt(experiment, column.short)));
+    let row = |(name, systems): &Row<'_>| {
+        let of_list = of_list.iter().map(|column| {
+            let any = systems.and_then(|of| of.values().find_map(|figures| figures.get(column.name)));
+            (any, *column, false)
+        });
+        let own = shown.iter().map(|(system, column, _)| (found(*systems, system, column), *column, alone));
+        let cells: Vec<(Option<&Interval>, &Column, bool)> = own.chain(of_list).collect();
+        let some = cells.iter().any(|(interval, ..)| interval.is_some());
+        let cells = cells.into_iter().map(|(interval, column, alone)| cell(interval, column, alone));
+        some.then(|| [name.clone()].into_iter().chain(cells).collect())
+    };
+    (header, rows.iter().filter_map(row).collect())
+}
+
+/// A row for each system, a column for each list and figure.
+fn by_system(
+    experiment: &Experiment,
+    wanted: &Wanted,
+    columns: &[&Column],
+    summary: &Summary,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let lists: BTreeMap<&str, Option<&BySystem>> = wanted
+        .lists
+        .iter()
+        .map(|list| (list.as_str(), wanted.variants.first().and_then(|v| summary.systems(v, list))))
+        .collect();
+    let of = |list: &str, system: &str, column: &Column| found(lists.get(list).copied()?, system, column);
+    let mut shown: Vec<(&str, &Column)> = Vec::new();
+    for list in &wanted.lists {
+        let has_any =
+            |column: &&&Column| wanted.systems.iter().any(|system| of(list, system, column).is_some());
+        shown.extend(columns.iter().filter(has_any).map(|column| (list.as_str(), *column)));
+    }
+    let alone = columns.len() == 1;
+    let titles = shown.iter().map(|(list, column)| format!("{list}: {}", spelt(experiment, column.short)));
+    let header = ["system".to_owned()].into_iter().chain(titles).collect();
+    let row = |system: &String| {
+        let cells = shown.iter().map(|(list, column)| cell(of(list, system, column), column, alone));
+        [system.clone()].into_iter().chain(cells).collect()
+    };
+    (header, wanted.systems.iter().map(row).collect())
+}
+
+/// A figure with its intervals.
+fn drawn(experiment: &Experiment, wanted: &Wanted, figure: &Column, rows: &[Row<'_>]) -> Result<String> {
+    let whisker = |systems: Option<&BySystem>, system: &str| {
+        let Interval { median, low, high } = *found(systems, system, figure)?;
+        Some(Whisker { at: median, low, high })
+    };
+    let whiskers = |(name, systems): &Row<'_>| {
+        let row: Vec<Option<Whisker>> = wanted.drawn.iter().map(|system| whisker(*systems, system)).collect();
+        row.iter().any(Option::is_some).then(|| (name.clone(), row))
+    };
+    let rows: Vec<(String, Vec<Option<Whisker>>)> = rows.iter().filter_map(whiskers).collect();
+    let key = |(name, (_, colour)): (&String, &(_, &str))| {
+        format!("<span class=\"key\" style=\"background:{colour}\"></span>{}", html::escape(name))
+    };
+    let legend: String = wanted.drawn.iter().zip(&plot::SERIES).map(key).collect();
+    Ok(format!("<p>{legend}</p>{}", plot::forest(&spelt(experiment, figure.title), &rows)?))
 }

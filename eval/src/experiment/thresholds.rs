@@ -3,8 +3,9 @@
 //! Trap: of first order. The run is that of the threshold 0 %, under which every kernel of an eager task stands at its gate
 //! until the Normal tasks beside it have launched everything; what programs would do after an earlier start is not played.
 
-use super::spec::{Experiment, Thresholds, Workload};
-use super::variant::Variant;
+use super::machine::Machine;
+use super::spec::{Experiment, List, System, Thresholds};
+use super::tables::Table;
 use crate::parallel;
 use crate::sim_run::Host;
 use anyhow::{Context, Result, anyhow};
@@ -35,27 +36,29 @@ impl Count {
     }
 }
 
-/// By workload and kernel, over all seeds.
+/// By list and kernel, over all seeds.
 pub type Counts = BTreeMap<(String, String), Count>;
 
 /// Runs every list once and shows its events to all cores.
-pub fn count(experiment: &Experiment) -> Result<Counts> {
-    let Thresholds { workloads, percents } = &experiment.thresholds;
-    let host = Host::new(&experiment.cards, &Variant::default())?;
-    let mut lists: Vec<(&Workload, u64)> = Vec::new();
-    for name in workloads {
-        let workload = experiment.workload(name)?;
-        lists.extend((1..=experiment.seeds).map(|seed| (workload, seed)));
+pub fn count(experiment: &Experiment, study: &Thresholds) -> Result<Counts> {
+    let percents = &study.percents;
+    let host = Host::new(&experiment.cards, &Machine::default())?;
+    let mut draws: Vec<(&List, &str, u64)> = Vec::new();
+    for name in &study.lists {
+        let list = experiment.list(name)?;
+        for ratio in list.draws() {
+            draws.extend(experiment.seeds().map(|seed| (list, ratio, seed)));
+        }
     }
     let counts = Mutex::new(Counts::new());
-    parallel::for_each(lists, |(workload, seed)| {
-        let (options, lines) = play(&host, workload, seed)?;
+    parallel::for_each(draws, |(list, ratio, seed)| {
+        let (options, lines) = play(&host, list, ratio, seed)?;
         let decided = decide(&options, percents, &lines);
         let mut counts = counts.lock().map_err(|_| anyhow!("another list panicked"))?;
         for (kernel, earlier) in decided {
             let one = Count { stood: 1, earlier: earlier.into_iter().map(u64::from).collect() };
             let none = || Count::none(percents.len());
-            counts.entry((workload.name.clone(), kernel)).or_insert_with(none).add(&one);
+            counts.entry((list.name.clone(), kernel)).or_insert_with(none).add(&one);
         }
         Ok(())
     })?;
@@ -63,14 +66,14 @@ pub fn count(experiment: &Experiment) -> Result<Counts> {
 }
 
 /// One list under `eager-opt` with the threshold 0 %: the scheduler's options, and what happened.
-fn play(host: &Host, workload: &Workload, seed: u64) -> Result<(Options, Vec<JournalLine>)> {
-    let choices = workload.choices(seed)?;
-    let result =
-        host.simulate_with(&choices, PolicyName::EagerOpt, workload.submission(seed), &|options| {
-            options.scheduler = with_threshold(&options.scheduler, 0);
-            options.journal = true;
-            options.audit = false;
-        })?;
+fn play(host: &Host, list: &List, ratio: &str, seed: u64) -> Result<(Options, Vec<JournalLine>)> {
+    let choices = list.choices(ratio, seed)?;
+    let system = System::plain(PolicyName::EagerOpt);
+    let result = host.simulate_with(&choices, &system, list.submission(seed), &|options| {
+        options.scheduler = with_threshold(&options.scheduler, 0);
+        options.journal = true;
+        options.audit = false;
+    })?;
     let journal = result.journal.context("the run was to keep its journal")?;
     Ok((journal.header.options, journal.lines))
 }
@@ -114,4 +117,34 @@ fn decide(options: &Options, percents: &[u32], lines: &[JournalLine]) -> Vec<(St
 fn is_closed(core: &Scheduler, task: TaskId) -> bool {
     let bound = core.state().tasks.get(&task).and_then(|task| task.bound());
     bound.is_some_and(|bound| bound.gate == Gate::Hold)
+}
+
+/// What each threshold would have let go earlier, by kernel over all lists, and by list over all kernels.
+pub fn tables(study: &Thresholds, counts: &Counts) -> [Table; 2] {
+    let percents = &study.percents;
+    let table = |key: &str, what: &str, of: fn(&(String, String)) -> &String| {
+        let mut sums: BTreeMap<&String, Count> = BTreeMap::new();
+        for (list_and_kernel, count) in counts {
+            let none = || Count::none(percents.len());
+            sums.entry(of(list_and_kernel)).or_insert_with(none).add(count);
+        }
+        let row = |(name, count): (&&String, &Count)| {
+            let numbers = [count.stood].into_iter().chain(count.earlier.iter().copied());
+            [(*name).clone()].into_iter().chain(numbers.map(|number| number.to_string())).collect()
+        };
+        let columns = percents.iter().map(|percent| format!("{percent} %"));
+        Table {
+            key: key.to_owned(),
+            title: format!(
+                "Kernels that stood at a gate until the Normal tasks had launched everything, and how many of them each \
+                 OS-ratio threshold would have let go earlier, by {what}"
+            ),
+            header: [what.to_owned(), "stood".to_owned()].into_iter().chain(columns).collect(),
+            rows: sums.iter().map(row).collect(),
+        }
+    };
+    [
+        table("thresholds_by_kernel", "kernel", |(_, kernel)| kernel),
+        table("thresholds_by_list", "list", |(list, _)| list),
+    ]
 }

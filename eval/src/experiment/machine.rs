@@ -1,6 +1,6 @@
-//! One change to machine, model, jobs or scheduler.
+//! What a variant changes of machine, model, jobs or scheduler.
 //!
-//! Trap: a variant lists only what it changes; everything it leaves out is as in the rest of the experiment.
+//! Trap: it lists only what it changes; everything it leaves out is as in the rest of the experiment.
 
 use anyhow::Result;
 use eager_core::options::QueueOrder;
@@ -12,48 +12,81 @@ use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Variant {
-    pub name: String,
+pub struct Machine {
+    /// Other devices [default: the experiment's].
     pub cards: Option<String>,
+    /// Processes share a device's SMs at once, as under MPS [default: true]. Without it they take turns.
     pub mps: Option<bool>,
+    /// Milliseconds of a turn without MPS [default: 1.024].
     pub slice_ms: Option<f64>,
+    /// Factor on the rate at which pages migrate [default: 1].
     pub migrate_factor: Option<f64>,
+    /// Factor on what a batch of page faults costs [default: 1].
     pub batch_factor: Option<f64>,
+    /// Share of paging, 0 to 1, that is hidden behind computing [default: 0].
     pub overlap: Option<f64>,
-    /// Everything between host and device that many times as fast: copies, prefetches, faults and evictions.
+    /// Everything between host and device that many times as fast: copies, prefetches, faults and
+    /// evictions [default: 1].
     pub link_factor: Option<f64>,
+    /// Page faults are grown to blocks by the driver's density prefetcher [default: true].
     pub prefetcher: Option<bool>,
-    /// One host thread's copy, 10^9 bytes per second.
+    /// One host thread's copy, 10^9 bytes per second [default: 8].
     pub host_copy_gb_per_s: Option<f64>,
-    /// Device memory of a context, MiB.
+    /// Device memory of a context, MiB [default: 100, without MPS 450].
     pub context_mib: Option<u64>,
-    /// Factors on the jobs' host phases, and on those in which they write their output.
+    /// Factor on the jobs' host phases [default: 1].
     pub host: Option<f64>,
+    /// Factor on the host phases in which they write their output [default: as `host`].
     pub output: Option<f64>,
-    /// Of the jobs, those whose memory the compiler sees through; 1 without it.
+    /// Share of the jobs, 0 to 1, whose memory the compiler sees through [default: 1].
     pub informed: Option<f64>,
+    /// Programs allocate all their memory before they do anything else [default: false].
     pub allocate_first: Option<bool>,
+    /// Host cores for the jobs' host phases [default: 40].
     pub host_cores: Option<u32>,
-    /// How host phases share the cores: `arrival`, `holders-first`, `shared`.
+    /// How host phases share the cores: `arrival`, `holders-first`, `shared` [default: arrival].
     pub core_order: Option<CoreOrder>,
-    /// Host memory for the jobs' own buffers, GiB.
+    /// Host memory for the jobs' own buffers, GiB [default: without end].
     pub host_memory_gib: Option<u64>,
-    /// What the ledger may give away on each device, MiB; the last one holds for all further.
+    /// What the ledger may give away on each device, MiB; the last one holds for all further [default:
+    /// all].
     pub device_memory_mib: Option<Vec<u64>>,
-    /// Jobs in progress at once, in place of the list's own submission.
+    /// Jobs in progress at once, in place of the list's own way [default: as the list says].
     pub workers: Option<u32>,
+    /// In place of the systems' option of this name, as are the next two [default: as the systems say].
     pub os_ratio_percent_cyclic: Option<u32>,
+    /// See `os_ratio_percent_cyclic`.
     pub os_ratio_percent_other: Option<u32>,
+    /// See `os_ratio_percent_cyclic`.
     pub grant_percent_min: Option<u32>,
-    /// Whether the eager policies' Normal tasks allocate managed memory.
+    /// Whether the eager policies' Normal tasks allocate managed memory, in place of the systems' option
+    /// [default: as the systems say].
     pub managed_normal_tasks: Option<bool>,
-    /// In place of every policy's own queue order but the baselines'.
+    /// Queue order in place of every policy's own but the baselines': `fifo`, `backfill`, `largest-first`,
+    /// `longest-remaining` [default: as the systems say].
     pub queue: Option<QueueOrder>,
-    /// Any option of the GPU model by its name (`virtual-gpu/model/src/options.rs`), such as `{ eviction = "used" }`.
+    /// Any option of the GPU model by its name (`virtual-gpu/model/src/options.rs`), such as `{ eviction = "used" }`
+    /// [default: none].
     pub model: toml::Table,
 }
 
-impl Variant {
+impl Machine {
+    /// Numbers that have bounds: name, value, least and most.
+    pub fn numbers(&self) -> [(&'static str, Option<f64>, f64, f64); 9] {
+        const ABOVE_0: f64 = 1e-9;
+        [
+            ("slice_ms", self.slice_ms, ABOVE_0, f64::MAX),
+            ("migrate_factor", self.migrate_factor, ABOVE_0, f64::MAX),
+            ("batch_factor", self.batch_factor, 0.0, f64::MAX),
+            ("overlap", self.overlap, 0.0, 1.0),
+            ("link_factor", self.link_factor, ABOVE_0, f64::MAX),
+            ("host_copy_gb_per_s", self.host_copy_gb_per_s, ABOVE_0, f64::MAX),
+            ("host", self.host, 0.0, f64::MAX),
+            ("output", self.output, 0.0, f64::MAX),
+            ("informed", self.informed, 0.0, 1.0),
+        ]
+    }
+
     /// Host phases of the jobs.
     pub fn host_times(&self) -> HostTimes {
         HostTimes {
@@ -89,20 +122,28 @@ impl Variant {
         link.eviction_ns /= factor;
     }
 
-    /// The GPU model's options with what the variant changes by name.
+    /// The GPU model's options with what is changed by name.
     ///
     /// # Errors
     /// The GPU model has no such option, or it is of another kind.
     pub fn model_options(&self, base: &eager_gpu_model::Options) -> Result<eager_gpu_model::Options> {
         let mut table = toml::Table::try_from(base)?;
         table.extend(self.model.clone());
-        Ok(table.try_into()?)
+        let words = eager_plainly::Words {
+            noun: "option of the GPU model",
+            unknown: "there is no option of the GPU model",
+            others: "virtual-gpu/model/src/options.rs lists those that there are",
+            elsewhere: Vec::new(),
+        };
+        table
+            .try_into()
+            .map_err(|error: toml::de::Error| anyhow::anyhow!(eager_plainly::said(error.message(), &words)))
     }
 
     /// Applies the rest.
     ///
     /// # Errors
-    /// As [`Variant::model_options`].
+    /// As [`Machine::model_options`].
     pub fn apply(&self, options: &mut SimOptions) -> Result<()> {
         options.model = self.model_options(&options.model)?;
         fn set<T>(to: &mut T, from: Option<T>) {
@@ -133,7 +174,7 @@ impl Variant {
         set(&mut scheduler.grant_percent_min, self.grant_percent_min);
         set(&mut scheduler.managed_normal_tasks, self.managed_normal_tasks);
         if options.policy.traits().eager {
-            scheduler.queue = self.queue;
+            scheduler.queue = self.queue.or(scheduler.queue);
         }
         scheduler.context_bytes = Bytes(options.model.context_memory());
         Ok(())

@@ -2,7 +2,7 @@
 //! nobody's memory of them.
 //!
 //! ```text
-//! <!-- table: throughput_vs_case case-fifo eager-opt -->
+//! <!-- table: throughput_vs_baseline case-fifo eager-opt -->
 //! anything here is replaced
 //! <!-- end -->
 //! ```

@@ -1,0 +1,310 @@
+//! All figures: what each is called, how it is written, how lists and seeds become one number, and what it is.
+//!
+//! Trap: a ratio is made of two runs of the same list, seed and variant; the lists of one seed are joined before the median
+//! over the seeds is taken. The ratio of two medians is another number.
+
+use super::sample::Sample;
+use crate::interval::Interval;
+use std::collections::BTreeMap;
+
+/// What a figure may be against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Baseline,
+    Second,
+    Endless,
+}
+
+/// A sample with those that it is compared with: of the same list, seed and variant.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    pub own: &'a Sample,
+    pub baseline: Option<&'a Sample>,
+    pub second: Option<&'a Sample>,
+    pub endless: Option<&'a Sample>,
+}
+
+/// How lists and seeds become one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Geometric mean over the lists of a seed to which the figure applies, median over the seeds.
+    Ratio,
+    /// Median over all lists and seeds.
+    Each,
+    /// The least, or the most, of all.
+    Least,
+    Most,
+}
+
+/// How a number is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// With its interval.
+    Interval,
+    /// With its interval where the figure has its table for itself.
+    Ratio,
+    Number,
+    Seconds,
+    Percent,
+    Gib,
+    /// With a decimal where the figure has its table for itself.
+    Count,
+}
+
+/// A figure.
+pub struct Column {
+    pub name: &'static str,
+    /// Above a column.
+    pub short: &'static str,
+    /// Above a table. In both, `{baseline}`, `{second}` and `{endless}` are the systems' names.
+    pub title: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    form: Form,
+    pub over: Over,
+    /// What it cannot be made without.
+    pub against: &'static [Role],
+    /// Whatever the system: a property of the list.
+    pub of_list: bool,
+    pub of: fn(&Run<'_>) -> Option<f64>,
+}
+
+const NONE: &[Role] = &[];
+const BASELINE: &[Role] = &[Role::Baseline];
+const SECOND: &[Role] = &[Role::Second];
+const ENDLESS: &[Role] = &[Role::Endless];
+
+/// One row of the table: names, text, form, pooling, what it is against, and how it is made of a run.
+macro_rules! figure {
+    ($name:literal, $short:literal, $title:literal, $form:ident, $over:ident, $against:expr, $about:literal, $of:expr) => {
+        Column {
+            name: $name,
+            short: $short,
+            title: $title,
+            about: $about,
+            form: Form::$form,
+            over: Over::$over,
+            against: $against,
+            of_list: false,
+            of: $of,
+        }
+    };
+}
+
+/// All figures.
+#[rustfmt::skip]
+pub const COLUMNS: [Column; 36] = [
+    figure!("throughput_vs_baseline", "sub", "Throughput over {baseline}, from the first submission to the last end",
+        Interval, Ratio, BASELINE, "jobs that ended well per second of makespan, over the baseline's",
+        |run| throughput(run.own, run.baseline?)),
+    figure!("throughput_vs_baseline_ask", "ask", "Throughput over {baseline}, from “all have asked” to the last end: the source document's clock",
+        Interval, Ratio, BASELINE, "the same from \"all have asked\" to the last end (specification S-803); none for streams",
+        |run| throughput_ask(run.own, run.baseline?)),
+    figure!("throughput_vs_second", "sub, over {second}", "Throughput over {second}, from the first submission to the last end",
+        Interval, Ratio, SECOND, "`throughput_vs_baseline` with the second baseline",
+        |run| throughput(run.own, run.second?)),
+    figure!("throughput_vs_second_ask", "ask, over {second}", "Throughput over {second}, from “all have asked” to the last end",
+        Interval, Ratio, SECOND, "`throughput_vs_baseline_ask` with the second baseline",
+        |run| throughput_ask(run.own, run.second?)),
+    figure!("throughput_vs_endless", "of endless memory's", "Throughput over that of endless memory",
+        Interval, Ratio, ENDLESS, "`throughput_vs_baseline` with the system that has endless memory",
+        |run| throughput(run.own, run.endless?)),
+    figure!("worst_list", "worst list", "Throughput over {baseline} of the worst list",
+        Number, Least, BASELINE, "the least `throughput_vs_baseline` of any list and seed",
+        |run| throughput(run.own, run.baseline?)),
+    Column { of_list: true, ..figure!("bound_vs_baseline", "bound", "Throughput over {baseline} that no schedule can pass",
+        Ratio, Ratio, BASELINE, "the baseline's makespan over `lower_bound_s`; one column for all systems",
+        |run| Some(run.baseline?.makespan_s / run.own.bound_s)) },
+    figure!("memory_bound_vs_baseline", "bound by memory", "Throughput over {baseline} that no schedule without over-subscription can pass",
+        Ratio, Ratio, BASELINE, "the baseline's makespan over the least in which the devices' memory holds all that the jobs hold, each for as long as alone",
+        |run| Some(run.baseline?.makespan_s / run.own.memory_bound_s)),
+    figure!("makespan_s", "makespan, s", "Makespan, s",
+        Seconds, Each, NONE, "from the first submission to the last end",
+        |run| Some(run.own.makespan_s)),
+    figure!("ask_makespan_s", "makespan from “all have asked”, s", "Makespan from “all have asked”, s",
+        Seconds, Each, NONE, "from \"all have asked\" to the last end; none for streams",
+        |run| run.own.ask_makespan_s),
+    figure!("lower_bound_s", "bound, s", "Lower bound of the makespan, s",
+        Seconds, Each, NONE, "what no schedule can pass: all kernels, or all copies, of the jobs alone spread evenly over the devices, or the longest job alone, whichever is longest",
+        |run| Some(run.own.bound_s)),
+    figure!("makespan_over_bound", "makespan / bound", "Makespan over its lower bound",
+        Ratio, Ratio, NONE, "`makespan_s` over `lower_bound_s`",
+        |run| Some(run.own.makespan_s / run.own.bound_s)),
+    figure!("work_s", "device work, s", "Device work, s",
+        Seconds, Each, NONE, "the time in which the jobs alone have any operation on a device spread evenly over the devices, or the longest job alone; a schedule in which copies overlap kernels can pass it",
+        |run| Some(run.own.work_s)),
+    figure!("makespan_over_work", "makespan / device work", "Makespan over the device work",
+        Ratio, Ratio, NONE, "`makespan_s` over `work_s`",
+        |run| Some(run.own.makespan_s / run.own.work_s)),
+    figure!("wait_mean_s", "mean wait, s", "Mean wait, s",
+        Seconds, Each, NONE, "from a job's requests to their grants, mean over the jobs",
+        |run| Some(run.own.wait_mean_s)),
+    figure!("wait_max_s", "longest wait, s", "Longest wait, s",
+        Seconds, Each, NONE, "the same of the job that waits longest",
+        |run| Some(run.own.wait_max_s)),
+    figure!("wait_max_vs_baseline", "longest wait / {baseline}'s", "Longest wait over {baseline}'s",
+        Ratio, Ratio, BASELINE, "`wait_max_s` over the baseline's; none for lists in which no job waits there",
+        wait_max),
+    figure!("wait_max_vs_baseline_most", "the same, worst list", "Longest wait over {baseline}'s, worst list",
+        Number, Most, BASELINE, "the most `wait_max_vs_baseline` of any list and seed",
+        wait_max),
+    figure!("turnaround_mean_s", "mean turnaround, s", "Mean turnaround, s",
+        Seconds, Each, NONE, "from a job's submission to its end, mean over the jobs",
+        |run| Some(run.own.turnaround_mean_s())),
+    figure!("turnaround_max_s", "worst turnaround, s", "Worst turnaround, s",
+        Seconds, Each, NONE, "the same of the job that takes longest",
+        |run| Some(run.own.turnaround_max_s())),
+    figure!("turnaround_vs_baseline", "mean turnaround / {baseline}'s", "Mean turnaround over {baseline}'s",
+        Ratio, Ratio, BASELINE, "`turnaround_mean_s` over the baseline's",
+        |run| Some(run.own.turnaround_mean_s() / run.baseline?.turnaround_mean_s())),
+    figure!("turnaround_vs_baseline_p95", "turnaround / {baseline}'s, p95", "Turnaround over {baseline}'s (95th percentile)",
+        Ratio, Ratio, BASELINE, "turnaround of each job over that of the same job under the baseline; 95th percentile over the jobs",
+        |run| {
+            let both = run.own.turnaround_s.iter().zip(&run.baseline?.turnaround_s);
+            percentile(both.map(|(own, base)| own / base), 0.95)
+        }),
+    figure!("normal_slowdown_median", "slowdown, median", "Slowdown of Normal tasks (median)",
+        Ratio, Ratio, BASELINE, "device-side time of each job that was never eager over that under the baseline; median over the jobs",
+        |run| slowdown(&run.own.normal_device_s, &run.baseline?.normal_device_s, 0.5)),
+    figure!("normal_slowdown_p95", "slowdown p95", "Slowdown of Normal tasks (95th percentile): device-side time over that of the same job under {baseline}",
+        Ratio, Ratio, BASELINE, "the same, 95th percentile. Device-side: from the grant to the end, without host phases and without what kernels stand at a gate",
+        |run| slowdown(&run.own.normal_device_s, &run.baseline?.normal_device_s, 0.95)),
+    figure!("kernel_stretch_p95", "kernels / alone, p95", "Kernels of Normal tasks over what they take alone (95th percentile)",
+        Ratio, Ratio, NONE, "from kernels' submissions to their ends over what the same kernels take alone; 95th percentile over the jobs that were never eager",
+        |run| slowdown(&run.own.normal_kernels_s, &run.own.normal_kernels_alone_s, 0.95)),
+    figure!("copies_slowdown_p95", "the rest of the device side / {baseline}'s, p95", "The rest of the device side over {baseline}'s (95th percentile)",
+        Ratio, Ratio, BASELINE, "device-side time without kernels: copies, allocations and waits for others' copies, over the baseline's; 95th percentile",
+        |run| slowdown(&beside_kernels(run.own), &beside_kernels(run.baseline?), 0.95)),
+    figure!("slowdown_vs_endless_p95", "device side / endless memory's, p95", "Device-side time of Normal tasks over that with endless memory (95th percentile)",
+        Ratio, Ratio, ENDLESS, "`normal_slowdown_p95` with the system that has endless memory",
+        |run| slowdown(&run.own.normal_device_s, &run.endless?.normal_device_s, 0.95)),
+    figure!("bytes_paged", "paged, GiB", "Paged: demand-faulted, evicted and fetched again, GiB",
+        Gib, Each, NONE, "bytes that over-subscription moves: demand-faulted, evicted, and fetched again after an eviction",
+        |run| Some(run.own.bytes_paged as f64)),
+    figure!("device_busy", "busy", "Devices with any operation, share of the makespan",
+        Percent, Each, NONE, "share of the makespan in which a device has any operation, mean over the devices",
+        |run| Some(run.own.device_busy)),
+    figure!("kernels_busy", "computing", "Devices with a kernel computing, share of the makespan",
+        Percent, Each, NONE, "the same with a kernel computing",
+        |run| Some(run.own.kernels_busy)),
+    figure!("copies_busy", "copying", "Devices with a copy or prefetch on the link, share of the makespan",
+        Percent, Each, NONE, "the same with a copy or prefetch on the link",
+        |run| Some(run.own.copies_busy)),
+    figure!("paging_busy", "paging", "Devices with page faults in service, share of the makespan",
+        Percent, Each, NONE, "the same with page faults in service",
+        |run| Some(run.own.paging_busy)),
+    figure!("eager_launches", "eager", "Eager launches",
+        Count, Each, NONE, "tasks that start with less than they ask for",
+        |run| Some(run.own.eager_launches as f64)),
+    figure!("promotions", "promoted", "Promotions",
+        Count, Each, NONE, "eager tasks whose grant comes to what they ask for",
+        |run| Some(run.own.promotions as f64)),
+    figure!("jobs_lost", "jobs lost", "Jobs lost for want of memory",
+        Count, Each, NONE, "jobs that do not end well",
+        |run| Some(run.own.jobs_lost as f64)),
+    figure!("jobs_lost_most", "jobs lost", "Jobs lost for want of memory, worst list",
+        Count, Most, NONE, "the most `jobs_lost` of any list and seed",
+        |run| Some(run.own.jobs_lost as f64)),
+];
+
+/// What an experiment without tables shows.
+pub const USUAL: [&str; 16] = [
+    "throughput_vs_baseline",
+    "throughput_vs_baseline_ask",
+    "throughput_vs_second",
+    "throughput_vs_second_ask",
+    "makespan_over_bound",
+    "normal_slowdown_p95",
+    "makespan_s",
+    "turnaround_mean_s",
+    "turnaround_max_s",
+    "bytes_paged",
+    "device_busy",
+    "kernels_busy",
+    "copies_busy",
+    "paging_busy",
+    "eager_launches",
+    "jobs_lost",
+];
+
+/// The figure of this name.
+pub fn column(name: &str) -> Option<&'static Column> {
+    COLUMNS.iter().find(|column| column.name == name)
+}
+
+impl Column {
+    /// A number in a table; `alone`: of a table of this figure only.
+    pub fn text(&self, interval: &Interval, alone: bool) -> String {
+        let median = interval.median;
+        match self.form {
+            Form::Interval => interval.text(),
+            Form::Ratio if alone => interval.text(),
+            Form::Ratio | Form::Number => format!("{median:.2}"),
+            Form::Seconds => format!("{median:.1}"),
+            Form::Percent => format!("{:.0} %", median * 100.0),
+            Form::Gib => format!("{:.1}", median / (1u64 << 30) as f64),
+            Form::Count if alone => format!("{median:.1}"),
+            Form::Count => format!("{median:.0}"),
+        }
+    }
+
+    /// Over lists and seeds.
+    pub fn pooled(&self, runs: &[Run<'_>]) -> Option<Interval> {
+        pooled(self.over, runs.iter().filter_map(|run| Some((run.own.seed, (self.of)(run)?))))
+    }
+}
+
+/// Of values with their seeds.
+pub fn pooled(over: Over, values: impl Iterator<Item = (u64, f64)>) -> Option<Interval> {
+    let single =
+        |value: f64| value.is_finite().then_some(Interval { median: value, low: value, high: value });
+    let alone = |(_, value)| value;
+    match over {
+        Over::Each => Interval::of(values.map(alone).collect()),
+        Over::Least => single(values.map(alone).fold(f64::INFINITY, f64::min)),
+        Over::Most => single(values.map(alone).fold(f64::NEG_INFINITY, f64::max)),
+        Over::Ratio => {
+            let mut seeds: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+            for (seed, value) in values {
+                seeds.entry(seed).or_default().push(value.ln());
+            }
+            let mean = |logs: Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+            Interval::of(seeds.into_values().map(mean).collect())
+        }
+    }
+}
+
+/// Jobs that ended well per second, over another run's of the same list.
+pub fn throughput(own: &Sample, base: &Sample) -> Option<f64> {
+    Some(own.jobs_ended() / own.makespan_s / (base.jobs_ended() / base.makespan_s))
+}
+
+/// The same from "all have asked" on.
+pub fn throughput_ask(own: &Sample, base: &Sample) -> Option<f64> {
+    Some(own.jobs_ended() / own.ask_makespan_s? / (base.jobs_ended() / base.ask_makespan_s?))
+}
+
+fn wait_max(run: &Run<'_>) -> Option<f64> {
+    let base = run.baseline?.wait_max_s;
+    (base > 0.0).then(|| run.own.wait_max_s / base)
+}
+
+/// The percentile, over the jobs that were Normal from start to end in both runs of a list, of one's time over the other's.
+fn slowdown(own: &[Option<f64>], base: &[Option<f64>], part: f64) -> Option<f64> {
+    let both = own.iter().zip(base);
+    percentile(both.filter_map(|(own, base)| Some((*own)? / (*base).filter(|base| *base > 0.0)?)), part)
+}
+
+/// By nearest rank.
+fn percentile(values: impl Iterator<Item = f64>, part: f64) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let rank = (values.len() as f64 * part).ceil() as usize;
+    values.get(rank.saturating_sub(1)).copied()
+}
+
+/// Copies, allocations and waits for others' copies: what is left of the device-side time without kernels.
+fn beside_kernels(sample: &Sample) -> Vec<Option<f64>> {
+    let both = sample.normal_device_s.iter().zip(&sample.normal_kernels_s);
+    both.map(|(all, kernels)| Some((*all)? - (*kernels)?)).collect()
+}
