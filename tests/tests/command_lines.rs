@@ -252,7 +252,9 @@ fn each_verb_names_a_flag_that_it_does_not_have() {
 fn each_program_says_its_release_and_commit() {
     for program in PROGRAMS {
         let said = run_ok(Command::new(tool(program)).arg("--version"));
-        let build = said.trim_end().strip_prefix(&format!("{program} {}", eager_version::VERSION));
+        // `eagercc` goes on with what clang says of itself.
+        let first = said.lines().next().unwrap_or_default();
+        let build = first.strip_prefix(&format!("{program} {}", eager_version::VERSION));
         let build = build.unwrap_or_else(|| panic!("{program}: {said}"));
         // Without git, or outside of a clone, there is no commit.
         let commit = build.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
