@@ -17,9 +17,6 @@ const LOCATION_DEVICE: c_uint = 1;
 const ALLOCATION_PINNED: c_uint = 1;
 const ACCESS_READ_WRITE: c_uint = 3;
 const GRANULARITY_MINIMUM: c_uint = 0;
-/// Between reserved addresses and what lies before them, so that a word near a buffer means that buffer: a multiple of what
-/// devices map by (specification S-716).
-const GAP_BYTES: u64 = 2 << 20;
 
 /// `CUmemLocation`.
 #[repr(C)]
@@ -169,17 +166,15 @@ impl Driver {
         Some(bytes as u64).filter(|&bytes| bytes > 0)
     }
 
-    /// Addresses that lead to nothing yet, behind a gap that never will: a pointer a little before them is then no pointer
-    /// into what lies there.
+    /// Addresses that lead to nothing yet.
     pub fn reserve(&self, bytes: u64) -> CudaResult<Span> {
         let mut start = 0;
-        let with_gap = bytes.checked_add(GAP_BYTES).ok_or(CudaError::INVALID_VALUE)?;
-        call!(self.address_reserve(&mut start, with_gap as usize, 0, 0, 0))?;
-        Ok(Span { start: start + GAP_BYTES, bytes })
+        call!(self.address_reserve(&mut start, bytes as usize, 0, 0, 0))?;
+        Ok(Span { start, bytes })
     }
 
     pub fn unreserve(&self, reserved: Span) -> CudaResult<()> {
-        call!(self.address_free(reserved.start - GAP_BYTES, (reserved.bytes + GAP_BYTES) as usize))
+        call!(self.address_free(reserved.start, reserved.bytes as usize))
     }
 
     /// Memory of the device for reserved addresses. The handle is given up at once: the memory lives until it is

@@ -167,7 +167,7 @@ impl Ledger {
 
     /// Allocations without memory that some words name. A word that points into no allocation means an awaited one that it
     /// misses by a little: programs shift pointers to index from 1. A word inside one allocation means that one only: where
-    /// addresses touch, its neighbour would come as well, and its memory could be refused. A dead one is named by no near miss.
+    /// addresses touch, its neighbour would be asked for as well, and could be refused. A dead one is named by no near miss.
     pub fn absent_among(&self, words: &[u64]) -> Vec<Allocation> {
         if self.absent.is_empty() {
             return Vec::new();
@@ -182,6 +182,19 @@ impl Ledger {
                 || is_awaited && strays.iter().any(|word| near.contains(word))
         };
         self.absent().filter(is_named).cloned().collect()
+    }
+
+    /// Awaited allocations that lie beside one which some words point into, as near as a near miss: where addresses touch, a
+    /// pointer shifted to index from 1 points into the neighbour.
+    pub fn awaited_beside(&self, words: &[u64]) -> Vec<&Allocation> {
+        let is_beside = |allocation: &&Allocation| {
+            let Span { start, bytes } = allocation.span;
+            let near =
+                start.saturating_sub(NEAR_BYTES)..start.saturating_add(bytes).saturating_add(NEAR_BYTES);
+            allocation.origin.backing() == Some(Backing::Awaited)
+                && words.iter().any(|word| near.contains(word))
+        };
+        self.absent().filter(is_beside).collect()
     }
 
     /// Allocations of a task without memory.

@@ -101,7 +101,30 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// Brings memory behind the addresses that a call names, of tasks that are bound.
     pub(crate) fn bring_named(&self, thread: &mut Thread, words: &[u64]) -> Result<(), Stop> {
         let absent = self.state.lock().ledger.absent_among(words);
-        absent.into_iter().try_for_each(|allocation| self.bring(thread, allocation.span.start))
+        absent.into_iter().try_for_each(|allocation| self.bring(thread, allocation.span.start))?;
+        let beside: Vec<u64> = {
+            let state = self.state.lock();
+            let has_room = |found: &&Allocation| {
+                let task = state.task(found.owner).filter(|task| task.phase == Phase::Bound);
+                task.is_some_and(|task| !task.account.is_short_of(found.span.bytes))
+            };
+            let beside = state.ledger.awaited_beside(words).into_iter().filter(has_room);
+            beside.map(|found| found.span.start).collect()
+        };
+        // They may be meant, or not: what they lack is nothing to fail for.
+        beside.into_iter().for_each(|base| _ = self.bring_if_reserved(thread, base));
+        Ok(())
+    }
+
+    /// Memory for one allocation, unless that would have to be asked for.
+    fn bring_if_reserved(&self, thread: &mut Thread, base: u64) -> CudaResult<bool> {
+        let _mapping = self.mapping.lock();
+        let Some((_, bytes, coming)) = self.count_coming(base) else { return Ok(true) };
+        let backed = if coming.more == 0 { self.back(thread, base) } else { Ok(false) };
+        if backed != Ok(true) {
+            self.uncount_coming(base, bytes, coming, false);
+        }
+        backed
     }
 
     /// The same for all that a task has allocated.

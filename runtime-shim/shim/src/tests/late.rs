@@ -286,6 +286,19 @@ fn a_word_that_names_one_buffer_does_not_name_those_beside_it() {
 }
 
 #[test]
+fn a_pointer_before_a_buffer_brings_it_also_where_addresses_touch() {
+    let mut bench = Bench::with_habits(ALL);
+    bench.cuda.lay_side_by_side();
+    bench.daemon.decide(Decision::Releasing);
+    begin(&mut bench, 992);
+    let (before, a) = (bench.malloc(496), bench.malloc(496));
+    assert_eq!(a - before, 496);
+    bench.daemon.refuse_extensions(true);
+    assert_eq!(bench.launch(&[a - 4]), Outcome::Handled(()));
+    assert_eq!(bench.cuda.live_bytes(), 992, "it is reserved");
+}
+
+#[test]
 fn a_near_miss_does_not_wait_for_the_task_of_another_thread() {
     let mut bench = bench(ALL, 1000);
     let others = bench.malloc(1000);
