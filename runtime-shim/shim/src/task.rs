@@ -8,6 +8,7 @@
 use crate::account::{Account, Announced, FrameId};
 use crate::runtime::{DeviceIndex, Geometry, StreamId};
 use crate::visible::Visible;
+use eager_client::way::Standing;
 use eager_proto::reply::{
     CLASS_EAGER, CLASS_NONE, CLASS_PROMOTED, FLAG_EXTEND_REFUSED, FLAG_GATED, FLAG_HIGH_PRIORITY,
     FLAG_MANAGED, FLAG_RELEASES, FLAG_WATCH, TaskCell,
@@ -99,6 +100,11 @@ impl Terms {
     /// Is dead memory to be given back?
     pub fn releases(&self) -> bool {
         self.flags & FLAG_RELEASES != 0
+    }
+
+    /// As the way of an allocation depends on it.
+    pub fn standing(&self) -> Standing {
+        Standing::Bound { managed: self.managed(), releases: self.releases() }
     }
 
     pub fn watched(&self) -> bool {

@@ -13,14 +13,11 @@ use crate::program::Program;
 use crate::runtime::{DeviceIndex, Geometry, Launch, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::{Answer, Shim, Stop};
-use crate::state::{State, Thread};
+use crate::state::Thread;
 use crate::task::{Asks, Kind, Phase, Queued, Release, TaskKey};
+use eager_client::way::{Case, Form, Standing, Way};
 use eager_proto::request::BeginFlags;
 use eager_units::shown;
-
-/// How many pieces of the device's granularity a task's allocations may waste together; no ledger counts the waste
-/// (specification S-310).
-const WASTED_PIECES_MAX: u64 = 32;
 
 /// A deferred task while a thread asks for it.
 #[derive(Debug, Clone, Copy)]
@@ -97,32 +94,24 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn reserve_new(&self, thread: &mut Thread, bytes: u64) -> Option<Result<u64, Stop>> {
         let (key, frame) = self.state.lock().owner_of_new(thread);
         let frame = frame?;
-        // What would be asked for with it, if it has not been asked for.
-        let by_name = |state: &State| {
-            let task = state.task(key).filter(|task| task.by_name && state.captures.is_empty())?;
-            match task.phase {
-                Phase::Deferred => {
-                    let mut after = task.account.clone();
-                    after.expect(Some(frame), bytes);
-                    Some(after.reserved())
-                }
-                Phase::Bound if !task.terms.managed() => Some(0),
-                _ => None,
-            }
-        };
         if let Err(stop) = self.bind_if_beyond(thread, key, frame, bytes) {
             return Some(Err(stop));
         }
-        let wanted = by_name(&self.lock_settled(key))?;
+        let (standing, wanted) = self.by_name(key, frame, bytes)?;
         if !self.can_ever_fit(wanted) {
             return None;
         }
-        let granularity = self.common_granularity()?;
-        let rounded = bytes.checked_next_multiple_of(granularity)?;
-        let wasted = self.state.lock().ledger.waste_of(key).saturating_add(rounded - bytes);
-        if wasted > WASTED_PIECES_MAX * granularity {
-            return None;
-        }
+        let case = Case {
+            standing,
+            form: Form::Linear,
+            bytes,
+            has_site: true,
+            by_name: true,
+            is_captured: false,
+            piece: self.common_granularity(),
+            wasted: self.state.lock().ledger.waste_of(key),
+        };
+        let Way::ByName { reserved: rounded } = Way::choose(&case) else { return None };
         let reserved = self.runtime.reserve(rounded).ok()?;
         let counted = self.expect(thread, key, frame, bytes);
         if let Err(stop) = counted {
@@ -134,6 +123,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         state.ledger.insert(Span { start: reserved.start, bytes }, key, Some(frame), origin);
         self.note_watched(&state);
         Some(Ok(reserved.start))
+    }
+
+    /// How a task whose memory comes by name stands, and what would be asked for with an allocation if it has not been
+    /// asked for; `None`: it does not come by name, or not now.
+    fn by_name(&self, key: TaskKey, frame: FrameId, bytes: u64) -> Option<(Standing, u64)> {
+        let state = self.lock_settled(key);
+        let task = state.task(key).filter(|task| task.by_name && state.captures.is_empty())?;
+        match task.phase {
+            Phase::Deferred => {
+                let mut after = task.account.clone();
+                after.expect(Some(frame), bytes);
+                Some((Standing::Deferred, after.reserved()))
+            }
+            Phase::Bound => Some((task.terms.standing(), 0)),
+            _ => None,
+        }
     }
 
     /// A task that waits cannot ask for more than it has asked for: it is bound first.

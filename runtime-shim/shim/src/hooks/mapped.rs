@@ -13,10 +13,6 @@ use crate::state::Thread;
 use crate::task::{Phase, Release, Task, TaskKey};
 use eager_units::shown;
 
-/// Mapped memory comes in whole multiples of the device's granularity; where that would waste more than this share of
-/// an allocation, it is not mapped, since no ledger counts the waste (specification S-310).
-const MAP_WASTE_SHARE: u64 = 50;
-
 /// How much more must be reserved for memory that comes, and how that is undone.
 #[derive(Debug, Clone, Copy)]
 struct Coming {
@@ -26,24 +22,26 @@ struct Coming {
 }
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
-    /// Device memory behind addresses of our own; `None`: not this device, not this size, or no room.
+    /// What sizes must be multiples of to be mapped on a device; `None`: nothing is mapped there, or for this program.
+    pub(crate) fn piece_on(&self, thread: &mut Thread, device: DeviceIndex) -> Option<u64> {
+        if self.program.read().shares_memory() {
+            return None;
+        }
+        self.enter(thread, device).ok()?;
+        self.runtime.map_granularity(device)
+    }
+
+    /// Device memory behind so many bytes of addresses of our own; `None`: no room, or not now.
     pub(crate) fn map_new(
         &self,
         thread: &mut Thread,
         bytes: u64,
         device: DeviceIndex,
     ) -> Option<(u64, Origin)> {
-        if self.program.read().shares_memory() {
-            return None;
-        }
         self.enter(thread, device).ok()?;
-        let rounded = bytes.checked_next_multiple_of(self.runtime.map_granularity(device)?)?;
-        if rounded - bytes > bytes / MAP_WASTE_SHARE {
-            return None;
-        }
-        let reserved = self.runtime.reserve(rounded).ok()?;
+        let reserved = self.runtime.reserve(bytes).ok()?;
         if let Ok(Some(())) = self.runtime.back(reserved, device) {
-            return Some((reserved.start, Origin::Mapped { reserved: rounded, backing: Backing::Present }));
+            return Some((reserved.start, Origin::Mapped { reserved: bytes, backing: Backing::Present }));
         }
         let _ = self.runtime.unreserve(reserved, false);
         None

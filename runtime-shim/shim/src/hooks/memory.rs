@@ -9,6 +9,7 @@ use crate::shim::{Answer, Shim, Stop};
 use crate::state::Thread;
 use crate::task::{Kind, Phase, Release, Task, TaskKey, Terms};
 use eager_abi::calls::PITCH_ALIGNMENT;
+use eager_client::way::{Case, Form, Standing, Way};
 use eager_proto::request::RequestBody;
 use eager_units::shown;
 
@@ -21,26 +22,15 @@ pub(crate) struct Room {
     pub key: TaskKey,
     pub frame: Option<FrameId>,
     pub taken: Taken,
-    pub place: Place,
+    /// After the answer to what had to be asked for.
+    pub standing: Standing,
+    /// The task's; `None`: not known yet.
+    pub device: Option<DeviceIndex>,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
-    /// The device is not known yet.
-    Unbound,
-    Bound {
-        device: DeviceIndex,
-        managed: bool,
-        /// Mapped where that is possible, so that it can be given back before it is freed.
-        mapped: bool,
-    },
-}
-
-impl Place {
-    /// Of an allocation by a static site (`frame`) of a task with these terms, or by none.
-    fn by(terms: &Terms, frame: Option<FrameId>) -> Place {
-        let (managed, mapped) = (terms.managed(), terms.releases() && frame.is_some());
-        Place::Bound { device: terms.device, managed, mapped: mapped && !managed }
+impl Room {
+    fn bound(key: TaskKey, frame: Option<FrameId>, taken: Taken, terms: &Terms) -> Room {
+        Room { key, frame, taken, standing: terms.standing(), device: Some(terms.device) }
     }
 }
 
@@ -65,7 +55,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `cudaMalloc`: of an unbound lazy task or of a task that the daemon wants managed, managed memory that prefers
     /// the device (specification S-201); else plain device memory.
     pub fn malloc(&self, thread: &mut Thread, bytes: u64) -> Outcome<u64> {
-        self.allocate(thread, bytes, true, |runtime| runtime.malloc(bytes), |start| start)
+        self.allocate(thread, bytes, Form::Linear, |runtime| runtime.malloc(bytes), |start| start)
     }
 
     /// `cudaMallocPitch`, and `cudaMalloc3D` with `height` rows in all. Counted as rows at multiples of
@@ -76,7 +66,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::PassThrough(Why::AsItIs);
         };
         let managed = |start| Pitched { start, pitch: width.next_multiple_of(PITCH_ALIGNMENT) };
-        self.allocate(thread, bytes, true, |runtime| runtime.malloc_pitch(width, height), managed)
+        self.allocate(thread, bytes, Form::Linear, |runtime| runtime.malloc_pitch(width, height), managed)
     }
 
     /// `cudaMallocAsync`, `cudaMallocFromPoolAsync` (`pool`). Managed memory can be used by every stream from now on,
@@ -89,16 +79,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         pool: Option<usize>,
     ) -> Outcome<u64> {
         let plain = |runtime: &R| runtime.malloc_async(bytes, stream, pool);
-        self.allocate(thread, bytes, false, plain, |start| start)
+        self.allocate(thread, bytes, Form::OnStream, plain, |start| start)
     }
 
-    /// Counts `bytes`, and makes them by `plain`, as managed memory, or (`may_map`) as mapped memory; `managed` gives the
-    /// latter two their form.
+    /// Counts `bytes`, and makes them by `plain`, as managed memory or as mapped memory; `managed` gives the latter two their
+    /// form.
     fn allocate<M: Made>(
         &self,
         thread: &mut Thread,
         bytes: u64,
-        may_map: bool,
+        form: Form,
         plain: impl FnOnce(&R) -> CudaResult<Option<M>>,
         managed: impl FnOnce(u64) -> M,
     ) -> Outcome<M> {
@@ -112,7 +102,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             return Outcome::PassThrough(Why::AsItIs);
         }
         self.attend(thread);
-        match may_map.then(|| self.reserve_new(thread, bytes)).flatten() {
+        match (form == Form::Linear).then(|| self.reserve_new(thread, bytes)).flatten() {
             Some(Ok(start)) => return Outcome::Handled(managed(start)),
             Some(Err(stop)) => return self.stopped(stop),
             None => {}
@@ -121,28 +111,44 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Ok(room) => room,
             Err(stop) => return self.stopped(stop),
         };
-        let (made, origin) = match room.place {
-            Place::Unbound => match self.stand(thread) {
-                Ok(()) => (self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed), Origin::REWRITTEN),
-                Err(stop) => {
-                    self.give_room_back(room, bytes, true);
-                    return self.stopped(stop);
-                }
-            },
-            Place::Bound { device, managed: rewrite, mapped } => {
-                // What a graph records stays as it is.
-                let captured = !self.state.lock().captures.is_empty();
-                let wanted = mapped && may_map && !captured;
-                match wanted.then(|| self.map_new(thread, bytes, device)).flatten() {
-                    Some((start, origin)) => (Ok(managed(start)), origin),
-                    None => {
-                        let plain = (!rewrite || captured).then_some(plain);
-                        self.malloc_on(thread, bytes, device, plain, managed)
-                    }
-                }
+        let Some(device) = room.device else {
+            if let Err(stop) = self.stand(thread) {
+                self.give_room_back(room, bytes, true);
+                return self.stopped(stop);
+            }
+            let made = self.runtime.malloc_managed(bytes, ATTACH_GLOBAL).map(managed);
+            return self.settle_room(room, made, bytes, Origin::REWRITTEN).into();
+        };
+        let way = Way::choose(&self.case(thread, &room, form, bytes, device));
+        let mapped = match way {
+            Way::Mapped { reserved } => self.map_new(thread, reserved, device),
+            _ => None,
+        };
+        let (made, origin) = match mapped {
+            Some((start, origin)) => (Ok(managed(start)), origin),
+            None => {
+                let plain = (way != Way::Managed).then_some(plain);
+                self.malloc_on(thread, bytes, device, plain, managed)
             }
         };
         self.settle_room(room, made, bytes, origin).into()
+    }
+
+    /// What decides about an allocation for which there is room.
+    fn case(&self, thread: &mut Thread, room: &Room, form: Form, bytes: u64, device: DeviceIndex) -> Case {
+        let has_site = room.frame.is_some();
+        let may_map = has_site && matches!(room.standing, Standing::Bound { managed: false, releases: true });
+        Case {
+            standing: room.standing,
+            form,
+            bytes,
+            has_site,
+            // Else it would have come by name before.
+            by_name: false,
+            is_captured: !self.state.lock().captures.is_empty(),
+            piece: if may_map { self.piece_on(thread, device) } else { None },
+            wasted: 0,
+        }
     }
 
     /// `cudaMallocManaged` of the program: counted, otherwise the program's business.
@@ -161,9 +167,9 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             Ok(room) => room,
             Err(stop) => return self.stopped(stop),
         };
-        let entered = match room.place {
-            Place::Bound { device, .. } => self.enter(thread, device).map_err(Stop::Cuda),
-            Place::Unbound => self.stand(thread),
+        let entered = match room.device {
+            Some(device) => self.enter(thread, device).map_err(Stop::Cuda),
+            None => self.stand(thread),
         };
         if let Err(stop) = entered {
             self.give_room_back(room, bytes, true);
@@ -279,24 +285,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // A refused site's: what can never fit must fail here, not at the first launch.
             let taken = self.bind_with(thread, state, key, frame, bytes)?;
             let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
-            let place = Place::by(&terms, Some(frame));
-            return Ok(Room { key, frame: Some(frame), taken, place });
+            return Ok(Room::bound(key, Some(frame), taken, &terms));
         }
         let taken = task.account.take(frame, bytes);
         let (phase, terms) = (task.phase, task.terms);
         drop(state);
         if phase != Phase::Bound {
-            return Ok(Room { key, frame, taken, place: Place::Unbound });
+            return Ok(Room { key, frame, taken, standing: Standing::Unbound, device: None });
         }
-        let place = Place::by(&terms, frame);
         match self.extend(thread, key, taken.more) {
             Ok(()) => {
                 // The answer may have made the task over-subscribed: what it did not have before must be managed then.
                 let terms = self.state.lock().task(key).map_or(terms, |task| task.terms);
-                Ok(Room { key, frame, taken, place: Place::by(&terms, frame) })
+                Ok(Room::bound(key, frame, taken, &terms))
             }
             Err(stop) => {
-                self.give_room_back(Room { key, frame, taken, place }, bytes, false);
+                self.give_room_back(Room::bound(key, frame, taken, &terms), bytes, false);
                 Err(stop)
             }
         }
