@@ -1,6 +1,6 @@
 //! A mixed load: programs of two users that take, check and give back memory while neighbours, the daemon and they themselves
-//! are killed, users attack, settings are read again, tasks are held and cancelled, and policies change. At quiet moments the daemon's ledger is compared with
-//! what the programs say they hold.
+//! are killed, users attack, settings are read again, tasks are held and cancelled, and policies change. At quiet moments the
+//! daemon's ledger is compared with what the programs say they hold.
 //!
 //! Half a minute here; `make test-long` runs an hour. `EAGER_TEST_SECONDS=N` sets the time, `EAGER_TEST_SEED=N` repeats a seed,
 //! which is printed. Trap: a moment is quiet when every program stands between two calls or inside one that waits; the ledger

@@ -135,8 +135,8 @@ fn long_newcomers_over_200_restarts_all_wait() {
     newcomers_under_restarts(200);
 }
 
-/// `eager run` of one user, so many at once, each of which must end well: those that are put out before they could speak, or are told
-/// that there are too many of them, come again.
+/// `eager run` of one user, so many at once, each of which must end well: those that are put out before they could speak, or
+/// are told that there are too many of them, come again.
 fn crowd_ends_well(run_dir: &Path, uid: u32, arguments: &[&str]) {
     let one = |index: usize| {
         let mut command = Command::new(tool("eager"));

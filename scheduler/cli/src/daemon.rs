@@ -24,7 +24,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks whether one is there.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Between two questions to a daemon that is busy: at first, and after some of them.
+/// Between two questions to a daemon that is busy: at first, and after some of them (specification S-715).
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Who waits for longer says so.
@@ -148,8 +148,8 @@ impl DaemonPlace {
         format!("no daemon at {}: start one with `eagerd --virtual 4xV100-16GB`", self.run_dir.display())
     }
 
-    /// An answer that is no [`AdminReply::Error`]. A daemon that has too many questions of this user is asked again for as long as
-    /// programs look for one.
+    /// An answer that is no [`AdminReply::Error`]. A daemon that has too many questions of this user is asked again for as
+    /// long as programs look for one.
     pub fn ask(&self, request: &AdminRequest) -> anyhow::Result<AdminReply> {
         self.ask_busy_for(None, request)
     }

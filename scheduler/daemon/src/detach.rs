@@ -1,9 +1,9 @@
 //! `--detach`: the daemon goes on in the background, and the command that started it ends when it serves.
 //!
 //! Trap: the process that serves is the program started anew, with [`FLAG`], since a thread or a lock that a fork would copy
-//! may exist already. Until it serves it says errors where it was started; after that everything goes into [`LOG`]. The virtual GPU
-//! server writes there too and outlives the daemon: a log that is too large is copied and emptied, since a file that was only
-//! renamed would go on growing under its hands.
+//! may exist already. Until it serves it says errors where it was started; after that everything goes into [`LOG`]. The
+//! virtual GPU server writes there too and outlives the daemon: a log that is too large is copied and emptied, since a file
+//! that was only renamed would go on growing under its hands.
 
 use anyhow::Context;
 use nix::unistd::{dup2_stderr, dup2_stdout, setsid};
@@ -68,8 +68,8 @@ pub fn leave(run_dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// After each line: a log that has become too large becomes the older piece. Where there is no room for that piece it is lost, and
-/// the limit holds all the same.
+/// After each line: a log that has become too large becomes the older piece. Where there is no room for that piece it is
+/// lost, and the limit holds all the same.
 pub fn bound_log() {
     let Some(path) = LOG_PATH.get() else { return };
     // Of the file that is written to, whatever lies at its place by now.

@@ -1,8 +1,8 @@
 //! A daemon in a user namespace: whom it can tell apart.
 //!
-//! Trap: everybody who is not mapped into the namespace has the same number there, that of "nobody" (user_namespaces(7)). Taken for a
-//! user, that number would let strangers end each other's programs; and a daemon that is not mapped itself has it too, so that
-//! every stranger would be its owner.
+//! Trap: everybody who is not mapped into the namespace has the same number there, that of "nobody" (user_namespaces(7)).
+//! Taken for a user, that number would let strangers end each other's programs; and a daemon that is not mapped itself has it
+//! too, so that every stranger would be its owner.
 
 use crate::exit::Unservable;
 use eager_shm::users::is_mapped_here;

@@ -1,7 +1,7 @@
 //! Places for connections that have asked for nothing yet, counted per user. Pure.
 //!
-//! Trap: whoever is put out or refused for want of a place may be a program that was just about to speak. So it is told, or finds its
-//! connection closed, and comes again; and nobody is put out whose words have arrived already.
+//! Trap: whoever is put out or refused for want of a place may be a program that was just about to speak. So it is told, or
+//! finds its connection closed, and comes again; and nobody is put out whose words have arrived already.
 
 use std::collections::BTreeMap;
 

@@ -214,8 +214,8 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// Reads what an earlier daemon left at `path`; nothing of another boot. Also says what is wrong with it, and where that is kept:
-    /// the file itself is about to be replaced.
+    /// Reads what an earlier daemon left at `path`; nothing of another boot. Also says what is wrong with it, and where that
+    /// is kept: the file itself is about to be replaced.
     pub fn open(path: &Path, boot: String) -> (StateFile, Kept, Option<String>) {
         let (kept, damage) = match whole_file::read(path, FILE_BYTES_MAX) {
             Ok(bytes) => load(&bytes),

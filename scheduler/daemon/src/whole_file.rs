@@ -16,7 +16,8 @@ pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// All of a file of at most so many bytes. What is no file, such as a pipe that nobody writes to, is an error and nothing to wait for.
+/// All of a file of at most so many bytes. What is no file, such as a pipe that nobody writes to, is an error and nothing to
+/// wait for.
 pub fn read(path: &Path, bytes_max: u64) -> std::io::Result<Vec<u8>> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
