@@ -3,7 +3,8 @@
 //! - speed: four pieces of work, two with barriers, in CUDA on one worker, with touch marks and on two, as plain loops, and in
 //!   OpenCL under POCL with one thread in its modes `loops` and `loopvec`; casts to integers and functions without POCL;
 //! - launch: a kernel that does nothing, at time scale 0, in a program with few and with many allocations;
-//! - compile: the CPU kernels of `rodinia/` over the time that clang needs for the device side alone.
+//! - compile: the CPU kernels of `rodinia/` over the time that clang needs for the device side alone;
+//! - corpus: what CPU kernels add to the compiles of `kernels/compile/`, eight files with 60 kernels in all.
 //!
 //! `cargo bench -p eager-tests --bench kernels [-- --rounds N --out FILE]`. Variants take turns, and who starts changes from
 //! round to round; every sample is kept in the file whose name is printed. Traps: it measures the executables beside it, so
@@ -48,6 +49,8 @@ struct Record {
     speed: BTreeMap<&'static str, Times>,
     /// By program: clang's device side, without and with CPU kernels.
     compile: BTreeMap<String, [Vec<Sample>; 3]>,
+    /// By file: without and with CPU kernels.
+    corpus: BTreeMap<String, [Vec<Sample>; 2]>,
 }
 
 const BENCH: Bench = Bench { name: "kernels", counts: &[("--rounds", ROUNDS)], has_programs: false };
@@ -60,7 +63,8 @@ fn main() {
     let stamp = Stamp::now(&root());
     let folder = tempfile::tempdir().expect("folder");
     let speed = speed(flags.counts[0], folder.path());
-    let record = Record { bench: BENCH.name, stamp, speed, compile: compiles(folder.path()) };
+    let (compile, corpus) = (compiles(folder.path()), corpus(folder.path()));
+    let record = Record { bench: BENCH.name, stamp, speed, compile, corpus };
     print(&record);
     flags.keep(&record);
 }
@@ -169,6 +173,23 @@ fn compiles(folder: &Path) -> BTreeMap<String, [Vec<Sample>; 3]> {
     all
 }
 
+/// Whole objects of the corpus, without and with CPU kernels.
+fn corpus(folder: &Path) -> BTreeMap<String, [Vec<Sample>; 2]> {
+    let mut all: BTreeMap<String, [Vec<Sample>; 2]> = BTreeMap::new();
+    let files = std::fs::read_dir(source("compile")).expect("the corpus");
+    for file in files.map(|file| file.expect("its entries").path()) {
+        let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+        eprintln!("{name}: {COMPILE_ROUNDS} rounds of compiles");
+        let samples = all.entry(name).or_default();
+        for round in 0..COMPILE_ROUNDS {
+            for way in turns(round, 2) {
+                samples[way].push(Sample::of(&mut compile(way + 1, &[], &file, folder)));
+            }
+        }
+    }
+    all
+}
+
 fn compile(way: usize, flags: &[String], source: &Path, folder: &Path) -> Command {
     let mut command = Command::new(tool("eagercc"));
     command.args(["-O2", "--eager-no-instrument", "-c"]).args(flags).arg(source);
@@ -244,5 +265,17 @@ fn print_compiles(record: &Record) {
     println!(
         "geometric mean of CPU kernels over device side: {:.2} (at most 2 is asked)",
         geometric_mean(&means)
+    );
+    let mut added = Vec::new();
+    for (file, samples) in &record.corpus {
+        let cpu_s = |way: usize| median(&samples[way].iter().map(|s| s.cpu_s).collect::<Vec<_>>());
+        let (without_s, more_s) = (cpu_s(0), cpu_s(1) - cpu_s(0));
+        println!("corpus, {file}: {without_s:.2} s without CPU kernels, {more_s:.2} s more with them");
+        added.push((more_s / without_s).max(1e-3));
+    }
+    println!(
+        "corpus: CPU kernels add {:.2} of that (geometric mean; at most 1 is asked), {:.2} at most (3)",
+        geometric_mean(&added),
+        added.iter().copied().fold(0.0, f64::max)
     );
 }

@@ -17,7 +17,7 @@ const GRID: u32 = 2;
 /// Numbers that each thread has to write.
 const OWN: usize = 4;
 
-/// Each kernel has `v` (a number of the thread's), `lane`, `t` in the block, `o` (the thread's place), `all` (memory of the grid).
+/// Each kernel has `v` (a number of the thread's), `lane`, `t` in the block, `o` (the thread's place), `all` (the grid's).
 const PARTED: &[(&str, &str)] = &[
     (
         "ways",

@@ -1,8 +1,8 @@
 //! LLVM IR of the block function of a kernel that runs warp by warp, and of the functions that it calls where lanes are apart.
 //!
 //! A warp runs on until all its lanes have exited, or wait for other warps; then the next one does. Its *state* is kept for the
-//! next round: 0 (all have exited), the number of a region (all 32 wait at the barrier before it), or -1: each lane has the number
-//! of the region that it is due at, and its wait record says what it waits for. Trap: records are those of the executor's
+//! next round: 0 (all have exited), the number of a region (all 32 wait at the barrier before it), or -1: each lane has the
+//! number of the region that it is due at, and its wait record says what it waits for. Trap: records are those of the executor's
 //! scheduler. A warp in another state has none, and gets them before the scheduler is asked about the block.
 
 use std::fmt::Write;

@@ -261,8 +261,8 @@ pub(crate) fn declarations() -> String {
            declare void @eagerwarp.match.any(ptr, i1)\ndeclare void @eagerwarp.match.all(ptr, i1)\n"
 }
 
-/// The code of a stop at which 32 lanes are together whose masks name the lanes of tiles, as cooperative groups do: a shuffle stays
-/// in its tile.
+/// The code of a stop at which 32 lanes are together whose masks name the lanes of tiles, as cooperative groups do: a shuffle
+/// stays in its tile.
 pub(crate) fn in_tiles(stop: &Stop, p: &str) -> Option<String> {
     let kind = stop.row.kind;
     if kind == SYNC {
