@@ -97,7 +97,7 @@ template <bool RIGHT> __global__ void plain_count(int *out) {
     __syncthreads();
     atomicAdd(&count, 1);
     BETWEEN(__syncthreads());
-    out[t] = count;
+    if (t == 31) count = 7;
 }
 template <bool RIGHT> __global__ void counted(int *out) {
     __shared__ int s[64]; T;
@@ -195,6 +195,14 @@ template <bool RIGHT> __global__ void locked(int *out) {
         }
     }
 }
+// Right in both forms: a loop around a swap begins with a guess.
+template <bool RIGHT> __global__ void swapped(int *out) {
+    int seen = *out, old;
+    do {
+        old = seen;
+        seen = atomicCAS(out, old, old + 3);
+    } while (seen != old);
+}
 // Right in both forms, with a note: all threads that store have the same value.
 template <bool RIGHT> __global__ void equal(int *out) {
     T;
@@ -223,7 +231,8 @@ template <bool RIGHT> static void run(const char *only) {
     LAUNCH(old_reduction, 1) LAUNCH(raw_block, 1) LAUNCH(war_block, 1) LAUNCH(waw_block, 1) LAUNCH(tree, 1)
     LAUNCH(bytes, 1) LAUNCH(plain_count, 1) LAUNCH(counted, 1) LAUNCH(called, 1) LAUNCH(global_raw_warp, 1)
     LAUNCH(global_raw_block, 1) LAUNCH(global_waw_block, 1) LAUNCH(grid_raw, 2) LAUNCH(grid_war, 2)
-    LAUNCH(grid_waw, 2) LAUNCH(flag, 2) LAUNCH(variable, 2) LAUNCH(last_block, 2) LAUNCH(locked, 2) LAUNCH(equal, 2)
+    LAUNCH(grid_waw, 2) LAUNCH(flag, 2) LAUNCH(variable, 2) LAUNCH(last_block, 2) LAUNCH(locked, 2) LAUNCH(swapped, 2)
+    LAUNCH(equal, 2)
     cudaFree(out);
 }
 

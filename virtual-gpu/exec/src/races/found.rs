@@ -4,7 +4,7 @@
 //! somebody does the next thing.
 
 use core::ffi::{CStr, c_char};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::record::Record;
 use super::report::{Distance, Race, Races};
@@ -34,13 +34,13 @@ struct Pending {
 pub(super) struct Found {
     races: Races,
     /// By lines, the smaller number first: the index of the race.
-    by_lines: HashMap<[u32; 2], usize>,
+    by_lines: BTreeMap<[u32; 2], usize>,
     pending: Option<Pending>,
     /// A note of equal values was given.
     noted: bool,
     /// Texts of places by their numbers; 0 is none.
     texts: Vec<usize>,
-    numbers: HashMap<usize, u32>,
+    numbers: BTreeMap<usize, u32>,
     recent: Box<[(usize, u32); RECENT]>,
 }
 
@@ -48,11 +48,11 @@ impl Default for Found {
     fn default() -> Self {
         Found {
             races: Races::default(),
-            by_lines: HashMap::new(),
+            by_lines: BTreeMap::new(),
             pending: None,
             noted: false,
             texts: vec![0],
-            numbers: HashMap::new(),
+            numbers: BTreeMap::new(),
             recent: Box::new([(0, 0); RECENT]),
         }
     }

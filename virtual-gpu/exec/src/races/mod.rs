@@ -11,7 +11,7 @@ mod report;
 mod shadow;
 
 use core::ffi::c_char;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::strict::{Memory, SpaceKind};
 use found::{Accessed, Found};
@@ -66,7 +66,7 @@ pub struct Detector {
     /// From when on which block ran, rising.
     slices: Vec<(u32, u32)>,
     /// When blocks last released and acquired.
-    handed: HashMap<u32, [u32; 2]>,
+    handed: BTreeMap<u32, [u32; 2]>,
     pages: Pages,
     found: Found,
 }
@@ -87,7 +87,7 @@ impl Detector {
             start: 1,
             grid: [1; 3],
             slices: Vec::new(),
-            handed: HashMap::new(),
+            handed: BTreeMap::new(),
             pages: Pages::default(),
             found: Found::default(),
         }

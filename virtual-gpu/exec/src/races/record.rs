@@ -95,8 +95,8 @@ impl Word {
                 return None;
             }
             let relation = relate(earlier);
-            let harmless =
-                relation == Relation::Ordered || is_handed_over(earlier.kind(), mine.kind(), relation);
+            let sides = [(earlier.kind(), earlier_writes), (mine.kind(), writes)];
+            let harmless = relation == Relation::Ordered || is_handed_over(sides[0], sides[1], relation);
             (!harmless).then_some(Clash { earlier, earlier_writes, relation })
         };
         let mut found = clash(self.write, true);
@@ -122,11 +122,13 @@ impl Word {
     }
 }
 
-/// Whether two accesses are made to be concurrent. Volatile ones of one warp are not: so do programs that rely on threads in step.
-fn is_handed_over(a: Kind, b: Kind, relation: Relation) -> bool {
+/// Whether two accesses are made to be concurrent. A plain read beside an atomic is: loops around `atomicCAS` begin with one, as a
+/// guess. Volatile ones of one warp are not: so do programs that rely on threads in step.
+fn is_handed_over(a: (Kind, bool), b: (Kind, bool), relation: Relation) -> bool {
     match (a, b) {
-        (Kind::Plain, _) | (_, Kind::Plain) => false,
-        (Kind::Volatile, Kind::Volatile) => relation != Relation::SameWarp,
+        ((Kind::Plain, false), (Kind::Atomic, _)) | ((Kind::Atomic, _), (Kind::Plain, false)) => true,
+        ((Kind::Plain, _), _) | (_, (Kind::Plain, _)) => false,
+        ((Kind::Volatile, _), (Kind::Volatile, _)) => relation != Relation::SameWarp,
         _ => true,
     }
 }

@@ -4,7 +4,7 @@
 //! before the map.
 
 use core::ops::RangeInclusive;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::record::Word;
 
@@ -15,14 +15,14 @@ const RECENT: usize = 256;
 #[derive(Debug)]
 pub(super) struct Pages {
     pages: Vec<Box<[Word; PAGE]>>,
-    numbers: HashMap<u64, usize>,
+    numbers: BTreeMap<u64, usize>,
     /// Page (one more than its number; 0: none) and index.
     recent: Box<[(u64, usize); RECENT]>,
 }
 
 impl Default for Pages {
     fn default() -> Self {
-        Pages { pages: Vec::new(), numbers: HashMap::new(), recent: Box::new([(0, 0); RECENT]) }
+        Pages { pages: Vec::new(), numbers: BTreeMap::new(), recent: Box::new([(0, 0); RECENT]) }
     }
 }
 
