@@ -72,7 +72,10 @@ impl Scheduler {
                 {
                 }
             }
-            QueueOrder::LargestFirst if self.lines.has_priorities() => self.try_in_order(out),
+            QueueOrder::LargestFirst if self.lines.has_priorities() => {
+                // As below, where users have no turns.
+                self.try_in_order(self.order_of_all(), out);
+            }
             QueueOrder::LargestFirst => {
                 let mut last = None;
                 while let Some(next) = self.queue.next_within(self.largest_startable(), last) {
@@ -80,13 +83,13 @@ impl Scheduler {
                     last = Some(next);
                 }
             }
-            QueueOrder::Backfill | QueueOrder::LongestRemaining => self.try_in_order(out),
+            QueueOrder::Backfill | QueueOrder::LongestRemaining => self.try_in_order(self.order(), out),
         }
         self.try_last_resort(out);
     }
 
-    fn try_in_order(&mut self, out: &mut Vec<Action>) {
-        for id in self.order() {
+    fn try_in_order(&mut self, order: Vec<TaskId>, out: &mut Vec<Action>) {
+        for id in order {
             let Some(task) = self.state.tasks.get(&id) else { continue };
             let is_short = self.may_start_short(task);
             let largest = if is_short { self.largest_startable() } else { self.state.index.most_free() };
