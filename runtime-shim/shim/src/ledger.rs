@@ -64,6 +64,8 @@ pub struct Allocation {
     pub on_device: Spans,
     /// Believed dead: moved to the host, and not counted.
     pub is_away: bool,
+    /// The device that the program had set when it was allocated, in the program's numbers.
+    pub set_device: i32,
 }
 
 impl Allocation {
@@ -98,8 +100,22 @@ pub struct Ledger {
 impl Ledger {
     pub fn insert(&mut self, span: Span, owner: TaskKey, frame: Option<FrameId>, origin: Origin) {
         let (on_host, on_device) = (Spans::default(), Spans::default());
-        let allocation = Allocation { span, owner, frame, origin, on_host, on_device, is_away: false };
-        self.restore(allocation);
+        let (is_away, set_device) = (false, 0);
+        self.restore(Allocation { span, owner, frame, origin, on_host, on_device, is_away, set_device });
+    }
+
+    /// Notes which device the program had set when it allocated this.
+    pub fn set_device_of(&mut self, base: u64, device: i32) {
+        if let Some(allocation) = self.allocations.get_mut(&base) {
+            allocation.set_device = device;
+        }
+    }
+
+    /// Addresses of what the program allocated on a device of its own numbers; and whether it has any on others.
+    pub fn on_set_device(&self, device: i32) -> (Vec<u64>, bool) {
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.allocations.values().partition(|allocation| allocation.set_device == device);
+        (own.into_iter().map(|allocation| allocation.span.start).collect(), !others.is_empty())
     }
 
     /// Puts back what [`Self::remove`] took out.

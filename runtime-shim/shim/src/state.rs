@@ -68,6 +68,8 @@ impl Thread {
 pub struct ProgramStream {
     pub flags: StreamFlags,
     pub device: DeviceIndex,
+    /// The device that the program had set, in its own numbers.
+    pub set_device: i32,
 }
 
 /// A launch up to which a stream's kernels are meant.

@@ -4,7 +4,7 @@
 //! synchronising call therefore means every device that holds a task of the program.
 
 use crate::outcome::{Outcome, Why};
-use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Setting};
+use crate::runtime::{CudaError, CudaResult, DeviceIndex, Runtime, Setting, StreamId};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
 use crate::state::Thread;
@@ -124,12 +124,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         result.into()
     }
 
-    /// `cudaDeviceReset`: everything of the program on its devices is gone, so all its tasks are.
+    /// `cudaDeviceReset`: everything of the program on the device that it has set is gone. Where it has nothing on others, all
+    /// its tasks are.
     pub fn device_reset(&self, thread: &mut Thread) -> Outcome<()> {
         if let Some(bypass) = self.bypass_harmless() {
             return bypass;
         }
         self.attend(thread);
+        if let Some(reset) = self.reset_one_of_several(thread) {
+            return reset;
+        }
         let (keys, devices): (Vec<TaskKey>, Vec<DeviceIndex>) = {
             let state = self.state.lock();
             let keys = state.tasks().map(|task| task.key).collect();
@@ -167,6 +171,38 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             thread.lazy = None;
         }
         result.into()
+    }
+
+    /// Of a program that has memory or streams on other devices by its own numbers, which may all be one real device: only what
+    /// it made on the one it has set is gone. `None`: it has nothing elsewhere.
+    fn reset_one_of_several(&self, thread: &mut Thread) -> Option<Outcome<()>> {
+        let device = thread.program_device;
+        let (addresses, streams) = {
+            let state = self.state.lock();
+            let (addresses, has_others) = state.ledger.on_set_device(device);
+            let is_own = |stream: &&StreamId| state.streams[*stream].set_device == device;
+            let (own, others): (Vec<StreamId>, Vec<StreamId>) = state.streams.keys().partition(is_own);
+            if !has_others && others.is_empty() {
+                return None;
+            }
+            (addresses, own)
+        };
+        // As for a whole reset: what runs is waited for.
+        let synchronized = self.device_synchronize(thread);
+        if let Outcome::Fail(_) = synchronized {
+            return Some(synchronized);
+        }
+        for address in addresses {
+            if let Outcome::Fail(error) = self.free(thread, address) {
+                return Some(Outcome::Fail(error));
+            }
+        }
+        for stream in streams {
+            if let Outcome::PassThrough(Why::AsItIs) = self.stream_destroy(thread, stream) {
+                let _ = self.runtime.stream_destroy(stream);
+            }
+        }
+        Some(Outcome::Handled(()))
     }
 
     fn devices(&self, all: impl Iterator<Item = DeviceIndex>) -> Vec<DeviceIndex> {

@@ -121,6 +121,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         let mut state = self.state.lock();
         let origin = Origin::Mapped { reserved: rounded, backing: Backing::Awaited };
         state.ledger.insert(Span { start: reserved.start, bytes }, key, Some(frame), origin);
+        state.ledger.set_device_of(reserved.start, thread.program_device);
         self.note_watched(&state);
         Some(Ok(reserved.start))
     }

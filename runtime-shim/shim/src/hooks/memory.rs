@@ -26,11 +26,13 @@ pub(crate) struct Room {
     pub standing: Standing,
     /// The task's; `None`: not known yet.
     pub device: Option<DeviceIndex>,
+    /// The device that the program had set, in its own numbers.
+    pub set_device: i32,
 }
 
 impl Room {
-    fn bound(key: TaskKey, frame: Option<FrameId>, taken: Taken, terms: &Terms) -> Room {
-        Room { key, frame, taken, standing: terms.standing(), device: Some(terms.device) }
+    fn bound(key: TaskKey, frame: Option<FrameId>, taken: Taken, terms: &Terms, set_device: i32) -> Room {
+        Room { key, frame, taken, standing: terms.standing(), device: Some(terms.device), set_device }
     }
 }
 
@@ -269,6 +271,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     pub(crate) fn make_room(&self, thread: &mut Thread, bytes: u64) -> Result<Room, Stop> {
         // What cannot come by name comes now, and with it the task's device.
         self.bind_own(thread)?;
+        let set_device = thread.program_device;
         let (key, _) = self.state.lock().owner_of_new(thread);
         let mut state = self.lock_settled(key);
         // The task may have ended while it was waited for: then this is the next one's.
@@ -285,22 +288,22 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             // A refused site's: what can never fit must fail here, not at the first launch.
             let taken = self.bind_with(thread, state, key, frame, bytes)?;
             let terms = self.state.lock().task(key).map_or(Terms::NONE, |task| task.terms);
-            return Ok(Room::bound(key, Some(frame), taken, &terms));
+            return Ok(Room::bound(key, Some(frame), taken, &terms, set_device));
         }
         let taken = task.account.take(frame, bytes);
         let (phase, terms) = (task.phase, task.terms);
         drop(state);
         if phase != Phase::Bound {
-            return Ok(Room { key, frame, taken, standing: Standing::Unbound, device: None });
+            return Ok(Room { key, frame, taken, standing: Standing::Unbound, device: None, set_device });
         }
         match self.extend(thread, key, taken.more) {
             Ok(()) => {
                 // The answer may have made the task over-subscribed: what it did not have before must be managed then.
                 let terms = self.state.lock().task(key).map_or(terms, |task| task.terms);
-                Ok(Room::bound(key, frame, taken, &terms))
+                Ok(Room::bound(key, frame, taken, &terms, set_device))
             }
             Err(stop) => {
-                self.give_room_back(Room::bound(key, frame, taken, &terms), bytes, false);
+                self.give_room_back(Room::bound(key, frame, taken, &terms, set_device), bytes, false);
                 Err(stop)
             }
         }
@@ -391,6 +394,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             let span = Span { start: made.start(), bytes };
             let mut state = self.state.lock();
             state.ledger.insert(span, room.key, room.frame, origin);
+            state.ledger.set_device_of(span.start, room.set_device);
             if room.frame.is_none()
                 && origin.is_rewritten()
                 && let Some(beliefs) = &mut state.beliefs

@@ -34,7 +34,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         let made = self.runtime.stream_create(flags, priority(&terms, asked));
         if let Ok(stream) = made {
-            self.state.lock().streams.insert(stream, ProgramStream { flags, device: terms.device });
+            let stream_of = ProgramStream { flags, device: terms.device, set_device: thread.program_device };
+            self.state.lock().streams.insert(stream, stream_of);
         }
         made.into()
     }

@@ -148,6 +148,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     ) -> Outcome<()> {
         self.malloc_plain(thread, bytes, make, |ledger, room, start| {
             ledger.insert(Span { start, bytes }, room.key, room.frame, Origin::Plain);
+            ledger.set_device_of(start, room.set_device);
         })
     }
 

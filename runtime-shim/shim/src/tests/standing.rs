@@ -35,6 +35,30 @@ fn every_hook(bench: &mut Bench) -> Vec<(&'static str, bool, Outcome<()>)> {
 }
 
 #[test]
+fn a_reset_ends_what_the_program_made_on_the_device_that_it_has_set() {
+    let mut bench = Bench::new();
+    let first = bench.malloc(100);
+    let created = bench.shim.stream_create(&mut bench.thread, StreamFlags::BLOCKING, None);
+    let Outcome::Handled(of_first) = created else { panic!("{created:?}") };
+    let _ = bench.shim.set_device(&mut bench.thread, 1);
+    let second = bench.malloc(100);
+    let _ = bench.shim.set_device(&mut bench.thread, 0);
+    bench.cuda.log();
+    assert_eq!(bench.shim.device_reset(&mut bench.thread), Outcome::Handled(()));
+    let log = bench.cuda.log();
+    assert!(!log.contains(&"device reset".to_owned()), "{log:?}");
+    assert!(!bench.shim.state.lock().streams.contains_key(&of_first));
+    let again = bench.shim.free(&mut bench.thread, first);
+    assert_eq!(again, Outcome::PassThrough(Why::NotOurs), "the reset has freed it");
+    let _ = bench.shim.set_device(&mut bench.thread, 1);
+    assert_eq!(
+        bench.shim.free(&mut bench.thread, second),
+        Outcome::Handled(()),
+        "the other device's is there"
+    );
+}
+
+#[test]
 fn without_a_daemon_every_call_passes_through() {
     let mut bench = Bench::with(false, OnLoss::Open, Profile::default());
     bench.shim.task_begin(&mut bench.thread, SITE, 10, Geometry::UNKNOWN);
