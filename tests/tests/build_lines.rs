@@ -189,6 +189,72 @@ fn device_code_of_several_files_is_linked() {
     assert_eq!(output_of(&folder.path().join("program")), "42\n");
 }
 
+/// Only host code calls what the library has: the linker of device code alone would take nothing of it.
+const MAIN: &str = "int run(int);\n#include <cstdio>\nint main() { printf(\"%d\\n\", run(20)); }\n";
+const RUNS: &str = "__device__ int twice(int);\n\
+    __global__ void k(int *a) { *a = twice(*a) + 2; }\n\
+    int run(int h) {\n\
+      int *a;\n\
+      cudaMalloc(&a, sizeof(int));\n\
+      cudaMemcpy(a, &h, sizeof(int), cudaMemcpyHostToDevice);\n\
+      k<<<1, 1>>>(a);\n\
+      cudaMemcpy(&h, a, sizeof(int), cudaMemcpyDeviceToHost);\n\
+      cudaFree(a);\n\
+      return h;\n\
+    }\n";
+
+#[test]
+fn device_code_in_static_libraries_is_linked_however_they_are_named() {
+    if !has_toolchain("static libraries") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("main.cpp", MAIN);
+    write("k.cu", RUNS);
+    write("d.cu", "__device__ int twice(int x) { return 2 * x; }\n");
+    compile(folder.path(), "--nvcc -dc k.cu d.cu");
+    run_ok(Command::new("llvm-ar-22").current_dir(folder.path()).args(["rcs", "libk.a", "k.o"]));
+    run_ok(Command::new("llvm-ar-22").current_dir(folder.path()).args(["rcs", "libd.a", "d.o"]));
+    compile(folder.path(), "--nvcc -dlink k.o d.o -o linked.o");
+    for line in [
+        "main.cpp libk.a libd.a -o program",
+        "main.cpp -L. -lk -ld -o program",
+        "main.cpp -L . -l:libk.a -l d -o program",
+        "main.cpp -Wl,--whole-archive,libk.a,libd.a,--no-whole-archive -o program",
+        "--nvcc main.cpp -Xlinker --start-group,-L.,-lk,-ld,--end-group -o program",
+        "--nvcc main.cpp k.o d.o linked.o -o program",
+    ] {
+        compile(folder.path(), line);
+        assert_eq!(output_of(&folder.path().join("program")), "42\n", "{line}");
+    }
+}
+
+#[test]
+fn source_on_standard_input_and_gpus_without_a_number_make_a_program() {
+    if !has_toolchain("standard input") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = format!("#include \"own.h\"\n{RUNS}int main() {{ printf(\"%d\\n\", run(20)); }}\n");
+    let source =
+        source.replace("__device__ int twice(int);", "__device__ int twice(int x) { return 2 * x; }");
+    std::fs::write(folder.path().join("own.h"), "#include <cstdio>\n").unwrap();
+    std::fs::write(folder.path().join("a.cu"), &source).unwrap();
+    for (line, is_input) in [
+        ("--nvcc -x cu - -o program", true),
+        ("-x cuda - -o program", true),
+        ("--nvcc -arch=native a.cu -o program", false),
+        ("-arch=all-major a.cu -o program", false),
+        ("--cuda-gpu-arch=sm_80 --cuda-gpu-arch=sm_90 --no-cuda-gpu-arch=sm_80 a.cu -o program", false),
+    ] {
+        let input = std::fs::File::open(folder.path().join("a.cu")).unwrap();
+        let input = if is_input { std::process::Stdio::from(input) } else { std::process::Stdio::null() };
+        run_ok(eagercc(folder.path()).args(line.split_whitespace()).stdin(input));
+        assert_eq!(output_of(&folder.path().join("program")), "42\n", "{line}");
+    }
+}
+
 const ALLOCATES: &str = "#include <cstdio>\n\
     int *make(int n) { int *a; cudaMalloc(&a, n * sizeof(int)); return a; }\n\
     void launch(int *, int);\n\
@@ -338,7 +404,7 @@ fn mistakes_are_one_line_each() {
         ("--cuda-path=/nothing -x cuda /dev/null", "eagercc: /nothing is no CUDA tree"),
         ("--cuda 11.2 -x cuda /dev/null", "eagercc: CUDA 11.2: there is no .toolchain/cuda-11.2"),
         ("a.cu -Xcompiler -Wall", "eagercc: '-Xcompiler' is nvcc's"),
-        ("--nvcc -dlink a.o", "link with `eagercc --nvcc -rdc=true`"),
+        ("--nvcc -fatbin a.cu", "compile with -c: the object holds the fat binary"),
         ("a.cu -o", "eagercc: argument to '-o' is missing"),
     ] {
         let refused = run(eagercc(folder.path()).args(line.split_whitespace()));

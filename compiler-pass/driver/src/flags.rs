@@ -50,6 +50,8 @@ pub enum Use {
     CudaVersion,
     CudaRuntime,
     GpuArch,
+    /// `--no-cuda-gpu-arch=`: takes one away again.
+    NoGpuArch,
     HostOnly,
     DeviceOnly,
     Rdc,
@@ -106,7 +108,9 @@ pub const FLAGS: &[Flag] = &[
     flag("--eager-whole-program", Value::None, Use::WholeProgram),
     flag("--help", Value::None, Use::Help),
     flag("--ld-path=", Value::Joined, Use::Link),
+    flag("--no-cuda-gpu-arch=", Value::Joined, Use::NoGpuArch),
     flag("--no-cuda-include-ptx=", Value::Joined, Use::Cuda),
+    flag("--no-offload-arch=", Value::Joined, Use::NoGpuArch),
     flag("--offload-arch=", Value::Joined, Use::GpuArch),
     flag("--offload-device-only", Value::None, Use::DeviceOnly),
     flag("--offload-host-only", Value::None, Use::HostOnly),

@@ -115,6 +115,8 @@ pub struct Job {
     pub dependencies: Dependencies,
     pub runtime: CudaRuntime,
     pub link: Vec<LinkItem>,
+    /// Static libraries that the link names by `-l` or in the linker's own words, and that carry device code.
+    pub libraries: Vec<PathBuf>,
     pub output: Option<PathBuf>,
     pub settings: Settings,
     /// A file of clang's that puts mended texts in the place of sources.
@@ -232,6 +234,11 @@ impl Reader {
             Use::Cuda => job.cuda_words.extend(words),
             Use::GpuArch => {
                 job.gpus.extend(value.to_string_lossy().split(',').map(str::to_owned));
+                job.cuda_words.extend(words);
+            }
+            Use::NoGpuArch => {
+                let removed = value.to_string_lossy().into_owned();
+                job.gpus.retain(|gpu| removed != "all" && !removed.split(',').any(|other| other == gpu));
                 job.cuda_words.extend(words);
             }
             Use::HostOnly => job.side = Side::Host,
@@ -407,6 +414,16 @@ impl Job {
         self.cuda_words = words;
         self.gpus = self.gpus.iter().map(|gpu| raised(gpu)).collect();
         Some(note)
+    }
+
+    /// Where no GPU can say which code it wants, `native` is the GPU that is taken without a choice.
+    pub fn replace_native(&mut self, gpu: &str) {
+        for word in &mut self.cuda_words {
+            let text = word.to_string_lossy();
+            let other = text.strip_suffix("=native").map(|flag| format!("{flag}={gpu}"));
+            *word = other.map_or_else(|| word.clone(), OsString::from);
+        }
+        self.gpus.iter_mut().filter(|name| *name == "native").for_each(|name| gpu.clone_into(name));
     }
 
     /// Whether the runtime `word` (`-lcudart…`) is linked by the user's own words.

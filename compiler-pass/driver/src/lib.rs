@@ -12,6 +12,7 @@ pub mod dialect;
 pub mod flags;
 mod interrupt;
 pub mod invocation;
+pub mod libraries;
 pub mod nested;
 pub mod nvcc;
 pub mod own_files;

@@ -19,12 +19,12 @@ use crate::invocation::{self, CudaChoice, Invocation, Job, Mode, Settings};
 use crate::own_files::{self, OwnFile, own_files};
 use crate::plan::{self, CommandLine, Plan, Step};
 use crate::removed::{self, Removed};
-use crate::source::Language;
+use crate::source::{Language, Source};
 use crate::toolchain::{
     ARCHIVER, LINKER, LLVM_MAJOR, MODULE_LINKER, Needs, OLDEST_OF_CUDA_12, OLDEST_OF_CUDA_13, OPTIMISER,
     Surroundings, Tool, Toolchain,
 };
-use crate::{code, device_code, dialect, interrupt, nested, nvcc, report, response, stand_in};
+use crate::{code, device_code, dialect, interrupt, libraries, nested, nvcc, report, response, stand_in};
 
 /// The tree for what CUDA 13 took away.
 const LAST_CUDA_12: &str = "12.9";
@@ -105,7 +105,11 @@ pub fn main(
         }
         Invocation::Run(mut job) => {
             if job.mode == Mode::Link {
-                let needs_device_link = job.files().any(has_device_code);
+                let first = |files: Vec<PathBuf>| files.into_iter().find(|file| file.exists());
+                let libraries = libraries::candidates(&job.link).into_iter().filter_map(first);
+                let named = job.files().filter(|file| libraries::is_archive(file)).map(Path::to_path_buf);
+                job.libraries = named.chain(libraries).filter(|file| has_device_code(file)).collect();
+                let needs_device_link = !job.libraries.is_empty() || job.files().any(has_device_code);
                 let has_bitcode = job.files().any(is_bitcode);
                 job.rdc |= needs_device_link;
                 job.whole_program |= has_bitcode;
@@ -130,6 +134,9 @@ pub fn main(
                 job.settings.cuda = CudaChoice::Version(LAST_CUDA_12.to_owned());
             }
             let toolchain = find(&job.settings, needs)?;
+            if !is_gpu_in_sight() {
+                job.replace_native(plan::GPU_ARCH);
+            }
             if let Some((version, oldest)) = toolchain.cuda_version()
                 && let Some(warning) = job.raise_gpus(oldest, &version)
             {
@@ -302,6 +309,23 @@ fn write_overlay(own: &[OwnFile], scratch: &Path) -> anyhow::Result<Option<PathB
     Ok(Some(overlay))
 }
 
+/// A CUDA source is read twice, once for each half: one on standard input is written to a file, which messages name as clang
+/// would.
+fn keep_standard_input(job: &mut Job, scratch: &Path) -> anyhow::Result<()> {
+    let is_standard_input = |source: &&mut Source| source.language.is_cuda() && source.path == Path::new("-");
+    let Some(source) = job.sources.iter_mut().find(is_standard_input) else { return Ok(()) };
+    let mut text = b"# 1 \"<stdin>\"\n".to_vec();
+    std::io::stdin().lock().read_to_end(&mut text).context("cannot read standard input")?;
+    let text = String::from_utf8_lossy(&text);
+    let text = code::with_launch_brackets(&text).map_or(text, Into::into);
+    let path = scratch.join("-.cu");
+    std::fs::write(&path, &*text).with_context(|| format!("cannot write {}", path.display()))?;
+    // Where its headers in quotes are.
+    job.compile_words.extend(["-iquote".into(), ".".into()]);
+    source.path = path;
+    Ok(())
+}
+
 fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile]) -> anyhow::Result<u8> {
     if job.settings.show {
         return carry_out(&plan::plan(job, toolchain, Path::new("$SCRATCH")), &job.settings);
@@ -311,6 +335,7 @@ fn run_job(job: &mut Job, toolchain: &Toolchain, own: &[OwnFile]) -> anyhow::Res
         .tempdir()
         .context("cannot make a scratch folder (TMPDIR names where)")?;
     interrupt::clean_up(scratch.path());
+    keep_standard_input(job, scratch.path())?;
     job.overlay = write_overlay(own, scratch.path())?;
     let mut plan = plan::plan(job, toolchain, scratch.path());
     for step in &mut plan.steps {

@@ -174,6 +174,8 @@ struct Translation {
     device_output: Option<&'static str>,
     has_output: bool,
     archive: bool,
+    /// `-dlink`.
+    device_link: bool,
 }
 
 impl Translation {
@@ -222,6 +224,7 @@ impl Translation {
                 add(&["--cuda-device-only", "-c"]);
             }
             Special::Archive => self.archive = true,
+            Special::DeviceLink => self.device_link = true,
             Special::Rdc if value == "true" => add(&["-fgpu-rdc"]),
             Special::Rdc => add(&["-fno-gpu-rdc"]),
             Special::Fmad => add(&["-Xarch_device", fused(value)]),
@@ -236,6 +239,9 @@ impl Translation {
     }
 
     fn finish(mut self) -> Result<Vec<OsString>, NvccError> {
+        if self.device_link {
+            return Ok(empty_object(&self.words));
+        }
         // PTX goes beside machine code, but not where one kind of device code is asked for, nor into an object whose
         // device code is yet to be linked.
         let with_ptx = self.device_output.is_none() && !self.words.iter().any(|word| word == "-fgpu-rdc");
@@ -256,6 +262,14 @@ impl Translation {
         }
         Ok(self.words)
     }
+}
+
+/// Instead of `-dlink`: an object with nothing in it. The link of the program links device code, since it is given the objects
+/// that carry it, too.
+fn empty_object(words: &[OsString]) -> Vec<OsString> {
+    let output = words.iter().position(|word| word == "-o").and_then(|at| words.get(at + 1));
+    let output = output.cloned().unwrap_or_else(|| "a_dlink.o".into());
+    ["-x", "c", "/dev/null", "-c", "-o"].map(OsString::from).into_iter().chain([output]).collect()
 }
 
 fn fused(value: &str) -> &'static str {

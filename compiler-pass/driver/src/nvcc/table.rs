@@ -41,6 +41,7 @@ pub enum Special {
     Ptx,
     Cubin,
     Archive,
+    DeviceLink,
     Rdc,
     Fmad,
     FlushDenormals,
@@ -63,12 +64,13 @@ const fn switch(long: &'static str, short: &'static str, takes: Takes, turn: Tur
     Switch { long, short, takes, turn }
 }
 
-use Special::{Arch, Archive, Code, Cubin, DefaultStream, FlushDenormals, Fmad, Gencode, Language};
+use Special::{
+    Arch, Archive, Code, Cubin, DefaultStream, DeviceLink, FlushDenormals, Fmad, Gencode, Language,
+};
 use Special::{MaxRegisters, Output, Ptx, Rdc, Werror};
 use Takes::{List, Nothing, One};
 use Turn::{Apart, Drop, Joined, Refuse, To, Values};
 
-const RELINK: &str = "link with `eagercc --nvcc -rdc=true`, which links device and host code in one step";
 const NO_RUN: &str = "run the program yourself";
 const NO_FATBIN: &str = "compile with -c: the object holds the fat binary";
 
@@ -77,7 +79,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("compile", "c", Nothing, To(&["-c"])),
     switch("device-c", "dc", Nothing, To(&["-c", "-fgpu-rdc"])),
     switch("device-w", "dw", Nothing, To(&["-c"])),
-    switch("device-link", "dlink", Nothing, Refuse(RELINK)),
+    switch("device-link", "dlink", Nothing, Turn::Special(DeviceLink)),
     switch("link", "link", Nothing, Drop),
     switch("lib", "lib", Nothing, Turn::Special(Archive)),
     switch("run", "run", Nothing, Refuse(NO_RUN)),

@@ -12,21 +12,37 @@ use super::{
     WHOLE_PROGRAM_VARIABLE, cpu_kernel_variables, joined,
 };
 use crate::invocation::{CudaRuntime, Job, LinkItem};
-use crate::stand_in;
 use crate::toolchain::{ARCHIVER, MANAGED_LINK, MODULE_LINKER, OPTIMISER, Toolchain};
+use crate::{libraries, stand_in};
 
 /// Links the objects of the sources with the user's words, the shim and the CUDA runtime.
 pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path, objects: &[PathBuf]) {
     // Flags of the compile that the linker step has no use for are not worth a warning.
     let mut args: Vec<OsString> = vec!["-Wno-unused-command-line-argument".into()];
-    args.extend(job.link.iter().map(|item| match item {
-        LinkItem::Source(index) => objects[*index].clone().into(),
-        LinkItem::File(word) | LinkItem::Word(word) => word.clone(),
-    }));
+    let is_whole = libraries::takes_whole_archives(&job.link);
+    let mut rest = job.link.iter();
+    while let Some(item) = rest.next() {
+        let mut words: Vec<OsString> = match item {
+            LinkItem::Source(index) => vec![objects[*index].clone().into()],
+            LinkItem::File(word) | LinkItem::Word(word) => vec![word.clone()],
+        };
+        if words[0] == "-l"
+            && let Some(LinkItem::Word(name)) = rest.next()
+        {
+            words.push(name.clone());
+        }
+        // To the linker of device code an archive has what other device code calls, and host code may call all of it.
+        if !is_whole && libraries::names_one_of(&words, &job.libraries) {
+            words.insert(0, "-Wl,--whole-archive".into());
+            words.push("-Wl,--no-whole-archive".into());
+        }
+        args.extend(words);
+    }
     let mut command = CommandLine { program: toolchain.clang.clone(), args, ..CommandLine::default() };
     if job.rdc {
+        plan.steps.push(gather(job, scratch, objects));
         if !job.settings.no_cpu_kernels {
-            let kernels = add_cpu_kernels(plan, job, toolchain, scratch, objects);
+            let kernels = add_cpu_kernels(plan, job, toolchain, scratch);
             command.args.push(kernels.into());
         }
         // Once in a program: the link that ends with one.
@@ -50,23 +66,23 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
     plan.run(command);
 }
 
-/// CPU kernels from the device code of all objects: gathered, merged, converted by the plugin, compiled. Returns the
-/// object.
-fn add_cpu_kernels(
-    plan: &mut Plan,
-    job: &Job,
-    toolchain: &Toolchain,
-    scratch: &Path,
-    objects: &[PathBuf],
-) -> PathBuf {
-    let [list, device, kernels, object] =
-        ["device.rsp", "device.bc", "kernels.bc", "kernels.o"].map(|name| scratch.join(name));
+/// Device modules for the CPU kernels.
+fn gather(job: &Job, scratch: &Path, objects: &[PathBuf]) -> Step {
     let named = job.link.iter().filter_map(|item| match item {
         LinkItem::Source(index) => Some(objects[*index].clone()),
         LinkItem::File(path) => Some(path.into()),
         LinkItem::Word(_) => None,
     });
-    plan.steps.push(Step::GatherDeviceCode { objects: named.collect(), list: list.clone() });
+    let mut objects: Vec<PathBuf> = named.collect();
+    objects.extend(job.libraries.iter().filter(|file| !job.files().any(|named| named == *file)).cloned());
+    Step::GatherDeviceCode { objects, list: scratch.join("device.rsp") }
+}
+
+/// CPU kernels from the device code of all objects: gathered, merged, converted by the plugin, compiled. Returns the
+/// object.
+fn add_cpu_kernels(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Path) -> PathBuf {
+    let [list, device, kernels, object] =
+        ["device.rsp", "device.bc", "kernels.bc", "kernels.o"].map(|name| scratch.join(name));
     plan.run(CommandLine {
         program: toolchain.llvm_folder.join(MODULE_LINKER.name),
         args: vec![joined("@", &list), "-o".into(), device.clone().into()],

@@ -16,7 +16,7 @@ use crate::invocation::{Job, Mode};
 use crate::toolchain::Toolchain;
 
 /// GPU architecture when the user names none.
-const GPU_ARCH: &str = "sm_90";
+pub const GPU_ARCH: &str = "sm_90";
 
 /// Names of the plugin's variables; the plugin's own list is `eager_pass::options`.
 const CPU_KERNELS_VARIABLE: &str = "EAGER_PASS_CPU_KERNELS";
