@@ -105,14 +105,7 @@ pub fn main(
         }
         Invocation::Run(mut job) => {
             if job.mode == Mode::Link {
-                let first = |files: Vec<PathBuf>| files.into_iter().find(|file| file.exists());
-                let libraries = libraries::candidates(&job.link).into_iter().filter_map(first);
-                let named = job.files().filter(|file| libraries::is_archive(file)).map(Path::to_path_buf);
-                job.libraries = named.chain(libraries).filter(|file| has_device_code(file)).collect();
-                let needs_device_link = !job.libraries.is_empty() || job.files().any(has_device_code);
-                let has_bitcode = job.files().any(is_bitcode);
-                job.rdc |= needs_device_link;
-                job.whole_program |= has_bitcode;
+                look_into_files(&mut job);
             }
             for source in job.sources.iter_mut().filter(|source| source.is_nvcc_host_code()) {
                 source.take_origin(&std::fs::read_to_string(&source.path).unwrap_or_default());
@@ -156,6 +149,18 @@ pub fn main(
             Ok(code)
         }
     }
+}
+
+/// What a link has to do besides is in the files that it links.
+fn look_into_files(job: &mut Job) {
+    let first = |files: Vec<PathBuf>| files.into_iter().find(|file| file.exists());
+    let found = libraries::candidates(&job.link).into_iter().filter_map(first);
+    let named = job.files().filter(|file| libraries::is_archive(file)).map(Path::to_path_buf);
+    job.libraries = named.chain(found).filter(|file| has_device_code(file)).collect();
+    let needs_device_link = !job.libraries.is_empty() || job.files().any(has_device_code);
+    let has_bitcode = job.files().any(is_bitcode);
+    job.rdc |= needs_device_link;
+    job.whole_program |= has_bitcode;
 }
 
 /// The command line without response files, in clang's words.
