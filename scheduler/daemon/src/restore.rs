@@ -42,10 +42,26 @@ impl Dispatch {
             }
         }
         contexts.retain(|(client, _)| self.clients.contains_key(client));
+        self.say_what_has_no_device(&tasks);
         if !tasks.is_empty() || !contexts.is_empty() {
             self.happen(Event::Restored { tasks, contexts }, None);
         }
         self.clients.len()
+    }
+
+    /// What a program holds on a device that is not served any more counts nowhere; it does again when the device is back.
+    fn say_what_has_no_device(&mut self, tasks: &[Restored]) {
+        let devices = &self.mind.scheduler.state().devices;
+        let lines: Vec<String> = tasks
+            .iter()
+            .filter(|task| !devices.contains_key(&task.device))
+            .map(|Restored { task, device, .. }| {
+                format!(
+                    "{task} goes on, and {device} is not served any more: what it holds there is in no ledger"
+                )
+            })
+            .collect();
+        lines.into_iter().for_each(|line| self.say(line));
     }
 
     /// A handle on a client's process; none: it has ended.

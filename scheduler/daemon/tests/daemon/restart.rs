@@ -166,6 +166,42 @@ fn a_state_file_of_a_newer_release_is_kept_and_said() {
     starts_with(newer, 0, "is of another release (version 2 of its lines, this one reads 1)");
 }
 
+/// Devices from a file have no identity: one that is taken out of the file while a program holds it is not served, which is
+/// said, and what the program holds is in the ledger again when it is back.
+#[test]
+fn a_device_that_is_taken_out_of_the_file_is_said_and_what_it_held_comes_back() {
+    let start = |dir: tempfile::TempDir, count: usize| {
+        let plain = command(dir.path());
+        let device =
+            r#"{"name": "test", "memory": "1GiB", "sms": 80, "warps-per-sm": 64, "blocks-per-sm": 32}"#;
+        let devices = format!("[{}]", vec![device; count].join(","));
+        std::fs::write(dir.path().join("devices.json"), devices).expect("devices");
+        Daemon::spawn(dir, plain, &format!("{count} file device"))
+    };
+    let again = |mut daemon: Daemon, count: usize| {
+        daemon.signal(Signal::SIGKILL);
+        daemon.child.wait().expect("wait");
+        start(take_dir(&mut daemon), count)
+    };
+    let daemon = start(tempfile::tempdir().expect("folder"), 2);
+    let clients = [daemon.connect("first"), daemon.connect("second")];
+    for client in &clients {
+        assert_eq!(answer(client, slot(0), begin(client, slot(0), 700)).state, STATE_BOUND);
+    }
+    let granted = |daemon: &Daemon| {
+        daemon.devices().iter().map(|device| device.granted_bytes / MIB).collect::<Vec<_>>()
+    };
+    let mut daemon = again(daemon, 1);
+    assert_eq!(granted(&daemon), [700]);
+    daemon.signal(Signal::SIGKILL);
+    let (_, said) = daemon.end();
+    let words = "task 2 goes on, and GPU 1 is not served any more: what it holds there is in no ledger";
+    assert!(said.lines().filter(|line| line.contains(words)).count() == 1, "{said}");
+    let daemon = start(take_dir(&mut daemon), 2);
+    assert_eq!(granted(&daemon), [700, 700]);
+    clients.iter().for_each(|client| client.resume(LONG).expect("the same client"));
+}
+
 /// Nothing that lies in the file's place keeps a daemon from starting: a pipe that nobody writes to was waited for without end.
 #[test]
 fn what_is_no_state_file_is_not_waited_for() {
