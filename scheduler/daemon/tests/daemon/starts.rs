@@ -267,7 +267,8 @@ fn in_the_background_what_keeps_it_from_serving_is_said_where_it_was_started() {
     }
 }
 
-/// What it logs is its own and users' doing, and the file is bounded: what is beyond becomes the older piece, of which there is one.
+/// What it logs is its own and users' doing, and the file is bounded: what is beyond becomes the older piece, of which there
+/// is one.
 #[test]
 fn the_log_in_the_background_is_bounded_and_one_older_piece_is_kept() {
     let dir = tempfile::tempdir().expect("folder");
