@@ -122,8 +122,8 @@ impl Word {
     }
 }
 
-/// Whether two accesses are made to be concurrent. A plain read beside an atomic is: loops around `atomicCAS` begin with one, as a
-/// guess. Volatile ones of one warp are not: so do programs that rely on threads in step.
+/// Whether two accesses are made to be concurrent. A plain read beside an atomic is: loops around `atomicCAS` begin with
+/// one, as a guess. Volatile ones of one warp are not: so do programs that rely on threads in step.
 fn is_handed_over(a: (Kind, bool), b: (Kind, bool), relation: Relation) -> bool {
     match (a, b) {
         ((Kind::Plain, false), (Kind::Atomic, _)) | ((Kind::Atomic, _), (Kind::Plain, false)) => true,
