@@ -13,11 +13,9 @@ use crate::rounding::MODES;
 
 pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
     let [.., to, from] = *words else { return Err(Unknown) };
-    if fp8::converts(to, from) {
-        return fp8::emit(e, instruction, words);
-    }
-    if to == "tf32" {
-        return tensor::to_tf32(e, instruction, words);
+    if fp8::converts(to, from) || to == "tf32" {
+        let emit = if to == "tf32" { tensor::to_tf32 } else { fp8::emit };
+        return emit(e, instruction, words);
     }
     let rounding =
         words[1..words.len() - 2].iter().copied().find(|word| word.starts_with('r') && word.len() <= 3);

@@ -42,6 +42,42 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
                 e.call("void", "llvm.nvvm.barrier.cta.sync.all", &[("i32", barrier)]);
             }
         }
+        ["redux", "sync", operation, ty] => {
+            let unsigned = ty == "u32" && matches!(operation, "min" | "max");
+            let name = format!("llvm.nvvm.redux.sync.{}{operation}", if unsigned { "u" } else { "" });
+            let (value, mask) = (read(e, 1, "i32")?, read(e, 2, "i32")?);
+            let result = e.call("i32", &name, &[("i32", value), ("i32", mask)]);
+            return e.write(operand(instruction, 0)?, "i32", &result);
+        }
+        ["vote", "sync", kind @ ("all" | "any" | "uni"), "pred"]
+        | ["vote", kind @ ("all" | "any" | "uni"), "sync", "pred"] => {
+            let (predicate, mask) = (read(e, 1, "i1")?, read(e, 2, "i32")?);
+            let args = [("i32", mask), ("i1", predicate)];
+            let result = e.call("i1", &format!("llvm.nvvm.vote.{kind}.sync"), &args);
+            return e.write(operand(instruction, 0)?, "i1", &result);
+        }
+        ["vote", "ballot", "sync", "b32"] | ["vote", "sync", "ballot", "b32"] => {
+            let (predicate, mask) = (read(e, 1, "i1")?, read(e, 2, "i32")?);
+            let result = e.call("i32", "llvm.nvvm.vote.ballot.sync", &[("i32", mask), ("i1", predicate)]);
+            return e.write(operand(instruction, 0)?, "i32", &result);
+        }
+        ["match", "any", "sync", ty @ ("b32" | "b64")] => {
+            let own = register_type(ty).ok_or(Unknown)?;
+            let (value, mask) = (read(e, 1, own)?, read(e, 2, "i32")?);
+            let result =
+                e.call("i32", &format!("llvm.nvvm.match.any.sync.{own}"), &[("i32", mask), (own, value)]);
+            return e.write(operand(instruction, 0)?, "i32", &result);
+        }
+        ["shfl", "sync", way, "b32"] => return shuffle(e, instruction, way),
+        _ => return cluster(e, instruction, words),
+    }
+    Ok(())
+}
+
+/// What a thread has to do with its cluster of blocks.
+fn cluster(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -> Emitted {
+    let read = |e: &mut Emitter, index, ty| e.read(operand(instruction, index)?, ty);
+    match *words {
         ["barrier", "cluster", "arrive", ref how @ ..] => {
             let relaxed = if how.contains(&"relaxed") { ".relaxed" } else { "" };
             e.call("void", &format!("llvm.nvvm.barrier.cluster.arrive{relaxed}"), &[]);
@@ -75,33 +111,6 @@ pub(super) fn emit(e: &mut Emitter, instruction: &Instruction, words: &[&str]) -
             let rank = e.call("i32", "llvm.nvvm.getctarank", &[("ptr", address)]);
             return e.write(operand(instruction, 0)?, "i32", &rank);
         }
-        ["redux", "sync", operation, ty] => {
-            let unsigned = ty == "u32" && matches!(operation, "min" | "max");
-            let name = format!("llvm.nvvm.redux.sync.{}{operation}", if unsigned { "u" } else { "" });
-            let (value, mask) = (read(e, 1, "i32")?, read(e, 2, "i32")?);
-            let result = e.call("i32", &name, &[("i32", value), ("i32", mask)]);
-            return e.write(operand(instruction, 0)?, "i32", &result);
-        }
-        ["vote", "sync", kind @ ("all" | "any" | "uni"), "pred"]
-        | ["vote", kind @ ("all" | "any" | "uni"), "sync", "pred"] => {
-            let (predicate, mask) = (read(e, 1, "i1")?, read(e, 2, "i32")?);
-            let args = [("i32", mask), ("i1", predicate)];
-            let result = e.call("i1", &format!("llvm.nvvm.vote.{kind}.sync"), &args);
-            return e.write(operand(instruction, 0)?, "i1", &result);
-        }
-        ["vote", "ballot", "sync", "b32"] | ["vote", "sync", "ballot", "b32"] => {
-            let (predicate, mask) = (read(e, 1, "i1")?, read(e, 2, "i32")?);
-            let result = e.call("i32", "llvm.nvvm.vote.ballot.sync", &[("i32", mask), ("i1", predicate)]);
-            return e.write(operand(instruction, 0)?, "i32", &result);
-        }
-        ["match", "any", "sync", ty @ ("b32" | "b64")] => {
-            let own = register_type(ty).ok_or(Unknown)?;
-            let (value, mask) = (read(e, 1, own)?, read(e, 2, "i32")?);
-            let result =
-                e.call("i32", &format!("llvm.nvvm.match.any.sync.{own}"), &[("i32", mask), (own, value)]);
-            return e.write(operand(instruction, 0)?, "i32", &result);
-        }
-        ["shfl", "sync", way, "b32"] => return shuffle(e, instruction, way),
         _ => return Err(Unknown),
     }
     Ok(())
