@@ -321,7 +321,10 @@ fn managed_variables_count_where_it_is_asked_what_could_ever_fit() {
     bench.add_site(SITE, "main", &[], TASK_NAMED);
     bench.begin(SITE, 2000);
     let asked = bench.daemon.requests();
-    assert!(matches!(&asked[..], [RequestBody::TaskBegin { requirement: 2600, flags: 0, .. }]), "{asked:?}");
+    assert!(
+        matches!(&asked[..], [RequestBody::TaskBegin { requirement: 2600, flags: BeginFlags::NONE, .. }]),
+        "{asked:?}"
+    );
 }
 
 #[test]

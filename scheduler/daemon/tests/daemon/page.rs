@@ -3,7 +3,7 @@
 //! Trap: it is run without its own sandbox, which root cannot have; it only ever sees this daemon's page.
 
 use crate::support::{answer, begin, slot, wants};
-use eager_proto::request::{BEGIN_WHOLE, RequestBody};
+use eager_proto::request::RequestBody;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ fn the_page_shows_devices_tasks_and_the_last_minutes_and_runs_no_strangers_code(
     let second = daemon.connect("second");
     let mut wanted = wants(600);
     if let RequestBody::TaskBegin { function, flags, .. } = &mut wanted {
-        *flags = BEGIN_WHOLE;
+        flags.whole = true;
         *function = "_ZN6solver7advanceIfEEvPT_l".into();
     }
     second.send(wanted, slot(0)).expect("send");
