@@ -77,10 +77,10 @@ fn one_object_holds_host_calls_and_cpu_kernels() {
 fn kernel_that_cannot_run_on_the_cpu_fails_the_compile_with_its_place() {
     let Some(cuda) = cuda_with_fatbinary() else { return };
     let scratch = tempfile::tempdir().unwrap();
-    let source = "#include <cuda_runtime.h>\n__global__ void odd(int *a) {\n  asm volatile(\"vabsdiff4.u32.u32.u32 %0, %0, %0, %0;\" : \"+r\"(*a));\n}\n";
+    let source = "#include <cuda_runtime.h>\n__global__ void odd(int *a) {\n  asm volatile(\"mbarrier.arrive.shared.b64 _, [%0];\" :: \"r\"(*a));\n}\n";
     let compiled = compile(scratch.path(), &cuda, source, "-O2");
     let errors = String::from_utf8_lossy(&compiled.stderr).into_owned();
-    assert!(!compiled.status.success(), "a video instruction has no CPU translation");
+    assert!(!compiled.status.success(), "mbarrier has no CPU translation");
     assert!(
         errors.contains("error: eager: ") && errors.contains("a.cu:3") && errors.contains("odd"),
         "{errors}"

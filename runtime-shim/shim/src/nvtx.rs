@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn ranges_are_named_by_task() {
         let mut task = Open { range: 0, function: "main".into(), bytes: 10 << 20, device: DeviceIndex::NONE };
-        assert_eq!(name(&task, "waits"), "main, waits (10.0 MiB)");
+        assert_eq!(name(&task, "waits"), "main, waits (10 MiB)");
         task.device = DeviceIndex(1);
         assert_eq!(name(&task, "eager"), "main, eager on GPU 1 (10.0 MiB)");
     }

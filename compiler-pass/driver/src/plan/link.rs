@@ -33,8 +33,12 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
         }
         // To the linker of device code an archive has what other device code calls, and host code may call all of it.
         if !is_whole && libraries::names_one_of(&words, &job.libraries) {
-            words.insert(0, "-Wl,--whole-archive".into());
-            words.push("-Wl,--no-whole-archive".into());
+            let words_of = if args.last().is_some_and(|last| last == "-Xlinker") {
+                in_linkers_words
+            } else {
+                in_clangs_words
+            };
+            words = words_of(words);
         }
         args.extend(words);
     }
@@ -64,6 +68,23 @@ pub fn add_link(plan: &mut Plan, job: &Job, toolchain: &Toolchain, scratch: &Pat
         command.args.extend(["-o".into(), output.into()]);
     }
     plan.run(command);
+}
+
+/// A library all of whose members are linked.
+fn in_clangs_words(mut library: Vec<OsString>) -> Vec<OsString> {
+    library.insert(0, "-Wl,--whole-archive".into());
+    library.push("-Wl,--no-whole-archive".into());
+    library
+}
+
+/// The same behind `-Xlinker`, which takes one word.
+fn in_linkers_words(library: Vec<OsString>) -> Vec<OsString> {
+    let own = library.into_iter().flat_map(|word| ["-Xlinker".into(), word]);
+    ["--whole-archive".into()]
+        .into_iter()
+        .chain(own)
+        .chain(["-Xlinker".into(), "--no-whole-archive".into()])
+        .collect()
 }
 
 /// Device modules for the CPU kernels.

@@ -75,7 +75,8 @@ fn a_refused_task_is_asked_for_once_and_all_that_is_its_own_fails() {
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::Refuse);
     bench.begin(SITE, 5 << 30);
-    let refused = "the task in main (5.0 GiB) is refused: too much is wanted. Its CUDA calls return out-of-memory errors";
+    let refused =
+        "the task in main (5 GiB) is refused: too much is wanted. Its CUDA calls return out-of-memory errors";
     assert_eq!(*bench.said.lock(), [refused]);
     bench.daemon.requests();
     for bytes in [4 << 30, 10] {
@@ -99,7 +100,7 @@ fn a_task_larger_than_every_device_asks_for_each_allocation_and_only_what_never_
     let mut bench = Bench::new();
     bench.daemon.decide(Decision::TooLarge);
     bench.begin(SITE, 5 << 30);
-    let refused = "the task in main (5.0 GiB) is refused as a whole: too much is wanted. Its allocations are asked for one by one";
+    let refused = "the task in main (5 GiB) is refused as a whole: too much is wanted. Its allocations are asked for one by one";
     assert_eq!(*bench.said.lock(), [refused]);
     bench.daemon.requests();
     bench.daemon.decide(Decision::Refuse);

@@ -1,5 +1,5 @@
 // The test program: its kernels, written by hand against the kernel ABI so that this test needs no device compiler, and
-// the choice of a scenario. Trap: the structures below mirror `eager_exec::abi`, version 5.
+// the choice of a scenario. Trap: the structures below mirror `eager_exec::abi`, whose version the build passes on.
 #include "harness.h"
 
 struct BlockContext {
@@ -29,7 +29,7 @@ struct KernelEntry {
     const char *name;
     void (*run_block)(BlockContext *, const void *const *);
     const ParamDesc *params;
-    uint32_t param_count, mode, static_shared_bytes, flags;
+    uint32_t param_count, mode, static_shared_bytes, flags, threads_max, cluster;
 };
 struct VariableEntry { const char *name; void *address; uint64_t bytes; };
 struct KernelTable {
@@ -38,7 +38,7 @@ struct KernelTable {
     const VariableEntry *variables;
     const void *device_code;
 };
-static_assert(sizeof(BlockContext) == 192 && sizeof(KernelEntry) == 40, "the ABI's sizes");
+static_assert(sizeof(BlockContext) == 192 && sizeof(KernelEntry) == 48, "the ABI's sizes");
 
 extern "C" void eager_vgpu_register(const KernelTable *);
 extern "C" void **__cudaRegisterFatBinary(void *);

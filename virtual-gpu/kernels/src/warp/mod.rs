@@ -206,23 +206,12 @@ pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) 
     branches::cut_at_common(&mut ends, function, stops.len(), &mut starts);
     let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
     let across = fission::slots_across(function, &simple, starts.values());
-    // Where a lane may wait for other warps, those overwrite what is kept for one.
-    let is_block_level = |stop: &&Stop| stop.is_barrier();
-    let leaves_some_behind = stops.iter().any(|stop| stop.is_barrier() && !stop.is_block_barrier());
-    let behind_barriers: Vec<&Block> =
-        stops.iter().filter(is_block_level).filter_map(|stop| starts.get(&stop.number)).collect();
-    let mut framed = if leaves_some_behind {
-        across.clone()
-    } else {
-        fission::slots_across(function, &simple, behind_barriers.iter().copied())
-    };
-    let mut laned: BTreeSet<Value> = across.difference(&framed).copied().collect();
+    // Where a lane may wait for other warps, those overwrite what is kept for one warp: a kernel with barriers of the block keeps
+    // everything for each thread. Trap: what is live where a barrier's region starts is not all that lives across it.
+    let has_barriers = stops.iter().any(Stop::is_barrier);
     let others = others.into_iter().filter(|slot| Some(*slot) != counters);
-    if behind_barriers.is_empty() {
-        laned.extend(others)
-    } else {
-        framed.extend(others)
-    }
+    let kept: BTreeSet<Value> = across.into_iter().chain(others).collect();
+    let (framed, laned) = if has_barriers { (kept, BTreeSet::new()) } else { (BTreeSet::new(), kept) };
     let first = entry.terminator().successors()[0];
     starts.insert(0, first);
     let regions = describe(function, &starts);
