@@ -39,8 +39,8 @@ fn a_tool_is_told_how_each_task_waited_and_ran() {
     let told = std::fs::read_to_string(&told).expect("what the tool was told");
     let expected = "\
 domain eager
-start 1 8388608 main, waits (8.0 MiB)
-start 2 8388608 main, normal on GPU 0 (8.0 MiB)
+start 1 8388608 main, waits (8 MiB)
+start 2 8388608 main, normal on GPU 0 (8 MiB)
 end 1
 end 2
 ";

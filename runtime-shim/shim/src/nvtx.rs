@@ -280,7 +280,7 @@ impl Tool {
     }
 }
 
-/// `main, eager on GPU 0 (10.0 MiB)`
+/// `main, eager on GPU 0 (10 MiB)`
 fn name(task: &Open, state: &str) -> String {
     let Open { function, bytes, device, .. } = task;
     let place = if *device == DeviceIndex::NONE { String::new() } else { format!(" on GPU {}", device.0) };
@@ -315,7 +315,7 @@ mod tests {
         let mut task = Open { range: 0, function: "main".into(), bytes: 10 << 20, device: DeviceIndex::NONE };
         assert_eq!(name(&task, "waits"), "main, waits (10 MiB)");
         task.device = DeviceIndex(1);
-        assert_eq!(name(&task, "eager"), "main, eager on GPU 1 (10.0 MiB)");
+        assert_eq!(name(&task, "eager"), "main, eager on GPU 1 (10 MiB)");
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn a_task_larger_than_every_device_asks_for_each_allocation_and_only_what_never_
     bench.daemon.decide(Decision::Refuse);
     assert_eq!(bench.shim.malloc(&mut bench.thread, 4 << 30), Outcome::Fail(CudaError::MEMORY_ALLOCATION));
     assert_eq!(bench.cuda.log(), ["provoke out of memory"], "cudaGetLastError says it too");
-    assert!(bench.said.lock()[1].starts_with("an allocation of 4.0 GiB is refused: too much is wanted"));
+    assert!(bench.said.lock()[1].starts_with("an allocation of 4 GiB is refused: too much is wanted"));
     let a = bench.malloc(10);
     let begin = RequestBody::lazy_begin;
     let asked = bench.daemon.requests();
