@@ -139,9 +139,10 @@ impl Daemon {
     /// Asks as another user would; only for root. None: not served.
     pub fn ask_as(&self, uid: u32, request: &AdminRequest) -> Option<AdminReply> {
         let line = to_line(request).expect("plain data");
-        // `sh` cannot speak to a Unix socket, and this process stays root.
-        let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); \
-                      s.sendall(sys.argv[2].encode()); print(s.makefile().readline(), end='')";
+        // `sh` cannot speak to a Unix socket, and this process stays root. Whoever is turned away is told so before it asks.
+        let script = "import socket,sys,contextlib\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
+                      with contextlib.suppress(OSError): s.sendall(sys.argv[2].encode())\n\
+                      print(s.makefile().readline(), end='')";
         let output = Command::new("python3")
             .args(["-c", script])
             .arg(self.run_dir().join("admin.sock"))

@@ -318,6 +318,8 @@ fn others_look_at_everything_and_act_on_their_own() {
 fn connections_that_ask_nothing_end_and_keep_nobody_out() {
     let Some(daemon) = open_daemon() else { return };
     let admin = daemon.run_dir().join("admin.sock");
+    // It has all that it opens for itself once it answers.
+    assert_eq!(daemon.row().clients, 0);
     let before = daemon.descriptors();
     let silent = [ALICE, ALICE + 1].map(|uid| Hostile::start_at_as(&admin, uid, &["--silent", "1000"]));
     assert!(silent.iter().all(|one| one.said.contains(&"1000 connections".to_owned())), "{silent:?}");
