@@ -163,7 +163,7 @@ impl DaemonPlace {
         let (start, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
             let (error, is_busy) = match self.ask_once(request)? {
-                Asked::Answer(reply) => return Ok(reply),
+                Asked::Answer(reply) => return Ok(*reply),
                 Asked::Busy(error) => (error, true),
                 Asked::CutOff(error) => (error, false),
             };
@@ -198,7 +198,7 @@ impl DaemonPlace {
                 AdminReply::Busy { message } => {
                     Ok(Asked::Busy(anyhow::anyhow!("the daemon says: {message}")))
                 }
-                reply => Ok(Asked::Answer(reply)),
+                reply => Ok(Asked::Answer(Box::new(reply))),
             };
         }
         match written.and(read.map(drop)) {
@@ -231,7 +231,7 @@ impl DaemonPlace {
 
 /// What became of a question.
 enum Asked {
-    Answer(AdminReply),
+    Answer(Box<AdminReply>),
     /// It is worth asking again in a moment.
     Busy(anyhow::Error),
     /// The connection ended before there was an answer; asking again does no harm.

@@ -24,7 +24,7 @@ const ROUNDS: usize = 11;
 /// A task of 1 to 13 of these: a device holds two or three, or some hundred and forty.
 const LARGE: Bytes = Bytes(GIB);
 const SMALL: Bytes = Bytes(GIB / 64);
-/// The baselines, the source document's best and the policy of time quanta.
+/// The baselines, the best policy of specification S-1, and the one of time quanta.
 const POLICIES: [PolicyName; 4] =
     [PolicyName::Case, PolicyName::CaseFifo, PolicyName::EagerOpt, PolicyName::Quanta];
 

@@ -39,14 +39,17 @@ enum Distance {
     Own,
 }
 
-/// One kernel and what lane `lane` of a warp must write, from the values of the lanes that take part and their mask.
+/// What a lane of a warp must write, from the values of the lanes that take part, their mask and the lane.
+type Expected = dyn Fn(&[i32], u32, u32) -> Vec<u32>;
+
+/// One kernel and what it must write.
 struct Case {
     name: String,
     code: String,
     mask: (&'static str, u32),
     /// Values written by each thread.
     results: usize,
-    expected: Box<dyn Fn(&[i32], u32, u32) -> Vec<u32>>,
+    expected: Box<Expected>,
 }
 
 fn shuffle(way: Way, values: &[i32], members: u32, lane: u32, distance: u32, width: u32) -> u32 {

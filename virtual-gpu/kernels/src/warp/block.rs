@@ -363,15 +363,14 @@ impl WarpText<'_> {
 
     /// What comes behind the last warp.
     fn rounds(&self) -> String {
-        format!(
-            "warp.end:\n  %w.next = add nuw nsw i64 %w, 1\n  %w.more = icmp ult i64 %w.next, %warps\n  \
+        "warp.end:\n  %w.next = add nuw nsw i64 %w, 1\n  %w.more = icmp ult i64 %w.next, %warps\n  \
              br i1 %w.more, label %warp, label %round.end\n\
              round.end:\n  %waiting = load i32, ptr %some\n  \
              switch i32 %waiting, label %ask [ i32 0, label %finish i32 1, label %again ]\n\
              ask:\n  call void @eagerwarp.note(ptr %ctx, i64 %n, ptr %dues)\n  \
              %more = call i1 @eager.next_round(ptr %ctx)\n  br i1 %more, label %again, label %finish\n\
              again:\n  br label %round\n"
-        )
+            .to_owned()
     }
 }
 

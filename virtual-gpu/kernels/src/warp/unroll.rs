@@ -85,7 +85,7 @@ fn latches(maker: Maker, kernel: Value) -> Vec<Value> {
         if operations == 0 && !indexes || asked.iter().any(|text| text == "llvm.loop.unroll.disable") {
             continue;
         }
-        let turns_max = if operations > 0 { (OPERATIONS_MAX / operations).max(1) } else { INDEXED_MAX };
+        let turns_max = OPERATIONS_MAX.checked_div(operations).map_or(INDEXED_MAX, |turns| turns.max(1));
         if turns(&order, cycle, latch, turns_max).is_some() {
             found.push(end);
         }

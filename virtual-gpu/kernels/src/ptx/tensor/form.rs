@@ -154,7 +154,7 @@ mod tests {
             for packed_bits in 0..=5 {
                 for (lane, index) in (0..32).flat_map(|lane| (0..64).map(move |index| (lane, index))) {
                     let (outer, inner) = first_place(outer_bits, packed_bits, index);
-                    let ours = (outer + lane / 4, inner + (lane % 4 << packed_bits));
+                    let ours = (outer + lane / 4, inner + ((lane % 4) << packed_bits));
                     assert_eq!(ours, tensor::spread(outer_bits, packed_bits, lane, index));
                 }
             }
