@@ -134,8 +134,7 @@ impl Config {
             uid
         });
         let priority = set(ENV_PRIORITY).map_or(0, |value| {
-            let number = value.to_str().and_then(|text| text.parse::<i8>().ok());
-            number.filter(|number| (-100..=100).contains(number)).unwrap_or_else(|| {
+            parse_priority(&value).unwrap_or_else(|| {
                 complaints
                     .push(format!("{ENV_PRIORITY}={value:?} is not a number from -100 to 100: using 0"));
                 0
@@ -155,12 +154,7 @@ impl Config {
             after: bytes(ENV_RING_AFTER_BYTES, RING_AFTER_BYTES),
         };
         let fill_piece_bytes = bytes(ENV_FILL_PIECE_BYTES, FILL_PIECE_BYTES);
-        let default_socket = || {
-            let run = set("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
-            run.join("eager").join(CLIENT_SOCKET_NAME)
-        };
-        let file_name = executable.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let label = set(ENV_LABEL).map(|label| label.to_string_lossy().into_owned());
+        let default_socket = || default_socket(set("XDG_RUNTIME_DIR"));
         let config = Config {
             disabled: set(ENV_DISABLE).is_some_and(|value| value == "1"),
             says_waits: set(ENV_SAY_WAITS).is_some_and(|value| value == "1"),
@@ -170,7 +164,7 @@ impl Config {
             is_closed_at_start,
             connect_max,
             trusted,
-            label: label.or(file_name).unwrap_or_else(|| "unknown".into()),
+            label: label(set(ENV_LABEL), executable),
             priority,
             profile: set(ENV_PROFILE).map(PathBuf::from),
             staging_bytes,
@@ -201,6 +195,22 @@ impl Config {
             OnLoss::Open | OnLoss::Closed => UNHEARD_MAX,
         }
     }
+}
+
+/// What the program is called: as it is told, or by its file.
+fn label(given: Option<OsString>, executable: Option<&Path>) -> String {
+    let file_name = || executable.and_then(Path::file_name).map(ToOwned::to_owned);
+    given.or_else(file_name).map_or_else(|| "unknown".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Of the user's own directory, or the system's.
+fn default_socket(runtime_dir: Option<OsString>) -> PathBuf {
+    let run = runtime_dir.map_or_else(|| PathBuf::from("/run"), PathBuf::from);
+    run.join("eager").join(CLIENT_SOCKET_NAME)
+}
+
+fn parse_priority(value: &OsString) -> Option<i8> {
+    value.to_str()?.parse().ok().filter(|number| (-100..=100).contains(number))
 }
 
 fn parse_on_loss(value: &str) -> Option<OnLoss> {
