@@ -30,6 +30,6 @@ fn main() {
         println!("cargo::rerun-if-changed={}", watched.display());
     }
     let long = commit.as_ref().map_or_else(|| version.clone(), |commit| format!("{version} ({commit})"));
-    println!("cargo::rustc-env=EAGER_COMMIT={}", commit.unwrap_or_default());
-    println!("cargo::rustc-env=EAGER_LONG_VERSION={long}");
+    println!("cargo::rustc-env=BUILD_COMMIT={}", commit.unwrap_or_default());
+    println!("cargo::rustc-env=BUILD_LONG_VERSION={long}");
 }

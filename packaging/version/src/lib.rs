@@ -6,6 +6,6 @@
 /// The release, such as `0.2.0`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit in twelve digits; empty where it was not built in a clone, or without git.
-pub const COMMIT: &str = env!("EAGER_COMMIT");
+pub const COMMIT: &str = env!("BUILD_COMMIT");
 /// Both, such as `0.2.0 (2183783342f3)`; without a commit the release alone.
-pub const LONG: &str = env!("EAGER_LONG_VERSION");
+pub const LONG: &str = env!("BUILD_LONG_VERSION");
