@@ -21,9 +21,15 @@ fn card(folder: &Path, bytes: u64) -> std::path::PathBuf {
     file
 }
 
+/// Of the corpus: one that runs, and one that ends with another exit code.
+fn corpus() -> Vec<String> {
+    ["straight", "exit_between"].map(String::from).into()
+}
+
 fn small_bundle(folder: &Path) -> Bundle {
     let programs = ["bfs", "dwt2d"].map(String::from).into();
-    let order = Order { devices: Devices::Virtual, programs, suites: vec!["main".to_owned()] };
+    let order =
+        Order { devices: Devices::Virtual, programs, suites: vec!["main".to_owned()], corpus: corpus() };
     make(&folder.join("bundle"), &order).expect("a bundle")
 }
 
@@ -194,8 +200,12 @@ fn a_bundle_for_gpus_needs_nothing_else_and_says_row_by_row_what_fails() {
     }
     let folder = tempfile::tempdir().expect("folder");
     let root = bare_root(folder.path());
-    let order =
-        Order { devices: Devices::Gpu, programs: vec!["bfs".to_owned()], suites: vec!["main".to_owned()] };
+    let order = Order {
+        devices: Devices::Gpu,
+        programs: vec!["bfs".to_owned()],
+        suites: vec!["main".to_owned()],
+        corpus: corpus(),
+    };
     let bundle = make(&root.join("gpu-bundle"), &order).expect("a bundle");
     for file in files(&bundle.folder) {
         let headers = run(Command::new("llvm-readelf-22").arg("-d").arg(&file));

@@ -27,7 +27,7 @@ struct Flags {
     /// Where the record goes; what is there already is not written over
     #[arg(long, value_name = "FILE", default_value = "gpu-test.json")]
     out: PathBuf,
-    /// Only these: alone, conformance, pairs, mix, overhead, calls, footprints, faults, driver, calibrate
+    /// Only these: alone, conformance, corpus, pairs, mix, overhead, calls, footprints, faults, driver, calibrate
     #[arg(long, value_name = "STEP,…", value_delimiter = ',', value_parser = step)]
     only: Vec<String>,
     /// How large the programs are in pairs, in the mix and for their overhead

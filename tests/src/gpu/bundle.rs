@@ -37,6 +37,18 @@ pub struct Contents {
     pub programs: Vec<String>,
     /// Of [`SUITES`].
     pub suites: Vec<String>,
+    /// Programs of `tests/corpus`.
+    #[serde(default)]
+    pub corpus: Vec<CorpusProgram>,
+}
+
+/// A program of the corpus, and what it does wherever it runs right.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CorpusProgram {
+    pub name: String,
+    pub exit: i32,
+    /// Standard output.
+    pub prints: String,
 }
 
 /// With the pass or without.
@@ -61,7 +73,7 @@ pub const PROBE: &str = "probe";
 /// The tool that lets processes share a virtual device.
 pub const SERVER: &str = "eager-vgpud";
 /// The programs of the conformance suite.
-pub const SUITES: [&str; 2] = ["main", "libraries"];
+pub const SUITES: [&str; 7] = ["main", "libraries", "functions", "rules", "textures", "clusters", "tensor"];
 
 impl Bundle {
     /// # Errors
@@ -93,6 +105,11 @@ impl Bundle {
 
     pub fn suite(&self, name: &str) -> PathBuf {
         self.folder.join("conformance").join(name)
+    }
+
+    /// A program of the corpus, compiled by `eagercc`.
+    pub fn corpus(&self, name: &str) -> PathBuf {
+        self.folder.join("corpus").join(name)
     }
 
     /// The program of `eager calibrate`, for a GPU and for the virtual one that it is compared with.

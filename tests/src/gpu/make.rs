@@ -3,10 +3,11 @@
 //! Trap: NVIDIA's licence lets its runtime be handed on unmodified only, so everything is stripped but that
 //! (`tests/gpu/NOTICE`).
 
-use super::bundle::{Build, Bundle, CONTENTS, Contents, Devices, PROBE, SERVER, SUITES};
+use super::bundle::{Build, Bundle, CONTENTS, Contents, CorpusProgram, Devices, PROBE, SERVER, SUITES};
 use super::choice::run_of;
-use super::process::{run, said};
+use super::process::{last_words, run, said};
 use super::steps::{arguments, footprints};
+use crate::corpus::{self, Requirement};
 use crate::{bin_dir, rodinia_command, root};
 use eager_measure::Stamp;
 use eager_rodinia::Program;
@@ -20,6 +21,8 @@ pub struct Order {
     pub devices: Devices,
     pub programs: Vec<String>,
     pub suites: Vec<String>,
+    /// Names of programs of the corpus.
+    pub corpus: Vec<String>,
 }
 
 const ARCHITECTURE: &str = "sm_90";
@@ -30,10 +33,12 @@ const SIZE_MAX: u64 = 60 << 20;
 const PAGES: [&str; 3] = ["run.sh", "README.md", "NOTICE"];
 
 impl Order {
-    /// Everything, for a GPU.
+    /// Everything, for a GPU; of the corpus what asks for no more than a GPU has.
     pub fn whole() -> Order {
         let programs = eager_rodinia::programs().iter().map(|program| program.name.clone()).collect();
-        Order { devices: Devices::Gpu, programs, suites: SUITES.map(String::from).into() }
+        let may_run = |program: &corpus::Program| program.requirement != Requirement::None;
+        let corpus = corpus::programs().into_iter().filter(may_run).map(|program| program.name).collect();
+        Order { devices: Devices::Gpu, programs, suites: SUITES.map(String::from).into(), corpus }
     }
 
     /// Words for every compile. Of a GPU's, the code and its PTX, and nothing of C++ that the other machine may lack.
@@ -66,7 +71,7 @@ pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(said(folder.display()))?;
     }
-    for name in ["bin", "lib", "eager", "plain", "conformance", "expected"] {
+    for name in ["bin", "lib", "eager", "plain", "conformance", "corpus", "expected"] {
         std::fs::create_dir_all(folder.join(name)).map_err(said(folder.display()))?;
     }
     let contents = serde_json::to_string_pretty(&contents(order)?).map_err(|error| error.to_string())?;
@@ -78,6 +83,7 @@ pub fn make(folder: &Path, order: &Order) -> Result<Bundle, String> {
     }
     build(&bundle, order, PROBE, |words, out| eagercc(words, "gpu/probe.cu", out, &[]))?;
     suites(&bundle, order)?;
+    corpus_programs(&bundle, order)?;
     let calibrate = "../virtual-gpu/model/calibrate/calibrate.cu";
     uninstrumented(order, calibrate, &bundle.calibration())?;
     uninstrumented(order, "gpu/driver.cu", &bundle.driver())?;
@@ -99,6 +105,7 @@ fn contents(order: &Order) -> Result<Contents, String> {
         cuda: runtime.unwrap_or("unknown").to_owned(),
         programs: order.programs.clone(),
         suites: order.suites.clone(),
+        corpus: chosen(order).map(expected).collect(),
     })
 }
 
@@ -215,6 +222,31 @@ fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
         let mut plain = Command::new(bin_dir().join("eager"));
         let printed = done(plain.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&place))?;
         std::fs::write(bundle.expected_suite(suite), printed).map_err(said(suite))?;
+        if order.devices == Devices::Gpu {
+            done(Command::new("strip").arg(&place))?;
+        }
+    }
+    Ok(())
+}
+
+/// Programs of the corpus that were ordered.
+fn chosen(order: &Order) -> impl Iterator<Item = corpus::Program> {
+    corpus::programs().into_iter().filter(|program| order.corpus.contains(&program.name))
+}
+
+fn expected(program: corpus::Program) -> CorpusProgram {
+    CorpusProgram { name: program.name, exit: program.exit, prints: program.prints }
+}
+
+fn corpus_programs(bundle: &Bundle, order: &Order) -> Result<(), String> {
+    for program in chosen(order) {
+        eprintln!("corpus, {}", program.name);
+        let place = bundle.corpus(&program.name);
+        let compiled = corpus::compile(&program, &order.words(), &place);
+        if !compiled.status.success() {
+            let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+            return Err(format!("{}: {}", program.source.display(), last_words(&[&said])));
+        }
         if order.devices == Devices::Gpu {
             done(Command::new("strip").arg(&place))?;
         }

@@ -8,7 +8,7 @@ use super::process::{Ended, Running, run, said};
 use eager_journal::Journal;
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -78,12 +78,17 @@ impl<'a> Served<'a> {
         self.folder.path().join("run")
     }
 
-    /// `eager run PROGRAM` under it.
+    /// `eager run PROGRAM` under it: one of those that are measured.
     pub fn program(&self, binary: &str, label: &str) -> Command {
+        self.command(&self.bundle.program(Build::Eager, binary), label)
+    }
+
+    /// The same of any program.
+    pub fn command(&self, program: &Path, label: &str) -> Command {
         let mut command = Command::new(self.bundle.tool("eager"));
         environment(&mut command, self.bundle, self.gpu);
         command.args(["run", "--label", label, "--run-dir"]).arg(self.run_dir()).arg("--");
-        command.arg(self.bundle.program(Build::Eager, binary));
+        command.arg(program);
         command
     }
 

@@ -7,7 +7,9 @@ use super::choice::Sizes;
 use super::machine::{Gpu, Machine};
 use super::process::end_left_behind;
 use super::record::{Row, Status};
-use super::steps::{Context, calibration, conformance, cost, driver, faults, footprints, mix, programs};
+use super::steps::{
+    Context, calibration, conformance, corpus, cost, driver, faults, footprints, mix, programs,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,9 +17,10 @@ use std::time::{Duration, Instant};
 type Check = fn(&Context<'_>) -> Vec<Row>;
 
 /// In the order of their worth, should time run out.
-pub const STEPS: [(&str, Check); 10] = [
+pub const STEPS: [(&str, Check); 11] = [
     (programs::ALONE, programs::alone),
     (conformance::STEP, conformance::rows),
+    (corpus::STEP, corpus::rows),
     (programs::PAIRS, programs::two_at_a_time),
     (mix::STEP, mix::rows),
     (cost::OVERHEAD, cost::overhead),

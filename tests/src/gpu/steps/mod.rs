@@ -5,6 +5,7 @@
 
 pub mod calibration;
 pub mod conformance;
+pub mod corpus;
 pub mod cost;
 pub mod driver;
 pub mod faults;
