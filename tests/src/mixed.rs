@@ -14,7 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Another user than the daemon's, who also attacks.
@@ -93,6 +94,13 @@ impl Server {
         text(&output)
     }
 
+    /// Numbers of tasks that somebody holds.
+    pub fn held(&self) -> Vec<u64> {
+        let queue = self.ask("queue")["tasks"].as_array().cloned().unwrap_or_default();
+        let row = |task: &Value| task["task"].as_u64().filter(|_| !task["held_by"].is_null());
+        queue.iter().filter_map(row).collect()
+    }
+
     /// Numbers of all tasks, and which of them wait.
     pub fn tasks(&self) -> Vec<(u64, bool)> {
         let tasks = self.ask("ps")["tasks"].as_array().cloned().unwrap_or_default();
@@ -159,6 +167,68 @@ fn start(dir: &Path) -> Child {
         .arg(dir.join("journal.jsonl"))
         .stderr(Stdio::null());
     ready(command)
+}
+
+/// Longer than any wait of the test that ends well.
+const HANGS: Duration = Duration::from_secs(180);
+
+/// Ends the test where nothing happens any more, and says what it waited for: a wait without end would say nothing.
+#[derive(Debug)]
+pub struct Watch(Arc<Mutex<Doing>>);
+
+#[derive(Debug)]
+struct Doing {
+    since: Instant,
+    what: String,
+    is_over: bool,
+}
+
+impl Watch {
+    pub fn start(server: &Server) -> Watch {
+        let what = "the start".to_owned();
+        let doing = Arc::new(Mutex::new(Doing { since: Instant::now(), what, is_over: false }));
+        let (seen, run_dir) = (Arc::clone(&doing), server.path("run"));
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(Duration::from_secs(1));
+                let doing = seen.lock().expect("doing");
+                if doing.is_over {
+                    return;
+                }
+                if doing.since.elapsed() > HANGS {
+                    give_up(&doing.what, &run_dir);
+                }
+            }
+        });
+        Watch(doing)
+    }
+
+    pub fn begins(&self, what: impl Into<String>) {
+        let mut doing = self.0.lock().expect("doing");
+        (doing.since, doing.what) = (Instant::now(), what.into());
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Ok(mut doing) = self.0.lock() {
+            doing.is_over = true;
+        }
+    }
+}
+
+/// Shows processes, tasks and the queue, then ends the test's process, whatever its threads do.
+fn give_up(what: &str, run_dir: &Path) -> ! {
+    eprintln!("nothing happened for {} s in {what:?}", HANGS.as_secs());
+    let show = |command: &mut Command| match command.stdin(Stdio::null()).output() {
+        Ok(output) => eprintln!("{command:?}\n{}", text(&output)),
+        Err(error) => eprintln!("{command:?}: {error}"),
+    };
+    show(Command::new("ps").args(["-eo", "pid,ppid,uid,stat,wchan:24,etimes,args", "--forest"]));
+    for verb in ["ps", "queue", "info"] {
+        show(Command::new("timeout").arg("20").arg(tool("eager")).arg(verb).arg("--run-dir").arg(run_dir));
+    }
+    std::process::exit(101)
 }
 
 /// What a program says of itself.
@@ -250,8 +320,16 @@ impl Worker {
     }
 
     /// Lets it give everything back and end.
-    pub fn ends_well(mut self) {
+    pub fn is_told_to_end(&mut self) {
         self.input = None;
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("wait").is_some()
+    }
+
+    /// After it was told to end.
+    pub fn ends_well(mut self) {
         let said = self.last_words();
         let status = self.child.wait().expect("wait");
         let words = ["plain CUDA", "unscheduled", "CUDA calls fail", "WRONG", "please report"];

@@ -7,7 +7,7 @@
 //! follows within moments, so a difference is one that stays.
 
 use eager_core::policy::PolicyName;
-use eager_tests::mixed::{ALICE, Draw, Server, Worker, differences};
+use eager_tests::mixed::{ALICE, Draw, Server, Watch, Worker, differences};
 use eager_tests::{eagercc, has_toolchain, number, root, run_ok};
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
@@ -55,10 +55,9 @@ struct Mix<'a> {
     counts: BTreeMap<&'static str, u32>,
     /// Bytes that programs said they hold, over all comparisons.
     compared: u64,
-    /// Tasks that were held and may still be.
-    held: Vec<u64>,
     /// Policies that decided.
     decided: BTreeSet<&'static str>,
+    watch: Watch,
 }
 
 impl Mix<'_> {
@@ -75,7 +74,9 @@ impl Mix<'_> {
     /// One thing happens.
     fn step(&mut self) {
         let which = self.draw.below(self.workers.len() as u64) as usize;
-        match self.draw.below(16) {
+        let action = self.draw.below(16);
+        self.watch.begins(format!("action {action} of `step`, beside {:?}", self.counts));
+        match action {
             0..=2 => {
                 self.workers[which].kill();
                 self.workers[which] = self.start_worker();
@@ -139,13 +140,12 @@ impl Mix<'_> {
             self.server.tasks().into_iter().filter(|(_, waits)| *waits).map(|(task, _)| task).collect();
         let Some(task) = waiting.first() else { return };
         if self.server.hear(&["hold", &task.to_string()]).contains(" is held") {
-            self.held.push(*task);
             self.count("holds");
         }
     }
 
     fn release(&mut self) {
-        for task in std::mem::take(&mut self.held) {
+        for task in self.server.held() {
             if self.server.hear(&["release", &task.to_string()]).contains(" is released") {
                 self.count("releases");
             }
@@ -185,6 +185,7 @@ impl Mix<'_> {
 
     /// Everything comes to rest, is compared, and goes on. What differs, if it stays so.
     fn quiet_moment(&mut self) -> Result<(), String> {
+        self.watch.begins(format!("a quiet moment, after {:?}", self.counts));
         self.server.end_attacks();
         self.workers.iter_mut().for_each(|worker| worker.tell("stop"));
         let deadline = Instant::now() + SETTLES;
@@ -206,6 +207,23 @@ impl Mix<'_> {
     }
 }
 
+impl Mix<'_> {
+    /// All programs end by themselves. A program may need the device of a later one, so all are told before one is waited
+    /// for; and nothing may be kept from them that an earlier step, whose answer was lost, keeps.
+    fn end(mut self) {
+        self.watch.begins("the programs' ends");
+        self.workers.iter_mut().for_each(Worker::is_told_to_end);
+        while !self.workers.iter_mut().all(Worker::has_ended) {
+            self.server.say(&["undrain", "1"]);
+            self.release();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        self.workers.drain(..).for_each(Worker::ends_well);
+        self.watch.begins("an empty ledger");
+        self.server.until_empty();
+    }
+}
+
 fn mixed_load(seconds: u64) {
     if !has_toolchain("mixed load") {
         return;
@@ -224,6 +242,7 @@ fn mixed_load(seconds: u64) {
     let server = Server::start();
     // The first makes a folder beside the tools, which others may not.
     run_ok(server.run(Path::new("true")).stdout(std::process::Stdio::null()));
+    let watch = Watch::start(&server);
     let mut mix = Mix {
         server,
         workers: Vec::new(),
@@ -232,8 +251,8 @@ fn mixed_load(seconds: u64) {
         started: seed,
         counts: BTreeMap::new(),
         compared: 0,
-        held: Vec::new(),
         decided: BTreeSet::new(),
+        watch,
     };
     for _ in 0..WORKERS {
         let worker = mix.start_worker();
@@ -252,13 +271,9 @@ fn mixed_load(seconds: u64) {
         }
     }
     mix.quiet_moment().unwrap_or_else(|found| panic!("EAGER_TEST_SEED={seed}, at the end:\n{found}"));
-    mix.release();
-    for worker in std::mem::take(&mut mix.workers) {
-        worker.ends_well();
-    }
-    mix.server.until_empty();
     let (took, mib) = (start.elapsed(), mix.compared >> 20);
     eprintln!("{steps} steps in {took:?}, no difference in {mib} MiB: {:?}; {:?}", mix.counts, mix.decided);
+    mix.end();
     assert!(mib > 0, "nobody held anything when it was compared");
 }
 

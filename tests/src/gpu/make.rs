@@ -220,7 +220,8 @@ fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
         let place = bundle.suite(suite);
         done(&mut eagercc(&words, &format!("conformance/{suite}.cu"), &place, &fixed))?;
         let mut plain = Command::new(bin_dir().join("eager"));
-        let printed = done(plain.args(["run", "--plain", "--time-scale", "0", "--"]).arg(&place))?;
+        let printed =
+            done(plain.args(["run", "--plain", "--virtual", "H200", "--time-scale", "0", "--"]).arg(&place))?;
         std::fs::write(bundle.expected_suite(suite), printed).map_err(said(suite))?;
         if order.devices == Devices::Gpu {
             done(Command::new("strip").arg(&place))?;
@@ -238,11 +239,24 @@ fn expected(program: corpus::Program) -> CorpusProgram {
     CorpusProgram { name: program.name, exit: program.exit, prints: program.prints }
 }
 
+/// As many at a time as there are processors: they are the most of what is compiled.
 fn corpus_programs(bundle: &Bundle, order: &Order) -> Result<(), String> {
-    for program in chosen(order) {
+    let programs: Vec<corpus::Program> = chosen(order).collect();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let outcomes: Vec<Result<(), String>> = std::thread::scope(|scope| {
+        let parts = programs.chunks(programs.len().div_ceil(workers).max(1));
+        let started: Vec<_> = parts.map(|part| scope.spawn(move || compiled(bundle, order, part))).collect();
+        let failed = |_| Err("a compile's thread ended".to_owned());
+        started.into_iter().map(|part| part.join().unwrap_or_else(failed)).collect()
+    });
+    outcomes.into_iter().collect()
+}
+
+fn compiled(bundle: &Bundle, order: &Order, programs: &[corpus::Program]) -> Result<(), String> {
+    for program in programs {
         eprintln!("corpus, {}", program.name);
         let place = bundle.corpus(&program.name);
-        let compiled = corpus::compile(&program, &order.words(), &place);
+        let compiled = corpus::compile(program, &order.words(), &place);
         if !compiled.status.success() {
             let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
             return Err(format!("{}: {}", program.source.display(), last_words(&[&said])));
