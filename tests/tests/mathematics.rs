@@ -143,3 +143,29 @@ fn no_function_is_further_off_than_cuda_promises() {
          EAGER_TEST_INPUTS=100000 cargo test --locked --workspace --test mathematics"
     );
 }
+
+/// Code for a GPU cannot be run here, so it is read: nvcc's roots are correctly rounded, and clang's are not by themselves.
+#[test]
+fn roots_on_a_gpu_are_exact_unless_a_program_asks_otherwise() {
+    if !has_toolchain("roots_on_a_gpu_are_exact_unless_a_program_asks_otherwise") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let (source, ptx) = (folder.path().join("root.cu"), folder.path().join("root.ptx"));
+    std::fs::write(&source, "__global__ void root(float *x) { *x = sqrtf(*x); }\n").expect("write");
+    let (exact, fast) = ("sqrt.rn.f32", "sqrt.approx.f32");
+    let ways: [(&[&str], &str); 6] = [
+        (&["--cuda-device-only", "-S", "-O2"], exact),
+        (&["--cuda-device-only", "-S", "-O0"], exact),
+        (&["--nvcc", "-ptx"], exact),
+        (&["--nvcc", "-ptx", "-prec-sqrt=true"], exact),
+        (&["--nvcc", "-ptx", "-prec-sqrt=false"], fast),
+        (&["--nvcc", "-ptx", "-use_fast_math"], "sqrt.approx.ftz.f32"),
+    ];
+    for (words, expected) in ways {
+        run_ok(Command::new(tool("eagercc")).args(words).arg(&source).arg("-o").arg(&ptx));
+        let code = std::fs::read_to_string(&ptx).expect("PTX");
+        let found = code.split_whitespace().find(|word| word.starts_with("sqrt."));
+        assert_eq!(found, Some(expected), "{words:?}");
+    }
+}

@@ -228,12 +228,13 @@ impl Translation {
             Special::Rdc if value == "true" => add(&["-fgpu-rdc"]),
             Special::Rdc => add(&["-fno-gpu-rdc"]),
             Special::Fmad => add(&["-Xarch_device", fused(value)]),
+            Special::ExactRoots if value == "false" => add(&["-Xarch_device", INEXACT_ROOTS]),
             Special::FlushDenormals if value == "true" => add(&["-fgpu-flush-denormals-to-zero"]),
             Special::DefaultStream if value == "per-thread" => {
                 add(&["-DCUDA_API_PER_THREAD_DEFAULT_STREAM=1", "-Xclang", "-fgpu-default-stream=per-thread"])
             }
             Special::Werror if value.split(',').any(|kind| kind == "all-warnings") => add(&["-Werror"]),
-            Special::FlushDenormals | Special::DefaultStream | Special::Werror => {}
+            Special::ExactRoots | Special::FlushDenormals | Special::DefaultStream | Special::Werror => {}
         }
         Ok(())
     }
@@ -271,6 +272,9 @@ fn empty_object(words: &[OsString]) -> Vec<OsString> {
     let output = output.cloned().unwrap_or_else(|| "a_dlink.o".into());
     ["-x", "c", "/dev/null", "-c", "-o"].map(OsString::from).into_iter().chain([output]).collect()
 }
+
+/// Approximate square roots of `float`, which is what clang makes by itself.
+pub const INEXACT_ROOTS: &str = "-mllvm=-nvvm-reflect-add=__CUDA_PREC_SQRT=0";
 
 fn fused(value: &str) -> &'static str {
     if value == "false" { "-ffp-contract=off" } else { "-ffp-contract=fast" }

@@ -44,6 +44,7 @@ pub enum Special {
     DeviceLink,
     Rdc,
     Fmad,
+    ExactRoots,
     FlushDenormals,
     DefaultStream,
     Werror,
@@ -67,7 +68,7 @@ const fn switch(long: &'static str, short: &'static str, takes: Takes, turn: Tur
 use Special::{
     Arch, Archive, Code, Cubin, DefaultStream, DeviceLink, FlushDenormals, Fmad, Gencode, Language,
 };
-use Special::{MaxRegisters, Output, Ptx, Rdc, Werror};
+use Special::{ExactRoots, MaxRegisters, Output, Ptx, Rdc, Werror};
 use Takes::{List, Nothing, One};
 use Turn::{Apart, Drop, Joined, Refuse, To, Values};
 
@@ -140,7 +141,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("ftz", "ftz", One, Turn::Special(FlushDenormals)),
     switch("fmad", "fmad", One, Turn::Special(Fmad)),
     switch("prec-div", "prec-div", One, Drop),
-    switch("prec-sqrt", "prec-sqrt", One, Drop),
+    switch("prec-sqrt", "prec-sqrt", One, Turn::Special(ExactRoots)),
     switch("default-stream", "default-stream", One, Turn::Special(DefaultStream)),
     switch("expt-relaxed-constexpr", "expt-relaxed-constexpr", Nothing, Drop),
     switch("expt-extended-lambda", "expt-extended-lambda", Nothing, Drop),

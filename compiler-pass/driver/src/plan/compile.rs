@@ -8,6 +8,7 @@ use super::{
     KERNEL_DATA_VARIABLE, Plan, REPORT_VARIABLE, WHOLE_PROGRAM_VARIABLE, cpu_kernel_variables, joined,
 };
 use crate::invocation::{Job, Mode, Side};
+use crate::nvcc::INEXACT_ROOTS;
 use crate::source::{Language, Source};
 use crate::toolchain::{HEADER, MANAGED, Toolchain};
 
@@ -23,6 +24,12 @@ const GCC_WARNS_ONLY: [&str; 5] = [
 /// Else clang folds casts of constants out of range to no number at all; the plugin makes of the calls what is right for
 /// the CPU and for the GPU.
 pub const CASTS_AS_CALLS: &str = "-fno-strict-float-cast-overflow";
+
+/// What libdevice asks, answered: its `sqrtf` is the correctly rounded one, as nvcc's is. clang leaves the question open, and
+/// open means approximate: on an H100 roots were up to 0.8 units of the last place off.
+const EXACT_ROOTS: &str = "-mllvm=-nvvm-reflect-add=__CUDA_PREC_SQRT=1";
+/// Words by which a program asks for roots that are not, also through nvcc's switches.
+const INEXACT: [&str; 4] = ["-fgpu-approx-transcendentals", "-ffast-math", "-Ofast", INEXACT_ROOTS];
 
 /// One source of a job, with what its commands need.
 #[derive(Clone, Copy)]
@@ -132,6 +139,9 @@ impl Unit<'_> {
                 words.push(format!("--cuda-gpu-arch={GPU_ARCH}").into());
             }
             words.push("-Wno-unknown-cuda-version".into());
+            if !words.iter().any(|word| INEXACT.iter().any(|inexact| word == inexact)) {
+                words.extend(["-Xarch_device".into(), EXACT_ROOTS.into()]);
+            }
             if job.rdc {
                 words.push("-fgpu-rdc".into());
             }
