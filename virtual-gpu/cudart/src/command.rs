@@ -28,8 +28,8 @@ pub enum Command {
     Fill(Fill),
     /// Gives the memory back that starts at an address.
     Release(u64),
-    /// For the model only, on a device.
-    Model(u32, Op),
+    /// `Op::Prefetch`: for the model only, on a device.
+    Prefetch(u32, Op),
     #[cfg_attr(cuda_12, allow(dead_code, reason = "only CUDA 13 has discards"))]
     Discard(Discarded),
     Host(HostFunction),
@@ -90,7 +90,7 @@ impl Command {
             Command::Copy(copy) => copy.run(runtime),
             Command::Fill(fill) => fill.run(runtime),
             Command::Release(address) => runtime.release(*address).map(|()| 0),
-            Command::Model(device, op) => runtime.run_op(*device, op.clone()),
+            Command::Prefetch(device, op) => runtime.prefetch(*device, op.clone()),
             Command::Discard(discarded) => runtime.discard(*discarded).map(|()| 0),
             Command::Host(host) => {
                 as_host_function(|| (host.function)(host.data));
@@ -112,7 +112,7 @@ impl Command {
             | Command::Copy(_)
             | Command::Fill(_)
             | Command::Host(_) => true,
-            Command::Release(_) | Command::Model(..) | Command::Discard(_) | Command::Callback(_) => false,
+            Command::Release(_) | Command::Prefetch(..) | Command::Discard(_) | Command::Callback(_) => false,
         }
     }
 
@@ -120,7 +120,7 @@ impl Command {
     pub fn may_use(&self, address: u64, bytes: u64) -> bool {
         let holds = |region: &Region| (address..address + bytes).contains(&region.address);
         match self {
-            Command::Kernel(_) | Command::Model(..) => true,
+            Command::Kernel(_) | Command::Prefetch(..) => true,
             Command::Copy(copy) => holds(&copy.to) || holds(&copy.from),
             Command::Fill(fill) => holds(&fill.to),
             Command::Discard(discarded) => (address..address + bytes).contains(&discarded.address),

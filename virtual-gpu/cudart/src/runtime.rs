@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 
 use eager_gpu_model::{self as model, AllocId, AllocKind, Op, Range};
-use eager_vgpu_link::{Backend, DeviceInfo, Reply, Request, Socket};
+use eager_vgpu_link::{Backend, DeviceInfo, LinkError, Refusal, Reply, Request, Socket};
 use eager_vgpud::{Embedded, EmbeddedConfig};
 use parking_lot::Mutex;
 
@@ -186,23 +186,30 @@ impl Runtime {
     /// # Errors
     /// The code for the program.
     pub fn call(&self, request: Request) -> Result<Reply, Code> {
+        self.ask(request).map_err(|error| self.code_of(&error))
+    }
+
+    fn ask(&self, request: Request) -> Result<Reply, LinkError> {
         let change = trace::change_of(&request);
         let request = visible::for_server(request, &self.devices);
-        let reply = clock::call(&*self.backend, request).map_err(|error| {
-            let mut failure = self.failure.lock();
-            if let Some(code) = *failure {
-                return code;
-            }
-            let code = code_of(&error);
-            if error.refusal().is_none() {
-                *failure = Some(code);
-            }
-            code
-        })?;
+        let reply = clock::call(&*self.backend, request)?;
         if let Some(change) = change {
             trace::changed(change, &reply);
         }
         Ok(reply)
+    }
+
+    /// The code for the program; a lost server is said once.
+    fn code_of(&self, error: &LinkError) -> Code {
+        let mut failure = self.failure.lock();
+        if let Some(code) = *failure {
+            return code;
+        }
+        let code = code_of(error);
+        if error.refusal().is_none() {
+            *failure = Some(code);
+        }
+        code
     }
 
     /// Makes the process's context on the device unless it is there.
@@ -252,6 +259,20 @@ impl Runtime {
         match self.call(Request::Run { device, op })? {
             Reply::Ran(report) => Ok(report.duration_ns),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// As [`Runtime::run_op`], for a prefetch. Another thread may have given the memory back since the call that asked for it
+    /// found it there: then there is nothing to move, and the stream goes on.
+    ///
+    /// # Errors
+    /// The code for the program.
+    pub fn prefetch(&self, device: u32, op: Op) -> Result<u64, Code> {
+        match self.ask(Request::Run { device, op }) {
+            Ok(Reply::Ran(report)) => Ok(report.duration_ns),
+            Ok(other) => Err(unexpected(&other)),
+            Err(error) if matches!(error.refusal(), Some(Refusal::NotOwned(_))) => Ok(0),
+            Err(error) => Err(self.code_of(&error)),
         }
     }
 

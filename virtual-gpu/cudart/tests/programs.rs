@@ -47,6 +47,12 @@ fn a_child_of_a_program_that_used_cuda_gets_an_error_at_once_and_one_forked_befo
     run(built, "fork-before", SMALL);
 }
 
+#[test]
+fn memory_that_is_given_back_beside_a_prefetch_fails_no_stream() {
+    let Some(built) = built() else { return };
+    run(built, "prefetch-beside-free", SMALL);
+}
+
 /// The socket of a server that serves one V100 from now on.
 fn serve_in(folder: &Path) -> PathBuf {
     let socket = folder.join("vgpu.sock");

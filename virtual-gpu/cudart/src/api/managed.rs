@@ -129,7 +129,7 @@ pub extern "C" fn cudaMemPrefetchAsync(
         }
         let target = location.target(runtime)?;
         let (Managed { alloc, device, range }, to) = managed.at(runtime, target)?;
-        let prefetch = Command::Model(device, Op::Prefetch { alloc, range, to });
+        let prefetch = Command::Prefetch(device, Op::Prefetch { alloc, range, to });
         runtime.submit(stream_key(stream, current), prefetch)?;
         let side = Some(target.side());
         runtime.memory.lock().advice.change(pointer as u64, bytes as u64, |said| said.prefetched = side);
@@ -256,7 +256,7 @@ pub extern "C" fn cudaMemDiscardAndPrefetchBatchAsync(
             let place = places[first.partition_point(|from| *from <= index) - 1];
             let managed = Managed::find(runtime, *pointer, bytes)?;
             let (Managed { alloc, device, range }, to) = managed.at(runtime, place.target(runtime)?)?;
-            let prefetch = Command::Model(device, Op::Prefetch { alloc, range, to });
+            let prefetch = Command::Prefetch(device, Op::Prefetch { alloc, range, to });
             runtime.submit(stream, prefetch)?;
         }
         Ok(())

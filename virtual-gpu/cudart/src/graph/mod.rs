@@ -251,7 +251,7 @@ impl Work {
                 Command::Host(_) => NodeKind::Host,
                 Command::Nothing
                 | Command::Release(_)
-                | Command::Model(..)
+                | Command::Prefetch(..)
                 | Command::Discard(_)
                 | Command::Callback(_) => NodeKind::Empty,
             },

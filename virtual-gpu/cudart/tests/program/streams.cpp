@@ -247,3 +247,31 @@ SCENARIO(settings, "settings") {
     OK(cudaInitDevice(1, 0, 0));
     EXPECT(cudaInitDevice(2, 0, 0) == cudaErrorInvalidDevice);
 }
+
+// One thread gives memory back while another one prefetches it, as Eager does for a task that got more memory. The call may
+// find the memory or not; a stream does not fail for what is gone when its turn comes.
+SCENARIO(prefetch_beside_free, "prefetch-beside-free") {
+    const size_t bytes = 256 << 10;
+    const cudaMemLocation device = {cudaMemLocationTypeDevice, 0}, host = {cudaMemLocationTypeHost, 0};
+    std::atomic<char *> shared{nullptr};
+    std::atomic<bool> ended{false};
+    cudaStream_t stream;
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    std::thread prefetches([&] {
+        for (unsigned i = 0; !ended; i++) {
+            if (char *memory = shared) cudaMemPrefetchAsync(memory, bytes, i % 2 ? device : host, 0, stream);
+            cudaGetLastError();
+        }
+    });
+    for (int i = 0; i < 2000; i++) {
+        char *memory;
+        OK(cudaMallocManaged((void **)&memory, bytes, cudaMemAttachGlobal));
+        shared = memory;
+        if (i % 3 == 0) std::this_thread::yield();
+        OK(cudaFree(memory));
+    }
+    ended = true;
+    prefetches.join();
+    OK(cudaStreamSynchronize(stream));
+    OK(cudaStreamDestroy(stream));
+}
