@@ -106,7 +106,8 @@ pub(crate) fn cut(maker: Maker, function: Value, fixed: &[Value]) -> Cut {
         ends.at_common_branches(&graph, &divergence, &mut starts);
     }
     let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
-    let mut kept = slots_across(function, &simple, starts.values());
+    let mut kept: BTreeSet<Value> =
+        live_at_starts(function, &simple, &starts).into_values().flatten().collect();
     kept.extend(others.into_iter().filter(|slot| Some(*slot) != counters));
     // From large to small alignment: so all arrays are aligned, whatever the number of threads.
     let mut kept: Vec<Value> = kept.into_iter().collect();
@@ -276,13 +277,31 @@ pub(crate) fn is_simple(slot: Value) -> bool {
     })
 }
 
-/// The slots whose contents some region needs from one before it, of those that are only loaded and stored.
-pub(crate) fn slots_across<'a>(
+/// For each region the slots whose contents it, or one that comes after it, needs from one before it; of those that are only
+/// loaded and stored.
+///
+/// Trap: regions end with the number of the next one and no branch leads there. What only the next but one reads is live at
+/// the start of the next, too.
+pub(crate) fn live_at_starts(
     function: Value,
     tracked: &BTreeSet<Value>,
-    starts: impl Iterator<Item = &'a Block>,
-) -> BTreeSet<Value> {
+    starts: &BTreeMap<u64, Block>,
+) -> BTreeMap<u64, BTreeSet<Value>> {
     let graph = Graph::new(function);
+    let next_region = |block: &Block| {
+        let end = Some(block.terminator()).filter(|end| end.opcode() == Some(Opcode::LLVMRet))?;
+        let start = starts.get(&end.operand(0).constant_integer()?)?;
+        Some(graph.number[start])
+    };
+    let next: Vec<Vec<usize>> = graph
+        .blocks
+        .iter()
+        .zip(&graph.next)
+        .map(|(block, next)| match next.as_slice() {
+            [] => next_region(block).into_iter().collect(),
+            next => next.to_vec(),
+        })
+        .collect();
     // What a block reads before it writes, and what it writes.
     let effects: Vec<(BTreeSet<Value>, BTreeSet<Value>)> =
         graph.blocks.iter().map(|block| effects_of(*block, tracked)).collect();
@@ -292,14 +311,15 @@ pub(crate) fn slots_across<'a>(
         for block in (0..graph.blocks.len()).rev() {
             let (reads, writes) = &effects[block];
             let mut here = reads.clone();
-            for &to in &graph.next[block] {
+            for &to in &next[block] {
                 here.extend(live[to].difference(writes));
             }
             changed |= here.len() != live[block].len();
             live[block] = here;
         }
         if !changed {
-            return starts.flat_map(|start| live[graph.number[start]].iter().copied()).collect();
+            let of = |start: &Block| live[graph.number[start]].clone();
+            return starts.iter().map(|(&number, start)| (number, of(start))).collect();
         }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn block_function(
          %aligned = or i1 %one.row, %nx.whole\n",
         op = at::END,
         lanes = (cut.lane_bytes * 32).max(1),
-        frame = cut.frame_bytes * 32,
+        frame = cut.frames() + cut.lanes(),
     );
     text.push_str(marks.asked());
     let arguments = load_arguments(body, &mut text);
@@ -91,9 +91,8 @@ fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> Str
     let mut text = format!(
         "define internal i32 @\"{symbol}.apart\"(ptr %ctx, i64 %w, i64 %live, i1 %marks, i32 %how, ptr %frames, ptr %due, \
          ptr %their.lanes, ptr %their.op{params}) noinline {{\nentry:\n  \
-         %own.op = alloca [{op} x i8], align 64\n  %own.lanes = alloca [{lanes} x i8], align 64\n  \
-         %theirs = icmp eq i32 %how, -2\n  %op = select i1 %theirs, ptr %their.op, ptr %own.op\n  \
-         %lanes = select i1 %theirs, ptr %their.lanes, ptr %own.lanes\n  \
+         %own.op = alloca [{op} x i8], align 64\n  \
+         %theirs = icmp eq i32 %how, -2\n  {lanes}%op = select i1 %theirs, ptr %their.op, ptr %own.op\n  \
          %first = shl nuw nsw i64 %w, 5\n  %w.narrow = trunc i64 %w to i32\n  \
          switch i32 %how, label %apart [ i32 0, label %begins i32 -2, label %part {cases}]\n\
          begins:\n  %whole = icmp eq i64 %live, 32\n  br i1 %whole, label %{together}, label %start\n\
@@ -103,12 +102,32 @@ fn apart_function(body: &Body, cut: &WarpCut, params: &str, passed: &str) -> Str
          call void @\"{symbol}.run\"(i32 %start.mask, {all})\n  br label %apart\n",
         symbol = block.symbol,
         op = at::END,
-        lanes = (cut.lane_bytes * 32).max(1),
+        lanes = lanes_apart(cut),
         all = block.passed(),
     );
     text.push_str(&block.regions_and_stops());
     text.push_str(&block.apart());
     text + "}\n"
+}
+
+/// Where lanes that are apart have what lives across operations of the warp: their own memory. They may leave the function
+/// in the middle of one, while others of the warp wait for other warps, and what they had together is overwritten by these.
+fn lanes_apart(cut: &WarpCut) -> String {
+    let bytes = cut.lane_bytes * 32;
+    if bytes == 0 || !cut.waits {
+        return format!(
+            "%own.lanes = alloca [{} x i8], align 64\n  \
+             %lanes = select i1 %theirs, ptr %their.lanes, ptr %own.lanes\n  ",
+            bytes.max(1)
+        );
+    }
+    format!(
+        "%lanes = getelementptr i8, ptr %frames, i64 {}\n  \
+         br i1 %theirs, label %takes, label %has\n\
+         takes:\n  call void @llvm.memcpy.p0.p0.i64(ptr %lanes, ptr %their.lanes, i64 {bytes}, i1 false)\n  \
+         br label %has\nhas:\n  ",
+        cut.frames()
+    )
 }
 
 impl WarpText<'_> {
@@ -193,7 +212,7 @@ impl WarpText<'_> {
              %new.kind = select i1 %new.apart, i32 2, i32 1\n  %new.bit = select i1 %new.ended, i32 0, i32 %new.kind\n  \
              %new.some = load i32, ptr %some\n  %new.all = or i32 %new.some, %new.bit\n  \
              store i32 %new.all, ptr %some\n  br label %warp.end\n",
-            frame = self.cut.frame_bytes * 32,
+            frame = self.cut.frames() + self.cut.lanes(),
             // Both ways of a branch lead there.
             more = if self.inlined { "" } else { "[ 0, %begins ], " },
             call = self.call_apart(marks, "%how", "null", "null"),

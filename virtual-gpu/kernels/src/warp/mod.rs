@@ -65,6 +65,23 @@ impl Stop {
     }
 }
 
+/// What alignment the values of a warp's lanes begin at: a line of the cache.
+const LINE: u64 = 64;
+
+impl WarpCut {
+    /// What is kept for a whole warp of what lives across barriers.
+    pub fn frames(&self) -> u64 {
+        (self.frame_bytes * 32).next_multiple_of(LINE)
+    }
+
+    /// And behind it of what lives across operations of the warp, where lanes that are apart may wait in one while others wait
+    /// for other warps.
+    pub fn lanes(&self) -> u64 {
+        let bytes = if self.waits { self.lane_bytes * 32 } else { 0 };
+        bytes.next_multiple_of(LINE)
+    }
+}
+
 /// How a kernel was cut.
 #[derive(Debug, Default)]
 pub(crate) struct WarpCut {
@@ -75,6 +92,8 @@ pub(crate) struct WarpCut {
     pub lane_bytes: u64,
     /// Of what lives across barriers of the block.
     pub frame_bytes: u64,
+    /// Lanes may wait for other warps.
+    pub waits: bool,
     /// Lanes are never together.
     pub apart: bool,
 }
@@ -205,13 +224,20 @@ pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) 
     let mut starts = ends.at_barriers();
     branches::cut_at_common(&mut ends, function, stops.len(), &mut starts);
     let counters = slots.iter().copied().find(|slot| slot.name() == COUNTERS);
-    let across = fission::slots_across(function, &simple, starts.values());
-    // Where a lane may wait for other warps, those overwrite what is kept for one warp: a kernel with barriers of the block keeps
-    // everything for each thread. Trap: what is live where a barrier's region starts is not all that lives across it.
-    let has_barriers = stops.iter().any(Stop::is_barrier);
-    let others = others.into_iter().filter(|slot| Some(*slot) != counters);
-    let kept: BTreeSet<Value> = across.into_iter().chain(others).collect();
-    let (framed, laned) = if has_barriers { (kept, BTreeSet::new()) } else { (BTreeSet::new(), kept) };
+    let live = fission::live_at_starts(function, &simple, &starts);
+    let others: BTreeSet<Value> = others.into_iter().filter(|slot| Some(*slot) != counters).collect();
+    let waits = stops.iter().any(Stop::is_barrier);
+    // Where all lanes wait for other warps, those overwrite what is kept for one warp.
+    let is_behind_barrier =
+        |number: &u64| stops.iter().any(|stop| stop.number == *number && stop.is_barrier());
+    let mut framed: BTreeSet<Value> = live
+        .iter()
+        .filter(|(number, _)| is_behind_barrier(number))
+        .flat_map(|(_, slots)| slots.clone())
+        .collect();
+    let mut laned: BTreeSet<Value> = live.into_values().flatten().collect();
+    if waits { &mut framed } else { &mut laned }.extend(others);
+    laned.retain(|slot| !framed.contains(slot));
     let first = entry.terminator().successors()[0];
     starts.insert(0, first);
     let regions = describe(function, &starts);
@@ -228,7 +254,7 @@ pub(crate) fn cut(maker: Maker, function: Value, stops: Vec<Stop>, apart: bool) 
     entry.terminator().erase();
     let cases: Vec<(u64, Block)> = starts.into_iter().filter(|&(number, _)| number > 0).collect();
     maker.context.builder().at_end(entry).switch(function.params()[STATE as usize], first, &cases);
-    WarpCut { stops, regions, lane_bytes, frame_bytes, apart }
+    WarpCut { stops, regions, lane_bytes, frame_bytes, waits, apart }
 }
 
 fn describe(function: Value, starts: &BTreeMap<u64, Block>) -> Vec<Region> {
