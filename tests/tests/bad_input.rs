@@ -118,8 +118,10 @@ fn an_interrupted_compile_leaves_no_scratch_files_and_no_compiler() {
         let source = write(folder.path(), "main.cu", "int main() { return 0; }\n");
         let scratch = folder.path().join("scratch");
         std::fs::create_dir(&scratch).expect("folder");
-        let mut command = Command::new(tool("eagercc"));
-        command.arg(&source).env("EAGER_CLANG", &clang).env("TMPDIR", &scratch).current_dir(folder.path());
+        // Under `nohup`, or in the background of a script, signals are ignored from the start, and stay so.
+        let mut command = Command::new("env");
+        command.arg("--default-signal").arg(tool("eagercc")).arg(&source);
+        command.env("EAGER_CLANG", &clang).env("TMPDIR", &scratch).current_dir(folder.path());
         let mut compiles = command.spawn().expect("eagercc");
         until_holds("a compiler that runs", || said.exists());
         assert_eq!(files(&scratch).len(), 1, "a scratch folder");
