@@ -1,8 +1,11 @@
-// Tensor cores: every type, shape and layout of `nvcuda::wmma` and of dense `mma.sync` beside a plain loop on the host, with the
+// Tensor cores: every type, shape and layout of `nvcuda::wmma` and of dense `mma.sync` beside sums on the host, with the
 // fragments that the PTX ISA says; `ldmatrix`, `stmatrix` and `movmatrix`.
 //
-// Trap: sums are compared bit for bit with the order of additions that the virtual GPU documents; a GPU has an order of its own.
+// Trap: sums of real numbers are compared bit for bit with those of Hopper (`tensor/sums.h`), which other generations do not have.
 #include "suite.h"
+
+#include <algorithm>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -10,6 +13,10 @@
 #include <mma.h>
 
 #include "tensor/elements.h"
+
+#include "tensor/sums.h"
+
+#include "tensor/product.h"
 
 #include "tensor/fragments.h"
 #include "tensor/mma.h"

@@ -1,6 +1,6 @@
-// Types of elements as raw bits and as numbers, matrices of them, and the plain loop.
+// Types of elements as raw bits and as numbers, and matrices of them.
 //
-// Trap: the loop adds in rising order, with one rounding for each addition, so this file is compiled without contraction.
+// Trap: real numbers are drawn over several exponents, so that a sum that cuts off too much or too little is seen.
 #pragma once
 typedef unsigned long long Raw;
 
@@ -8,13 +8,14 @@ template <int Bits_, class Number_> struct Element {
     enum { Bits = Bits_ };
     typedef Number_ Number;
 };
+inline float drawn(unsigned n, float unit) { return std::ldexp((int(n % 4001) - 2000) / unit, -5 * int((n >> 24) % 4)); }
 struct f16 : Element<16, float> {
-    static Raw make(unsigned n) { return __half_as_ushort(__float2half((int(n % 4001) - 2000) / 700.f)); }
+    static Raw make(unsigned n) { return __half_as_ushort(__float2half(drawn(n, 700))); }
     static float number(Raw raw) { return __half2float(__ushort_as_half((unsigned short)raw)); }
     static Raw raw(float value) { return __half_as_ushort(__float2half(value)); }
 };
 struct f32 : Element<32, float> {
-    static Raw make(unsigned n) { return raw((int(n % 4001) - 2000) / 70.f); }
+    static Raw make(unsigned n) { return raw(drawn(n, 70)); }
     static float number(Raw raw) { unsigned bits = (unsigned)raw; float value; memcpy(&value, &bits, 4); return value; }
     static Raw raw(float value) { unsigned bits; memcpy(&bits, &value, 4); return bits; }
 };
@@ -68,33 +69,6 @@ template <class T> Matrix made(int rows, int columns, unsigned seed) {
     Matrix matrix(rows, columns);
     for (size_t i = 0; i < matrix.data.size(); i++) matrix.data[i] = T::make(noise(unsigned(i) + 7919 * seed));
     return matrix;
-}
-
-enum Flags { NONE, SATURATES = 1, BY_AND = 2 };
-
-inline float add_product(float sum, float a, float b) { return sum + a * b; }
-inline double add_product(double sum, double a, double b) { return fma(a, b, sum); }
-inline long long add_product(long long sum, long long a, long long b) { return sum + a * b; }
-
-inline long long saturated(long long sum) {
-    return sum > 0x7fffffff ? 0x7fffffff : sum < -0x80000000ll ? -0x80000000ll : sum;
-}
-template <class T> T saturated(T sum) { return sum; }
-
-// A times B plus C.
-template <class A, class B, class C, class D> Matrix product(const Matrix &a, const Matrix &b, const Matrix &c, int flags) {
-    Matrix d(a.rows, b.columns);
-    for (int i = 0; i < a.rows; i++)
-        for (int j = 0; j < b.columns; j++) {
-            typename C::Number sum = C::number(c.at(i, j));
-            for (int k = 0; k < a.columns; k++) {
-                Raw x = a.at(i, k), y = b.at(k, j);
-                if (A::Bits == 1) sum += (long long)(flags & BY_AND ? x & y : x ^ y);
-                else sum = add_product(sum, A::number(x), B::number(y));
-            }
-            d.at(i, j) = D::raw(flags & SATURATES ? saturated(sum) : sum);
-        }
-    return d;
 }
 
 // Elements of any width in memory.

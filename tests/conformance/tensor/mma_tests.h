@@ -1,206 +1,64 @@
-// The forms of dense `mma.sync` that the PTX ISA documents.
+// The forms of dense `mma.sync` that the PTX ISA documents: each table makes a kernel for every form, and runs it.
 #pragma once
-MMA_212(half_k8_f16, "sync.aligned.m16n8k8.row.col.f16.f16.f16.f16")
-MMA_214(half_k8_f32, "sync.aligned.m16n8k8.row.col.f32.f16.f16.f32")
-MMA_422(half_k16_f16, "sync.aligned.m16n8k16.row.col.f16.f16.f16.f16")
-MMA_424(half_k16_f32, "sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
-TEST(mma_of_halves) {
-    return dense<f16, f16, f16>(half_k8_f16, 16, 8) &&
-           dense<f16, f16, f32>(half_k8_f32, 16, 8) &&
-           dense<f16, f16, f16>(half_k16_f16, 16, 16) &&
-           dense<f16, f16, f32>(half_k16_f32, 16, 16);
-}
-MMA_2244(quads_row_row_f16_f16, "sync.aligned.m8n8k4.row.row.f16.f16.f16.f16")
-MMA_2248(quads_row_row_f32_f16, "sync.aligned.m8n8k4.row.row.f32.f16.f16.f16")
-MMA_2288(quads_row_row_f32_f32, "sync.aligned.m8n8k4.row.row.f32.f16.f16.f32")
-MMA_2244(quads_row_col_f16_f16, "sync.aligned.m8n8k4.row.col.f16.f16.f16.f16")
-MMA_2248(quads_row_col_f32_f16, "sync.aligned.m8n8k4.row.col.f32.f16.f16.f16")
-MMA_2288(quads_row_col_f32_f32, "sync.aligned.m8n8k4.row.col.f32.f16.f16.f32")
-MMA_2244(quads_col_row_f16_f16, "sync.aligned.m8n8k4.col.row.f16.f16.f16.f16")
-MMA_2248(quads_col_row_f32_f16, "sync.aligned.m8n8k4.col.row.f32.f16.f16.f16")
-MMA_2288(quads_col_row_f32_f32, "sync.aligned.m8n8k4.col.row.f32.f16.f16.f32")
-MMA_2244(quads_col_col_f16_f16, "sync.aligned.m8n8k4.col.col.f16.f16.f16.f16")
-MMA_2248(quads_col_col_f32_f16, "sync.aligned.m8n8k4.col.col.f32.f16.f16.f16")
-MMA_2288(quads_col_col_f32_f32, "sync.aligned.m8n8k4.col.col.f32.f16.f16.f32")
-TEST(mma_of_halves_in_quarters_of_a_warp) {
-    return quads<f16, f16>(quads_row_row_f16_f16, false, true) &&
-           quads<f16, f32>(quads_row_row_f32_f16, false, true) &&
-           quads<f32, f32>(quads_row_row_f32_f32, false, true) &&
-           quads<f16, f16>(quads_row_col_f16_f16, false, false) &&
-           quads<f16, f32>(quads_row_col_f32_f16, false, false) &&
-           quads<f32, f32>(quads_row_col_f32_f32, false, false) &&
-           quads<f16, f16>(quads_col_row_f16_f16, true, true) &&
-           quads<f16, f32>(quads_col_row_f32_f16, true, true) &&
-           quads<f32, f32>(quads_col_row_f32_f32, true, true) &&
-           quads<f16, f16>(quads_col_col_f16_f16, true, false) &&
-           quads<f16, f32>(quads_col_col_f32_f16, true, false) &&
-           quads<f32, f32>(quads_col_col_f32_f32, true, false);
-}
-MMA_214(bf16_k8, "sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32")
-MMA_424(bf16_k16, "sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
-MMA_214(tf32_k4, "sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32")
-MMA_424(tf32_k8, "sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
-TEST(mma_of_bf16_and_tf32) {
-    return dense<bf16, bf16, f32>(bf16_k8, 16, 8) &&
-           dense<bf16, bf16, f32>(bf16_k16, 16, 16) &&
-           dense<tf32, tf32, f32>(tf32_k4, 16, 4) &&
-           dense<tf32, tf32, f32>(tf32_k8, 16, 8);
-}
-MMA_D112(double_m8_k4, "sync.aligned.m8n8k4.row.col.f64.f64.f64.f64")
-MMA_D214(double_m16_k4, "sync.aligned.m16n8k4.row.col.f64.f64.f64.f64")
-MMA_D424(double_m16_k8, "sync.aligned.m16n8k8.row.col.f64.f64.f64.f64")
-MMA_D844(double_m16_k16, "sync.aligned.m16n8k16.row.col.f64.f64.f64.f64")
-TEST(mma_of_doubles) {
-    return dense<f64, f64, f64>(double_m8_k4, 8, 4) &&
-           dense<f64, f64, f64>(double_m16_k4, 16, 4) &&
-           dense<f64, f64, f64>(double_m16_k8, 16, 8) &&
-           dense<f64, f64, f64>(double_m16_k16, 16, 16);
-}
-MMA_112(s8_s8_m8_k16, "sync.aligned.m8n8k16.row.col.s32.s8.s8.s32")
-MMA_112(s8_s8_m8_k16_satfinite, "sync.aligned.m8n8k16.row.col.satfinite.s32.s8.s8.s32")
-MMA_112(s8_u8_m8_k16, "sync.aligned.m8n8k16.row.col.s32.s8.u8.s32")
-MMA_112(s8_u8_m8_k16_satfinite, "sync.aligned.m8n8k16.row.col.satfinite.s32.s8.u8.s32")
-MMA_112(u8_s8_m8_k16, "sync.aligned.m8n8k16.row.col.s32.u8.s8.s32")
-MMA_112(u8_s8_m8_k16_satfinite, "sync.aligned.m8n8k16.row.col.satfinite.s32.u8.s8.s32")
-MMA_112(u8_u8_m8_k16, "sync.aligned.m8n8k16.row.col.s32.u8.u8.s32")
-MMA_112(u8_u8_m8_k16_satfinite, "sync.aligned.m8n8k16.row.col.satfinite.s32.u8.u8.s32")
-MMA_214(s8_s8_m16_k16, "sync.aligned.m16n8k16.row.col.s32.s8.s8.s32")
-MMA_214(s8_s8_m16_k16_satfinite, "sync.aligned.m16n8k16.row.col.satfinite.s32.s8.s8.s32")
-MMA_214(s8_u8_m16_k16, "sync.aligned.m16n8k16.row.col.s32.s8.u8.s32")
-MMA_214(s8_u8_m16_k16_satfinite, "sync.aligned.m16n8k16.row.col.satfinite.s32.s8.u8.s32")
-MMA_214(u8_s8_m16_k16, "sync.aligned.m16n8k16.row.col.s32.u8.s8.s32")
-MMA_214(u8_s8_m16_k16_satfinite, "sync.aligned.m16n8k16.row.col.satfinite.s32.u8.s8.s32")
-MMA_214(u8_u8_m16_k16, "sync.aligned.m16n8k16.row.col.s32.u8.u8.s32")
-MMA_214(u8_u8_m16_k16_satfinite, "sync.aligned.m16n8k16.row.col.satfinite.s32.u8.u8.s32")
-MMA_424(s8_s8_m16_k32, "sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")
-MMA_424(s8_s8_m16_k32_satfinite, "sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32")
-MMA_424(s8_u8_m16_k32, "sync.aligned.m16n8k32.row.col.s32.s8.u8.s32")
-MMA_424(s8_u8_m16_k32_satfinite, "sync.aligned.m16n8k32.row.col.satfinite.s32.s8.u8.s32")
-MMA_424(u8_s8_m16_k32, "sync.aligned.m16n8k32.row.col.s32.u8.s8.s32")
-MMA_424(u8_s8_m16_k32_satfinite, "sync.aligned.m16n8k32.row.col.satfinite.s32.u8.s8.s32")
-MMA_424(u8_u8_m16_k32, "sync.aligned.m16n8k32.row.col.s32.u8.u8.s32")
-MMA_424(u8_u8_m16_k32_satfinite, "sync.aligned.m16n8k32.row.col.satfinite.s32.u8.u8.s32")
-TEST(mma_of_bytes) {
-    return dense<s8, s8, s32>(s8_s8_m8_k16, 8, 16) &&
-           dense<s8, s8, s32>(s8_s8_m8_k16_satfinite, 8, 16, SATURATES) &&
-           dense<s8, u8, s32>(s8_u8_m8_k16, 8, 16) &&
-           dense<s8, u8, s32>(s8_u8_m8_k16_satfinite, 8, 16, SATURATES) &&
-           dense<u8, s8, s32>(u8_s8_m8_k16, 8, 16) &&
-           dense<u8, s8, s32>(u8_s8_m8_k16_satfinite, 8, 16, SATURATES) &&
-           dense<u8, u8, s32>(u8_u8_m8_k16, 8, 16) &&
-           dense<u8, u8, s32>(u8_u8_m8_k16_satfinite, 8, 16, SATURATES) &&
-           dense<s8, s8, s32>(s8_s8_m16_k16, 16, 16) &&
-           dense<s8, s8, s32>(s8_s8_m16_k16_satfinite, 16, 16, SATURATES) &&
-           dense<s8, u8, s32>(s8_u8_m16_k16, 16, 16) &&
-           dense<s8, u8, s32>(s8_u8_m16_k16_satfinite, 16, 16, SATURATES) &&
-           dense<u8, s8, s32>(u8_s8_m16_k16, 16, 16) &&
-           dense<u8, s8, s32>(u8_s8_m16_k16_satfinite, 16, 16, SATURATES) &&
-           dense<u8, u8, s32>(u8_u8_m16_k16, 16, 16) &&
-           dense<u8, u8, s32>(u8_u8_m16_k16_satfinite, 16, 16, SATURATES) &&
-           dense<s8, s8, s32>(s8_s8_m16_k32, 16, 32) &&
-           dense<s8, s8, s32>(s8_s8_m16_k32_satfinite, 16, 32, SATURATES) &&
-           dense<s8, u8, s32>(s8_u8_m16_k32, 16, 32) &&
-           dense<s8, u8, s32>(s8_u8_m16_k32_satfinite, 16, 32, SATURATES) &&
-           dense<u8, s8, s32>(u8_s8_m16_k32, 16, 32) &&
-           dense<u8, s8, s32>(u8_s8_m16_k32_satfinite, 16, 32, SATURATES) &&
-           dense<u8, u8, s32>(u8_u8_m16_k32, 16, 32) &&
-           dense<u8, u8, s32>(u8_u8_m16_k32_satfinite, 16, 32, SATURATES);
-}
-MMA_112(s4_s4_m8_k32, "sync.aligned.m8n8k32.row.col.s32.s4.s4.s32")
-MMA_112(s4_s4_m8_k32_satfinite, "sync.aligned.m8n8k32.row.col.satfinite.s32.s4.s4.s32")
-MMA_112(s4_u4_m8_k32, "sync.aligned.m8n8k32.row.col.s32.s4.u4.s32")
-MMA_112(s4_u4_m8_k32_satfinite, "sync.aligned.m8n8k32.row.col.satfinite.s32.s4.u4.s32")
-MMA_112(u4_s4_m8_k32, "sync.aligned.m8n8k32.row.col.s32.u4.s4.s32")
-MMA_112(u4_s4_m8_k32_satfinite, "sync.aligned.m8n8k32.row.col.satfinite.s32.u4.s4.s32")
-MMA_112(u4_u4_m8_k32, "sync.aligned.m8n8k32.row.col.s32.u4.u4.s32")
-MMA_112(u4_u4_m8_k32_satfinite, "sync.aligned.m8n8k32.row.col.satfinite.s32.u4.u4.s32")
-MMA_214(s4_s4_m16_k32, "sync.aligned.m16n8k32.row.col.s32.s4.s4.s32")
-MMA_214(s4_s4_m16_k32_satfinite, "sync.aligned.m16n8k32.row.col.satfinite.s32.s4.s4.s32")
-MMA_214(s4_u4_m16_k32, "sync.aligned.m16n8k32.row.col.s32.s4.u4.s32")
-MMA_214(s4_u4_m16_k32_satfinite, "sync.aligned.m16n8k32.row.col.satfinite.s32.s4.u4.s32")
-MMA_214(u4_s4_m16_k32, "sync.aligned.m16n8k32.row.col.s32.u4.s4.s32")
-MMA_214(u4_s4_m16_k32_satfinite, "sync.aligned.m16n8k32.row.col.satfinite.s32.u4.s4.s32")
-MMA_214(u4_u4_m16_k32, "sync.aligned.m16n8k32.row.col.s32.u4.u4.s32")
-MMA_214(u4_u4_m16_k32_satfinite, "sync.aligned.m16n8k32.row.col.satfinite.s32.u4.u4.s32")
-MMA_424(s4_s4_m16_k64, "sync.aligned.m16n8k64.row.col.s32.s4.s4.s32")
-MMA_424(s4_s4_m16_k64_satfinite, "sync.aligned.m16n8k64.row.col.satfinite.s32.s4.s4.s32")
-MMA_424(s4_u4_m16_k64, "sync.aligned.m16n8k64.row.col.s32.s4.u4.s32")
-MMA_424(s4_u4_m16_k64_satfinite, "sync.aligned.m16n8k64.row.col.satfinite.s32.s4.u4.s32")
-MMA_424(u4_s4_m16_k64, "sync.aligned.m16n8k64.row.col.s32.u4.s4.s32")
-MMA_424(u4_s4_m16_k64_satfinite, "sync.aligned.m16n8k64.row.col.satfinite.s32.u4.s4.s32")
-MMA_424(u4_u4_m16_k64, "sync.aligned.m16n8k64.row.col.s32.u4.u4.s32")
-MMA_424(u4_u4_m16_k64_satfinite, "sync.aligned.m16n8k64.row.col.satfinite.s32.u4.u4.s32")
-TEST(mma_of_four_bits) {
-    return dense<s4, s4, s32>(s4_s4_m8_k32, 8, 32) &&
-           dense<s4, s4, s32>(s4_s4_m8_k32_satfinite, 8, 32, SATURATES) &&
-           dense<s4, u4, s32>(s4_u4_m8_k32, 8, 32) &&
-           dense<s4, u4, s32>(s4_u4_m8_k32_satfinite, 8, 32, SATURATES) &&
-           dense<u4, s4, s32>(u4_s4_m8_k32, 8, 32) &&
-           dense<u4, s4, s32>(u4_s4_m8_k32_satfinite, 8, 32, SATURATES) &&
-           dense<u4, u4, s32>(u4_u4_m8_k32, 8, 32) &&
-           dense<u4, u4, s32>(u4_u4_m8_k32_satfinite, 8, 32, SATURATES) &&
-           dense<s4, s4, s32>(s4_s4_m16_k32, 16, 32) &&
-           dense<s4, s4, s32>(s4_s4_m16_k32_satfinite, 16, 32, SATURATES) &&
-           dense<s4, u4, s32>(s4_u4_m16_k32, 16, 32) &&
-           dense<s4, u4, s32>(s4_u4_m16_k32_satfinite, 16, 32, SATURATES) &&
-           dense<u4, s4, s32>(u4_s4_m16_k32, 16, 32) &&
-           dense<u4, s4, s32>(u4_s4_m16_k32_satfinite, 16, 32, SATURATES) &&
-           dense<u4, u4, s32>(u4_u4_m16_k32, 16, 32) &&
-           dense<u4, u4, s32>(u4_u4_m16_k32_satfinite, 16, 32, SATURATES) &&
-           dense<s4, s4, s32>(s4_s4_m16_k64, 16, 64) &&
-           dense<s4, s4, s32>(s4_s4_m16_k64_satfinite, 16, 64, SATURATES) &&
-           dense<s4, u4, s32>(s4_u4_m16_k64, 16, 64) &&
-           dense<s4, u4, s32>(s4_u4_m16_k64_satfinite, 16, 64, SATURATES) &&
-           dense<u4, s4, s32>(u4_s4_m16_k64, 16, 64) &&
-           dense<u4, s4, s32>(u4_s4_m16_k64_satfinite, 16, 64, SATURATES) &&
-           dense<u4, u4, s32>(u4_u4_m16_k64, 16, 64) &&
-           dense<u4, u4, s32>(u4_u4_m16_k64_satfinite, 16, 64, SATURATES);
-}
-MMA_112(bits_xor_m8_k128, "sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc")
-MMA_112(bits_and_m8_k128, "sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.and.popc")
-MMA_214(bits_xor_m16_k128, "sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.xor.popc")
-MMA_214(bits_and_m16_k128, "sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc")
-MMA_424(bits_xor_m16_k256, "sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc")
-MMA_424(bits_and_m16_k256, "sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc")
-TEST(mma_of_bits) {
-    return dense<b1, b1, s32>(bits_xor_m8_k128, 8, 128) &&
-           dense<b1, b1, s32>(bits_and_m8_k128, 8, 128, BY_AND) &&
-           dense<b1, b1, s32>(bits_xor_m16_k128, 16, 128) &&
-           dense<b1, b1, s32>(bits_and_m16_k128, 16, 128, BY_AND) &&
-           dense<b1, b1, s32>(bits_xor_m16_k256, 16, 256) &&
-           dense<b1, b1, s32>(bits_and_m16_k256, 16, 256, BY_AND);
-}
-MMA_212(e4m3_e4m3_f16_k16, "sync.aligned.m16n8k16.row.col.f16.e4m3.e4m3.f16")
-MMA_214(e4m3_e4m3_f32_k16, "sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32")
-MMA_212(e4m3_e5m2_f16_k16, "sync.aligned.m16n8k16.row.col.f16.e4m3.e5m2.f16")
-MMA_214(e4m3_e5m2_f32_k16, "sync.aligned.m16n8k16.row.col.f32.e4m3.e5m2.f32")
-MMA_212(e5m2_e4m3_f16_k16, "sync.aligned.m16n8k16.row.col.f16.e5m2.e4m3.f16")
-MMA_214(e5m2_e4m3_f32_k16, "sync.aligned.m16n8k16.row.col.f32.e5m2.e4m3.f32")
-MMA_212(e5m2_e5m2_f16_k16, "sync.aligned.m16n8k16.row.col.f16.e5m2.e5m2.f16")
-MMA_214(e5m2_e5m2_f32_k16, "sync.aligned.m16n8k16.row.col.f32.e5m2.e5m2.f32")
-MMA_422(e4m3_e4m3_f16_k32, "sync.aligned.m16n8k32.row.col.f16.e4m3.e4m3.f16")
-MMA_424(e4m3_e4m3_f32_k32, "sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32")
-MMA_422(e4m3_e5m2_f16_k32, "sync.aligned.m16n8k32.row.col.f16.e4m3.e5m2.f16")
-MMA_424(e4m3_e5m2_f32_k32, "sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32")
-MMA_422(e5m2_e4m3_f16_k32, "sync.aligned.m16n8k32.row.col.f16.e5m2.e4m3.f16")
-MMA_424(e5m2_e4m3_f32_k32, "sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32")
-MMA_422(e5m2_e5m2_f16_k32, "sync.aligned.m16n8k32.row.col.f16.e5m2.e5m2.f16")
-MMA_424(e5m2_e5m2_f32_k32, "sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32")
-TEST(mma_of_8_bit_floating_point) {
-    return dense<e4m3, e4m3, f16>(e4m3_e4m3_f16_k16, 16, 16) &&
-           dense<e4m3, e4m3, f32>(e4m3_e4m3_f32_k16, 16, 16) &&
-           dense<e4m3, e5m2, f16>(e4m3_e5m2_f16_k16, 16, 16) &&
-           dense<e4m3, e5m2, f32>(e4m3_e5m2_f32_k16, 16, 16) &&
-           dense<e5m2, e4m3, f16>(e5m2_e4m3_f16_k16, 16, 16) &&
-           dense<e5m2, e4m3, f32>(e5m2_e4m3_f32_k16, 16, 16) &&
-           dense<e5m2, e5m2, f16>(e5m2_e5m2_f16_k16, 16, 16) &&
-           dense<e5m2, e5m2, f32>(e5m2_e5m2_f32_k16, 16, 16) &&
-           dense<e4m3, e4m3, f16>(e4m3_e4m3_f16_k32, 16, 32) &&
-           dense<e4m3, e4m3, f32>(e4m3_e4m3_f32_k32, 16, 32) &&
-           dense<e4m3, e5m2, f16>(e4m3_e5m2_f16_k32, 16, 32) &&
-           dense<e4m3, e5m2, f32>(e4m3_e5m2_f32_k32, 16, 32) &&
-           dense<e5m2, e4m3, f16>(e5m2_e4m3_f16_k32, 16, 32) &&
-           dense<e5m2, e4m3, f32>(e5m2_e4m3_f32_k32, 16, 32) &&
-           dense<e5m2, e5m2, f16>(e5m2_e5m2_f16_k32, 16, 32) &&
-           dense<e5m2, e5m2, f32>(e5m2_e5m2_f32_k32, 16, 32);
-}
+
+// A form: its registers (the macro that has so many), types of A, B and of C and D, rows and inner places, what distinguishes
+// its kernel's name, and what stands before and behind the types.
+#define KERNEL(regs, A, B, C, m, k, tag, before, behind, flags) \
+    MMA_##regs(A##_##B##_##C##_m##m##_k##k##_##tag, "sync.aligned.m" #m "n8k" #k ".row.col" before "." #C "." #A "." #B "." #C behind)
+#define AND_RUN(regs, A, B, C, m, k, tag, before, behind, flags) \
+    &&dense<A, B, C>(A##_##B##_##C##_m##m##_k##k##_##tag, m, k, flags)
+#define REAL(F, regs, A, B, C, m, k) F(regs, A, B, C, m, k, plain, "", "", NONE)
+#define TESTED(name, TABLE) \
+    TABLE(KERNEL)           \
+    TEST(name) { return true TABLE(AND_RUN); }
+
+#define HALVES(F)                      \
+    REAL(F, 212, f16, f16, f16, 16, 8) \
+    REAL(F, 214, f16, f16, f32, 16, 8) \
+    REAL(F, 422, f16, f16, f16, 16, 16) REAL(F, 424, f16, f16, f32, 16, 16)
+TESTED(mma_of_halves, HALVES)
+
+#define ALTERNATE(F)                     \
+    REAL(F, 214, bf16, bf16, f32, 16, 8) \
+    REAL(F, 424, bf16, bf16, f32, 16, 16) REAL(F, 214, tf32, tf32, f32, 16, 4) REAL(F, 424, tf32, tf32, f32, 16, 8)
+TESTED(mma_of_bf16_and_tf32, ALTERNATE)
+
+#define DOUBLES(F)                      \
+    REAL(F, D112, f64, f64, f64, 8, 4)  \
+    REAL(F, D214, f64, f64, f64, 16, 4) \
+    REAL(F, D424, f64, f64, f64, 16, 8) REAL(F, D844, f64, f64, f64, 16, 16)
+TESTED(mma_of_doubles, DOUBLES)
+
+#define EIGHT_BIT_REALS(F, A, B)       \
+    REAL(F, 212, A, B, f16, 16, 16)    \
+    REAL(F, 214, A, B, f32, 16, 16)    \
+    REAL(F, 422, A, B, f16, 16, 32) REAL(F, 424, A, B, f32, 16, 32)
+#define EACH_EIGHT_BIT_REAL(F)     \
+    EIGHT_BIT_REALS(F, e4m3, e4m3) \
+    EIGHT_BIT_REALS(F, e4m3, e5m2) EIGHT_BIT_REALS(F, e5m2, e4m3) EIGHT_BIT_REALS(F, e5m2, e5m2)
+TESTED(mma_of_8_bit_floating_point, EACH_EIGHT_BIT_REAL)
+
+#define WRAPS_AND_SATURATES(F, regs, A, B, m, k) \
+    F(regs, A, B, s32, m, k, plain, "", "", NONE) F(regs, A, B, s32, m, k, satfinite, ".satfinite", "", SATURATES)
+#define INTEGERS(F, regs, S, U, m, k)        \
+    WRAPS_AND_SATURATES(F, regs, S, S, m, k) \
+    WRAPS_AND_SATURATES(F, regs, S, U, m, k) WRAPS_AND_SATURATES(F, regs, U, S, m, k) WRAPS_AND_SATURATES(F, regs, U, U, m, k)
+#define BYTES(F) INTEGERS(F, 112, s8, u8, 8, 16) INTEGERS(F, 214, s8, u8, 16, 16) INTEGERS(F, 424, s8, u8, 16, 32)
+TESTED(mma_of_bytes, BYTES)
+#define FOUR_BITS(F) INTEGERS(F, 112, s4, u4, 8, 32) INTEGERS(F, 214, s4, u4, 16, 32) INTEGERS(F, 424, s4, u4, 16, 64)
+TESTED(mma_of_four_bits, FOUR_BITS)
+
+#define XOR_AND_AND(F, regs, m, k) \
+    F(regs, b1, b1, s32, m, k, xor_, "", ".xor.popc", NONE) F(regs, b1, b1, s32, m, k, and_, "", ".and.popc", BY_AND)
+#define BITS(F) XOR_AND_AND(F, 112, 8, 128) XOR_AND_AND(F, 214, 16, 128) XOR_AND_AND(F, 424, 16, 256)
+TESTED(mma_of_bits, BITS)
+
+// The oldest form: layouts of A and B, types of C and D.
+#define QUADS_KERNEL(regs, a, b, C, D) MMA_##regs(quads_##a##_##b##_##C##_##D, "sync.aligned.m8n8k4." #a "." #b "." #D ".f16.f16." #C)
+#define AND_RUN_QUADS(regs, a, b, C, D) &&quads<C, D>(quads_##a##_##b##_##C##_##D, #a[0] == 'c', #b[0] == 'r')
+#define QUADS_OF(F, a, b)      \
+    F(2244, a, b, f16, f16)    \
+    F(2248, a, b, f16, f32) F(2288, a, b, f32, f32)
+#define QUADS(F) QUADS_OF(F, row, row) QUADS_OF(F, row, col) QUADS_OF(F, col, row) QUADS_OF(F, col, col)
+QUADS(QUADS_KERNEL)
+TEST(mma_of_halves_in_quarters_of_a_warp) { return true QUADS(AND_RUN_QUADS); }

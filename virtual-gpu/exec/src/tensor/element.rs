@@ -65,10 +65,11 @@ impl Element {
         }
     }
 
-    /// The bits of a real number, rounded to the nearest, to even.
+    /// The bits of a real number, rounded to the nearest, to even. What is no number has all bits of a positive one (specification S-692).
     pub fn from_real(self, value: f32) -> u64 {
         match self {
             Element::F16 => to_half(value).into(),
+            _ if value.is_nan() => 0x7fff_ffff,
             _ => value.to_bits().into(),
         }
     }

@@ -1,14 +1,14 @@
 //! Tensor-core operations: what the 32 lanes of a warp compute together from their fragments of matrices.
 //!
 //! A lane waits with the address of its record, which holds its registers of A, B and C one behind the other; those of the
-//! result replace them from the start. Rounding (PTX ISA 9.0, "mma", leaves it open): real numbers of at most 32 bits are
-//! multiplied and added as `f32`, one product after the other along the inner side, from C's element on, each sum rounded
-//! to the nearest, to even; products of these types are exact in `f32` unless they leave its range. A result of `f16` is
-//! rounded once more at the end. Double precision: the same with fused multiply-adds. Integers are exact, and wrap or
-//! saturate at the end. Trap: a lane's record may lie in its coroutine's frame, so it is only there while the lane waits.
+//! result replace them from the start. PTX (ISA 9.0, "mma") leaves order and rounding open. Real numbers of at most 32 bits
+//! are added as an H100 adds them (`real`); in double precision one product after the other along the inner side, from C's element
+//! on, by fused multiply-adds. Integers are exact, and wrap or saturate at the end. Trap: a lane's record may lie in its
+//! coroutine's frame, so it is only there while the lane waits.
 
 mod element;
 mod layout;
+mod real;
 
 pub use element::Element;
 pub use layout::{Matrix, spread};
@@ -134,15 +134,7 @@ pub fn multiply(form: &Form, lanes: &mut [Record; WARP]) {
                 &Arithmetic { read: Element::integer, add_product, write: integer_bits },
             );
         }
-        _ => multiply_as(
-            form,
-            lanes,
-            &Arithmetic {
-                read: Element::real,
-                add_product: |sum, a, b| sum + a * b,
-                write: |form, value| form.d.from_real(value),
-            },
-        ),
+        _ => real::multiply(form, lanes),
     }
 }
 
@@ -152,53 +144,52 @@ fn integer_bits(form: &Form, value: i64) -> u64 {
 }
 
 fn multiply_as<T: Copy + Default>(form: &Form, lanes: &mut [Record; WARP], arithmetic: &Arithmetic<T>) {
-    let [m, n, k] = form.sizes();
-    let (b_at, c_at) = {
-        let a_words = form.words(Matrix::A, form.a);
-        (a_words, a_words + form.words(Matrix::B, form.b))
-    };
-    let gather = |matrix, element, word, rows, columns| {
-        gathered(form, lanes, (matrix, element, word, rows * columns, columns), arithmetic.read)
-    };
-    let a = gather(Matrix::A, form.a, 0, m, k);
-    let b = gather(Matrix::B, form.b, b_at, k, n);
-    let mut c = gather(Matrix::C, form.c, c_at, m, n);
-    for product in 0..form.products() {
-        let (a, b) = (&a[product * m * k..][..m * k], &b[product * k * n..][..k * n]);
-        for (row, sums) in c[product * m * n..][..m * n].chunks_exact_mut(n).enumerate() {
-            for (inner, factors) in b.chunks_exact(n).enumerate() {
-                let factor = a[row * k + inner];
-                for (sum, &other) in sums.iter_mut().zip(factors) {
-                    *sum = (arithmetic.add_product)(*sum, factor, other);
-                }
+    let [_, n, k] = form.sizes();
+    let [a, b, mut c] = gathered(form, lanes, arithmetic.read);
+    for (row, sums) in c.chunks_exact_mut(n).enumerate() {
+        for (inner, factors) in b.chunks_exact(n).enumerate() {
+            let factor = a[row * k + inner];
+            for (sum, &other) in sums.iter_mut().zip(factors) {
+                *sum = (arithmetic.add_product)(*sum, factor, other);
             }
         }
     }
-    for (lane, record) in lanes.iter_mut().enumerate() {
-        for index in 0..form.count(Matrix::C) {
-            let [product, row, column] = form.place(Matrix::C, form.d, lane, index);
-            let value = c[product * m * n + row * n + column];
-            put_bits(record, form.d, index, (arithmetic.write)(form, value));
-        }
-    }
+    scatter(form, lanes, |at| (arithmetic.write)(form, c[at]));
 }
 
-/// A matrix, row by row, of all products.
+/// A, B and C, row by row, of one product behind the other.
 fn gathered<T: Copy + Default>(
     form: &Form,
     lanes: &[Record; WARP],
-    (matrix, element, word, size, columns): (Matrix, Element, usize, usize, usize),
     read: fn(Element, u64) -> T,
-) -> Vec<T> {
-    let mut whole = vec![T::default(); size * form.products()];
-    for (lane, record) in lanes.iter().enumerate() {
-        for index in 0..form.count(matrix) {
-            let [product, row, column] = form.place(matrix, element, lane, index);
-            whole[product * size + row * columns + column] =
-                read(element, bits_at(record, word, element, index));
+) -> [Vec<T>; 3] {
+    let [m, n, k] = form.sizes();
+    let mut word = 0;
+    [(Matrix::A, form.a, m, k), (Matrix::B, form.b, k, n), (Matrix::C, form.c, m, n)].map(
+        |(matrix, element, rows, columns)| {
+            let mut whole = vec![T::default(); rows * columns * form.products()];
+            for (lane, record) in lanes.iter().enumerate() {
+                for index in 0..form.count(matrix) {
+                    let [product, row, column] = form.place(matrix, element, lane, index);
+                    whole[(product * rows + row) * columns + column] =
+                        read(element, bits_at(record, word, element, index));
+                }
+            }
+            word += form.words(matrix, element);
+            whole
+        },
+    )
+}
+
+/// Gives each lane its elements of the result, by their place in what [`gathered`] makes of C.
+fn scatter(form: &Form, lanes: &mut [Record; WARP], bits: impl Fn(usize) -> u64) {
+    let [m, n, _] = form.sizes();
+    for (lane, record) in lanes.iter_mut().enumerate() {
+        for index in 0..form.count(Matrix::C) {
+            let [product, row, column] = form.place(Matrix::C, form.d, lane, index);
+            put_bits(record, form.d, index, bits((product * m + row) * n + column));
         }
     }
-    whole
 }
 
 /// `ldmatrix` and `stmatrix` (PTX ISA 9.0): lanes bring the addresses of rows of 16 bytes, eight for each matrix, and get the
