@@ -8,8 +8,8 @@ use super::{Element, Form, Record, gathered, scatter};
 use crate::half::{from_half, to_half};
 use crate::schedule::WARP;
 
-/// Columns of the widest matrix.
-const COLUMNS: usize = 32;
+/// Columns that are added side by side, so that the compiler uses vectors; every form has a multiple of them.
+const COLUMNS: usize = 8;
 /// Places that are kept below the largest exponent: two more than an `f32` has.
 const PLACES: i16 = 25;
 /// No term is shifted to a lower exponent.
@@ -114,49 +114,48 @@ pub(super) fn multiply(form: &Form, lanes: &mut [Record; WARP]) {
 fn multiply_in_blocks(form: &Form, a: &[f32], b: &[f32], sums: &mut [f32]) {
     let [_, n, k] = form.sizes();
     let (plan, a, b) = (Plan::of(form), Terms::new(form.a, a), Terms::new(form.b, b));
-    for (row, sums) in sums.chunks_exact_mut(n).enumerate() {
-        let mut alone = [0.0; COLUMNS];
-        let started = if plan.c_apart { &mut alone[..n] } else { &mut *sums };
+    let (sums, _) = sums.as_chunks_mut::<COLUMNS>();
+    for (at, sums) in sums.iter_mut().enumerate() {
+        let (row, column) = (at * COLUMNS / n, at * COLUMNS % n);
+        let mut partial = if plan.c_apart { [0.0; COLUMNS] } else { *sums };
         for places in plan.order.chunks(plan.block) {
-            add_block(&plan, (&a, row * k), &b, places, started);
+            let factors = places.iter().map(|place| (row * k + place, place * n + column));
+            add_block(plan.sum, &a, &b, factors, &mut partial);
         }
-        if plan.c_apart {
-            for (sum, products) in sums.iter_mut().zip(alone) {
-                *sum += products;
-            }
+        for (sum, partial) in sums.iter_mut().zip(partial) {
+            *sum = if plan.c_apart { *sum + partial } else { partial };
         }
     }
 }
 
-/// Adds the products at some inner places to a row of sums. The loops run along the row, so that the compiler uses vectors.
-fn add_block(plan: &Plan, (a, from): (&Terms, usize), b: &Terms, places: &[usize], sums: &mut [f32]) {
-    let n = sums.len();
-    let mut largest = [LEAST; COLUMNS];
-    for (largest, &sum) in largest.iter_mut().zip(&*sums) {
-        *largest = exponent(plan.sum, sum).max(LEAST);
-    }
-    for &place in places {
-        let exponent = a.exponents[from + place];
-        for (largest, &other) in largest.iter_mut().zip(&b.exponents[place * n..][..n]) {
+/// Adds products to neighbouring sums; of each, where A's factor is and where B's first is.
+fn add_block(
+    sum: Element,
+    a: &Terms,
+    b: &Terms,
+    factors: impl Iterator<Item = (usize, usize)> + Clone,
+    sums: &mut [f32; COLUMNS],
+) {
+    let mut largest = sums.map(|value| exponent(sum, value).max(LEAST));
+    for (one, others) in factors.clone() {
+        let exponent = a.exponents[one];
+        let others = &b.exponents[others..][..COLUMNS];
+        for (largest, &other) in largest.iter_mut().zip(others) {
             *largest = (*largest).max(exponent + other);
         }
     }
     let scales = largest.map(|largest| power_of_two(PLACES - largest));
-    let mut totals = [0.0; COLUMNS];
-    for ((total, &sum), &scale) in totals.iter_mut().zip(&*sums).zip(&scales) {
-        *total += whole(f64::from(sum) * scale);
-    }
-    for &place in places {
-        let factor = a.values[from + place];
-        let others = &b.values[place * n..][..n];
+    // A zero must not come out negative, so the sum starts at a positive one.
+    let mut totals: [f64; COLUMNS] = std::array::from_fn(|at| 0.0 + whole(f64::from(sums[at]) * scales[at]));
+    for (one, others) in factors {
+        let factor = a.values[one];
+        let others = &b.values[others..][..COLUMNS];
         for ((total, &other), &scale) in totals.iter_mut().zip(others).zip(&scales) {
             *total += whole(factor * other * scale);
         }
     }
-    let rounded = if plan.sum == Element::F16 { to_nearest_half } else { toward_zero };
-    for ((sum, total), largest) in sums.iter_mut().zip(totals).zip(largest) {
-        *sum = rounded(total * power_of_two(largest - PLACES));
-    }
+    let rounded = if sum == Element::F16 { to_nearest_half } else { toward_zero };
+    *sums = std::array::from_fn(|at| rounded(totals[at] * power_of_two(largest[at] - PLACES)));
 }
 
 /// The four products of 8 by 8 by 4, for which Hopper runs a routine in `f32`.
@@ -168,5 +167,51 @@ fn multiply_quads(form: &Form, a: &[f32], b: &[f32], sums: &mut [f32]) {
         });
         *sum =
             if form.d == Element::F16 { (*sum + (p + q)) + (r + s) } else { ((p + 0.0 + q) + r + s) + *sum };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{exponent, power_of_two, to_nearest_half, toward_zero, whole};
+    use crate::tensor::Element::{BF16, F16};
+
+    #[test]
+    fn places_are_cut_off() {
+        for (value, expected) in
+            [(2.9, 2.0), (-2.9, -2.0), (0.999, 0.0), (3.0, 3.0), (134_217_727.75, 134_217_727.0)]
+        {
+            assert_eq!(whole(value), expected, "{value}");
+        }
+        assert!(whole(f64::INFINITY).is_infinite() && whole(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn singles_go_toward_zero_and_are_infinite_from_their_range_on() {
+        let one = 1.0 + power_of_two(-24) + power_of_two(-25);
+        assert_eq!((toward_zero(one), toward_zero(-one)), (1.0, -1.0));
+        let end = 2.0 * power_of_two(127);
+        assert_eq!((toward_zero(end), toward_zero(end - power_of_two(103))), (f32::INFINITY, f32::MAX));
+        assert_eq!(toward_zero(-1.75 * power_of_two(-149)).to_bits(), 0x8000_0001);
+        assert_eq!(toward_zero(-power_of_two(-150)).to_bits(), 0);
+    }
+
+    #[test]
+    fn halves_go_to_the_nearest() {
+        let half = power_of_two(-11);
+        assert_eq!(
+            (to_nearest_half(1.0 + half), to_nearest_half(1.0 + 3.0 * half)),
+            (1.0, 1.0 + 4.0 / 2048.0)
+        );
+        // A single would have lost what decides.
+        assert_eq!(to_nearest_half(1.0 + half + power_of_two(-30)), 1.0 + 2.0 / 2048.0);
+        assert_eq!(to_nearest_half(1.0 + 3.0 * half - power_of_two(-30)), 1.0 + 2.0 / 2048.0);
+        assert_eq!((to_nearest_half(65519.0), to_nearest_half(-65520.0)), (65504.0, f32::NEG_INFINITY));
+        assert_eq!(to_nearest_half(-power_of_two(-26)).to_bits(), 0);
+    }
+
+    #[test]
+    fn denormal_numbers_have_the_least_exponent_of_their_type() {
+        assert_eq!((exponent(F16, 1.5), exponent(F16, 5.960_464_5e-8)), (0, -14));
+        assert_eq!((exponent(BF16, 5.960_464_5e-8), exponent(BF16, f32::from_bits(1))), (-24, -126));
     }
 }
