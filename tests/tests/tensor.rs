@@ -1,7 +1,7 @@
 //! Tensor cores on the CPU: programs of both CUDAs in several modes, strict too, and what is refused in one line.
 //!
-//! Trap: the suite compares sums bit for bit with those of one generation of GPUs; that its rule is that generation's is tested by
-//! `virtual-gpu/exec/tests/tensor.rs`, against measured sums.
+//! Trap: the suite compares sums bit for bit with those of one generation of GPUs; that its rule is that generation's is
+//! tested by `virtual-gpu/exec/tests/tensor.rs`, against measured sums.
 
 use eager_tests::cudas::TREES;
 use eager_tests::{eagercc_with, has_toolchain, root, run, text, tool};

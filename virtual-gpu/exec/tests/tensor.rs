@@ -28,8 +28,8 @@ fn words(hex: &str) -> Vec<u32> {
     hex.as_bytes().chunks(8).map(|word| bits(std::str::from_utf8(word).expect("text"))).collect()
 }
 
-/// A lane's registers of a matrix all of whose rows (or columns: the outer side) are these words. (PTX ISA 9.0, "Matrix Fragments for
-/// mma.m16n8k16" and "mma.m8n8k4".)
+/// A lane's registers of a matrix all of whose rows (or columns: the outer side) are these words. (PTX ISA 9.0, "Matrix
+/// Fragments for mma.m16n8k16" and "mma.m8n8k4".)
 fn registers(words: &[u32], outer: u32, quads: bool, lane: usize) -> Vec<u32> {
     if quads {
         return words.to_vec();

@@ -65,7 +65,7 @@ impl Element {
         }
     }
 
-    /// The bits of a real number, rounded to the nearest, to even. What is no number has all bits of a positive one (specification S-692).
+    /// The bits of a real number, rounded to the nearest, to even. A NaN has all bits but the sign (specification S-692).
     pub fn from_real(self, value: f32) -> u64 {
         match self {
             Element::F16 => to_half(value).into(),

@@ -35,8 +35,8 @@ pub enum Matrix {
 }
 
 impl Form {
-    /// The four products of 8 by 8 by 4 that one operation was until Volta. Asked for every element, so it looks at the one side that no
-    /// other form of halves has.
+    /// The four products of 8 by 8 by 4 that one operation was until Volta. Asked for every element, so it looks at the one
+    /// side that no other form of halves has.
     pub(super) fn is_quads(&self) -> bool {
         self.k == 2 && self.a == Element::F16
     }

@@ -2,9 +2,9 @@
 //!
 //! A lane waits with the address of its record, which holds its registers of A, B and C one behind the other; those of the
 //! result replace them from the start. PTX (ISA 9.0, "mma") leaves order and rounding open. Real numbers of at most 32 bits
-//! are added as an H100 adds them (`real`); in double precision one product after the other along the inner side, from C's element
-//! on, by fused multiply-adds. Integers are exact, and wrap or saturate at the end. Trap: a lane's record may lie in its
-//! coroutine's frame, so it is only there while the lane waits.
+//! are added as an H100 adds them (`real`); in double precision one product after the other along the inner side, from C's
+//! element on, by fused multiply-adds. Integers are exact, and wrap or saturate at the end. Trap: a lane's record may lie in
+//! its coroutine's frame, so it is only there while the lane waits.
 
 mod element;
 mod layout;

@@ -1,8 +1,8 @@
 //! Sums of real numbers of at most 32 bits, bit for bit as an H100 adds them (specification S-692, S-693).
 //!
-//! A tensor core takes a block of products and the sum so far, shifts them all to the exponent of the largest, cuts off what lies
-//! more than 25 places below it, adds the rest exactly and rounds once. Trap: a product's exponent is the sum of its
-//! factors' exponents, so 1.5 times 1.5 has that of 1; and what is left of a denormal number keeps the least exponent of its type.
+//! A tensor core takes a block of products and the sum so far, shifts them all to the exponent of the largest, cuts off what
+//! lies more than 25 places below it, adds the rest exactly and rounds once. Trap: a product's exponent is the sum of its
+//! factors' exponents, so 1.5 times 1.5 has that of 1; and a denormal number has the least exponent of its type.
 
 use super::{Element, Form, Record, gathered, scatter};
 use crate::half::{from_half, to_half};
@@ -76,7 +76,8 @@ fn power_of_two(exponent: i16) -> f64 {
     f64::from_bits(((i64::from(exponent) + 1023) as u64) << 52)
 }
 
-/// Without its places behind the point; for less than 2^51. (`f64::trunc` is a call where a processor's oldest instructions are used.)
+/// Without its places behind the point; for less than 2^51. (`f64::trunc` is a call where only a processor's oldest instructions are
+/// used.)
 fn whole(value: f64) -> f64 {
     const STEP_OF_ONE: f64 = (1_u64 << 52) as f64;
     let size = value.abs();
