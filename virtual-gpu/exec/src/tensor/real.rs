@@ -76,8 +76,8 @@ fn power_of_two(exponent: i16) -> f64 {
     f64::from_bits(((i64::from(exponent) + 1023) as u64) << 52)
 }
 
-/// Without its places behind the point; for less than 2^51. (`f64::trunc` is a call where only a processor's oldest instructions are
-/// used.)
+/// Without its places behind the point; for less than 2^51. (`f64::trunc` is a call where only a processor's oldest
+/// instructions are used.)
 fn whole(value: f64) -> f64 {
     const STEP_OF_ONE: f64 = (1_u64 << 52) as f64;
     let size = value.abs();
