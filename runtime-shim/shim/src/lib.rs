@@ -19,6 +19,7 @@ pub mod library;
 pub mod measure;
 pub mod nvtx;
 mod outcome;
+pub mod pages;
 mod patience;
 pub mod process;
 pub mod profile;

@@ -6,7 +6,7 @@
 //! scaling up is not.
 
 use crate::buffers::Used;
-use crate::profile::{Measured, ProfileFile};
+use crate::profile::{Measured, Method, ProfileFile};
 use crate::runtime::Span;
 use std::collections::BTreeMap;
 
@@ -34,36 +34,52 @@ impl Edge {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Buffer {
+    /// As the program asked.
+    bytes: u64,
+    /// Behind them.
+    padding: u64,
+}
+
 #[derive(Debug, Default)]
 pub struct Measurement {
     /// What was free on the device before the first allocation.
     pub room: Option<u64>,
-    buffers: BTreeMap<u64, u64>,
+    /// Found out before the first kernel.
+    pub method: Option<Method>,
+    buffers: BTreeMap<u64, Buffer>,
     kernels: BTreeMap<String, Measured>,
 }
 
 impl Measurement {
-    pub fn allocated(&mut self, span: Span) {
-        self.buffers.insert(span.start, span.bytes);
+    /// `padding`: what stands behind it, to keep neighbours out of its last block.
+    pub fn allocated(&mut self, span: Span, padding: u64) {
+        self.buffers.insert(span.start, Buffer { bytes: span.bytes, padding });
     }
 
     /// `None`: there is no such allocation.
     pub fn freed(&mut self, start: u64) -> Option<u64> {
-        self.buffers.remove(&start)
+        self.buffers.remove(&start).map(|buffer| buffer.bytes)
     }
 
     pub fn buffers(&self) -> impl Iterator<Item = Span> + '_ {
-        self.buffers.iter().map(|(&start, &bytes)| Span { start, bytes })
+        self.buffers.iter().map(|(&start, buffer)| Span { start, bytes: buffer.bytes })
     }
 
-    /// Bytes that are allocated now.
+    /// Bytes that the program has allocated.
     pub fn held(&self) -> u64 {
-        self.buffers.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+        self.buffers.values().fold(0, |sum, buffer| sum.saturating_add(buffer.bytes))
+    }
+
+    /// What stands behind them.
+    pub fn padding(&self) -> u64 {
+        self.buffers.values().fold(0, |sum, buffer| sum.saturating_add(buffer.padding))
     }
 
     /// The buffer that an address points into.
     pub fn find(&self, address: u64) -> Option<Span> {
-        let (&start, &bytes) = self.buffers.range(..=address).next_back()?;
+        let (&start, &Buffer { bytes, .. }) = self.buffers.range(..=address).next_back()?;
         (address - start < bytes).then_some(Span { start, bytes })
     }
 
@@ -78,7 +94,7 @@ impl Measurement {
 
     /// The profile, if anything was launched.
     pub fn file(&self) -> Option<ProfileFile> {
-        (!self.kernels.is_empty()).then(|| ProfileFile::new(self.kernels.clone()))
+        (!self.kernels.is_empty()).then(|| ProfileFile::new(self.kernels.clone(), self.method))
     }
 }
 
@@ -115,11 +131,11 @@ mod tests {
     #[test]
     fn an_address_is_found_in_the_buffer_that_holds_it() {
         let mut measurement = Measurement::default();
-        measurement.allocated(Span { start: 100, bytes: 10 });
-        measurement.allocated(Span { start: 200, bytes: 10 });
+        measurement.allocated(Span { start: 100, bytes: 10 }, 0);
+        measurement.allocated(Span { start: 200, bytes: 10 }, 6);
         let found = |address| measurement.find(address).map(|span| span.start);
         assert_eq!([99, 100, 109, 110, 205].map(found), [None, Some(100), Some(100), None, Some(200)]);
-        assert_eq!(measurement.held(), 20);
+        assert_eq!((measurement.held(), measurement.padding()), (20, 6));
         assert_eq!((measurement.freed(100), measurement.freed(100)), (Some(10), None));
     }
 

@@ -27,10 +27,25 @@ pub struct Measured {
     _detail: Option<serde::de::IgnoredAny>,
 }
 
+/// How footprints were measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Blocks whose pages left the host.
+    Pages,
+    /// The fall of what is free on the device.
+    FreeMemory,
+    /// Not at all: they are static sizes.
+    None,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfileFile {
     version: u32,
+    /// For people; nothing here depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    measured_by: Option<Method>,
     kernels: BTreeMap<String, Measured>,
 }
 
@@ -63,8 +78,8 @@ pub struct KernelSize {
 }
 
 impl ProfileFile {
-    pub fn new(kernels: BTreeMap<String, Measured>) -> ProfileFile {
-        ProfileFile { version: VERSION, kernels }
+    pub fn new(kernels: BTreeMap<String, Measured>, measured_by: Option<Method>) -> ProfileFile {
+        ProfileFile { version: VERSION, measured_by, kernels }
     }
 
     /// Writes it as a whole or not at all.

@@ -5,6 +5,7 @@
 use crate::addresses::{HOST, MANAGED_GRANULARITY, Way, drop_managed};
 use crate::driver;
 use crate::library::{PointerAttributes, Table, missing_call, table};
+use crate::pages::{self, Pages};
 use crate::runtime::{
     Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Order, Pitched, Priority, Rows, Runtime,
     Setting, Span, StreamFlags, StreamId,
@@ -346,6 +347,17 @@ impl Runtime for RealRuntime {
         let location = on_device(DeviceIndex(device));
         // SAFETY: a function with these arguments (see `MemoryHints`); the runtime checks the range.
         self.aside(|stream| CudaError::check(unsafe { prefetch(start, bytes, location, 0, stream) }))
+    }
+
+    fn read_on_host(&self, span: Span) {
+        for offset in (0..span.bytes).step_by(pages::page_bytes() as usize).chain(span.bytes.checked_sub(1)) {
+            // SAFETY: managed memory of that size (the caller allocated it), which the host may read while no kernel runs.
+            unsafe { address(span.start + offset).cast::<u8>().read_volatile() };
+        }
+    }
+
+    fn pages(&self, span: Span) -> Option<Pages> {
+        Pages::of(span).ok()
     }
 
     fn copy(&self, copy: &Copy) -> CudaResult<()> {

@@ -3,6 +3,7 @@
 //! The real one is [`crate::real::RealRuntime`]; tests use a recording one. Trap: addresses are plain numbers here, so
 //! that everything above this boundary is safe code; only the implementation turns them into pointers.
 
+use crate::pages::Pages;
 use eager_proto::hello::Uuid;
 use std::num::NonZeroU32;
 
@@ -349,6 +350,10 @@ pub trait Runtime {
     fn move_to_host(&self, span: Span) -> CudaResult<()>;
     /// The same onto the device that was the thread's when it was allocated.
     fn move_to_device(&self, span: Span) -> CudaResult<()>;
+    /// Reads managed memory that was moved to the host with the CPU, so that all its pages are mapped for it.
+    fn read_on_host(&self, span: Span);
+    /// Which pages are mapped for the CPU; `None`: the system does not say.
+    fn pages(&self, span: Span) -> Option<Pages>;
 
     fn copy(&self, copy: &Copy) -> CudaResult<()>;
     /// Copies between memory that the host can reach, with the CPU.

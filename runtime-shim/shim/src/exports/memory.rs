@@ -212,12 +212,12 @@ pub mod changed {
             let hint = || shim.placement_hint(thread, number(address), bytes as u64);
             let (own, outcome) = translated(location, runtime_is_13(), hint);
             location = own;
-            outcome
+            shim.advised(outcome)
         };
         fn cudaMemAdvise_v2(address: *const c_void, bytes: usize, _advice: c_int, location: u64) = |shim, thread| {
             let (own, outcome) = translated(location, true, || shim.placement_hint(thread, number(address), bytes as u64));
             location = own;
-            outcome
+            shim.advised(outcome)
         };
         // CUDA 13: flags and stream; CUDA 12: the stream, and then nothing.
         fn cudaMemPrefetchAsync(

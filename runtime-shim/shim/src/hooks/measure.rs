@@ -1,6 +1,6 @@
-//! Measuring footprints on any GPU (specification S-219): before each kernel all its program's pages are on the
-//! host, and what is free on the device before and after it is read. The difference is what the kernel touched, read at
-//! edges ([`Edge`]) because the driver rounds.
+//! Measuring footprints on any GPU (specification S-219): before each kernel all its program's pages are on the host. On a
+//! real GPU it touched the blocks whose pages are gone from there afterwards. Where pages tell nothing, as on a virtual GPU,
+//! it is the fall of what is free on the device, read at edges ([`Edge`]) because a driver rounds.
 //!
 //! Traps: every allocation is managed memory then, and their sum must never exceed what the device has free, since a real
 //! device may hang over it; such an allocation fails. Kernels run one at a time, so nothing else may use the device
@@ -11,6 +11,8 @@ use crate::addresses::MANAGED_GRANULARITY;
 use crate::buffers;
 use crate::measure::{Edge, Launched, Measurement};
 use crate::outcome::{Outcome, Why};
+use crate::pages::Pages;
+use crate::profile::Method;
 use crate::runtime::{CudaError, CudaResult, Launch, Runtime, Span};
 use crate::scheduler::Scheduler;
 use crate::shim::Shim;
@@ -21,6 +23,8 @@ use parking_lot::MutexGuard;
 const FILLER_BYTES: u64 = 160 * MANAGED_GRANULARITY;
 /// The part of the device's free memory that it may take.
 const FILLER_PART: u64 = 8;
+/// The part that may stand behind buffers unused, so that small ones have blocks of their own.
+const PADDING_PART: u64 = 64;
 
 impl<R: Runtime, S: Scheduler> Shim<R, S> {
     /// `None`: nothing is measured in this run.
@@ -36,7 +40,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             None => *measurement.room.insert(self.runtime.free_bytes()?),
         };
         let held = measurement.held();
-        if held.saturating_add(bytes).saturating_add(filler_bytes(room)) > room {
+        if held.saturating_add(bytes).saturating_add(own_bytes(room)) > room {
             let (wanted, room) = (shown::size(held.saturating_add(bytes)), shown::size(room));
             self.voice.once("measure-room", || {
                 format!("the program wants {wanted}, and {room} were free at its start: footprints are measured of programs that fit")
@@ -44,8 +48,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.runtime.provoke_out_of_memory();
             return Err(CudaError::MEMORY_ALLOCATION);
         }
-        let start = self.runtime.malloc_managed(bytes, flags)?;
-        measurement.allocated(Span { start, bytes });
+        // Small managed buffers share blocks, and come to the device with their neighbours.
+        let behind = bytes.next_multiple_of(MANAGED_GRANULARITY) - bytes;
+        let padding = if measurement.padding() + behind <= padding_bytes(room) { behind } else { 0 };
+        let start = self.runtime.malloc_managed(bytes + padding, flags)?;
+        measurement.allocated(Span { start, bytes }, padding);
         Ok(start)
     }
 
@@ -54,6 +61,12 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.measurement()?.freed(address)?;
         // Also for frees in the order of a stream, which managed memory does not know.
         Some(self.runtime.device_synchronize().and_then(|()| self.runtime.free(address)))
+    }
+
+    /// Advice of the program about managed memory is not followed while footprints are measured: pages that a kernel uses where
+    /// they are would not be seen.
+    pub(crate) fn advised(&self, outcome: Outcome<()>) -> Outcome<()> {
+        if self.measuring.is_some() { Outcome::Handled(()) } else { outcome }
     }
 
     /// `None`: nothing is measured, or not this launch.
@@ -80,31 +93,113 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn footprint(&self, launch: &Launch, spans: &[Span], launched: Launched) -> CudaResult<()> {
         self.runtime.device_synchronize()?;
+        let method = self.method()?;
         spans.iter().try_for_each(|&span| self.runtime.move_to_host(span))?;
-        let room = self.measurement().and_then(|measurement| measurement.room).unwrap_or_default();
-        let bytes = filler_bytes(room);
-        let start = self.runtime.malloc_managed(bytes + MANAGED_GRANULARITY, ATTACH_GLOBAL)?;
-        let mut filler = Span { start: start.next_multiple_of(MANAGED_GRANULARITY), bytes };
-        let taken = self.taken_by(launch, &mut filler);
-        self.runtime.free(start)?;
-        let taken = taken?.unwrap_or(launched.used.bytes);
+        let taken = match method {
+            Method::Pages => self.sent_by(launch, spans)?,
+            Method::FreeMemory => self.with_filler(|filler| self.taken_by(launch, filler))?,
+            Method::None => self.run(launch).map(|()| None)?,
+        };
+        let taken = taken.unwrap_or(launched.used.bytes);
         if let Some(mut measurement) = self.measurement() {
             measurement.note(launched, taken.min(most(spans)));
         }
         Ok(())
     }
 
-    /// What a launch takes of the device; `None`: it cannot be told, and the reason is said.
+    fn run(&self, launch: &Launch) -> CudaResult<()> {
+        self.runtime.launch(launch)?;
+        self.runtime.device_synchronize()
+    }
+
+    /// Tried with memory of the shim's own: what this device's driver lets be seen.
+    fn method(&self) -> CudaResult<Method> {
+        if let Some(known) = self.measurement().and_then(|measurement| measurement.method) {
+            return Ok(known);
+        }
+        let method = match () {
+            () if self.with_filler(|filler| self.pages_follow(*filler))? => Method::Pages,
+            () if self.with_filler(|filler| self.free_memory_follows(filler))? => Method::FreeMemory,
+            () => Method::None,
+        };
+        if method == Method::None {
+            self.say_untold();
+        }
+        if let Some(mut measurement) = self.measurement() {
+            measurement.method = Some(method);
+        }
+        Ok(method)
+    }
+
+    fn say_untold(&self) {
+        self.voice.once("measure-untold", || {
+            "neither the host's pages nor what is free on the device tells what a kernel touched: footprints are static sizes"
+                .to_owned()
+        });
+    }
+
+    /// Are pages that go to the device no more mapped for the CPU, and all others still? A virtual GPU unmaps more.
+    fn pages_follow(&self, filler: Span) -> CudaResult<bool> {
+        let block =
+            |index| Span { start: filler.start + index * MANAGED_GRANULARITY, bytes: MANAGED_GRANULARITY };
+        let (sent, stays) = (block(0), block(1));
+        let both = Span { bytes: 2 * MANAGED_GRANULARITY, ..sent };
+        if filler.bytes < both.bytes {
+            return Ok(false);
+        }
+        let is =
+            |span, state: fn(&Pages) -> bool| self.runtime.pages(span).is_some_and(|pages| state(&pages));
+        for _ in 0..2 {
+            self.runtime.move_to_host(both)?;
+            self.runtime.read_on_host(both);
+            if !is(both, Pages::all_mapped) {
+                return Ok(false);
+            }
+            self.runtime.move_to_device(sent)?;
+            if !(is(sent, Pages::none_mapped) && is(stays, Pages::all_mapped)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does the driver give memory of the device back when the pages in it go to the host?
+    fn free_memory_follows(&self, filler: &mut Span) -> CudaResult<bool> {
+        let all = *filler;
+        let Some(edge) = self.edge(filler)? else { return Ok(false) };
+        self.runtime.move_to_host(all)?;
+        Ok(self.runtime.free_bytes()? > edge.free)
+    }
+
+    /// Bytes of the blocks whose pages a launch sends to the device; `None`: they cannot be told, and that is said.
+    fn sent_by(&self, launch: &Launch, spans: &[Span]) -> CudaResult<Option<u64>> {
+        spans.iter().for_each(|&span| self.runtime.read_on_host(span));
+        self.run(launch)?;
+        let away = |&span: &Span| self.runtime.pages(span).map(|pages| pages.bytes_away());
+        let sent: Option<u64> = spans.iter().map(away).sum();
+        if sent.is_none() {
+            self.say_untold();
+        }
+        Ok(sent)
+    }
+
+    /// Memory of the shim's own, of which nothing is on the device.
+    fn with_filler<T>(&self, work: impl FnOnce(&mut Span) -> CudaResult<T>) -> CudaResult<T> {
+        let room = self.measurement().and_then(|measurement| measurement.room).unwrap_or_default();
+        let bytes = filler_bytes(room);
+        let start = self.runtime.malloc_managed(bytes + MANAGED_GRANULARITY, ATTACH_GLOBAL)?;
+        let done = work(&mut Span { start: start.next_multiple_of(MANAGED_GRANULARITY), bytes });
+        self.runtime.free(start)?;
+        done
+    }
+
+    /// What a launch takes of the device; `None`: it cannot be told, and that is said.
     fn taken_by(&self, launch: &Launch, filler: &mut Span) -> CudaResult<Option<u64>> {
         let before = self.edge(filler)?;
-        self.runtime.launch(launch)?;
-        self.runtime.device_synchronize()?;
+        self.run(launch)?;
         let edges = before.zip(self.edge(filler)?);
         if edges.is_none() {
-            self.voice.once("measure-edge", || {
-                "the driver takes the device's memory in too large pieces: footprints are static sizes"
-                    .to_owned()
-            });
+            self.say_untold();
         }
         let taken = edges.map(|(before, after)| after.taken_since(before));
         if taken == Some(None) {
@@ -131,6 +226,16 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         }
         Ok(None)
     }
+}
+
+/// What the shim itself may take of a device with so much room.
+fn own_bytes(room: u64) -> u64 {
+    filler_bytes(room) + padding_bytes(room)
+}
+
+/// Of a device with so much room.
+fn padding_bytes(room: u64) -> u64 {
+    room / PADDING_PART
 }
 
 /// Of a device with so much room.

@@ -32,8 +32,8 @@ pub struct ProfileFlags {
     /// Keep the profile in this file, as JSON: `eager run --profile FILE` takes it.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Measure on the machine's own GPU, which nobody else may use meanwhile: what each kernel touches, from what is free
-    /// before and after it. The program must fit, and runs much slower.
+    /// Measure on the machine's own GPU, which nobody else may use meanwhile: the blocks of 2 MiB that each kernel touches.
+    /// The program must fit, and runs much slower.
     #[arg(long, conflicts_with_all = ["cards", "memory_scale"])]
     gpu: bool,
     /// The virtual GPUs [default: 1xV100-16GB].
@@ -51,6 +51,27 @@ pub struct ProfileFlags {
 #[derive(Debug, Deserialize)]
 struct ProfileFile {
     kernels: BTreeMap<String, Kernel>,
+    /// Of the machine's own GPU.
+    measured_by: Option<Method>,
+}
+
+/// How a GPU's footprints were measured (`runtime-shim`, the profile file).
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Method {
+    Pages,
+    FreeMemory,
+    None,
+}
+
+impl Method {
+    fn line(self) -> &'static str {
+        match self {
+            Method::Pages => "touched: blocks of 2 MiB whose pages left the host for the GPU",
+            Method::FreeMemory => "touched: as much as what is free on the GPU fell",
+            Method::None => "touched: not measured, these are the static sizes",
+        }
+    }
 }
 
 /// The program's own exit code, after the table.
@@ -116,7 +137,8 @@ fn table(file: ProfileFile) -> String {
     let time = |kernel: &Kernel| kernel.detail.as_ref().map_or(0, |detail| detail.device_ns);
     kernels.sort_by_key(|(_, kernel)| std::cmp::Reverse((time(kernel), kernel.static_bytes)));
     if kernels.iter().any(|(_, kernel)| kernel.detail.is_none()) {
-        return tables::footprints(&kernels);
+        let line = file.measured_by.map(|method| format!("eager: {}\n", method.line()));
+        return tables::footprints(&kernels) + &line.unwrap_or_default();
     }
     tables::kernels(&kernels)
 }
@@ -143,13 +165,14 @@ LAUNCHES  TIME ms  STATIC MiB  TOUCHED MiB: 4 KiB  64 KiB  2 MiB  ACCESS       G
 
     #[test]
     fn a_gpu_tells_what_was_touched_and_no_more() {
-        let text = r#"{"version":1,"kernels":{
+        let text = r#"{"version":1,"measured_by":"free-memory","kernels":{
             "small":{"static_bytes":1048576,"footprint_bytes":1048576,"launches":1,"access":"one-pass"},
             "large":{"static_bytes":4194304,"footprint_bytes":2097152,"launches":3,"access":"unknown"}}}"#;
         let expected = "\
 LAUNCHES  STATIC MiB  TOUCHED MiB  ACCESS    KERNEL\n       \
 3       4.000        2.000  unknown   large\n       \
-1       1.000        1.000  one-pass  small\n";
+1       1.000        1.000  one-pass  small
+eager: touched: as much as what is free on the GPU fell\n";
         assert_eq!(table(serde_json::from_str(text).expect("JSON")), expected);
     }
 }

@@ -1,5 +1,6 @@
 //! A CUDA runtime that records what it is asked.
 
+use crate::pages::Pages;
 use crate::runtime::{
     Copy, CudaError, CudaResult, DeviceIndex, HostCopy, How, Launch, Order, Pitched, Priority, Rows, Runtime,
     Setting, Span, StreamFlags, StreamId,
@@ -33,6 +34,13 @@ struct CudaState {
     pool: u64,
     /// Managed memory that was moved to the device, by allocation.
     moved: BTreeMap<u64, u64>,
+    /// It is not given back when its pages go to the host.
+    keeps_moved: bool,
+    /// Pages that went to the device and are not mapped for the CPU; `None`: all stay mapped.
+    away: Option<BTreeSet<u64>>,
+    /// All pages are such after any work.
+    unmaps_all: bool,
+    touched_at_launch: Vec<Span>,
     granularity: Option<u64>,
     /// Reserved addresses lie side by side.
     touching: bool,
@@ -45,10 +53,22 @@ pub fn uuid(number: i32) -> Uuid {
     u128::from(number.unsigned_abs() + 1).to_be_bytes()
 }
 
+const PAGE: u64 = 4096;
+
+fn pages_of(span: Span) -> std::ops::Range<u64> {
+    span.start / PAGE..(span.start + span.bytes).div_ceil(PAGE)
+}
+
 /// Host memory from here on is page-locked.
 pub const PINNED: u64 = 0x7f00_0000_0000;
 
 impl CudaState {
+    fn send(&mut self, span: Span) {
+        let whole: Vec<Span> = self.live.iter().map(|(&start, &bytes)| Span { start, bytes }).collect();
+        let unmapped = if self.unmaps_all { whole } else { vec![span] };
+        self.away.iter_mut().for_each(|away| away.extend(unmapped.iter().copied().flat_map(pages_of)));
+    }
+
     fn take_managed(&mut self, bytes: u64) {
         let missing = bytes.saturating_sub(self.pool);
         let taken = if self.piece == 0 { missing } else { missing.next_multiple_of(self.piece) };
@@ -101,6 +121,29 @@ impl FakeCuda {
     /// The driver takes memory of the device in such pieces, and keeps what is left of one.
     pub fn take_in_pieces(&self, bytes: u64) {
         self.0.lock().piece = bytes;
+    }
+
+    /// As a real GPU's driver: pages that go to the device are unmapped for the CPU, and memory that the driver took for them
+    /// stays taken when they come back.
+    pub fn unmap_moved(&self) {
+        let mut state = self.0.lock();
+        (state.away, state.keeps_moved) = (Some(BTreeSet::new()), true);
+    }
+
+    /// Work of the device unmaps all pages for the CPU.
+    pub fn unmap_everything(&self) {
+        let mut state = self.0.lock();
+        (state.away, state.unmaps_all) = (Some(BTreeSet::new()), true);
+    }
+
+    /// Nothing of what is moved can be seen.
+    pub fn keep_moved(&self) {
+        self.0.lock().keeps_moved = true;
+    }
+
+    /// From now on each launch touches these.
+    pub fn touch_at_launch(&self, spans: &[Span]) {
+        self.0.lock().touched_at_launch = spans.to_vec();
     }
 
     /// What libraries hold on the device, past the shim.
@@ -354,6 +397,14 @@ impl Runtime for Arc<FakeCuda> {
     }
 
     fn move_to_host(&self, span: Span) -> CudaResult<()> {
+        let mut state = self.0.lock();
+        let owner = state.live.range(..=span.start).next_back().map(|(&start, _)| start);
+        if !state.keeps_moved
+            && let Some(moved) = owner.and_then(|owner| state.moved.remove(&owner))
+        {
+            state.hidden -= moved;
+        }
+        drop(state);
         self.note(format!("to the host {}", span.bytes));
         Ok(())
     }
@@ -362,8 +413,22 @@ impl Runtime for Arc<FakeCuda> {
         let mut state = self.0.lock();
         let owner = state.live.range(..=span.start).next_back().map(|(&start, _)| start);
         *state.moved.entry(owner.ok_or(CudaError::INVALID_VALUE)?).or_default() += span.bytes;
+        state.send(span);
         state.take_managed(span.bytes);
         Ok(())
+    }
+
+    fn read_on_host(&self, span: Span) {
+        let mut state = self.0.lock();
+        if let Some(away) = &mut state.away {
+            away.retain(|page| !pages_of(span).contains(page));
+        }
+    }
+
+    fn pages(&self, span: Span) -> Option<Pages> {
+        let state = self.0.lock();
+        let mapped = |page| !state.away.as_ref().is_some_and(|away| away.contains(&page));
+        Some(Pages { span, page_bytes: PAGE, mapped: pages_of(span).map(mapped).collect() })
     }
 
     fn copy(&self, copy: &Copy) -> CudaResult<()> {
@@ -392,6 +457,7 @@ impl Runtime for Arc<FakeCuda> {
             Ok(taken) => state.take_managed(taken),
             Err(_) => state.hidden = state.hidden.saturating_add_signed(state.taken_at_launch),
         }
+        state.touched_at_launch.clone().into_iter().for_each(|span| state.send(span));
         drop(state);
         let what = match launch.how {
             How::Plain => "launch".to_owned(),
