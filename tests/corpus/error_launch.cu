@@ -1,8 +1,8 @@
-// Launches that CUDA refuses, and one that it takes.
+// Launches that CUDA 13 refuses, and one that it takes.
 // eager: static 1
-// prints: cudaGetLastError(): cudaErrorInvalidConfiguration
-// prints: cudaPeekAtLastError(): cudaErrorInvalidConfiguration
-// prints: cudaGetLastError(): cudaErrorInvalidConfiguration
+// prints: cudaGetLastError(): cudaErrorInvalidValue
+// prints: cudaPeekAtLastError(): cudaErrorInvalidValue
+// prints: cudaGetLastError(): cudaErrorInvalidValue
 // prints: cudaGetLastError(): cudaSuccess
 // prints: 8386560
 #include "corpus.h"

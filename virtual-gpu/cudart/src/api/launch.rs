@@ -11,8 +11,8 @@ use super::{open, stream_key};
 use crate::command::Command;
 use crate::ffi::{In, KernelArgs, Out};
 use crate::kernel::{
-    CapturedArgs, CpuKernel, Launch, SHARED_BYTES_PER_BLOCK, Shape, allows_non_portable_clusters, cluster,
-    kernel, shared_opt_in_bytes,
+    CapturedArgs, CpuKernel, Launch, Limits, SHARED_BYTES_PER_BLOCK, Shape, allows_non_portable_clusters,
+    cluster, is_registered, kernel, shared_opt_in_bytes,
 };
 use crate::runtime::{Runtime, invalid_stream};
 use crate::status::{Code, guard};
@@ -43,12 +43,12 @@ pub fn has_clusters(runtime: &Runtime, device: u32) -> Result<bool, Code> {
     Ok(runtime.device(device)?.compute_capability >= cluster::CAPABILITY)
 }
 
-/// The shape that CUDA's structures describe.
+/// The shape that CUDA's structures describe. Of the bytes CUDA takes the lower 32 bits, and so refuses no multiple of 4 GiB.
 pub fn shape(grid: dim3, block: dim3, dynamic_shared_bytes: usize) -> Shape {
     Shape {
         grid: [grid.x, grid.y, grid.z],
         block: [block.x, block.y, block.z],
-        dynamic_shared_bytes: dynamic_shared_bytes as u64,
+        dynamic_shared_bytes: u64::from(dynamic_shared_bytes as u32),
     }
 }
 
@@ -60,12 +60,20 @@ impl Asked {
     /// Checks the launch for a device and copies its arguments.
     ///
     /// # Errors
-    /// `cudaErrorInvalidDeviceFunction`, `cudaErrorInvalidConfiguration`, `cudaErrorInvalidValue` (shared memory, no
-    /// arguments), `cudaErrorCooperativeLaunchTooLarge`.
+    /// `cudaErrorInvalidDeviceFunction`, `cudaErrorInvalidResourceHandle` (no kernel), what [`Shape::check`] says,
+    /// `cudaErrorInvalidValue` (no arguments), `cudaErrorCooperativeLaunchTooLarge`.
     pub fn prepare(&self, runtime: &Runtime, device: u32, stream_priority: i32) -> Result<Launch, Code> {
-        let kernel = kernel(self.stub)?;
-        let shared_bytes_max = SHARED_BYTES_PER_BLOCK.max(shared_opt_in_bytes(self.stub));
-        self.shape.check(kernel.threads_max(), kernel.entry.static_shared_bytes, shared_bytes_max)?;
+        let kernel =
+            kernel(self.stub).map_err(|code| match is_registered(self.stub) || self.stub.is_null() {
+                true => code,
+                false => Code::cudaErrorInvalidResourceHandle,
+            })?;
+        self.shape.check(&Limits {
+            threads_max: kernel.threads_max(),
+            static_shared_bytes: kernel.entry.static_shared_bytes,
+            shared_bytes_max: SHARED_BYTES_PER_BLOCK.max(shared_opt_in_bytes(self.stub)),
+            is_cooperative: self.cooperative,
+        })?;
         let cluster = self.cluster(runtime, device, &kernel)?;
         if self.cooperative {
             let info = runtime.device(device)?;

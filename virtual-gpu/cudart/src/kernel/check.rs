@@ -1,8 +1,8 @@
 //! Whether a launch is within CUDA's limits. Pure.
 //!
 //! Limits: CUDA C++ programming guide, "Technical Specifications per Compute Capability" (specification S-514), equal for all
-//! capabilities from 5.0 on. Trap: too much shared memory is `cudaErrorInvalidValue`, a bad shape
-//! `cudaErrorInvalidConfiguration`.
+//! capabilities from 5.0 on. Trap: the codes are those seen on an H100 with driver 580.159.04, and not what the manual says of
+//! each; a bad shape has another one in CUDA 12 than in CUDA 13.
 
 use crate::status::Code;
 
@@ -12,6 +12,10 @@ pub const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
 pub const GRID_MAX: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 /// Shared memory of a block, static and dynamic, without opting in for more.
 pub const SHARED_BYTES_PER_BLOCK: u32 = 48 << 10;
+
+/// Of a shape that no kernel may have.
+const BAD_SHAPE: Code =
+    if cfg!(cuda_12) { Code::cudaErrorInvalidConfiguration } else { Code::cudaErrorInvalidValue };
 
 /// Shape of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,38 +34,55 @@ impl Shape {
         self.block.iter().map(|&n| u64::from(n)).product()
     }
 
-    /// Checks the shape for a kernel of at most `threads_max` threads with `static_shared_bytes`, allowed
-    /// `shared_bytes_max` in all.
+    /// Checks the shape for a kernel.
     ///
     /// # Errors
     /// What the CUDA runtime would say.
-    pub fn check(
-        &self,
-        threads_max: u32,
-        static_shared_bytes: u32,
-        shared_bytes_max: u32,
-    ) -> Result<(), Code> {
+    pub fn check(&self, kernel: &Limits) -> Result<(), Code> {
         let within =
             |sizes: [u32; 3], limits: [u32; 3]| sizes.iter().zip(limits).all(|(&n, max)| 0 < n && n <= max);
         if !within(self.block, BLOCK_MAX)
             || !within(self.grid, GRID_MAX)
-            || self.threads_per_block() > u64::from(threads_max)
+            || self.threads_per_block() > u64::from(THREADS_PER_BLOCK_MAX)
         {
-            return Err(Code::cudaErrorInvalidConfiguration);
+            return Err(BAD_SHAPE);
         }
-        match self.dynamic_shared_bytes.checked_add(u64::from(static_shared_bytes)) {
-            Some(bytes) if bytes <= u64::from(shared_bytes_max) => Ok(()),
+        if self.threads_per_block() > u64::from(kernel.threads_max) {
+            return Err(Code::cudaErrorInvalidValue);
+        }
+        match self.dynamic_shared_bytes.checked_add(u64::from(kernel.static_shared_bytes)) {
+            Some(bytes) if bytes <= u64::from(kernel.shared_bytes_max) => Ok(()),
+            // It asks how many blocks fit on the device at once, and none does.
+            _ if kernel.is_cooperative => Err(Code::cudaErrorCooperativeLaunchTooLarge),
             _ => Err(Code::cudaErrorInvalidValue),
         }
     }
+}
+
+/// What a kernel may be launched with.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// By its `__launch_bounds__`.
+    pub threads_max: u32,
+    pub static_shared_bytes: u32,
+    /// Static and dynamic.
+    pub shared_bytes_max: u32,
+    pub is_cooperative: bool,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits {
+        threads_max: THREADS_PER_BLOCK_MAX,
+        static_shared_bytes: 1024,
+        shared_bytes_max: SHARED_BYTES_PER_BLOCK,
+        is_cooperative: false,
+    };
+
     fn check(grid: [u32; 3], block: [u32; 3], dynamic_shared_bytes: u64) -> Result<(), Code> {
-        Shape { grid, block, dynamic_shared_bytes }.check(THREADS_PER_BLOCK_MAX, 1024, SHARED_BYTES_PER_BLOCK)
+        Shape { grid, block, dynamic_shared_bytes }.check(&LIMITS)
     }
 
     #[test]
@@ -76,13 +97,28 @@ mod tests {
             ([0, 1, 1], [1, 1, 1]),
             ([1, 1, 1], [1, 0, 1]),
         ];
+        let refused = if cfg!(cuda_12) { 9 } else { 1 };
         for (grid, block) in bad_shapes {
-            assert_eq!(check(grid, block, 0), Err(Code::cudaErrorInvalidConfiguration), "{grid:?} {block:?}");
+            assert_eq!(check(grid, block, 0).map_err(|code| code as u32), Err(refused), "{grid:?} {block:?}");
+            assert_eq!(
+                check(grid, block, 1 << 20).map_err(|code| code as u32),
+                Err(refused),
+                "the shape comes first"
+            );
         }
-        let promised = Shape { grid: [1, 1, 1], block: [129, 1, 1], dynamic_shared_bytes: 0 };
-        let within = |threads_max| promised.check(threads_max, 0, SHARED_BYTES_PER_BLOCK);
-        assert_eq!((within(129), within(128)), (Ok(()), Err(Code::cudaErrorInvalidConfiguration)));
         assert_eq!(check([1, 1, 1], [1, 1, 1], (47 << 10) + 1), Err(Code::cudaErrorInvalidValue));
         assert_eq!(check([1, 1, 1], [1, 1, 1], u64::MAX), Err(Code::cudaErrorInvalidValue));
+    }
+
+    #[test]
+    fn a_kernels_own_limits_have_their_own_codes() {
+        let shape =
+            |threads, bytes| Shape { grid: [1; 3], block: [threads, 1, 1], dynamic_shared_bytes: bytes };
+        let promised = Limits { threads_max: 128, ..LIMITS };
+        assert_eq!(shape(128, 0).check(&promised), Ok(()));
+        assert_eq!(shape(129, 0).check(&promised), Err(Code::cudaErrorInvalidValue));
+        let cooperative = Limits { is_cooperative: true, ..promised };
+        assert_eq!(shape(129, 48 << 10).check(&cooperative), Err(Code::cudaErrorInvalidValue));
+        assert_eq!(shape(128, 48 << 10).check(&cooperative), Err(Code::cudaErrorCooperativeLaunchTooLarge));
     }
 }

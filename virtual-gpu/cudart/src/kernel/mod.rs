@@ -15,11 +15,11 @@ mod watch;
 mod wrong_side;
 
 pub use args::CapturedArgs;
-pub use check::{BLOCK_MAX, GRID_MAX, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
+pub use check::{BLOCK_MAX, GRID_MAX, Limits, SHARED_BYTES_PER_BLOCK, Shape, THREADS_PER_BLOCK_MAX};
 pub use managed::{add_managed, forget_managed, make as make_managed_variables, managed_at, variable};
 pub use profile::Profile;
 pub use registry::{
     CpuKernel, add_shadow, add_stub, add_table, allow_non_portable_clusters, allows_non_portable_clusters,
-    kernel, opt_in_shared, shared_opt_in_bytes, some_kernel_checks, variable_at, variables,
+    is_registered, kernel, opt_in_shared, shared_opt_in_bytes, some_kernel_checks, variable_at, variables,
 };
 pub use run::{BlockSizes, Compute, Ground, Launch, TimeLimits};

@@ -213,6 +213,11 @@ pub fn kernel(stub: *const c_void) -> Result<CpuKernel, Code> {
     Ok(*found)
 }
 
+/// Is this a host stub of the program's, with CPU code or without?
+pub fn is_registered(stub: *const c_void) -> bool {
+    REGISTRY.lock().stubs.contains_key(&(stub as usize))
+}
+
 /// Where a device variable of this name lies.
 pub(super) fn named_variable(symbol: &Symbol) -> Option<Variable> {
     find(&REGISTRY.lock().variables, std::slice::from_ref(symbol)).copied()

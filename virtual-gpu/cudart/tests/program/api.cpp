@@ -254,13 +254,19 @@ SCENARIO(launch_errors, "launch-errors") {
     int *values = nullptr, count = 1, factor = 1;
     OK(cudaMalloc((void **)&values, 1024));
     void *args[] = {&values, &count, &factor};
-    EXPECT(cudaLaunchKernel(&scale_stub, dim3(1), dim3(1025), args, 0, nullptr) == cudaErrorInvalidConfiguration);
-    EXPECT(cudaLaunchKernel(&scale_stub, dim3(0), dim3(32), args, 0, nullptr) == cudaErrorInvalidConfiguration);
+    const cudaError_t bad_shape = CUDART_VERSION < 13000 ? cudaErrorInvalidConfiguration : cudaErrorInvalidValue;
+    EXPECT(cudaLaunchKernel(&scale_stub, dim3(1), dim3(1025), args, 0, nullptr) == bad_shape);
+    EXPECT(cudaLaunchKernel(&scale_stub, dim3(0), dim3(32), args, 0, nullptr) == bad_shape);
+    EXPECT(cudaLaunchKernel(&scale_stub, dim3(1, 65536), dim3(32), args, 48 << 10, nullptr) == bad_shape);
     EXPECT(cudaLaunchKernel(&scale_stub, dim3(1), dim3(32), args, 48 << 10, nullptr) == cudaErrorInvalidValue);
     OK(cudaFuncSetAttribute(&scale_stub, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 << 10));
     OK(cudaLaunchKernel(&scale_stub, dim3(1), dim3(32), args, 48 << 10, nullptr));
     EXPECT(cudaLaunchKernel(&orphan_stub, dim3(1), dim3(32), nullptr, 0, nullptr) == cudaErrorInvalidDeviceFunction);
-    EXPECT(cudaLaunchKernel(args, dim3(1), dim3(32), nullptr, 0, nullptr) == cudaErrorInvalidDeviceFunction);
+    EXPECT(cudaLaunchKernel(args, dim3(1), dim3(32), nullptr, 0, nullptr) == cudaErrorInvalidResourceHandle);
+    EXPECT(cudaLaunchKernel(nullptr, dim3(1), dim3(32), nullptr, 0, nullptr) == cudaErrorInvalidDeviceFunction);
+    EXPECT(cudaLaunchCooperativeKernel(&scale_stub, dim3(1), dim3(32), args, 128 << 10, nullptr) ==
+           cudaErrorCooperativeLaunchTooLarge);
+    OK(cudaLaunchKernel(&scale_stub, dim3(1), dim3(32), args, size_t(1) << 33, nullptr));  // 32 bits are looked at.
     cudaFuncAttributes attributes;
     OK(cudaFuncGetAttributes(&attributes, &scale_stub));
     EXPECT(attributes.sharedSizeBytes == 1024 && attributes.maxThreadsPerBlock == 1024);
