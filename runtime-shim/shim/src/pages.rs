@@ -1,4 +1,5 @@
-//! Which pages of a span the CPU has mapped, from `/proc/self/pagemap`, which any user can read of its own process.
+//! Which pages of a span the CPU has mapped, from `/proc/self/pagemap`, which any user can read of its own process
+//! (specification S-219).
 //!
 //! The driver of a real GPU unmaps a page of managed memory for the CPU when it moves it to the device. Trap: a virtual GPU
 //! unmaps all managed memory between kernels, to see what the host uses, so there these pages tell nothing.

@@ -131,7 +131,8 @@ fn advice_of_the_program_is_not_followed() {
     assert_eq!(bench.shim.advised(followed()), followed());
 }
 
-/// As NVIDIA's driver takes it, and a virtual GPU gives it back: a first kernel would read as a piece, and the next ones as nothing.
+/// As a driver that takes pieces and gives them back would do it: a first kernel would read as a piece, and the next ones as
+/// nothing.
 #[test]
 fn the_drivers_pieces_do_not_show() {
     const BLOCK: u64 = 2 << 20;
