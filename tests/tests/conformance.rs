@@ -76,7 +76,7 @@ fn functions_called_through_pointers_virtual_and_recursive_pass_in_every_mode() 
     }
     let folder = tempfile::tempdir().expect("folder");
     let printed = in_every_mode(&["functions.cu"], folder.path());
-    assert!(printed.ends_with("10 tests, 0 failed\n"), "{printed}");
+    assert!(printed.ends_with("11 tests, 0 failed\n"), "{printed}");
 }
 
 #[test]
