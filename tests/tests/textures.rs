@@ -73,7 +73,7 @@ const CASES: [(&str, &str, &str); 5] = [
     ("number", "cudaErrorIllegalAddress", "uses texture object 0x7f0012345678, which does not exist"),
     ("pointer", "cudaErrorIllegalAddress", "which does not exist"),
     ("kind", "cudaErrorIllegalAddress", "uses surface object 0x"),
-    ("outside", "cudaErrorLaunchFailure", "outside of its surface, at byte 32 of row 1, slice 0, layer 0"),
+    ("outside", "cudaErrorIllegalAddress", "outside of its surface, at byte 32 of row 1, slice 0, layer 0"),
 ];
 
 #[test]

@@ -45,8 +45,7 @@ inline cudaTextureObject_t texture_of(const cudaResourceDesc &resource, const cu
 template <class R, class T> bool agrees(const std::vector<R> &got, const Picture<T> &p, const std::vector<float> &at, int dimensions, const Way &way) {
     for (size_t i = 0; i < got.size(); i++) {
         for (int c = 0; c < Vector<T>::count; c++) {
-            int index[3];
-            long double want = fetched(p, &at[3 * i], 0, dimensions, way, c, index);
+            long double want = fetched(p, &at[3 * i], dimensions, way, c);
             auto value = part(got[i], c);
             if (way.linear ? is_close(float(value), want) : (long double)value == want) continue;
             printf("  mode %d linear %d normalized %d as_float %d, (%g, %g, %g) component %d: got %.9g, expected %.9Lg\n", way.mode,
@@ -202,7 +201,8 @@ TEST(srgb_is_made_linear_but_for_alpha) {
     for (int i = 0; i < 256; i++) {
         for (int c = 0; c < 4; c++) {
             double v = part(p.at(i % 16, i / 16, 0), c) / 255.0, want = v <= 0.04045 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4);
-            if (fabs(part(out.host[i], c) - (c == 3 ? v : want)) > 1e-6) return false;
+            // Light has 8 bits and an exponent on a GPU, and its last bit is not always the nearest.
+            if (fabs(part(out.host[i], c) - (c == 3 ? v : want)) > (c == 3 ? 1e-6 : want / 128)) return false;
         }
     }
     return true;

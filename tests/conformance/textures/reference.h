@@ -1,7 +1,8 @@
-// What a texture gives at a point, from the guide's formulas: x = N x', tex(x) = T[floor(x)], or between neighbours
-// (1-a) T[i] + a T[i+1] with i = floor(x - 0.5) and a = frac(x - 0.5) in 8 bits behind the point.
+// What a texture gives at a point. From the guide's formulas: x = N x', tex(x) = T[floor(x)], or between neighbours (1-a) T[i] +
+// a T[i+1] with i = floor(x - 0.5) and a = frac(x - 0.5) in 8 bits behind the point. Where they leave a choice, from what an H100
+// did (docs/specification.md, S-530 to S-534; `measured.h` has some of its numbers).
 //
-// Trap: written for reading, not for speed, and with other steps than the library's: wider arithmetic, one dimension at a time.
+// Trap: written for reading, not for speed, and with other steps than the library's: wider arithmetic, one corner at a time.
 #pragma once
 
 // A scalar or vector type: its component, and how many.
@@ -61,28 +62,27 @@ inline cudaTextureAddressMode effective(const Way &way) {
     return needs_normalized && !way.normalized ? cudaAddressModeClamp : way.mode;
 }
 
-inline long double whole(float x) { return x != x ? 0 : x; }
-
-// The coordinate in elements, before it is cut or filtered.
+// The coordinate in elements; a normalized one has 21 bits behind the point (of sizes below 2^15), and whole turns go first.
 inline long double scaled(float given, int n, const Way &way) {
-    long double x = whole(given);
+    long double x = given != given ? 0 : given;
     if (!way.normalized) return x;
-    long double fraction = std::isinf(x) ? 0 : x - floorl(x);
-    switch (effective(way)) {
-    case cudaAddressModeWrap: return n * fraction;
-    case cudaAddressModeMirror: return n * (!std::isinf(x) && fmodl(floorl(x), 2) != 0 ? 1 - fraction : fraction);
-    default: return n * x;
-    }
+    const bool turns = effective(way) == cudaAddressModeWrap || effective(way) == cudaAddressModeMirror;
+    if (std::isinf(x)) return turns ? 0 : x;
+    x = floorl(ldexpl(x, 21)) / (1 << 21);
+    if (effective(way) == cudaAddressModeWrap) x -= floorl(x);
+    if (effective(way) == cudaAddressModeMirror) x -= 2 * floorl((x + 1) / 2);
+    return n * x;
 }
 
 // The element of index `i` of a row of `n`; -1 if there is none.
 inline int addressed(long double i, int n, const Way &way) {
-    if (i >= 0 && i < n) return int(i);
     switch (effective(way)) {
     case cudaAddressModeWrap: return int(i - n * floorl(i / n));
-    case cudaAddressModeMirror: return i < 0 ? int(-1 - i) : int(2 * n - 1 - i);  // By at most one row here.
-    case cudaAddressModeBorder: return -1;
-    default: return i < 0 ? 0 : n - 1;
+    case cudaAddressModeMirror:
+        while (i < 0 || i >= n) i = i < 0 ? -1 - i : 2 * n - 1 - i;
+        return int(i);
+    case cudaAddressModeBorder: return i >= 0 && i < n ? int(i) : -1;
+    default: return i < 0 ? 0 : i < n ? int(i) : n - 1;
     }
 }
 
@@ -95,35 +95,67 @@ template <class T> long double number(const T &element, int c, const Way &way) {
     return part < -1 ? -1 : part;
 }
 
+// A border colour has the precision of the elements: it goes to the nearest, a half and a little more to zero.
 template <class T> long double outside(int c, const Way &way) {
-    typename Vector<T>::Of value;
+    typedef typename Vector<T>::Of Of;
+    Of value;
     float real;
     memcpy(&value, &way.border[c], sizeof value);
     memcpy(&real, &way.border[c], sizeof real);
-    return way.as_float ? real : (long double)value;
+    if (!way.as_float || sizeof(Of) == 4) return value;
+    const long double most = std::numeric_limits<Of>::max(), least = std::numeric_limits<Of>::min() < 0 ? -1 : 0;
+    const long double held = std::min(std::max((long double)real, least), 1.L);
+    return float(copysignl(floorl(fabsl(held) * most + 7 / 16.L), held) / most);
 }
 
-// Component `c` at `x`, filtered from the dimension `d` on; `index` holds the dimensions that are decided.
-template <class T> long double fetched(const Picture<T> &p, const float *x, int d, int dimensions, const Way &way, int c, int *index) {
-    if (d == dimensions) {
-        for (int k = 0; k < dimensions; k++) if (index[k] < 0) return outside<T>(c, way);
-        return number(p.at(index[0], dimensions > 1 ? index[1] : 0, dimensions > 2 ? index[2] : 0), c, way);
+// How much of 256 parts the corner `far` has, for fractions in such parts: the whole is split in z, then x, then y. Halves are
+// given to the far side, and in y of the near x to the near one.
+inline long double share(const int *parts, const bool *far) {
+    long double of = far[2] ? parts[2] : 256 - parts[2];
+    const long double right = roundl(of * parts[0] / 256);
+    of = far[0] ? right : of - right;
+    const long double taken = roundl(of * (far[0] ? parts[1] : 256 - parts[1]) / 256);
+    return far[0] == far[1] ? taken : of - taken;
+}
+
+// The answer for 256 times a sum of elements: integers of 8 and 16 bits are summed as such, and the answer has 16 bits.
+template <class T> long double answer(long double sum) {
+    typedef typename Vector<T>::Of Of;
+    const bool is_signed = std::numeric_limits<Of>::min() < 0;
+    if (sizeof(Of) == 4) return sum / 256;
+    if (sizeof(Of) == 1 && is_signed) sum += floorl((sum + 64 + 16 * floorl(sum / 4096)) / 128);
+    else sum = floorl(sum * (sizeof(Of) == 1 ? 257 : 1) / 256 + .5L);
+    return is_signed ? std::max(sum, -32767.L) / 32767 : sum / 65535;
+}
+
+// Component `c` at `x`.
+template <class T> long double fetched(const Picture<T> &p, const float *x, int dimensions, const Way &way, int c) {
+    int index[3][2] = {}, parts[3] = {};
+    for (int d = 0; d < dimensions; d++) {
+        const int n = p.size[d];
+        const long double at = scaled(x[d], n, way), steps = floorl((at - .5L) * 256 + .5L), i = floorl(way.linear ? steps / 256 : at);
+        for (int k = 0; k < 2; k++) index[d][k] = addressed(i + k, n, way);
+        // Of an infinity nothing is left, and where both neighbours are one, it is the near one.
+        const bool beyond = effective(way) == cudaAddressModeClamp && index[d][0] == index[d][1];
+        if (way.linear && !std::isinf(at) && !beyond) parts[d] = int(steps - 256 * i);
     }
-    int n = p.size[d];
-    long double at = scaled(x[d], n, way);
-    if (!way.linear) {
-        long double i = floorl(at);
-        // A mirrored 1, and what is rounded to it, is the last.
-        bool turned = effective(way) == cudaAddressModeWrap || effective(way) == cudaAddressModeMirror;
-        index[d] = turned && i == n ? n - 1 : addressed(i, n, way);
-        return fetched(p, x, d + 1, dimensions, way, c, index);
+    // A row is filtered as the only one of a plane, at y = 0.
+    if (dimensions == 1 && way.linear && way.mode == cudaAddressModeBorder) index[1][0] = -1, parts[1] = 128;
+    typedef typename Vector<T>::Of Of;
+    Way raw = way;
+    raw.as_float = way.as_float && !way.linear;
+    const long double most = sizeof(Of) == 4 ? 1 : std::numeric_limits<Of>::max();
+    long double sum = 0;
+    for (int corner = 0; corner < (way.linear ? 8 : 1); corner++) {
+        const bool far[3] = {bool(corner & 1), bool(corner & 2), bool(corner & 4)};
+        const int i = index[0][far[0]], j = index[1][far[1]], k = index[2][far[2]];
+        const bool inside = i >= 0 && j >= 0 && k >= 0;
+        if (!way.linear) return inside ? number(p.at(i, j, k), c, way) : outside<T>(c, way);
+        long double element = inside ? number(p.at(i, j, k), c, raw) : outside<T>(c, way) * most;
+        if (sizeof(Of) < 4) element = roundl(element);
+        if (share(parts, far) != 0) sum += share(parts, far) * element;
     }
-    long double b = at - 0.5L, i = floorl(b), a = std::isinf(b) ? 0 : roundl((b - i) * 256) / 256;
-    index[d] = addressed(i, n, way);
-    long double low = fetched(p, x, d + 1, dimensions, way, c, index);
-    index[d] = addressed(i + 1, n, way);
-    long double high = fetched(p, x, d + 1, dimensions, way, c, index);
-    return (1 - a) * low + a * high;
+    return answer<T>(sum);
 }
 
 // Whether a filtered number is right up to the last place.

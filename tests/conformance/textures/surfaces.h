@@ -43,7 +43,8 @@ template <class T, int D> bool on_surfaces() {
             int x = i - 2, y = has_y ? j - 1 : 0, z = has_z ? k - 1 : 0;
             bool inside = x >= 0 && x < w && y >= 0 && y < h && z >= 0 && z < d;
             auto held = [](int at, int n) { return at < 0 ? 0 : at < n ? at : n - 1; };
-            T want = p.at(held(x, w), held(y, h), held(z, d));
+            // A layer is a number without a sign: -1 is beyond the last.
+            T want = p.at(held(x, w), held(y, h), D > 3 && z < 0 ? d - 1 : held(z, d));
             if (!inside && mode == cudaBoundaryModeZero) memset((void *)&want, 0, sizeof want);
             right &= memcmp(&want, &out.host[(size_t(k) * ny + j) * nx + i], sizeof want) == 0;
             if (inside && (has_y || j == 0) && (has_z || k == 0)) written[(size_t(z) * h + y) * w + x] = in.at(i, j, k);

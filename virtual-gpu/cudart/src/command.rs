@@ -6,7 +6,6 @@
 use core::cell::Cell;
 use core::ffi::c_void;
 
-use eager_exec::image::Misuse;
 use eager_exec::strict::Problem;
 use eager_exec::{Fault, LaunchFailure};
 use eager_gpu_model::{AllocId, Op};
@@ -188,11 +187,8 @@ fn code_of(failure: &LaunchFailure) -> Code {
         LaunchFailure::Fault(Fault::Stuck | Fault::TimeOut) => Code::cudaErrorLaunchTimeout,
         LaunchFailure::Assertion => Code::cudaErrorAssert,
         LaunchFailure::Fault(Fault::Division) | LaunchFailure::Trap => Code::cudaErrorLaunchFailure,
-        // A GPU's trap; of an object that is gone it says less or nothing.
-        LaunchFailure::Image(fault) => match fault.misuse {
-            Misuse::Outside(_) => Code::cudaErrorLaunchFailure,
-            Misuse::Unknown | Misuse::WrongKind => Code::cudaErrorIllegalAddress,
-        },
+        // Outside of a surface a GPU says the same; of an object that is gone it says less or nothing.
+        LaunchFailure::Image(_) => Code::cudaErrorIllegalAddress,
         LaunchFailure::Strict(finding) => match finding.problem {
             Problem::Misaligned(_) => Code::cudaErrorMisalignedAddress,
             _ => Code::cudaErrorIllegalAddress,

@@ -5,7 +5,9 @@
 //! address.
 
 mod calls;
+mod element;
 mod fault;
+mod filter;
 mod sample;
 mod surface;
 

@@ -22,6 +22,9 @@ pub(super) struct Request {
     pub layer: u32,
 }
 
+/// A layer is a number without a sign of so many bits: -1 is beyond the last, and 65536 is the first (specification S-534).
+const LAYER_BITS: u32 = 0xffff;
+
 /// The address, or none where nothing is read or written.
 ///
 /// # Errors
@@ -32,7 +35,7 @@ pub(super) fn locate(image: &Image, request: &Request) -> Result<Option<u64>, [i
     let [x, y, z] = [0, 1, 2].map(coordinate);
     let bytes = request.bytes.cast_signed();
     // "The access may proceed by silently masking off low-order address bits."
-    let at = [x & -bytes, y, z, i64::from(request.layer.cast_signed())];
+    let at = [x & -bytes, y, z, i64::from(request.layer & LAYER_BITS)];
     let row = (image.size[0] * image.format.bytes()).cast_signed();
     let ends = [
         row - bytes,
@@ -78,7 +81,9 @@ mod tests {
         assert_eq!(located(Trap, 4, [20, 0, 0]), Err([20, 0, 0, 0]));
         assert_eq!(located(Clamp, 4, [20, -1, 0]), Ok(Some(0x1000 + 16)));
         assert_eq!(located(Clamp, 8, [16, 7, 5]), Ok(Some(0x1000 + 8 + 64 + 96)));
-        assert_eq!(located(Clamp, 4, [-4, 0, -1]), Ok(Some(0x1000)));
+        assert_eq!(located(Clamp, 4, [-4, 0, -1]), Ok(Some(0x1000 + 96)));
+        assert_eq!(located(Zero, 4, [0, 0, 65537]), Ok(Some(0x1000 + 96)));
+        assert_eq!(located(Zero, 4, [0, 0, -1]), Ok(None));
         assert_eq!(located(Trap, 4, [0, 0, 2]), Err([0, 0, 0, 2]));
     }
 }
