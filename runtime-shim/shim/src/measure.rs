@@ -34,6 +34,14 @@ impl Edge {
     }
 }
 
+/// What is measured on.
+#[derive(Debug, Clone, Copy)]
+pub struct Ground {
+    /// What was free on the device.
+    pub room: u64,
+    pub method: Method,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Buffer {
     /// As the program asked.
@@ -44,10 +52,8 @@ struct Buffer {
 
 #[derive(Debug, Default)]
 pub struct Measurement {
-    /// What was free on the device before the first allocation.
-    pub room: Option<u64>,
-    /// Found out before the first kernel.
-    pub method: Option<Method>,
+    /// Found out before the first allocation.
+    pub ground: Option<Ground>,
     buffers: BTreeMap<u64, Buffer>,
     kernels: BTreeMap<String, Measured>,
 }
@@ -94,7 +100,8 @@ impl Measurement {
 
     /// The profile, if anything was launched.
     pub fn file(&self) -> Option<ProfileFile> {
-        (!self.kernels.is_empty()).then(|| ProfileFile::new(self.kernels.clone(), self.method))
+        (!self.kernels.is_empty())
+            .then(|| ProfileFile::new(self.kernels.clone(), self.ground.map(|ground| ground.method)))
     }
 }
 

@@ -9,7 +9,7 @@
 use super::memory::ATTACH_GLOBAL;
 use crate::addresses::MANAGED_GRANULARITY;
 use crate::buffers;
-use crate::measure::{Edge, Launched, Measurement};
+use crate::measure::{Edge, Ground, Launched, Measurement};
 use crate::outcome::{Outcome, Why};
 use crate::pages::Pages;
 use crate::profile::Method;
@@ -34,11 +34,8 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     /// An allocation of the program, of whatever kind.
     pub(crate) fn malloc_measured(&self, bytes: u64, flags: u32) -> CudaResult<u64> {
+        let Ground { room, method } = self.ground()?;
         let Some(mut measurement) = self.measurement() else { return Err(CudaError::INITIALIZATION) };
-        let room = match measurement.room {
-            Some(room) => room,
-            None => *measurement.room.insert(self.runtime.free_bytes()?),
-        };
         let held = measurement.held();
         if held.saturating_add(bytes).saturating_add(own_bytes(room)) > room {
             let (wanted, room) = (shown::size(held.saturating_add(bytes)), shown::size(room));
@@ -48,9 +45,10 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
             self.runtime.provoke_out_of_memory();
             return Err(CudaError::MEMORY_ALLOCATION);
         }
-        // Small managed buffers share blocks, and come to the device with their neighbours.
+        // Small managed buffers share blocks, whose pages move with their neighbours'.
         let behind = bytes.next_multiple_of(MANAGED_GRANULARITY) - bytes;
-        let padding = if measurement.padding() + behind <= padding_bytes(room) { behind } else { 0 };
+        let may_pad = method == Method::Pages && measurement.padding() + behind <= padding_bytes(room);
+        let padding = if may_pad { behind } else { 0 };
         let start = self.runtime.malloc_managed(bytes + padding, flags)?;
         measurement.allocated(Span { start, bytes }, padding);
         Ok(start)
@@ -93,11 +91,11 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
 
     fn footprint(&self, launch: &Launch, spans: &[Span], launched: Launched) -> CudaResult<()> {
         self.runtime.device_synchronize()?;
-        let method = self.method()?;
+        let Ground { room, method } = self.ground()?;
         spans.iter().try_for_each(|&span| self.runtime.move_to_host(span))?;
         let taken = match method {
             Method::Pages => self.sent_by(launch, spans)?,
-            Method::FreeMemory => self.with_filler(|filler| self.taken_by(launch, filler))?,
+            Method::FreeMemory => self.with_filler(room, |filler| self.taken_by(launch, filler))?,
             Method::None => self.run(launch).map(|()| None)?,
         };
         let taken = taken.unwrap_or(launched.used.bytes);
@@ -112,23 +110,23 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
         self.runtime.device_synchronize()
     }
 
-    /// Tried with memory of the shim's own: what this device's driver lets be seen.
-    fn method(&self) -> CudaResult<Method> {
-        if let Some(known) = self.measurement().and_then(|measurement| measurement.method) {
+    /// Tried with memory of the shim's own, before the program has any: what this device's driver lets be seen.
+    fn ground(&self) -> CudaResult<Ground> {
+        if let Some(known) = self.measurement().and_then(|measurement| measurement.ground) {
             return Ok(known);
         }
+        let room = self.runtime.free_bytes()?;
         let method = match () {
-            () if self.with_filler(|filler| self.pages_follow(*filler))? => Method::Pages,
-            () if self.with_filler(|filler| self.free_memory_follows(filler))? => Method::FreeMemory,
+            () if self.with_filler(room, |filler| self.pages_follow(*filler))? => Method::Pages,
+            () if self.with_filler(room, |filler| self.free_memory_follows(filler))? => Method::FreeMemory,
             () => Method::None,
         };
         if method == Method::None {
             self.say_untold();
         }
-        if let Some(mut measurement) = self.measurement() {
-            measurement.method = Some(method);
-        }
-        Ok(method)
+        let found = Ground { room, method };
+        // Another thread may have been first.
+        Ok(self.measurement().map_or(found, |mut measurement| *measurement.ground.get_or_insert(found)))
     }
 
     fn say_untold(&self) {
@@ -184,8 +182,7 @@ impl<R: Runtime, S: Scheduler> Shim<R, S> {
     }
 
     /// Memory of the shim's own, of which nothing is on the device.
-    fn with_filler<T>(&self, work: impl FnOnce(&mut Span) -> CudaResult<T>) -> CudaResult<T> {
-        let room = self.measurement().and_then(|measurement| measurement.room).unwrap_or_default();
+    fn with_filler<T>(&self, room: u64, work: impl FnOnce(&mut Span) -> CudaResult<T>) -> CudaResult<T> {
         let bytes = filler_bytes(room);
         let start = self.runtime.malloc_managed(bytes + MANAGED_GRANULARITY, ATTACH_GLOBAL)?;
         let done = work(&mut Span { start: start.next_multiple_of(MANAGED_GRANULARITY), bytes });
