@@ -191,7 +191,7 @@ template <class T> static long long cast_of(T x, int kind) {
     case 1: return cut<unsigned>(x, 0, ~0u, sizeof(T) == 8 ? 0x80000000u : 0);
     case 2: return cut<long long>(x, low, ~low, low);
     case 3: return (long long)cut<unsigned long long>(x, 0, ~0ull, 1ull << 63);
-    case 4: return cut<short>(x, -32768, 32767, 0);
+    case 4: return cut<short>(x, -32768, 32767, sizeof(T) == 8 ? -32768 : 0);
     default: return (unsigned char)cut<unsigned short>(x, 0, 65535, 0);
     }
 }

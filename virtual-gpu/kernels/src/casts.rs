@@ -59,9 +59,9 @@ fn out_of_range_matters(instruction: Value) -> Option<(&'static str, &'static st
 fn definition(name: &str, (real, suffix): (&str, &str), integer: &str, signed: bool) -> Option<String> {
     let head = format!("define {integer} @{name}({real} %x) alwaysinline {{");
     if matches!(integer, "i8" | "i16") {
-        // To 32 bits, held in the range of 16: a NaN is 0 there.
+        // To 32 bits, held in the range of 16. A NaN is 0 there, but for a `double` that becomes signed: so on an H200.
         let (body, declarations) = conversion_body(real, "", "i32", true, "rz")?;
-        let body = if real == "double" {
+        let body = if real == "double" && !signed {
             body.replace(" %r = ", " %whole = ")
                 + " %nan = fcmp uno double %x, %x\n %r = select i1 %nan, i32 0, i32 %whole\n"
         } else {
