@@ -261,9 +261,11 @@ SCENARIO(prefetch_beside_free, "prefetch-beside-free") {
         for (unsigned i = 0; !ended; i++) {
             if (char *memory = shared) cudaMemPrefetchAsync(memory, bytes, i % 2 ? device : host, 0, stream);
             cudaGetLastError();
+            // Else more are asked for than are done, and each free waits for all of them.
+            if (i % 4 == 3) OK(cudaStreamSynchronize(stream));
         }
     });
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 1000; i++) {
         char *memory;
         OK(cudaMallocManaged((void **)&memory, bytes, cudaMemAttachGlobal));
         shared = memory;
