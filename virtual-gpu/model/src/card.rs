@@ -349,7 +349,14 @@ mod tests {
     fn every_embedded_card_reads_and_says_its_sources() {
         for text in CARDS {
             let file: CardFile = toml::from_str(text).unwrap();
-            assert!(matches!(file.link, LinkOf::Named(_)), "{} has a link of its own", file.name);
+            if let LinkOf::Own(link) = &file.link {
+                let timed = [&link.copy_to_device_bytes_per_s, &link.migrate_bytes_per_s, &link.batch_ns];
+                assert!(
+                    timed.iter().all(|rate| rate.source.contains("S-639")),
+                    "{}: who timed its link?",
+                    file.name
+                );
+            }
             assert!(!file.memory_bytes.source.is_empty() && !file.dram_bytes_per_s.source.is_empty());
             for (name, detail) in file.details() {
                 let says_so = file.unknown.iter().any(|unknown| unknown == name);
