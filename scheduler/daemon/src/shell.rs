@@ -126,6 +126,11 @@ impl Shell {
             }
         };
         let dispatch = &mut self.parts.dispatch;
+        if let Some(server) = &mut self.parts.server
+            && dispatch.clients.values().any(|client| client.socket.is_some())
+        {
+            server.stays_for_programs();
+        }
         dispatch.manager.stopping();
         let written = dispatch.mind.learnt.write_at_end(dispatch.now());
         dispatch.wrote_history(written);

@@ -57,7 +57,7 @@ impl VirtualSource {
     }
 }
 
-/// The running server. On drop it is told that this daemon does not come back.
+/// The running server. On drop it is told that this daemon does not come back, unless programs may be on their way to it.
 #[derive(Debug)]
 pub struct VirtualGpus {
     attendance: Attendance,
@@ -67,6 +67,8 @@ pub struct VirtualGpus {
     socket: PathBuf,
     started: Instant,
     short_lives: u32,
+    /// It is not told that this daemon ends.
+    stays: bool,
 }
 
 impl VirtualGpus {
@@ -82,13 +84,14 @@ impl VirtualGpus {
                     socket: socket.into(),
                     started,
                     short_lives: 0,
+                    stays: false,
                 });
             }
             dismiss(attendance, socket)?;
         }
         let (child, attendance) = start(&source, socket)?;
         let (child, socket, started) = (Some(child), socket.into(), Instant::now());
-        Ok(VirtualGpus { attendance, child, source, socket, started, short_lives: 0 })
+        Ok(VirtualGpus { attendance, child, source, socket, started, short_lives: 0, stays: false })
     }
 
     /// An earlier daemon started it.
@@ -99,6 +102,12 @@ impl VirtualGpus {
     /// Where it listens.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// Programs of this daemon run or start now. One that was let in may not have come to its device yet: to the server that
+    /// is nobody, and it would end under that program's feet. It ends by itself when it is unused for a while.
+    pub fn stays_for_programs(&mut self) {
+        self.stays = true;
     }
 
     pub fn has_ended(&mut self) -> bool {
@@ -135,7 +144,8 @@ impl AsFd for VirtualGpus {
 impl Drop for VirtualGpus {
     fn drop(&mut self) {
         // While programs are on it, it goes on without a daemon.
-        if self.attendance.dismiss(END)
+        if !self.stays
+            && self.attendance.dismiss(END)
             && let Some(child) = &mut self.child
         {
             let _ = child.wait();
