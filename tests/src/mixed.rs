@@ -217,7 +217,7 @@ impl Drop for Watch {
     }
 }
 
-/// Shows processes, tasks and the queue, then ends the test's process, whatever its threads do.
+/// Shows processes, tasks and the queue, then ends the daemon and the test's process, whatever its threads do.
 fn give_up(what: &str, run_dir: &Path) -> ! {
     eprintln!("nothing happened for {} s in {what:?}", HANGS.as_secs());
     let show = |command: &mut Command| match command.stdin(Stdio::null()).output() {
@@ -225,9 +225,12 @@ fn give_up(what: &str, run_dir: &Path) -> ! {
         Err(error) => eprintln!("{command:?}: {error}"),
     };
     show(Command::new("ps").args(["-eo", "pid,ppid,uid,stat,wchan:24,etimes,args", "--forest"]));
-    for verb in ["ps", "queue", "info"] {
-        show(Command::new("timeout").arg("20").arg(tool("eager")).arg(verb).arg("--run-dir").arg(run_dir));
-    }
+    let ask = |words: &[&str]| {
+        show(Command::new("timeout").arg("20").arg(tool("eager")).args(words).arg("--run-dir").arg(run_dir));
+    };
+    ["ps", "queue", "info"].iter().for_each(|verb| ask(&[verb]));
+    // Programs end with their standard input, the daemon does not.
+    ask(&["shutdown", "--force"]);
     std::process::exit(101)
 }
 

@@ -205,9 +205,7 @@ impl Mix<'_> {
         self.count("comparisons");
         Ok(())
     }
-}
 
-impl Mix<'_> {
     /// All programs end by themselves. A program may need the device of a later one, so all are told before one is waited
     /// for; and nothing may be kept from them that an earlier step, whose answer was lost, keeps.
     fn end(mut self) {

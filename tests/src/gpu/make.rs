@@ -170,6 +170,14 @@ fn stripped(from: &Path, to: &Path) -> Result<(), String> {
     done(Command::new("strip").arg("--strip-all").arg("-o").arg(to).arg(from)).map(drop)
 }
 
+/// A program that was compiled into its place: where it is carried to a GPU, it is stripped there.
+fn ready(order: &Order, place: &Path) -> Result<(), String> {
+    match order.devices {
+        Devices::Gpu => done(Command::new("strip").arg(place)).map(drop),
+        Devices::Virtual => Ok(()),
+    }
+}
+
 fn linked(from: &Path, to: &Path) -> Result<(), String> {
     if !from.exists() {
         return Err(format!("{} is not built: run `cargo build --workspace`", from.display()));
@@ -195,9 +203,7 @@ fn build(
             command.arg("--eager-strict");
         }
         done(&mut command)?;
-        if order.devices == Devices::Gpu {
-            done(Command::new("strip").arg(&out))?;
-        }
+        ready(order, &out)?;
     }
     Ok(())
 }
@@ -223,9 +229,7 @@ fn suites(bundle: &Bundle, order: &Order) -> Result<(), String> {
         let printed =
             done(plain.args(["run", "--plain", "--virtual", "H200", "--time-scale", "0", "--"]).arg(&place))?;
         std::fs::write(bundle.expected_suite(suite), printed).map_err(said(suite))?;
-        if order.devices == Devices::Gpu {
-            done(Command::new("strip").arg(&place))?;
-        }
+        ready(order, &place)?;
     }
     Ok(())
 }
@@ -261,9 +265,7 @@ fn compiled(bundle: &Bundle, order: &Order, programs: &[corpus::Program]) -> Res
             let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
             return Err(format!("{}: {}", program.source.display(), last_words(&[&said])));
         }
-        if order.devices == Devices::Gpu {
-            done(Command::new("strip").arg(&place))?;
-        }
+        ready(order, &place)?;
     }
     Ok(())
 }
@@ -274,10 +276,7 @@ fn uninstrumented(order: &Order, source: &str, place: &Path) -> Result<(), Strin
     eprintln!("{source}");
     let words: Vec<std::ffi::OsString> = order.words().into_iter().map(Into::into).collect();
     done(&mut eagercc(&words, source, place, &["--eager-no-instrument"]))?;
-    match order.devices {
-        Devices::Gpu => done(Command::new("strip").arg(place)).map(drop),
-        Devices::Virtual => Ok(()),
-    }
+    ready(order, place)
 }
 
 /// What the kernels of a program touch on the virtual GPU.

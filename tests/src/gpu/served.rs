@@ -83,7 +83,7 @@ impl<'a> Served<'a> {
         self.command(&self.bundle.program(Build::Eager, binary), label)
     }
 
-    /// The same of any program.
+    /// `eager run` of any program under it.
     pub fn command(&self, program: &Path, label: &str) -> Command {
         let mut command = Command::new(self.bundle.tool("eager"));
         environment(&mut command, self.bundle, self.gpu);
