@@ -22,11 +22,12 @@ const PIECE_MAX: u64 = 64 << 20;
 /// So long after a failure it is tried again.
 const PAUSE_NS: Nanos = Nanos::from_secs(10);
 
-/// Does it fail for lack of room, or by a device's fault, which may pass? Else what names the file is wrong.
+/// True for a failure that may pass: no room, a fault of the device, a pipe without a reader. Any other failure means that the
+/// path is wrong.
 pub fn may_pass(error: &std::io::Error) -> bool {
     use ErrorKind::{FileTooLarge, OutOfMemory, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let passes = [StorageFull, QuotaExceeded, FileTooLarge, ReadOnlyFilesystem, OutOfMemory];
-    passes.contains(&error.kind()) || error.raw_os_error() == Some(nix::libc::EIO)
+    passes.contains(&error.kind()) || matches!(error.raw_os_error(), Some(nix::libc::EIO | nix::libc::ENXIO))
 }
 
 fn is_full(error: &std::io::Error) -> bool {
@@ -148,8 +149,9 @@ impl Journal {
 fn open_piece(place: &Place, header: &[u8]) -> std::io::Result<Piece> {
     let (path, length) = (&place.path, header.len() as u64);
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        // What is no file has its own mode, and cannot be renamed.
-        let mut file = OpenOptions::new().write(true).open(path)?;
+        // Not a regular file, so it has a mode of its own and cannot be renamed. Never waits: a pipe without a reader fails
+        // with ENXIO, and one that is full with EAGAIN; the daemon would otherwise stop for whoever reads its journal.
+        let mut file = OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
         file.write_all(header)?;
         return Ok(Piece { file, header: length, lines: 0, is_file: false });
     }

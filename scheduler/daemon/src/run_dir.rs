@@ -3,6 +3,7 @@
 //! Trap: a socket file outlives its daemon, so its presence says nothing. The lock says it, and the kernel drops the
 //! lock with the process; files are removed only by who holds it.
 
+use crate::namespace::is_anybody;
 use crate::whole_file::with_suffix;
 use eager_proto::place::{
     ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, ENDED_FILE_NAME, HISTORY_FILE_NAME, HTTP_SOCKET_NAME,
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 /// Whoever can open the lock file can hold a lock on it, and keep every daemon from starting.
 const LOCK_MODE: u32 = 0o600;
 const OTHERS_WRITE: u32 = 0o002;
+/// In a folder with this bit only a file's owner renames or removes it, whoever else may write there.
+const STICKY: u32 = 0o1000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
@@ -28,6 +31,12 @@ pub enum RunDirError {
     NotOurs { path: PathBuf, uid: u32 },
     #[error("{}: every user may write there, and change what a daemon knows; close it with chmod o-w", path.display())]
     OpenToAll { path: PathBuf },
+    #[error(
+        "{} lies in {}, where {who} can rename it and put another in its place; give another with --run-dir DIR",
+        path.display(),
+        folder.display()
+    )]
+    Movable { path: PathBuf, folder: PathBuf, who: String },
     #[error(
         "{}: somebody holds this lock, and as its mode is others than a daemon can; remove the file if no daemon runs",
         path.display()
@@ -59,13 +68,13 @@ impl RunDir {
         let named: PathBuf = path.components().collect();
         let link = std::fs::symlink_metadata(named).map_err(unusable)?;
         let folder = std::fs::metadata(path).map_err(unusable)?;
-        let is_trusted = |uid: u32| uid == Uid::effective().as_raw() || uid == 0;
         if let Some(uid) = [link.uid(), folder.uid()].into_iter().find(|uid| !is_trusted(*uid)) {
             return Err(RunDirError::NotOurs { path: path.into(), uid });
         }
         if folder.mode() & OTHERS_WRITE != 0 {
             return Err(RunDirError::OpenToAll { path: path.into() });
         }
+        refuse_movable(path)?;
         let _lock = lock(path)?;
         let dir = RunDir { path: path.into(), _lock, stay: Vec::new() };
         // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
@@ -131,6 +140,27 @@ impl RunDir {
     fn remove<'a>(&self, mut sockets: impl Iterator<Item = &'a PathBuf>) -> std::io::Result<()> {
         sockets.try_for_each(|socket| remove_if_there(socket))
     }
+}
+
+fn is_trusted(uid: u32) -> bool {
+    uid == Uid::effective().as_raw() || uid == 0
+}
+
+/// Fails where another user can rename the run directory, or a folder above it: every path of the daemon's files goes through them.
+/// In a user namespace the owner of folders from outside cannot be told; these are accepted.
+fn refuse_movable(path: &Path) -> Result<(), RunDirError> {
+    let unusable = |error| RunDirError::Unusable { path: path.into(), error };
+    for folder in path.canonicalize().map_err(unusable)?.ancestors().skip(1) {
+        let found = std::fs::metadata(folder).map_err(unusable)?;
+        let is_open = found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0;
+        let who = match found.uid() {
+            uid if !is_trusted(uid) && !is_anybody(uid) => format!("uid {uid}"),
+            _ if is_open => "every user".into(),
+            _ => continue,
+        };
+        return Err(RunDirError::Movable { path: path.into(), folder: folder.into(), who });
+    }
+    Ok(())
 }
 
 /// Holds the directory's lock, in a file that only the daemon's own user can open. One that an earlier version left open to

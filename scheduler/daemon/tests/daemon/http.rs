@@ -192,3 +192,22 @@ fn a_daemon_that_its_watchdog_started_again_serves_the_same_doors_and_takes_its_
         assert!(!daemon.run_dir().join(socket).exists(), "{socket} was left behind");
     }
 }
+
+/// Whoever reaches the port may ask without pause: the daemon answers as fast as a quarter of one processor allows.
+#[test]
+fn a_flood_at_the_port_takes_a_quarter_of_a_processor() {
+    let (daemon, port) = with_address(&[]);
+    let flood = |until: Instant| {
+        move || {
+            while Instant::now() < until {
+                assert!(over_tcp(port, &get("/metrics")).starts_with("HTTP/1.1 200 OK"));
+            }
+        }
+    };
+    let (ticks, begun) = (daemon.cpu_ticks(), Instant::now());
+    let floods = [(); 4].map(|()| std::thread::spawn(flood(begun + Duration::from_secs(2))));
+    floods.into_iter().for_each(|flood| flood.join().expect("answered each time"));
+    let share = (daemon.cpu_ticks() - ticks) as f64 / (100.0 * begun.elapsed().as_secs_f64());
+    // The loop that decides gives the snapshots: some more.
+    assert!(share < 0.4, "it keeps the daemon busy: {share:.2}");
+}

@@ -4,12 +4,14 @@ use crate::starts::Disk;
 use crate::support::{Daemon, MIB, answer, begin, command, slot, wait_until};
 use crate::watchdog::strike;
 use eager_core::Scheduler;
-use eager_core::journal::{meets, replay};
+use eager_core::journal::{JournalHeader, meets, replay};
 use eager_journal::pieces::{self, Piece};
 use eager_proto::reply::{STATE_BOUND, STATE_WAITING};
 use eager_proto::request::RequestBody;
 use eager_shm::client::ClientConnection;
 use nix::sys::signal::Signal;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -244,4 +246,36 @@ fn a_disk_that_somebody_else_filled_ends_no_whole_piece_and_is_tried_again() {
     assert_eq!(said.lines().count(), 2, "{said}");
     assert_eq!(replayed(&path).gaps, 1);
     drop(log);
+}
+
+/// A journal that goes into a pipe: neither a reader that has not come yet nor one that reads no more holds the daemon up.
+#[test]
+fn a_journal_into_a_pipe_waits_for_no_reader() {
+    let dir = tempfile::tempdir().expect("folder");
+    let pipe = journal_in(&dir);
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR).expect("pipe");
+    let daemon = Daemon::start_in(dir, &["--journal", plain(&pipe)]);
+    let client = daemon.connect("client");
+    churn(&client, 2);
+    assert!(!daemon.row().journal_problem.is_empty(), "there is no reader");
+    let mut nonblocking = std::fs::OpenOptions::new();
+    nonblocking.read(true).custom_flags(nix::libc::O_NONBLOCK);
+    let reader = nonblocking.open(&pipe).expect("the reader's end");
+    let becomes = |problem: bool| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while daemon.row().journal_problem.is_empty() == problem {
+            assert!(Instant::now() < deadline, "a problem is awaited: {problem}");
+            churn(&client, 20);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    becomes(false);
+    // It reads the first line only, and the pipe fills up.
+    let mut first = String::new();
+    BufReader::new(&reader).read_line(&mut first).expect("a line");
+    assert!(serde_json::from_str::<JournalHeader>(&first).is_ok(), "{first}");
+    becomes(true);
+    drop(reader);
+    churn(&client, 2);
+    assert!(end(daemon).1.contains("the journal cannot be written"));
 }

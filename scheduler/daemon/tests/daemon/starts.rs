@@ -217,6 +217,31 @@ fn a_run_directory_that_is_another_users_link_is_refused_and_nothing_is_written(
     serves(&Daemon::start_in(dir, &[]));
 }
 
+/// A run directory of root's below a folder of another user's, who can rename it under a running daemon.
+#[test]
+fn a_run_directory_that_another_user_can_rename_is_refused() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: only root can be several users");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("folder");
+    let run = dir.path().join("run");
+    std::fs::create_dir(&run).expect("folder");
+    let (owner, mode) = (
+        |uid| std::os::unix::fs::chown(dir.path(), Some(uid), None),
+        |mode| std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)),
+    );
+    owner(61_001).expect("another user's");
+    is_refused(command(dir.path()), "where uid 61001 can rename it");
+    owner(0).expect("own");
+    mode(0o777).expect("open");
+    is_refused(command(dir.path()), "where every user can rename it");
+    assert_eq!(std::fs::read_dir(&run).expect("folder").count(), 0, "something was written");
+    // As /tmp is: only the owner of a file renames it there.
+    mode(0o1777).expect("sticky");
+    serves(&Daemon::start_in(dir, &[]));
+}
+
 /// `eagerd --detach` on the files in `dir`: status, and all that it said until its output was closed.
 fn detached(dir: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let output = command(dir).arg("--detach").args(arguments).output().expect("run");
