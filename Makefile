@@ -58,10 +58,9 @@ test-long: setup ## tests that take long: an hour of mixed load, upgrades, every
 	RUSTFLAGS="--cfg loom" cargo test --locked -p eager-shm --lib --target-dir target/loom --release
 	cargo build --locked --workspace
 	cargo test --locked -p eagerd --test daemon -- --ignored --nocapture --test-threads 1 long::
-	cargo test --locked --workspace --test gpu_bundle --test mps -- --ignored --nocapture long_
-	cargo test --locked -p eager-tests --test contexts --test newcomers --test mixed_load --test upgrade -- --ignored --nocapture long_
+	cargo test --locked --workspace --test e2e --test mps -- --ignored --nocapture --test-threads 1 long_
 	cargo run --locked -p eager-tests --bin live-programs -- --count 10000 --jobs 2
-	EAGER_TEST_INPUTS=50000 cargo test --locked --workspace --test mathematics
+	EAGER_TEST_INPUTS=50000 cargo test --locked --workspace --test e2e kernels::mathematics
 
 fuzz: setup ## bytes of strangers into what takes them: six targets, a minute each
 	scheduler/fuzz/run.sh 60

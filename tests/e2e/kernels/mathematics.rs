@@ -116,7 +116,7 @@ with the C library. References have 113 bits (the C library's `_Float128` functi
 `hexp`, `hexp2`, `hexp10`, `hlog` and `hlog10` of `__half` are the exceptions: CUDA promises 0 there.
 
 The fast variants (`__expf`, `-use_fast_math`) are the accurate functions here. `EAGER_TEST_INPUTS=100000 cargo test
---locked --workspace --test mathematics` measures again.
+--locked --workspace --test e2e kernels::mathematics` measures again.
 
 <!-- written by the test `mathematics`, EAGER_BLESS=1 -->
 ";
@@ -140,7 +140,7 @@ fn no_function_is_further_off_than_cuda_promises() {
     assert!(
         promises(&found) == promises(&page) && found.starts_with(HEAD),
         "{PAGE} lists other functions or promises than tests/mathematics; write it again with\n  EAGER_BLESS=1 \
-         EAGER_TEST_INPUTS=100000 cargo test --locked --workspace --test mathematics"
+         EAGER_TEST_INPUTS=100000 cargo test --locked --workspace --test e2e kernels::mathematics"
     );
 }
 

@@ -1,0 +1,10 @@
+//! Rules that hold for the repository itself: its pages, its reference, its packages, its command lines.
+
+mod command_lines;
+mod docs;
+mod docs_generated;
+mod fault_cases;
+mod json;
+mod packaging;
+mod specification;
+mod tidy;
