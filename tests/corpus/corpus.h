@@ -1,6 +1,6 @@
 // What the programs of the corpus share: two kernels, a sum, and the check after each call.
 //
-// Each program shows one pattern. Its first lines say which, and how the pass shall see it; tests/tests/corpus.rs reads
+// Each program shows one pattern. Its first lines say which, and how the pass shall see it; tests/e2e/kernels/corpus.rs reads
 // them. Programs print CUDA errors by name, so that a run can be compared with a run without instrumentation.
 #pragma once
 #include <cstdio>
