@@ -2,9 +2,9 @@
 //!
 //! Trap: whatever panics here would have been a dead daemon. Nothing here may be called by the daemon itself.
 
-use crate::config;
-use crate::slots::{TaskSlot, TaskSlots};
-use crate::state_file;
+use crate::clients::slots::{TaskSlot, TaskSlots};
+use crate::persistence::state_file;
+use crate::settings::config;
 use eager_core::action::Action;
 use eager_core::event::{DeviceProfile, Event};
 use eager_core::{Options, PolicyName, Scheduler, invariants};

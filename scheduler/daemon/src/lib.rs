@@ -6,83 +6,45 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-mod after;
-mod answers;
-mod backlog;
-mod config;
-mod date;
-mod detach;
+mod clients;
 mod devices;
 mod dispatch;
-mod doors;
-mod drains;
-mod ended;
-mod ended_file;
-mod exit;
-mod fault;
 #[doc(hidden)]
 pub mod fuzz;
-mod harden;
 mod http;
-mod identity;
-mod journal;
-mod learnt;
-mod listeners;
-mod log;
-mod metrics;
-mod mind;
-mod minutes;
-mod names;
-mod namespace;
-mod newcomers;
-mod numbering;
-mod nvml;
-mod origins;
-mod places;
-mod poller;
-mod quota;
-mod recent;
-mod reload;
-mod restore;
-mod run_dir;
-mod selection;
-mod service_manager;
+mod persistence;
+mod policy;
+mod process;
+mod settings;
 mod shell;
-mod slots;
-mod state_file;
-mod steer;
-mod stopped;
-mod tables;
-mod tally;
-mod timing;
-mod truth;
-mod usage;
-mod virtual_gpus;
-mod waiting;
-mod watchdog;
-mod whole_file;
 
-use crate::admin::AdminServer;
-use crate::config::{Config, Settings};
+use crate::admin::server::AdminServer;
+use crate::clients::identity;
+use crate::clients::quota::Quotas;
 use crate::devices::Devices;
+use crate::devices::nvml::NvmlUsage;
+use crate::devices::usage::{FileUsage, Observer, Usage, VirtualUsage};
+use crate::devices::virtual_gpus::VirtualGpus;
 use crate::dispatch::Dispatch;
-use crate::ended_file::EndedFile;
-use crate::exit::Unservable;
 use crate::http::Doors;
-use crate::journal::{Journal, Place};
-use crate::learnt::Learnt;
-use crate::listeners::{Listeners, OWN};
-use crate::mind::Mind;
-use crate::nvml::NvmlUsage;
-use crate::origins::Origins;
-use crate::quota::Quotas;
-use crate::reload::Source;
-use crate::run_dir::RunDir;
-use crate::service_manager::ServiceManager;
+use crate::persistence::ended_file::EndedFile;
+use crate::persistence::journal::{Journal, Place};
+use crate::persistence::run_dir::RunDir;
+use crate::persistence::run_dir::RunDirError;
+use crate::persistence::state_file::StateFile;
+use crate::policy::learnt::Learnt;
+use crate::policy::mind::Mind;
+use crate::policy::watchdog;
+use crate::process::exit::{self, Unservable};
+use crate::process::listeners::{Listeners, OWN};
+use crate::process::service_manager::ServiceManager;
+use crate::process::{detach, fault, harden, listeners, service_manager, users};
+use crate::settings::config::ConfigError;
+use crate::settings::config::{Config, Settings};
+use crate::settings::origins;
+use crate::settings::origins::Origins;
+use crate::shell::reload::Source;
 use crate::shell::{Parts, Shell};
-use crate::state_file::StateFile;
-use crate::usage::{FileUsage, Observer, Usage, VirtualUsage};
-use crate::virtual_gpus::VirtualGpus;
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
 use eager_core::event::Event;
@@ -121,9 +83,15 @@ pub fn main() -> ExitCode {
             // Nobody is left to be told that standard error is closed.
             let _ = writeln!(std::io::stderr(), "{line}");
             detach::tell_starter(&line);
-            exit::code(&error)
+            status(&error)
         }
     }
+}
+
+/// To start again with the same settings would end the same where one of these is the cause.
+fn status(error: &anyhow::Error) -> ExitCode {
+    let is_told_wrong = error.is::<ConfigError>() || error.is::<RunDirError>() || error.is::<Unservable>();
+    if is_told_wrong { ExitCode::from(exit::CONFIGURATION) } else { ExitCode::FAILURE }
 }
 
 fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
@@ -137,7 +105,7 @@ fn run(flags: Config, matches: &ArgMatches) -> anyhow::Result<ExitCode> {
     if show {
         return show_settings(&settings, &source, matches).map(|()| ExitCode::SUCCESS);
     }
-    namespace::check()?;
+    users::check()?;
     let mut kept = service_manager::Kept::from_environment(|name| std::env::var_os(name));
     let manager = ServiceManager::from_environment(|name| std::env::var_os(name));
     let signals = block_signals().context("signals")?;

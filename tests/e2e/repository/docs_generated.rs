@@ -120,7 +120,7 @@ fn reference_of_settings_is_what_the_daemon_reads() {
          also a flag: `policy = \"case\"` is `--policy case`.\n\n\
          <!-- written by the test `docs_generated`, EAGER_BLESS=1 -->\n",
     );
-    settings(&mut page, &fields("scheduler/daemon/src/config.rs", "Config"), key_in_file);
+    settings(&mut page, &fields("scheduler/daemon/src/settings/config.rs", "Config"), key_in_file);
     page.push_str(
         "\n## The table `[options]`\n\nOf the decisions, whatever the policy, unless one is named.\n",
     );

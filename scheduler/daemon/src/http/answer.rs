@@ -4,7 +4,7 @@
 //! passed on is for a snapshot.
 
 use super::request::{Refusal, Request, is_meant_for_us};
-use crate::metrics;
+use crate::http::metrics;
 use eager_proto::admin::{AdminReply, from_line};
 use eager_proto::snapshot::Snapshot;
 

@@ -5,7 +5,7 @@
 
 use super::answer::{Access, Answer, Knows, answer};
 use super::request::{HEAD_BYTES_MAX, Refusal, parse};
-use crate::backlog::processor_time;
+use crate::process::processor_time::processor_time;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};

@@ -1,0 +1,155 @@
+//! What is answered on the admin socket, and who may ask for what.
+//!
+//! Trap: whoever is connected may look; only what changes something is refused, and always by the uid of the connection,
+//! never by anything in the question.
+
+use crate::admin::server::Caller;
+use crate::admin::tables;
+use crate::admin::waiting;
+use crate::dispatch::Dispatch;
+use eager_core::PolicyName;
+use eager_proto::admin::{AdminReply, AdminRequest, TaskRow};
+use eager_units::{DeviceId, TaskId};
+use std::str::FromStr;
+
+/// Tasks that one line names.
+const NAMED_MAX: usize = 3;
+
+/// What the answers need besides the core and its clients.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    pub devices_kind: &'a str,
+    pub confinement: &'a str,
+    /// The policy that flags and file name.
+    pub configured: PolicyName,
+}
+
+/// Answers one question. The daemon ends after [`AdminRequest::Shutdown`] was answered by [`AdminReply::Done`], or when it
+/// has nothing to do any more.
+pub fn answer(dispatch: &mut Dispatch, about: About<'_>, by: Caller, request: AdminRequest) -> AdminReply {
+    if let AdminRequest::After { task, label } = request {
+        return dispatch.comes_after(by, task, &label);
+    }
+    match look(dispatch, about, &request) {
+        Some(Ok(reply)) => reply,
+        Some(Err(message)) => AdminReply::Error { message },
+        None => match act(dispatch, by, request) {
+            Ok(said) => AdminReply::Done { said },
+            Err(message) => AdminReply::Error { message },
+        },
+    }
+}
+
+/// Answers a question that changes nothing; none: this one does.
+fn look(dispatch: &Dispatch, about: About<'_>, request: &AdminRequest) -> Option<Result<AdminReply, String>> {
+    Some(Ok(match *request {
+        AdminRequest::Ps => {
+            let (tasks, after) = (tables::task_rows(dispatch), waiting::after_rows(dispatch));
+            AdminReply::Ps { tasks, next_task: dispatch.next_task(), after }
+        }
+        AdminRequest::Info => AdminReply::Info {
+            daemon: tables::daemon_row(dispatch, about.confinement),
+            devices: tables::device_rows(dispatch, about.devices_kind),
+        },
+        AdminRequest::Snapshot { tasks_max } => {
+            let About { devices_kind, confinement, .. } = about;
+            let snapshot = tables::snapshot(dispatch, devices_kind, confinement, tasks_max);
+            AdminReply::Snapshot(Box::new(snapshot))
+        }
+        AdminRequest::Queue => {
+            AdminReply::Queue { tasks: waiting::queue_rows(dispatch), after: waiting::after_rows(dispatch) }
+        }
+        AdminRequest::History { uid, programs_max } => {
+            AdminReply::History { programs: dispatch.mind.ended.newest(uid, programs_max as usize) }
+        }
+        AdminRequest::Policy => {
+            AdminReply::Policy { policy: waiting::policy_row(dispatch, about.configured) }
+        }
+        AdminRequest::Explain { task } => return Some(explain_task(dispatch, TaskId(task))),
+        AdminRequest::ExplainDevice { device } => return Some(explain_device(dispatch, DeviceId(device))),
+        _ => return None,
+    }))
+}
+
+fn explain_task(dispatch: &Dispatch, task: TaskId) -> Result<AdminReply, String> {
+    let scheduler = &dispatch.mind.scheduler;
+    let sentences = scheduler.explain_task(task, dispatch.mind.decides_at());
+    let mut sentences = sentences.ok_or_else(|| format!("there is no {task}: `eager ps` lists them"))?;
+    sentences.extend(dispatch.explain_stopped(task));
+    Ok(AdminReply::Explained { sentences, devices: waiting::outlook_rows(scheduler, task) })
+}
+
+fn explain_device(dispatch: &Dispatch, device: DeviceId) -> Result<AdminReply, String> {
+    let sentences = dispatch.mind.scheduler.explain_device(device, dispatch.mind.decides_at());
+    let sentences = sentences.ok_or_else(|| format!("there is no {device}: `eager info` lists them"))?;
+    Ok(AdminReply::Explained { sentences, devices: Vec::new() })
+}
+
+/// Does what is asked for, if the caller may; one line either way.
+fn act(dispatch: &mut Dispatch, by: Caller, request: AdminRequest) -> Result<String, String> {
+    match request {
+        AdminRequest::Cancel { task, signal, ends_waiting } => {
+            dispatch.cancel(by, TaskId(task), &signal, ends_waiting)
+        }
+        AdminRequest::Hold { task } => dispatch.hold(by, TaskId(task)),
+        AdminRequest::Release { task } => dispatch.release(by, TaskId(task)),
+        AdminRequest::SetPriority { task, priority } => dispatch.set_priority(by, TaskId(task), priority),
+        AdminRequest::SetPolicy { policy } => {
+            by.must_own("set the policy")?;
+            dispatch.set_policy(PolicyName::from_str(&policy).map_err(|unknown| unknown.to_string())?)
+        }
+        AdminRequest::Drain { device } => {
+            by.must_own("drain devices")?;
+            drain(dispatch, device, true)
+        }
+        AdminRequest::Undrain { device } => {
+            by.must_own("undrain devices")?;
+            drain(dispatch, device, false)
+        }
+        AdminRequest::Shutdown { force, when_idle } => {
+            by.must_own("stop the daemon")?;
+            shut_down(dispatch, force, when_idle)
+        }
+        AdminRequest::Ps
+        | AdminRequest::Info
+        | AdminRequest::Snapshot { .. }
+        | AdminRequest::Queue
+        | AdminRequest::History { .. }
+        | AdminRequest::After { .. }
+        | AdminRequest::Policy
+        | AdminRequest::Explain { .. }
+        | AdminRequest::ExplainDevice { .. } => Err("this only looks".into()),
+    }
+}
+
+/// What would be left without a scheduler is named: it goes on, and the tasks after it run beside each other unscheduled.
+fn shut_down(dispatch: &Dispatch, force: bool, when_idle: bool) -> Result<String, String> {
+    if force || !dispatch.has_tasks() {
+        return Ok(String::new());
+    }
+    let rows = tables::task_rows(dispatch);
+    let waiting = rows.iter().filter(|row| row.state == "waiting").count();
+    let name = |row: &TaskRow| format!("task {} ({}, pid {})", row.task, row.label, row.pid);
+    let names: Vec<String> = rows.iter().take(NAMED_MAX).map(name).collect();
+    let more = if rows.len() > NAMED_MAX { ", …" } else { "" };
+    let running = rows.len() - waiting;
+    let tasks = format!("running tasks: {running}, waiting: {waiting}: {}{more}", names.join(", "));
+    if when_idle {
+        Ok(format!("the daemon ends when nothing runs or waits any more; {tasks}"))
+    } else {
+        Err(format!(
+            "{tasks}. `eager shutdown --when-idle` ends the daemon when they have ended, `--force` now: they keep their \
+             devices, and what starts after that is not scheduled"
+        ))
+    }
+}
+
+fn drain(dispatch: &mut Dispatch, device: u32, drained: bool) -> Result<String, String> {
+    let is_new = dispatch.drain(DeviceId(device), drained).map_err(|error| error.to_string())?;
+    let already = if is_new { "" } else { " already" };
+    Ok(if drained {
+        format!("GPU {device} is drained{already}: nothing new starts there, and what runs there goes on")
+    } else {
+        format!("GPU {device} takes tasks{}", if is_new { " again" } else { already })
+    })
+}

@@ -1,0 +1,374 @@
+//! The admin socket: one JSON question per line, one JSON answer per line, and who asked.
+//!
+//! Traps: an administrator's terminal can be as slow or as broken as any client, so nothing here blocks and every buffer
+//! has a limit. And everybody may connect to a daemon of root: strangers have limits of their own, within which they
+//! cannot keep the owner out.
+
+use crate::clients::newcomers::is_shortage;
+use crate::clients::places::Places;
+use crate::process::processor_time::processor_time;
+use eager_proto::admin::{AdminReply, AdminRequest, from_line, to_line};
+use eager_units::Nanos;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Uid;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// Connections without a question at once, of the daemon's own user and root, and as many of all others, where there are
+/// descriptors for so many; of one user half (specification S-715).
+const SILENT_MAX: usize = 512;
+/// Time that another user's connection has for its question, and then for its answer (specification S-715).
+const QUESTION_NS_MAX: Nanos = Nanos::from_secs(5);
+const ANSWER_NS_MAX: Nanos = Nanos::from_secs(10);
+/// Answers that are not read yet, of the daemon's own user and root, of each other user, and of all others; the oldest goes.
+const OWN_UNREAD_MAX: usize = 16;
+const USER_UNREAD_MAX: usize = 4;
+const OTHER_UNREAD_MAX: usize = 48;
+/// Taken in one turn; more wait for the next.
+const ACCEPTED_MAX: usize = 16;
+/// Questions that are answered to another user in one second.
+const USER_QUESTIONS_MAX: u32 = 100;
+/// Processor time that answers to another user may take at once: a table of thousands of waiting tasks takes longer.
+const USER_TIME_BURST: Nanos = Nanos(10_000_000);
+/// Of the time that passes, answers to another user take this part when questions go on: whoever waits for a grant meanwhile
+/// waits for the whole answer.
+const USER_TIME_PART: u64 = 200;
+/// No question is longer.
+const LINE_BYTES_MAX: usize = 4096;
+/// Answers that were not read; more and the connection is closed.
+const UNREAD_BYTES_MAX: usize = 16 << 20;
+
+/// Who asks, by the kernel's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    pub uid: u32,
+    pub pid: i32,
+}
+
+impl Caller {
+    /// The daemon's own user, or root.
+    pub fn is_owner(self) -> bool {
+        self.uid == 0 || self.uid == Uid::effective().as_raw()
+    }
+
+    /// What another user is told.
+    pub fn must_own(self, what: &str) -> Result<(), String> {
+        if self.is_owner() { Ok(()) } else { Err(format!("only root and the daemon's own user may {what}")) }
+    }
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    by: Caller,
+    question: Vec<u8>,
+    answer: Vec<u8>,
+    /// It ends when its answer is written.
+    is_over: bool,
+    /// Or then.
+    until: Option<Nanos>,
+}
+
+/// Questions of users in one second, and the processor time that the answers took.
+#[derive(Debug, Default)]
+struct Rates {
+    second: u64,
+    questions: BTreeMap<u32, u32>,
+    /// Of users whose answers took time: when it will have come back.
+    paid_at: BTreeMap<u32, Nanos>,
+}
+
+impl Rates {
+    /// # Errors
+    /// Why the question is not answered now.
+    fn admit(&mut self, by: Caller, now: Nanos) -> Result<(), String> {
+        let second = now.0 / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.questions) = (second, BTreeMap::new());
+        }
+        let questions = self.questions.entry(by.uid).or_default();
+        *questions += 1;
+        if by.is_owner() {
+            return Ok(());
+        }
+        if *questions > USER_QUESTIONS_MAX {
+            return Err(format!("more than {USER_QUESTIONS_MAX} questions of uid {} in a second", by.uid));
+        }
+        let burst = USER_TIME_BURST.0 * USER_TIME_PART;
+        let paid_at = self.paid_at.get(&by.uid).copied().unwrap_or_default();
+        let wait = Nanos(paid_at.saturating_sub(now).0.saturating_sub(burst));
+        if wait > Nanos(0) {
+            let why = "answers to one user may take 1/200 of the daemon's time";
+            return Err(format!("{why}: ask again in {wait} (uid {})", by.uid));
+        }
+        Ok(())
+    }
+
+    /// An answer took so much processor time.
+    fn charge(&mut self, by: Caller, took: Nanos, now: Nanos) {
+        self.paid_at.retain(|_, at| *at > now);
+        if !by.is_owner() {
+            let paid_at = self.paid_at.entry(by.uid).or_insert(now);
+            *paid_at = Nanos(paid_at.0.saturating_add(took.0.saturating_mul(USER_TIME_PART)));
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct AdminServer {
+    listener: UnixListener,
+    connections: BTreeMap<u64, Connection>,
+    /// Of the daemon's own user and root, so that no number of others takes them, and of the others.
+    own: Places,
+    others: Places,
+    arrivals: u64,
+    rates: Rates,
+}
+
+impl AdminServer {
+    /// The listener must not block. `descriptors`: how many the process may have; a small part of them is for connections here.
+    pub fn new(listener: UnixListener, descriptors: u64) -> AdminServer {
+        let limit = usize::try_from(descriptors / 16).unwrap_or(SILENT_MAX).clamp(8, SILENT_MAX);
+        let (own, others) = (Places::new(limit), Places::new(limit));
+        AdminServer {
+            listener,
+            connections: BTreeMap::new(),
+            own,
+            others,
+            arrivals: 0,
+            rates: Rates::default(),
+        }
+    }
+
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// A connection's socket, and whether an answer waits to be written; `None`: it is over.
+    pub fn socket(&self, id: u64) -> Option<(BorrowedFd<'_>, bool)> {
+        self.connections.get(&id).map(|open| (open.stream.as_fd(), !open.answer.is_empty()))
+    }
+
+    /// Takes in connections of users whom `serves` admits; `enter` puts each where its readiness is seen, or says that it
+    /// cannot, and `users` gets whose each was. `Err` when the process or the system has no descriptor left.
+    pub fn accept(
+        &mut self,
+        now: Nanos,
+        serves: &dyn Fn(u32, BorrowedFd<'_>) -> bool,
+        enter: &mut dyn FnMut(u64, BorrowedFd<'_>) -> bool,
+        users: &mut Vec<u32>,
+    ) -> Result<(), Errno> {
+        for _ in 0..ACCEPTED_MAX {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    let errno = Errno::from_raw(error.raw_os_error().unwrap_or_default());
+                    return if is_shortage(errno) { Err(errno) } else { Ok(()) };
+                }
+            };
+            let Ok(peer) = getsockopt(&stream, sockopt::PeerCredentials) else { continue };
+            let by = Caller { uid: peer.uid(), pid: peer.pid() };
+            users.push(by.uid);
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if !by.is_owner() && !serves(by.uid, stream.as_fd()) {
+                tell(&stream, &AdminReply::Error { message: format!("uid {} is not served here", by.uid) });
+            } else if !self.makes_room_for(by) {
+                tell(&stream, &crowded(by.uid));
+            } else if enter(self.arrivals, stream.as_fd()) {
+                let until = (!by.is_owner()).then(|| Nanos(now.0.saturating_add(QUESTION_NS_MAX.0)));
+                let (question, answer) = (Vec::new(), Vec::new());
+                self.places(by).take(by.uid);
+                let open = Connection { stream, by, question, answer, is_over: false, until };
+                self.connections.insert(self.arrivals, open);
+                self.arrivals += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn places(&mut self, by: Caller) -> &mut Places {
+        if by.is_owner() { &mut self.own } else { &mut self.others }
+    }
+
+    /// Puts out the oldest silent one of whoever has to make room, if any has to. False: all of them have asked already.
+    fn makes_room_for(&mut self, by: Caller) -> bool {
+        let Some(from) = self.places(by).wanted_from(by.uid) else { return true };
+        let mut theirs = self.connections.iter().filter(|(_, open)| open.by.uid == from);
+        let silent = theirs.find(|(_, open)| open.is_silent()).map(|(id, _)| *id);
+        if let Some(open) = silent.and_then(|id| self.remove(id)) {
+            tell(&open.stream, &crowded(from));
+        }
+        silent.is_some()
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Connection> {
+        let open = self.connections.remove(&id)?;
+        if !open.is_over {
+            self.places(open.by).give_back(open.by.uid);
+        }
+        Some(open)
+    }
+
+    /// When the next connection has had its time.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.connections.values().filter_map(|open| open.until).min()
+    }
+
+    /// Ends those that have had their time.
+    pub fn expire(&mut self, now: Nanos) {
+        let late = self.connections.iter().filter(|(_, open)| open.until.is_some_and(|until| until <= now));
+        let late: Vec<u64> = late.map(|(id, _)| *id).collect();
+        late.into_iter().for_each(|id| drop(self.remove(id)));
+    }
+
+    /// Whose connection it is.
+    pub fn uid(&self, id: u64) -> Option<u32> {
+        self.connections.get(&id).map(|open| open.by.uid)
+    }
+
+    /// Reads questions of a connection, answers them, writes what it takes.
+    pub fn serve(&mut self, id: u64, now: Nanos, answer: &mut dyn FnMut(Caller, AdminRequest) -> AdminReply) {
+        let Some(open) = self.connections.get_mut(&id) else { return };
+        let (by, was_over, rates) = (open.by, open.is_over, &mut self.rates);
+        let (begun, mut is_looked_at) = (processor_time(), false);
+        let goes_on = open.exchange(&mut |line| match (rates.admit(by, now), from_line(line)) {
+            (Err(message), _) => AdminReply::Busy { message },
+            (Ok(()), Ok(request)) => {
+                is_looked_at = true;
+                answer(by, request)
+            }
+            (Ok(()), Err(error)) => AdminReply::Error { message: format!("not a question: {error}") },
+        });
+        let is_over = open.is_over;
+        if is_over && !was_over {
+            open.until = Some(Nanos(now.0.saturating_add(ANSWER_NS_MAX.0)));
+            self.places(by).give_back(by.uid);
+        }
+        // What is turned away is no answer: its user would be kept waiting the longer the more often he asks.
+        if is_looked_at {
+            self.rates.charge(by, processor_time().saturating_sub(begun), now);
+        }
+        if goes_on { self.bound_unread(by) } else { drop(self.remove(id)) }
+    }
+
+    /// Of the answers that nobody reads the oldest goes, with whose the last shares a limit that is exceeded.
+    fn bound_unread(&mut self, by: Caller) {
+        if by.is_owner() {
+            return self.end_oldest_unread(OWN_UNREAD_MAX, |other| other.is_owner());
+        }
+        self.end_oldest_unread(USER_UNREAD_MAX, |other| other.uid == by.uid);
+        self.end_oldest_unread(OTHER_UNREAD_MAX, |other| !other.is_owner());
+    }
+
+    fn end_oldest_unread(&mut self, at_most: usize, shares: impl Fn(Caller) -> bool) {
+        let unread = |open: &Connection| !open.answer.is_empty() && shares(open.by);
+        let ids: Vec<u64> =
+            self.connections.iter().filter(|(_, open)| unread(open)).map(|(id, _)| *id).collect();
+        if ids.len() > at_most {
+            ids.first().map(|oldest| self.remove(*oldest));
+        }
+    }
+}
+
+/// What a user is told who has as many connections as he may have.
+fn crowded(uid: u32) -> AdminReply {
+    AdminReply::Busy { message: format!("uid {uid} has too many connections that ask nothing") }
+}
+
+/// Says it as far as the other side takes it; the connection ends then.
+fn tell(mut stream: &UnixStream, reply: &AdminReply) {
+    let _ = to_line(reply).map(|line| stream.write(&line));
+}
+
+impl Connection {
+    /// Nothing has arrived that was not looked at.
+    fn is_silent(&self) -> bool {
+        let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+        self.answer.is_empty() && poll(&mut fds, PollTimeout::ZERO) == Ok(0)
+    }
+
+    /// False when the connection is over.
+    fn exchange(&mut self, answer: &mut dyn FnMut(&[u8]) -> AdminReply) -> bool {
+        let open = self.read();
+        while !self.is_over
+            && let Some(end) = self.question.iter().position(|&byte| byte == b'\n')
+        {
+            let line: Vec<u8> = self.question.drain(..=end).collect();
+            // A reply is plain data; writing it to memory cannot fail.
+            let Ok(reply) = to_line(&answer(&line)) else { return false };
+            self.answer.extend(reply);
+            // Others come with one question: a stream of them would take the daemon's turns.
+            self.is_over = !self.by.is_owner();
+        }
+        let fits = self.question.len() <= LINE_BYTES_MAX && self.answer.len() <= UNREAD_BYTES_MAX;
+        // After the end of the questions the answers are still written, as far as they go now.
+        self.write() && open && fits && !(self.is_over && self.answer.is_empty())
+    }
+
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; LINE_BYTES_MAX];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => false,
+            Ok(bytes) => {
+                self.question.extend_from_slice(&buffer[..bytes]);
+                true
+            }
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        }
+    }
+
+    fn write(&mut self) -> bool {
+        while !self.answer.is_empty() {
+            match self.stream.write(&self.answer) {
+                Ok(written) => drop(self.answer.drain(..written)),
+                Err(error) => return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRANGER: Caller = Caller { uid: 61_001, pid: 1 };
+
+    #[test]
+    fn long_answers_to_a_user_are_a_small_part_of_the_time_and_cost_no_other_user_his() {
+        let mut rates = Rates::default();
+        let (mut asked, mut took, answer) = (0u64, Nanos(0), Nanos(60_000_000));
+        // As fast as it can for a minute.
+        for ms in 0..60_000 {
+            let now = Nanos(ms * 1_000_000);
+            if rates.admit(STRANGER, now).is_ok() {
+                rates.charge(STRANGER, answer, now);
+                (asked, took) = (asked + 1, Nanos(took.0 + answer.0));
+            }
+            assert!(rates.admit(Caller { uid: 0, pid: 1 }, now).is_ok());
+        }
+        assert!((5..=7).contains(&asked), "{asked} answers took {took}");
+        let refused = rates.admit(STRANGER, Nanos::from_secs(60)).expect_err("its time is used up");
+        assert!(refused.contains("ask again in"), "{refused}");
+        assert!(rates.admit(Caller { uid: 61_002, pid: 1 }, Nanos::from_secs(60)).is_ok());
+        assert!(rates.admit(STRANGER, Nanos::from_secs(90)).is_ok());
+        rates.charge(Caller { uid: 0, pid: 1 }, answer, Nanos::from_secs(1000));
+        assert!(rates.paid_at.is_empty());
+    }
+
+    #[test]
+    fn short_answers_come_as_often_as_they_are_asked_for() {
+        let mut rates = Rates::default();
+        for question in 0..50 {
+            let now = Nanos(question * 20_000_000);
+            assert!(rates.admit(STRANGER, now).is_ok(), "question {question}");
+            rates.charge(STRANGER, Nanos(100_000), now);
+        }
+    }
+}

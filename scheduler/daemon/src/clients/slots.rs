@@ -1,0 +1,319 @@
+//! What one client has in its task slots, and what each slot's cell says. Pure.
+//!
+//! Trap: requests come from strangers and in any order. One that makes no sense is answered (so that nobody waits for
+//! it), changes nothing, and is a strike; too many strikes end the connection.
+
+use crate::persistence::state_file::KeptSlot;
+use eager_core::action::{Gate, Reason};
+use eager_core::event::{Event, KernelRequest, Restored, TaskRequest};
+use eager_core::policy::Traits;
+use eager_core::scheduler::{Stage, TaskView};
+use eager_proto::reply::{self, TaskCell, gate};
+use eager_proto::request::{Request, RequestBody, Slot};
+use eager_units::{Bytes, Class, ClientId, DeviceId, TaskId};
+use zerocopy::FromZeros;
+
+/// No device has so much; larger claims are cut to it, so that no sum of them can overflow.
+const CLAIM_MAX: u64 = 1 << 56;
+
+/// The shim tells this refusal from all others.
+const TOO_LARGE: &Reason =
+    &Reason::TooLarge { wanted: Bytes::ZERO, largest: Bytes::ZERO, limit: Bytes::ZERO };
+const _: () = assert!(TOO_LARGE.code() == reply::REASON_TOO_LARGE);
+
+/// One task slot of a client.
+#[derive(Debug, Clone, Default)]
+pub struct TaskSlot {
+    pub task: Option<TaskId>,
+    /// The task's begin has not been answered yet.
+    begin_is_open: bool,
+    /// Sequence of the last request of this slot.
+    last: u32,
+    answered: u32,
+    /// Why the task was refused.
+    refused: Option<Reason>,
+    /// Why its last extension was refused.
+    extend_refused: Option<Reason>,
+    /// Raised whenever the gate changes.
+    epoch: u16,
+    gate: Option<Gate>,
+    /// What it asked for, while it waits.
+    asking: Option<TaskRequest>,
+    /// Who held the slot's waiting task back when an earlier daemon ended: the request comes again.
+    held_by: Option<u32>,
+}
+
+/// A request that makes no sense in the slot's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strike;
+
+impl TaskSlot {
+    /// Takes a request in. `fresh` is the id for a task that begins with it, `priority` what it has among its user's.
+    pub fn accept(
+        &mut self,
+        client: ClientId,
+        request: &Request,
+        fresh: TaskId,
+        priority: i8,
+    ) -> Result<Option<Event>, Strike> {
+        self.last = request.sequence;
+        let event = match &request.body {
+            body @ RequestBody::TaskBegin { .. } => self.begin(client, body, fresh, priority).map(Some),
+            body => self.translate(body),
+        };
+        if !self.begin_is_open {
+            self.answered = self.last;
+        }
+        event
+    }
+
+    fn translate(&mut self, body: &RequestBody) -> Result<Option<Event>, Strike> {
+        if *body == RequestBody::TaskEnd {
+            return self.end();
+        }
+        let task = self.task.ok_or(Strike)?;
+        Ok(Some(match body {
+            RequestBody::TaskExtend { bytes } => {
+                self.extend_refused = None;
+                Event::TaskExtend { task, bytes: claim(*bytes) }
+            }
+            RequestBody::TaskShrink { bytes } => Event::TaskShrink { task, bytes: claim(*bytes) },
+            RequestBody::AllLaunched => Event::AllLaunched { task },
+            RequestBody::KernelHeld { .. } => Event::KernelHeld { task, kernel: kernel(body).ok_or(Strike)? },
+            RequestBody::Busy => Event::Busy { task },
+            RequestBody::Idle => Event::Idle { task },
+            RequestBody::Promoted => Event::Promoted { task },
+            RequestBody::TaskBegin { .. } | RequestBody::TaskEnd => return Err(Strike),
+        }))
+    }
+
+    fn begin(
+        &mut self,
+        client: ClientId,
+        body: &RequestBody,
+        fresh: TaskId,
+        priority: i8,
+    ) -> Result<Event, Strike> {
+        if self.task.is_some() {
+            return Err(Strike);
+        }
+        let request = TaskRequest { held_by: self.held_by, priority, ..task_request(body).ok_or(Strike)? };
+        let (last, answered, epoch) = (self.last, self.answered, self.epoch);
+        let (task, asking) = (Some(fresh), Some(request.clone()));
+        *self = TaskSlot { task, begin_is_open: true, last, answered, epoch, asking, ..TaskSlot::default() };
+        Ok(Event::TaskBegin { task: fresh, client, request })
+    }
+
+    /// A refused task has nothing to end; its slot is free again.
+    fn end(&mut self) -> Result<Option<Event>, Strike> {
+        self.begin_is_open = false;
+        self.extend_refused = None;
+        self.asking = None;
+        self.held_by = None;
+        match (self.task.take(), self.refused.take()) {
+            (Some(task), _) => Ok(Some(Event::TaskEnd { task })),
+            (None, Some(_)) => Ok(None),
+            (None, None) => Err(Strike),
+        }
+    }
+
+    /// The task has a device.
+    pub fn bound(&mut self) {
+        self.begin_is_open = false;
+        self.asking = None;
+        self.answered = self.last;
+    }
+
+    /// A slot as an earlier daemon left it.
+    pub fn restored(kept: &KeptSlot) -> TaskSlot {
+        let task = kept.task.as_ref().map(|task| task.task);
+        let (answered, held_by) = (kept.answered, kept.held_by);
+        TaskSlot { task, last: answered, answered, held_by, ..TaskSlot::default() }
+    }
+
+    /// What a later daemon must know of it. `view` is the core's view of the slot's task.
+    /// `contexts`: where its program has one.
+    pub fn kept(&self, view: Option<&TaskView<'_>>, contexts: Vec<DeviceId>) -> KeptSlot {
+        let waiting = self.asking.as_ref();
+        let held_by = waiting.map_or(self.held_by, |request| request.held_by);
+        KeptSlot { answered: self.answered, task: view.and_then(restorable), held_by, contexts }
+    }
+
+    /// Its waiting task is held back, or is not any more.
+    pub fn hold(&mut self, held_by: Option<u32>) {
+        if let Some(request) = &mut self.asking {
+            request.held_by = held_by;
+        }
+    }
+
+    /// Its waiting task has another priority.
+    pub fn set_priority(&mut self, priority: i8) {
+        if let Some(request) = &mut self.asking {
+            request.priority = priority;
+        }
+    }
+
+    /// The request of a task that waits.
+    pub fn asking(&self) -> Option<(TaskId, &TaskRequest)> {
+        Some((self.task?, self.asking.as_ref()?))
+    }
+
+    /// The core refused the task, or its last extension; gives up the task in the first case.
+    pub fn refuse(&mut self, reason: Reason) {
+        if self.begin_is_open {
+            let (last, epoch) = (self.last, self.epoch);
+            *self = TaskSlot { last, answered: last, refused: Some(reason), epoch, ..TaskSlot::default() };
+        } else {
+            self.extend_refused = Some(reason);
+        }
+    }
+
+    /// What the slot's cell says now, and why in words. `view` is the core's view of the slot's task.
+    pub fn answer(&mut self, view: Option<&TaskView<'_>>, traits: Traits) -> (TaskCell, String) {
+        let cell = self.cell(view, traits);
+        let reason: Option<&Reason> = match view.map(|view| &view.stage) {
+            None => self.refused.as_ref(),
+            Some(Stage::Waiting { reason }) => Some(reason),
+            Some(Stage::Bound { reason, .. }) => Some(self.extend_refused.as_ref().unwrap_or(reason)),
+        };
+        let number = reason.map_or(0, Reason::code);
+        (TaskCell { reason: number, ..cell }, reason.map_or_else(String::new, Reason::to_string))
+    }
+
+    fn cell(&mut self, view: Option<&TaskView<'_>>, traits: Traits) -> TaskCell {
+        let answered = self.answered;
+        let free = TaskCell { answered, ..TaskCell::new_zeroed() };
+        let Some(view) = view else {
+            let state = if self.refused.is_some() { reply::STATE_REFUSED } else { reply::STATE_FREE };
+            return TaskCell { state, ..free };
+        };
+        let asked = TaskCell { requirement: view.requirement.0, ..free };
+        match &view.stage {
+            Stage::Waiting { .. } => TaskCell { state: reply::STATE_WAITING, ..asked },
+            Stage::Bound { device, class, grant, managed, gate, watched, .. } => TaskCell {
+                state: reply::STATE_BOUND,
+                device: device.0,
+                class: class_number(*class),
+                flags: self.flags(*class, *managed, *gate, *watched, traits)
+                    | urgency(traits.is_urgent(*class, view.request)),
+                grant: grant.0,
+                gate: self.gate_word(*gate),
+                ..asked
+            },
+        }
+    }
+
+    fn flags(&self, class: Class, managed: bool, gate: Gate, watched: bool, traits: Traits) -> u32 {
+        let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+        flag(managed || class == Class::Eager, reply::FLAG_MANAGED)
+            | flag(watched, reply::FLAG_WATCH)
+            | flag(gate != Gate::Ungated, reply::FLAG_GATED)
+            | flag(self.extend_refused.is_some(), reply::FLAG_EXTEND_REFUSED)
+            | flag(traits.habits.release_dead, reply::FLAG_RELEASES)
+    }
+
+    fn gate_word(&mut self, gate: Gate) -> u64 {
+        if self.gate != Some(gate) {
+            self.gate = Some(gate);
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+        match gate {
+            Gate::Ungated | Gate::Go { allowed: None } => gate::pack(true, self.epoch, u64::MAX),
+            Gate::Go { allowed: Some(Bytes(allowed)) } => gate::pack(true, self.epoch, allowed),
+            Gate::Hold => gate::pack(false, self.epoch, 0),
+        }
+    }
+}
+
+/// Slots of one client, by index, as far as it used any: most programs that rest use none, and few more than one.
+#[derive(Debug, Default)]
+pub struct TaskSlots(Vec<TaskSlot>);
+
+impl TaskSlots {
+    pub fn get_mut(&mut self, slot: Slot) -> &mut TaskSlot {
+        let index = slot.index();
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, TaskSlot::default);
+        }
+        // It is as long as that now.
+        &mut self.0[index]
+    }
+
+    /// A slot that was used.
+    pub fn get(&self, slot: Slot) -> Option<&TaskSlot> {
+        self.0.get(slot.index())
+    }
+
+    pub fn used(&self) -> impl Iterator<Item = (Slot, &TaskSlot)> {
+        Slot::all().zip(&self.0)
+    }
+
+    pub fn tasks(&self) -> impl Iterator<Item = TaskId> {
+        self.0.iter().filter_map(|slot| slot.task)
+    }
+}
+
+/// What a task has; `None` while it waits.
+fn restorable(view: &TaskView<'_>) -> Option<Restored> {
+    let Stage::Bound { device, class, grant, managed, all_launched, promotion_done, .. } = &view.stage else {
+        return None;
+    };
+    Some(Restored {
+        task: view.task,
+        client: view.client,
+        request: view.request.clone(),
+        device: *device,
+        class: *class,
+        grant: *grant,
+        requirement: view.requirement,
+        managed: *managed,
+        all_launched: *all_launched,
+        promotion_done: *promotion_done,
+    })
+}
+
+fn claim(bytes: u64) -> Bytes {
+    Bytes(bytes.min(CLAIM_MAX))
+}
+
+fn urgency(urgent: bool) -> u32 {
+    if urgent { reply::FLAG_HIGH_PRIORITY } else { 0 }
+}
+
+fn class_number(class: Class) -> u32 {
+    match class {
+        Class::Normal => reply::CLASS_NORMAL,
+        Class::Eager => reply::CLASS_EAGER,
+        Class::Promoted => reply::CLASS_PROMOTED,
+    }
+}
+
+fn task_request(body: &RequestBody) -> Option<TaskRequest> {
+    let RequestBody::TaskBegin { requirement, site: _, blocks, threads_per_block, flags, function } = body
+    else {
+        return None;
+    };
+    Some(TaskRequest {
+        requirement: claim(*requirement),
+        blocks: *blocks,
+        threads_per_block: u32::try_from(*threads_per_block).unwrap_or(u32::MAX),
+        lazy: flags.lazy,
+        managed: flags.managed,
+        whole: flags.whole,
+        barred: flags.barred,
+        function: function.clone(),
+        estimate: None,
+        held_by: None,
+        priority: 0,
+    })
+}
+
+fn kernel(body: &RequestBody) -> Option<KernelRequest> {
+    let RequestBody::KernelHeld { footprint, static_size, access, kernel } = body else { return None };
+    Some(KernelRequest {
+        name: kernel.clone(),
+        footprint: claim(*footprint),
+        static_size: claim(*static_size),
+        access: *access,
+    })
+}

@@ -1,0 +1,217 @@
+//! Which devices there are: NVIDIA's, those of the virtual GPU server, or those that a file describes.
+//!
+//! Trap: sizes are program bytes everywhere here; the server alone knows about its memory scale.
+
+pub mod minutes;
+pub mod numbering;
+pub mod nvml;
+pub mod selection;
+pub mod usage;
+pub mod virtual_gpus;
+
+use crate::devices::numbering::{Numbered, Standing};
+use crate::devices::selection::{Chosen, Gpu, Selection};
+use crate::devices::virtual_gpus::{VirtualGpus, VirtualSource};
+use crate::persistence::state_file::{Kept, KeptDevice};
+use crate::process::exit::Unservable;
+use crate::settings::config::{Clock, DeviceSource, Settings};
+use anyhow::Context;
+use eager_core::event::DeviceProfile;
+use eager_proto::hello::Uuid;
+use eager_proto::mps;
+use eager_units::{Bytes, Size};
+use eager_vgpu_link::{DaemonLink, DeviceInfo};
+use nvml_wrapper::Nvml;
+use serde::Deserialize;
+use std::path::Path;
+
+/// Threads of a warp on every NVIDIA GPU so far.
+const WARP_THREADS: u32 = 32;
+
+/// What one program's context takes of a real GPU, until a look says what it really takes: some hundred MiB since Ampere,
+/// with the libraries that programs load (not measured here; specification S-712).
+const CONTEXT_BYTES: Bytes = Bytes(512 << 20);
+
+/// What the daemon schedules on.
+pub struct Devices {
+    pub profiles: Vec<DeviceProfile>,
+    /// What each has beyond the capacity that is given away.
+    pub spare: Vec<Bytes>,
+    /// `cuda`, `virtual` or `file`, as people see it.
+    pub kind: &'static str,
+    /// What one program's context takes of a device's memory.
+    pub context_bytes: Bytes,
+    pub server: Option<VirtualGpus>,
+    /// Where the time comes from, if the server keeps a virtual clock.
+    pub clock: Option<DaemonLink>,
+    /// NVIDIA's GPUs, by the daemon's numbers.
+    pub gpus: Vec<Gpu>,
+    /// What each of them is to this daemon.
+    pub standings: Vec<Standing>,
+    /// Why some GPUs of the machine are not served.
+    pub left_out: Vec<String>,
+    /// Who is asked about them.
+    pub nvml: Option<&'static Nvml>,
+}
+
+/// One entry of a devices file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct DeviceInFile {
+    name: String,
+    memory: Size,
+    sms: u32,
+    warps_per_sm: u32,
+    blocks_per_sm: u32,
+    /// As without MPS.
+    #[serde(default)]
+    faults_stall: bool,
+}
+
+impl Devices {
+    /// Starts or reads the source. `vgpu_socket` is where a server of virtual GPUs shall listen; `old`: what an earlier daemon
+    /// left, whose drains get this one's numbers.
+    pub fn open(settings: &Settings, vgpu_socket: &Path, old: &mut Kept) -> anyhow::Result<Devices> {
+        if !matches!(settings.devices, DeviceSource::Virtual { .. }) {
+            virtual_gpus::clear(vgpu_socket)?;
+        }
+        let mut devices = match &settings.devices {
+            &DeviceSource::Virtual { ref cards, time_scale, memory_scale, clock, host_factor, mps } => {
+                let cards = cards.clone();
+                let source = VirtualSource { cards, time_scale, memory_scale, clock, host_factor, mps };
+                let server = VirtualGpus::open(source, vgpu_socket)?;
+                let infos = eager_vgpu_link::query_devices(vgpu_socket)
+                    .context("the virtual GPU server does not tell its devices")?;
+                let context = eager_gpu_model::Options::default().context_memory().div_ceil(memory_scale);
+                let clock = match clock {
+                    Clock::Real => None,
+                    Clock::Virtual => Some(
+                        DaemonLink::connect(vgpu_socket)
+                            .context("the virtual GPU server keeps no clock for the daemon")?,
+                    ),
+                };
+                Devices {
+                    profiles: infos.iter().map(profile).collect(),
+                    context_bytes: Bytes(context),
+                    server: Some(server),
+                    clock,
+                    ..Devices::none("virtual")
+                }
+            }
+            DeviceSource::File { path } => Devices { profiles: read_file(path)?, ..Devices::none("file") },
+            DeviceSource::Gpus { gpus } => Devices::of_machine(gpus, old)?,
+        };
+        let limit = settings.device_memory.map_or(Bytes(u64::MAX), |Size(limit)| Bytes(limit));
+        larger_than_all(settings.device_memory, &devices.profiles)?;
+        for profile in &mut devices.profiles {
+            devices.spare.push(profile.capacity.saturating_sub(limit));
+            profile.capacity = profile.capacity.min(limit);
+        }
+        Ok(devices)
+    }
+
+    fn none(kind: &'static str) -> Devices {
+        Devices {
+            profiles: Vec::new(),
+            spare: Vec::new(),
+            kind,
+            context_bytes: Bytes::ZERO,
+            server: None,
+            clock: None,
+            gpus: Vec::new(),
+            standings: Vec::new(),
+            left_out: Vec::new(),
+            nvml: None,
+        }
+    }
+
+    /// The GPUs that the machine has.
+    fn of_machine(selection: &Selection, old: &mut Kept) -> anyhow::Result<Devices> {
+        let nvml = nvml::load().map_err(|error| {
+            anyhow::anyhow!(
+                "no GPU to serve: {error}. Without one, `--virtual 4xV100-16GB` serves virtual GPUs"
+            )
+        })?;
+        let faults_stall = mps::control_pid(&mps::folder()).is_none();
+        let chosen: Chosen = selection
+            .choose(nvml::gpus(nvml, faults_stall)?)
+            .map_err(|error| Unservable(format!("gpus: {error}")))?;
+        let why = chosen.left_out.join("; ");
+        anyhow::ensure!(
+            !chosen.gpus.is_empty(),
+            "no GPU to serve: {}",
+            if why.is_empty() { "there is none" } else { &why }
+        );
+        // Nobody knows the old numbers if nobody was there.
+        let known = if old.clients.is_empty() { &[] } else { old.devices.as_slice() };
+        let Numbered { gpus, standings, left_out } = numbering::keep(known, chosen);
+        if !old.devices.is_empty() {
+            old.drained = numbering::renumber_drains(&old.drained, &old.devices, &gpus);
+        }
+        let profiles = gpus.iter().map(|gpu| gpu.profile.clone()).collect();
+        let context_bytes = CONTEXT_BYTES;
+        let nvml = Some(nvml);
+        Ok(Devices { profiles, context_bytes, gpus, standings, left_out, nvml, ..Devices::none("cuda") })
+    }
+
+    /// What a later daemon must know of what the numbers mean.
+    pub fn kept(&self) -> Vec<KeptDevice> {
+        let kept = |(gpu, profile): (&Gpu, &DeviceProfile)| KeptDevice {
+            uuid: gpu.uuid.clone(),
+            profile: profile.clone(),
+        };
+        self.gpus.iter().zip(&self.profiles).map(kept).collect()
+    }
+
+    pub fn uuids(&self) -> Vec<Uuid> {
+        self.gpus.iter().map(|gpu| gpu.bytes).collect()
+    }
+
+    /// `4 virtual devices`.
+    pub fn summary(&self) -> String {
+        let count = self.profiles.len();
+        format!("{count} {} device{}", self.kind, if count == 1 { "" } else { "s" })
+    }
+}
+
+/// A limit that no device has is a mistake; one that only some have is a limit for the others.
+fn larger_than_all(limit: Option<Size>, profiles: &[DeviceProfile]) -> anyhow::Result<()> {
+    let largest = profiles.iter().map(|profile| profile.capacity).max();
+    match (limit.map(|Size(bytes)| Bytes(bytes)), largest) {
+        (Some(limit), Some(largest)) if limit > largest => Err(Unservable(format!(
+            "device-memory is {limit}, and the largest device has {largest}: leave it out to grant all of each device"
+        ))
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+fn profile(info: &DeviceInfo) -> DeviceProfile {
+    DeviceProfile {
+        name: info.name.clone(),
+        capacity: Bytes(info.capacity_bytes),
+        sms: info.sms,
+        warps_per_sm: info.threads_per_sm / WARP_THREADS,
+        blocks_per_sm: info.blocks_per_sm,
+        faults_stall: info.faults_stall,
+    }
+}
+
+fn read_file(path: &Path) -> anyhow::Result<Vec<DeviceProfile>> {
+    let place = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| Unservable(place.to_string()))?;
+    let devices: Vec<DeviceInFile> = serde_json::from_str(&text)
+        .map_err(|error| Unservable(format!("{place}:{}:{}: {error}", error.line(), error.column())))?;
+    anyhow::ensure!(!devices.is_empty(), Unservable(format!("{place}: no devices in it")));
+    Ok(devices
+        .into_iter()
+        .map(|device| DeviceProfile {
+            name: device.name,
+            capacity: Bytes(device.memory.0),
+            sms: device.sms,
+            warps_per_sm: device.warps_per_sm,
+            blocks_per_sm: device.blocks_per_sm,
+            faults_stall: device.faults_stall,
+        })
+        .collect())
+}

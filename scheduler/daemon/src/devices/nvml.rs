@@ -1,0 +1,264 @@
+//! NVIDIA's GPUs as their management library tells of them: which there are, who uses how much, what befalls them.
+//!
+//! Traps: NVML numbers GPUs by their place on the PCI bus, CUDA by speed unless told otherwise, so programs are told uuids
+//! and never numbers. A call may hang when a GPU has fallen off the bus: after the start only the observer makes any.
+
+use crate::devices::selection::Told;
+use crate::devices::usage::{Fault, ProcessUse, Seen, Usage};
+use anyhow::Context;
+use eager_core::event::DeviceProfile;
+use eager_units::{Bytes, DeviceId};
+use nvml_wrapper::bitmasks::event::EventTypes;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::enums::event::XidError;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, EventSet, Nvml};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Another library in the place of NVIDIA's, for tests and for drivers in odd places.
+pub const ENV_LIBRARY: &str = "EAGER_NVML";
+const LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// Several processes can page the same GPU's memory since Pascal (specification S-515).
+const COMPUTE_MAJOR_MIN: i32 = 6;
+const WARP_THREADS: u32 = 32;
+/// What may be in use by no program at all: less than a program's context takes (specification S-712).
+const DRIVERS_BYTES: Bytes = Bytes(256 << 20);
+
+/// The library, for the rest of the process: its events borrow it for as long as somebody looks.
+pub fn load() -> Result<&'static Nvml, String> {
+    let named = std::env::var_os(ENV_LIBRARY).filter(|path| !path.is_empty());
+    let path = named.unwrap_or_else(|| OsString::from(LIBRARY));
+    let nvml = Nvml::builder().lib_path(&path).init().map_err(|error| match error {
+        NvmlError::LibloadingError(_) => {
+            format!("{} cannot be loaded: is NVIDIA's driver installed?", path.display())
+        }
+        error => error.to_string(),
+    })?;
+    Ok(Box::leak(Box::new(nvml)))
+}
+
+/// What NVML says of each GPU, or why it says nothing.
+pub fn gpus(nvml: &Nvml, faults_stall: bool) -> anyhow::Result<Vec<Told>> {
+    let count = nvml.device_count().context("NVML does not tell how many GPUs there are")?;
+    Ok((0..count).map(|number| told(nvml, number, faults_stall)).collect())
+}
+
+fn told(nvml: &Nvml, number: u32, faults_stall: bool) -> Told {
+    let identity = nvml.device_by_index(number).and_then(|device| Ok((device.uuid()?, device)));
+    match identity {
+        Ok((uuid, device)) => {
+            let profile = profile(&device, faults_stall);
+            Told { number, uuid: Some(uuid), profile }
+        }
+        Err(error) => Told { number, uuid: None, profile: Err(error.to_string()) },
+    }
+}
+
+fn profile(device: &Device<'_>, faults_stall: bool) -> Result<DeviceProfile, String> {
+    let said = |error: NvmlError| error.to_string();
+    // A GPU that knows no MIG says that it is not supported.
+    if device.mig_mode().is_ok_and(|mode| mode.current != 0) {
+        return Err(
+            "it is divided by MIG, and a program cannot choose between instances while it runs".into()
+        );
+    }
+    let compute = device.cuda_compute_capability().map_err(said)?;
+    if compute.major < COMPUTE_MAJOR_MIN {
+        let (major, minor) = (compute.major, compute.minor);
+        return Err(format!(
+            "compute capability {major}.{minor} is below {COMPUTE_MAJOR_MIN}.0: its memory cannot be over-subscribed"
+        ));
+    }
+    let memory = device.memory_info().map_err(said)?;
+    let units = Units::of(compute.major, compute.minor);
+    Ok(DeviceProfile {
+        name: device.name().map_err(said)?,
+        capacity: Bytes(memory.total.saturating_sub(memory.reserved)),
+        sms: (device.num_cores().map_err(said)? / units.cores).max(1),
+        warps_per_sm: units.threads / WARP_THREADS,
+        blocks_per_sm: units.blocks,
+        faults_stall,
+    })
+}
+
+/// What one SM has (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; cores: "Arithmetic
+/// Instructions", results of 32-bit additions per cycle; specification S-517).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Units {
+    cores: u32,
+    threads: u32,
+    blocks: u32,
+}
+
+impl Units {
+    /// What is newer than this table is taken for Hopper.
+    fn of(major: i32, minor: i32) -> Units {
+        let (cores, threads, blocks) = match (major, minor) {
+            (6, 0) => (64, 2048, 32),
+            (6, _) => (128, 2048, 32),
+            (7, 5) => (64, 1024, 16),
+            (7, _) => (64, 2048, 32),
+            (8, 0) => (64, 2048, 32),
+            (8, 9) => (128, 1536, 24),
+            (8, _) => (128, 1536, 16),
+            (12, _) => (128, 1536, 24),
+            _ => (128, 2048, 32),
+        };
+        Units { cores, threads, blocks }
+    }
+}
+
+/// Looks at the served GPUs, by their numbers in the daemon.
+pub struct NvmlUsage {
+    nvml: &'static Nvml,
+    uuids: Vec<String>,
+    /// Tells of Xid errors; `None`: the GPUs or the user's rights do not allow it.
+    events: Option<EventSet<'static>>,
+}
+
+impl NvmlUsage {
+    pub fn new(nvml: &'static Nvml, uuids: Vec<String>) -> NvmlUsage {
+        let events = registered(nvml, uuids.iter().map(String::as_str).collect());
+        NvmlUsage { nvml, uuids, events }
+    }
+
+    fn number_of(&self, device: &Device<'_>) -> Option<DeviceId> {
+        let uuid = device.uuid().ok()?;
+        (0..).map(DeviceId).zip(&self.uuids).find(|(_, known)| **known == uuid).map(|(number, _)| number)
+    }
+}
+
+/// Of all GPUs that tell of errors: a failed registration gives the set up, and is tried again without that GPU.
+fn registered(nvml: &'static Nvml, mut uuids: Vec<&str>) -> Option<EventSet<'static>> {
+    while !uuids.is_empty() {
+        let register = |events: EventSet<'static>, (at, uuid): (usize, &&str)| {
+            // One that is gone keeps its number, and must not hide the errors of the others.
+            let Ok(device) = nvml.device_by_uuid(*uuid) else { return Ok(events) };
+            device.register_events(EventTypes::CRITICAL_XID_ERROR, events).map_err(|_| at)
+        };
+        let events = nvml.create_event_set().ok()?;
+        match uuids.iter().enumerate().try_fold(events, register) {
+            Ok(events) => return Some(events),
+            Err(at) => drop(uuids.remove(at)),
+        }
+    }
+    None
+}
+
+impl Usage for NvmlUsage {
+    fn look(&mut self) -> Result<Seen, String> {
+        // How much was paged, NVML does not tell.
+        let mut seen = Seen::default();
+        for (number, uuid) in (0..).map(DeviceId).zip(&self.uuids) {
+            let told = self.nvml.device_by_uuid(uuid.as_str()).and_then(|device| {
+                let used = used_on(number, &device)?;
+                // Some GPUs do not tell; nothing is decided by it.
+                let celsius = device.temperature(TemperatureSensor::Gpu).ok();
+                let watts = device.power_usage().ok().map(|milliwatts| (milliwatts + 500) / 1000);
+                Ok((used, device.utilization_rates().ok(), celsius, watts))
+            });
+            match told {
+                Ok((UsedOn { uses, in_all, unnamed }, rates, celsius, watts)) => {
+                    seen.celsius.extend(celsius.map(|celsius| (number, celsius)));
+                    seen.watts.extend(watts.map(|watts| (number, watts)));
+                    seen.uses.extend(uses);
+                    seen.in_all.insert(number, in_all);
+                    seen.unnamed.extend(unnamed.map(|bytes| (number, bytes)));
+                    seen.utilization.extend(rates.map(|rates| (number, rates.gpu.min(100))));
+                }
+                Err(NvmlError::GpuLost | NvmlError::NotFound) => drop(seen.lost.insert(number)),
+                Err(error) => drop(seen.silent.insert(number, error.to_string())),
+            }
+        }
+        Ok(seen)
+    }
+
+    fn rest(&mut self, interval: Duration) -> Vec<Fault> {
+        let Some(events) = &self.events else {
+            std::thread::sleep(interval);
+            return Vec::new();
+        };
+        let until = std::time::Instant::now() + interval;
+        let mut faults = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            let Ok(event) = events.wait(u32::try_from(left.as_millis()).unwrap_or(u32::MAX)) else {
+                // Most often the time is over; a lost GPU makes this fail at once, and must not make it spin.
+                std::thread::sleep(until.saturating_duration_since(std::time::Instant::now()));
+                return faults;
+            };
+            let Some(device) = self.number_of(&event.device) else { continue };
+            let xid = match event.event_data {
+                Some(XidError::Value(xid)) => xid,
+                Some(XidError::Unknown) => 0,
+                None => continue,
+            };
+            faults.push(Fault { device, xid });
+        }
+    }
+}
+
+/// Memory of a device in use.
+struct UsedOn {
+    /// By process. How much of it is managed, NVML does not tell.
+    uses: Vec<ProcessUse>,
+    /// The driver's own included.
+    in_all: Bytes,
+    /// By none that NVML names, which it does not where it may not tell, or where processes are of another container.
+    unnamed: Option<Bytes>,
+}
+
+fn used_on(device: DeviceId, handle: &Device<'_>) -> Result<UsedOn, NvmlError> {
+    let in_all = Bytes(handle.memory_info()?.used);
+    let mut uses = Vec::new();
+    let mut is_hidden = false;
+    let compute = handle.running_compute_processes()?;
+    // A GPU without a display may not know the question.
+    let graphics = handle.running_graphics_processes().unwrap_or_default();
+    for process in compute.into_iter().chain(graphics) {
+        match process.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => {
+                let pid = i32::try_from(process.pid).unwrap_or(0);
+                uses.push(ProcessUse { device, pid, pinned: Bytes(bytes), managed: Bytes::ZERO });
+            }
+            UsedGpuMemory::Unavailable => is_hidden = true,
+        }
+    }
+    let unnamed = in_all.saturating_sub(uses.iter().map(|used| used.pinned).sum());
+    Ok(UsedOn { uses, in_all, unnamed: (is_hidden || unnamed > DRIVERS_BYTES).then_some(unnamed) })
+}
+
+/// Errors after which a GPU does no more work until it is reset (NVIDIA, "XID Errors": those whose immediate action is a
+/// reset, drain or repair). The others are a program's own, or are contained in it.
+pub fn is_fatal(xid: u64) -> bool {
+    matches!(xid, 46 | 48 | 62 | 64 | 79 | 95 | 109 | 119 | 120 | 140 | 143)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sms_follow_from_cores() {
+        // GPUs of which both numbers are published: V100, T4, A100, L40S, H100 SXM, RTX 5090.
+        for ((major, minor), cores, sms) in [
+            ((7, 0), 5120, 80),
+            ((7, 5), 2560, 40),
+            ((8, 0), 6912, 108),
+            ((8, 9), 18176, 142),
+            ((9, 0), 16896, 132),
+            ((12, 0), 21760, 170),
+        ] {
+            assert_eq!(cores / Units::of(major, minor).cores, sms, "{major}.{minor}");
+        }
+    }
+
+    #[test]
+    fn a_programs_own_errors_do_not_cost_the_gpu() {
+        assert!([13, 31, 43, 45, 94].iter().all(|&xid| !is_fatal(xid)));
+        assert!([48, 79, 119].iter().all(|&xid| is_fatal(xid)));
+    }
+}

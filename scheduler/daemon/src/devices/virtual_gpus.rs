@@ -1,0 +1,238 @@
+//! The process that serves the virtual GPUs: found where an earlier daemon left it, or started.
+//!
+//! Traps: it outlives this daemon, as GPUs do, and ends by itself when neither a daemon nor a program is connected. So it is
+//! known by its connection: one that was found is nobody's child.
+
+use crate::process::exit::Unservable;
+use crate::settings::config::Clock;
+use anyhow::{Context, bail};
+use eager_gpu_model::parse_cards;
+use eager_proto::place::companion_folders;
+use eager_vgpu_link::{Attendance, LinkError, ServedCard, ServedClock, Serving};
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Name of the server's executable.
+const SERVER: &str = "eager-vgpud";
+/// A server that ends within this time of its start counts as one that cannot serve.
+const SHORT_LIFE: Duration = Duration::from_secs(2);
+const SHORT_LIVES_MAX: u32 = 5;
+/// A server that was told that no daemon comes is gone within this time, if nobody uses it.
+const END: Duration = Duration::from_millis(500);
+
+/// What to serve.
+#[derive(Debug, Clone)]
+pub struct VirtualSource {
+    pub cards: String,
+    pub time_scale: f64,
+    pub memory_scale: u64,
+    pub clock: Clock,
+    pub host_factor: f64,
+    pub mps: bool,
+}
+
+impl VirtualSource {
+    /// As a server tells it.
+    fn serving(&self) -> anyhow::Result<Serving> {
+        let cards = parse_cards(&self.cards)?;
+        let card = |card: eager_gpu_model::Card| ServedCard {
+            name: card.name,
+            memory_bytes: card.memory_bytes,
+            sms: card.sms,
+        };
+        let clock = match self.clock {
+            Clock::Real => ServedClock::Real { time_scale: self.time_scale },
+            Clock::Virtual => ServedClock::Virtual { host_factor: self.host_factor },
+        };
+        Ok(Serving {
+            cards: cards.into_iter().map(card).collect(),
+            memory_scale: self.memory_scale,
+            clock,
+            mps: self.mps,
+        })
+    }
+}
+
+/// The running server. On drop it is told that this daemon does not come back, unless programs may be on their way to it.
+#[derive(Debug)]
+pub struct VirtualGpus {
+    attendance: Attendance,
+    /// None: an earlier daemon started it.
+    child: Option<Child>,
+    source: VirtualSource,
+    socket: PathBuf,
+    started: Instant,
+    short_lives: u32,
+    /// It is not told that this daemon ends.
+    stays: bool,
+}
+
+impl VirtualGpus {
+    /// The server of an earlier daemon at `socket` if it serves the same; else a new one.
+    pub fn open(source: VirtualSource, socket: &Path) -> anyhow::Result<VirtualGpus> {
+        if let Some(attendance) = attended(socket)? {
+            if attendance.serving() == &source.serving()? {
+                let (child, started) = (None, Instant::now());
+                return Ok(VirtualGpus {
+                    attendance,
+                    child,
+                    source,
+                    socket: socket.into(),
+                    started,
+                    short_lives: 0,
+                    stays: false,
+                });
+            }
+            dismiss(attendance, socket)?;
+        }
+        let (child, attendance) = start(&source, socket)?;
+        let (child, socket, started) = (Some(child), socket.into(), Instant::now());
+        Ok(VirtualGpus { attendance, child, source, socket, started, short_lives: 0, stays: false })
+    }
+
+    /// An earlier daemon started it.
+    pub fn was_there(&self) -> bool {
+        self.child.is_none()
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Programs of this daemon run or start now. One that was let in may not have come to its device yet: to the server that
+    /// is nobody, and it would end under that program's feet. It ends by itself when it is unused for a while.
+    pub fn stays_for_programs(&mut self) {
+        self.stays = true;
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.attendance.has_ended()
+    }
+
+    /// Another in the place of one that has ended; what became of that.
+    pub fn start_again(&mut self) -> anyhow::Result<String> {
+        let status = self.child.as_mut().and_then(|child| child.wait().ok());
+        let how = status.map_or(String::new(), |status| format!(" ({status})"));
+        let said = format!("the virtual GPU server ended by itself{how}");
+        self.short_lives = if self.started.elapsed() < SHORT_LIFE { self.short_lives + 1 } else { 0 };
+        if self.source.clock == Clock::Virtual {
+            bail!("{said}: the time of its clock is lost");
+        }
+        if self.short_lives > SHORT_LIVES_MAX {
+            bail!("{said}, {} times in a row: there are no devices any more", self.short_lives);
+        }
+        let (child, attendance) = start(&self.source, &self.socket).context(said.clone())?;
+        (self.child, self.attendance, self.started) = (Some(child), attendance, Instant::now());
+        Ok(format!(
+            "{said}: a new one serves; CUDA calls of programs that were on it fail until they start again"
+        ))
+    }
+}
+
+/// Readable when the server has ended.
+impl AsFd for VirtualGpus {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.attendance.as_fd()
+    }
+}
+
+impl Drop for VirtualGpus {
+    fn drop(&mut self) {
+        // While programs are on it, it goes on without a daemon.
+        if !self.stays
+            && self.attendance.dismiss(END)
+            && let Some(child) = &mut self.child
+        {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Makes sure that no server listens at `socket`, for a daemon of other devices: programs would be taken there.
+pub fn clear(socket: &Path) -> anyhow::Result<()> {
+    attended(socket)?.map_or(Ok(()), |attendance| dismiss(attendance, socket))
+}
+
+/// The server that is there, if any.
+fn attended(socket: &Path) -> anyhow::Result<Option<Attendance>> {
+    let deadline = Instant::now() + Duration::from_secs(11);
+    loop {
+        match Attendance::connect(socket) {
+            Ok(attendance) => return Ok(Some(attendance)),
+            Err(LinkError::Connect { .. }) => return Ok(None),
+            // One of another build, or on its way out: it ends when its last program does.
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(200)),
+            Err(error) => bail!(Unservable(format!(
+                "{}: the virtual GPU server of an earlier daemon still serves programs: {error}; wait for them to end",
+                socket.display()
+            ))),
+        }
+    }
+}
+
+/// Has a server end that serves something else; it stays if programs use it.
+fn dismiss(mut attendance: Attendance, socket: &Path) -> anyhow::Result<()> {
+    let (pid, serving) = (attendance.pid(), attendance.serving().cards.clone());
+    if attendance.dismiss(END) {
+        // Its socket goes a moment after its connections.
+        let deadline = Instant::now() + END;
+        while UnixStream::connect(socket).is_ok() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        return Ok(());
+    }
+    let cards: Vec<&str> = serving.iter().map(|card| card.name.as_str()).collect();
+    bail!(Unservable(format!(
+        "{}: programs of an earlier daemon are on its virtual GPUs ({}, pid {pid}), which are not those asked for: wait for \
+         them to end, or start with the same ones",
+        socket.display(),
+        cards.join(", ")
+    )))
+}
+
+/// Starts the server and waits until it listens at `socket`, which it says in its first line.
+fn start(source: &VirtualSource, socket: &Path) -> anyhow::Result<(Child, Attendance)> {
+    let own = std::env::current_exe().context("cannot find my own executable")?;
+    let server = server_of(&own);
+    let mut child = Command::new(&server)
+        .args(["--cards", &source.cards])
+        .args(["--time-scale", &source.time_scale.to_string()])
+        .args(["--memory-scale", &source.memory_scale.to_string()])
+        .args(["--host-factor", &source.host_factor.to_string()])
+        .args(["--clock", if source.clock == Clock::Virtual { "virtual" } else { "real" }])
+        .arg(if source.mps { "--mps" } else { "--no-mps" })
+        .args(["--until-unused", "--socket"])
+        .arg(socket)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start the virtual GPU server {}", server.display()))?;
+    let mut ready = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut ready).context("reading from the virtual GPU server")?;
+    }
+    if ready.is_empty() {
+        let status = child.wait().context("waiting for the virtual GPU server")?;
+        bail!("the virtual GPU server did not start ({status}); its own message is above");
+    }
+    match Attendance::connect(socket) {
+        Ok(attendance) => Ok((child, attendance)),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error).context("the virtual GPU server does not answer")
+        }
+    }
+}
+
+/// The server that belongs to this daemon: the first that is there, or where the first should be.
+fn server_of(daemon: &Path) -> PathBuf {
+    let folders = companion_folders(daemon.parent().unwrap_or(Path::new("/")));
+    let servers = folders.map(|folder| folder.join(SERVER));
+    servers.iter().find(|server| server.is_file()).unwrap_or(&servers[0]).clone()
+}

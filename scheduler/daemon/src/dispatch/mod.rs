@@ -1,0 +1,590 @@
+//! Around the core: one event in, its actions carried out, and a line for the journal.
+//!
+//! Trap: the order matters. The whole step is decided and written to the journal first, then the cells change: a
+//! program must never see a grant that the journal does not know.
+
+pub mod after;
+pub mod drains;
+pub mod restore;
+pub mod steer;
+pub mod stopped;
+pub mod truth;
+
+use crate::clients::identity;
+use crate::clients::quota::Quotas;
+use crate::clients::slots::{TaskSlot, TaskSlots};
+use crate::dispatch::after::Waiters;
+use crate::dispatch::truth::Truth;
+use crate::persistence::ended_file::EndedFile;
+use crate::persistence::state_file::{Kept, KeptClient, StateFile};
+use crate::policy::mind::{Mind, Panicked, Recording};
+use crate::process::date;
+use crate::process::detach;
+use crate::process::fault;
+use crate::process::log::{LogLimit, RefusalLimit};
+use crate::process::service_manager::ServiceManager;
+use eager_core::action::Action;
+use eager_core::event::{Event, TaskRequest};
+use eager_proto::RING_SLOTS;
+use eager_proto::hello::{self, Hello, Uuid};
+use eager_proto::request::{Request, RequestBody, Slot, decode};
+use eager_shm::daemon::{ClientPages, Peer, receive};
+use eager_units::{ClientId, Nanos, TaskId};
+use nix::errno::Errno;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Senseless requests after which a client is not served any more (specification S-707).
+const STRIKES_MAX: u32 = 100;
+/// Doorbells taken from one client in one turn; more stay in the socket for the next.
+const DOORBELLS_MAX: usize = 4 * RING_SLOTS;
+
+/// A program that was welcomed.
+#[derive(Debug)]
+pub struct Client {
+    pub label: String,
+    pub peer: Peer,
+    /// None once the program closed it and still lives, and before it has come back to a new daemon.
+    pub socket: Option<OwnedFd>,
+    /// When a program that closed its connection is given up.
+    pub gone_at: Option<Nanos>,
+    /// None before it has come back to a new daemon.
+    pub pages: Option<ClientPages>,
+    pub slots: TaskSlots,
+    /// Of the tasks that it begins.
+    pub priority: i8,
+    strikes: u32,
+}
+
+/// What serving a client came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Served {
+    AllDone,
+    /// It had more than it may have now.
+    MoreLeft,
+    /// It closed the connection.
+    Closed,
+    /// It broke the protocol and was cut off.
+    CutOff,
+}
+
+/// The core, the clients, and the record of what was decided.
+#[derive(Debug)]
+pub struct Dispatch {
+    pub mind: Mind,
+    pub clients: BTreeMap<ClientId, Client>,
+    pub quotas: Quotas,
+    pub state: StateFile,
+    ended_file: EndedFile,
+    pub truth: Truth,
+    pub manager: ServiceManager,
+    pub waiters: Waiters,
+    /// By number; none where programs see the devices under the same numbers.
+    pub device_uuids: Vec<Uuid>,
+    owners: BTreeMap<TaskId, (ClientId, Slot)>,
+    log: LogLimit,
+    refusals: RefusalLimit,
+    /// Who is being served, and which of its slots were answered: one that sends many requests is woken once for all.
+    served: Option<(ClientId, BTreeSet<Slot>)>,
+    next_client: u64,
+    next_task: u64,
+}
+
+impl Dispatch {
+    pub fn new(
+        mind: Mind,
+        quotas: Quotas,
+        state: StateFile,
+        manager: ServiceManager,
+        ended_file: EndedFile,
+    ) -> Dispatch {
+        let Kept { next_client, next_task, .. } = *state.kept();
+        Dispatch {
+            mind,
+            clients: BTreeMap::new(),
+            quotas,
+            ended_file,
+            truth: Truth::default(),
+            manager,
+            waiters: Waiters::default(),
+            device_uuids: Vec::new(),
+            owners: BTreeMap::new(),
+            log: LogLimit::default(),
+            refusals: RefusalLimit::default(),
+            served: None,
+            next_client,
+            next_task,
+            state,
+        }
+    }
+
+    /// Monotonic time since the daemon started.
+    pub fn now(&self) -> Nanos {
+        self.mind.now()
+    }
+
+    /// Whose task it is, and in which of the client's slots.
+    pub fn owner(&self, task: TaskId) -> Option<(ClientId, Slot)> {
+        self.owners.get(&task).copied()
+    }
+
+    /// Number of the task that begins next.
+    pub fn next_task(&self) -> u64 {
+        self.next_task
+    }
+
+    /// Does anybody wait for a device, or have one?
+    pub fn has_tasks(&self) -> bool {
+        !self.owners.is_empty()
+    }
+
+    /// Has the daemon's answer in a client's slot changed from the one with sequence `seen`? Also for a client that is not
+    /// there.
+    pub fn answer_changed(&self, pid: u32, slot: u32, seen: u32) -> bool {
+        let client = self.clients.values().find(|client| u32::try_from(client.peer.pid) == Ok(pid));
+        let pages = client.and_then(|client| client.pages.as_ref());
+        let Some((pages, slot)) = pages.zip(Slot::new(slot as usize)) else { return true };
+        pages.sequence(slot) != seen
+    }
+
+    /// Says something to the administrator, unless too much was said already.
+    pub fn say(&mut self, line: String) {
+        self.say_of(None, line);
+    }
+
+    /// The same about something that a user's program did, within that user's share of the log.
+    pub fn say_of(&mut self, uid: Option<u32>, line: String) {
+        let now = self.now();
+        for line in self.log.admit(now, uid, line) {
+            // Nobody is left to be told that standard error is closed.
+            let _ = writeln!(std::io::stderr(), "eagerd: {line}");
+            detach::bound_log();
+        }
+    }
+
+    /// Adds a client.
+    pub fn welcome(&mut self, hello: &Hello, peer: Peer, socket: OwnedFd, pages: ClientPages) -> ClientId {
+        let id = ClientId(self.next_client);
+        self.next_client += 1;
+        let (pid, uid, started) = (peer.pid, peer.uid, identity::started(peer.pid));
+        let (label, informed) = (hello.label(), hello.comes_by_name());
+        let priority = hello.priority();
+        let kept = KeptClient { pid, started, uid, label, informed, priority, slots: BTreeMap::new() };
+        self.manager.keep_client(id, &peer.pidfd);
+        self.enter(id, kept, peer, Some(socket), Some(pages));
+        id
+    }
+
+    /// What a client should do for the policy, as bits of [`hello::FEATURES`], and the most in bytes that a task can ever
+    /// be granted: 0 if there is no device yet.
+    pub fn client_habits(&self, hello: &Hello) -> (u64, u64) {
+        let habits = self.mind.scheduler.habits_of_newcomer(hello.comes_by_name());
+        let flag = |on: bool, bit: u64| if on { bit } else { 0 };
+        let wanted = flag(habits.late_reservation, hello::FEATURE_LATE_RESERVATION)
+            | flag(habits.early_copies, hello::FEATURE_EARLY_COPIES)
+            | flag(habits.live_requirement, hello::FEATURE_LIVE_REQUIREMENT)
+            | flag(habits.fast_copies, hello::FEATURE_FAST_COPIES);
+        let context = self.mind.scheduler.options().context_bytes;
+        let devices = self.mind.scheduler.state().devices.values();
+        let largest =
+            devices.map(|device| device.task_max.min(device.capacity).saturating_sub(context).0).max();
+        (wanted, largest.unwrap_or(0))
+    }
+
+    /// Adds a client with what is known of it.
+    pub fn enter(
+        &mut self,
+        id: ClientId,
+        kept: KeptClient,
+        peer: Peer,
+        socket: Option<OwnedFd>,
+        pages: Option<ClientPages>,
+    ) {
+        let (uid, label, informed) = (kept.uid, kept.label.clone(), kept.informed);
+        let slots = TaskSlots::default();
+        let (priority, gone_at, strikes) = (kept.priority, None, 0);
+        let client = Client { label: label.clone(), peer, socket, gone_at, pages, slots, priority, strikes };
+        let (decided, wall) = (self.mind.decides_at(), date::now_ms());
+        self.mind.ended.enter(id, client.peer.pid, uid, &label, decided, wall);
+        self.clients.insert(id, client);
+        self.state.client(id.0, kept);
+        self.happen(Event::ClientConnected { client: id, uid, label, informed }, None);
+    }
+
+    /// Puts a slot of an earlier daemon back.
+    pub fn restore_slot(&mut self, id: ClientId, slot: Slot, restored: TaskSlot) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        if let Some(task) = restored.task {
+            self.owners.insert(task, (id, slot));
+        }
+        *client.slots.get_mut(slot) = restored;
+    }
+
+    /// The client is gone: everything it held is free.
+    pub fn bury(&mut self, id: ClientId) {
+        self.forget(id, false);
+    }
+
+    fn forget(&mut self, id: ClientId, is_cut_off: bool) {
+        let Some(client) = self.clients.remove(&id) else { return };
+        let mut tasks = 0;
+        for task in client.slots.tasks() {
+            self.owners.remove(&task);
+            tasks += 1;
+        }
+        self.mind.tally.client_gone(is_cut_off, tasks);
+        if is_cut_off {
+            self.mind.ended.suffers(id, "cut-off", "it broke the protocol between programs and the daemon");
+        }
+        self.mind.ended.leave(id, self.mind.decides_at(), date::now_ms());
+        self.quotas.leave(client.peer.uid);
+        self.state.gone(id.0);
+        self.manager.forget_client(id);
+        fault::point("buried");
+        self.happen(Event::ClientGone { client: id }, None);
+    }
+
+    fn cut_off(&mut self, id: ClientId, why: &str) -> Served {
+        if let Some(client) = self.clients.get(&id) {
+            let Client { label, peer, .. } = client;
+            let line = format!("{id} ({label}, pid {}) {why}: it is not served any more", peer.pid);
+            self.say_of(Some(peer.uid), line);
+        }
+        self.forget(id, true);
+        Served::CutOff
+    }
+
+    /// Takes in what a client rang for, at most `requests` and, after the first, for so much time; says how many there were.
+    pub fn serve(&mut self, id: ClientId, requests: u32, time: Nanos) -> (Served, u32) {
+        let mut taken = 0;
+        self.served = Some((id, BTreeSet::new()));
+        let served = self.serve_counted(id, requests, time, &mut taken);
+        if let Some((id, slots)) = self.served.take()
+            && let Some(pages) = self.clients.get(&id).and_then(|client| client.pages.as_ref())
+        {
+            slots.into_iter().for_each(|slot| pages.wake(slot));
+        }
+        (served, taken)
+    }
+
+    fn serve_counted(&mut self, id: ClientId, requests: u32, time: Nanos, taken: &mut u32) -> Served {
+        let closed = match self.clients.get(&id).map(drain_doorbells) {
+            None => return Served::AllDone,
+            Some(Err(bytes)) => {
+                return self.cut_off(id, &format!("sent a packet of {bytes} bytes, not a doorbell"));
+            }
+            Some(Ok(closed)) => closed,
+        };
+        let begun = self.now();
+        // The first always: who waits long for a step has it.
+        while *taken < requests && (*taken == 0 || self.now().saturating_sub(begun) < time) {
+            match self.take_request(id) {
+                Ok(true) => *taken += 1,
+                Ok(false) => return if closed { Served::Closed } else { Served::AllDone },
+                Err(why) => return self.cut_off(id, &why),
+            }
+        }
+        Served::MoreLeft
+    }
+
+    /// Takes one request from the client's ring; false when there is none.
+    fn take_request(&mut self, id: ClientId) -> Result<bool, String> {
+        let Some(client) = self.clients.get_mut(&id) else { return Ok(false) };
+        let Some(pages) = &mut client.pages else { return Ok(false) };
+        let Some(record) = pages.pop().map_err(|hostile| format!("broke its ring: {hostile}"))? else {
+            return Ok(false);
+        };
+        fault::point("taken");
+        let request =
+            decode(&record).map_err(|malformed| format!("sent a malformed request: {malformed}"))?;
+        let fresh = TaskId(self.next_task);
+        match client.slots.get_mut(request.slot).accept(id, &request, fresh, client.priority) {
+            Ok(Some(Event::TaskBegin { request: wanted, .. }))
+                if self.refuses_without_a_step(id, &wanted, request.slot) =>
+            {
+                self.answer_only(id, &request);
+            }
+            Ok(Some(event)) => {
+                if let Event::TaskBegin { .. } = event {
+                    self.next_task += 1;
+                    self.owners.insert(fresh, (id, request.slot));
+                }
+                if let Event::TaskEnd { task } = event {
+                    self.owners.remove(&task);
+                }
+                self.happen(event, Some((id, &request)));
+            }
+            Ok(None) => self.answer_only(id, &request),
+            Err(_) => {
+                let strikes = self.clients.get_mut(&id).map_or(0, |client| {
+                    client.strikes += 1;
+                    client.strikes
+                });
+                if strikes > STRIKES_MAX {
+                    return Err(format!("sent {STRIKES_MAX} requests that make no sense"));
+                }
+                self.answer_only(id, &request);
+            }
+        }
+        Ok(true)
+    }
+
+    /// One more request of a user who is refused again and again, if it would be refused too: it gets the answer, which costs
+    /// no step of the core and no line of the journal.
+    fn refuses_without_a_step(&mut self, id: ClientId, wanted: &TaskRequest, slot: Slot) -> bool {
+        let now = self.now();
+        let Some(client) = self.clients.get_mut(&id) else { return false };
+        let uid = client.peer.uid;
+        // On a virtual clock nothing may depend on how fast this machine is.
+        if self.mind.is_told_time() || !self.refusals.is_flood(now, uid) {
+            return false;
+        }
+        let Some(reason) = self.mind.scheduler.refuses(id, wanted) else { return false };
+        self.mind.tally.refused(&reason);
+        client.slots.get_mut(slot).refuse(reason);
+        self.refusals.leave_out(uid);
+        true
+    }
+
+    fn note_refusals(&mut self, actions: &[Action]) {
+        let now = self.now();
+        let refused = actions.iter().filter(|action| matches!(action, Action::Refuse { .. }));
+        for task in refused.filter_map(Action::task) {
+            let Some(uid) = self.owner(task).and_then(|(id, _)| Some(self.clients.get(&id)?.peer.uid)) else {
+                continue;
+            };
+            if let Some(left_out) = self.refusals.note(now, uid) {
+                let line =
+                    format!("{left_out} more requests of uid {uid} were refused, and are not in the journal");
+                self.say_of(Some(uid), line);
+            }
+        }
+    }
+
+    /// What became of the file of earlier runs.
+    pub fn wrote_history(&mut self, written: std::io::Result<()>) {
+        if let Err(error) = written {
+            self.say(format!(
+                "the history of runs cannot be written ({error}): it is tried again, a restart would not know it"
+            ));
+        }
+    }
+
+    /// When the list of ended programs is to be written, if it is old.
+    pub fn next_ended_write(&self) -> Option<Nanos> {
+        self.ended_file.next_write(&self.mind.ended)
+    }
+
+    /// `is_end`: of the daemon, however short ago it was written.
+    pub fn write_ended(&mut self, is_end: bool) {
+        let (now, ended) = (self.mind.now(), &self.mind.ended);
+        let file = &mut self.ended_file;
+        let written = if is_end { file.write_at_end(ended, now) } else { file.write_if_due(ended, now) };
+        if let Err(error) = written {
+            self.say(format!(
+                "the list of ended programs cannot be written ({error}): it is tried again, a restart would not know it"
+            ));
+        }
+    }
+
+    /// A request that changes nothing.
+    fn answer_only(&mut self, id: ClientId, request: &Request) {
+        self.note(id, request.slot, is_awaited(&request.body));
+        self.flush();
+        self.publish(id, request.slot);
+    }
+
+    /// One event, and what the core makes of it. `asked` is the request that it was.
+    pub fn happen(&mut self, event: Event, asked: Option<(ClientId, &Request)>) {
+        let mut events = VecDeque::from([event]);
+        let mut asked = asked;
+        while let Some(mut event) = events.pop_front() {
+            let actions = match self.decide(&mut event) {
+                Ok(actions) => actions,
+                Err(Panicked) if self.mind.reverted.is_none() => {
+                    self.rebuild("panicked".into());
+                    if survives_its_scheduler(&event) {
+                        events.push_front(event);
+                    }
+                    continue;
+                }
+                // Nothing is left to fall back to: the event is dropped, everything else goes on.
+                Err(Panicked) => {
+                    self.say("the plain policy panicked: an event is dropped".into());
+                    continue;
+                }
+            };
+            self.act_on_limits(&actions);
+            self.note_refusals(&actions);
+            let awaited = asked.take().map(|(id, request)| ((id, request.slot), is_awaited(&request.body)));
+            let mut changed: BTreeSet<(ClientId, Slot)> = awaited.iter().map(|(slot, _)| *slot).collect();
+            changed.extend(actions.iter().filter_map(|action| self.carry_out(action)));
+            for &(client, slot) in &changed {
+                self.note(client, slot, awaited == Some(((client, slot), true)));
+            }
+            fault::point("decided");
+            self.flush();
+            fault::point("noted");
+            for (client, slot) in changed {
+                self.publish(client, slot);
+            }
+            fault::point("published");
+            self.tell_reinstatement(&actions);
+            events.extend(actions.iter().filter_map(|action| self.answer_watch(action)));
+        }
+        if let Some(why) = self.mind.complaint.take() {
+            self.revert(why);
+        }
+    }
+
+    /// Once all else of the step is published: what programs are told of their tasks is different from here on.
+    fn tell_reinstatement(&mut self, actions: &[Action]) {
+        for action in actions {
+            if let Action::Reinstated { policy, reason } = action {
+                self.reinstated(*policy, reason);
+            }
+        }
+    }
+
+    /// One step of the core, and its line in the journal.
+    fn decide(&mut self, event: &mut Event) -> Result<Vec<Action>, Panicked> {
+        let (actions, journal) = self.mind.step(event);
+        match journal {
+            None => {}
+            Some(Recording::Failed(why)) => self.journal_failed(&why),
+            Some(Recording::GoesOn) => self.say("the journal is written again, with a gap".into()),
+        }
+        actions
+    }
+
+    pub fn journal_failed(&mut self, why: &str) {
+        self.say(format!("the journal cannot be written ({why}): scheduling goes on without it"));
+    }
+
+    fn act_on_limits(&mut self, actions: &[Action]) {
+        for action in actions {
+            match action {
+                Action::Overrun { client, measure, reason } => self.overran(*client, *measure, reason),
+                Action::Stranded { client, reason, .. } => {
+                    self.say_of_client(*client, reason, "its calls fail, and what it had there is gone");
+                }
+                Action::Overstay { client, ending, reason, .. } => self.overstays(*client, *ending, reason),
+                _ => {}
+            }
+        }
+    }
+
+    /// Keeps what a later daemon must know of a slot. `awaited`: its program waits to see its request answered.
+    pub fn note(&mut self, id: ClientId, slot: Slot, awaited: bool) {
+        let Some(client) = self.clients.get(&id) else { return };
+        let Some(state) = client.slots.get(slot) else { return };
+        let view = state.task.and_then(|task| self.mind.scheduler.task(task));
+        let known = self.mind.scheduler.state().clients.get(&id);
+        let contexts = known.map(|client| client.contexts.iter().copied().collect()).unwrap_or_default();
+        let kept = state.kept(view.as_ref(), contexts);
+        self.state.slot(id.0, slot, kept, awaited);
+    }
+
+    pub fn flush(&mut self) {
+        let written = self.state.flush(self.mind.now());
+        self.wrote_state(written);
+    }
+
+    /// Writes the state down before anybody new is served.
+    pub fn begin_state(&mut self) {
+        let written = self.state.begin(self.mind.now());
+        self.wrote_state(written);
+    }
+
+    fn wrote_state(&mut self, written: std::io::Result<()>) {
+        if let Err(error) = written {
+            self.say(format!(
+                "the state file cannot be written ({error}): scheduling goes on, a restart would not know of it"
+            ));
+        }
+    }
+
+    /// Notes an action in its task's slot; gives the slot, whose cell is now out of date.
+    fn carry_out(&mut self, action: &Action) -> Option<(ClientId, Slot)> {
+        let task = action.task()?;
+        let owner @ (client, slot) = *self.owners.get(&task)?;
+        let state = self.clients.get_mut(&client)?.slots.get_mut(slot);
+        match action {
+            Action::Bind { .. } => state.bound(),
+            Action::Refuse { reason, .. } => state.refuse(reason.clone()),
+            _ => {}
+        }
+        if state.task != Some(task) {
+            self.owners.remove(&task);
+        }
+        Some(owner)
+    }
+
+    /// Writes a slot's cell as things stand, and wakes whoever waits for it.
+    fn publish(&mut self, id: ClientId, slot: Slot) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let state = client.slots.get_mut(slot);
+        let view = state.task.and_then(|task| self.mind.scheduler.task(task));
+        let (cell, reason) = state.answer(view.as_ref(), self.mind.scheduler.traits());
+        let Some(pages) = &client.pages else { return };
+        match &mut self.served {
+            Some((served, slots)) if *served == id => {
+                pages.write_cell(slot, &cell, &reason);
+                slots.insert(slot);
+            }
+            _ => pages.publish_cell(slot, &cell, &reason),
+        }
+    }
+
+    /// The same for all slots that a client ever used; the cells of the others are as new.
+    pub fn publish_all(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get(&id) else { return };
+        let used: Vec<Slot> = client.slots.used().map(|(slot, _)| slot).collect();
+        used.into_iter().for_each(|slot| self.publish(id, slot));
+    }
+
+    /// A task that is watched from now on tells its changes by itself; how it stands at this moment the daemon reads.
+    fn answer_watch(&self, action: &Action) -> Option<Event> {
+        let &Action::Watch { task, on: true } = action else { return None };
+        let (client, slot) = *self.owners.get(&task)?;
+        let (launched, retired) = self.clients.get(&client)?.pages.as_ref()?.counters(slot);
+        Some(if launched == retired { Event::Idle { task } } else { Event::Busy { task } })
+    }
+}
+
+/// Does the program wait until it sees this answered? The others are hints, which may be told twice.
+fn is_awaited(body: &RequestBody) -> bool {
+    use RequestBody::{Busy, Idle, KernelHeld, Promoted};
+    !matches!(body, Busy | Idle | KernelHeld { .. } | Promoted)
+}
+
+/// Must an event be told to the scheduler that follows the one that broke on it? What begins, ends, connects or goes is
+/// in the daemon's notes already.
+fn survives_its_scheduler(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::TaskExtend { .. }
+            | Event::TaskShrink { .. }
+            | Event::AllLaunched { .. }
+            | Event::KernelHeld { .. }
+            | Event::Promoted { .. }
+    )
+}
+
+/// Empties a client's socket. `Ok(true)`: the client closed it; `Err`: a packet of so many bytes, which is no doorbell.
+fn drain_doorbells(client: &Client) -> Result<bool, usize> {
+    let Some(socket) = &client.socket else { return Ok(false) };
+    let mut packet = [0; 8];
+    for _ in 0..DOORBELLS_MAX {
+        match receive(socket.as_fd(), &mut packet) {
+            Ok(1) => {}
+            Ok(0) => return Ok(true),
+            Ok(bytes) => return Err(bytes),
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
+            // Reset by the peer: it is gone or going; its pidfd says which.
+            Err(_) => return Ok(true),
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,191 @@
+//! Clients that go on: those of a daemon that is gone, and those of a scheduler that broke.
+//!
+//! Traps: a client that has not come back holds its memory all the same, so its grant stands until its process ends; and
+//! whoever says that it is such a client must be the process that the kernel says it is, whatever id it names.
+
+use crate::clients::identity;
+use crate::clients::slots::TaskSlot;
+use crate::dispatch::{Client, Dispatch};
+use crate::persistence::state_file::{Kept, KeptClient};
+use crate::process::service_manager;
+use eager_core::PolicyName;
+use eager_core::action::Reason;
+use eager_core::event::{Event, Restored, TaskRequest};
+use eager_proto::hello::{Refusal, Resume};
+use eager_proto::request::Slot;
+use eager_shm::daemon::{ClientPages, Peer};
+use eager_units::{ClientId, DeviceId, TaskId};
+use std::os::fd::OwnedFd;
+
+impl Dispatch {
+    /// Takes over the clients of an earlier daemon whose processes still live; `handles` are those that a service manager
+    /// has kept of them. Says how many.
+    pub fn take_over(&mut self, old: Kept, handles: &mut service_manager::Kept) -> usize {
+        let mut contexts: Vec<_> = old.contexts().collect();
+        for (device, at_ns) in old.drained {
+            self.drain_again(DeviceId(device), at_ns);
+        }
+        let mut tasks = Vec::new();
+        for (id, mut kept) in old.clients {
+            let id = ClientId(id);
+            let Some(pidfd) = self.handle(id, &kept, handles) else { continue };
+            let slots = std::mem::take(&mut kept.slots);
+            let (pid, uid) = (kept.pid, kept.uid);
+            // Who was served before is served again, whatever the limit is now.
+            let _ = self.quotas.admit(uid, self.now());
+            self.enter(id, kept, Peer { pid, uid, pidfd }, None, None);
+            for (index, kept) in slots {
+                let Some(slot) = Slot::new(usize::from(index)) else { continue };
+                self.restore_slot(id, slot, TaskSlot::restored(&kept));
+                tasks.extend(kept.task.clone());
+                self.state.slot(id.0, slot, kept, true);
+            }
+        }
+        contexts.retain(|(client, _)| self.clients.contains_key(client));
+        self.say_what_has_no_device(&tasks);
+        if !tasks.is_empty() || !contexts.is_empty() {
+            self.happen(Event::Restored { tasks, contexts }, None);
+        }
+        self.clients.len()
+    }
+
+    /// What a program holds on a device that is not served any more counts nowhere; it does again when the device is back.
+    fn say_what_has_no_device(&mut self, tasks: &[Restored]) {
+        let devices = &self.mind.scheduler.state().devices;
+        let lines: Vec<String> = tasks
+            .iter()
+            .filter(|task| !devices.contains_key(&task.device))
+            .map(|Restored { task, device, .. }| {
+                format!(
+                    "{task} goes on, and {device} is not served any more: what it holds there is in no ledger"
+                )
+            })
+            .collect();
+        lines.into_iter().for_each(|line| self.say(line));
+    }
+
+    /// A handle on a client's process; none: it has ended.
+    fn handle(
+        &self,
+        id: ClientId,
+        kept: &KeptClient,
+        handles: &mut service_manager::Kept,
+    ) -> Option<OwnedFd> {
+        let Some(pidfd) = handles.take_client(id) else {
+            return identity::find(kept.pid, kept.started)
+                .inspect(|pidfd| self.manager.keep_client(id, pidfd));
+        };
+        if identity::is_alive(&pidfd) {
+            return Some(pidfd);
+        }
+        self.manager.forget_client(id);
+        None
+    }
+
+    /// The client that `peer` says it is, if it is, and is not served through another connection.
+    pub fn find_resuming(&self, resume: &Resume, peer: &Peer) -> Result<ClientId, Refusal> {
+        let id = ClientId(resume.client);
+        let is_it = |client: &&Client| client.peer.pid == peer.pid && client.peer.uid == peer.uid;
+        match self.clients.get(&id).filter(is_it) {
+            Some(_) => Ok(id),
+            None => Err(Refusal::Stranger { client: resume.client }),
+        }
+    }
+
+    /// Pages for a client that comes back, with what holds for it now.
+    pub fn prepare_pages(&mut self, id: ClientId, pages: ClientPages) -> Option<ClientPages> {
+        let old = self.clients.get_mut(&id)?.pages.replace(pages);
+        self.publish_all(id);
+        let client = self.clients.get_mut(&id)?;
+        std::mem::replace(&mut client.pages, old)
+    }
+
+    /// It has them, and is served from now on.
+    pub fn resumed(&mut self, id: ClientId, socket: OwnedFd, pages: ClientPages) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.socket = Some(socket);
+        client.pages = Some(pages);
+        client.gone_at = None;
+    }
+
+    /// The policy broke, and its scheduler is sound: `case` decides from this step on, until the policy agrees with it again.
+    pub fn revert(&mut self, why: String) {
+        let policy = self.mind.scheduler.policy();
+        self.happen(Event::Reverted { why: why.clone() }, None);
+        if self.mind.reverted.is_some() {
+            // It panicked in that step.
+            return;
+        }
+        if self.mind.scheduler.replaced().is_none() {
+            return self.rebuild(why);
+        }
+        self.say(format!("the policy {policy} {why}: case decides from now on"));
+        self.mind.reverted(format!("{policy} {why}"));
+        self.publish_everything();
+    }
+
+    /// The policy that was replaced decides again.
+    pub fn reinstated(&mut self, policy: PolicyName, reason: &Reason) {
+        self.mind.reverted = None;
+        self.say(format!("the policy {policy} {reason}"));
+        self.publish_everything();
+    }
+
+    /// What programs are told of their tasks depends on the policy.
+    pub fn publish_everything(&mut self) {
+        let ids: Vec<ClientId> = self.clients.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.publish_all(id));
+    }
+
+    /// Gives every task to a new scheduler under `case`: what is bound stays, what waits asks again in its old order.
+    pub fn rebuild(&mut self, why: String) {
+        let policy = self.mind.scheduler.policy();
+        let devices = self.mind.scheduler.state().devices.values();
+        let lost: Vec<DeviceId> = devices.filter(|device| device.lost).map(|device| device.id).collect();
+        self.say(format!("the policy {policy} {why}: case decides from now on"));
+        if let Err(error) = self.mind.replace(format!("{policy} {why}")) {
+            self.say(format!("the journal cannot be begun anew ({error}): scheduling goes on without it"));
+        }
+        let (bound, waiting) = self.all_tasks();
+        let clients: Vec<Event> = self
+            .clients
+            .iter()
+            .map(|(id, client)| Event::ClientConnected {
+                client: *id,
+                uid: client.peer.uid,
+                label: client.label.clone(),
+                informed: self.state.kept().clients.get(&id.0).is_some_and(|kept| kept.informed),
+            })
+            .collect();
+        clients.into_iter().for_each(|event| self.happen(event, None));
+        self.tell_drains();
+        let contexts = self.state.kept().contexts().collect();
+        self.happen(Event::Restored { tasks: bound, contexts }, None);
+        lost.into_iter().for_each(|device| self.happen(Event::DeviceLost { device }, None));
+        for (task, client, request) in waiting {
+            self.happen(Event::TaskBegin { task, client, request }, None);
+        }
+        self.publish_everything();
+    }
+
+    /// What the daemon's own notes say is bound, and what waits, in order of arrival.
+    fn all_tasks(&self) -> (Vec<Restored>, Vec<(TaskId, ClientId, TaskRequest)>) {
+        let mut bound = Vec::new();
+        let mut waiting = Vec::new();
+        for (id, client) in &self.clients {
+            let kept = self.state.kept().clients.get(&id.0);
+            for (slot, state) in client.slots.used() {
+                if let Some((task, request)) = state.asking() {
+                    waiting.push((task, *id, request.clone()));
+                } else if let Some(task) =
+                    kept.and_then(|kept| kept.slots.get(&(slot.index() as u8))?.task.clone())
+                    && state.task == Some(task.task)
+                {
+                    bound.push(task);
+                }
+            }
+        }
+        waiting.sort_by_key(|(task, ..)| *task);
+        (bound, waiting)
+    }
+}

@@ -1,0 +1,149 @@
+//! Tasks and the policy, steered by people while programs run.
+//!
+//! Trap: who may is decided here, by the uid of the connection and the uid that the task's process had when it connected;
+//! nothing of the question counts.
+
+use crate::admin::server::Caller;
+use crate::clients::identity;
+use crate::dispatch::Dispatch;
+use crate::persistence::state_file::KeptClient;
+use eager_core::PolicyName;
+use eager_core::event::Event;
+use eager_core::scheduler::Stage;
+use eager_units::TaskId;
+use nix::sys::signal::Signal;
+use std::str::FromStr;
+
+/// What was done, or why not; each in one line.
+type Said = Result<String, String>;
+
+impl Dispatch {
+    /// The uid whose task it is, if the caller may `act` on it.
+    fn may_steer(&self, by: Caller, task: TaskId, act: &str) -> Result<u32, String> {
+        let missing = || format!("there is no {task}: `eager ps` lists them");
+        let uid = self.mind.scheduler.task(task).map(|view| view.uid).ok_or_else(missing)?;
+        if uid == by.uid || by.is_owner() {
+            return Ok(uid);
+        }
+        Err(format!("{task} is of uid {uid}: only they, root and the daemon's own user may {act} it"))
+    }
+
+    fn waits(&self, task: TaskId) -> bool {
+        let view = self.mind.scheduler.task(task);
+        view.is_some_and(|view| matches!(view.stage, Stage::Waiting { .. }))
+    }
+
+    fn held_by(&self, task: TaskId) -> Option<u32> {
+        self.mind.scheduler.task(task)?.request.held_by
+    }
+
+    pub fn hold(&mut self, by: Caller, task: TaskId) -> Said {
+        self.may_steer(by, task, "hold")?;
+        if !self.waits(task) {
+            return Err(format!("{task} runs already: only a waiting task can be held"));
+        }
+        if let Some(uid) = self.held_by(task) {
+            return Ok(format!("{task} is held already, by uid {uid}"));
+        }
+        self.set_hold(task, Some(by.uid), Event::Held { task, by: by.uid });
+        Ok(format!("{task} is held: it does not start before `eager release {}`", task.0))
+    }
+
+    pub fn release(&mut self, by: Caller, task: TaskId) -> Said {
+        self.may_steer(by, task, "release")?;
+        let Some(uid) = self.held_by(task).filter(|_| self.waits(task)) else {
+            return Err(format!("{task} is not held"));
+        };
+        if uid != by.uid && !by.is_owner() {
+            return Err(format!(
+                "{task} is held by uid {uid}: only they, root and the daemon's own user may release it"
+            ));
+        }
+        self.set_hold(task, None, Event::Released { task });
+        Ok(format!("{task} is released, and stands last in the queue"))
+    }
+
+    /// Of a program's tasks among those of its user: the one that waits, and those that begin later.
+    pub fn set_priority(&mut self, by: Caller, task: TaskId, priority: i8) -> Said {
+        self.may_steer(by, task, "change the priority of")?;
+        let (id, slot) = self.owner(task).ok_or_else(|| format!("{task} has no process any more"))?;
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Err(format!("{task} has no process any more"));
+        };
+        client.priority = priority;
+        client.slots.get_mut(slot).set_priority(priority);
+        if let Some(kept) = self.state.kept().clients.get(&id.0).cloned() {
+            self.state.client(id.0, KeptClient { priority, ..kept });
+        }
+        let waits = self.waits(task);
+        if waits {
+            self.happen(Event::PrioritySet { task, priority }, None);
+        }
+        self.flush();
+        let when = if waits { "" } else { " from its next task on: this one runs already" };
+        Ok(format!("the program of {task} has priority {priority} among its user's own{when}"))
+    }
+
+    fn set_hold(&mut self, task: TaskId, held_by: Option<u32>, event: Event) {
+        let owner = self.owner(task);
+        if let Some((client, slot)) = owner
+            && let Some(client) = self.clients.get_mut(&client)
+        {
+            client.slots.get_mut(slot).hold(held_by);
+        }
+        self.happen(event, None);
+        if let Some((client, slot)) = owner {
+            self.note(client, slot, true);
+            self.flush();
+        }
+    }
+
+    /// A waiting task is refused; the process of a running one gets the signal, and that of a waiting one if it `ends`.
+    pub fn cancel(&mut self, by: Caller, task: TaskId, signal: &str, ends: bool) -> Said {
+        let uid = self.may_steer(by, task, "cancel")?;
+        let waits = self.waits(task);
+        // First: a task that was refused is nobody's any more.
+        let sent = (ends || !waits).then(|| self.send_signal(by, uid, task, signal)).transpose()?;
+        if !waits {
+            return Ok(sent.unwrap_or_default());
+        }
+        self.happen(Event::Cancelled { task, by: by.uid }, None);
+        let refused = format!("{task} is refused: its program is told that there is no memory for it");
+        Ok(sent.map_or(refused.clone(), |sent| format!("{refused}; {sent}")))
+    }
+
+    fn send_signal(&mut self, by: Caller, uid: u32, task: TaskId, signal: &str) -> Said {
+        let signal =
+            Signal::from_str(signal).map_err(|_| format!("`{signal}` is no signal; one is SIGTERM"))?;
+        let client = self.owner(task).map(|(client, _)| client);
+        let found = client.and_then(|client| Some((client, &self.clients.get(&client)?.peer)));
+        let (client, peer) = found.ok_or_else(|| format!("{task} has no process any more"))?;
+        // A process that has become another user's since is not the caller's to end.
+        if !by.is_owner() && identity::real_uid(peer.pid) != Some(by.uid) {
+            return Err(format!("pid {} of {task} is not uid {uid}'s any more", peer.pid));
+        }
+        eager_shm::process::signal(&peer.pidfd, signal)
+            .map_err(|error| format!("pid {}: {error}", peer.pid))?;
+        let said = format!("{signal} was sent to pid {}, the program of {task}", peer.pid);
+        self.mind.ended.suffers(client, "cancelled", &format!("{signal} was sent by uid {}", by.uid));
+        Ok(said)
+    }
+
+    /// Another policy decides from now on.
+    pub fn set_policy(&mut self, policy: PolicyName) -> Said {
+        let policy = policy.for_devices().map_err(|error| error.to_string())?;
+        let before = self.mind.scheduler.policy();
+        if policy == before && self.mind.reverted.is_none() {
+            return Ok(format!("{policy} decides already"));
+        }
+        self.happen(Event::PolicySet { policy }, None);
+        if self.mind.scheduler.policy() != policy {
+            return Err(format!("{before} stays: not all that runs could keep its device under {policy}"));
+        }
+        self.mind.reverted = None;
+        self.publish_everything();
+        let said = format!("{policy} decides from now on, in place of {before}");
+        self.say(said.clone());
+        Ok(said)
+    }
+}

@@ -1,0 +1,107 @@
+//! Clients whose process is stopped (SIGSTOP): nobody waits for kernels of theirs that have ended.
+//!
+//! A stopped process tells nothing, and its last word may be "busy". That its kernels have ended is seen on the device: where no
+//! kernel ran for a while, none of its own did, and it starts none. Trap: a driver's sample of use may be a second old, so
+//! only a while of rest counts (specification S-719); and what runs there later is its neighbours', so that it goes on is
+//! seen by its state alone.
+
+use crate::clients::identity;
+use crate::dispatch::Dispatch;
+use eager_core::event::Event;
+use eager_core::model::{Bound, Task};
+use eager_units::{Class, ClientId, DeviceId, Nanos, TaskId};
+use std::collections::BTreeSet;
+
+/// How long a device must have been seen without kernels (specification S-719).
+const STILL_NS: Nanos = Nanos::from_secs(2);
+/// Processes that one explanation looks at.
+const LOOKS_MAX: usize = 256;
+
+impl Dispatch {
+    /// After each look at the devices.
+    pub fn look_for_stopped(&mut self) {
+        let now = self.now();
+        let still = std::mem::take(&mut self.truth.still);
+        for (client, pid) in self.waited_for() {
+            let was_frozen =
+                self.mind.scheduler.state().clients.get(&client).is_some_and(|client| client.frozen);
+            let is_stopped = identity::is_stopped_by_signal(pid);
+            if was_frozen && !is_stopped {
+                self.happen(Event::Thawed { client }, None);
+            } else if !was_frozen && is_stopped && self.is_at_rest(client) {
+                let since = still.get(&client).copied().unwrap_or(now);
+                self.truth.still.insert(client, since);
+                if now.saturating_sub(since) >= STILL_NS {
+                    self.say_stopped(client, pid);
+                    self.happen(Event::Frozen { client }, None);
+                }
+            }
+        }
+    }
+
+    fn say_stopped(&mut self, client: ClientId, pid: i32) {
+        let Some((label, uid)) = self.clients.get(&client).map(|found| (found.label.clone(), found.peer.uid))
+        else {
+            return;
+        };
+        let line =
+            format!("{label} (pid {pid}) is stopped, and its kernels have ended: nobody waits for them");
+        self.say_of(Some(uid), line);
+    }
+
+    /// Clients whose word an eager task's gate depends on, those that hold what others wait for, and those that are taken for
+    /// stopped.
+    fn waited_for(&self) -> Vec<(ClientId, i32)> {
+        let state = self.mind.scheduler.state();
+        let bound = || state.tasks.values().filter_map(|task| Some((task, task.bound()?)));
+        let shared: BTreeSet<DeviceId> =
+            bound().filter(|(_, bound)| bound.class == Class::Eager).map(|(_, bound)| bound.device).collect();
+        let is_waited_for = state.tasks.values().any(|task| task.bound().is_none());
+        let decides = |(task, bound): (&Task, &Bound)| {
+            let is_beside_eager = bound.class != Class::Eager && shared.contains(&bound.device);
+            (is_waited_for || is_beside_eager).then_some(task.client)
+        };
+        let frozen = state.clients.values().filter(|client| client.frozen).map(|client| client.id);
+        let wanted: BTreeSet<ClientId> = bound().filter_map(decides).chain(frozen).collect();
+        let pid = |id: ClientId| Some((id, self.clients.get(&id)?.peer.pid));
+        wanted.into_iter().filter_map(pid).collect()
+    }
+
+    /// No kernel ran on any device where it has a task.
+    fn is_at_rest(&self, client: ClientId) -> bool {
+        let state = self.mind.scheduler.state();
+        let tasks = state.clients.get(&client).into_iter().flat_map(|client| &client.tasks);
+        let mut devices = tasks.filter_map(|id| Some(state.tasks.get(id)?.bound()?.device));
+        devices.all(|device| self.truth.utilization(device) == Some(0))
+    }
+
+    /// Sentences about stopped processes that a task's standing has to do with: its own, and those beside which it runs or
+    /// for which it may wait.
+    pub fn explain_stopped(&self, task: TaskId) -> Vec<String> {
+        let state = self.mind.scheduler.state();
+        let Some(asked) = state.tasks.get(&task) else { return Vec::new() };
+        let place = asked.bound().map(|bound| bound.device);
+        let concerns = |other: &&Task| {
+            let device = other.bound().map(|bound| bound.device);
+            other.id == task || device.is_some_and(|device| place.is_none_or(|place| place == device))
+        };
+        let describe = |other: &Task| {
+            let client = self.clients.get(&other.client)?;
+            let pid = client.peer.pid;
+            if !identity::is_stopped(pid) {
+                return None;
+            }
+            let bound = other.bound();
+            let holds = bound.map_or(String::new(), |bound| {
+                format!(
+                    "; {} keeps its {} on {} until it goes on or ends",
+                    other.id, bound.grant, bound.device
+                )
+            });
+            let frozen = state.clients.get(&other.client).is_some_and(|client| client.frozen);
+            let ended = if frozen { ". Its kernels have ended, and nobody waits for them" } else { "" };
+            Some(format!("{} (pid {pid}) is stopped, by a signal or a debugger{holds}{ended}.", client.label))
+        };
+        state.tasks.values().filter(concerns).take(LOOKS_MAX).filter_map(describe).collect()
+    }
+}

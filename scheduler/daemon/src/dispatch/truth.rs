@@ -1,0 +1,344 @@
+//! The ledger beside what the devices say: whose process uses what, told to the core where the two differ.
+//!
+//! Trap: a process is a client by the kernel's number of the moment it connected. Numbers are used again, but not while the
+//! client's process lives, and when it ends the client goes.
+
+use crate::devices::minutes::Minutes;
+use crate::devices::nvml;
+use crate::devices::usage::{Fault, Look, ProcessUse, Seen};
+use crate::dispatch::{Client, Dispatch};
+use eager_core::action::{Ending, Reason};
+use eager_core::event::{ClientUse, Event};
+use eager_core::limits::Measure;
+use eager_units::{Bytes, ClientId, DeviceId, Nanos};
+use nix::sys::signal::Signal;
+use std::collections::BTreeMap;
+
+/// A look that is older says nothing about now (specification S-709).
+const STALE_NS: Nanos = Nanos::from_secs(10);
+
+/// What is in use on one device.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceUse {
+    /// What cannot be evicted, by client.
+    pub clients: BTreeMap<ClientId, Bytes>,
+    /// The same of processes that are no clients.
+    pub foreign: Bytes,
+    /// Managed memory that is on the device, by client.
+    managed: BTreeMap<ClientId, Bytes>,
+    /// All that is on the device.
+    pub resident: Bytes,
+}
+
+impl DeviceUse {
+    pub fn of(&self, client: ClientId) -> Bytes {
+        self.clients.get(&client).copied().unwrap_or_default()
+    }
+
+    /// What of a client is on the device, managed memory included.
+    pub fn resident_of(&self, client: ClientId) -> Bytes {
+        self.of(client).saturating_add(self.managed.get(&client).copied().unwrap_or_default())
+    }
+
+    /// What cannot be evicted.
+    pub fn pinned(&self) -> Bytes {
+        self.clients.values().copied().sum::<Bytes>().saturating_add(self.foreign)
+    }
+}
+
+/// What was seen last.
+#[derive(Debug, Default)]
+pub struct Truth {
+    /// What each device has beyond the capacity that is given away: others may use it.
+    spare: Vec<Bytes>,
+    devices: BTreeMap<DeviceId, DeviceUse>,
+    paged: BTreeMap<DeviceId, Bytes>,
+    utilization: BTreeMap<DeviceId, u32>,
+    celsius: BTreeMap<DeviceId, u32>,
+    watts: BTreeMap<DeviceId, u32>,
+    pub minutes: Minutes,
+    seen_at: Option<Nanos>,
+    problem: Option<String>,
+    /// Looks in vain one after the other: a single one is no news, its device may be ending with the daemon.
+    in_vain: u32,
+    /// Since when a client's process has been seen stopped beside an idle device.
+    pub(crate) still: BTreeMap<ClientId, Nanos>,
+    /// Programs that used more than they declared, ever.
+    pub overruns: u64,
+    /// How often a task had its device for longer than it may.
+    pub overstays: u64,
+}
+
+impl Truth {
+    /// From now on somebody looks. `spare`: what each device has beyond the capacity that is given away.
+    pub fn begin(&mut self, now: Nanos, spare: Vec<Bytes>) {
+        (self.seen_at, self.spare) = (Some(now), spare);
+    }
+
+    /// What others use of a device, as far as it is not kept for them.
+    fn in_the_way(&self, device: DeviceId, foreign: Bytes) -> Bytes {
+        foreign.saturating_sub(self.spare.get(device.0 as usize).copied().unwrap_or_default())
+    }
+
+    /// Was anything of the client's process seen on any device?
+    pub fn uses_anything(&self, client: ClientId) -> bool {
+        self.devices.values().any(|device| device.of(client) > Bytes::ZERO)
+    }
+
+    /// What of each client is on the devices, managed memory included.
+    fn resident(&self) -> BTreeMap<ClientId, Bytes> {
+        let mut sums: BTreeMap<ClientId, Bytes> = BTreeMap::new();
+        for device in self.devices.values() {
+            for client in device.clients.keys() {
+                let sum = sums.entry(*client).or_default();
+                *sum = sum.saturating_add(device.resident_of(*client));
+            }
+        }
+        sums
+    }
+
+    pub fn on(&self, device: DeviceId) -> Option<&DeviceUse> {
+        self.devices.get(&device)
+    }
+
+    /// Managed memory that the device moved because it did not fit; none where it does not tell.
+    pub fn paged(&self, device: DeviceId) -> Option<Bytes> {
+        self.paged.get(&device).copied()
+    }
+
+    /// Share of the time with a kernel on the device, in percent; none where it does not tell.
+    pub fn utilization(&self, device: DeviceId) -> Option<u32> {
+        self.utilization.get(&device).copied()
+    }
+
+    /// How warm a device is, and what it draws, in watts; none where it does not tell.
+    pub fn warmth(&self, device: DeviceId) -> (Option<u32>, Option<u32>) {
+        (self.celsius.get(&device).copied(), self.watts.get(&device).copied())
+    }
+
+    /// What is wrong with it, for people.
+    pub fn problem(&self, now: Nanos) -> Option<String> {
+        if self.problem.is_some() {
+            return self.problem.clone();
+        }
+        let age = now.saturating_sub(self.seen_at?);
+        (age > STALE_NS).then(|| format!("the devices have not said for {age} what is in use"))
+    }
+}
+
+/// Sorts what processes use by device and client.
+fn sorted(uses: &[ProcessUse], clients: &BTreeMap<i32, ClientId>) -> BTreeMap<DeviceId, DeviceUse> {
+    let mut devices: BTreeMap<DeviceId, DeviceUse> = BTreeMap::new();
+    for used in uses {
+        let device = devices.entry(used.device).or_default();
+        let sum = match clients.get(&used.pid) {
+            Some(&client) => device.clients.entry(client).or_default(),
+            None => &mut device.foreign,
+        };
+        *sum = sum.saturating_add(used.pinned);
+        if let Some(&client) = clients.get(&used.pid) {
+            let sum = device.managed.entry(client).or_default();
+            *sum = sum.saturating_add(used.managed);
+        }
+        device.resident = device.resident.saturating_add(used.pinned).saturating_add(used.managed);
+    }
+    devices
+}
+
+/// What is in use by nobody that the driver names may be that of clients: of each as much as it `may_use` and is not seen to
+/// use. The rest is foreign.
+fn of_strangers(unnamed: Bytes, seen: &DeviceUse, may_use: &BTreeMap<ClientId, Bytes>) -> Bytes {
+    let unseen = |(client, most): (&ClientId, &Bytes)| most.saturating_sub(seen.of(*client));
+    unnamed.saturating_sub(may_use.iter().map(unseen).sum())
+}
+
+impl Dispatch {
+    /// Takes in what was seen.
+    pub fn observe(&mut self, look: Look) {
+        look.faults.into_iter().for_each(|fault| self.befell(fault));
+        let Seen { uses, unnamed, in_all, paged, utilization, celsius, watts, lost, silent } = match look.seen
+        {
+            Ok(seen) => seen,
+            Err(problem) => return self.not_told(&problem),
+        };
+        let clients = self.clients.iter().map(|(id, client)| (client.peer.pid, *id)).collect();
+        let devices: Vec<DeviceId> = self.mind.scheduler.devices().map(|device| device.device).collect();
+        let mut seen = sorted(&uses, &clients);
+        (self.truth.paged, self.truth.utilization, self.truth.seen_at) =
+            (paged, utilization, Some(self.now()));
+        (self.truth.celsius, self.truth.watts) = (celsius, watts);
+        for device in devices.into_iter().filter(|device| !silent.contains_key(device)) {
+            let mut used = seen.remove(&device).unwrap_or_default();
+            if let Some(&unnamed) = unnamed.get(&device) {
+                let may_use = |&client: &ClientId| (client, self.mind.scheduler.may_use(client, device));
+                let strangers = of_strangers(unnamed, &used, &self.clients.keys().map(may_use).collect());
+                used.foreign = used.foreign.saturating_add(strangers);
+            }
+            used.resident = in_all.get(&device).copied().unwrap_or(used.resident);
+            let (now, busy) = (self.now(), self.truth.utilization(device));
+            self.truth.minutes.see(now, device, used.resident, busy);
+            self.truth.devices.insert(device, used);
+            self.look_for_loss(device, lost.contains(&device));
+            self.compare(device);
+        }
+        for (client, resident) in self.truth.resident() {
+            self.mind.ended.seen(client, resident);
+        }
+        self.look_for_stopped();
+        if silent.is_empty() {
+            (self.truth.problem, self.truth.in_vain) = (None, 0);
+        } else {
+            let why: Vec<String> = silent.iter().map(|(device, why)| format!("{device}: {why}")).collect();
+            self.not_told(&why.join("; "));
+        }
+    }
+
+    /// What was seen last goes on counting: memory in use must not be given away for want of news.
+    fn not_told(&mut self, why: &str) {
+        self.truth.in_vain += 1;
+        if self.truth.in_vain < 2 {
+            return;
+        }
+        let problem = format!("what is in use on the devices is not known: {why}");
+        if self.truth.problem.as_ref() != Some(&problem) {
+            self.say(problem.clone());
+        }
+        self.truth.problem = Some(problem);
+    }
+
+    pub fn look_for_loss(&mut self, device: DeviceId, is_lost: bool) {
+        let was_lost = self.mind.scheduler.state().devices.get(&device).is_some_and(|device| device.lost);
+        match (was_lost, is_lost) {
+            (false, true) => {
+                self.say(format!("{device} is lost: nothing starts there until it is back"));
+                self.happen(Event::DeviceLost { device }, None);
+            }
+            (true, false) => {
+                self.say(format!("{device} is there again"));
+                self.happen(Event::DeviceFound { device }, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// An error of a device. One that it does not come back from by itself takes the device out of service.
+    fn befell(&mut self, Fault { device, xid }: Fault) {
+        if !nvml::is_fatal(xid) {
+            self.say(format!("{device}: Xid error {xid}, of a program's own or contained in it"));
+            return;
+        }
+        self.say(format!("{device}: Xid error {xid}: it needs a reset"));
+        // It is one of the observed devices, so it is there.
+        let _ = self.drain(device, true);
+    }
+
+    fn compare(&mut self, device: DeviceId) {
+        let used = self.truth.devices.get(&device).cloned().unwrap_or_default();
+        let clients: Vec<ClientUse> =
+            used.clients.iter().map(|(&client, &bytes)| ClientUse { client, bytes }).collect();
+        let foreign = self.truth.in_the_way(device, used.foreign);
+        if !self.mind.scheduler.is_news(device, foreign, &clients) {
+            return;
+        }
+        let before = self.foreign(device);
+        self.happen(Event::Observed { device, foreign, clients }, None);
+        let after = self.foreign(device);
+        match (before, after) {
+            (Bytes::ZERO, Bytes::ZERO) => {}
+            (Bytes::ZERO, some) => {
+                self.say(format!(
+                    "{device}: {some} are used by programs that are not scheduled here, and not given away"
+                ));
+            }
+            (_, Bytes::ZERO) => {
+                self.say(format!("{device} is used by programs that are scheduled here only"))
+            }
+            _ => {}
+        }
+    }
+
+    fn foreign(&self, device: DeviceId) -> Bytes {
+        let mut devices = self.mind.scheduler.devices();
+        devices.find(|view| view.device == device).map_or(Bytes::ZERO, |view| view.foreign)
+    }
+
+    /// A client uses more than it declared.
+    pub fn overran(&mut self, id: ClientId, measure: Measure, reason: &Reason) {
+        self.truth.overruns += 1;
+        match measure {
+            Measure::Observe => self.say_of_client(id, reason, "its neighbours get less"),
+            Measure::Throttle => self.say_of_client(id, reason, "its further tasks wait longer"),
+            Measure::Kill => self.end(id, Ending::Kill, reason),
+        }
+    }
+
+    /// One of a client's tasks has its device for longer than it may.
+    pub fn overstays(&mut self, id: ClientId, ending: Option<Ending>, reason: &Reason) {
+        self.truth.overstays += 1;
+        match ending {
+            None => self.say_of_client(id, reason, "it stays, and counts against its user"),
+            Some(ending) => self.end(id, ending, reason),
+        }
+    }
+
+    /// Ends a client's process, and never another that has its number now.
+    fn end(&mut self, id: ClientId, ending: Ending, reason: &Reason) {
+        let Some(client) = self.clients.get(&id) else { return };
+        let (signal, done) = match ending {
+            Ending::Terminate => (Signal::SIGTERM, "it is asked to end"),
+            Ending::Kill => (Signal::SIGKILL, "it is ended"),
+        };
+        match eager_shm::process::signal(&client.peer.pidfd, signal) {
+            Ok(()) => self.say_of_client(id, reason, done),
+            Err(error) => self.say_of_client(id, reason, &format!("it cannot be ended ({error})")),
+        }
+    }
+
+    pub fn say_of_client(&mut self, id: ClientId, reason: &Reason, consequence: &str) {
+        let Some(Client { label, peer, .. }) = self.clients.get(&id) else { return };
+        let line = format!("{reason} ({label}, pid {}): {consequence}", peer.pid);
+        self.say_of(Some(peer.uid), line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_processes_use_is_their_clients_or_foreign() {
+        let used = |device, pid, bytes| ProcessUse {
+            device: DeviceId(device),
+            pid,
+            pinned: Bytes(bytes),
+            managed: Bytes(100 * bytes),
+        };
+        let clients = BTreeMap::from([(7, ClientId(1)), (8, ClientId(2))]);
+        let uses = [used(0, 7, 5), used(0, 9, 2), used(0, 7, 1), used(1, 8, 3), used(0, 10, 4)];
+        let devices = sorted(&uses, &clients);
+        let on = |device| &devices[&DeviceId(device)];
+        assert_eq!((on(0).clients[&ClientId(1)], on(0).foreign), (Bytes(6), Bytes(6)));
+        assert_eq!((on(1).clients[&ClientId(2)], on(1).foreign), (Bytes(3), Bytes::ZERO));
+        assert_eq!((on(0).pinned(), on(0).resident), (Bytes(12), Bytes(12 * 101)));
+        assert_eq!(on(0).resident_of(ClientId(1)), Bytes(6 * 101));
+    }
+
+    #[test]
+    fn what_nobody_is_named_for_is_first_that_of_clients_that_are_not_seen() {
+        let clients = BTreeMap::from([(ClientId(1), Bytes(6))]);
+        let seen = DeviceUse { clients, foreign: Bytes(2), ..DeviceUse::default() };
+        let may_use = BTreeMap::from([(ClientId(1), Bytes(10)), (ClientId(2), Bytes(5))]);
+        assert_eq!(of_strangers(Bytes(9), &seen, &may_use), Bytes::ZERO);
+        assert_eq!(of_strangers(Bytes(12), &seen, &may_use), Bytes(3));
+        assert_eq!(of_strangers(Bytes(12), &seen, &BTreeMap::new()), Bytes(12));
+    }
+
+    #[test]
+    fn what_is_kept_for_others_they_may_use() {
+        let mut truth = Truth::default();
+        truth.begin(Nanos(0), vec![Bytes(100)]);
+        assert_eq!(truth.in_the_way(DeviceId(0), Bytes(100)), Bytes::ZERO);
+        assert_eq!(truth.in_the_way(DeviceId(0), Bytes(130)), Bytes(30));
+        assert_eq!(truth.in_the_way(DeviceId(1), Bytes(30)), Bytes(30));
+    }
+}

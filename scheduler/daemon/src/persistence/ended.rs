@@ -1,0 +1,360 @@
+//! Programs that have ended, for `eager history`: what each had, waited for and was refused, from the steps of the core. Pure.
+//!
+//! Traps: programs that nobody trusts are counted here, so one user's cannot push out another's: the oldest of who has most goes.
+//! And the daemon sees that a process ends, not with which status: that is its parent's to know.
+
+use eager_core::Scheduler;
+use eager_core::action::{Action, Reason};
+use eager_core::event::{Event, TaskRequest};
+use eager_core::limits::Measure;
+use eager_core::model::{Client, TaskState};
+use eager_proto::admin::ProgramRow;
+use eager_units::{Bytes, ClientId, Nanos, TaskId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Of all users (specification S-721).
+pub const PROGRAMS_MAX: usize = 2000;
+/// Of a reason; no sentence of the core is longer.
+const REASON_CHARS_MAX: usize = 300;
+
+/// Those that have ended, and those that have not yet.
+#[derive(Debug, Default)]
+pub struct Ended {
+    rows: VecDeque<ProgramRow>,
+    by_user: BTreeMap<u32, usize>,
+    /// How many have ended ever: when this changes, a file of them is old.
+    count: u64,
+    open: BTreeMap<ClientId, Open>,
+    owners: BTreeMap<TaskId, ClientId>,
+}
+
+/// A program that is connected.
+#[derive(Debug)]
+struct Open {
+    row: ProgramRow,
+    tasks: BTreeSet<TaskId>,
+    /// Tasks below are counted: those that wait are told again when a policy was replaced.
+    next_task: TaskId,
+    /// Until when the times below are summed up, and which of them go on.
+    until: Nanos,
+    has_device: bool,
+    waits: bool,
+    is_held: bool,
+    ran: Nanos,
+    waited: Nanos,
+    held: Nanos,
+}
+
+impl Open {
+    fn pass(&mut self, now: Nanos) {
+        let passed = now.saturating_sub(self.until);
+        for (goes_on, sum) in
+            [(self.has_device, &mut self.ran), (self.waits, &mut self.waited), (self.is_held, &mut self.held)]
+        {
+            if goes_on {
+                *sum = Nanos(sum.0.saturating_add(passed.0));
+            }
+        }
+        self.until = now;
+    }
+
+    fn begins(&mut self, task: TaskId, request: &TaskRequest) {
+        self.tasks.insert(task);
+        if task < self.next_task {
+            return;
+        }
+        self.next_task = TaskId(task.0.saturating_add(1));
+        if self.row.tasks == 0 {
+            self.row.function.clone_from(&request.function);
+        }
+        self.row.tasks += 1;
+        // It may be refused at once; what all its tasks want is looked at after the step.
+        self.row.requirement_bytes = self.row.requirement_bytes.max(request.requirement.0);
+    }
+
+    /// How the step left it.
+    fn stands(&mut self, client: &Client, scheduler: &Scheduler) {
+        let tasks = client.tasks.iter().filter_map(|id| scheduler.state().tasks.get(id));
+        let (mut wanted, mut granted) = (Bytes::ZERO, Bytes::ZERO);
+        (self.waits, self.has_device, self.is_held) = (client.waiting > 0, false, client.held > 0);
+        for task in tasks {
+            wanted = wanted.saturating_add(task.requirement);
+            let TaskState::Bound(bound) = &task.state else { continue };
+            self.has_device = true;
+            granted = granted.saturating_add(bound.grant);
+            let class = bound.class.to_string();
+            if !self.row.classes.contains(&class) {
+                self.row.classes.push(class);
+            }
+            if !self.row.devices.contains(&bound.device.0) {
+                self.row.devices.push(bound.device.0);
+            }
+        }
+        self.row.requirement_bytes = self.row.requirement_bytes.max(wanted.0);
+        self.row.grant_bytes = self.row.grant_bytes.max(granted.0);
+    }
+
+    fn suffers(&mut self, end: &str, reason: &str) {
+        self.row.end = end.into();
+        self.row.reason = reason.chars().take(REASON_CHARS_MAX).collect();
+    }
+}
+
+impl Ended {
+    /// The newest, the oldest of them first.
+    pub fn newest(&self, uid: Option<u32>, most: usize) -> Vec<ProgramRow> {
+        let theirs = self.rows.iter().rev().filter(|row| uid.is_none_or(|uid| row.uid == uid));
+        let mut newest: Vec<ProgramRow> = theirs.take(most).cloned().collect();
+        newest.reverse();
+        newest
+    }
+
+    pub fn rows(&self) -> &VecDeque<ProgramRow> {
+        &self.rows
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// A program has connected.
+    pub fn enter(&mut self, client: ClientId, pid: i32, uid: u32, label: &str, now: Nanos, wall_ms: u64) {
+        let row = ProgramRow {
+            client: client.0,
+            pid,
+            uid,
+            label: label.to_owned(),
+            started_ms: wall_ms,
+            end: "ended".into(),
+            ..ProgramRow::default()
+        };
+        let open = Open {
+            row,
+            tasks: BTreeSet::new(),
+            next_task: TaskId(0),
+            until: now,
+            has_device: false,
+            waits: false,
+            is_held: false,
+            ran: Nanos(0),
+            waited: Nanos(0),
+            held: Nanos(0),
+        };
+        self.open.insert(client, open);
+    }
+
+    /// Its process has ended, or is not served any more. One that never wanted a device is not worth a line.
+    pub fn leave(&mut self, client: ClientId, now: Nanos, wall_ms: u64) {
+        let Some(mut open) = self.open.remove(&client) else { return };
+        for task in &open.tasks {
+            self.owners.remove(task);
+        }
+        open.pass(now);
+        let ms = |time: Nanos| time.0 / 1_000_000;
+        let (ran_ms, waited_ms, held_ms) = (ms(open.ran), ms(open.waited), ms(open.held));
+        if open.row.tasks > 0 {
+            self.keep(ProgramRow { ended_ms: wall_ms, ran_ms, waited_ms, held_ms, ..open.row });
+        }
+    }
+
+    /// One more that has ended; also of an earlier daemon.
+    pub fn keep(&mut self, row: ProgramRow) {
+        self.count += 1;
+        *self.by_user.entry(row.uid).or_default() += 1;
+        self.rows.push_back(row);
+        if self.rows.len() <= PROGRAMS_MAX {
+            return;
+        }
+        let most = self.by_user.iter().max_by_key(|(_, count)| **count).map(|(uid, _)| *uid);
+        let oldest = self.rows.iter().position(|row| Some(row.uid) == most);
+        if let Some(row) = oldest.and_then(|at| self.rows.remove(at))
+            && let Some(count) = self.by_user.get_mut(&row.uid)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.by_user.remove(&row.uid);
+            }
+        }
+    }
+
+    /// What was done to a program by others than the core.
+    pub fn suffers(&mut self, client: ClientId, end: &str, reason: &str) {
+        if let Some(open) = self.open.get_mut(&client) {
+            open.suffers(end, reason);
+        }
+    }
+
+    /// So much of it was seen on the devices.
+    pub fn seen(&mut self, client: ClientId, resident: Bytes) {
+        if let Some(open) = self.open.get_mut(&client) {
+            open.row.resident_bytes = open.row.resident_bytes.max(Some(resident.0));
+        }
+    }
+
+    /// Takes in one step and how it left the scheduler.
+    pub fn note(&mut self, now: Nanos, scheduler: &Scheduler, event: &Event, actions: &[Action]) {
+        match event {
+            Event::TaskBegin { task, client, request } => self.begins(*task, *client, request),
+            Event::Restored { tasks, .. } => {
+                tasks.iter().for_each(|task| self.begins(task.task, task.client, &task.request));
+            }
+            _ => {}
+        }
+        let of = |action: &Action| match action {
+            Action::Wait { .. } | Action::Watch { .. } => None,
+            _ => action.task(),
+        };
+        let touched = actions.iter().filter_map(of).chain(task_of(event));
+        let mut clients: BTreeSet<ClientId> =
+            touched.filter_map(|task| self.owners.get(&task).copied()).collect();
+        if let Event::Restored { tasks, .. } = event {
+            clients.extend(tasks.iter().map(|task| task.client));
+        }
+        actions.iter().for_each(|action| self.suffers_by(event, action));
+        for client in clients {
+            if let Some(open) = self.open.get_mut(&client)
+                && let Some(known) = scheduler.state().clients.get(&client)
+            {
+                open.pass(now);
+                open.stands(known, scheduler);
+                let gone: Vec<TaskId> = open.tasks.difference(&known.tasks).copied().collect();
+                for task in gone {
+                    open.tasks.remove(&task);
+                    self.owners.remove(&task);
+                }
+            }
+        }
+    }
+
+    fn begins(&mut self, task: TaskId, client: ClientId, request: &TaskRequest) {
+        if let Some(open) = self.open.get_mut(&client) {
+            open.begins(task, request);
+            self.owners.insert(task, client);
+        }
+    }
+
+    fn suffers_by(&mut self, event: &Event, action: &Action) {
+        let owner = action.task().and_then(|task| self.owners.get(&task)).copied();
+        let (client, end, reason): (Option<ClientId>, &str, Option<&Reason>) = match action {
+            // A program that was refused memory and got other is none that was refused.
+            Action::Bind { .. } | Action::Regrant { .. } => (owner, "refused", None),
+            Action::Refuse { reason, .. } if matches!(event, Event::Cancelled { .. }) => {
+                (owner, "cancelled", Some(reason))
+            }
+            Action::Refuse { reason, .. } => (owner, "refused", Some(reason)),
+            Action::Stranded { client, reason, .. } => (Some(*client), "lost", Some(reason)),
+            Action::Overrun { client, measure: Measure::Kill, reason }
+            | Action::Overstay { client, ending: Some(_), reason, .. } => {
+                (Some(*client), "limit", Some(reason))
+            }
+            _ => return,
+        };
+        let Some(open) = client.and_then(|client| self.open.get_mut(&client)) else { return };
+        match reason {
+            Some(reason) => open.suffers(end, &reason.to_string()),
+            None if open.row.end == end => open.suffers("ended", ""),
+            None => {}
+        }
+    }
+}
+
+/// The task that an event is about, where that changes what its program has or waits for.
+fn task_of(event: &Event) -> Option<TaskId> {
+    match event {
+        Event::TaskBegin { task, .. }
+        | Event::TaskExtend { task, .. }
+        | Event::TaskShrink { task, .. }
+        | Event::TaskEnd { task }
+        | Event::KernelHeld { task, .. }
+        | Event::Cancelled { task, .. } => Some(*task),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::recent::tests::Lived;
+    use eager_core::PolicyName;
+    use eager_core::event::KernelRequest;
+    use eager_units::AccessClass;
+
+    fn told(lived: &Lived) -> Vec<String> {
+        let tell = |row: &ProgramRow| {
+            let gib = |bytes: u64| bytes >> 30;
+            format!(
+                "{} tasks {} ran {} waited {} held {} {} {}/{} GiB: {} {}",
+                row.label,
+                row.tasks,
+                row.ran_ms / 1000,
+                row.waited_ms / 1000,
+                row.held_ms / 1000,
+                row.classes.join("+"),
+                gib(row.grant_bytes),
+                gib(row.requirement_bytes),
+                row.end,
+                row.reason
+            )
+        };
+        lived.ended.newest(None, 100).iter().map(|row| tell(row).trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn times_classes_and_memory_of_a_program_are_summed_up() {
+        let mut lived = Lived::new(PolicyName::EagerB);
+        lived.begin(1, 8); // at 5 s, at once
+        lived.begin(2, 6); // at 6 s, eager
+        let kernel = KernelRequest {
+            name: "sum".into(),
+            footprint: Bytes(6 << 30),
+            static_size: Bytes(6 << 30),
+            access: AccessClass::Cyclic,
+        };
+        lived.happen(Event::KernelHeld { task: TaskId(2), kernel }); // 7 s
+        lived.begin(3, 5); // 8 s, waits
+        lived.gone(1); // 9 s: the second is promoted, the third starts
+        lived.happen(Event::TaskEnd { task: TaskId(2) }); // 10 s
+        lived.gone(2); // 11 s
+        lived.begin(6, 1); // 12 s: of the third, beside its first
+        lived.gone(3); // 13 s
+        assert_eq!(
+            told(&lived),
+            [
+                "program 1 tasks 1 ran 4 waited 0 held 0 normal 8/8 GiB: ended",
+                "program 2 tasks 1 ran 4 waited 0 held 2 eager+promoted 6/6 GiB: ended",
+                "program 3 tasks 2 ran 4 waited 1 held 0 eager+promoted+normal 6/6 GiB: ended",
+            ]
+        );
+        assert!(lived.ended.owners.is_empty() && lived.ended.open.is_empty(), "{:?}", lived.ended);
+    }
+
+    #[test]
+    fn how_it_ended_is_the_last_that_was_done_to_it() {
+        let mut lived = Lived::new(PolicyName::Case);
+        lived.begin(1, 64);
+        lived.begin(2, 64);
+        lived.begin(5, 8); // also of the second: it did with less
+        lived.begin(3, 8); // waits
+        lived.happen(Event::Cancelled { task: TaskId(3), by: 7 });
+        for client in 1..=3 {
+            lived.gone(client);
+        }
+        let told = told(&lived);
+        assert!(told[0].contains("0/64 GiB: refused refused: 64 GiB wanted"), "{told:?}");
+        assert!(told[1].ends_with("8/64 GiB: ended"), "{told:?}");
+        assert!(told[2].contains(": cancelled "), "{told:?}");
+    }
+
+    #[test]
+    fn one_user_pushes_out_his_own_programs_only() {
+        let mut ended = Ended::default();
+        let row = |uid, client| ProgramRow { uid, client, ..ProgramRow::default() };
+        (0..10).for_each(|client| ended.keep(row(7, client)));
+        (0..3 * PROGRAMS_MAX as u64).for_each(|client| ended.keep(row(8, client)));
+        assert_eq!((ended.rows().len(), ended.newest(Some(7), PROGRAMS_MAX).len()), (PROGRAMS_MAX, 10));
+        let newest = ended.newest(Some(8), 2);
+        let last = 3 * PROGRAMS_MAX as u64 - 1;
+        assert_eq!(newest.iter().map(|row| row.client).collect::<Vec<_>>(), [last - 1, last]);
+        assert_eq!(ended.by_user.values().sum::<usize>(), PROGRAMS_MAX);
+    }
+}

@@ -1,0 +1,219 @@
+//! The run directory: one daemon at a time, and nothing left behind.
+//!
+//! Trap: a socket file outlives its daemon, so its presence says nothing. The lock says it, and the kernel drops the
+//! lock with the process; files are removed only by who holds it.
+
+use crate::persistence::whole_file::with_suffix;
+use crate::process::users::{is_anybody, is_own};
+use eager_proto::place::{
+    ADMIN_SOCKET_NAME, CLIENT_SOCKET_NAME, ENDED_FILE_NAME, HISTORY_FILE_NAME, HTTP_SOCKET_NAME,
+    LOCK_FILE_NAME, STATE_FILE_NAME, VGPU_SOCKET_NAME,
+};
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::Uid;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// Whoever can open the lock file can hold a lock on it, and keep every daemon from starting.
+const LOCK_MODE: u32 = 0o600;
+const OTHERS_WRITE: u32 = 0o002;
+/// In a folder with this bit only a file's owner renames or removes it, whoever else may write there.
+const STICKY: u32 = 0o1000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirError {
+    #[error("{}: {error}; give another with --run-dir DIR", path.display())]
+    Unusable { path: PathBuf, error: std::io::Error },
+    #[error("{} belongs to uid {uid}; give another with --run-dir DIR", path.display())]
+    NotOurs { path: PathBuf, uid: u32 },
+    #[error("{}: every user may write there, and change what a daemon knows; close it with chmod o-w", path.display())]
+    OpenToAll { path: PathBuf },
+    #[error(
+        "{} lies in {}, where {who} can rename it and put another in its place; give another with --run-dir DIR",
+        path.display(),
+        folder.display()
+    )]
+    Movable { path: PathBuf, folder: PathBuf, who: String },
+    #[error(
+        "{}: somebody holds this lock, and as its mode is others than a daemon can; remove the file if no daemon runs",
+        path.display()
+    )]
+    LockOpenToAll { path: PathBuf },
+    #[error("a daemon{pid} serves {} already; stop it with `eager shutdown`, or give --run-dir DIR", path.display())]
+    Taken { path: PathBuf, pid: String },
+}
+
+/// Held while the daemon lives; its sockets are removed on drop.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    _lock: Flock<File>,
+    /// Sockets that stay where they are: who made them goes on listening, or keeps them for the next daemon.
+    stay: Vec<PathBuf>,
+}
+
+impl RunDir {
+    /// Makes the directory if need be, locks it, and removes what a dead daemon left, but for sockets that are `given`:
+    /// somebody listens there, and hands that down.
+    pub fn claim(path: &Path, given: impl Fn(&Path) -> bool) -> Result<RunDir, RunDirError> {
+        let unusable = |error| RunDirError::Unusable { path: path.into(), error };
+        match DirBuilder::new().mode(0o755).create(path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unusable(error)),
+            _ => {}
+        }
+        // A link as well: whoever made it says where the daemon writes, and may say otherwise at any moment.
+        let named: PathBuf = path.components().collect();
+        let link = std::fs::symlink_metadata(named).map_err(unusable)?;
+        let folder = std::fs::metadata(path).map_err(unusable)?;
+        if let Some(uid) = [link.uid(), folder.uid()].into_iter().find(|uid| !is_own(*uid)) {
+            return Err(RunDirError::NotOurs { path: path.into(), uid });
+        }
+        if folder.mode() & OTHERS_WRITE != 0 {
+            return Err(RunDirError::OpenToAll { path: path.into() });
+        }
+        refuse_movable(path)?;
+        let _lock = lock(path)?;
+        let dir = RunDir { path: path.into(), _lock, stay: Vec::new() };
+        // Not the clients' socket: programs that wait for a daemon to come back see by it that one may.
+        let left = [dir.admin_socket(), dir.http_socket(), dir.fresh_client_socket()];
+        dir.remove(left.iter().filter(|socket| !given(socket))).map_err(unusable)?;
+        // A server of virtual GPUs outlives its daemon.
+        let virtual_gpus = dir.vgpu_socket();
+        if UnixStream::connect(&virtual_gpus).is_err() {
+            dir.remove(std::iter::once(&virtual_gpus)).map_err(unusable)?;
+        }
+        Ok(dir)
+    }
+
+    /// Who comes there while nobody is here shall wait for the next daemon, and not find nothing.
+    pub fn leave(&mut self, socket: PathBuf) {
+        self.stay.push(socket);
+    }
+
+    pub fn leaves(&self, socket: &Path) -> bool {
+        self.stay.iter().any(|left| left == socket)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn client_socket(&self) -> PathBuf {
+        self.path.join(CLIENT_SOCKET_NAME)
+    }
+
+    /// Where the clients' socket is made before it takes its place.
+    pub fn fresh_client_socket(&self) -> PathBuf {
+        self.path.join(CLIENT_SOCKET_NAME.to_owned() + ".new")
+    }
+
+    /// What a later daemon must know; see [`crate::persistence::state_file`].
+    pub fn state_file(&self) -> PathBuf {
+        self.path.join(STATE_FILE_NAME)
+    }
+
+    /// What earlier runs took; see [`crate::policy::learnt`].
+    pub fn history_file(&self) -> PathBuf {
+        self.path.join(HISTORY_FILE_NAME)
+    }
+
+    /// Programs that have ended; see [`crate::persistence::ended`].
+    pub fn ended_file(&self) -> PathBuf {
+        self.path.join(ENDED_FILE_NAME)
+    }
+
+    pub fn admin_socket(&self) -> PathBuf {
+        self.path.join(ADMIN_SOCKET_NAME)
+    }
+
+    pub fn http_socket(&self) -> PathBuf {
+        self.path.join(HTTP_SOCKET_NAME)
+    }
+
+    pub fn vgpu_socket(&self) -> PathBuf {
+        self.path.join(VGPU_SOCKET_NAME)
+    }
+
+    fn remove<'a>(&self, mut sockets: impl Iterator<Item = &'a PathBuf>) -> std::io::Result<()> {
+        sockets.try_for_each(|socket| remove_if_there(socket))
+    }
+}
+
+/// Fails where another user can rename the run directory, or a folder above it: every path of the daemon's files goes through them.
+/// In a user namespace the owner of folders from outside cannot be told; these are accepted.
+fn refuse_movable(path: &Path) -> Result<(), RunDirError> {
+    let unusable = |error| RunDirError::Unusable { path: path.into(), error };
+    for folder in path.canonicalize().map_err(unusable)?.ancestors().skip(1) {
+        let found = std::fs::metadata(folder).map_err(unusable)?;
+        let is_open = found.mode() & OTHERS_WRITE != 0 && found.mode() & STICKY == 0;
+        let who = match found.uid() {
+            uid if !is_own(uid) && !is_anybody(uid) => format!("uid {uid}"),
+            _ if is_open => "every user".into(),
+            _ => continue,
+        };
+        return Err(RunDirError::Movable { path: path.into(), folder: folder.into(), who });
+    }
+    Ok(())
+}
+
+/// Holds the directory's lock, in a file that only the daemon's own user can open. One that an earlier version left open to
+/// others is replaced: they may have opened it already.
+fn lock(folder: &Path) -> Result<Flock<File>, RunDirError> {
+    let unusable = |error| RunDirError::Unusable { path: folder.into(), error };
+    let path = folder.join(LOCK_FILE_NAME);
+    loop {
+        let mut private = OpenOptions::new();
+        private.read(true).write(true).mode(LOCK_MODE);
+        let file = private.clone().create(true).truncate(false).open(&path).map_err(unusable)?;
+        let found = file.metadata().map_err(unusable)?;
+        let is_open_to_others = found.mode() & 0o077 != 0 || found.uid() != Uid::effective().as_raw();
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+        let mut lock = match lock {
+            Ok(lock) => lock,
+            Err(_) if is_open_to_others => return Err(RunDirError::LockOpenToAll { path }),
+            Err(_) => return Err(taken(folder, &path)),
+        };
+        // Another daemon may have replaced the file since it was opened.
+        if !std::fs::metadata(&path).is_ok_and(|now| (now.dev(), now.ino()) == (found.dev(), found.ino())) {
+            continue;
+        }
+        if is_open_to_others {
+            // Nobody else comes this far while the old file is locked, and nobody has the new one.
+            let fresh = with_suffix(&path, ".new");
+            remove_if_there(&fresh).map_err(unusable)?;
+            let file = private.create_new(true).open(&fresh).map_err(unusable)?;
+            let new = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| taken(folder, &path))?;
+            std::fs::rename(&fresh, &path).map_err(unusable)?;
+            // Only now: who opened the old file in the meantime finds that it was replaced.
+            lock = new;
+        }
+        // For people only: a disk that is full costs them the number.
+        let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
+        return Ok(lock);
+    }
+}
+
+fn remove_if_there(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn taken(folder: &Path, lock: &Path) -> RunDirError {
+    let pid = std::fs::read_to_string(lock).unwrap_or_default();
+    let pid = pid.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
+    RunDirError::Taken { path: folder.into(), pid }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        // Best effort: the next daemon cleans up as well. The lock file stays: without it two daemons could lock two
+        // different files of one name.
+        let ours = [self.client_socket(), self.admin_socket(), self.http_socket()];
+        let _ = self.remove(ours.iter().filter(|socket| !self.leaves(socket)));
+    }
+}

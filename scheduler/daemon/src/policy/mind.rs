@@ -1,0 +1,196 @@
+//! The core under guard: a policy that panics or proposes nonsense must not take the daemon along.
+//!
+//! Trap: after a panic the scheduler is half changed and must not be looked at again. Who holds what is then taken from
+//! the daemon's own notes ([`crate::persistence::state_file`]), never from it.
+
+use crate::persistence::ended::Ended;
+use crate::persistence::journal::{self, Journal};
+use crate::policy::learnt::Learnt;
+use crate::policy::recent::Recent;
+use crate::policy::tally::Tally;
+use crate::policy::watchdog::Heartbeat;
+use eager_core::action::Action;
+use eager_core::event::{DeviceProfile, Event};
+use eager_core::journal::JournalLine;
+use eager_core::scheduler::Anomaly;
+use eager_core::{PolicyName, Scheduler};
+use eager_units::{DeviceId, Nanos};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What became of the journal in a step, when it is something to say.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Nothing is recorded from here on.
+    Failed(String),
+    /// It is again.
+    GoesOn,
+}
+
+/// The policy panicked: nothing of the step counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Panicked;
+
+/// Scheduler, journal, clock, and what earlier runs took.
+#[derive(Debug)]
+pub struct Mind {
+    pub scheduler: Scheduler,
+    /// Why `case` decides in place of the policy that was asked for.
+    pub reverted: Option<String>,
+    /// What is wrong with the policy although its last step counts; whoever takes it replaces the policy.
+    pub complaint: Option<String>,
+    pub learnt: Learnt,
+    pub tally: Tally,
+    pub recent: Recent,
+    pub ended: Ended,
+    /// Proposals of the policy that the ledger did not allow, so far.
+    dropped: u64,
+    devices: Vec<(DeviceId, DeviceProfile)>,
+    journal: Journal,
+    /// Why nothing is recorded although it was asked for.
+    pub journal_problem: Option<String>,
+    started: Instant,
+    /// The time of a virtual clock, as it was last told.
+    told: Option<Nanos>,
+    heartbeat: Arc<Heartbeat>,
+}
+
+impl Mind {
+    /// Starts the journal. No devices yet. `Err`: there can never be a journal at that place; a disk that is full is only a
+    /// [`Mind::journal_problem`].
+    pub fn new(
+        scheduler: Scheduler,
+        learnt: Learnt,
+        mut journal: Journal,
+        started: Instant,
+    ) -> std::io::Result<Mind> {
+        let journal_problem = match journal.begin(&scheduler, Nanos::default()) {
+            Err(error) if !journal::may_pass(&error) => return Err(error),
+            begun => begun.err().map(|error| error.to_string()),
+        };
+        Ok(Mind {
+            scheduler,
+            reverted: None,
+            complaint: None,
+            learnt,
+            tally: Tally::default(),
+            recent: Recent::default(),
+            ended: Ended::default(),
+            dropped: 0,
+            devices: Vec::new(),
+            journal,
+            journal_problem,
+            started,
+            told: None,
+            heartbeat: Arc::default(),
+        })
+    }
+
+    pub fn heartbeat(&self) -> Arc<Heartbeat> {
+        Arc::clone(&self.heartbeat)
+    }
+
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The time that decisions are made in: the virtual clock's where there is one.
+    pub fn decides_at(&self) -> Nanos {
+        self.told.unwrap_or_else(|| self.now())
+    }
+
+    /// From now on decisions are made in the time that it is told.
+    pub fn tell_time(&mut self, now: Nanos) {
+        self.told = Some(now);
+    }
+
+    pub fn is_told_time(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Monotonic time since the daemon started.
+    pub fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// One step of the core, and its line in the journal, if there is one. The event is told what earlier runs took.
+    pub fn step(&mut self, event: &mut Event) -> (Result<Vec<Action>, Panicked>, Option<Recording>) {
+        if let Event::DeviceAdded { device, profile } = event {
+            self.devices.push((*device, profile.clone()));
+        }
+        let now = self.decides_at();
+        let begun = self.now();
+        let prepared = self.journal.prepare(&self.scheduler, begun);
+        self.learnt.estimate(event);
+        let (scheduler, decided) = (&mut self.scheduler, event.clone());
+        let mut actions = Vec::new();
+        self.heartbeat.begin(begun);
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            scheduler.step(now, decided, &mut actions);
+        }));
+        self.heartbeat.end();
+        let took = self.now().saturating_sub(begun);
+        if done.is_err() {
+            self.journal.lose();
+            return (Err(Panicked), self.recorded(prepared));
+        }
+        let dropped = self.scheduler.anomalies().get(&Anomaly::DroppedProposal).copied().unwrap_or_default();
+        if std::mem::replace(&mut self.dropped, dropped) < dropped && self.reverted.is_none() {
+            self.complaint = Some("proposed what the ledger does not allow".into());
+        }
+        self.learnt.note(now, event, &actions);
+        self.tally.note(&self.scheduler, event, &actions, took);
+        self.recent.note(now, &self.scheduler, event, &actions);
+        self.ended.note(now, &self.scheduler, event, &actions);
+        if !self.journal.is_on() {
+            self.journal.lose();
+            return (Ok(actions), self.recorded(prepared));
+        }
+        let line = JournalLine { now, event: event.clone(), actions };
+        let written = self.journal.record(&line, begun);
+        (Ok(line.actions), self.recorded(prepared.and_then(|again| written.map(|()| again))))
+    }
+
+    /// Keeps what became of the journal; `Ok(true)`: it goes on.
+    fn recorded(&mut self, written: std::io::Result<bool>) -> Option<Recording> {
+        match written {
+            Ok(false) => None,
+            Ok(true) => {
+                self.journal_problem = None;
+                Some(Recording::GoesOn)
+            }
+            Err(error) => {
+                let why = error.to_string();
+                self.journal_problem = Some(why.clone());
+                Some(Recording::Failed(why))
+            }
+        }
+    }
+
+    /// `case` decides in place of the policy that was asked for, with all that was known.
+    pub fn reverted(&mut self, why: String) {
+        self.reverted = Some(why);
+        self.tally.policy_fell_back();
+        self.complaint = None;
+    }
+
+    /// Another limit for the journal.
+    pub fn set_journal_max(&mut self, bytes_max: u64) {
+        self.journal.set_bytes_max(bytes_max);
+    }
+
+    /// From here on `case` decides, with the same devices and nothing else; the journal goes on with a piece that begins so.
+    pub fn replace(&mut self, why: String) -> std::io::Result<()> {
+        self.scheduler = Scheduler::new(PolicyName::Case, self.scheduler.options().clone());
+        self.dropped = 0;
+        self.reverted(why);
+        let journal = self.journal.begin(&self.scheduler, self.now());
+        self.journal_problem = journal.as_ref().err().map(std::io::Error::to_string);
+        for (device, profile) in std::mem::take(&mut self.devices) {
+            // A scheduler without tasks has nothing to break on; a journal that fails is said by the steps that follow.
+            let _ = self.step(&mut Event::DeviceAdded { device, profile });
+        }
+        journal
+    }
+}

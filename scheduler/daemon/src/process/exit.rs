@@ -1,0 +1,19 @@
+//! The statuses with which the daemon ends.
+//!
+//! Trap: others act on the numbers. The unit's `RestartPreventExitStatus=` keeps systemd from trying again what only a person
+//! can mend.
+
+/// A setting, a permission or what else was named has to be changed first. `EX_CONFIG` of sysexits.h, and systemd's name for it. A wrong command line is clap's 2.
+pub const CONFIGURATION: u8 = 78;
+
+/// For `--help`, from which the manual is made.
+pub const HELP: &str = "Exit status:
+  0   it was told to end
+  1   something failed: to start it again may help
+  2   the command line is wrong
+  78  it did not start, and will not before a setting, a permission or what else it names is changed";
+
+/// What it was told to do cannot be done here, with what to change.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unservable(pub String);

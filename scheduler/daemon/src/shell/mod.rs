@@ -1,0 +1,429 @@
+//! The daemon's loop: gather what happened, let the core decide, carry it out. One thread, one `epoll_wait`.
+//!
+//! Trap: the order within a turn is fixed (deaths, clients, newcomers, the admin socket, deadlines; each by id), so that
+//! the same arrivals give the same decisions. Clients that had their share come first in the next turn, in their order.
+//! Nothing in a turn may block, or take longer the more clients there are that do nothing.
+
+pub mod backlog;
+pub mod doors;
+pub mod poller;
+pub mod reload;
+pub mod timing;
+
+use crate::admin::answers::{About, answer};
+use crate::admin::server::AdminServer;
+use crate::clients::newcomers::Newcomers;
+use crate::clients::quota::Allowance;
+use crate::devices::usage::Observer;
+use crate::devices::virtual_gpus::VirtualGpus;
+use crate::dispatch::{Dispatch, Served};
+use crate::policy::watchdog;
+use crate::process::listeners;
+use crate::process::processor_time::processor_time;
+use crate::process::users::is_own;
+use crate::settings::config::Settings;
+use crate::shell::backlog::Backlog;
+use crate::shell::doors::Door;
+use crate::shell::poller::{Poller, Source};
+use anyhow::Context;
+use eager_core::event::Event;
+use eager_proto::admin::{AdminReply, AdminRequest};
+use eager_units::{ClientId, Nanos};
+use eager_vgpu_link::DaemonLink;
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use nix::unistd::Uid;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+
+/// A program that closed its connection but lives (it exec'ed, or unloaded the shim) keeps what it has for so long
+/// (specification S-714).
+const CLOSED_GRACE_NS: Nanos = Nanos::from_secs(5);
+/// A look at the devices so long after a connection was closed has seen what its process has there then: two looks are 1 s.
+const UNSEEN_NS: Nanos = Nanos::from_secs(1);
+
+/// What the loop is given.
+#[derive(Debug)]
+pub struct Parts {
+    pub dispatch: Dispatch,
+    pub listener: OwnedFd,
+    pub admin: AdminServer,
+    pub signals: SignalFd,
+    pub server: Option<VirtualGpus>,
+    /// The virtual clock, where there is one.
+    pub clock: Option<DaemonLink>,
+    /// Who looks what is in use on the devices, if anybody does.
+    pub observer: Option<Observer>,
+    pub devices_kind: &'static str,
+    pub clients_max: usize,
+    /// What the daemon gave up, in words.
+    pub confinement: String,
+    /// Descriptors the process may have.
+    pub descriptors: u64,
+    /// A task that fits waits longer: its policy is replaced.
+    pub starved_after: Nanos,
+    /// What it was started with, and where that came from.
+    pub settings: Settings,
+    pub source: reload::Source,
+}
+
+/// Everything the loop holds.
+#[derive(Debug)]
+pub struct Shell {
+    pub(crate) parts: Parts,
+    pub(crate) poller: Poller,
+    pub(crate) newcomers: Newcomers,
+    pub(crate) backlog: Backlog,
+    /// Newcomers that said hello and come next, one of each user in a turn.
+    late: VecDeque<u64>,
+    /// Clients that closed their connections and live, and until when they keep what they have.
+    closing: BTreeMap<ClientId, Nanos>,
+    pub(crate) programs_door: Door,
+    pub(crate) admin_door: Door,
+    starvation_check_at: Option<Nanos>,
+    /// Somebody asked for it.
+    stops_when_idle: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Flow {
+    GoOn,
+    Stop,
+}
+
+impl Shell {
+    pub fn new(parts: Parts) -> nix::Result<Shell> {
+        let poller = Poller::new()?;
+        poller.add(Source::Signals, &parts.signals)?;
+        if let Some(clock) = &parts.clock {
+            poller.add(Source::Clock, clock)?;
+        }
+        if let Some(server) = &parts.server {
+            poller.add(Source::Server, server)?;
+        }
+        if let Some(observer) = &parts.observer {
+            poller.add(Source::Uses, observer)?;
+        }
+        // Clients of an earlier daemon: only their ends can be seen until they come back.
+        for (id, client) in &parts.dispatch.clients {
+            poller.add(Source::Death(*id), &client.peer.pidfd)?;
+        }
+        let newcomers = Newcomers::new(parts.descriptors);
+        Ok(Shell {
+            parts,
+            poller,
+            newcomers,
+            backlog: Backlog::default(),
+            late: VecDeque::new(),
+            closing: BTreeMap::new(),
+            programs_door: Door::default(),
+            admin_door: Door::default(),
+            starvation_check_at: None,
+            stops_when_idle: false,
+        })
+    }
+
+    /// Until it is told to stop.
+    pub fn run(&mut self) -> anyhow::Result<()> {
+        let end = loop {
+            match self.turn() {
+                Ok(Flow::GoOn) => {}
+                Ok(Flow::Stop) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let dispatch = &mut self.parts.dispatch;
+        if let Some(server) = &mut self.parts.server
+            && dispatch.clients.values().any(|client| client.socket.is_some())
+        {
+            server.stays_for_programs();
+        }
+        dispatch.manager.stopping();
+        let written = dispatch.mind.learnt.write_at_end(dispatch.now());
+        dispatch.wrote_history(written);
+        dispatch.write_ended(true);
+        end
+    }
+
+    fn turn(&mut self) -> anyhow::Result<Flow> {
+        self.listen_or_not();
+        let ready = self.poller.wait(self.timeout_ms()).context("epoll")?;
+        self.parts.dispatch.quotas.begin_turn();
+        if ready.contains(&Source::Server) {
+            self.renew_server()?;
+        }
+        if ready.contains(&Source::Clock) {
+            self.keep_time()?;
+        }
+        let mut flow = Flow::GoOn;
+        for &source in ready.iter().filter(|source| matches!(source, Source::Signals | Source::Death(_))) {
+            match source {
+                Source::Death(client) => self.parts.dispatch.bury(client),
+                _ if self.read_signals()? == Flow::Stop => flow = Flow::Stop,
+                _ => {}
+            }
+        }
+        self.serve_backlog();
+        for id in std::mem::take(&mut self.late) {
+            self.greet(id)?;
+        }
+        for source in ready {
+            match source {
+                Source::Client(client) => self.serve(client),
+                Source::Newcomer(id) => self.greet(id)?,
+                Source::Uses => self.observe(),
+                Source::Listener => self.accept(),
+                Source::Admin(id) if self.serve_admin(id) == Flow::Stop => flow = Flow::Stop,
+                Source::AdminListener => self.accept_admin(),
+                Source::Admin(_) | Source::Signals | Source::Clock => {}
+                Source::Death(_) | Source::Server => {}
+            }
+        }
+        self.keep_deadlines();
+        Ok(if self.stops_when_idle && !self.parts.dispatch.has_tasks() { Flow::Stop } else { flow })
+    }
+
+    fn timeout_ms(&self) -> Option<u64> {
+        if self.backlog.is_due() || !self.late.is_empty() {
+            return Some(0);
+        }
+        let dispatch = &self.parts.dispatch;
+        let closed = self.closing.values().copied().min();
+        // A virtual clock comes by itself when the core has something to do.
+        let core = dispatch.mind.scheduler.next_deadline().filter(|_| !dispatch.mind.is_told_time());
+        let own = [
+            self.backlog.next_deadline(),
+            self.newcomers.next_deadline(),
+            self.programs_door.resumes_at,
+            self.admin_door.resumes_at,
+            self.parts.admin.next_deadline(),
+            self.starvation_check_at,
+            dispatch.mind.learnt.next_write(),
+            dispatch.next_ended_write(),
+            dispatch.state.next_try(),
+        ];
+        let deadline = [core, closed].into_iter().chain(own).flatten().min()?;
+        Some(deadline.saturating_sub(dispatch.now()).0.div_ceil(1_000_000))
+    }
+
+    fn read_signals(&mut self) -> anyhow::Result<Flow> {
+        while let Some(signal) = self.parts.signals.read_signal().context("reading signals")? {
+            let is = |known: Signal| signal.ssi_signo == known as u32;
+            if is(Signal::SIGTERM) || is(Signal::SIGINT) {
+                return Ok(Flow::Stop);
+            }
+            if is(Signal::SIGHUP) {
+                self.reload();
+            }
+        }
+        Ok(Flow::GoOn)
+    }
+
+    /// A new server in the place of one that has ended.
+    fn renew_server(&mut self) -> anyhow::Result<()> {
+        let Some(server) = &mut self.parts.server else { return Ok(()) };
+        if !server.has_ended() {
+            return Ok(());
+        }
+        self.poller.remove(&*server);
+        let said = server.start_again()?;
+        if Uid::effective().is_root() {
+            listeners::open_to_all(server.socket())?;
+        }
+        self.poller.add(Source::Server, &*server).context("epoll")?;
+        self.parts.dispatch.say(said);
+        Ok(())
+    }
+
+    /// What serving a client came to.
+    pub(crate) fn served(&mut self, id: ClientId, served: Served) {
+        let dispatch = &mut self.parts.dispatch;
+        match served {
+            Served::AllDone | Served::CutOff => {}
+            Served::MoreLeft => self.postpone(id),
+            Served::Closed => {
+                let gone_at = Nanos(dispatch.now().0.saturating_add(CLOSED_GRACE_NS.0));
+                if let Some(client) = dispatch.clients.get_mut(&id) {
+                    client.socket = None;
+                    client.gone_at = Some(gone_at);
+                    self.closing.insert(id, gone_at);
+                }
+            }
+        }
+    }
+
+    fn observe(&mut self) {
+        if let Some(look) = self.parts.observer.as_ref().and_then(Observer::take) {
+            self.parts.dispatch.observe(look);
+            self.forget_unseen();
+        }
+    }
+
+    /// A process that connects anew is known by that: what its closed connections still held for it ends. Only the last of them
+    /// keeps its tasks, for the program that was there before an `exec`: each would be charged a context, of which a process
+    /// has one.
+    fn forget_earlier_of(&mut self, client: ClientId) {
+        let dispatch = &mut self.parts.dispatch;
+        let Some(pid) = dispatch.clients.get(&client).map(|client| client.peer.pid) else { return };
+        let is_earlier = |id: &ClientId| {
+            let found = dispatch.clients.get(id).filter(|_| *id != client);
+            found.is_none_or(|found| found.peer.pid == pid)
+        };
+        let mut earlier: Vec<ClientId> = self.closing.keys().copied().filter(is_earlier).collect();
+        let has_tasks = |id: &ClientId| {
+            dispatch.clients.get(id).is_some_and(|found| found.slots.tasks().next().is_some())
+        };
+        if let Some(last) = earlier.iter().rposition(has_tasks) {
+            earlier.remove(last);
+        }
+        self.forget(&earlier);
+    }
+
+    /// Nor is anything held for who closed its connection, has no tasks, and has nothing on a device any more.
+    fn forget_unseen(&mut self) {
+        let dispatch = &self.parts.dispatch;
+        let now = dispatch.now();
+        if dispatch.truth.problem(now).is_some() {
+            return;
+        }
+        let is_unseen = |(id, until): &(&ClientId, &Nanos)| {
+            let looked_since = until.saturating_sub(now).0 + UNSEEN_NS.0 <= CLOSED_GRACE_NS.0;
+            let has_tasks =
+                dispatch.clients.get(id).is_some_and(|found| found.slots.tasks().next().is_some());
+            looked_since && !has_tasks && !dispatch.truth.uses_anything(**id)
+        };
+        let unseen: Vec<ClientId> = self.closing.iter().filter(is_unseen).map(|(id, _)| *id).collect();
+        self.forget(&unseen);
+    }
+
+    fn forget(&mut self, closed: &[ClientId]) {
+        for id in closed {
+            self.closing.remove(id);
+            // One that came back meanwhile stays.
+            if self.parts.dispatch.clients.get(id).is_some_and(|client| client.gone_at.is_some()) {
+                self.parts.dispatch.bury(*id);
+            }
+        }
+    }
+
+    fn greet(&mut self, id: u64) -> anyhow::Result<()> {
+        let Some(uid) = self.newcomers.uid(id) else { return Ok(()) };
+        let begun = processor_time();
+        let greeted = self.greet_of(uid, id);
+        self.charge(uid, begun);
+        greeted
+    }
+
+    fn greet_of(&mut self, uid: u32, id: u64) -> anyhow::Result<()> {
+        let clients_max = self.parts.clients_max;
+        if let Some(socket) = self.newcomers.socket(id) {
+            self.poller.remove(socket);
+        }
+        if !self.newcomers.listen_to(id) {
+            return Ok(());
+        }
+        let now = self.parts.dispatch.now();
+        let quotas = &mut self.parts.dispatch.quotas;
+        let allowed = if is_own(uid) {
+            Allowance::Requests(0)
+        } else {
+            quotas.rests_until(uid, now).map_or_else(|| quotas.welcome(uid, now), Allowance::NotBefore)
+        };
+        match allowed {
+            Allowance::Requests(_) => {}
+            Allowance::NextTurn => {
+                self.late.push_back(id);
+                return Ok(());
+            }
+            Allowance::NotBefore(at) => {
+                self.newcomers.put_off(id, at);
+                return Ok(());
+            }
+        }
+        let Some(client) = self.newcomers.greet(id, clients_max, &mut self.parts.dispatch) else {
+            return Ok(());
+        };
+        self.forget_earlier_of(client);
+        let Some(found) = self.parts.dispatch.clients.get(&client) else { return Ok(()) };
+        // One that came back has its process's end in the set already.
+        let _ = self.poller.add(Source::Death(client), &found.peer.pidfd);
+        if let Some(socket) = &found.socket {
+            self.poller.add(Source::Client(client), socket).context("epoll")?;
+        }
+        Ok(())
+    }
+
+    fn serve_admin(&mut self, id: u64) -> Flow {
+        let mut flow = Flow::GoOn;
+        let Some(uid) = self.parts.admin.uid(id) else { return flow };
+        let begun = processor_time();
+        let Parts { dispatch, admin, devices_kind, confinement, settings, .. } = &mut self.parts;
+        let about = About { devices_kind, confinement, configured: settings.policy };
+        let (now, stops_when_idle) = (dispatch.now(), &mut self.stops_when_idle);
+        admin.serve(id, now, &mut |by, request| {
+            let shutdown = match request {
+                AdminRequest::Shutdown { when_idle, .. } => Some(when_idle),
+                _ => None,
+            };
+            let reply = answer(dispatch, about, by, request);
+            match shutdown.filter(|_| matches!(reply, AdminReply::Done { .. })) {
+                Some(true) => *stops_when_idle = true,
+                Some(false) => flow = Flow::Stop,
+                None => {}
+            }
+            reply
+        });
+        if let Some((socket, has_answer)) = self.parts.admin.socket(id) {
+            self.poller.want_write(Source::Admin(id), socket, has_answer);
+        }
+        self.charge(uid, begun);
+        flow
+    }
+
+    fn keep_deadlines(&mut self) {
+        let now = self.parts.dispatch.now();
+        self.newcomers.expire(now);
+        self.late.extend(self.newcomers.put_off_until(now));
+        self.parts.admin.expire(now);
+        self.rest_no_longer(now);
+        let over: Vec<ClientId> =
+            self.closing.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
+        self.forget(&over);
+        self.tick();
+        let dispatch = &mut self.parts.dispatch;
+        let written = dispatch.mind.learnt.write_if_due(now);
+        dispatch.wrote_history(written);
+        dispatch.write_ended(false);
+        dispatch.state.try_again_if_due(now);
+        self.look_for_starvation(now);
+    }
+
+    /// What the core wanted to do by now.
+    pub(crate) fn tick(&mut self) {
+        let dispatch = &mut self.parts.dispatch;
+        let now = dispatch.mind.decides_at();
+        if dispatch.mind.scheduler.next_deadline().is_some_and(|deadline| deadline <= now) {
+            dispatch.happen(Event::Tick, None);
+        }
+    }
+
+    /// Looks now and then while the policy is the one that was asked for and there are tasks; on a virtual clock never, where
+    /// an hour may pass in a moment.
+    fn look_for_starvation(&mut self, now: Nanos) {
+        let dispatch = &mut self.parts.dispatch;
+        if dispatch.mind.reverted.is_some() || dispatch.mind.is_told_time() || !dispatch.has_tasks() {
+            self.starvation_check_at = None;
+            return;
+        }
+        let limit = self.parts.starved_after;
+        if self.starvation_check_at.is_some_and(|at| at > now) {
+            return;
+        }
+        if self.starvation_check_at.is_some()
+            && let Some(why) = watchdog::starved(&dispatch.mind.scheduler, now, limit)
+        {
+            dispatch.revert(why);
+        }
+        self.starvation_check_at = Some(Nanos(now.0.saturating_add((limit.0 / 4).max(1_000_000))));
+    }
+}
